@@ -1,4 +1,4 @@
-//! `farwood bench`: one run, one record for each contestant.
+//! `farwood bench`: one run, and one record for each measured system.
 
 mod spatial;
 
@@ -33,11 +33,10 @@ Examples:
   farwood bench --index catfish --fabric sim --workload mixed --scale power-law --compute-nodes 8 --clients 256
 
 Workloads: load, ycsb-a to ycsb-f, ycsb-d-update (updates of the latest keys), write-only, write-intensive, \
-read-intensive, range-only, range-write; for catfish search and mixed (10 % inserts), where --keys is the number of \
-rectangles.
-Without --pool, the run creates, loads and removes a pool.
-With --fabric sim, --seconds, --warmup and all latencies are in virtual time, the warm-up runs the workload itself, \
-and a seed always gives the same record except for simulated_verbs_per_second.";
+read-intensive, range-only, range-write; of catfish search and mixed (10 % inserts), whose --keys are rectangles.
+Without --pool the run creates a pool, loads it, and removes it.
+With --fabric sim, --seconds, --warmup and all latencies are virtual, the warm-up is the workload before it counts, \
+and only simulated_verbs_per_second differs between records of the same seed.";
 
 /// Measure an index: run one workload and print one record
 #[derive(Debug, clap::Args)]
@@ -68,7 +67,7 @@ pub(crate) struct Args {
     fabric: String,
     /// With --fabric sim: the NIC model: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a file
     /// with a model [default: cx5-100g]
-    #[arg(long, value_name = "CARD")]
+    #[arg(long, value_name = "NIC")]
     nic: Option<String>,
     /// With --fabric sim: run memory node i and compute node i on one machine with one NIC
     #[arg(long)]
@@ -151,12 +150,12 @@ pub(crate) struct Args {
     /// skiplist if the program was built with the feature `peers`. May be given several times
     #[arg(long, value_name = "PEER")]
     peer: Vec<String>,
-    /// What only spatial indexes have.
+    /// Options of spatial indexes.
     #[command(flatten)]
     spatial: spatial::SpatialArgs,
 }
 
-/// Yes or no.
+/// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Switch {
     /// Yes
@@ -165,7 +164,7 @@ enum Switch {
     Off,
 }
 
-/// The system of that name.
+/// The system of this name.
 pub(super) fn system(name: &str) -> Result<System, Failure> {
     let system = name
         .parse()
@@ -188,10 +187,10 @@ fn count(text: &str) -> Result<u64, String> {
         None => (&plain[..], 1),
     };
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    number.ok_or_else(|| "a count is a number, with k, M or G behind it if you like, such as 10M".to_owned())
+    number.ok_or_else(|| "give a number, optionally followed by k, M or G, such as 10M".to_owned())
 }
 
-/// The threads of each compute node that so many connections are.
+/// The threads of each compute node for `connections` connections in all.
 fn per_node(connections: u64, compute_nodes: usize) -> Result<usize, Failure> {
     let nodes = compute_nodes.max(1) as u64;
     if connections == 0 || !connections.is_multiple_of(nodes) {
@@ -282,7 +281,7 @@ fn show(records: &[Record], context: &mut Context<'_>) -> Result<Outcome, Failur
     Ok(Outcome::Done)
 }
 
-/// What becomes of a benchmark's error. What the machine or the index did is not the command line's fault.
+/// Maps an error of a benchmark to an exit code. Errors of the machine or of the index are not usage errors.
 pub(super) fn failure(error: farwood_bench::Error) -> Failure {
     use farwood_bench::Error;
     let text = error.to_string();
@@ -302,7 +301,7 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
     Failure::Other { text, exit_code: library.exit_code() }
 }
 
-/// What a run is doing, on a terminal.
+/// The progress bar of a run.
 pub(super) struct Progress(pub(super) ProgressBar);
 
 impl Progress {
@@ -336,7 +335,7 @@ mod tests {
     use super::count;
 
     #[test]
-    fn counts_are_read() {
+    fn counts_are_parsed() {
         for (text, number) in [
             ("0", 0),
             ("1_000", 1000),

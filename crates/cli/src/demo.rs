@@ -103,7 +103,7 @@ fn draw(folder: &Path, outcome: &OrderedDemoOutcome) -> Result<[PathBuf; 2], Fai
     write(folder, "demo", plot::svg(records)?.as_bytes(), &plot::png(records)?)
 }
 
-/// Writes a picture; yields where.
+/// Writes a picture; yields its paths.
 fn write(folder: &Path, name: &str, svg: &[u8], png: &[u8]) -> Result<[PathBuf; 2], Failure> {
     let files = [folder.join(format!("{name}.svg")), folder.join(format!("{name}.png"))];
     for (path, bytes) in files.iter().zip([svg, png]) {

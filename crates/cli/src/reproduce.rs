@@ -1,4 +1,4 @@
-//! `farwood reproduce`: figures of the papers, reproduced in the simulator.
+//! `farwood reproduce`: the papers' figures, reproduced in the simulator.
 
 use super::bench::{Progress, failure};
 use super::{Context, Failure, Format, Outcome, heap};
@@ -15,8 +15,8 @@ Examples:
   farwood reproduce all --quick --out /tmp/figures
   farwood reproduce sherman-fig16 --json
 
-The folder of a figure holds records.jsonl, figure.svg, figure.png and report.md. The report shows the values of the \
-paper beside ours, and says which values calibrated the model and which are predictions.";
+Each figure gets a folder with records.jsonl, figure.svg, figure.png, and report.md, which has the paper's values \
+and ours, and states which of them calibrated the model and which are predictions.";
 
 /// Reproduce the papers' figures in the simulator
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ fn list(context: &mut Context<'_>) -> Result<Outcome, Failure> {
 fn reproduce(args: &Args, figure: &Figure, context: &mut Context<'_>) -> Result<(), Failure> {
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     let folder = args.out.join(figure.name);
-    // Create the folder first: an error here must not cost minutes of work.
+    // Create the folder first, because the runs take minutes.
     let made = fs::create_dir_all(&folder);
     made.map_err(|source| Failure::File { operation: "create", path: folder.clone(), source })?;
     let progress = Progress::new(context);

@@ -1,8 +1,7 @@
-//! The client's pool of local buffers: where READs land.
+//! The client's pool of local buffers, the destinations of READs.
 //!
-//! A buffer is owned by whoever needs it next: the pool, the doorbell in flight, the [`Fetched`](crate::Fetched)
-//! copy. A cancelled operation therefore never leaves the fabric writing into memory that is gone; on a real NIC
-//! the pool is the registered memory. After warm-up the pool allocates nothing.
+//! A buffer is owned by the pool, by the doorbell in flight, or by the [`Fetched`](crate::Fetched) copy. After a
+//! cancelled operation the fabric therefore never writes into freed memory. After warm-up the pool allocates nothing.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -10,9 +9,9 @@ use std::rc::Rc;
 
 /// Size classes: powers of two words.
 const CLASSES: usize = 32;
-/// Idle buffers kept per class; more are freed. Of small ones, as many as a scan has in hands.
+/// Idle buffers kept per class, as many as a scan uses; more are freed.
 const IDLE_MAX: usize = 64;
-/// Bytes of idle buffers that are kept per class, however many they are.
+/// Bytes of idle buffers kept per class, even if these are more than [`IDLE_MAX`] buffers.
 const IDLE_BYTES: usize = 64 << 10;
 
 /// A pool of 8-byte-aligned buffers.
@@ -23,26 +22,26 @@ pub struct Buffers(Rc<[RefCell<Idle>; CLASSES]>);
 type Idle = Vec<Box<[u64]>>;
 
 impl Buffers {
-    /// A buffer of `bytes` bytes with arbitrary contents.
+    /// Takes a buffer of `bytes` bytes with arbitrary contents.
     #[inline]
     pub fn take(&self, bytes: usize) -> Buffer {
         let words = bytes.div_ceil(8);
         let class = words.next_power_of_two().trailing_zeros() as usize;
         let idle = self.0[class].borrow_mut().pop();
-        let words = idle.unwrap_or_else(|| made(class));
+        let words = idle.unwrap_or_else(|| allocate(class));
         Buffer { words, bytes, pool: Some(self.clone()) }
     }
 }
 
-/// A buffer more of a class.
+/// Allocates a buffer of a class.
 #[cold]
 #[inline(never)]
-fn made(class: usize) -> Box<[u64]> {
+fn allocate(class: usize) -> Box<[u64]> {
     vec![0; 1 << class].into_boxed_slice()
 }
 
-/// A local copy of far memory, 8-byte aligned; back to its pool when dropped. By default nothing, of no pool: what
-/// stays where a buffer was taken out.
+/// A local copy of far memory, 8-byte aligned, which returns to its pool when dropped. The default is an empty buffer
+/// without a pool.
 #[derive(Default)]
 pub struct Buffer {
     words: Box<[u64]>,
@@ -90,14 +89,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_buffer_is_used_again() {
+    fn a_dropped_buffer_is_reused() {
         let pool = Buffers::default();
         let first = pool.take(1000);
-        let place = first.as_ptr();
-        assert_eq!((first.len(), place.align_offset(8)), (1000, 0));
+        let address = first.as_ptr();
+        assert_eq!((first.len(), address.align_offset(8)), (1000, 0));
         drop(first);
         let second = pool.take(600);
-        assert_eq!((second.len(), second.as_ptr()), (600, place));
+        assert_eq!((second.len(), second.as_ptr()), (600, address));
     }
 
     #[test]

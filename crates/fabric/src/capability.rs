@@ -1,44 +1,44 @@
-//! What a fabric promises about order and tearing, written down once.
+//! Guarantees of fabrics about order and tearing.
 //!
-//! An index names the capabilities that its proofs use and refuses to open on a fabric that lacks them; each
-//! capability has a litmus test in `farwood-testkit`. What every fabric promises without being asked:
+//! An index names the capabilities that its proofs use and does not open on a fabric that lacks one of them. Each
+//! capability has a litmus test in `farwood-testkit`. Every fabric guarantees that:
 //!
-//! * eight aligned bytes are whole;
+//! * eight aligned bytes are never torn;
 //! * WRITE then WRITE, and WRITE then READ or atomic, of one chain execute in that order (reliable connection);
-//! * atomics are atomic against other atomics of the same memory node, and against nothing else;
-//! * requests of different chains have no order, and nothing is ordered across memory nodes.
+//! * atomics are atomic with respect to other atomics of the same memory node, and to nothing else;
+//! * requests of different chains are not ordered, and nothing is ordered across memory nodes.
 
 use std::fmt;
 
-/// The promises of one fabric. Values, so that a test can withdraw one.
+/// The guarantees of one fabric. They are values, so that a test can withdraw one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a promise of its own, not a state")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent guarantee, not a state")]
 pub struct Capabilities {
     /// Largest READ, in bytes, for which equal front and rear versions prove that no WRITE overlapped it.
     ///
     /// On NICs: READs fetch upward and a READ does not overtake a WRITE (Sherman §3.2.3 footnote 5), up to
     /// 1 KiB. Through shared memory: READs copy downward while WRITEs place upward, any size. 0: never.
     pub version_pair_bytes_max: usize,
-    /// Aligned bytes that a READ never sees half-written: 8 everywhere, 64 (a line) on NICs.
+    /// Aligned bytes that a READ never sees torn: 8 everywhere, 64 (a cache line) on NICs.
     pub whole_bytes: usize,
     /// The bytes of one WRITE become visible in increasing address order.
     pub write_upward: bool,
     /// An atomic and a READ posted after it in one chain execute in that order.
     pub atomic_then_read: bool,
-    /// What arrives at a memory node after a WRITE executed there sees that WRITE, from any client.
+    /// A request of any client that arrives at a memory node after a WRITE executed there sees that WRITE.
     ///
-    /// Every one-sided lock rests on it: the next holder's READ must see the last holder's write-back.
+    /// Every one-sided lock relies on it: the next holder's READ must see the last holder's write-back.
     pub arrival_sees_write: bool,
-    /// A WRITE of a whole word stays, whatever compare-and-swap fails on that word meanwhile: one that fails stores
-    /// nothing, or nobody's WRITE comes between its load and its store.
+    /// A concurrent failed compare-and-swap does not undo a WRITE of a whole word: it stores nothing, or no WRITE
+    /// executes between its load and its store.
     ///
-    /// A lock that is released by WRITE rests on it.
+    /// Locks that are released by WRITE rely on it.
     pub write_beside_cas: bool,
     /// Compare-and-swap on part of a word.
     pub masked_cas: bool,
-    /// Longest WRITE, in bytes, that lands whole or not at all when the process that posted it dies: half of it may be
-    /// seen until [`revoke`](crate::Fabric::revoke) says that the client is gone. Of a longer one
-    /// pieces of this length may have landed, from its front on, and not the rest.
+    /// Longest WRITE, in bytes, that is placed whole or not at all when the process that posted it crashes. Readers
+    /// may see part of it until [`revoke`](crate::Fabric::revoke) confirms that the client is gone. A longer WRITE
+    /// may stop after any number of pieces of this length.
     ///
     /// On NICs: a packet. Through shared memory: 256 KiB.
     pub write_survives_writer_bytes_max: usize,
@@ -46,10 +46,10 @@ pub struct Capabilities {
     pub cpu_sees_write: bool,
 }
 
-/// One promise, by name.
+/// One guarantee, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
-    /// Versions front and rear prove a READ of this many bytes whole.
+    /// Equal front and rear versions prove that a READ of this many bytes is not torn.
     VersionPair(usize),
     /// See [`Capabilities::write_upward`].
     WriteUpward,
@@ -68,7 +68,7 @@ pub enum Capability {
 }
 
 impl Capabilities {
-    /// Whether the fabric promises `capability`.
+    /// Whether the fabric guarantees `capability`.
     pub const fn has(&self, capability: Capability) -> bool {
         match capability {
             Capability::VersionPair(bytes) => bytes <= self.version_pair_bytes_max,
@@ -82,7 +82,7 @@ impl Capabilities {
         }
     }
 
-    /// The first of `needed` that the fabric does not promise.
+    /// The first of `needed` that the fabric does not guarantee.
     pub fn missing(&self, needed: &[Capability]) -> Option<Capability> {
         needed.iter().copied().find(|&capability| !self.has(capability))
     }
@@ -92,13 +92,13 @@ impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::VersionPair(bytes) => write!(f, "front/rear versions over {bytes} bytes"),
-            Self::WriteUpward => f.write_str("bytes of a WRITE placed upward"),
-            Self::AtomicThenRead => f.write_str("atomic then READ in order"),
+            Self::WriteUpward => f.write_str("WRITEs placed in upward order"),
+            Self::AtomicThenRead => f.write_str("an atomic and a later READ in order"),
             Self::ArrivalSeesWrite => f.write_str("later arrivals see an executed WRITE"),
-            Self::WriteBesideCas => f.write_str("a WRITE stays beside a failed compare-and-swap"),
+            Self::WriteBesideCas => f.write_str("a failed compare-and-swap does not undo a WRITE"),
             Self::MaskedCas => f.write_str("masked compare-and-swap"),
             Self::WriteSurvivesWriter(bytes) => {
-                write!(f, "a WRITE of {bytes} bytes outlives its writer whole")
+                write!(f, "a WRITE of {bytes} bytes is placed whole when its writer crashes")
             }
             Self::CpuSeesWrite => f.write_str("the memory node's CPU sees a completed WRITE"),
         }

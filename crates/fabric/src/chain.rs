@@ -1,15 +1,15 @@
-//! Chains and doorbells: what may be posted together, and what order it keeps.
+//! Chains and doorbells: the verbs of one post, and their order.
 //!
-//! | you write | the card does |
+//! | expression | execution |
 //! |---|---|
-//! | `a.then(b)` | one list to one memory node, executed in that order |
+//! | `a.then(b)` | one list for one memory node, executed in this order |
 //! | `a.then_yield(b)` | the same; the post yields the output of `b` |
 //! | `a.then_quiet(b)` | the same; the post yields the output of `a` |
-//! | `a.fenced(b)` | the same, where the pair needs a fence to stay in order |
-//! | `a.and(b)` | one doorbell per memory node, no order between `a` and `b` |
-//! | `all(verbs)` | the same for a number of verbs known at run time |
+//! | `a.fenced(b)` | the same, for pairs that need a fence to stay in order |
+//! | `a.and(b)` | one doorbell per memory node, without order between `a` and `b` |
+//! | `all(verbs)` | the same for a run-time number of verbs |
 //!
-//! Chains are joined by `and`; a joint doorbell is not a chain:
+//! `and` joins chains to a doorbell, which is not a chain:
 //!
 //! ```compile_fail,E0599
 //! use farwood_fabric::{read, write, Chain, Parallel, Remote};
@@ -18,7 +18,7 @@
 //! }
 //! ```
 //!
-//! A WRITE behind a READ or an atomic may overtake it, and therefore asks for a fence:
+//! A WRITE behind a READ or an atomic may overtake it, and therefore requires a fence:
 //!
 //! ```compile_fail,E0277
 //! use farwood_fabric::{read, write, Chain, Remote};
@@ -43,20 +43,20 @@ use std::marker::PhantomData;
 
 /// Verbs for one memory node, executed in order.
 pub trait Chain: Sized {
-    /// What its completion yields: nested pairs, in order.
+    /// The results of its completion: nested pairs, in order.
     type Output;
-    /// Kind of the first verb.
+    /// The class of the first verb.
     type First: Kind;
-    /// Kind of the last verb.
+    /// The class of the last verb.
     type Last: Kind;
-    /// Where in the doorbell the answers are.
+    /// The position of the answers in the doorbell.
     #[doc(hidden)]
     type Ticket;
 
     /// Executes `next` after this chain, on the same memory node.
     ///
     /// # Panics
-    /// When posted: where the two are on different memory nodes.
+    /// At the post, if the two are for different memory nodes.
     #[inline]
     fn then<Next: Chain>(self, next: Next) -> Then<Self, Next>
     where
@@ -65,14 +65,14 @@ pub trait Chain: Sized {
         Then { before: self, next, link: Link::Then }
     }
 
-    /// As [`then`](Self::then), for pairs that a card does not keep in order by itself: `next` leaves when
-    /// this chain's answers have arrived. One more round trip on the wire, though still one post.
+    /// As [`then`](Self::then), for pairs that a NIC does not order: `next` is sent when this chain's answers have
+    /// arrived. It is one post, with one more round trip on the network.
     #[inline]
     fn fenced<Next: Chain>(self, next: Next) -> Then<Self, Next> {
         Then { before: self, next, link: Link::Fenced }
     }
 
-    /// As [`then`](Self::then) where there is a `next`; as this chain alone where there is none.
+    /// As [`then`](Self::then) if there is a `next`; as this chain alone otherwise.
     #[inline]
     fn then_maybe<Next: Chain>(self, next: Option<Next>) -> ThenMaybe<Self, Next>
     where
@@ -176,7 +176,7 @@ impl<A: Chain, B: Chain> Chain for Then<A, B> {
     }
 }
 
-/// A chain and perhaps one more; made by [`Chain::then_maybe`].
+/// A chain with an optional second one; made by [`Chain::then_maybe`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a chain does nothing until it is posted"]
 pub struct ThenMaybe<A, B> {
@@ -247,17 +247,16 @@ impl<A, B, C: Chain<Output = (A, B)>> Chain for Second<C> {
     }
 }
 
-/// One of two chains, chosen at run time; posted, one of their two answers. As far as order goes it counts as
-/// asking, which is the weaker kind.
+/// One of two chains, chosen at run time, or its answer. It has the weaker ordering class, that of READs.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Either<A, B> {
     One(A),
     Other(B),
 }
 
 impl<T> Either<T, T> {
-    /// The value, whichever it is.
+    /// The value of either variant.
     #[inline]
     pub fn value(self) -> T {
         match self {
@@ -289,14 +288,14 @@ impl<A: Chain, B: Chain> Chain for Either<A, B> {
     }
 }
 
-/// Chains that go out together, with no order between them.
+/// Chains in one doorbell, without order between them.
 pub trait Parallel: Sized {
-    /// What the completion of all of them yields: nested pairs.
+    /// The results of all completions: nested pairs.
     type Output;
     #[doc(hidden)]
     type Ticket;
 
-    /// Posts `other` in the same doorbell, in no order relative to this.
+    /// Posts `other` in the same doorbell, without order.
     #[inline]
     fn and<Other: Parallel>(self, other: Other) -> And<Self, Other> {
         And { one: self, other }
@@ -323,7 +322,7 @@ impl<C: Chain> Parallel for C {
     }
 }
 
-/// Two parts of a doorbell without order; made by [`Parallel::and`].
+/// Two unordered parts of a doorbell; made by [`Parallel::and`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "verbs do nothing until they are posted"]
 pub struct And<A, B> {
@@ -348,9 +347,10 @@ impl<A: Parallel, B: Parallel> Parallel for And<A, B> {
     }
 }
 
-/// What [`Client::post`](crate::Client::post) takes: a verb, a chain, a doorbell, or [`all`] of an iterator.
+/// An argument of [`Client::post`](crate::Client::post): a verb, a chain, unordered chains, or [`all`] of an
+/// iterator.
 pub trait Post {
-    /// What its completion yields.
+    /// The result of its completion.
     type Output;
     #[doc(hidden)]
     type Ticket;
@@ -378,12 +378,12 @@ impl<P: Parallel> Post for P {
     }
 }
 
-/// A run-time number of verbs in one doorbell, in no order; see [`all`].
+/// A run-time number of unordered verbs in one doorbell; see [`all`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "verbs do nothing until they are posted"]
 pub struct All<I>(I);
 
-/// Posts all of `verbs` in one doorbell, in no order: one round trip. Yields their answers in the order given.
+/// Posts all of `verbs` in one doorbell, without order: one round trip. Yields their answers in the order of `verbs`.
 #[inline]
 pub fn all<I>(verbs: I) -> All<I::IntoIter>
 where
@@ -413,7 +413,7 @@ where
     }
 }
 
-/// The answers to [`all`], in the order in which the verbs were given.
+/// The answers to [`all`], in the order of the verbs.
 #[must_use = "the answers to the verbs"]
 pub struct Answers<V> {
     doorbell: Option<Doorbell>,

@@ -1,4 +1,4 @@
-//! A client: one flow of operations, with its own queue pairs, buffers and cost ledger.
+//! A client: one flow of operations, with its own queue pairs, buffers and cost counters.
 
 use crate::buffers::Buffers;
 use crate::chain::Post;
@@ -11,8 +11,8 @@ use std::cell::RefCell;
 
 /// One flow of operations on far memory.
 ///
-/// A client belongs to one thread: its queue pairs, buffers and ledger are its own and cost no atomic
-/// instruction (`docs/decisions/0004-send.md`).
+/// A client belongs to one thread, so its queue pairs, buffers and cost counters need no atomic instructions
+/// (`docs/decisions/0004-send.md`).
 ///
 /// ```compile_fail,E0277
 /// fn elsewhere<F: farwood_fabric::Fabric>(client: farwood_fabric::Client<F>)
@@ -27,7 +27,7 @@ pub struct Client<F> {
 }
 
 impl<F: Fabric> Client<F> {
-    /// A client of `fabric`.
+    /// Creates a client of `fabric`.
     pub fn new(fabric: F) -> Self {
         Self {
             fabric,
@@ -37,18 +37,18 @@ impl<F: Fabric> Client<F> {
         }
     }
 
-    /// The fabric under the client.
+    /// The fabric of the client.
     #[inline]
     pub fn fabric(&self) -> &F {
         &self.fabric
     }
 
-    /// Posts verbs and waits for all their answers. **One round trip.**
+    /// Posts verbs and waits for all answers. **One round trip.**
     ///
-    /// Cancelling the future does not take the verbs back.
+    /// Cancelling the future does not cancel the verbs.
     ///
     /// # Errors
-    /// Where the fabric fails; which verbs were executed is then unknown.
+    /// If the fabric fails. Any subset of the verbs may have been executed.
     #[inline]
     pub async fn post<P: Post>(&self, post: P) -> Result<P::Output, FabricError> {
         let mut doorbell = self.doorbells.take();
@@ -58,8 +58,8 @@ impl<F: Fabric> Client<F> {
         Ok(P::answer(ticket, doorbell, &self.doorbells))
     }
 
-    /// Posts verbs that nobody waits for: counted as verbs and bytes, not as a round trip. Their failure shows
-    /// at the client's next post.
+    /// Posts verbs without waiting for answers. They count as verbs and bytes, not as a round trip. The client's next
+    /// post reports a failure. [0 RT]
     pub fn post_detached<P: Post>(&self, post: P) {
         let mut doorbell = self.doorbells.take();
         let _ = post.ring(&mut doorbell, &self.buffers);
@@ -69,20 +69,21 @@ impl<F: Fabric> Client<F> {
         }
     }
 
-    /// Bytes that another client of the compute node had read or written, as if this one had read them. [0 RT]
+    /// Copies bytes that another client of the compute node has read or written, as if this client had read them. [0
+    /// RT]
     pub fn copy_of<T: Object + ?Sized>(&self, bytes: &[u8]) -> Fetched<T> {
         let mut copy = self.buffers.take(bytes.len());
         copy.copy_from_slice(bytes);
         Fetched::new(copy)
     }
 
-    /// Takes the costs since they were last taken.
+    /// Returns the costs since the last call, and resets them.
     #[inline]
     pub fn take_costs(&self) -> Costs {
         self.ledger.take()
     }
 
-    /// Notes in the ledger what only the index knows: retries, cache hits, hand-overs.
+    /// Updates the cost counters with events that only the index observes: retries, cache hits, hand-overs.
     #[inline]
     pub fn note(&self, note: impl FnOnce(&mut Costs)) {
         note(&mut self.ledger.borrow_mut());
@@ -100,7 +101,7 @@ impl<F: Fabric> Client<F> {
     }
 }
 
-/// Whether an answered compare-and-swap found another word than it expected.
+/// Whether an answered compare-and-swap failed.
 #[inline]
 fn failed(op: &Op) -> bool {
     match op {

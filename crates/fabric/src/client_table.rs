@@ -1,19 +1,19 @@
-//! The client table: who is in the pool, under which identity.
+//! The client table: the attached clients with their identities.
 //!
 //! ```text
 //! slot i lies at client table + 64 i, on memory node 0
 //! +  0   8   state: epoch (high 32 bits), 1 = live / 0 = free (low 32 bits)
-//! +  8   8   process number, for people
+//! +  8   8   process number, for diagnostics
 //! + 16   8   open indexes, one bit per directory entry
-//! + 24   8   sign of life (leases; unused yet, zero)
+//! + 24   8   heartbeat for leases; unused, zero
 //! + 32  32   zero
 //! ```
 //!
-//! A slot stands for one attachment of a compute node to the pool. Its clients share it: they hand locks to each
-//! other, and they die together (`docs/decisions/0007-identity.md`).
+//! A slot represents one attachment of a compute node to the pool. The clients of the node share it, because they
+//! hand locks to each other and crash together (`docs/decisions/0007-identity.md`).
 //!
-//! A slot is reused under the next epoch. An identity whose epoch is not the slot's, or whose slot is free, is
-//! gone: whatever it still holds may be taken from it.
+//! A slot is reused under the next epoch. An identity is expired if its slot is free or has another epoch; other
+//! clients may then take over its locks.
 
 use crate::chain::Chain;
 use crate::client::Client;
@@ -31,25 +31,33 @@ const LIVE: u64 = 1;
 const PROCESS: u64 = 8;
 const OPEN: u64 = 16;
 
-/// What the table says of one slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotState {
-    /// The identity that has, or last had, the slot.
+    /// The current or last identity of the slot.
     pub client: ClientId,
-    /// Whether it was entered and has not left.
+    /// Whether the identity is attached.
     pub live: bool,
 }
 
 impl SlotState {
-    const fn from_word(slot: u16, word: u64) -> Self {
-        Self { client: ClientId { slot, epoch: (word >> 32) as u32 }, live: word & LIVE != 0 }
+    /// Decodes the state word of `slot`.
+    ///
+    /// # Errors
+    /// [`FabricError::NotAPool`] for a word that no client writes.
+    fn from_word(slot: u16, word: u64) -> Result<Self, FabricError> {
+        if word as u32 > LIVE as u32 {
+            let why = format!("client slot {slot} has the impossible state {word:#x}");
+            return Err(FabricError::NotAPool { node: NodeId(0), why });
+        }
+        Ok(Self { client: ClientId { slot, epoch: (word >> 32) as u32 }, live: word & LIVE != 0 })
     }
 
     const fn word(self) -> u64 {
         (self.client.epoch as u64) << 32 | if self.live { LIVE } else { 0 }
     }
 
-    /// Whether `client` still is who it was.
+    /// Whether `client` is the attached identity.
     pub fn is(&self, client: ClientId) -> bool {
         self.live && self.client == client
     }
@@ -59,19 +67,29 @@ fn state_of(slot: u16) -> Remote<u64> {
     word(NodeId(0), CLIENT_TABLE_OFFSET + CLIENT_SLOT_BYTES as u64 * u64::from(slot))
 }
 
-/// What the table says of `slot`. [1 RT]
+/// Reads the state of `slot`. [1 RT]
+///
+/// # Errors
+/// If the fabric fails or the slot is damaged.
 pub async fn look<F: Fabric>(client: &Client<F>, slot: u16) -> Result<SlotState, FabricError> {
     let state = client.post(read(state_of(slot))).await?;
-    Ok(SlotState::from_word(slot, whole_word(state)))
+    SlotState::from_word(slot, whole_word(state))
 }
 
-/// Enters the table at `slot` under its next epoch. The caller has proven that the slot is free, or that whoever
-/// had it is gone. `None`: another entered first. [3 RT]
+/// Enters the table at `slot` under its next epoch. The caller has proven that the slot is free or its identity
+/// revoked. `None`: another client entered first. [3 RT]
+///
+/// # Errors
+/// If the fabric fails or the slot is damaged.
+///
+/// # Panics
+/// If the table has no such slot.
 pub async fn enter<F: Fabric>(
     client: &Client<F>,
     slot: u16,
     process: u64,
 ) -> Result<Option<ClientId>, FabricError> {
+    assert!(usize::from(slot) < CLIENTS_MAX, "client slot {slot} of {CLIENTS_MAX}");
     let before = look(client, slot).await?;
     let epoch = before.client.epoch.wrapping_add(1);
     let after = SlotState { client: ClientId { slot, epoch }, live: true };
@@ -84,7 +102,8 @@ pub async fn enter<F: Fabric>(
     Ok(Some(after.client))
 }
 
-/// Ends the identity `client_id`, one's own or one that is proven gone. Another may have done so. [1 RT]
+/// Expires the identity `client_id`, which is the caller's own or revoked. Does nothing if it is expired already. [1
+/// RT]
 pub async fn expire<F: Fabric>(client: &Client<F>, client_id: ClientId) -> Result<(), FabricError> {
     let live = SlotState { client: client_id, live: true };
     let gone = SlotState { client: client_id, live: false };
@@ -92,19 +111,21 @@ pub async fn expire<F: Fabric>(client: &Client<F>, client_id: ClientId) -> Resul
     Ok(())
 }
 
-/// Marks in one's own slot that one has the directory entry of `open_bit` open; yields whether it was not marked
-/// before. [at most 2 RT, and 1 for each other
-/// client of the compute node that marks at the same time]
+/// Sets `open_bit` in the caller's slot: its directory entry is open. Yields whether the bit was clear before.
+/// [at most 2 RT, +1 for each concurrent change by another client of the compute node]
 pub async fn mark_open<F: Fabric>(client: &Client<F>, open_bit: u64) -> Result<bool, FabricError> {
-    mark(client, |open| open | open_bit).await
+    change_open_bits(client, |open| open | open_bit).await
 }
 
-/// Marks that one has closed the directory entry of `open_bit`. Costs as [`mark_open`].
+/// Clears `open_bit` in the caller's slot: its directory entry is closed. [as [`mark_open`]]
 pub async fn mark_closed<F: Fabric>(client: &Client<F>, open_bit: u64) -> Result<(), FabricError> {
-    mark(client, |open| open & !open_bit).await.map(|_| ())
+    change_open_bits(client, |open| open & !open_bit).await.map(|_| ())
 }
 
-async fn mark<F: Fabric>(client: &Client<F>, change: impl Fn(u64) -> u64) -> Result<bool, FabricError> {
+async fn change_open_bits<F: Fabric>(
+    client: &Client<F>,
+    change: impl Fn(u64) -> u64,
+) -> Result<bool, FabricError> {
     let at: Remote<u64> = part(client.fabric().identity().slot, OPEN);
     let mut open = whole_word(client.post(read(at)).await?);
     while open != change(open) {
@@ -116,18 +137,21 @@ async fn mark<F: Fabric>(client: &Client<F>, change: impl Fn(u64) -> u64) -> Res
     Ok(false)
 }
 
-/// One living client, as the table shows it.
+/// An attached client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resident {
     /// Its identity.
     pub client: ClientId,
     /// Its process number.
     pub process: u64,
-    /// The directory entries that it has open, as a bit set.
+    /// Its open directory entries, one bit each.
     pub open: u64,
 }
 
-/// All clients that the table shows as live; some may be gone without having left. [`CLIENTS_MAX`]/16 RT
+/// Reads all attached clients. Some of them may have crashed. [`CLIENTS_MAX`]/16 RT
+///
+/// # Errors
+/// If the fabric fails or a slot is damaged.
 pub async fn residents<F: Fabric>(client: &Client<F>) -> Result<Vec<Resident>, FabricError> {
     const SLOTS_PER_READ: usize = 16;
     let mut residents = Vec::new();
@@ -138,7 +162,7 @@ pub async fn residents<F: Fabric>(client: &Client<F>) -> Result<Vec<Resident>, F
         for (index, slot) in slots.chunks_exact(CLIENT_SLOT_BYTES).enumerate() {
             let word =
                 |at: u64| u64::from_le_bytes(slot[at as usize..][..8].try_into().expect("eight bytes"));
-            let state = SlotState::from_word((first + index) as u16, word(0));
+            let state = SlotState::from_word((first + index) as u16, word(0))?;
             if state.live {
                 residents.push(Resident { client: state.client, process: word(PROCESS), open: word(OPEN) });
             }
@@ -152,3 +176,18 @@ fn part(slot: u16, field: u64) -> Remote<u64> {
 }
 
 const _: () = assert!(OPEN + 8 <= CLIENT_SLOT_BYTES as u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_back_and_an_impossible_one_is_refused() {
+        for live in [false, true] {
+            let state = SlotState { client: ClientId { slot: 7, epoch: u32::MAX }, live };
+            assert_eq!(SlotState::from_word(7, state.word()), Ok(state));
+        }
+        let error = SlotState::from_word(7, 1 << 32 | 2).unwrap_err().to_string();
+        assert!(error.contains("client slot 7"), "{error}");
+    }
+}

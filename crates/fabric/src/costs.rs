@@ -1,11 +1,11 @@
-//! The cost ledger: what one operation asked of the fabric.
+//! Cost counters of operations.
 
 use std::ops::AddAssign;
 
-/// Costs of one operation, or of several added up.
+/// The costs of one operation, or the sum of several.
 ///
-/// Round trips are the posts that were awaited; operations that keep several posts in flight together report
-/// their longest dependent chain. Detached posts count as verbs and bytes only.
+/// Round trips are awaited posts. An operation with concurrent posts reports its longest dependent chain. Detached
+/// posts count as verbs and bytes only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Awaited posts.
@@ -22,23 +22,23 @@ pub struct Costs {
     pub faa: u64,
     /// WRITE_WITH_IMM verbs.
     pub write_imm: u64,
-    /// Payload bytes fetched by READs (atomics' 8-byte answers are not counted).
+    /// Payload bytes fetched by READs, without the 8-byte answers of atomics.
     pub bytes_read: u64,
     /// Payload bytes of WRITEs.
     pub bytes_written: u64,
-    /// Atomics that found another value than they compared with.
+    /// Atomics whose comparison failed.
     pub cas_failures: u64,
     /// READs repeated because the copy was torn.
     pub torn: u64,
-    /// Attempts at a remote lock that found it taken.
+    /// Attempts at a remote lock that was held.
     pub lock: u64,
-    /// Steps to a sibling or restarts because a node no longer covered the key.
+    /// Steps to a sibling, and restarts, because a node no longer covered the key.
     pub moved: u64,
-    /// Searches that the index cache answered.
+    /// Hits of the index cache.
     pub cache_hits: u64,
-    /// Searches that it did not.
+    /// Misses of the index cache.
     pub cache_misses: u64,
-    /// Acquisitions of a lock that was handed over by a client of the same compute node.
+    /// Locks handed over by a client of the same compute node.
     pub handed_over: u64,
 }
 

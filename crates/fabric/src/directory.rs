@@ -5,16 +5,15 @@
 //! +   0    8   state: 0 free, 1 reserved, 2 live, 3 being dropped
 //! +   8    8   root: a remote pointer, changed by CAS
 //! +  16    8   seal: hash of the 224 bytes from + 32
-//! +  24    8   emptied rooms: a remote pointer of the index's own, changed by CAS
-//! +  32    8   number of the index: no two indexes of a pool ever have the same
+//! +  24    8   free list: a word of the index, changed by CAS
+//! +  32    8   number of the index: unique in the pool's life
 //! +  40    4   kind of index           + 44   4   version of the index's format
 //! +  48    1   bytes of the name       + 49  63   the name, UTF-8
-//! + 112  128   parameters: the index's own, fixed when it was created
+//! + 112  128   parameters of the index, fixed at its creation
 //! + 240   16   zero
 //! ```
 //!
-//! Entries change only under the directory lock. A reader that meets an entry in the middle of a change sees it
-//! by the seal and reads again.
+//! Entries change only under the directory lock. A reader detects a concurrent change by the seal and reads again.
 
 use crate::chain::Chain;
 use crate::client::Client;
@@ -35,7 +34,7 @@ pub use crate::pool_layout::DIRECTORY_ENTRIES;
 
 /// Longest name of an index, bytes.
 pub const NAME_BYTES_MAX: usize = 63;
-/// Bytes of an index's own parameters.
+/// Bytes of an index's parameters.
 pub const PARAMETER_BYTES: usize = 128;
 
 const FREE: u64 = 0;
@@ -43,9 +42,9 @@ const RESERVED: u64 = 1;
 const LIVE: u64 = 2;
 const DROPPING: u64 = 3;
 
-/// How long a client waits for the directory's lock while its holder lives, nanoseconds.
+/// Time for which a client waits for the directory lock while its holder is alive, nanoseconds.
 const LOCK_PATIENCE: u64 = 5_000_000_000;
-/// Pause between two attempts at the directory's lock, nanoseconds.
+/// Pause between two attempts at the directory lock, nanoseconds.
 const LOCK_PAUSE: u64 = 20_000;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -54,7 +53,7 @@ struct Raw {
     state: u64,
     root: u64,
     seal: u64,
-    rooms: u64,
+    free_list: u64,
     number: u64,
     kind: u32,
     format: u32,
@@ -64,7 +63,7 @@ struct Raw {
     zeros: [u64; 2],
 }
 
-/// Bytes of an entry that the seal covers start here.
+/// Offset of the first byte that the seal covers.
 const SEALED: usize = 32;
 
 impl Raw {
@@ -72,9 +71,23 @@ impl Raw {
         xxhash_rust::xxh3::xxh3_64(&bytes[SEALED..])
     }
 
+    /// Why no client writes this entry, if none does. Entries that are free or reserved may hold anything.
+    fn refuse(&self) -> Option<&'static str> {
+        match u64::from_le(self.state) {
+            LIVE | DROPPING if self.checked_name().is_none() => Some("has a malformed name"),
+            LIVE | DROPPING if self.number == 0 => Some("has no index number"),
+            LIVE | DROPPING if self.zeros != [0; 2] => Some("has reserved bytes that are not zero"),
+            FREE | RESERVED | LIVE | DROPPING => None,
+            _ => Some("has an impossible state"),
+        }
+    }
+
+    fn checked_name(&self) -> Option<&str> {
+        std::str::from_utf8(self.name.get(..usize::from(self.name_bytes))?).ok()
+    }
+
     fn name(&self) -> &str {
-        let name = &self.name[..usize::from(self.name_bytes).min(NAME_BYTES_MAX)];
-        std::str::from_utf8(name).unwrap_or("")
+        self.checked_name().unwrap_or_default()
     }
 }
 
@@ -82,14 +95,14 @@ impl Object for Raw {
     type Format = ();
     fn check(bytes: &[u8], (): &()) -> Result<(), Torn> {
         let raw = Self::ref_from_bytes(bytes).expect("an entry is 256 aligned bytes");
-        // A reserved entry may be half-written for good, its writer dead; nobody looks into it.
+        // A reserved entry stays half-written if its writer crashes. No reader uses its contents.
         let unread = matches!(u64::from_le(raw.state), FREE | RESERVED);
         let whole = unread || u64::from_le(raw.seal) == Self::seal_of(bytes);
         whole.then_some(()).ok_or(Torn)
     }
 }
 
-/// A named index as the directory has it.
+/// A named index, as recorded in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Number of the directory entry, 0 to 63.
@@ -98,11 +111,11 @@ pub struct Entry {
     pub number: u64,
     /// The name.
     pub name: String,
-    /// Kind of index, by the numbers that the index room gives out.
+    /// Kind of index, a number defined by the index crate.
     pub kind: u32,
     /// Version of the index's format.
     pub format: u32,
-    /// The index's own parameters.
+    /// The parameters of the index.
     pub parameters: [u8; PARAMETER_BYTES],
 }
 
@@ -112,8 +125,7 @@ impl Entry {
         at(usize::from(self.slot)).part(8)
     }
 
-    /// The word in which the compute nodes leave each other memory of the index that is free, 0 at first; changed by
-    /// CAS.
+    /// The word in which compute nodes exchange free memory of the index, 0 at first; changed by CAS.
     pub fn rooms(&self) -> Remote<u64> {
         at(usize::from(self.slot)).part(24)
     }
@@ -124,7 +136,7 @@ impl Entry {
     }
 }
 
-/// What a name stands for, before it has an entry.
+/// The contents of a new entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEntry<'a> {
     /// The name, at most [`NAME_BYTES_MAX`] bytes.
@@ -133,7 +145,7 @@ pub struct NewEntry<'a> {
     pub kind: u32,
     /// Version of the index's format.
     pub format: u32,
-    /// The index's own parameters.
+    /// The parameters of the index.
     pub parameters: [u8; PARAMETER_BYTES],
 }
 
@@ -141,20 +153,24 @@ fn at(slot: usize) -> Remote<Raw> {
     word(NodeId(0), DIRECTORY_OFFSET + (slot * DIRECTORY_ENTRY_BYTES) as u64).part(0)
 }
 
-/// Reads one entry as it is, once it is not in the middle of a change. [1 RT]
+/// Reads one entry, again while it is being changed. [1 RT]
 async fn load<F: Fabric>(client: &Client<F>, slot: usize) -> Result<Raw, FabricError> {
     for _ in 0..TORN_RETRIES_MAX {
         let entry = client.post(read_bytes(at(slot), DIRECTORY_ENTRY_BYTES)).await?;
         if let Ok(entry) = entry.check(&()) {
-            return Ok(Raw::read_from_bytes(&entry).expect("an entry is 256 bytes"));
+            let raw = Raw::read_from_bytes(&entry).expect("an entry is 256 bytes");
+            return raw.refuse().map_or(Ok(raw), |why| damaged(slot, why));
         }
         client.fabric().sleep(LOCK_PAUSE).await;
     }
-    let why = format!("directory entry {slot} does not match its seal");
-    Err(FabricError::NotAPool { node: NodeId(0), why })
+    damaged(slot, "does not match its seal")
 }
 
-/// Attempts at an entry whose seal does not match: more than any change of an entry takes.
+fn damaged<T>(slot: usize, why: &str) -> Result<T, FabricError> {
+    Err(FabricError::NotAPool { node: NodeId(0), why: format!("directory entry {slot} {why}") })
+}
+
+/// READs of an entry whose seal does not match: more than any change of an entry takes.
 const TORN_RETRIES_MAX: usize = 1000;
 
 fn entry_of(slot: usize, raw: &Raw) -> Entry {
@@ -168,7 +184,10 @@ fn entry_of(slot: usize, raw: &Raw) -> Entry {
     }
 }
 
-/// All live indexes. [64 RT]
+/// Reads all live indexes. [64 RT]
+///
+/// # Errors
+/// If the fabric fails or an entry is damaged.
 pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<Entry>, FabricError> {
     let mut entries = Vec::new();
     for slot in 0..DIRECTORY_ENTRIES {
@@ -180,7 +199,10 @@ pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<Entry>, FabricErr
     Ok(entries)
 }
 
-/// The live index of that name. [at most 64 RT]
+/// Finds the live index of that name. [at most 64 RT]
+///
+/// # Errors
+/// If the fabric fails or an entry is damaged.
 pub async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<Option<Entry>, FabricError> {
     for slot in 0..DIRECTORY_ENTRIES {
         let raw = load(client, slot).await?;
@@ -191,7 +213,7 @@ pub async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<Option<En
     Ok(None)
 }
 
-/// The directory's lock, held. Release it with [`unlock`](Self::unlock).
+/// The held directory lock. Release it with [`unlock`](Self::unlock).
 #[must_use = "a held lock must be released"]
 pub struct Locked<'c, F: Fabric> {
     client: &'c Client<F>,
@@ -203,10 +225,10 @@ fn lock_word() -> Remote<u64> {
     word(NodeId(0), DIRECTORY_LOCK_OFFSET)
 }
 
-/// Takes the directory's lock, from a dead client if need be. [1 RT when it is free]
+/// Acquires the directory lock, also from a crashed holder. [1 RT when it is free]
 ///
 /// # Errors
-/// [`FabricError::DirectoryBusy`] where a living client holds it for five seconds.
+/// [`FabricError::DirectoryBusy`] if a live client holds it for five seconds.
 pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked<'_, F>, FabricError> {
     let mine = LockWord::held_by(client.fabric().identity());
     let deadline = client.fabric().now() + LOCK_PATIENCE;
@@ -237,18 +259,24 @@ impl<F: Fabric> Locked<'_, F> {
         Ok(())
     }
 
-    /// A lock that was taken from this client for dead is not this client's to free.
+    /// Releases by CAS, because the lock may have been taken from this client after a revocation.
     fn release(&self) -> Cas {
         cas(lock_word(), self.mine.word(), LockWord::FREE.word())
     }
 
-    /// Reserves an entry for a new index: nobody finds it until it is [published](Self::publish). The caller has
-    /// seen that the name is not taken. [66 RT at most]
+    /// Reserves an entry for a new index, which readers find when it is [published](Self::publish). The caller has
+    /// checked that the name is unused. [66 RT at most]
+    ///
+    /// # Errors
+    /// [`FabricError::NoDirectoryEntry`] if no entry is free.
+    ///
+    /// # Panics
+    /// If the name is too long.
     pub async fn reserve(&self, new: &NewEntry<'_>) -> Result<Entry, FabricError> {
-        let Some(slot) = self.vacancy().await? else {
+        let Some(slot) = self.find_free().await? else {
             return Err(FabricError::NoDirectoryEntry { entries: DIRECTORY_ENTRIES });
         };
-        assert!(new.name.len() <= NAME_BYTES_MAX, "the caller checked the name");
+        assert!(new.name.len() <= NAME_BYTES_MAX, "the caller checks the length of the name");
         let number = self.client.post(faa(word(NodeId(0), NEXT_INDEX_OFFSET), 1)).await?;
         let mut name = [0; NAME_BYTES_MAX];
         name[..new.name.len()].copy_from_slice(new.name.as_bytes());
@@ -256,7 +284,7 @@ impl<F: Fabric> Locked<'_, F> {
             state: RESERVED.to_le(),
             root: 0,
             seal: 0,
-            rooms: 0,
+            free_list: 0,
             number: number.to_le(),
             kind: new.kind.to_le(),
             format: new.format.to_le(),
@@ -270,20 +298,20 @@ impl<F: Fabric> Locked<'_, F> {
         Ok(entry_of(slot, &raw))
     }
 
-    /// Ends what clients began and did not finish before they lost the lock: an index that somebody has open lives
-    /// on, another is gone. [64 RT, and a look at the client table for each unfinished drop]
+    /// Finishes drops that were interrupted by the loss of the lock: an index that another client has open becomes
+    /// live again, any other is removed. [64 RT, +a READ of the client table for each unfinished drop]
     pub async fn settle(&self) -> Result<(), FabricError> {
         for slot in 0..DIRECTORY_ENTRIES {
             if whole_word(self.client.post(read(state_of(slot))).await?) == DROPPING {
-                let settled = if self.opener(slot).await?.is_some() { LIVE } else { RESERVED };
+                let settled = if self.find_opener(slot).await?.is_some() { LIVE } else { RESERVED };
                 self.client.post(write(state_of(slot), &settled.to_le_bytes())).await?;
             }
         }
         Ok(())
     }
 
-    /// A free entry, or one that a client reserved and did not publish before it lost the lock.
-    async fn vacancy(&self) -> Result<Option<usize>, FabricError> {
+    /// Finds a free entry, or one that a client reserved and did not publish before it lost the lock.
+    async fn find_free(&self) -> Result<Option<usize>, FabricError> {
         for slot in 0..DIRECTORY_ENTRIES {
             if matches!(whole_word(self.client.post(read(state_of(slot))).await?), FREE | RESERVED) {
                 return Ok(Some(slot));
@@ -292,8 +320,8 @@ impl<F: Fabric> Locked<'_, F> {
         Ok(None)
     }
 
-    /// Another living client that has the entry open.
-    async fn opener(&self, slot: usize) -> Result<Option<ClientId>, FabricError> {
+    /// Finds another live client that has the entry open.
+    async fn find_opener(&self, slot: usize) -> Result<Option<ClientId>, FabricError> {
         for resident in client_table::residents(self.client).await? {
             let other = resident.client != self.client.fabric().identity();
             if other
@@ -306,19 +334,19 @@ impl<F: Fabric> Locked<'_, F> {
         Ok(None)
     }
 
-    /// Makes a reserved index findable, with its root. [1 RT]
+    /// Publishes a reserved index with its root. [1 RT]
     pub async fn publish(&self, entry: &Entry, root: u64) -> Result<(), FabricError> {
         let (root, live) = (root.to_le_bytes(), LIVE.to_le_bytes());
         let state = state_of(usize::from(entry.slot));
         self.client.post(write(entry.root(), &root).then(write(state, &live))).await.map(|_| ())
     }
 
-    /// Takes the name out of the directory, unless a living client other than this one has the index open.
-    /// The entry stays taken until [`erase`](Self::erase). `Err(client)`: who has it open.
+    /// Removes the name from the directory, unless another live client has the index open: `Err(client)` is that
+    /// client. The entry stays in use until [`erase`](Self::erase). [2 RT, +a READ of the client table]
     pub async fn retire(&self, entry: &Entry) -> Result<Result<(), ClientId>, FabricError> {
         let slot = usize::from(entry.slot);
         self.client.post(write(state_of(slot), &DROPPING.to_le_bytes())).await?;
-        match self.opener(slot).await? {
+        match self.find_opener(slot).await? {
             None => Ok(Ok(())),
             Some(opener) => {
                 self.client.post(write(state_of(slot), &LIVE.to_le_bytes())).await?;
@@ -327,14 +355,14 @@ impl<F: Fabric> Locked<'_, F> {
         }
     }
 
-    /// Frees the entry of a retired index, once its chunks are given back. [1 RT]
+    /// Frees the entry of a removed index whose chunks are freed. [1 RT]
     pub async fn erase(&self, entry: &Entry) -> Result<(), FabricError> {
         self.client.post(write(state_of(usize::from(entry.slot)), &FREE.to_le_bytes())).await
     }
 }
 
 impl<F: Fabric> Drop for Locked<'_, F> {
-    /// The operation failed or was cancelled.
+    /// Releases the lock after an operation that failed or was cancelled.
     fn drop(&mut self) {
         if self.held {
             self.client.post_detached(self.release());
@@ -353,13 +381,43 @@ fn state_of(slot: usize) -> Remote<u64> {
     at(slot).part(0)
 }
 
-/// Whether the index of `entry` still is the one that has the entry. [1 RT]
+/// Whether the directory entry still belongs to the index of `entry`. [1 RT]
 pub async fn still<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<bool, FabricError> {
     let raw = load(client, usize::from(entry.slot)).await?;
     Ok(u64::from_le(raw.state) == LIVE && u64::from_le(raw.number) == entry.number)
 }
 
 const _: () = assert!(size_of::<Raw>() == DIRECTORY_ENTRY_BYTES);
-const _: () = assert!(std::mem::offset_of!(Raw, root) == 8 && std::mem::offset_of!(Raw, rooms) == 24);
+const _: () = assert!(std::mem::offset_of!(Raw, root) == 8 && std::mem::offset_of!(Raw, free_list) == 24);
 const _: () = assert!(std::mem::offset_of!(Raw, number) == SEALED);
 const _: () = assert!(std::mem::offset_of!(Raw, parameters) == 112);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros as _;
+
+    fn entry(change: impl FnOnce(&mut Raw)) -> Raw {
+        let mut raw = Raw::new_zeroed();
+        (raw.state, raw.number, raw.name_bytes) = (LIVE.to_le(), 1_u64.to_le(), 2);
+        raw.name[..2].copy_from_slice("é".as_bytes());
+        change(&mut raw);
+        raw
+    }
+
+    #[test]
+    fn entries_that_no_client_writes_are_refused() {
+        assert_eq!(entry(|_| {}).refuse(), None);
+        assert_eq!(entry(|raw| (raw.state, raw.number) = (FREE, 0)).refuse(), None);
+        let damages: [fn(&mut Raw); 5] = [
+            |raw| raw.state = 4_u64.to_le(),
+            |raw| raw.name_bytes = 64,
+            |raw| raw.name_bytes = 1,
+            |raw| raw.number = 0,
+            |raw| raw.zeros[1] = 1,
+        ];
+        for damage in damages {
+            assert!(entry(damage).refuse().is_some());
+        }
+    }
+}

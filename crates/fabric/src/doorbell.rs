@@ -1,7 +1,7 @@
-//! What one post hands to the fabric: requests, their order, their data.
+//! The unit of a post: requests with their order and their data.
 //!
-//! A doorbell is owned by whoever works on it: the client while it is filled and read, the fabric while it is in
-//! flight. Fabrics see nothing but doorbells; indexes never see one.
+//! The client owns a doorbell while it fills or reads it; the fabric owns it while it is in flight. Fabrics work on
+//! doorbells only, and indexes never see one.
 
 use crate::buffers::Buffer;
 use crate::pointer::Address;
@@ -9,30 +9,30 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// How a request relates to the one before it in its doorbell.
+/// The order of a request relative to the previous request of its doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// First of a chain: no order relative to anything before it.
+    /// The first request of a chain: not ordered after earlier requests.
     First,
-    /// Executes after the request before it, which is to the same memory node.
+    /// Executes after the previous request, which is for the same memory node.
     Then,
-    /// As `Then`, where the card itself would not keep the order (a WRITE after a READ or an atomic): the
-    /// request waits at the sender for the answers to the ones before it. Costs a network round trip more.
+    /// As `Then`, for pairs that the NIC does not order (a WRITE after a READ or an atomic): the request waits at the
+    /// sender for the answers to the requests before it, which costs a network round trip.
     Fenced,
 }
 
-/// One verb, with the place for its answer.
+/// One verb, with the field for its answer.
 pub enum Op {
-    /// Fetch the bytes at the address into `into`.
+    /// Fetches the bytes at the address into `into`.
     Read {
-        /// Where the bytes land; its length is the length of the READ.
+        /// The destination; its length is the length of the READ.
         into: Buffer,
     },
-    /// Place bytes of the doorbell's payload at the address.
+    /// Stores bytes of the doorbell's payload at the address.
     Write {
-        /// Which bytes of the payload.
+        /// The range of the payload.
         data: Range<usize>,
-        /// Delivered to the server's completion queue, if any.
+        /// A value for the server's completion queue, if any.
         immediate: Option<u32>,
     },
     /// 64-bit compare and swap.
@@ -41,36 +41,36 @@ pub enum Op {
         compare: u64,
         /// New word.
         swap: u64,
-        /// Answer: the word that was there.
+        /// Answer: the previous word.
         old: u64,
     },
-    /// Compare and swap of the bits in the masks.
+    /// 64-bit compare and swap of the bits in the masks.
     MaskedCas {
         /// Expected bits.
         compare: u64,
-        /// Which bits are compared.
+        /// The bits that are compared.
         compare_mask: u64,
         /// New bits.
         swap: u64,
-        /// Which bits are replaced.
+        /// The bits that are replaced.
         swap_mask: u64,
-        /// Answer: the word that was there.
+        /// Answer: the previous word.
         old: u64,
     },
     /// 64-bit fetch and add.
     Faa {
-        /// What is added, wrapping.
+        /// The addend; the sum wraps around.
         add: u64,
-        /// Answer: the word that was there.
+        /// Answer: the previous word.
         old: u64,
     },
 }
 
-/// A verb at an address, linked to the one before it.
+/// A verb at an address, with its order relative to the previous request.
 pub struct Request {
-    /// Where in far memory.
+    /// The address in far memory.
     pub at: Address,
-    /// Order relative to the request before it.
+    /// The order relative to the previous request.
     pub link: Link,
     /// The verb.
     pub op: Op,
@@ -84,19 +84,19 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// The requests, in the order in which they were posted.
+    /// The requests, in the order of the post.
     #[inline]
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// The requests, to be answered, and the payload that WRITEs refer to.
+    /// The requests, for their answers, and the payload that WRITEs refer to.
     #[inline]
     pub fn parts_mut(&mut self) -> (&mut [Request], &[u8]) {
         (&mut self.requests, &self.payload)
     }
 
-    /// The bytes that WRITEs refer to.
+    /// The payload that WRITEs refer to.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.payload
@@ -119,7 +119,7 @@ impl Doorbell {
         self.push(at, link, Op::Write { data: start..self.payload.len(), immediate });
     }
 
-    /// Takes the copy that READ number `index` fetched.
+    /// Takes the bytes that READ number `index` fetched.
     #[inline]
     pub(crate) fn take_read(&mut self, index: usize) -> Buffer {
         match &mut self.requests[index].op {
@@ -128,7 +128,7 @@ impl Doorbell {
         }
     }
 
-    /// The word that atomic number `index` found.
+    /// The previous word of atomic number `index`.
     #[inline]
     pub(crate) fn old(&self, index: usize) -> u64 {
         match self.requests[index].op {

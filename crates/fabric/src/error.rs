@@ -1,76 +1,76 @@
-//! What can go wrong below the index, for the caller to act on.
+//! Errors of fabrics.
 
 use crate::capability::Capability;
 use crate::ids::ClientId;
 use crate::pointer::{Address, NodeId};
 use std::fmt;
 
-/// A post, or the fabric, failed.
+/// A failure of a post or of the fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FabricError {
     /// A verb outside the memory node's memory: a corrupt pointer.
     OutOfRange {
-        /// Where the verb went.
+        /// The address of the verb.
         at: Address,
-        /// How many bytes it was to touch.
+        /// The length of the verb.
         bytes: usize,
     },
     /// A READ or an atomic at an address that is not a multiple of eight: a corrupt pointer.
     Misaligned {
-        /// Where the verb went.
+        /// The address of the verb.
         at: Address,
     },
     /// A memory node cannot be reached.
     NodeLost {
-        /// Which.
+        /// The memory node.
         node: NodeId,
-        /// Why, in the transport's words.
+        /// The transport's message.
         why: String,
     },
-    /// This machine, and not the memory node, refuses what a post needs.
+    /// This machine refuses a resource that a post needs.
     CannotPost {
-        /// The memory node that the post was for.
+        /// The memory node of the post.
         node: NodeId,
-        /// Why, and what would help.
+        /// The cause and the remedy.
         why: String,
     },
-    /// This client was revoked: another client took it for dead. Open the pool again.
+    /// This client was revoked, because another client considered it crashed. The remedy is to open the pool again.
     Revoked(ClientId),
-    /// The fabric lacks something that the operation asked for.
+    /// The fabric lacks a capability that the operation needs.
     Missing(Capability),
     /// No memory node has a free chunk.
     PoolFull {
-        /// Chunks of all memory nodes together.
+        /// Chunks of all memory nodes.
         chunks: u64,
         /// Bytes of a chunk.
         chunk_bytes: u64,
     },
-    /// The machine has no memory left behind the pool's promise.
+    /// The operating system has no memory for a part of the pool that is used for the first time.
     NoMemory {
-        /// On which memory node.
+        /// The memory node.
         node: NodeId,
-        /// In the operating system's words.
+        /// The operating system's message.
         why: String,
     },
-    /// All slots of the client table are taken by living clients.
+    /// Live clients use all slots of the client table.
     NoClientSlot {
-        /// Slots of the table.
+        /// The number of slots.
         slots: usize,
     },
-    /// All entries of the directory are taken.
+    /// All entries of the directory are in use.
     NoDirectoryEntry {
-        /// Entries of the directory.
+        /// The number of entries.
         entries: usize,
     },
-    /// What lies at the superblock's place is not a pool, or not one that this version can use.
+    /// The memory holds no pool, a damaged pool, or a pool of another version.
     NotAPool {
-        /// On which memory node.
+        /// The memory node.
         node: NodeId,
-        /// What is wrong with it.
+        /// The first mismatch.
         why: String,
     },
-    /// The directory's lock is held for too long, by a living client, or by nobody that the word names.
+    /// A live client, or a word that names no client, holds the directory lock for too long.
     DirectoryBusy(Option<ClientId>),
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for FabricError {
             Self::OutOfRange { at, bytes } => {
                 write!(
                     f,
-                    "a verb over {bytes} bytes at {at} leaves the memory node: a corrupt pointer; run `farwood check`"
+                    "a verb of {bytes} bytes at {at} exceeds the memory node: a corrupt pointer; run `farwood check`"
                 )
             }
             Self::Misaligned { at } => {
@@ -94,35 +94,40 @@ impl fmt::Display for FabricError {
                 write!(f, "this machine cannot reach memory node {node}: {why}")
             }
             Self::Revoked(client) => {
-                write!(f, "client {client} was taken for dead and revoked; open the pool again")
+                write!(f, "client {client} was considered crashed and revoked; open the pool again")
             }
-            Self::Missing(capability) => write!(f, "this fabric lacks the capability: {capability}"),
+            Self::Missing(capability) => {
+                write!(f, "this fabric lacks a capability that the index needs: {capability}")
+            }
             Self::PoolFull { chunks, chunk_bytes } => write!(
                 f,
-                "the pool is full: all {chunks} chunks of {} MiB are taken; drop an index, or make the pool anew with \
-                 more memory and load it again",
+                "the pool is full: all {chunks} chunks of {} MiB are in use; drop an index, or create a larger pool \
+                 and load the data again",
                 chunk_bytes >> 20
             ),
             Self::NoMemory { node, why } => {
                 write!(
                     f,
-                    "memory node {node} has no memory left behind its promise: {why}; free memory on that machine"
+                    "the machine of memory node {node} has no memory left for the pool: {why}; free memory there"
                 )
             }
             Self::NoClientSlot { slots } => {
-                write!(f, "all {slots} client slots of the pool are taken by living clients; close some")
+                write!(f, "live clients use all {slots} client slots of the pool; close some of them")
             }
             Self::NoDirectoryEntry { entries } => {
-                write!(f, "the pool's directory is full ({entries} indexes); drop one")
+                write!(f, "the pool's directory is full: it has {entries} indexes; drop one of them")
             }
             Self::NotAPool { node, why } => write!(f, "memory node {node} holds no usable pool: {why}"),
             Self::DirectoryBusy(Some(client)) => {
-                write!(f, "client {client} holds the pool's directory; try again, or end that client")
+                write!(
+                    f,
+                    "client {client} holds the lock of the pool's directory; try again, or end that client"
+                )
             }
             Self::DirectoryBusy(None) => {
                 write!(
                     f,
-                    "the pool's directory has a lock that names no client: it is damaged; make the pool again"
+                    "the lock of the pool's directory names no client: the pool is damaged; create it again"
                 )
             }
         }

@@ -8,12 +8,12 @@ use crate::pointer::Address;
 use crate::superblock::PoolShape;
 use std::future::Future;
 
-/// What became of an attempt to revoke a client.
+/// The outcome of an attempt to revoke a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// No further verb of that client can land, on any memory node: its locks may be broken.
+    /// No memory node executes any further verb of the client: its locks may be broken.
     Gone,
-    /// The client may still be alive, or a memory node could not confirm: its locks stand.
+    /// The client may be alive, or a memory node did not confirm: its locks are valid.
     Alive,
 }
 
@@ -21,56 +21,54 @@ pub enum Revocation {
 ///
 /// The trait is used by static dispatch only (`docs/decisions/0005-dispatch.md`).
 pub trait Fabric {
-    /// What this fabric promises.
+    /// The guarantees of this fabric.
     fn capabilities(&self) -> &Capabilities;
 
     /// The memory nodes of the pool and their sizes.
     fn shape(&self) -> &PoolShape;
 
-    /// Who this client's compute node is in the pool's client table; its clients share the identity, because
-    /// they hand locks to each other and die together.
+    /// The identity of this client's compute node in the pool's client table. The clients of a compute node share it,
+    /// because they hand locks to each other and crash together.
     fn identity(&self) -> ClientId;
 
-    /// Executes a doorbell: chains in order, everything else in any order. The doorbell comes back answered.
+    /// Executes the requests of a doorbell, chains in order, and returns the doorbell with the answers.
     ///
-    /// All requests are handed to the device before the future first yields; dropping the future does not
-    /// take them back.
+    /// All requests are posted before the future first yields. Dropping the future does not cancel them.
     fn submit(&self, doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>>;
 
-    /// As [`submit`](Self::submit), for verbs that nobody waits for. A fabric that is done at once returns
-    /// the doorbell for reuse. A failure is reported by the next `submit`, which then does nothing else; the one
-    /// after it works again.
+    /// Posts the requests of a doorbell without waiting for answers. Returns the doorbell for reuse if they are
+    /// executed already. The next `submit` reports a failure instead of executing its doorbell.
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell>;
 
-    /// Nanoseconds since some fixed moment, the same for all clients on one machine; the laboratory's time is
-    /// virtual.
+    /// Nanoseconds since a fixed moment, which is the same for all clients of a machine. The simulator returns
+    /// virtual time.
     fn now(&self) -> u64;
 
-    /// A small number of the thread that asks, by which a client may keep apart what threads write; 0 where all clients
-    /// are one thread's, or nobody counts them.
+    /// A small number that identifies the calling thread, for data structures with one part per thread; 0 if the
+    /// fabric has only one thread or does not number them.
     fn thread(&self) -> usize {
         0
     }
 
-    /// Lets at least `nanoseconds` pass; 0 only lets others run.
+    /// Sleeps at least `nanoseconds`; 0 yields.
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 
-    /// Makes sure that no further verb of `client` can land anywhere in the pool, if that can be made sure of.
+    /// Fences `client` on all memory nodes, so that they execute no further verb of it.
     ///
-    /// It never revokes a client that can be seen to be alive; how death is told is the fabric's affair. A
-    /// slow client is not a dead one: a lease alone never fences.
+    /// A client that shows signs of life is never revoked. Each fabric defines how it detects crashed clients; an
+    /// expired lease alone is not enough, because slow clients are not crashed.
     fn revoke(&self, client: ClientId) -> impl Future<Output = Result<Revocation, FabricError>>;
 
-    /// Makes `bytes` of host memory at `at` real, where the pool's memory is only promised until used.
+    /// Reserves `bytes` of host memory at `at`, for pools whose memory the operating system allocates on first use.
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>>;
 
-    /// Notes that a client came along the path `mark`, a rare one. Fabrics for tests count; others need not.
+    /// Records that a client took the rare path `mark`. Fabrics for tests count coverage marks; others ignore them.
     fn mark(&self, mark: &'static str) {
         let _ = mark;
     }
 }
 
-/// A borrowed connection is as good as an owned one.
+/// Delegates to the referenced fabric.
 impl<F: Fabric> Fabric for &F {
     fn capabilities(&self) -> &Capabilities {
         F::capabilities(self)

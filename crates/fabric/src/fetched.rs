@@ -1,13 +1,13 @@
-//! Bytes from afar are not values until they are checked.
+//! Fetched bytes, which become values when they are checked.
 
 use crate::buffers::Buffer;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A READ saw part of a WRITE: read again.
+/// A READ observed part of a WRITE and must be repeated.
 ///
-/// A torn copy is neither "found" nor "not found"; there is no way from it to an answer.
+/// A torn copy means neither "found" nor "not found", and cannot be converted to an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn;
 
@@ -19,15 +19,15 @@ impl fmt::Display for Torn {
 
 impl std::error::Error for Torn {}
 
-/// A kind of object that lies in far memory.
+/// A type of object in far memory.
 ///
-/// `Format` is what one must know to interpret its bytes: nothing for a word, sizes and consistency scheme for a
-/// node whose layout is chosen at run time.
+/// `Format` holds the parameters that are needed to interpret its bytes: none for a word, sizes and consistency
+/// scheme for a node whose layout is chosen at run time.
 pub trait Object {
-    /// What is needed to interpret the bytes.
+    /// The parameters that are needed to interpret the bytes.
     type Format: ?Sized;
 
-    /// Whether `bytes` are one version of the object, by the consistency scheme of `format`.
+    /// Checks that `bytes` are one version of the object, by the consistency scheme of `format`.
     fn check(bytes: &[u8], format: &Self::Format) -> Result<(), Torn>;
 }
 
@@ -42,7 +42,7 @@ impl Object for u64 {
     }
 }
 
-/// Any number of words, each of which is read for itself.
+/// Any number of words, each of which is consistent by itself.
 #[derive(Debug)]
 pub enum Words {}
 
@@ -54,7 +54,7 @@ impl Object for Words {
     }
 }
 
-/// The bytes that a READ fetched, perhaps torn. The only door to them is [`check`](Self::check).
+/// The bytes that a READ fetched, possibly torn. [`check`](Self::check) is the only access to them.
 ///
 /// ```compile_fail,E0599
 /// # use farwood_fabric::{Fetched};
@@ -65,7 +65,7 @@ impl Object for Words {
 /// # use farwood_fabric::{Fetched};
 /// fn peek(copy: Fetched<u64>) -> u8 { (*copy)[0] }
 /// ```
-#[must_use = "bytes from afar are worth nothing until they are checked"]
+#[must_use = "fetched bytes are not usable until they are checked"]
 pub struct Fetched<T: Object + ?Sized> {
     bytes: Buffer,
     of: PhantomData<fn() -> *const T>,
@@ -77,10 +77,10 @@ impl<T: Object + ?Sized> Fetched<T> {
         Self { bytes, of: PhantomData }
     }
 
-    /// The copy, if it is one version of the object.
+    /// Returns the copy if it is one version of the object.
     ///
     /// # Errors
-    /// [`Torn`]: read again.
+    /// [`Torn`]: repeat the READ.
     #[inline]
     pub fn check(self, format: &T::Format) -> Result<Checked<T>, Torn> {
         T::check(&self.bytes, format)?;
@@ -88,7 +88,7 @@ impl<T: Object + ?Sized> Fetched<T> {
     }
 }
 
-/// A local copy of one version of an object: plain memory, free to be changed before it is written back.
+/// A local copy of one version of an object. It is plain memory and may be changed before a write-back.
 pub struct Checked<T: Object + ?Sized> {
     bytes: Buffer,
     of: PhantomData<fn() -> *const T>,

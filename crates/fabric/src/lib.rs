@@ -1,12 +1,11 @@
-//! The language of far memory: what an index may ask of a memory node, and what it costs.
+//! The interface between indexes and far memory: pointers, verbs, chains, capabilities and costs.
 //!
-//! Memory nodes hold bytes; everything else happens at the clients, with one-sided verbs. **One
-//! [`post(..)`](Client::post)`.await` is one round trip**, and `grep '\.post('` finds them all. The order of
-//! verbs is in the types of [`chain`]; the order between clients and what a READ may see half-written are
-//! promises of the fabric, named in [`capability`]; bytes become values only through
-//! [`Fetched::check`].
+//! Memory nodes store bytes, and clients access them with one-sided verbs. **One [`post(..)`](Client::post)`.await`
+//! is one round trip**; `grep '\.post('` finds them all. The types of [`chain`] define the order of verbs. The
+//! [`capability`] module names what a fabric guarantees about the order between clients and about torn READs.
+//! [`Fetched::check`] is the only way from fetched bytes to values.
 //!
-//! This crate knows no transport, no clock, no thread and no tree. A transport implements [`Fabric`].
+//! This crate depends on no transport, clock, thread or tree. Transports implement [`Fabric`].
 #![forbid(unsafe_code)]
 
 pub mod buffers;

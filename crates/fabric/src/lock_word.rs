@@ -1,4 +1,4 @@
-//! A lock in one 64-bit word: who holds it, under which identity.
+//! A lock in one 64-bit word, which names its holder.
 //!
 //! ```text
 //!  63          48 47                         16 15          0
@@ -7,38 +7,38 @@
 //! +--------------+-----------------------------+-------------+
 //! ```
 //!
-//! The holder is a slot of the client table under an epoch; a client that was revoked and came back has another
-//! epoch, so its old locks are told from its new ones.
+//! The holder is a slot of the client table under an epoch. A client that was revoked and attaches again has another
+//! epoch, which distinguishes its old locks from its new ones.
 
 use crate::ids::{CLIENTS_MAX, ClientId};
 
-/// The contents of a lock's word.
+/// The contents of a lock word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockWord(u64);
 
 impl LockWord {
-    /// Nobody holds the lock.
+    /// The lock is free.
     pub const FREE: Self = Self(0);
 
-    /// `client` holds the lock.
+    /// The word of a lock that `client` holds.
     #[inline]
     pub const fn held_by(client: ClientId) -> Self {
         Self((client.epoch as u64) << 16 | (client.slot as u64 + 1))
     }
 
-    /// The word as read from far memory.
+    /// The lock word read from far memory.
     #[inline]
     pub const fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// The word to be put in far memory.
+    /// The word to store in far memory.
     #[inline]
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// Who holds the lock; `None` where it is free, or where the word is no lock word at all.
+    /// The holder; `None` if the lock is free or the word is not a lock word.
     #[inline]
     pub const fn holder(self) -> Option<ClientId> {
         let slot = self.0 as u16;

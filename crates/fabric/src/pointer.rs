@@ -1,11 +1,11 @@
-//! Remote pointers: which memory node, which byte.
+//! Remote pointers: a memory node and an offset.
 //!
 //! ```text
 //!  63            48 47  46                                0
 //! +----------------+---+----------------------------------+
 //! | memory node 16 | D |            offset 47             |   Remote<T>
 //! +----------------+---+----------------------------------+
-//!   D = 1: the offset counts in device memory (the NIC's on-chip memory)
+//!   D = 1: an offset in device memory (the NIC's on-chip memory)
 //!
 //!  47        40 39                                        0
 //! +------------+------------------------------------------+
@@ -13,8 +13,8 @@
 //! +------------+------------------------------------------+
 //! ```
 //!
-//! Offset 0 of a memory node's host memory is never handed out, so no pointer is the all-zero word: a zero
-//! word in far memory means "none", and `Option<Remote<T>>` costs nothing.
+//! Offset 0 of a memory node's host memory is never allocated, so no pointer is the all-zero word: a zero word in far
+//! memory means "none", and `Option<Remote<T>>` takes no extra space.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -31,7 +31,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Which of a memory node's two memories an offset counts in.
+/// The two memories of a memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Memory {
     /// Main memory.
@@ -44,12 +44,13 @@ const OFFSET_BITS: u32 = 48;
 const DEVICE_BIT: u64 = 1 << (OFFSET_BITS - 1);
 const OFFSET_MASK: u64 = DEVICE_BIT - 1;
 
-/// Where a verb goes: an untyped remote pointer, as fabrics see it.
+/// The target of a verb: an untyped remote pointer, as fabrics use it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address(NonZeroU64);
 
 impl Address {
-    /// The address of byte `offset` of `memory` on `node`; `None` for host offset 0 and offsets of 2^47 and above.
+    /// The address of byte `offset` of `memory` on `node`; `None` for host offset 0 and for offsets of 2^47 and
+    /// above.
     #[inline]
     pub const fn new(node: NodeId, memory: Memory, offset: u64) -> Option<Self> {
         if offset > OFFSET_MASK {
@@ -100,7 +101,7 @@ impl fmt::Display for Address {
 
 /// A typed pointer into far memory, 64 bits wide (Sherman §4.2.1: 16-bit memory server, 48-bit address).
 ///
-/// It is only a number: nothing can be reached through it but by [`post`](crate::Client::post)ing a verb.
+/// A pointer is only a number; [`post`](crate::Client::post)ing a verb is the only access through it.
 ///
 /// ```
 /// use farwood_fabric::{Memory, NodeId, Remote};
@@ -139,13 +140,13 @@ impl<T: ?Sized> Remote<T> {
         }
     }
 
-    /// The pointer to what lies at `address`.
+    /// The pointer to the object at `address`.
     #[inline]
     pub const fn at(address: Address) -> Self {
         Self { address, of: PhantomData }
     }
 
-    /// The pointer held by a word of far memory; `None` where the word is zero.
+    /// The pointer in a word of far memory; `None` if the word is zero.
     #[inline]
     pub const fn from_word(word: u64) -> Option<Self> {
         match NonZeroU64::new(word) {
@@ -172,15 +173,15 @@ impl<T: ?Sized> Remote<T> {
         self.address.node()
     }
 
-    /// The pointer to a part of the object, `bytes` further on.
+    /// The pointer to the part of the object at offset `bytes`.
     ///
     /// # Panics
-    /// Where the sum leaves the 47-bit offset: no pool is that large.
+    /// If the sum exceeds the 47-bit offset, which is larger than any pool.
     #[inline]
     pub fn part<U: ?Sized>(self, bytes: u64) -> Remote<U> {
         let Some(part) = Remote::new(self.node(), self.address.memory(), self.address.offset() + bytes)
         else {
-            unreachable!("an object lies within its memory node: {self:?} + {bytes}")
+            unreachable!("an object is within its memory node: {self:?} + {bytes}")
         };
         part
     }
@@ -216,28 +217,28 @@ impl<T: ?Sized> fmt::Display for Remote<T> {
     }
 }
 
-/// The 48-bit form of a pointer to an 8-byte-aligned object in host memory, for words of far memory that carry
-/// other bits as well (radix slots, hash entries).
+/// The 48-bit form of a pointer to an 8-byte-aligned object in host memory, for words of far memory that hold other
+/// bits as well (radix slots, hash entries).
 ///
-/// Its limits, [`Packed::NODES_MAX`] memory nodes of [`Packed::BYTES_MAX`] bytes, are checked when a pool is
-/// created, so packing a pointer of a pool always succeeds.
+/// A pool is created within its limits, [`Packed::NODES_MAX`] memory nodes of [`Packed::BYTES_MAX`] bytes, so packing
+/// a pointer of a pool always succeeds.
 pub struct Packed<T: ?Sized> {
     bits: u64,
     of: PhantomData<fn() -> *const T>,
 }
 
 impl<T: ?Sized> Packed<T> {
-    /// Bits that a packed pointer takes.
+    /// Bits of a packed pointer.
     pub const BITS: u32 = 48;
-    /// Memory nodes that a packed pointer can tell apart.
+    /// Largest number of memory nodes.
     pub const NODES_MAX: u32 = 1 << 8;
-    /// Bytes of host memory per node that a packed pointer can reach.
+    /// Largest host memory of a node, bytes.
     pub const BYTES_MAX: u64 = 8 << 40;
 
     /// Packs a pointer.
     ///
     /// # Panics
-    /// Where the pointer is to device memory, unaligned, or outside the limits: such a pool cannot be created.
+    /// If the pointer is to device memory, unaligned, or outside the limits: no pool contains such an object.
     #[inline]
     pub fn pack(pointer: Remote<T>) -> Self {
         let (node, offset) = (pointer.node().0, pointer.address().offset());
@@ -246,12 +247,12 @@ impl<T: ?Sized> Packed<T> {
                 && u32::from(node) < Self::NODES_MAX
                 && offset < Self::BYTES_MAX
                 && offset.is_multiple_of(8),
-            "a pool keeps its objects within the limits of packed pointers: {pointer}"
+            "objects of a pool are within the limits of packed pointers: {pointer}"
         );
         Self { bits: (u64::from(node) << 40) | (offset / 8), of: PhantomData }
     }
 
-    /// Reads the pointer back from the low 48 bits of a word; `None` where they are zero.
+    /// The pointer in the low 48 bits of a word; `None` if they are zero.
     #[inline]
     pub const fn unpack(word: u64) -> Option<Remote<T>> {
         let bits = word & ((1 << Self::BITS) - 1);
@@ -278,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pointer_survives_its_word() {
+    fn a_pointer_is_read_back_from_its_word() {
         for node in [0, 1, 255, u16::MAX] {
             for memory in [Memory::Host, Memory::Device] {
                 for offset in [8, 4096, OFFSET_MASK & !7] {
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn packing_round_trips_at_the_limits() {
+    fn a_packed_pointer_is_read_back_at_the_limits() {
         let far = Packed::<u64>::BYTES_MAX - 8;
         for (node, offset) in [(0, 8), (255, far), (1, 64)] {
             let p = Remote::<u64>::new(NodeId(node), Memory::Host, offset).unwrap();

@@ -1,23 +1,23 @@
-//! The server role: a memory node that runs logic of its own (spatial servers do; trees do not).
+//! The server role: a memory node that runs code of its index. Spatial servers do, ordered indexes do not.
 //!
-//! The fabric knows only memory and immediates; rings and messages are built on them. Server logic is async and
-//! generic, and lives with its index; threads and cores come from whoever runs it.
+//! The fabric provides memory and immediates; the index builds rings and messages on them. Server code is
+//! asynchronous, generic over the fabric, and part of its index. The runtime provides threads and cores.
 
 use crate::error::FabricError;
 use std::future::Future;
 
-/// Words of a line: what a processor fetches at once.
+/// Words of a cache line.
 pub const LINE_WORDS: usize = 8;
 
-/// The server's own registered memory: reached without a round trip, in words, because clients' verbs reach it
-/// at the same time.
+/// The server's own registered memory, accessed without round trips. Accesses are whole words, because clients' verbs
+/// access it concurrently.
 pub trait LocalMemory {
-    /// The word at byte `offset` of host memory. Ordered as an acquire load.
+    /// Loads the word at byte `offset` of host memory, with acquire ordering.
     fn load(&self, offset: u64) -> Result<u64, FabricError>;
-    /// Replaces the word at byte `offset`. Ordered as a release store.
+    /// Stores the word at byte `offset`, with release ordering.
     fn store(&self, offset: u64, word: u64) -> Result<(), FabricError>;
 
-    /// The eight words from byte `offset` on, each as [`load`](Self::load) has it; in no order.
+    /// Loads the eight words from byte `offset` on, each as [`load`](Self::load), in no order.
     #[inline]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
         let mut line = [0; LINE_WORDS];
@@ -27,7 +27,7 @@ pub trait LocalMemory {
         Ok(line)
     }
 
-    /// Hints that `bytes` from `offset` on will be loaded soon.
+    /// Prefetches `bytes` bytes from `offset` on.
     #[inline]
     fn fetch_ahead(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
@@ -42,15 +42,15 @@ pub trait Server {
     /// Its memory.
     fn local(&self) -> &Self::Local;
 
-    /// The next immediate that a client's `write_imm` delivered, in order of delivery; waits for one.
+    /// Waits for the next immediate of a client's `write_imm`, in order of delivery.
     ///
-    /// Immediates whose queue is full make their sender wait, they are never lost.
+    /// A full queue blocks the sender; no immediate is lost.
     fn receive(&self) -> impl Future<Output = Result<u32, FabricError>>;
 
-    /// Accounts for `nanoseconds` of CPU work: virtual time in the laboratory, nothing elsewhere.
+    /// Accounts for `nanoseconds` of CPU work: virtual time in the simulator, no effect elsewhere.
     fn compute(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 
-    /// Lets `nanoseconds` pass as a thread does that looks for something again and again: in the laboratory it keeps a
-    /// core busy meanwhile; elsewhere as [`Fabric::sleep`](crate::Fabric::sleep).
+    /// Waits `nanoseconds` as a polling thread does: in the simulator it occupies a core; elsewhere it is
+    /// [`Fabric::sleep`](crate::Fabric::sleep).
     fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 }

@@ -1,5 +1,5 @@
-//! The superblock's header: how clients recognise a memory node of a pool. `pool_layout.rs` has the
-//! map of the chunk that it lies in.
+//! The superblock's header, by which clients recognise a memory node of a pool. `pool_layout.rs` has the map of the
+//! chunk around it.
 //!
 //! ```text
 //! header    bytes
@@ -14,8 +14,7 @@
 //! + 48       16    zero
 //! ```
 //!
-//! All numbers are little endian. The papers allocate chunks by remote procedure call; here memory nodes run no
-//! code, and a chunk is one FAA.
+//! All numbers are little endian.
 
 use crate::error::FabricError;
 use crate::pointer::{NodeId, Packed};
@@ -30,17 +29,17 @@ pub use crate::pool_layout::{
     LAYOUT_VERSION, TRANSPORT_BYTES, TRANSPORT_OFFSET,
 };
 
-/// What the memory of node `node` says of its pool.
+/// Reads the shape of the pool from the memory of node `node`.
 ///
 /// # Errors
-/// [`FabricError::NotAPool`], as [`PoolShape::from_header`] says: it is of another node, for one.
+/// As [`PoolShape::from_header`].
 pub fn shape_in(memory: &impl LocalMemory, node: NodeId) -> Result<PoolShape, FabricError> {
     let words = memory.load_line(HEADER_OFFSET)?;
     let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
     PoolShape::from_header(node, &bytes)
 }
 
-/// The superblock's header as it lies in memory.
+/// The superblock's header in memory.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Header {
@@ -55,10 +54,10 @@ struct Header {
     zero: [u64; 2],
 }
 
-/// The memory nodes of a pool: how many, how large. All nodes of a pool are of one size.
+/// The number and the size of a pool's memory nodes. All nodes of a pool have the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// Identity of the pool, drawn when it was created.
+    /// Identity of the pool, drawn at random at its creation.
     pub pool: u64,
     /// Memory nodes.
     pub nodes: u16,
@@ -69,7 +68,7 @@ pub struct PoolShape {
 }
 
 impl PoolShape {
-    /// Why a pool of this shape cannot be, if it cannot.
+    /// Why a pool of this shape is impossible, if it is.
     pub fn refuse(&self) -> Option<String> {
         let nodes_max = Packed::<u64>::NODES_MAX;
         if self.nodes == 0 || u32::from(self.nodes) > nodes_max {
@@ -95,14 +94,18 @@ impl PoolShape {
         None
     }
 
-    /// Chunks of each memory node, with the superblock's.
+    /// Chunks of each memory node, including the superblock's.
     pub fn chunks(&self) -> u64 {
         self.host_bytes / CHUNK_BYTES
     }
 
-    /// The bytes to place at [`HEADER_OFFSET`] of memory node `node` before it can be reached, everything else
-    /// being zero but for [`PoolShape::first_words`].
+    /// Encodes the header of memory node `node`, to be stored at [`HEADER_OFFSET`] before clients can reach the node.
+    /// All other bytes are zero, except for [`PoolShape::first_words`].
+    ///
+    /// # Panics
+    /// If the shape is impossible, or has no such node.
     pub fn header(&self, node: NodeId) -> [u8; HEADER_BYTES] {
+        assert!(self.refuse().is_none() && node.0 < self.nodes, "node {node} of {self:?}");
         let header = Header {
             magic: MAGIC.to_le(),
             version: LAYOUT_VERSION.to_le(),
@@ -117,15 +120,15 @@ impl PoolShape {
         header.as_bytes().try_into().expect("the map says 64 bytes")
     }
 
-    /// The words, with their offsets, that a new memory node holds besides its header.
+    /// The words of a new memory node besides its header, with their offsets.
     pub fn first_words() -> [(u64, u64); 2] {
         [(NEXT_CHUNK_OFFSET, 1), (NEXT_INDEX_OFFSET, 1)]
     }
 
-    /// Reads the header of memory node `node`.
+    /// Decodes the header of memory node `node`.
     ///
     /// # Errors
-    /// [`FabricError::NotAPool`] that says what is wrong: magic, layout version, node number, sizes.
+    /// [`FabricError::NotAPool`] with the first mismatch: magic, layout version, node number, sizes, reserved bytes.
     pub fn from_header(node: NodeId, bytes: &[u8]) -> Result<Self, FabricError> {
         let refuse = |why: String| Err(FabricError::NotAPool { node, why });
         let Ok(header) = Header::read_from_bytes(bytes) else {
@@ -137,15 +140,18 @@ impl PoolShape {
         let version = u32::from_le(header.version);
         if version != LAYOUT_VERSION {
             return refuse(format!(
-                "layout version {version}, and this program knows {LAYOUT_VERSION}; use the Farwood that made the \
-                 pool, or make it again"
+                "layout version {version}, but this program supports {LAYOUT_VERSION}; use the Farwood that created \
+                 the pool, or create it again"
             ));
         }
         if u16::from_le(header.node) != node.0 {
-            return refuse(format!("it says that it is node {}", u16::from_le(header.node)));
+            return refuse(format!("its header is that of node {}", u16::from_le(header.node)));
         }
         if u64::from_le(header.chunk_bytes) != CHUNK_BYTES {
-            return refuse(format!("chunks of {} bytes", u64::from_le(header.chunk_bytes)));
+            return refuse(format!(
+                "its chunks have {} bytes, not {CHUNK_BYTES}",
+                u64::from_le(header.chunk_bytes)
+            ));
         }
         let shape = Self {
             pool: u64::from_le(header.pool),
@@ -155,6 +161,8 @@ impl PoolShape {
         };
         match shape.refuse() {
             Some(why) => refuse(why),
+            None if node.0 >= shape.nodes => refuse(format!("node {node} of a pool of {}", shape.nodes)),
+            None if header.zero != [0; 2] => refuse("reserved bytes of its header are not zero".to_owned()),
             None => Ok(shape),
         }
     }
@@ -177,9 +185,15 @@ mod tests {
     #[test]
     fn every_wrong_header_is_refused_with_its_reason() {
         let good = SHAPE.header(NodeId(0));
-        for (byte, reason) in
-            [(0, "magic"), (8, "version"), (12, "node 1"), (14, "nodes"), (24, "multiple"), (40, "chunks")]
-        {
+        for (byte, reason) in [
+            (0, "magic"),
+            (8, "version"),
+            (12, "node 1"),
+            (14, "nodes"),
+            (24, "multiple"),
+            (40, "chunks"),
+            (56, "reserved"),
+        ] {
             let mut bad = good;
             bad[byte] ^= 1;
             if byte == 14 {

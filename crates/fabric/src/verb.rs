@@ -5,17 +5,17 @@ use crate::doorbell::{Doorbell, Link, Op};
 use crate::fetched::{Fetched, Object};
 use crate::pointer::Remote;
 
-/// One verb that can be posted alone, chained, or gathered by [`all`](crate::all).
+/// A verb, which can be posted alone, in a chain, or with others by [`all`](crate::all).
 pub trait Verb {
-    /// What its completion yields.
+    /// The result of its completion.
     type Output;
-    /// How cards order what is chained behind it.
+    /// The class that determines how NICs order later verbs of its chain.
     type Kind: Kind;
 
-    /// Adds the verb to a doorbell.
+    /// Adds the verb to a doorbell and yields its index.
     #[doc(hidden)]
     fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> usize;
-    /// Reads the answer out of a completed doorbell.
+    /// Reads the answer from a completed doorbell.
     #[doc(hidden)]
     fn answer(index: usize, doorbell: &mut Doorbell) -> Self::Output;
 }
@@ -24,7 +24,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What a card does with a verb, as far as order is concerned: it places, or it asks.
+/// The ordering class of a verb.
 pub trait Kind: sealed::Sealed {}
 
 /// WRITEs: later verbs of the chain execute after them.
@@ -39,12 +39,12 @@ impl sealed::Sealed for Asks {}
 impl Kind for Places {}
 impl Kind for Asks {}
 
-/// Which pairs a reliable connection keeps in order without a fence.
+/// Pairs of classes that a reliable connection keeps in order without a fence.
 pub trait InOrderBefore<Next: Kind>: Kind {}
 impl InOrderBefore<Places> for Places {}
 impl InOrderBefore<Asks> for Places {}
-/// Atomic then READ, READ then READ: relied on by published systems, and a capability
-/// ([`Capability::AtomicThenRead`](crate::Capability::AtomicThenRead)) that the index must ask for.
+/// Atomic then READ, READ then READ: published systems rely on this order. It is a capability
+/// ([`Capability::AtomicThenRead`](crate::Capability::AtomicThenRead)) that an index must require.
 impl InOrderBefore<Asks> for Asks {}
 
 /// A READ; see [`read`].
@@ -55,18 +55,18 @@ pub struct Read<T: Object + ?Sized> {
     bytes: usize,
 }
 
-/// Fetches `bytes` bytes at `from`; they come back unchecked. An address that is not a multiple of 8 is the
-/// fabric's to refuse, as it comes from far memory.
+/// Fetches `bytes` unchecked bytes at `from`. The fabric refuses an address that is not a multiple of 8, because it
+/// comes from far memory.
 ///
 /// # Panics
-/// Where `bytes` is not a multiple of 8.
+/// If `bytes` is not a multiple of 8.
 #[inline]
 pub fn read_bytes<T: Object + ?Sized>(from: Remote<T>, bytes: usize) -> Read<T> {
     assert!(bytes.is_multiple_of(8), "READs move whole words");
     Read { from, bytes }
 }
 
-/// Fetches the object at `from`; its bytes come back unchecked.
+/// Fetches the unchecked bytes of the object at `from`.
 #[inline]
 pub fn read<T: Object>(from: Remote<T>) -> Read<T> {
     read_bytes(from, size_of::<T>())
@@ -96,13 +96,13 @@ pub struct Write<'a> {
     immediate: Option<u32>,
 }
 
-/// Places `data` at `to`, any length and alignment. The bytes are copied when the verb is posted.
+/// Stores `data` at `to`, with any length and alignment. The post copies the bytes.
 #[inline]
 pub fn write<T: ?Sized>(to: Remote<T>, data: &[u8]) -> Write<'_> {
     Write { to: to.address(), data, immediate: None }
 }
 
-/// As [`write`](fn@write), and delivers `immediate` to the memory node's server once the bytes are placed.
+/// As [`write`](fn@write), and delivers `immediate` to the memory node's server when the bytes are stored.
 #[inline]
 pub fn write_imm<T: ?Sized>(to: Remote<T>, data: &[u8], immediate: u32) -> Write<'_> {
     Write { to: to.address(), data, immediate: Some(immediate) }
@@ -122,13 +122,13 @@ impl Verb for Write<'_> {
     fn answer(_: usize, _: &mut Doorbell) {}
 }
 
-/// What a compare-and-swap found.
+/// The outcome of a compare-and-swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a lost compare-and-swap changed nothing"]
 pub enum Swapped {
-    /// The word was as expected, and is replaced.
+    /// The word was equal and is replaced.
     Won,
-    /// The word was another; nothing changed.
+    /// The word differed and is unchanged.
     Lost(u64),
 }
 
@@ -141,13 +141,12 @@ pub struct Cas {
     swap: u64,
 }
 
-/// Replaces the word at `at` by `swap` if it is `compare`.
+/// Replaces the word at `at` by `swap` if it equals `compare`.
 #[inline]
 pub fn cas(at: Remote<u64>, compare: u64, swap: u64) -> Cas {
     Cas { at, compare, swap }
 }
 
-/// The answer of a CAS yields both the outcome and, through [`Swapped::Lost`], the word that was there.
 impl Verb for Cas {
     type Output = Swapped;
     type Kind = Asks;
@@ -167,10 +166,10 @@ impl Verb for Cas {
     }
 }
 
-/// The bits of a word that a [`masked_cas`] looks at and replaces.
+/// Bits of a word that a [`masked_cas`] compares or replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
-    /// Which bits.
+    /// The bits.
     pub mask: u64,
     /// Their values, in place.
     pub value: u64,
@@ -185,7 +184,8 @@ pub struct MaskedCas {
     swap: Bits,
 }
 
-/// Replaces the `swap` bits of the word at `at` if its `compare` bits match. A capability.
+/// Replaces the `swap` bits of the word at `at` if its `compare` bits are equal. It requires
+/// [`Capability::MaskedCas`](crate::Capability::MaskedCas).
 #[inline]
 pub fn masked_cas(at: Remote<u64>, compare: Bits, swap: Bits) -> MaskedCas {
     MaskedCas { at, compare, swap }
@@ -227,7 +227,7 @@ pub struct Faa {
     add: u64,
 }
 
-/// Adds to the word at `at`, wrapping, and yields the word that was there.
+/// Adds `add` to the word at `at`, wrapping, and yields the previous word.
 #[inline]
 pub fn faa(at: Remote<u64>, add: u64) -> Faa {
     Faa { at, add }

@@ -1,10 +1,10 @@
-//! A toy index, made and measured in the laboratory: a hash table in far memory, with one-sided verbs only.
+//! A toy index, built and measured in the simulator: a hash table in far memory that uses one-sided verbs only.
 //!
-//! A bucket is two words, key and value. An insert claims a free bucket with a CAS and then writes the value; a get
-//! reads one bucket after the other. So a get of a key that is being inserted may find no value yet: word 0 says so.
+//! A bucket has two words, key and value. An insert claims a free bucket with a CAS and then writes the value; a get
+//! reads one bucket after the other. A get that runs during an insert may find the value 0, which means no value yet.
 //!
 //! Run it with `cargo run --release -p farwood-sim --example toy_index`.
-#![expect(clippy::print_stdout, reason = "an example talks")]
+#![expect(clippy::print_stdout, reason = "an example that reports")]
 
 use farwood_fabric::{
     Client, Fabric, FabricError, Memory, NodeId, Remote, Swapped, Words, cas, read_bytes, write,
@@ -12,7 +12,7 @@ use farwood_fabric::{
 use farwood_sim::{Card, World, WorldSpec};
 use std::cell::Cell;
 
-/// The table: so many buckets, dealt to the memory nodes in turn.
+/// The table: its buckets are distributed over the memory nodes round robin.
 #[derive(Clone, Copy)]
 struct Table {
     buckets: u64,
@@ -20,7 +20,7 @@ struct Table {
 }
 
 const BUCKET_BYTES: u64 = 16;
-/// Where the table begins on every memory node: behind the pool's own chunk.
+/// Offset of the table on every memory node: behind the superblock's chunk.
 const START: u64 = 8 << 20;
 
 impl Table {
@@ -28,14 +28,14 @@ impl Table {
         let number = number % self.buckets;
         let node = NodeId((number % self.nodes) as u16);
         let offset = START + number / self.nodes * BUCKET_BYTES;
-        Remote::new(node, Memory::Host, offset).expect("the table lies in the pool")
+        Remote::new(node, Memory::Host, offset).expect("the table is within the pool")
     }
 
     fn first(key: u64) -> u64 {
         key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20
     }
 
-    /// Stores `value`, which is not 0, under `key`, which is neither. [2 RT without collisions]
+    /// Stores `value` under `key`; neither may be 0. [2 RT without collisions]
     async fn insert<F: Fabric>(self, client: &Client<F>, key: u64, value: u64) -> Result<bool, FabricError> {
         for step in 0..self.buckets {
             let bucket = self.bucket(Self::first(key) + step);
@@ -51,7 +51,7 @@ impl Table {
         Ok(false)
     }
 
-    /// The value of `key`. [1 RT without collisions]
+    /// Yields the value of `key`. [1 RT without collisions]
     async fn get<F: Fabric>(self, client: &Client<F>, key: u64) -> Result<Option<u64>, FabricError> {
         for step in 0..self.buckets {
             let copy = client.post(read_bytes(self.bucket(Self::first(key) + step), 16)).await?;
@@ -88,7 +88,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let won = table.insert(client, key, key + 7).await.expect("the network works");
                 inserted.set(inserted.get() + u64::from(won));
                 let found = table.get(client, key).await.expect("the network works");
-                // Whoever lost may be early for the winner's value.
+                // The client that lost may read before the winner's value is written.
                 wrong.set(
                     wrong.get() + u64::from(found.unwrap_or(key + 7) != key + 7 || won && found.is_none()),
                 );

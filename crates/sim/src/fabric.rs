@@ -1,9 +1,9 @@
-//! The fabric that an index sees.
+//! The `Fabric` of the simulator.
 
-use crate::crew::Seat;
-use crate::device::{Connection, Counts, Device};
+use crate::device::{Completion, Counts, Device, SimConnection};
 use crate::queue::{Event, Key};
-use crate::world::Stay;
+use crate::task_group::Seat;
+use crate::world::PoolMembership;
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Revocation,
     client_table,
@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// One client's connection in the laboratory.
+/// One client's connection to a simulated network.
 #[derive(Clone)]
 pub struct SimFabric {
     pub(crate) device: Rc<RefCell<Device>>,
@@ -22,31 +22,31 @@ pub struct SimFabric {
     pub(crate) shape: PoolShape,
     pub(crate) identity: ClientId,
     pub(crate) client: Key,
-    /// Outside of time: every post is done at once.
+    /// Whether posts take no virtual time.
     pub(crate) at_once: bool,
-    /// Ends its compute node's time in the pool when the last client is gone.
-    #[expect(dead_code, reason = "it is there to be dropped")]
-    pub(crate) stay: Option<Rc<Stay>>,
+    /// Expires the identity of the compute node when the last client is dropped.
+    #[expect(dead_code, reason = "only its destructor is used")]
+    pub(crate) membership: Option<Rc<PoolMembership>>,
 }
 
 impl SimFabric {
-    /// Spends CPU time of the client's thread: work that is not in posts and completions.
+    /// Spends CPU time of the client's thread, in addition to posts and completions.
     pub fn spend(&self, nanoseconds: f64) {
         self.device.borrow_mut().spend(nanoseconds);
     }
 
-    /// The CPU time of an index operation, besides posts and completions, as the card says.
+    /// Spends the CPU time of an index operation, besides posts and completions, as the NIC model defines it.
     pub fn spend_operation(&self) {
         let mut device = self.device.borrow_mut();
         let operation = device.card.cpu.operation_ns;
         device.spend(operation);
     }
 
-    /// What the device has executed of what the client asked for, its verbs for revoking others not counted; doorbells
-    /// are not told apart.
+    /// Counts the verbs that the device executed for the client, without those for revoking others. The number of
+    /// doorbells includes both.
     pub fn executed(&self) -> Counts {
         let device = self.device.borrow();
-        let Connection { counts, aside, .. } = &device.connections[self.client as usize];
+        let SimConnection { counts, aside, .. } = &device.connections[self.client as usize];
         Counts {
             reads: counts.reads - aside.reads,
             cas: counts.cas - aside.cas,
@@ -55,12 +55,12 @@ impl SimFabric {
         }
     }
 
-    /// Verbs of this client that failed: whether they were executed, it was not told.
+    /// Counts the verbs of this client that failed, executed or not.
     pub fn lost(&self) -> u64 {
         self.device.borrow().connections[self.client as usize].lost
     }
 
-    /// Where the client runs.
+    /// Yields the thread that the client runs on.
     pub fn seat(&self) -> Seat {
         let device = self.device.borrow();
         let connection = &device.connections[self.client as usize];
@@ -76,7 +76,7 @@ impl SimFabric {
         {
             let mut device = self.device.borrow_mut();
             let dead =
-                device.compute.iter().position(|node| node.identity == client && device.shows_no_life(node));
+                device.compute.iter().position(|node| node.identity == client && device.may_be_revoked(node));
             let Some(dead) = dead else { return Ok(Revocation::Alive) };
             let reached = (0..device.shape.nodes)
                 .all(|node| device.unreachable_until(self.client, NodeId(node)).is_none());
@@ -85,7 +85,7 @@ impl SimFabric {
             }
             device.compute[dead].revoked = true;
         }
-        // The confirmations of all memory nodes take a round trip, in which transfers that had begun come to an end.
+        // All memory nodes confirm within a round trip, once the transfers in progress have ended.
         let (round_trip, placed) = {
             let device = self.device.borrow();
             let open = device.memory.iter().flat_map(|node| &node.open);
@@ -118,17 +118,21 @@ impl Fabric for SimFabric {
         let mut device = self.device.borrow_mut();
         let failed = device.connections[self.client as usize].failed.take();
         if let Some(error) = failed {
-            return Submitted::Done(Some(Err(error)));
+            return Submission::Done(Some(Err(error)));
         }
         if self.at_once {
-            return Submitted::Done(Some(device.execute_at_once(&mut doorbell).map(|()| doorbell)));
+            return Submission::Done(Some(device.execute_at_once(&mut doorbell).map(|()| doorbell)));
         }
         match device.check(&doorbell) {
-            Err(error) => Submitted::Done(Some(Err(error))),
-            Ok(()) if doorbell.requests().is_empty() => Submitted::Done(Some(Ok(doorbell))),
+            Err(error) => Submission::Done(Some(Err(error))),
+            Ok(()) if doorbell.requests().is_empty() => Submission::Done(Some(Ok(doorbell))),
             Ok(()) => {
-                let flight = device.ring(self.client, doorbell, true);
-                Submitted::Flying(Waiting { device: Rc::clone(&self.device), flight, landed: false })
+                let flight = device.ring(self.client, doorbell, Completion::Awaited);
+                Submission::PostedVerb(AwaitedDoorbell {
+                    device: Rc::clone(&self.device),
+                    flight,
+                    taken: false,
+                })
             }
         }
     }
@@ -146,7 +150,7 @@ impl Fabric for SimFabric {
         match device.check(&doorbell) {
             Ok(()) if doorbell.requests().is_empty() => Some(doorbell),
             Ok(()) => {
-                device.ring(self.client, doorbell, false);
+                device.ring(self.client, doorbell, Completion::Detached);
                 None
             }
             Err(error) => {
@@ -164,8 +168,8 @@ impl Fabric for SimFabric {
         Sleep { device: Rc::clone(&self.device), nanoseconds, at_once: self.at_once, timer: None }
     }
 
-    /// A compute node that has crashed, or that was frozen for longer than the lease, is revoked: its queue pairs are
-    /// closed at every memory node, and each confirms it. A memory node that cannot be reached cannot confirm.
+    /// Revokes a compute node that crashed, or that was frozen for longer than the lease: every memory node closes
+    /// its queue pairs and confirms. An unreachable memory node cannot confirm.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
         let revoked = self.revoke_by(&table, client).await;
@@ -178,72 +182,72 @@ impl Fabric for SimFabric {
     }
 
     fn mark(&self, mark: &'static str) {
-        self.device.borrow_mut().pass_mark(self.client, mark);
+        self.device.borrow_mut().record_coverage(self.client, mark);
     }
 }
 
-/// What closing a queue pair takes, besides the way and the transfers that have begun.
+/// Time to close a queue pair, besides the round trip and the transfers in progress, nanoseconds.
 const CONFIRM_NS: u64 = 50_000;
 
-enum Submitted {
+enum Submission {
     Done(Option<Result<Doorbell, FabricError>>),
-    Flying(Waiting),
+    PostedVerb(AwaitedDoorbell),
 }
 
-/// A doorbell that somebody waits for.
-struct Waiting {
+/// A posted doorbell that the client awaits.
+struct AwaitedDoorbell {
     device: Rc<RefCell<Device>>,
     flight: Key,
-    landed: bool,
+    taken: bool,
 }
 
-impl Future for Submitted {
+impl Future for Submission {
     type Output = Result<Doorbell, FabricError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
-            Self::Done(done) => Poll::Ready(done.take().expect("polled until it is done")),
-            Self::Flying(waiting) => waiting.poll(context),
+            Self::Done(done) => Poll::Ready(done.take().expect("not polled after completion")),
+            Self::PostedVerb(waiting) => waiting.poll(context),
         }
     }
 }
 
-impl Waiting {
+impl AwaitedDoorbell {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Doorbell, FabricError>> {
         let device = &mut *self.device.borrow_mut();
-        let flight = &mut device.flights[self.flight as usize];
+        let flight = &mut device.doorbells[self.flight as usize];
         if flight.left > 0 {
             if !flight.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
                 flight.waker = Some(context.waker().clone());
             }
             return Poll::Pending;
         }
-        self.landed = true;
-        let flight = device.flights.remove(self.flight as usize);
+        self.taken = true;
+        let flight = device.doorbells.remove(self.flight as usize);
         Poll::Ready(match (flight.error, flight.doorbell) {
             (None, Some(doorbell)) => Ok(doorbell),
-            (error, _) => Err(error.expect("a doorbell comes back, or an error says why not")),
+            (error, _) => Err(error.expect("a doorbell without an error is returned")),
         })
     }
 }
 
-impl Drop for Waiting {
+impl Drop for AwaitedDoorbell {
     fn drop(&mut self) {
-        if self.landed {
+        if self.taken {
             return;
         }
         let device = &mut *self.device.borrow_mut();
-        let Some(flight) = device.flights.get_mut(self.flight as usize) else { return };
+        let Some(flight) = device.doorbells.get_mut(self.flight as usize) else { return };
         if flight.left == 0 {
-            device.flights.remove(self.flight as usize);
+            device.doorbells.remove(self.flight as usize);
         } else {
-            // The verbs go on; nobody waits for them any more.
-            (flight.waited_for, flight.waker) = (false, None);
+            // The verbs continue as if detached.
+            (flight.awaited, flight.waker) = (false, None);
         }
     }
 }
 
-/// Lets time pass.
+/// Sleeps in virtual time.
 struct Sleep {
     device: Rc<RefCell<Device>>,
     nanoseconds: u64,

@@ -1,115 +1,114 @@
-//! Faults: rules on the stream of verbs.
+//! Fault injection: rules that apply to the stream of verbs.
 //!
-//! A rule waits for a moment and then does something, once. Moments are counted in verbs or in virtual time, so a run
-//! with rules can be repeated as any other.
+//! A rule waits for its trigger and then injects its fault once. Triggers count verbs or virtual time, so a run with
+//! rules is repeatable.
 
 use farwood_fabric::NodeId;
 
-/// How long a card sends a request again before it gives up, nanoseconds. [Common knowledge: some milliseconds.]
+/// Time for which a NIC retries a request before it gives up, nanoseconds. [Common knowledge: some milliseconds.]
 pub const RETRY_NS: u64 = 4_000_000;
 
-/// A fault that happened.
+/// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happened {
-    /// When, nanoseconds.
+    /// Its virtual time, nanoseconds.
     pub time: u64,
-    /// What.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// A rule.
+/// A rule: a fault with its trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// When.
+    /// The trigger.
     pub when: When,
-    /// What.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// The moment of a rule.
+/// The trigger of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// When a compute node sends its verb of this number, counted from 1.
+    /// A compute node sends its verb of this number, counted from 1.
     Verb {
         /// The compute node.
         compute_node: usize,
-        /// Which of its verbs.
+        /// The number of the verb.
         number: u64,
     },
-    /// When a compute node sends a verb after it has come to a mark ([`farwood_fabric::Fabric::mark`]) for the first
+    /// A compute node sends a verb after it hit a coverage mark ([`farwood_fabric::Fabric::mark`]) for the first
     /// time.
     Mark {
         /// The compute node.
         compute_node: usize,
-        /// The mark.
+        /// The coverage mark.
         mark: &'static str,
-        /// Which of the verbs that it sends from then on, counted from 1.
+        /// The number of the verb after the mark, counted from 1.
         number: u64,
     },
-    /// At this time, nanoseconds.
+    /// This virtual time, nanoseconds.
     Time(u64),
 }
 
-/// What a rule does.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The compute node crashes, all its clients with it.
+    /// A compute node crashes with all its clients.
     Crash {
-        /// Which.
+        /// The compute node.
         compute_node: usize,
-        /// Where the verb is then that the rule waited for; of no meaning for a rule of time.
+        /// How far the triggering verb has come. Ignored if the trigger is a time.
         point: CrashPoint,
     },
-    /// The threads of a compute node stop for a while. Verbs that have been posted go on.
+    /// The threads of a compute node stop for a while. Posted verbs continue.
     Freeze {
-        /// Which.
+        /// The compute node.
         compute_node: usize,
-        /// For how long.
+        /// The duration.
         nanoseconds: u64,
     },
-    /// The verb that the rule waited for, and what follows it on its queue pair, arrives late. Of no meaning for a
-    /// rule of time.
+    /// The triggering verb, and the verbs behind it on its queue pair, arrive late. Ignored if the trigger is a time.
     Delay {
-        /// By how much.
+        /// The delay.
         nanoseconds: u64,
     },
-    /// A memory node goes down, and comes back with its memory as it was.
+    /// A memory node is unreachable for a while and keeps its memory.
     Down {
-        /// Which.
+        /// The memory node.
         node: NodeId,
-        /// For how long.
+        /// The duration.
         nanoseconds: u64,
     },
-    /// A machine's NIC takes several times as long as it should, for good.
+    /// The NICs of a memory node slow down permanently.
     Slow {
-        /// The memory node whose machine it is.
+        /// The memory node.
         node: NodeId,
-        /// How many times as long.
+        /// The factor by which service times grow.
         times: u64,
     },
     /// A compute node and a memory node cannot reach each other.
     Partition {
-        /// The one.
+        /// The compute node.
         compute_node: usize,
-        /// The other.
+        /// The memory node.
         node: NodeId,
-        /// For how long.
+        /// The duration.
         nanoseconds: u64,
     },
 }
 
-/// Where a verb is when its compute node crashes.
+/// How far a verb has come when its compute node crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashPoint {
-    /// It has not left.
+    /// The NIC has not sent it.
     Before,
-    /// It has left, and will be executed.
+    /// The NIC has sent it, and the memory node will execute it.
     At,
-    /// It is answered.
+    /// Its answer has arrived.
     After,
 }
 
-/// How often rules did what.
+/// The number of injected faults, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
     /// Compute nodes crashed.
@@ -118,20 +117,20 @@ pub struct Met {
     pub freezes: u64,
     /// Verbs delayed.
     pub delays: u64,
-    /// Memory nodes gone down.
+    /// Outages of memory nodes.
     pub downs: u64,
-    /// Machines slowed.
+    /// Memory nodes slowed down.
     pub slow: u64,
-    /// Pairs of nodes cut off.
+    /// Network partitions.
     pub partitions: u64,
-    /// Verbs that were lost because of a crash, a memory node that was down, or a partition.
+    /// Verbs lost because of a crash, an outage or a partition.
     pub lost: u64,
-    /// CASes in device memory that a rival was faster than.
+    /// CASes in device memory that the device made fail.
     pub outrun: u64,
 }
 
 impl Met {
-    /// All faults; lost verbs and those that were outrun are not counted.
+    /// All faults, without lost verbs and intercepted CASes.
     pub fn faults(&self) -> u64 {
         self.crashes + self.freezes + self.delays + self.downs + self.slow + self.partitions
     }

@@ -1,47 +1,47 @@
-//! The laboratory: a deterministic RDMA network in virtual time.
+//! A simulator of an RDMA network, deterministic and in virtual time.
 //!
-//! One seed, one thread, virtual nanoseconds: index code that runs on any fabric runs here, with thousands of clients,
-//! on any [`Card`], with any fault, and the same run again from the same seed. Bytes move line by line at the
-//! times at which the model of the NIC touches them, so torn reads, overtaking and lost updates really happen.
+//! Index code that runs on any fabric runs here in one thread, with thousands of clients, on any NIC model
+//! ([`Card`]), with injected faults. The same seed repeats the same run. Bytes move line by line at the times at
+//! which the modelled NIC touches them, so torn reads, overtaking and lost updates occur as on hardware.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`World`] | machines, a pool in their memory, clients |
-//! | [`Crew`] | clients' work, run together |
-//! | [`card`] | the numbers of a NIC, as data |
-//! | [`fault`] | rules on the stream of verbs |
-//! | [`trace`] | what happened when: digests, Perfetto, sequence diagrams |
-//! | `stations/` | what a verb passes, one file each |
-//! | `device/` | a verb's way through them |
+//! | [`Crew`] | the executor: tasks of clients and servers |
+//! | [`Card`] | the parameters of a NIC model, read from a file |
+//! | [`fault`] | rules that inject faults into the stream of verbs |
+//! | [`trace`] | events of a run: digests, Perfetto, sequence diagrams |
+//! | `stations/` | queues and costs of each stage of a verb, one file per stage |
+//! | `device/` | the path of a verb through the stages |
 //!
-//! `docs/nic-model.md` gives every number with its source, and what is not modelled.
+//! `docs/nic-model.md` gives the source of every parameter, and lists what is not modelled.
 #![deny(unsafe_code)]
 
-pub mod card;
-mod crew;
 mod device;
 mod fabric;
 pub mod fault;
 mod memory;
+pub mod nic_model;
 mod queue;
 mod random;
 mod server;
-mod stations;
-#[allow(unsafe_code, reason = "a hint to the processor")]
+mod stages;
+#[expect(unsafe_code, reason = "a hint to the processor")]
 mod sys;
+mod task_group;
 pub mod trace;
 mod world;
 
-pub use card::{Card, CardError};
-pub use crew::{Crew, Ended, Seat};
 pub use device::Counts;
 pub use fabric::SimFabric;
+pub use nic_model::{Card, NicModelError};
 pub use random::Stream;
 pub use server::{SimMemory, SimServer};
+pub use task_group::{Crew, Ended, Seat};
 pub use trace::{Trace, TraceEvent, Tracing};
 pub use world::{CAPABILITIES, World, WorldError, WorldSpec, at_once};
 
-/// A run in which somebody waits for what will never happen.
+/// An error: tasks wait for events that are not scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} pieces of work wait for something that will never happen")]
+#[error("deadlock: {0} tasks wait for an event that is not scheduled")]
 pub struct Stuck(pub usize);

@@ -1,7 +1,7 @@
-//! A memory node's host memory: zeroed bytes that cost nothing until they are written.
+//! A memory node's host memory: zeroed pages that take no memory until they are written.
 //!
-//! It asks for huge pages: verbs touch its bytes at random, and with small pages the processor looks a page up for
-//! almost each of them.
+//! The mapping requests huge pages, because verbs access it at random and almost every access would miss the TLB with
+//! small pages.
 
 use memmap2::MmapMut;
 use std::ops::{Deref, DerefMut};
@@ -11,14 +11,14 @@ use std::ops::{Deref, DerefMut};
 pub(crate) struct HostMemory(MmapMut);
 
 impl HostMemory {
-    /// So many zeros.
+    /// Maps `bytes` zeroed bytes.
     ///
     /// # Panics
-    /// Where the machine has no room for them.
+    /// If the machine has too little memory.
     pub(crate) fn new(bytes: usize) -> Self {
         let map = MmapMut::map_anon(bytes)
-            .unwrap_or_else(|error| panic!("no room for a memory node of {bytes} bytes: {error}"));
-        // Where there are none it is slower, and that is all.
+            .unwrap_or_else(|error| panic!("cannot map a memory node of {bytes} bytes: {error}"));
+        // Without huge pages the simulator is slower, not wrong.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Self(map)

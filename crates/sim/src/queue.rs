@@ -1,83 +1,83 @@
-//! What happens when: a queue of events by virtual nanosecond.
+//! The event queue, ordered by virtual nanosecond.
 //!
-//! Events of one nanosecond happen in the order in which they were put into the queue; but lines of transfers, which
-//! an exhaustive run puts there earlier than others do, come first, in the order of their verbs. So both kinds of run
-//! have one order.
+//! Events of the same nanosecond are processed in insertion order, after the lines of transfers, which are processed
+//! in the order of their verbs. An exhaustive run inserts lines earlier than a normal run does; with this rule both
+//! kinds of run process events in the same order.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Key of a verb, flight, thread, … in its table.
+/// Key of a verb, doorbell or thread in its table.
 pub(crate) type Key = u32;
 
-/// Something that happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A doorbell reaches the client's NIC.
     Post(Key),
     /// A request's last byte reaches the memory node's NIC.
     Arrive(Key),
-    /// A request has passed the memory node's NIC's entrance.
+    /// A request has passed the message engine of the memory node's NIC.
     Enter(Key),
-    /// The kernel of a memory node has dealt with a request.
+    /// The kernel of a memory node has processed a request.
     Kernel(Key),
     /// A line of a transfer is copied.
     Line(Key, u32),
     /// A transfer's last line has been copied.
     TransferEnd(Key),
-    /// An atomic may begin, the WRITEs that came before it being placed.
+    /// An atomic begins, because all earlier WRITEs are placed.
     AtomicBegin(Key),
-    /// An atomic leaves its slot.
+    /// An atomic releases its slot.
     AtomicEnd(Key),
     /// An answer leaves the memory node.
     Answer(Key),
     /// An answer's last byte reaches the client's NIC.
     Return(Key),
-    /// A completion lies in the client's memory.
+    /// A completion is in the client's memory.
     Complete(Key),
-    /// A request will never be answered.
+    /// The NIC gives up on a request.
     Expire(Key),
-    /// A thread runs whoever is next.
+    /// A thread runs its next task.
     Thread(Key),
-    /// A sleeper's time has come.
+    /// A sleep ends.
     Timer(Key),
-    /// A core's slice is over.
+    /// A time slice of a core ends.
     Slice(Key, Key),
-    /// A thread that was done may have kept its core until now, and does not any more.
-    Vacate(Key, Key),
-    /// A rule's time has come.
+    /// An idle thread loses the core that it retained.
+    ReleaseCore(Key, Key),
+    /// The time of a fault rule.
     Rule(Key),
-    /// The rival puts back what it found.
-    Withdraw(Key),
+    /// The device restores a word that it changed to make a CAS fail.
+    RestoreWord(Key),
 }
 
-/// Nanoseconds that the wheel spans; a power of two. Most events are nearer than that.
+/// Nanoseconds that the timing wheel spans; a power of two. Most events are nearer.
 const SPAN: u64 = 1 << 12;
 const WORDS: usize = (SPAN / 64) as usize;
-const _: () = assert!(WORDS == 64, "one word tells which words of slots hold something");
+const _: () = assert!(WORDS == 64, "one word marks the words that have bits");
 
-/// An event that is farther away than the wheel spans.
+/// An event beyond the span of the wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Far {
+struct FarEvent {
     time: u64,
     added: u64,
     event: Event,
 }
 
-impl Ord for Far {
-    /// Reversed: the heap yields its greatest first.
+impl Ord for FarEvent {
+    /// Reversed, because the heap yields its maximum first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.time, other.added).cmp(&(self.time, self.added))
     }
 }
 
-impl PartialOrd for Far {
+impl PartialOrd for FarEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-/// The events of one nanosecond: the first and the last of their links.
+/// The events of one nanosecond: a linked list in `links`.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     first: u32,
@@ -87,34 +87,34 @@ struct Slot {
 const NONE: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
 
-/// The queue, and the time.
+/// The event queue and the current time.
 ///
-/// The events of the next microseconds lie in a wheel of one slot per nanosecond; those behind them in a heap, from
-/// which they come into the wheel before anything else can be put into their slot.
+/// A timing wheel with one slot per nanosecond holds the events of the next microseconds. A heap holds later events,
+/// and moves them to the wheel before other events can be inserted into their slot.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct EventQueue {
     wheel: Box<[Slot; SPAN as usize]>,
-    /// The events of the wheel, each with the next of its slot; those that are not in use, as well.
+    /// The events of the wheel, each with the link to the next event of its slot. Free entries are linked as well.
     links: Vec<(Event, u32)>,
     unused: u32,
-    /// Which slots of the wheel hold something.
+    /// A bit for each slot of the wheel that is not empty.
     used: [u64; WORDS],
-    /// Which words of `used` are not zero.
+    /// A bit for each word of `used` that is not zero.
     used_words: u64,
-    far: BinaryHeap<Far>,
-    /// The time of the first of them.
+    far: BinaryHeap<FarEvent>,
+    /// The time of the first event of the heap.
     next_far: u64,
-    /// Lines by time, number of the verb, and number of the line.
+    /// Lines of transfers by time, number of the verb, and number of the line.
     lines: BTreeMap<(u64, u64, u32), Key>,
     added: u64,
     pub(crate) now: u64,
 }
 
-impl Default for Queue {
+impl Default for EventQueue {
     fn default() -> Self {
         let slots: Box<[Slot]> = vec![Slot { first: NONE, last: NONE }; SPAN as usize].into();
         Self {
-            wheel: slots.try_into().expect("there are as many"),
+            wheel: slots.try_into().expect("both have SPAN slots"),
             links: Vec::new(),
             unused: NONE,
             used: [0; WORDS],
@@ -128,11 +128,11 @@ impl Default for Queue {
     }
 }
 
-impl Queue {
-    /// Lets `event` happen at `time`, which is not in the past.
+impl EventQueue {
+    /// Schedules `event` at `time`, which must not be in the past.
     #[inline]
     pub(crate) fn at(&mut self, time: u64, event: Event) {
-        debug_assert!(time >= self.now, "{event:?} at {time}, and it is {}", self.now);
+        debug_assert!(time >= self.now, "{event:?} at {time}, before the current time {}", self.now);
         if time - self.now < SPAN {
             self.put(time, event);
         } else {
@@ -143,11 +143,11 @@ impl Queue {
     #[inline(never)]
     fn put_far(&mut self, time: u64, event: Event) {
         self.added += 1;
-        self.far.push(Far { time, added: self.added, event });
+        self.far.push(FarEvent { time, added: self.added, event });
         self.next_far = self.next_far.min(time);
     }
 
-    /// Lets line `line` of verb `verb`, the `number`th of all, be copied at `time`.
+    /// Schedules the copy of line `line` of `verb`, which was posted as number `number`.
     pub(crate) fn line_at(&mut self, time: u64, number: u64, verb: Key, line: u32) {
         debug_assert!(time >= self.now);
         self.lines.insert((time, number, line), verb);
@@ -176,7 +176,7 @@ impl Queue {
         }
     }
 
-    /// When the next event is that is no line; [`NEVER`] where there is none.
+    /// The time of the next event other than a line; [`NEVER`] if there is none.
     #[inline]
     fn next_other(&self) -> u64 {
         let start = (self.now % SPAN) as usize;
@@ -187,15 +187,15 @@ impl Queue {
         if self.used_words == 0 {
             return self.next_far;
         }
-        // Once around, and what lies before `start` in its own word comes last.
+        // The search wraps around. The bits below `start` in its own word come last.
         let words = self.used_words.rotate_right(start as u32 / 64 + 1).trailing_zeros() as usize + 1;
         let word = (start / 64 + words) % WORDS;
         let slot = word * 64 + self.used[word].trailing_zeros() as usize;
         self.now + (slot + SPAN as usize - start) as u64 % SPAN
     }
 
-    /// The next event, if it is not after `end`; time passes. `Err(true)`: there are only later ones; `Err(false)`:
-    /// there are none.
+    /// Takes the next event, unless it is after `end`, and advances the time. `Err(true)`: there are only later
+    /// events; `Err(false)`: there are none.
     #[inline]
     pub(crate) fn pop(&mut self, end: u64) -> Result<Event, bool> {
         let time = self.next_other();
@@ -207,7 +207,7 @@ impl Queue {
         if time > end || time == NEVER {
             return Err(time != NEVER);
         }
-        self.pass(time);
+        self.advance(time);
         let at = (time % SPAN) as usize;
         let slot = &mut self.wheel[at];
         let number = slot.first;
@@ -222,7 +222,7 @@ impl Queue {
         Ok(link.0)
     }
 
-    /// The next line, unless another event comes before it.
+    /// Takes the next line, unless another event precedes it.
     fn pop_line(&mut self, end: u64, other: u64) -> Option<Result<Event, bool>> {
         let (&(time, number, line), &verb) = self.lines.first_key_value()?;
         if other < time {
@@ -231,14 +231,14 @@ impl Queue {
         if time > end {
             return Some(Err(true));
         }
-        self.pass(time);
+        self.advance(time);
         self.lines.remove(&(time, number, line));
         Some(Ok(Event::Line(verb, line)))
     }
 
-    /// Time passes; what comes near comes into the wheel.
+    /// Advances the time, and moves events from the heap to the wheel.
     #[inline]
-    fn pass(&mut self, time: u64) {
+    fn advance(&mut self, time: u64) {
         self.now = time;
         if self.next_far - time < SPAN {
             self.approach(time);
@@ -260,8 +260,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_happen_in_time_lines_first_then_in_order() {
-        let mut queue = Queue::default();
+    fn events_are_ordered_by_time_then_lines_then_insertion() {
+        let mut queue = EventQueue::default();
         queue.at(5, Event::Post(1));
         queue.at(3, Event::Post(2));
         queue.at(5, Event::Arrive(3));
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn near_and_far_events_keep_their_order() {
-        let mut queue = Queue::default();
+        let mut queue = EventQueue::default();
         let mut expected = Vec::new();
         let mut number = 0;
         let mut state = 7_u64;
@@ -303,6 +303,6 @@ mod tests {
         }
         assert_eq!(happened.len(), 6_000, "all happened");
         expected.sort_unstable();
-        assert_eq!(happened, expected, "by time, and at one time in the order in which they were put there");
+        assert_eq!(happened, expected, "by time, then by insertion");
     }
 }

@@ -1,10 +1,10 @@
-//! Chance: named streams of numbers, all from one seed.
+//! Random numbers: named streams, all derived from one seed.
 //!
-//! A stream's name keeps it from changing when another is drawn from more often.
+//! A stream depends on its name and the seed only, so draws from one stream do not change another.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A stream of numbers.
+/// A stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Stream {
     seed: u64,
@@ -12,23 +12,23 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream called `name` of a run.
+    /// The stream `name` of a run with this seed.
     pub fn new(seed: u64, name: &str) -> Self {
         Self { seed: xxh3_64_with_seed(name.as_bytes(), seed), drawn: 0 }
     }
 
-    /// The next number.
+    /// Draws the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.drawn += 1;
         xxh3_64_with_seed(&self.drawn.to_le_bytes(), self.seed)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Draws a number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// True once in `times`.
+    /// Yields true with probability 1 / `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_depend_on_seed_and_name_and_on_nothing_else() {
+    fn streams_depend_on_seed_and_name_only() {
         let draw = |seed, name| -> Vec<u64> {
             let mut stream = Stream::new(seed, name);
             (0..8).map(|_| stream.next_u64()).collect()

@@ -1,8 +1,8 @@
-//! A memory node's server: its own memory, its messages, and a processor that others use as well.
+//! The server of a memory node: its local memory, its immediates, and its shared processor.
 
 use crate::device::Device;
 use crate::queue::{Event, Key};
-use crate::stations::server::{Job, Kept, Running, Then};
+use crate::stages::server::{CpuJob, RetainedCore, RunningJob, Then};
 use farwood_fabric::{Address, FabricError, LocalMemory, Memory, NodeId, Server};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A thread of the server of one memory node. A clone is the same thread.
+/// A server thread of one memory node. Clones denote the same thread.
 #[derive(Clone)]
 pub struct SimServer {
     memory: SimMemory,
@@ -18,7 +18,7 @@ pub struct SimServer {
     wakes: bool,
 }
 
-/// A memory node's memory, as its own processor sees it.
+/// The host memory of a memory node, accessed by its own processor.
 #[derive(Clone)]
 pub struct SimMemory {
     device: Rc<RefCell<Device>>,
@@ -35,13 +35,13 @@ impl SimServer {
         Self { memory: SimMemory { device, node }, thread, wakes: true }
     }
 
-    /// The same, but that it takes immediates the moment they come: whom they are for pays for being woken.
+    /// Receives immediates without the wake-up cost, for a dispatcher whose receivers pay for their own wake-up.
     #[must_use]
     pub fn always_awake(self) -> Self {
         Self { wakes: false, ..self }
     }
 
-    /// Nanoseconds that all cores of this memory node together have worked.
+    /// CPU time of all cores of this memory node, nanoseconds.
     pub fn worked(&self) -> u64 {
         self.memory.device.borrow().memory[usize::from(self.memory.node.0)].cores.worked
     }
@@ -90,7 +90,7 @@ impl Server for SimServer {
     async fn receive(&self) -> Result<u32, FabricError> {
         let (immediate, waited) = Receiving { memory: &self.memory, waited: false }.await;
         if waited && self.wakes {
-            // The event wakes a thread, which needs a core.
+            // The wake-up runs on a core.
             let wake = self.memory.device.borrow().card.server.wake_ns;
             self.compute(wake as u64).await;
         }
@@ -129,7 +129,7 @@ impl Future for Receiving<'_> {
 
 struct Computing<'a> {
     server: &'a SimServer,
-    /// What is to be done, until the cores have it.
+    /// CPU time to spend, until it is handed to the cores.
     left: Option<u64>,
     done: Rc<Cell<bool>>,
 }
@@ -143,8 +143,8 @@ impl Future for Computing<'_> {
             Some(left) => {
                 let SimServer { memory, thread, .. } = self.server;
                 let (waker, done) = (context.waker().clone(), Rc::clone(&self.done));
-                let job = Job { left, then: Then::Wake { thread: *thread, waker, done } };
-                memory.device.borrow_mut().go_on(memory.node, *thread, job);
+                let job = CpuJob { left, then: Then::Wake { thread: *thread, waker, done } };
+                memory.device.borrow_mut().continue_thread(memory.node, *thread, job);
             }
             None => {}
         }
@@ -153,56 +153,56 @@ impl Future for Computing<'_> {
 }
 
 impl Device {
-    /// A thread has something to compute: on the core that it has kept, or in its turn.
-    fn go_on(&mut self, node: NodeId, thread: Key, job: Job) {
+    /// Runs a job of a thread on the core that it retained, or queues it.
+    fn continue_thread(&mut self, node: NodeId, thread: Key, job: CpuJob) {
         let number = usize::from(node.0);
-        match self.memory[number].cores.take_kept(thread) {
+        match self.memory[number].cores.take_retained(thread) {
             Some(used) => self.begin_slice(number, job, used, 0),
-            None => self.employ(node, job),
+            None => self.enqueue_job(node, job),
         }
     }
 
-    /// Gives the cores of a memory node something to do.
-    fn employ(&mut self, node: NodeId, job: Job) {
+    /// Queues a job for the cores of a memory node.
+    fn enqueue_job(&mut self, node: NodeId, job: CpuJob) {
         let cores = &mut self.memory[usize::from(node.0)].cores;
         cores.waiting.push_back(job);
-        self.occupy(usize::from(node.0));
+        self.assign_idle_cores(usize::from(node.0));
     }
 
-    /// Gives the kernel of a memory node a request to deal with.
-    pub(crate) fn employ_kernel(&mut self, verb: Key, nanoseconds: u64) {
+    /// Queues the kernel work of a request.
+    pub(crate) fn enqueue_kernel_work(&mut self, verb: Key, nanoseconds: u64) {
         let node = self.verbs[verb as usize].at.node();
-        self.employ(node, Job { left: nanoseconds, then: Then::Serve(verb) });
+        self.enqueue_job(node, CpuJob { left: nanoseconds, then: Then::Serve(verb) });
     }
 
-    /// Lets idle cores take what waits, a slice each.
-    fn occupy(&mut self, node: usize) {
+    /// Assigns waiting jobs to idle cores, for one slice each.
+    fn assign_idle_cores(&mut self, node: usize) {
         let (cores_max, switch) = (self.card.server.cores, self.card.server.switch_ns as u64);
         while self.memory[node].cores.busy < cores_max {
             let cores = &mut self.memory[node].cores;
             let Some(job) = cores.waiting.pop_front() else { return };
-            // A core that others want as well has to switch.
+            // Waiting jobs force a context switch.
             let switch = if cores.waiting.is_empty() { 0 } else { switch };
             cores.busy += 1;
             self.begin_slice(node, job, 0, switch);
         }
     }
 
-    /// A core of those at work does a job, as far as the rest of the slice lets it.
-    fn begin_slice(&mut self, node: usize, job: Job, used: u64, switch: u64) {
+    /// Runs a job on a core until the job or the slice ends.
+    fn begin_slice(&mut self, node: usize, job: CpuJob, used: u64, switch: u64) {
         let takes = job.left.min(self.card.server.quantum_ns as u64 - used);
         let cores = &mut self.memory[node].cores;
         cores.worked += takes + switch;
-        let key = cores.running.insert(Running { job, takes, used: used + takes });
+        let key = cores.running.insert(RunningJob { job, takes, used: used + takes });
         self.queue.at(self.queue.now + takes + switch, Event::Slice(node as Key, key as Key));
     }
 
-    /// A job on a core has come to its end, or its slice has.
+    /// Ends a job or a slice.
     pub(crate) fn end_slice(&mut self, node: Key, slice: Key) {
         let quantum = self.card.server.quantum_ns as u64;
         let now = self.queue.now;
         let cores = &mut self.memory[node as usize].cores;
-        let Running { mut job, takes, used } = cores.running.remove(slice as usize);
+        let RunningJob { mut job, takes, used } = cores.running.remove(slice as usize);
         job.left -= takes;
         if job.left > 0 {
             cores.waiting.push_back(job);
@@ -212,8 +212,8 @@ impl Device {
                     done.set(true);
                     waker.wake();
                     if used < quantum {
-                        cores.kept.push(Kept { thread, used });
-                        self.queue.at(now, Event::Vacate(node, thread));
+                        cores.kept.push(RetainedCore { thread, used });
+                        self.queue.at(now, Event::ReleaseCore(node, thread));
                         return;
                     }
                 }
@@ -221,15 +221,15 @@ impl Device {
             }
         }
         self.memory[node as usize].cores.busy -= 1;
-        self.occupy(node as usize);
+        self.assign_idle_cores(node as usize);
     }
 
-    /// Takes its core from a thread that had nothing more to do.
-    pub(crate) fn vacate(&mut self, node: Key, thread: Key) {
+    /// Releases the core of a thread that has no more work.
+    pub(crate) fn release_core(&mut self, node: Key, thread: Key) {
         let cores = &mut self.memory[node as usize].cores;
-        if cores.take_kept(thread).is_some() {
+        if cores.take_retained(thread).is_some() {
             cores.busy -= 1;
-            self.occupy(node as usize);
+            self.assign_idle_cores(node as usize);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What the processor can do and safe Rust cannot ask for: fetching memory before it is needed.
+//! Prefetching, which safe Rust does not offer.
 
-/// Begins to fetch these bytes into the near caches. They stay what they are, and nothing waits for them.
+/// Starts to load `bytes` into the processor's caches, without waiting.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
@@ -12,11 +12,11 @@ pub(crate) fn prefetch(bytes: &[u8]) {
     }
 }
 
-/// Nothing: the hint is known for one kind of processor only.
+/// Does nothing: the hint is implemented for x86-64 only.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub(crate) fn prefetch(_: &[u8]) {}
 
-/// Bytes of a line of the processor's cache.
+/// Bytes of a cache line.
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;

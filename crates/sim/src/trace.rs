@@ -1,6 +1,6 @@
-//! Traces: what happened when, for comparing two runs and for looking at one.
+//! Traces: the events of a run, to compare two runs or to inspect one.
 //!
-//! A trace opens in `chrome://tracing` and in Perfetto, and can be printed as a sequence diagram.
+//! A trace opens in `chrome://tracing` and Perfetto, and can be printed as a sequence diagram.
 
 use std::fmt::Write as _;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -12,17 +12,17 @@ pub struct TraceEvent {
     pub time: u64,
     /// Number of the verb.
     pub verb: u64,
-    /// What happened to it: `post`, `serve`, `complete`, `lost`.
+    /// Its stage: `post`, `serve`, `complete`, `lost`.
     pub stage: &'static str,
     /// The client, and its compute node.
     pub client: (u32, usize),
     /// The memory node.
     pub node: u16,
-    /// The verb, where, and how much.
+    /// The verb, its size and its address.
     pub what: String,
 }
 
-/// How much a run writes down.
+/// How much of a run is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tracing {
     /// Nothing.
@@ -34,7 +34,7 @@ pub enum Tracing {
     Full,
 }
 
-/// What a run wrote down.
+/// The record of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(crate) tracing: Tracing,
@@ -63,7 +63,7 @@ impl Trace {
         self.digest = xxh3_64_with_seed(bytes, self.digest);
     }
 
-    /// A number that two runs share if the same happened in both, at the same times, with the same bytes.
+    /// A hash of all events with their times and bytes: equal for equal runs.
     pub fn digest(&self) -> u64 {
         self.digest
     }
@@ -73,8 +73,8 @@ impl Trace {
         &self.events
     }
 
-    /// The trace as JSON for `chrome://tracing` and Perfetto: a process per compute node, a thread per client, a
-    /// slice per verb.
+    /// Formats the trace as JSON for `chrome://tracing` and Perfetto: one process per compute node, one thread per
+    /// client, one slice per verb.
     pub fn to_json(&self) -> String {
         let mut json = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
         let mut first = true;
@@ -103,8 +103,8 @@ impl Trace {
         json
     }
 
-    /// The last `events` events as a text sequence diagram: one line each, clients to the left, memory nodes to the
-    /// right.
+    /// Formats the last `events` events as a sequence diagram: one line per event, clients to the left, memory nodes
+    /// to the right.
     pub fn to_sequence(&self, events: usize) -> String {
         let mut text = String::new();
         let from = self.events.len().saturating_sub(events);

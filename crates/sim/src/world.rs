@@ -1,21 +1,21 @@
-//! A world: machines, their NICs, a pool in their memory, and time that is virtual.
+//! A simulated network: machines, their NICs, a pool in their memory, and virtual time.
 
-use crate::card::Card;
-use crate::crew::{Crew, Ended};
-use crate::device::{ComputeNode, Connection, Counts, Device, MemoryNode, Nic, Rival};
+use crate::device::{CasInterceptor, ComputeNode, Counts, Device, MemoryNode, Nic, SimConnection};
 use crate::fabric::SimFabric;
 use crate::fault::{Happened, Met, Rule};
 use crate::memory::HostMemory;
-use crate::queue::{Key, Queue};
+use crate::nic_model::Card;
+use crate::queue::{EventQueue, Key};
 use crate::random::Stream;
 use crate::server::SimServer;
-use crate::stations::atomics::Slots;
-use crate::stations::cpu::Thread;
-use crate::stations::messages::{Direction, MessageCosts};
-use crate::stations::outstanding::InFlight;
-use crate::stations::pcie::Bus;
-use crate::stations::server::Cores;
-use crate::stations::units::Unit;
+use crate::stages::atomics::AtomicSlots;
+use crate::stages::cpu::Thread;
+use crate::stages::messages::{MessageCosts, NicDirection};
+use crate::stages::outstanding::InFlight;
+use crate::stages::pcie::PcieBus;
+use crate::stages::server::Cores;
+use crate::stages::units::ProcessingUnit;
+use crate::task_group::{Crew, Ended};
 use crate::trace::{Trace, Tracing};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{Capabilities, Client, ClientId, Costs, NodeId, PoolShape, client_table};
@@ -26,11 +26,11 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What the NICs of the papers promise, and this device keeps.
+/// Capabilities of the NICs that the papers use, which the simulated device implements.
 ///
-/// READs fetch upward and stay behind a WRITE, up to 1 KiB; a line is whole; what arrives after a WRITE was executed
-/// sees it; a WRITE that the NIC has lands whole. The memory node's CPU sees a WRITE when it is placed, which its
-/// completion does not tell.
+/// READs fetch upward and do not overtake a WRITE, up to 1 KiB; lines are not torn; a request that arrives after a
+/// WRITE was executed sees it; a WRITE that the NIC received is placed whole. The memory node's CPU sees a WRITE when
+/// it is placed, which is after its completion.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: 1024,
     whole_bytes: 64,
@@ -43,47 +43,46 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     cpu_sees_write: false,
 };
 
-/// What a world is made of.
+/// The parameters of a [`World`].
 #[derive(Clone, Debug)]
 pub struct WorldSpec {
-    /// The card of all machines.
+    /// The NIC model of all machines.
     pub card: Card,
     /// Memory nodes.
     pub memory_nodes: u16,
     /// Compute nodes.
     pub compute_nodes: usize,
-    /// Threads of each compute node; its clients are dealt to them in turn.
+    /// Threads of each compute node. Clients are assigned round robin.
     pub threads: usize,
-    /// Host memory of each memory node, bytes. Only what is used costs memory.
+    /// Host memory of each memory node, bytes. Unused pages take no memory.
     pub host_bytes: u64,
-    /// Device memory of each memory node, bytes; `None`: what the card has.
+    /// Device memory of each memory node, bytes; `None`: the amount of the NIC model.
     pub device_bytes: Option<u64>,
-    /// Memory node i and compute node i are one machine, with one NIC.
+    /// Whether memory node i and compute node i are one machine, with one NIC.
     pub colocate: bool,
-    /// NICs of each memory node; a client uses one of them. More than one is for showing what goes wrong then.
+    /// NICs of each memory node; a client uses one of them. More than one breaks the order of arrivals, for tests.
     pub nics: usize,
-    /// What clients are told that the fabric promises.
+    /// The capabilities that the fabric reports to clients.
     pub promised: Capabilities,
-    /// What the device keeps: less than it promises, to see that somebody notices.
+    /// The capabilities that the device implements. Tests implement fewer than reported, and expect a detected error.
     pub kept: Capabilities,
-    /// Up to how many times as long as the card says a transfer over PCIe takes: it is drawn for each. 1 outside of
-    /// tests; where transfers differ in speed, one overtakes another in their middle.
+    /// Largest factor by which a PCIe transfer is slowed down, drawn for each transfer. 1 outside of tests. With
+    /// larger values, one transfer overtakes another while both are in progress.
     pub stretch: u64,
-    /// Every line of every transfer is an event.
+    /// Whether every line of every transfer is an event of its own.
     pub exhaustive: bool,
-    /// What is written down.
+    /// The level of tracing.
     pub tracing: Tracing,
-    /// For how long a frozen compute node shows no life before it may be revoked, nanoseconds; `None`: only those that
-    /// crashed are.
+    /// Time after which a frozen compute node may be revoked, nanoseconds; `None`: only crashed nodes are revoked.
     pub lease_ns: Option<u64>,
-    /// What goes wrong.
+    /// The faults to inject.
     pub rules: Vec<Rule>,
-    /// Seed of all that is left to chance.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl WorldSpec {
-    /// A small world: two memory nodes of 64 MiB, three compute nodes of one thread.
+    /// Two memory nodes of 64 MiB, and three compute nodes of one thread.
     pub fn small(card: Card) -> Self {
         Self {
             card,
@@ -115,12 +114,12 @@ impl WorldSpec {
     }
 }
 
-/// Why a world cannot be made.
+/// Why a world cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such world: {0}")]
+#[error("the simulated network cannot be created: {0}")]
 pub struct WorldError(String);
 
-/// A laboratory: a network of machines in virtual time.
+/// A simulated network of machines, in virtual time.
 ///
 /// ```
 /// use farwood_fabric::{Memory, NodeId, Remote, faa, read, write};
@@ -147,28 +146,28 @@ pub struct WorldError(String);
 pub struct World {
     pub(crate) device: Rc<RefCell<Device>>,
     spec: WorldSpec,
-    dealt: RefCell<Vec<usize>>,
+    next_thread: RefCell<Vec<usize>>,
     observer: Key,
-    looking: Cell<bool>,
+    blocking: Cell<bool>,
 }
 
 impl World {
-    /// Makes the machines, an empty pool, and enters the compute nodes in its client table.
+    /// Creates the machines and an empty pool, and enters the compute nodes in its client table.
     ///
     /// # Errors
-    /// [`WorldError`] with what cannot be.
+    /// [`WorldError`] if the parameters are impossible.
     pub fn new(spec: WorldSpec) -> Result<Self, WorldError> {
         if let Some(why) = refuse(&spec) {
             return Err(WorldError(why));
         }
         let mut device = device(&spec);
         device.threads.push(Thread::default());
-        device.call_rules();
+        device.schedule_timed_rules();
         let world = Self {
             device: Rc::new(RefCell::new(device)),
-            dealt: RefCell::new(vec![0; spec.compute_nodes]),
+            next_thread: RefCell::new(vec![0; spec.compute_nodes]),
             observer: (spec.compute_nodes * spec.threads) as Key,
-            looking: Cell::new(false),
+            blocking: Cell::new(false),
             spec,
         };
         for node in 0..world.spec.compute_nodes {
@@ -177,19 +176,19 @@ impl World {
         Ok(world)
     }
 
-    /// Enters a compute node in the client table, at `slot`.
+    /// Enters a compute node in the client table at `slot`.
     fn enter(&self, compute_node: usize, slot: u16) {
         let client = self.at_once(compute_node);
         let entered = at_once(client_table::enter(&client, slot, compute_node as u64));
-        let identity = entered.ok().flatten().expect("nobody else takes the slot");
+        let identity = entered.ok().flatten().expect("no other client takes the slot");
         self.device.borrow_mut().compute[compute_node].identity = identity;
     }
 
-    /// One more compute node, a machine of its own; yields its number. It takes the first free slot of the client
+    /// Adds a compute node on its own machine and yields its number. The node takes the first free slot of the client
     /// table.
     ///
     /// # Panics
-    /// Where the client table is full.
+    /// If the client table is full.
     pub fn add_compute_node(&self) -> usize {
         let number = {
             let mut device = self.device.borrow_mut();
@@ -201,7 +200,7 @@ impl World {
             device.compute.push(compute_node(nic, threads));
             device.compute.len() - 1
         };
-        self.dealt.borrow_mut().push(0);
+        self.next_thread.borrow_mut().push(0);
         let client = self.at_once(number);
         let free = (0..client_table::CLIENTS_MAX as u16).find(|&slot| {
             let state = at_once(client_table::look(&client, slot));
@@ -211,39 +210,40 @@ impl World {
         number
     }
 
-    /// A client of one more compute node, which leaves the pool with its client.
+    /// Adds a compute node with one client. The node leaves the pool when the client is dropped.
     pub fn visitor(&self) -> Client<SimFabric> {
         let fabric = self.client(self.add_compute_node()).fabric().clone();
-        let stay = Stay(SimFabric { at_once: true, ..fabric.clone() });
-        Client::new(SimFabric { stay: Some(Rc::new(stay)), ..fabric })
+        let membership = PoolMembership(SimFabric { at_once: true, ..fabric.clone() });
+        Client::new(SimFabric { membership: Some(Rc::new(membership)), ..fabric })
     }
 
-    /// What the world was made of.
+    /// The parameters that the world was created with.
     pub fn spec(&self) -> &WorldSpec {
         &self.spec
     }
 
-    /// A new client of a compute node.
+    /// Creates a client of a compute node.
     pub fn client(&self, compute_node: usize) -> Client<SimFabric> {
-        self.connect(compute_node, false)
+        self.connect(compute_node, Timing::Virtual)
     }
 
-    /// A client of a compute node whose posts are done at once, outside of time: for loading, and for looking at what
-    /// is there when all is over.
+    /// Creates a client of a compute node whose posts take no virtual time, for loading data and for checks after a
+    /// run.
     pub fn at_once(&self, compute_node: usize) -> Client<SimFabric> {
-        self.connect(compute_node, true)
+        self.connect(compute_node, Timing::None)
     }
 
-    fn connect(&self, compute: usize, at_once: bool) -> Client<SimFabric> {
+    fn connect(&self, compute: usize, timing: Timing) -> Client<SimFabric> {
+        let at_once = timing == Timing::None;
         let mut device = self.device.borrow_mut();
         let threads = &device.compute[compute].threads;
-        let mut dealt = self.dealt.borrow_mut();
-        let thread = threads[dealt[compute] % threads.len()];
-        dealt[compute] += usize::from(!at_once);
+        let mut next_thread = self.next_thread.borrow_mut();
+        let thread = threads[next_thread[compute] % threads.len()];
+        next_thread[compute] += usize::from(!at_once);
         let first_queue = device.queues.len();
         let nodes = usize::from(device.shape.nodes);
         device.queues.resize_with(first_queue + nodes, Default::default);
-        device.connections.push(Connection {
+        device.connections.push(SimConnection {
             compute,
             thread,
             first_queue,
@@ -251,7 +251,7 @@ impl World {
             lost: 0,
             counts: Counts::default(),
             aside: Costs::default(),
-            outrun_at: None,
+            intercepted_at: None,
         });
         Client::new(SimFabric {
             device: Rc::clone(&self.device),
@@ -260,36 +260,36 @@ impl World {
             identity: device.compute[compute].identity,
             client: (device.connections.len() - 1) as Key,
             at_once,
-            stay: None,
+            membership: None,
         })
     }
 
-    /// The server of a memory node.
+    /// Creates a server thread of a memory node.
     pub fn server(&self, node: NodeId) -> SimServer {
         SimServer::new(Rc::clone(&self.device), node)
     }
 
-    /// A crew: clients' work, run together.
+    /// Creates an empty group of tasks.
     pub fn crew<'env>(&self) -> Crew<'env> {
         Crew::new(Rc::clone(&self.device))
     }
 
-    /// Runs one piece of work to its end, while everything that was posted goes on. It spends no CPU time.
+    /// Runs a future to its end, while posted verbs continue. The future takes no CPU time.
     ///
     /// # Panics
-    /// Where it waits for something that will never happen.
+    /// If the future waits for an event that is not scheduled.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        assert!(!self.looking.replace(true), "block_on within block_on");
+        assert!(!self.blocking.replace(true), "block_on within block_on");
         let output = RefCell::new(None);
         let mut crew = self.crew();
         crew.spawn_on(self.observer, None, async { *output.borrow_mut() = Some(work.await) });
         let ended = crew.run();
         drop(crew);
-        self.looking.set(false);
-        output.into_inner().unwrap_or_else(|| panic!("the work is stuck: {ended:?}"))
+        self.blocking.set(false);
+        output.into_inner().unwrap_or_else(|| panic!("deadlock: {ended:?}"))
     }
 
-    /// Virtual nanoseconds since the world was made.
+    /// Virtual nanoseconds since the world was created.
     pub fn now(&self) -> u64 {
         self.device.borrow().queue.now
     }
@@ -304,27 +304,27 @@ impl World {
         counts
     }
 
-    /// The faults that happened.
+    /// How often each kind of fault was injected.
     pub fn met(&self) -> Met {
         self.device.borrow().met
     }
 
-    /// The faults that happened, each with its time.
+    /// The injected faults, each with its time.
     pub fn happened(&self) -> Vec<Happened> {
         self.device.borrow().happened.clone()
     }
 
-    /// How often clients passed their marks.
+    /// How often clients hit each coverage mark.
     pub fn marks(&self) -> BTreeMap<&'static str, u64> {
         self.device.borrow().marks.clone()
     }
 
-    /// What was written down.
+    /// The trace so far.
     pub fn trace(&self) -> Trace {
         self.device.borrow().trace.clone()
     }
 
-    /// Adds bytes to the trace's digest: what somebody saw, or what is left at the end.
+    /// Adds bytes to the trace's digest, such as the contents of memory at the end of a run.
     pub fn write_down(&self, bytes: &[u8]) {
         self.device.borrow_mut().trace.add_bytes(bytes);
     }
@@ -345,18 +345,18 @@ impl World {
         self.device.borrow().compute[compute_node].sent
     }
 
-    /// Lets no rule happen any more. What has happened takes its course.
+    /// Disables all fault rules. Faults in progress continue.
     pub fn end_rules(&self) {
         self.device.borrow_mut().rules_ended = true;
     }
 
-    /// Lets everybody lose every CAS in device memory once that they would have won: somebody was faster, put `word`
-    /// there, and after so many nanoseconds puts back what was there before. Until [`end_rules`](Self::end_rules).
+    /// Makes each client lose every CAS in device memory once that would have succeeded: the device stores `word`
+    /// there first, and restores the previous word after `nanoseconds`. Ends with [`end_rules`](Self::end_rules).
     pub fn outrun_all(&self, word: u64, nanoseconds: u64) {
-        self.device.borrow_mut().rival = Some(Rival::new(word, nanoseconds));
+        self.device.borrow_mut().cas_interceptor = Some(CasInterceptor::new(word, nanoseconds));
     }
 
-    /// Adds a rule to those of the spec; one whose time has passed happens now.
+    /// Adds a fault rule. A rule whose time has passed applies now.
     pub fn add_rule(&self, rule: Rule) {
         let mut device = self.device.borrow_mut();
         if let crate::fault::When::Time(time) = rule.when {
@@ -368,15 +368,24 @@ impl World {
     }
 }
 
+/// Whether the posts of a client take virtual time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Timing {
+    /// They take the time of the NIC model.
+    Virtual,
+    /// They take none.
+    None,
+}
+
 fn refuse(spec: &WorldSpec) -> Option<String> {
     if spec.compute_nodes == 0 || spec.threads == 0 || spec.nics == 0 {
-        return Some("it needs a compute node, a thread and a NIC".to_owned());
+        return Some("it needs at least one compute node, one thread and one NIC".to_owned());
     }
     if spec.compute_nodes > client_table::CLIENTS_MAX {
         return Some(format!("a pool has at most {} compute nodes", client_table::CLIENTS_MAX));
     }
     if spec.colocate && spec.nics > 1 {
-        return Some("machines that play both roles have one NIC".to_owned());
+        return Some("with `colocate`, a memory node has one NIC".to_owned());
     }
     spec.shape().refuse()
 }
@@ -414,43 +423,43 @@ fn device(spec: &WorldSpec) -> Device {
         exhaustive: spec.exhaustive,
         stretch: spec.stretch,
         lease_ns: spec.lease_ns,
-        queue: Queue::default(),
+        queue: EventQueue::default(),
         nics,
         memory,
         compute,
         threads: vec![Thread::default(); spec.compute_nodes * spec.threads],
         connections: Vec::new(),
         queues: Vec::new(),
-        flights: slab::Slab::new(),
+        doorbells: slab::Slab::new(),
         verbs: slab::Slab::new(),
         timers: slab::Slab::new(),
-        cursor: None,
+        thread_time: None,
         posted: 0,
         counts: Counts::default(),
         rules: spec.rules.clone(),
         met: Met::default(),
         rules_ended: false,
-        rival: None,
+        cas_interceptor: None,
         happened: Vec::new(),
-        chance: Stream::new(spec.seed, "device"),
+        random: Stream::new(spec.seed, "device"),
         marks: BTreeMap::new(),
         trace: Trace::new(spec.tracing),
         paused: None,
         crews: 0,
         server_threads: 0,
-        fallen: Vec::new(),
+        crashed_nodes: Vec::new(),
     }
 }
 
 fn nic(card: &Card) -> Nic {
     Nic {
-        out: Direction::default(),
-        into: Direction::default(),
+        out: NicDirection::default(),
+        into: NicDirection::default(),
         in_flight: InFlight::default(),
-        units: vec![Unit::default(); card.units.count as usize],
-        slots: Slots::new(&card.atomics),
-        bus: Bus::new(&card.pcie),
-        slowness: 1,
+        units: vec![ProcessingUnit::default(); card.units.count as usize],
+        slots: AtomicSlots::new(&card.atomics),
+        bus: PcieBus::new(&card.pcie),
+        slowdown: 1,
     }
 }
 
@@ -480,16 +489,16 @@ fn compute_node(nic: usize, threads: Vec<Key>) -> ComputeNode {
         threads,
         crashed: false,
         revoked: false,
-        silent: None,
+        frozen: None,
         sent: 0,
-        cut_off: Vec::new(),
+        partitioned: Vec::new(),
     }
 }
 
-/// A compute node's time in the pool, which ends with it.
-pub(crate) struct Stay(SimFabric);
+/// A compute node's attachment to the pool. Dropping it expires the identity.
+pub(crate) struct PoolMembership(SimFabric);
 
-impl Drop for Stay {
+impl Drop for PoolMembership {
     fn drop(&mut self) {
         let table = Client::new(&self.0);
         let left = at_once(client_table::expire(&table, self.0.identity));
@@ -497,14 +506,14 @@ impl Drop for Stay {
     }
 }
 
-/// Runs work whose every post is done at once.
+/// Runs a future whose posts take no virtual time.
 ///
 /// # Panics
-/// Where it waits for something else.
+/// If the future waits for something else.
 pub fn at_once<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("work outside of time waits for nothing"),
+        Poll::Pending => panic!("a future without virtual time waits"),
     }
 }
 
@@ -517,7 +526,7 @@ impl std::fmt::Debug for World {
     }
 }
 
-/// How a run of [`World`] that should have ended did.
+/// Converts the outcome of a run that should have ended.
 pub(crate) fn ended(ended: Ended) -> Result<(), crate::Stuck> {
     match ended {
         Ended::Done | Ended::Time => Ok(()),

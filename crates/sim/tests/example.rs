@@ -1,9 +1,9 @@
-//! The example is run and checked: it asserts its own answers.
+//! Runs the example, which asserts its own answers.
 
 #[path = "../examples/toy_index.rs"]
 mod toy_index;
 
 #[test]
-fn the_toy_index_answers_rightly() {
+fn the_toy_index_gives_right_answers() {
     toy_index::main().unwrap();
 }

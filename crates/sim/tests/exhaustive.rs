@@ -1,4 +1,4 @@
-//! What is copied at once could as well have been copied line by line; and a run can be repeated.
+//! Copying transfers at once and line by line produces the same trace, and a seed repeats its run.
 
 use farwood_fabric::{
     Address, Bits, Capabilities, Chain, Client, Memory, NodeId, Remote, Words, all, cas, faa, masked_cas,
@@ -9,23 +9,23 @@ use farwood_sim::{CAPABILITIES, Card, SimFabric, Stream, Trace, Tracing, World, 
 
 const CLIENTS: usize = 12;
 const STEPS: u64 = 60;
-/// Everybody plays on so many bytes, so that most transfers overlap.
-const GROUND_BYTES: u64 = 8 << 10;
+/// Bytes of the region that all clients access, so small that most transfers overlap.
+const REGION_BYTES: u64 = 8 << 10;
 
-/// A place for `bytes` bytes on the ground, and how many it has.
-fn anywhere(chance: &mut Stream) -> (Remote<Words>, usize) {
+/// Draws a range of the region: its address and its length.
+fn random_range(chance: &mut Stream) -> (Remote<Words>, usize) {
     let bytes = [8, 24, 64, 200, 1024, 4096][chance.below(6) as usize];
     let memory = if chance.once_in(4) { Memory::Device } else { Memory::Host };
     let start = if memory == Memory::Host { 8 << 20 } else { 64 };
-    let offset = start + 8 * chance.below((GROUND_BYTES - bytes) / 8);
+    let offset = start + 8 * chance.below((REGION_BYTES - bytes) / 8);
     let at = Address::new(NodeId(chance.below(2) as u16), memory, offset).expect("it is an address");
     (Remote::at(at), bytes as usize)
 }
 
-/// Does random things; what it sees goes into the trace's digest, and its failures do not matter.
-async fn play(client: &Client<SimFabric>, mut chance: Stream) {
+/// Posts random verbs and ignores errors. The trace's digest covers the fetched bytes.
+async fn run_client(client: &Client<SimFabric>, mut chance: Stream) {
     for step in 0..STEPS {
-        let (at, bytes) = anywhere(&mut chance);
+        let (at, bytes) = random_range(&mut chance);
         let data: Vec<u8> = (0..bytes).map(|byte| (byte as u64 * 7 + step + chance.below(9)) as u8).collect();
         let word = at.part::<u64>(0);
         let _ = match chance.below(7) {
@@ -49,17 +49,17 @@ fn run(spec: &WorldSpec) -> Trace {
     let clients: Vec<_> = (0..CLIENTS).map(|number| world.client(number % 3)).collect();
     let mut crew = world.crew();
     for (number, client) in clients.iter().enumerate() {
-        crew.spawn(client, play(client, Stream::new(spec.seed, &format!("client {number}"))));
+        crew.spawn(client, run_client(client, Stream::new(spec.seed, &format!("client {number}"))));
     }
     crew.run().unwrap();
     drop(crew);
-    // What lies in memory at the end is part of what happened.
-    let look = world.at_once(0);
+    // The final contents of memory are part of the digest.
+    let observer = world.at_once(0);
     for node in 0..2 {
         for (memory, start) in [(Memory::Host, 8 << 20), (Memory::Device, 64)] {
             let at = Remote::at(Address::new(NodeId(node), memory, start).unwrap());
             let copy =
-                farwood_sim::at_once(look.post(read_bytes::<Words>(at, GROUND_BYTES as usize))).unwrap();
+                farwood_sim::at_once(observer.post(read_bytes::<Words>(at, REGION_BYTES as usize))).unwrap();
             let Ok(copy) = copy.check(&()) else { unreachable!("words are whole") };
             world.write_down(&copy);
         }
@@ -67,7 +67,7 @@ fn run(spec: &WorldSpec) -> Trace {
     world.trace()
 }
 
-/// Worlds of many kinds.
+/// Parameters of many kinds of networks.
 fn specs() -> Vec<WorldSpec> {
     let kept = [
         CAPABILITIES,
@@ -114,7 +114,7 @@ fn specs() -> Vec<WorldSpec> {
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn a_seed_repeats_its_run() {
     for spec in specs() {
         let (one, other) = (run(&spec), run(&spec));
         assert_eq!(one.digest(), other.digest(), "seed {}", spec.seed);
@@ -123,7 +123,7 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
-fn another_seed_is_another_run() {
+fn another_seed_produces_another_run() {
     let spec = |seed| WorldSpec {
         tracing: Tracing::Digest,
         seed,

@@ -1,4 +1,4 @@
-//! A memory node's processor: cores in slices, messages, and requests that pass through its kernel.
+//! A memory node's processor: time slices, immediates, and networks through the kernel.
 
 use farwood_fabric::{Chain, Memory, NodeId, Remote, Server, Words, read_bytes, write, write_imm};
 use farwood_sim::{Card, Tracing, World, WorldSpec};
@@ -10,11 +10,11 @@ fn world(change: impl FnOnce(&mut Card)) -> World {
     World::new(WorldSpec { threads: 8, ..WorldSpec::small(card) }).unwrap()
 }
 
-fn place(offset: u64) -> Remote<Words> {
+fn address(offset: u64) -> Remote<Words> {
     Remote::new(NodeId(0), Memory::Host, (8 << 20) + offset).unwrap()
 }
 
-/// When `jobs` jobs of 10 us each are done that begin together.
+/// Yields the end times of `jobs` jobs of 10 us that begin together.
 fn ends_of(jobs: usize, cores: u32, quantum_ns: f64, switch_ns: f64) -> Vec<u64> {
     let world = world(|card| {
         (card.server.cores, card.server.quantum_ns, card.server.switch_ns) = (cores, quantum_ns, switch_ns);
@@ -34,7 +34,7 @@ fn ends_of(jobs: usize, cores: u32, quantum_ns: f64, switch_ns: f64) -> Vec<u64>
 }
 
 #[test]
-fn jobs_with_a_core_each_do_not_disturb_each_other() {
+fn jobs_on_their_own_cores_do_not_delay_each_other() {
     assert_eq!(ends_of(3, 4, 1_000.0, 500.0), [10_000; 3]);
 }
 
@@ -49,7 +49,7 @@ fn more_jobs_than_cores_share_them_in_slices() {
 }
 
 #[test]
-fn a_thread_that_always_looks_keeps_its_core_until_its_slice_is_over() {
+fn a_polling_thread_keeps_its_core_until_its_slice_ends() {
     let world = world(|card| {
         (card.server.cores, card.server.quantum_ns, card.server.switch_ns) = (1, 10_000.0, 0.0);
     });
@@ -68,19 +68,19 @@ fn a_thread_that_always_looks_keeps_its_core_until_its_slice_is_over() {
     });
     crew.run().unwrap();
     drop(crew);
-    assert_eq!(*done.borrow(), 10_500, "the other waits for the end of the slice");
+    assert_eq!(*done.borrow(), 10_500, "the other thread waits for the end of the slice");
     let looks = looks.into_inner();
     assert_eq!((looks[9], looks[10], looks[29]), (10_000, 11_500, 30_500), "{looks:?}");
 }
 
 #[test]
-fn an_immediate_wakes_the_server_after_a_while() {
+fn an_immediate_wakes_the_server_after_the_wake_up_time() {
     let world = world(|_| {});
     let client = world.client(0);
     let (server, seen) = (world.server(NodeId(0)), RefCell::new(None));
     let mut crew = world.crew();
     crew.spawn(&client, async {
-        client.post(write_imm(place(0), b"12345678", 7)).await.unwrap();
+        client.post(write_imm(address(0), b"12345678", 7)).await.unwrap();
     });
     crew.spawn_server(async {
         let immediate = server.receive().await.unwrap();
@@ -90,12 +90,12 @@ fn an_immediate_wakes_the_server_after_a_while() {
     drop(crew);
     let (immediate, time) = seen.into_inner().unwrap();
     assert_eq!(immediate, 7);
-    // 120 post, 650 wire, 150 until it is placed, 7,000 until the code runs.
+    // 120 post, 650 wire, 150 until it is placed, 7,000 until the task runs.
     assert!((7_900..8_100).contains(&time), "{time}");
 }
 
 #[test]
-fn immediates_of_long_writes_arrive_whoever_waits() {
+fn each_immediate_of_a_long_write_reaches_one_waiting_task() {
     let world = world(|_| {});
     let client = world.client(0);
     let seen = RefCell::new(Vec::new());
@@ -103,7 +103,7 @@ fn immediates_of_long_writes_arrive_whoever_waits() {
     let mut crew = world.crew();
     crew.spawn(&client, async {
         for immediate in [7, 8] {
-            client.post(write_imm(place(0), &[3; 16 << 10], immediate)).await.unwrap();
+            client.post(write_imm(address(0), &[3; 16 << 10], immediate)).await.unwrap();
         }
     });
     for server in &servers {
@@ -127,7 +127,7 @@ fn a_connection_through_the_kernel_keeps_its_order() {
     let client = world.client(0);
     let mut crew = world.crew();
     crew.spawn(&client, async {
-        client.post(write(place(0), &[1; 1024]).then(write(place(4096), &[2; 8]))).await.unwrap();
+        client.post(write(address(0), &[1; 1024]).then(write(address(4096), &[2; 8]))).await.unwrap();
     });
     crew.run().unwrap();
     drop(crew);
@@ -137,13 +137,13 @@ fn a_connection_through_the_kernel_keeps_its_order() {
     assert!(served[0].what.starts_with("WRITE 1024"), "{}", trace.to_sequence(20));
 }
 
-/// Time of one READ of `bytes` bytes on a card.
+/// Measures one READ of `bytes` bytes on a NIC model.
 fn latency(card: &str, bytes: usize) -> u64 {
     let world = World::new(WorldSpec::small(Card::named(card).unwrap())).unwrap();
     let client = world.client(0);
     let mut crew = world.crew();
     crew.spawn(&client, async {
-        drop(client.post(read_bytes(place(0), bytes)).await.unwrap());
+        drop(client.post(read_bytes(address(0), bytes)).await.unwrap());
     });
     crew.run().unwrap();
     drop(crew);

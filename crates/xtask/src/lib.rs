@@ -1,12 +1,11 @@
-//! The house's own checks.
+//! Project checks.
 //!
-//! - [`tidy`]: what `rustc` and `clippy` cannot see: who may depend on whom, what a room must not touch, how
-//!   long a function is, whether a format has its map.
-//! - [`licences`]: every dependency is under a licence we accept.
+//! - [`tidy`]: properties of the source tree that `rustc` and `clippy` do not check: dependencies between crates,
+//!   forbidden paths, length of functions, maps of formats, prose.
+//! - [`licences`]: every dependency has a licence on the allow-list.
+//! - [`rxe`]: tests of the RDMA fabric on a machine without an RDMA NIC.
 //!
-//! Both are plain functions, so that `cargo test` runs them as well as `cargo xtask`.
-//!
-//! [`rxe`] tests the RDMA fabric where there is no card.
+//! `tidy` and `licences` are plain functions, so that `cargo test` runs them as well as `cargo xtask`.
 #![forbid(unsafe_code)]
 
 pub mod licences;
@@ -15,11 +14,11 @@ pub mod tidy;
 
 use std::path::{Path, PathBuf};
 
-/// The root of the workspace that this crate was built in.
+/// Returns the root of the workspace that this crate was built in.
 ///
 /// # Panics
-/// When the crate does not lie in `crates/xtask` of a workspace.
+/// If this crate is not in `crates/xtask` of a workspace.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).expect("xtask lies two levels below the root").to_path_buf()
+    here.ancestors().nth(2).expect("xtask is two levels below the root").to_path_buf()
 }

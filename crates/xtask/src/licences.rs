@@ -1,6 +1,4 @@
-//! Every dependency is under a licence we accept.
-//!
-//! All features and all platforms count: what a cargo feature can pull in is judged as well.
+//! Every dependency has an accepted licence, including dependencies of optional features and of other platforms.
 
 use std::fmt;
 use std::path::Path;
@@ -9,7 +7,7 @@ use std::process::Command;
 use serde::Deserialize;
 use spdx::{Expression, Licensee, ParseMode};
 
-/// Licences that ask for no more than to be named (MPL-2.0: or to stay in their own files).
+/// Licences that require no more than a notice (MPL-2.0: or that changes to its own files stay under it).
 ///
 /// SPDX writes the OpenLDAP Public License as `OLDAP`; LMDB, a peer in benchmarks, is under it.
 pub const ALLOWED: &[&str] = &[
@@ -28,21 +26,21 @@ pub const ALLOWED: &[&str] = &[
     "OLDAP-2.8",
 ];
 
-/// What the check looked at and what it refused.
+/// The result of the check.
 #[derive(Debug)]
-pub struct Report {
-    /// Packages that were judged.
+pub struct LicenceReport {
+    /// Number of checked packages.
     pub packages: usize,
-    /// Packages that may not be depended on.
+    /// Refused packages.
     pub refused: Vec<Refusal>,
 }
 
-/// A package that may not be depended on.
+/// A package whose licence is not accepted.
 #[derive(Debug)]
 pub struct Refusal {
     /// Name and version.
     pub package: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
@@ -68,10 +66,11 @@ struct Package {
     license: Option<String>,
 }
 
-/// Asks cargo for every package of the workspace at `root` and judges each licence.
+/// Checks the licence of every package that cargo lists for the workspace at `root`.
 ///
-/// Fails when cargo fails (no network for a package never fetched, `Cargo.lock` out of date).
-pub fn check(root: &Path) -> Result<Report, String> {
+/// # Errors
+/// If cargo fails: a package cannot be downloaded, or `Cargo.lock` is outdated.
+pub fn check(root: &Path) -> Result<LicenceReport, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
@@ -84,23 +83,23 @@ pub fn check(root: &Path) -> Result<Report, String> {
     judge(&output.stdout)
 }
 
-/// Judges the packages in the output of `cargo metadata`.
-fn judge(metadata: &[u8]) -> Result<Report, String> {
+/// Checks the packages in the output of `cargo metadata`.
+fn judge(metadata: &[u8]) -> Result<LicenceReport, String> {
     let metadata: Metadata = serde_json::from_slice(metadata)
         .map_err(|error| format!("cargo metadata is not readable: {error}"))?;
     let refused = metadata.packages.iter().filter_map(|package| {
         let reason = verdict(package.license.as_deref()).err()?;
         Some(Refusal { package: format!("{} {}", package.name, package.version), reason })
     });
-    Ok(Report { packages: metadata.packages.len(), refused: refused.collect() })
+    Ok(LicenceReport { packages: metadata.packages.len(), refused: refused.collect() })
 }
 
 /// Whether one licence expression can be satisfied from [`ALLOWED`].
 fn verdict(licence: Option<&str>) -> Result<(), String> {
     let licence = licence.ok_or("no licence expression")?;
-    // Lax: crates.io is full of the old `MIT/Apache-2.0`.
+    // Lax, because many crates use the old form `MIT/Apache-2.0`.
     let expression = Expression::parse_mode(licence, ParseMode::LAX)
-        .map_err(|error| format!("`{licence}` is no licence expression ({})", error.reason))?;
+        .map_err(|error| format!("`{licence}` is not a licence expression ({})", error.reason))?;
     let allowed: Vec<Licensee> = ALLOWED
         .iter()
         .map(|name| Licensee::parse(name).expect("the allow-list is made of SPDX names"))
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_that_need_more_are_refused_and_say_what() {
+    fn expressions_that_need_more_are_refused_with_the_licence() {
         let reason = verdict(Some("MIT AND GPL-3.0-only")).unwrap_err();
         assert!(reason.contains("needs GPL-3.0-only"), "{reason}");
         assert!(verdict(Some("Apache-2.0 WITH Classpath-exception-2.0")).is_err());

@@ -1,154 +1,295 @@
-//! `cargo xtask`: runs the house's checks and reports what breaks them.
+//! `cargo xtask`: the project checks, and the commands that build on them.
 //!
-//! Exit codes: 0 when the check holds, 1 when it does not, 2 when the command line is wrong or the check
+//! `quick`, `test` and `campaign` are three tiers of checks, from minutes to hours.
+//!
+//! Exit codes: 0 when what was checked holds, 1 when it does not, 2 when the command line is wrong or the command
 //! could not run.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
+mod campaign;
+mod changes;
+mod quick;
+mod skips;
+mod steps;
+mod suite;
+
 use std::process::ExitCode;
 
+use steps::Output;
 use xtask::{licences, root, rxe, tidy};
 
-const HELP: &str = "\
-The house's own checks.
+/// A command of `cargo xtask`.
+struct Command {
+    name: &'static str,
+    /// One line for the list of commands.
+    summary: &'static str,
+    /// The help text; none for a command that prints its own.
+    help: Option<&'static str>,
+    run: fn(&[&str]) -> Result<ExitCode, Failure>,
+}
 
-Usage: cargo xtask <COMMAND>
+/// Why a command ends with exit code 2.
+enum Failure {
+    /// The command line is wrong.
+    Usage,
+    /// The command could not run.
+    CouldNotRun(String),
+}
 
-Commands:
-  tidy           Check the rules of the tree: layers, forbidden words, length, format maps, ...
-  tidy --rules   List the rules and what each one asks
-  licences       Check the licence of every dependency against the allow-list
-  swarm          Run seeds with faults in the laboratory; `cargo xtask swarm --help` has its flags
-  rxe            Test the RDMA fabric on Soft-RoCE in a virtual machine; `rxe NAME` only test binaries of that name
-  ci-list        List the sections of .ci/run: name and command
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "quick",
+        summary: "Run the checks of the inner loop: a few minutes",
+        help: Some(quick::HELP),
+        run: run_quick,
+    },
+    Command {
+        name: "test",
+        summary: "Run everything that a change must pass",
+        help: Some(suite::HELP),
+        run: run_test,
+    },
+    Command {
+        name: "campaign",
+        summary: "Run the long searches for bugs: hours",
+        help: Some(campaign::HELP),
+        run: run_campaign,
+    },
+    Command {
+        name: "tidy",
+        summary: "Check the rules of the source tree",
+        help: Some(TIDY_HELP),
+        run: run_tidy,
+    },
+    Command {
+        name: "licences",
+        summary: "Check the licence of every dependency against the allow-list",
+        help: Some(LICENCES_HELP),
+        run: run_licences,
+    },
+    Command { name: "swarm", summary: "Run seeds with faults in the simulator", help: None, run: run_swarm },
+    Command {
+        name: "rxe",
+        summary: "Test the RDMA fabric on Soft-RoCE in a virtual machine",
+        help: Some(RXE_HELP),
+        run: run_rxe,
+    },
+    Command {
+        name: "ci-list",
+        summary: "List the sections of .ci/run",
+        help: Some(CI_LIST_HELP),
+        run: run_ci_list,
+    },
+];
+
+const TIDY_HELP: &str = "\
+Checks the rules of the source tree: layers, forbidden paths, function length, format maps, prose, ...
+
+Usage: cargo xtask tidy [--rules | --counts | --shrink | --all RULE]
+
+  --rules      list the rules and what each one asks
+  --counts     sum the violations that the baseline still covers, by crate and rule
+  --shrink     lower the baseline to the violations that are left
+  --all RULE   list all violations of a rule, those that the baseline covers included
 
 Examples:
   cargo xtask tidy
+  cargo xtask tidy --rules
+  cargo xtask tidy --all prose
+";
+
+const LICENCES_HELP: &str = "\
+Checks the licence of every dependency, of all features and platforms, against the allow-list.
+
+Usage: cargo xtask licences
+
+Examples:
   cargo xtask licences
-  cargo xtask swarm --seconds 60
+";
+
+const RXE_HELP: &str = "\
+Tests the RDMA fabric on Soft-RoCE, in virtual machines that QEMU emulates: no NIC, no KVM and no root is needed.
+
+Usage: cargo xtask rxe [NAME]
+
+  NAME   run only the tests whose names contain it; `demo` runs the command-line demo
+
+Examples:
+  cargo xtask rxe
+  cargo xtask rxe catfish
+  cargo xtask rxe demo
+";
+
+const CI_LIST_HELP: &str = "\
+Lists the sections of .ci/run: name and command.
+
+Usage: cargo xtask ci-list
+
+Examples:
+  cargo xtask ci-list
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["tidy"] => run_tidy(),
-        ["tidy", "--rules"] => say(&tidy::list()),
-        ["tidy", "--counts"] => with_tree(|tree| say(&tidy::counts(tree))),
-        ["tidy", "--shrink"] => with_tree(shrink_baseline),
-        ["tidy", "--all", rule] => with_tree(|tree| list_violations(tree, rule)),
-        ["licences"] => run_licences(),
-        ["ci-list"] => run_ci_list(),
-        ["swarm", flags @ ..] => run_swarm(flags),
-        ["rxe"] => run_rxe(None),
-        ["rxe", filter] => run_rxe(Some(filter)),
-        ["--help" | "-h" | "help"] => say(HELP),
-        _ => {
-            eprint!("{HELP}");
+    let Some((name, rest)) = words.split_first() else { return misuse(&overview()) };
+    if matches!(*name, "--help" | "-h" | "help") {
+        return print(&overview());
+    }
+    let Some(command) = COMMANDS.iter().find(|command| command.name == *name) else {
+        eprintln!("xtask: no command is called '{name}'\n");
+        return misuse(&overview());
+    };
+    if let (Some(help), ["--help" | "-h", ..]) = (command.help, rest) {
+        return print(help);
+    }
+    match (command.run)(rest) {
+        Ok(code) => code,
+        Err(Failure::Usage) => misuse(command.help.unwrap_or_default()),
+        Err(Failure::CouldNotRun(why)) => {
+            eprintln!("xtask {name}: {why}");
             ExitCode::from(2)
         }
     }
 }
 
-fn say(text: &str) -> ExitCode {
+fn overview() -> String {
+    let list = COMMANDS.iter().map(|command| format!("  {:<10} {}\n", command.name, command.summary));
+    format!(
+        "Project checks.\n\nUsage: cargo xtask COMMAND\n\nCommands:\n{}\n`cargo xtask COMMAND --help` describes a \
+         command.\n\nExamples:\n  cargo xtask quick\n  cargo xtask test\n  cargo xtask tidy --rules\n",
+        list.collect::<String>()
+    )
+}
+
+fn print(text: &str) -> ExitCode {
     print!("{text}");
     ExitCode::SUCCESS
 }
 
-/// Prints the sections of the script itself, so that the list cannot differ from what runs.
-fn run_ci_list() -> ExitCode {
-    match std::fs::read_to_string(root().join(".ci/run")) {
-        Ok(script) => {
-            let sections = script.lines().filter_map(|line| line.strip_prefix("section "));
-            say(&sections.map(|section| section.to_string() + "\n").collect::<String>())
-        }
-        Err(trouble) => could_not_run(&format!(".ci/run: {trouble}")),
-    }
+fn misuse(help: &str) -> ExitCode {
+    eprint!("{help}");
+    ExitCode::from(2)
 }
 
-fn with_tree(run: impl FnOnce(&tidy::Tree) -> ExitCode) -> ExitCode {
-    match tidy::Tree::load(&root()) {
-        Ok(tree) => run(&tree),
-        Err(trouble) => could_not_run(&trouble.to_string()),
-    }
+/// The exit code of a check with that number of failures.
+fn verdict(failures: usize) -> ExitCode {
+    ExitCode::from(u8::from(failures > 0))
 }
 
-fn run_tidy() -> ExitCode {
-    with_tree(|tree| {
-        let violations = tidy::check(tree);
-        for violation in &violations {
-            println!("{violation}");
-        }
-        let lower = tidy::lower_than_baseline(tree);
-        if !lower.is_empty() {
-            eprintln!(
-                "fewer violations than the baseline in {} places; `cargo xtask tidy --shrink`",
-                lower.len()
-            );
-        }
-        verdict(violations.len(), &format!("{} files, {} rules", tree.len(), tidy::RULES.len()))
-    })
-}
-
-fn shrink_baseline(tree: &tidy::Tree) -> ExitCode {
-    for line in tidy::lower_than_baseline(tree) {
-        println!("{line}");
-    }
-    let written = tidy::shrunk_baseline(tree).and_then(|(path, text)| {
-        std::fs::write(root().join(path), text).map_err(|error| format!("{path}: {error}"))
-    });
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(trouble) => could_not_run(&trouble),
-    }
-}
-
-fn list_violations(tree: &tidy::Tree, rule: &str) -> ExitCode {
-    let Some(violations) = tidy::check_one(tree, rule) else {
-        return could_not_run(&format!("no rule is called '{rule}'; see `cargo xtask tidy --rules`"));
+fn run_quick(arguments: &[&str]) -> Result<ExitCode, Failure> {
+    let output = match arguments {
+        [] => Output::OnFailure,
+        ["--verbose"] => Output::Shown,
+        _ => return Err(Failure::Usage),
     };
+    quick::quick(&root(), output).map(verdict).map_err(Failure::CouldNotRun)
+}
+
+fn run_test(arguments: &[&str]) -> Result<ExitCode, Failure> {
+    suite::test(&root(), arguments).map(verdict).map_err(Failure::CouldNotRun)
+}
+
+fn run_campaign(arguments: &[&str]) -> Result<ExitCode, Failure> {
+    let minutes = match arguments {
+        [] => campaign::MINUTES,
+        ["--minutes", minutes] => {
+            minutes.parse().ok().filter(|minutes| *minutes > 0).ok_or(Failure::Usage)?
+        }
+        _ => return Err(Failure::Usage),
+    };
+    Ok(verdict(campaign::campaign(&root(), minutes)))
+}
+
+fn run_tidy(arguments: &[&str]) -> Result<ExitCode, Failure> {
+    if let ["--rules"] = arguments {
+        return Ok(print(&tidy::list()));
+    }
+    let tree = tidy::SourceTree::load(&root()).map_err(|error| Failure::CouldNotRun(error.to_string()))?;
+    match arguments {
+        [] => Ok(check_tree(&tree)),
+        ["--counts"] => Ok(print(&tidy::counts(&tree))),
+        ["--shrink"] => shrink_baseline(&tree),
+        ["--all", rule] => list_violations(&tree, rule),
+        _ => Err(Failure::Usage),
+    }
+}
+
+fn check_tree(tree: &tidy::SourceTree) -> ExitCode {
+    let violations = tidy::check(tree);
     for violation in &violations {
         println!("{violation}");
     }
-    ExitCode::SUCCESS
+    let lower = tidy::lower_than_baseline(tree).len();
+    if lower > 0 {
+        eprintln!("the baseline can be lowered in {lower} places: cargo xtask tidy --shrink");
+    }
+    eprintln!("{} files, {} rules: {} violations", tree.len(), tidy::RULES.len(), violations.len());
+    verdict(violations.len())
 }
 
-fn run_licences() -> ExitCode {
-    let report = match licences::check(&root()) {
-        Ok(report) => report,
-        Err(trouble) => return could_not_run(&trouble),
-    };
+fn shrink_baseline(tree: &tidy::SourceTree) -> Result<ExitCode, Failure> {
+    for line in tidy::lower_than_baseline(tree) {
+        println!("{line}");
+    }
+    let (path, text) = tidy::shrunk_baseline(tree).map_err(Failure::CouldNotRun)?;
+    std::fs::write(root().join(path), text)
+        .map_err(|error| Failure::CouldNotRun(format!("{path}: {error}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list_violations(tree: &tidy::SourceTree, rule: &str) -> Result<ExitCode, Failure> {
+    let violations = tidy::check_one(tree, rule).ok_or_else(|| {
+        Failure::CouldNotRun(format!("no rule is called '{rule}'; `cargo xtask tidy --rules` lists them"))
+    })?;
+    for violation in &violations {
+        println!("{violation}");
+    }
+    Ok(verdict(violations.len()))
+}
+
+fn run_licences(arguments: &[&str]) -> Result<ExitCode, Failure> {
+    if !arguments.is_empty() {
+        return Err(Failure::Usage);
+    }
+    let report = licences::check(&root()).map_err(Failure::CouldNotRun)?;
     for refusal in &report.refused {
         println!("{refusal}");
     }
-    verdict(report.refused.len(), &format!("{} packages", report.packages))
+    eprintln!("{} packages: {} violations", report.packages, report.refused.len());
+    Ok(verdict(report.refused.len()))
 }
 
-/// The swarm lives with the other proofs, on which nothing depends: it is run, not called.
-fn run_swarm(flags: &[&str]) -> ExitCode {
+/// Runs the swarm, an example of the package `farwood-proof`, on which this package may not depend.
+fn run_swarm(flags: &[&str]) -> Result<ExitCode, Failure> {
     let swarm = ["run", "--quiet", "--release", "--package", "farwood-proof", "--example", "swarm", "--"];
     let status =
         std::process::Command::new(env!("CARGO")).args(swarm).args(flags).current_dir(root()).status();
     match status.map(|status| status.code()) {
-        Ok(Some(code)) => ExitCode::from(code as u8),
-        Ok(None) => could_not_run("the swarm was killed"),
-        Err(trouble) => could_not_run(&format!("cargo: {trouble}")),
+        Ok(Some(code)) => Ok(ExitCode::from(code as u8)),
+        Ok(None) => Err(Failure::CouldNotRun("a signal ended the swarm".to_owned())),
+        Err(error) => Err(Failure::CouldNotRun(format!("cargo: {error}"))),
     }
 }
 
-fn run_rxe(filter: Option<&str>) -> ExitCode {
-    match rxe::run(&root(), filter) {
-        Ok(code) => ExitCode::from(code),
-        Err(trouble) => could_not_run(&trouble),
+fn run_rxe(arguments: &[&str]) -> Result<ExitCode, Failure> {
+    let filter = match arguments {
+        [] => None,
+        [filter] => Some(*filter),
+        _ => return Err(Failure::Usage),
+    };
+    rxe::run(&root(), filter).map(ExitCode::from).map_err(Failure::CouldNotRun)
+}
+
+/// Prints the sections of the script itself, so that the list cannot differ from what runs.
+fn run_ci_list(arguments: &[&str]) -> Result<ExitCode, Failure> {
+    if !arguments.is_empty() {
+        return Err(Failure::Usage);
     }
-}
-
-fn verdict(violations: usize, looked_at: &str) -> ExitCode {
-    eprintln!("{looked_at}: {violations} violations");
-    ExitCode::from(u8::from(violations > 0))
-}
-
-fn could_not_run(trouble: &str) -> ExitCode {
-    eprintln!("xtask: {trouble}");
-    ExitCode::from(2)
+    let path = root().join(".ci/run");
+    let script = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::CouldNotRun(format!("{}: {error}", path.display())))?;
+    let sections: Vec<&str> = script.lines().filter_map(|line| line.strip_prefix("section ")).collect();
+    Ok(print(&(sections.join("\n") + "\n")))
 }

@@ -1,4 +1,4 @@
-//! Every dependency of this workspace is under a licence we accept.
+//! Every dependency of this workspace has an accepted licence.
 
 use xtask::licences;
 

@@ -7,7 +7,7 @@ use farwood_bench::run::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
 use farwood_bench::workload::rectangles::{RectangleSource, Scale, SpatialMix};
 use std::path::PathBuf;
 
-/// What only spatial indexes have.
+/// Options of spatial indexes.
 #[derive(Debug, clap::Args)]
 pub(super) struct SpatialArgs {
     /// catfish only: the longest edge of a search window, such as 0.00001 or 0.01; power-law; or hundred, for windows
@@ -22,8 +22,8 @@ pub(super) struct SpatialArgs {
     think: f64,
 }
 
-/// Options that mean nothing for rectangles.
-const NOT_THEIRS: [&str; 14] = [
+/// Options that spatial indexes do not have.
+const NOT_SPATIAL: [&str; 14] = [
     "lock_width",
     "colocate",
     "distribution",
@@ -41,8 +41,10 @@ const NOT_THEIRS: [&str; 14] = [
 ];
 
 pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if let Some(flag) = context.first_given(&NOT_THEIRS) {
-        return Err(Failure::Usage(format!("bench: {flag}: rectangles have none; leave it out")));
+    if let Some(flag) = context.first_given(&NOT_SPATIAL) {
+        return Err(Failure::Usage(format!(
+            "bench: {flag}: spatial indexes do not have this option; omit it"
+        )));
     }
     let workload = context.is_given("workload").then(|| args.workload.clone());
     let spec = spec(args, workload)?;

@@ -188,20 +188,20 @@ fn what_is_wrong_with_a_memory_nodes_file_has_its_own_exit_code() {
     fails(machine.path().to_str().unwrap(), 10, &["directory"]);
     fails("/nowhere/at/all", 10, &["/nowhere/at/all"]);
     fails(&machine.file("other", "no memory node's"), 7, &["not a memory node's file", "--memory"]);
-    // Its papers are behind host and device memory.
-    let papers = (64 << 20) + (256 << 10);
+    // Its header is behind host and device memory.
+    let header = (64 << 20) + (256 << 10);
     let spoil = |at: u64, word: u64| {
         let opened = std::fs::File::options().read(true).write(true).open(&path).unwrap();
         let mut before = [0; 8];
-        opened.read_exact_at(&mut before, papers + at).unwrap();
-        opened.write_all_at(&word.to_le_bytes(), papers + at).unwrap();
+        opened.read_exact_at(&mut before, header + at).unwrap();
+        opened.write_all_at(&word.to_le_bytes(), header + at).unwrap();
         u64::from_le_bytes(before)
     };
     let version = spoil(8, 99);
     fails(file, 7, &["version 99", "reads 1"]);
     spoil(8, version);
     let formed = spoil(48, 7);
-    fails(file, 8, &["damaged", "7 stands for"]);
+    fails(file, 8, &["damaged", "7 is not a state"]);
     spoil(48, formed);
     drop(Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", file]));
     fails(file, 8, &["--accept-unclean"]);

@@ -1,25 +1,25 @@
-//! From the memory node back to the client.
+//! The answer: from the memory node back to the client.
 
-use super::{Device, Flight, Flying, Kind};
+use super::{Device, PostedDoorbell, PostedVerb, VerbKind};
 use crate::fault::RETRY_NS;
 use crate::queue::{Event, Key};
 use farwood_fabric::Op;
 
 impl Device {
-    /// An answer leaves: the bytes of a READ, the word of an atomic, the acknowledgement of a WRITE.
+    /// Sends an answer: the bytes of a READ, the word of an atomic, the acknowledgement of a WRITE.
     pub(super) fn answer(&mut self, verb: Key) {
-        let Flying { nics, service, .. } = self.verbs[verb as usize];
+        let PostedVerb { nics, service, .. } = self.verbs[verb as usize];
         let nic = &mut self.nics[nics.server];
-        let left = nic.out.send(self.queue.now, 0, service.answer * nic.slowness);
+        let left = nic.out.send(self.queue.now, 0, service.answer * nic.slowdown);
         self.queue.at(left + self.card.wire.one_way_ns as u64, Event::Return(verb));
     }
 
-    /// An answer's last byte has come.
-    pub(super) fn come_back(&mut self, verb: Key) {
-        let Flying { nics, service, client, at, .. } = self.verbs[verb as usize];
+    /// Receives the last byte of an answer.
+    pub(super) fn receive_answer(&mut self, verb: Key) {
+        let PostedVerb { nics, service, client, at, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
         if let Some(until) = self.unreachable_until(client, at.node()) {
-            // The card asks for the answer again, until it comes or the card gives up.
+            // The NIC requests the answer again until it arrives or the retries end.
             if until - now > RETRY_NS {
                 self.queue.at(now + RETRY_NS, Event::Expire(verb));
             } else {
@@ -28,7 +28,7 @@ impl Device {
             return;
         }
         let nic = &mut self.nics[nics.client];
-        let passed = nic.into.receive(now, 0, service.answer * nic.slowness);
+        let passed = nic.into.receive(now, 0, service.answer * nic.slowdown);
         if passed > now {
             self.queue.at(passed, Event::Complete(verb));
         } else {
@@ -36,54 +36,55 @@ impl Device {
         }
     }
 
-    /// The client's NIC has the answer.
+    /// Completes a verb at the client's NIC.
     pub(super) fn complete(&mut self, verb: Key) {
         self.note(verb, "complete");
         let stale = self.stale(verb);
-        self.settle(verb);
+        self.finish_verb(verb);
         if !stale {
             let queue = self.verbs[verb as usize].queue;
-            self.queues[queue].asking -= u32::from(self.verbs[verb as usize].kind != Kind::Write);
-            self.pump(queue);
+            self.queues[queue].fetches_in_flight -=
+                u32::from(self.verbs[verb as usize].kind != VerbKind::Write);
+            self.send_ready(queue);
         }
-        if self.verbs[verb as usize].last_words {
+        if self.verbs[verb as usize].crash_after_answer {
             let compute = self.connections[self.verbs[verb as usize].client as usize].compute;
             self.crash(compute);
         }
-        self.retire(verb);
+        self.forget(verb);
     }
 
-    /// A verb is answered, or never will be.
-    pub(super) fn settle(&mut self, verb: Key) {
-        let flying = &mut self.verbs[verb as usize];
-        flying.answered = true;
-        if std::mem::take(&mut flying.counted) {
+    /// Finishes a verb that is answered or has failed.
+    pub(super) fn finish_verb(&mut self, verb: Key) {
+        let posted = &mut self.verbs[verb as usize];
+        posted.answered = true;
+        if std::mem::take(&mut posted.counted) {
             let nic = self.verbs[verb as usize].nics.client;
             self.nics[nic].in_flight.remove();
         }
-        let Flying { flight, index, .. } = self.verbs[verb as usize];
+        let PostedVerb { flight, index, .. } = self.verbs[verb as usize];
         let flight_key = flight;
-        let flight = &mut self.flights[flight as usize];
+        let flight = &mut self.doorbells[flight as usize];
         flight.left -= 1;
         if self.verbs[verb as usize].open
             && !self.verbs[verb as usize].abandoned
             && let Some(doorbell) = &flight.doorbell
             && let Op::Write { data, .. } = &doorbell.requests()[index as usize].op
         {
-            // The client takes its doorbell back while the last lines are yet to be placed.
+            // The client takes its doorbell back before the last lines are placed.
             let data = doorbell.payload()[data.clone()].to_vec();
             self.verbs[verb as usize].kept = Some(data);
         }
-        if self.flights[flight_key as usize].left == 0 {
-            self.land(flight_key);
+        if self.doorbells[flight_key as usize].left == 0 {
+            self.finish_doorbell(flight_key);
         }
     }
 
-    /// All verbs of a doorbell are answered.
-    pub(super) fn land(&mut self, key: Key) {
-        let flight = &mut self.flights[key as usize];
-        if !flight.waited_for {
-            let Flight { client, error, .. } = self.flights.remove(key as usize);
+    /// Finishes a doorbell whose verbs are all answered.
+    pub(super) fn finish_doorbell(&mut self, key: Key) {
+        let flight = &mut self.doorbells[key as usize];
+        if !flight.awaited {
+            let PostedDoorbell { client, error, .. } = self.doorbells.remove(key as usize);
             if let Some(error) = error {
                 self.connections[client as usize].failed = Some(error);
             }
@@ -92,10 +93,10 @@ impl Device {
         }
     }
 
-    /// Forgets a verb on whose behalf nothing will happen any more.
-    pub(super) fn retire(&mut self, verb: Key) {
-        let flying = &self.verbs[verb as usize];
-        if flying.answered && !flying.open {
+    /// Removes a verb without pending events.
+    pub(super) fn forget(&mut self, verb: Key) {
+        let posted = &self.verbs[verb as usize];
+        if posted.answered && !posted.open {
             self.verbs.remove(verb as usize);
         }
     }

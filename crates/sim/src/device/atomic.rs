@@ -1,17 +1,17 @@
-//! Atomics: a slot, a read, a comparison, a write-back of all eight bytes.
+//! Atomics: acquire a slot, read, compare, write back all eight bytes.
 //!
-//! What a WRITE places in the word between the read and the write-back is lost.
+//! A WRITE to the word between the read and the write-back is lost.
 
 use super::serve::LATE_NS_MAX;
-use super::{Device, Flying};
+use super::{Device, PostedVerb};
 use crate::queue::{Event, Key};
-use crate::stations::atomics::hold;
+use crate::stages::atomics::{AtomicOutcome, hold};
 use farwood_fabric::{Memory, Op};
 
 impl Device {
     /// Waits for the slot of the atomic's address.
     pub(super) fn take_slot(&mut self, verb: Key) {
-        let Flying { at, nics, .. } = self.verbs[verb as usize];
+        let PostedVerb { at, nics, .. } = self.verbs[verb as usize];
         let slot = self.nics[nics.server].slots.of(at.memory(), at.offset());
         if slot.busy {
             slot.waiting.push_back(verb);
@@ -24,8 +24,8 @@ impl Device {
     fn wait_for_writes(&mut self, verb: Key) {
         let mut after = self.writes_before(verb);
         if !self.kept.atomic_then_read {
-            // It takes its time, and READs of its queue pair do not wait.
-            after = after.max(self.queue.now + self.chance.below(LATE_NS_MAX));
+            // The atomic is delayed, and READs of its queue pair do not wait for it.
+            after = after.max(self.queue.now + self.random.below(LATE_NS_MAX));
         }
         if after > self.queue.now {
             self.queue.at(after, Event::AtomicBegin(verb));
@@ -34,11 +34,11 @@ impl Device {
         }
     }
 
-    /// Reads the word and decides.
+    /// Reads the word and decides what to store.
     pub(super) fn begin_atomic(&mut self, verb: Key) {
-        let Flying { at, .. } = self.verbs[verb as usize];
+        let PostedVerb { at, .. } = self.verbs[verb as usize];
         self.touch(at, 8);
-        self.outrun(verb);
+        self.intercept_cas(verb);
         let before = self.word(at);
         let masks = self.kept.masked_cas;
         let (op, _) = self.op(verb);
@@ -46,18 +46,19 @@ impl Device {
         if let Op::MaskedCas { swap, .. } = op
             && !masks
         {
-            // A card without masks swaps the whole word.
+            // A NIC without masks swaps the whole word.
             store = store.and(Some(*swap));
         }
         if !self.kept.write_beside_cas {
-            // It stores what it found where it fails.
+            // A failed CAS stores the word that it found.
             store = store.or(Some(before));
         }
         let now = self.queue.now;
-        let slow = self.nics[self.verbs[verb as usize].nics.server].slowness;
-        let held = hold(&self.card.atomics, at.memory(), store.is_some()) * slow;
-        let flying = &mut self.verbs[verb as usize];
-        (flying.store, flying.open) = (store, true);
+        let slow = self.nics[self.verbs[verb as usize].nics.server].slowdown;
+        let outcome = store.map_or(AtomicOutcome::Unchanged, |_| AtomicOutcome::Stored);
+        let held = hold(&self.card.atomics, at.memory(), outcome) * slow;
+        let posted = &mut self.verbs[verb as usize];
+        (posted.store, posted.open) = (store, true);
         self.queue.at(now + held, Event::AtomicEnd(verb));
         let latency = match at.memory() {
             Memory::Host => self.card.pcie.read_ns as u64 * slow,
@@ -66,11 +67,11 @@ impl Device {
         self.queue.at(now + latency, Event::Answer(verb));
     }
 
-    /// Writes back, and leaves slot and processing unit to the next.
+    /// Writes the word back, and hands slot and processing unit to the next atomic.
     pub(super) fn end_atomic(&mut self, verb: Key) {
-        let flying = &mut self.verbs[verb as usize];
-        let (at, store) = (flying.at, flying.store);
-        flying.open = false;
+        let posted = &mut self.verbs[verb as usize];
+        let (at, store) = (posted.at, posted.store);
+        posted.open = false;
         if let Some(word) = store {
             self.touch(at, 8);
             self.set_word(at, word);
@@ -84,11 +85,11 @@ impl Device {
             self.wait_for_writes(next);
         }
         self.free_unit(verb);
-        self.retire(verb);
+        self.forget(verb);
     }
 }
 
-/// Answers an atomic that found `before`; yields the word to store, if any.
+/// Sets the answer of an atomic that found `before`; yields the word to store, if any.
 pub(super) fn answer(op: &mut Op, before: u64) -> Option<u64> {
     match op {
         Op::Cas { compare, swap, old } => {

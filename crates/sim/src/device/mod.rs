@@ -1,57 +1,57 @@
-//! The device: NICs, memory, and the verbs on their way through them.
+//! The device: NICs, memory, and the path of verbs through them.
 //!
-//! | file | the part of a verb's way |
+//! | file | stage of a verb |
 //! |---|---|
 //! | `post.rs` | doorbell, send queue, the client's NIC, the wire |
-//! | `serve.rs` | the memory node's NIC: entrance, processing unit, what the verb does |
-//! | `transfer.rs` | bytes, copied line by line at their times, or at once where nothing overlaps |
+//! | `serve.rs` | the memory node's NIC: message engine, processing unit, execution |
+//! | `transfer.rs` | copies of bytes: line by line at their times, or at once where no transfer overlaps |
 //! | `atomic.rs` | slots, read, compare, write back |
-//! | `answer.rs` | the way back, completion |
-//! | `broken.rs` | rules: what is delayed, lost, crashed, cut off |
-//! | `rival.rs` | somebody who is faster |
+//! | `answer.rs` | answer and completion |
+//! | `faults.rs` | fault rules: delays, losses, crashes, partitions |
+//! | `cas_interceptor.rs` | CASes that are made to fail |
 
 mod answer;
 mod atomic;
-mod broken;
+mod cas_interceptor;
+mod faults;
 mod post;
-mod rival;
 mod serve;
 mod transfer;
 
-use crate::card::Card;
 use crate::fault::Rule;
 use crate::memory::HostMemory;
-use crate::queue::{Event, Key, Queue};
+use crate::nic_model::Card;
+use crate::queue::{Event, EventQueue, Key};
 use crate::random::Stream;
-use crate::stations::atomics::Slots;
-use crate::stations::cpu::Thread;
-use crate::stations::messages::{Direction, MessageCosts, Service};
-use crate::stations::outstanding::InFlight;
-use crate::stations::pcie::{Bus, Window};
-use crate::stations::send_queue::SendQueue;
-use crate::stations::server::Cores;
-use crate::stations::units::Unit;
+use crate::stages::atomics::AtomicSlots;
+use crate::stages::cpu::Thread;
+use crate::stages::messages::{MessageCosts, NicDirection, VerbService};
+use crate::stages::outstanding::InFlight;
+use crate::stages::pcie::{PcieBus, TransferWindow};
+use crate::stages::send_queue::SendQueue;
+use crate::stages::server::Cores;
+use crate::stages::units::ProcessingUnit;
 use crate::sys::prefetch;
 use crate::trace::Trace;
+pub(crate) use cas_interceptor::CasInterceptor;
 use farwood_fabric::{
     Address, Capabilities, ClientId, Costs, Doorbell, FabricError, Link, Memory, Op, PoolShape,
 };
-pub(crate) use rival::Rival;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// A NIC: the machine that it is in may be a memory node, a compute node, or both.
+/// A NIC of a memory node, a compute node, or both.
 #[derive(Debug)]
 pub(crate) struct Nic {
-    pub(crate) out: Direction,
-    pub(crate) into: Direction,
+    pub(crate) out: NicDirection,
+    pub(crate) into: NicDirection,
     pub(crate) in_flight: InFlight,
-    pub(crate) units: Vec<Unit>,
-    pub(crate) slots: Slots,
-    pub(crate) bus: Bus,
-    /// Times its stations take longer: 1, unless a rule says so.
-    pub(crate) slowness: u64,
+    pub(crate) units: Vec<ProcessingUnit>,
+    pub(crate) slots: AtomicSlots,
+    pub(crate) bus: PcieBus,
+    /// Factor of all service times: 1 unless a rule sets it.
+    pub(crate) slowdown: u64,
 }
 
 /// A memory node.
@@ -59,14 +59,14 @@ pub(crate) struct Nic {
 pub(crate) struct MemoryNode {
     pub(crate) host: HostMemory,
     pub(crate) device: Vec<u8>,
-    /// Transfers whose lines are not all copied yet, all of them of host memory.
+    /// Transfers to or from host memory whose lines are not all copied yet.
     pub(crate) open: Vec<OpenTransfer>,
-    /// Its NICs: requests of a client go through one of them.
+    /// Its NICs; each client uses one of them.
     pub(crate) nics: Vec<usize>,
-    /// Until when it is down.
+    /// End of the current outage.
     pub(crate) down_until: u64,
     pub(crate) immediates: VecDeque<u32>,
-    /// Who waits for an immediate.
+    /// Tasks that wait for an immediate.
     pub(crate) receivers: Vec<Waker>,
     pub(crate) cores: Cores,
 }
@@ -78,72 +78,90 @@ pub(crate) struct ComputeNode {
     pub(crate) nic: usize,
     pub(crate) threads: Vec<Key>,
     pub(crate) crashed: bool,
-    /// Verbs of it that have not been served yet are dropped.
+    /// Whether its verbs that have not been served yet are dropped.
     pub(crate) revoked: bool,
-    /// Since when it shows no life, and until when.
-    pub(crate) silent: Option<(u64, u64)>,
-    /// Verbs that have left.
+    /// Start and end of the time in which it is frozen.
+    pub(crate) frozen: Option<(u64, u64)>,
+    /// Number of verbs that it sent.
     pub(crate) sent: u64,
-    /// Memory nodes that it cannot reach, each until when.
-    pub(crate) cut_off: Vec<(u16, u64)>,
+    /// Memory nodes that it cannot reach, each with the end of the partition.
+    pub(crate) partitioned: Vec<(u16, u64)>,
 }
 
 /// One client's connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct SimConnection {
     pub(crate) compute: usize,
     pub(crate) thread: Key,
-    /// First of its send queues, one for each memory node.
+    /// The first of its send queues, one for each memory node.
     pub(crate) first_queue: usize,
-    /// What went wrong with a detached post.
+    /// The error of a detached post.
     pub(crate) failed: Option<FabricError>,
-    /// Verbs of it that failed, whether they were executed or not.
+    /// Number of its verbs that failed, executed or not.
     pub(crate) lost: u64,
-    /// Verbs that the device has executed for it, by kind.
+    /// Verbs that the device executed for it, by kind.
     pub(crate) counts: Counts,
-    /// Those of them that the fabric posted on its own account.
+    /// Those that the fabric posted to revoke other clients.
     pub(crate) aside: Costs,
-    /// The word at which the rival was faster than it.
-    pub(crate) outrun_at: Option<Address>,
+    /// The word at which its last CAS was intercepted.
+    pub(crate) intercepted_at: Option<Address>,
 }
 
-/// A doorbell on its way.
-pub(crate) struct Flight {
+/// Whether a client waits for a doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Completion {
+    /// It awaits the answers.
+    Awaited,
+    /// It continues, and an error shows at its next post.
+    Detached,
+}
+
+/// A posted doorbell.
+pub(crate) struct PostedDoorbell {
     pub(crate) doorbell: Option<Doorbell>,
     pub(crate) client: Key,
-    /// Verbs that are not answered.
+    /// Number of verbs without an answer.
     pub(crate) left: u32,
     pub(crate) error: Option<FabricError>,
     pub(crate) waker: Option<Waker>,
-    pub(crate) waited_for: bool,
+    pub(crate) awaited: bool,
 }
 
-/// What kind of verb it is.
+/// The kind of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum VerbKind {
     Read,
     Write,
     Atomic,
 }
 
-/// The NICs that a verb goes through.
+/// The NICs at both ends of a verb.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
+pub(crate) struct NicPair {
     pub(crate) client: usize,
     pub(crate) server: usize,
 }
 
-/// A transfer that is not over.
+/// The effect of a transfer on memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransferAccess {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
+/// A transfer in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenTransfer {
     pub(crate) verb: Key,
-    /// Its bytes: the first, and the one after the last.
+    /// Offsets of its first byte and of the byte after its last.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    pub(crate) writes: bool,
+    pub(crate) access: TransferAccess,
     /// The memory node's NIC.
     pub(crate) nic: usize,
-    /// When its last line is copied.
+    /// The time at which its last line is copied.
     pub(crate) to: u64,
 }
 
@@ -154,56 +172,56 @@ impl OpenTransfer {
     }
 }
 
-/// A verb on its way.
+/// A posted verb.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each says one thing about the verb, and all combine")]
-pub(crate) struct Flying {
-    /// How many were posted before it.
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent property of the verb")]
+pub(crate) struct PostedVerb {
+    /// Number of verbs that were posted before it.
     pub(crate) number: u64,
     pub(crate) flight: Key,
-    /// Its place in the doorbell.
+    /// Its index in the doorbell.
     pub(crate) index: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: VerbKind,
     pub(crate) at: Address,
     pub(crate) bytes: u32,
     pub(crate) link: Link,
     pub(crate) client: Key,
     /// The NICs at both ends.
-    pub(crate) nics: Ends,
+    pub(crate) nics: NicPair,
     /// The processing unit of the memory node's NIC that serves the queue pair.
     pub(crate) unit: usize,
-    pub(crate) service: Service,
+    pub(crate) service: VerbService,
     pub(crate) queue: usize,
     pub(crate) epoch: u32,
-    /// Counted by the client's NIC as in flight.
+    /// Whether the client's NIC counts it as in flight.
     pub(crate) counted: bool,
-    pub(crate) window: Window,
-    /// Lines are copied one by one.
-    pub(crate) by_line: bool,
-    /// The transfer or the atomic is not over.
+    pub(crate) window: TransferWindow,
+    /// Whether its lines are copied one by one.
+    pub(crate) copies_by_line: bool,
+    /// Whether its transfer or atomic is in progress.
     pub(crate) open: bool,
-    /// The answer has arrived, or never will.
+    /// Whether its answer has arrived, or it has failed.
     pub(crate) answered: bool,
-    /// What a WRITE delivers when all of it is placed.
+    /// The immediate that a WRITE delivers when all of it is placed.
     pub(crate) immediate: Option<u32>,
-    /// What a WRITE places, if its doorbell went back before all was placed.
+    /// The bytes of a WRITE whose doorbell was returned before all of them were placed.
     pub(crate) kept: Option<Vec<u8>>,
-    /// A WRITE whose writer is gone, and what it had not placed with it.
+    /// Whether the writer of a WRITE crashed, so that the remaining lines are not placed.
     pub(crate) abandoned: bool,
-    /// What a successful atomic will store.
+    /// The word that a successful atomic stores.
     pub(crate) store: Option<u64>,
-    /// Where a READ or WRITE whose lines are not copied upward begins.
-    pub(crate) shuffle: u64,
-    /// It is sent again until it gets through.
+    /// The first line of a transfer that is not copied upward.
+    pub(crate) rotation: u64,
+    /// Whether it is being resent.
     pub(crate) resent: bool,
-    /// Crash its compute node when it is answered.
-    pub(crate) last_words: bool,
+    /// Whether its compute node crashes when it is answered.
+    pub(crate) crash_after_answer: bool,
 }
 
-/// Verbs that the device has executed, by kind; the cost ledgers of all clients must add up to it.
+/// Verbs that the device executed, by kind. The cost counters of all clients add up to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Doorbells that somebody waited for.
+    /// Doorbells that a client awaited.
     pub doorbells: u64,
     /// READs.
     pub reads: u64,
@@ -244,101 +262,100 @@ impl Counts {
     }
 }
 
-/// Everything that the laboratory knows.
+/// The state of the simulated network.
 pub(crate) struct Device {
     pub(crate) card: Card,
     pub(crate) costs: MessageCosts,
-    /// What it says that it promises.
+    /// The capabilities that it reports.
     pub(crate) promised: Capabilities,
-    /// What it keeps.
+    /// The capabilities that it implements.
     pub(crate) kept: Capabilities,
     pub(crate) shape: PoolShape,
     pub(crate) exhaustive: bool,
-    /// Up to how many times as long transfers take.
+    /// Largest factor by which a transfer is slowed down.
     pub(crate) stretch: u64,
-    /// For how long a frozen compute node is left alone.
+    /// Time after which a frozen compute node may be revoked.
     pub(crate) lease_ns: Option<u64>,
-    pub(crate) queue: Queue,
+    pub(crate) queue: EventQueue,
     pub(crate) nics: Vec<Nic>,
     pub(crate) memory: Vec<MemoryNode>,
     pub(crate) compute: Vec<ComputeNode>,
     pub(crate) threads: Vec<Thread>,
-    pub(crate) connections: Vec<Connection>,
+    pub(crate) connections: Vec<SimConnection>,
     pub(crate) queues: Vec<SendQueue>,
-    pub(crate) flights: Slab<Flight>,
-    pub(crate) verbs: Slab<Flying>,
+    pub(crate) doorbells: Slab<PostedDoorbell>,
+    pub(crate) verbs: Slab<PostedVerb>,
     pub(crate) timers: Slab<Waker>,
-    /// How far the thread that runs now has come, nanoseconds.
-    pub(crate) cursor: Option<u64>,
+    /// The time of the running thread, nanoseconds.
+    pub(crate) thread_time: Option<u64>,
     pub(crate) posted: u64,
     pub(crate) counts: Counts,
     pub(crate) rules: Vec<Rule>,
     pub(crate) met: crate::fault::Met,
     pub(crate) rules_ended: bool,
-    /// Who is faster than everybody else at every CAS in device memory.
-    pub(crate) rival: Option<Rival>,
+    /// Makes CASes in device memory fail.
+    pub(crate) cas_interceptor: Option<CasInterceptor>,
     pub(crate) happened: Vec<crate::fault::Happened>,
-    pub(crate) chance: Stream,
+    pub(crate) random: Stream,
     pub(crate) marks: std::collections::BTreeMap<&'static str, u64>,
     pub(crate) trace: Trace,
-    /// The crew that was stopped in the middle of its work: no other may run meanwhile.
+    /// The task group whose run was interrupted: no other may run until it continues.
     pub(crate) paused: Option<u64>,
-    /// How many crews there were.
+    /// Number of task groups so far.
     pub(crate) crews: u64,
-    /// How many threads of servers there are.
+    /// Number of server threads so far.
     pub(crate) server_threads: Key,
-    /// Compute nodes that crashed since somebody asked.
-    pub(crate) fallen: Vec<usize>,
+    /// Compute nodes that crashed since the executor last dropped their tasks.
+    pub(crate) crashed_nodes: Vec<usize>,
 }
 
 impl Device {
-    /// Lets an event happen; threads are their crew's affair.
-    pub(crate) fn happen(&mut self, event: Event) {
+    /// Processes an event. The executor processes events of threads.
+    pub(crate) fn process(&mut self, event: Event) {
         match event {
             Event::Post(flight) => self.post(flight),
             Event::Arrive(verb) => self.arrive(verb),
             Event::Enter(verb) => self.enter(verb),
-            Event::Kernel(verb) => self.leave_kernel(verb),
+            Event::Kernel(verb) => self.finish_kernel_work(verb),
             Event::Line(verb, line) => self.copy_line(verb, line),
             Event::TransferEnd(verb) => self.end_transfer(verb),
             Event::AtomicBegin(verb) => self.begin_atomic(verb),
             Event::AtomicEnd(verb) => self.end_atomic(verb),
             Event::Answer(verb) => self.answer(verb),
-            Event::Return(verb) => self.come_back(verb),
+            Event::Return(verb) => self.receive_answer(verb),
             Event::Complete(verb) => self.complete(verb),
             Event::Expire(verb) => self.expire(verb),
             Event::Timer(timer) => self.timers.remove(timer as usize).wake(),
             Event::Slice(node, slice) => self.end_slice(node, slice),
-            Event::Vacate(node, thread) => self.vacate(node, thread),
+            Event::ReleaseCore(node, thread) => self.release_core(node, thread),
             Event::Rule(rule) => self.apply(rule as usize),
-            Event::Withdraw(held) => self.withdraw(held),
-            Event::Thread(_) => unreachable!("threads are run by the crew"),
+            Event::RestoreWord(held) => self.restore_word(held),
+            Event::Thread(_) => unreachable!("the executor runs threads"),
         }
     }
 
-    /// The time of whoever asks: the thread that runs now has come farther than the last event.
+    /// The time of the running thread, or of the last event.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
-        self.cursor.unwrap_or(self.queue.now)
+        self.thread_time.unwrap_or(self.queue.now)
     }
 
-    /// Lets the thread that runs now spend time.
+    /// Adds CPU time to the running thread.
     #[inline]
     pub(crate) fn spend(&mut self, nanoseconds: f64) {
-        if let Some(cursor) = &mut self.cursor {
-            *cursor += nanoseconds as u64;
+        if let Some(thread_time) = &mut self.thread_time {
+            *thread_time += nanoseconds as u64;
         }
     }
 
-    /// Has the processor fetch the bytes that a verb will touch: it will touch them many events later, and they lie
-    /// somewhere among gigabytes.
+    /// Prefetches the bytes that a verb will access many events later.
     #[inline]
     fn fetch_ahead(&mut self, at: Address, bytes: usize) {
         let start = at.offset() as usize;
         prefetch(&self.bytes(at)[start..start + bytes]);
     }
 
-    /// The bytes of one memory of a node.
+    /// The host or device memory that `at` points into.
     #[inline]
     pub(crate) fn bytes(&mut self, at: Address) -> &mut [u8] {
         let node = &mut self.memory[usize::from(at.node().0)];
@@ -350,13 +367,14 @@ impl Device {
 
     #[inline]
     pub(crate) fn op(&mut self, verb: Key) -> (&mut Op, &[u8]) {
-        let Flying { flight, index, .. } = self.verbs[verb as usize];
-        let doorbell = self.flights[flight as usize].doorbell.as_mut().expect("a verb's doorbell is there");
+        let PostedVerb { flight, index, .. } = self.verbs[verb as usize];
+        let doorbell =
+            self.doorbells[flight as usize].doorbell.as_mut().expect("a posted verb has a doorbell");
         let (requests, payload) = doorbell.parts_mut();
         (&mut requests[index as usize].op, payload)
     }
 
-    /// Whether a doorbell can be posted at all.
+    /// Checks the addresses and the capabilities of a doorbell.
     pub(crate) fn check(&self, doorbell: &Doorbell) -> Result<(), FabricError> {
         doorbell.requests().iter().try_for_each(|request| {
             let (bytes, atomic) = match &request.op {
@@ -383,7 +401,7 @@ impl Device {
         })
     }
 
-    /// Executes a doorbell at once, outside of time: for making and loading, and for looking when all is over.
+    /// Executes a doorbell without virtual time: for setup, loading and checks after a run.
     pub(crate) fn execute_at_once(&mut self, doorbell: &mut Doorbell) -> Result<(), FabricError> {
         self.check(doorbell)?;
         let (requests, payload) = doorbell.parts_mut();
@@ -428,7 +446,7 @@ impl Device {
 }
 
 impl Device {
-    /// Writes down that something happened to a verb.
+    /// Traces a stage of a verb.
     #[inline]
     fn note(&mut self, verb: Key, stage: &'static str) {
         if self.trace.tracing != crate::trace::Tracing::Off {
@@ -438,8 +456,8 @@ impl Device {
 
     #[cold]
     fn write_down(&mut self, verb: Key, stage: &'static str) {
-        let flying = &self.verbs[verb as usize];
-        let (number, client, at, bytes) = (flying.number, flying.client, flying.at, flying.bytes);
+        let posted = &self.verbs[verb as usize];
+        let (number, client, at, bytes) = (posted.number, posted.client, posted.at, posted.bytes);
         let compute = self.connections[client as usize].compute;
         let (op, _) = self.op(verb);
         let (name, seen) = match op {

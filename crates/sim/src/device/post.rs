@@ -1,19 +1,20 @@
-//! From the doorbell to the memory node's NIC.
+//! The post: from the doorbell to the memory node's NIC.
 
-use super::{Device, Ends, Flight, Flying, Kind};
+use super::{Completion, Device, NicPair, PostedDoorbell, PostedVerb, VerbKind};
 use crate::queue::{Event, Key};
-use crate::stations::pcie::Window;
+use crate::stages::pcie::TransferWindow;
 use farwood_fabric::{Doorbell, Link, Op};
 
 impl Device {
-    /// Takes a doorbell from the thread that runs now: its CPU time is spent, and then it rings.
-    pub(crate) fn ring(&mut self, client: Key, doorbell: Doorbell, waited_for: bool) -> Key {
+    /// Posts a doorbell of the running thread, after the CPU time that the post takes.
+    pub(crate) fn ring(&mut self, client: Key, doorbell: Doorbell, completion: Completion) -> Key {
+        let awaited = completion == Completion::Awaited;
         let mut node = None;
         let mut cpu = 0.0;
         for request in doorbell.requests() {
             let same = node.replace(request.at.node()) == Some(request.at.node());
             cpu += if same { self.card.cpu.chained_post_ns } else { self.card.cpu.post_ns };
-            // A kernel copies bytes that go and bytes that come; a card copies them itself.
+            // A kernel copies the bytes in both directions; a NIC uses DMA.
             let copied = match &request.op {
                 Op::Write { data, .. } => {
                     cpu += self.card.cpu.payload_ns;
@@ -26,59 +27,61 @@ impl Device {
         }
         self.spend(cpu);
         let left = doorbell.requests().len() as u32;
-        let flight = Flight { doorbell: Some(doorbell), client, left, error: None, waker: None, waited_for };
-        let flight = self.flights.insert(flight) as Key;
-        self.counts.doorbells += u64::from(waited_for);
+        let flight =
+            PostedDoorbell { doorbell: Some(doorbell), client, left, error: None, waker: None, awaited };
+        let flight = self.doorbells.insert(flight) as Key;
+        self.counts.doorbells += u64::from(awaited);
         let now = self.now();
         self.queue.at(now, Event::Post(flight));
         flight
     }
 
-    /// A doorbell reaches the NIC: its verbs enter their send queues.
+    /// Moves the verbs of a doorbell to their send queues.
     pub(super) fn post(&mut self, flight: Key) {
-        let Flight { doorbell, client, .. } = &self.flights[flight as usize];
+        let PostedDoorbell { doorbell, client, .. } = &self.doorbells[flight as usize];
         let client = *client;
         let connection = &self.connections[client as usize];
         let first_queue = connection.first_queue;
         if self.compute[connection.compute].crashed {
-            // The thread died after it had spent the time and before the doorbell rang.
-            if !self.flights[flight as usize].waited_for {
-                self.flights.remove(flight as usize);
+            // The node crashed after the CPU time of the post and before the doorbell reached the NIC.
+            if !self.doorbells[flight as usize].awaited {
+                self.doorbells.remove(flight as usize);
             }
             return;
         }
-        let Some(doorbell) = doorbell else { unreachable!("a doorbell that rings is there") };
+        let Some(doorbell) = doorbell else { unreachable!("a posted doorbell holds its requests") };
         let count = doorbell.requests().len();
         let mut queue = first_queue;
         for index in 0..count {
-            let verb = self.flying(flight, client, index, first_queue);
+            let verb = self.posted(flight, client, index, first_queue);
             let before = std::mem::replace(&mut queue, verb.queue);
             self.nics[verb.nics.client].in_flight.add();
             let key = self.verbs.insert(verb) as Key;
             self.note(key, "post");
             self.queues[queue].waiting.push_back(key);
             if before != queue {
-                self.pump(before);
+                self.send_ready(before);
             }
         }
-        self.pump(queue);
+        self.send_ready(queue);
     }
 
-    fn flying(&mut self, flight: Key, client: Key, index: usize, first_queue: usize) -> Flying {
-        let doorbell = self.flights[flight as usize].doorbell.as_ref().expect("it was there a moment ago");
+    fn posted(&mut self, flight: Key, client: Key, index: usize, first_queue: usize) -> PostedVerb {
+        let doorbell =
+            self.doorbells[flight as usize].doorbell.as_ref().expect("a posted doorbell holds its requests");
         let request = &doorbell.requests()[index];
         let (kind, bytes, immediate) = match &request.op {
-            Op::Read { into } => (Kind::Read, into.len(), None),
-            Op::Write { data, immediate } => (Kind::Write, data.len(), *immediate),
-            _ => (Kind::Atomic, 8, None),
+            Op::Read { into } => (VerbKind::Read, into.len(), None),
+            Op::Write { data, immediate } => (VerbKind::Write, data.len(), *immediate),
+            _ => (VerbKind::Atomic, 8, None),
         };
         let queue = first_queue + usize::from(request.at.node().0);
         let service = self.costs.of(&request.op, request.at.memory());
         let servers = &self.memory[usize::from(request.at.node().0)].nics;
         let server = if let [only] = servers[..] { only } else { servers[client as usize % servers.len()] };
-        let nics = Ends { client: self.compute[self.connections[client as usize].compute].nic, server };
+        let nics = NicPair { client: self.compute[self.connections[client as usize].compute].nic, server };
         self.posted += 1;
-        Flying {
+        PostedVerb {
             number: self.posted,
             flight,
             index: index as u32,
@@ -88,54 +91,54 @@ impl Device {
             link: request.link,
             client,
             nics,
-            // Queue pairs are spread evenly: their numbers are given out in turn.
+            // Queue pairs are assigned round robin.
             unit: (client % self.card.units.count) as usize,
             service,
             queue,
             epoch: self.queues[queue].epoch,
             counted: true,
-            window: Window { from: 0, to: 0 },
-            by_line: false,
+            window: TransferWindow { from: 0, to: 0 },
+            copies_by_line: false,
             open: false,
             answered: false,
             immediate,
             kept: None,
             abandoned: false,
             store: None,
-            shuffle: 0,
+            rotation: 0,
             resent: false,
-            last_words: false,
+            crash_after_answer: false,
         }
     }
 
-    /// Lets the requests of a send queue leave that may.
-    pub(super) fn pump(&mut self, queue: usize) {
+    /// Sends the requests at the head of a send queue that need not wait.
+    pub(super) fn send_ready(&mut self, queue: usize) {
         while let Some(&verb) = self.queues[queue].waiting.front() {
-            let flying = &self.verbs[verb as usize];
-            let asks = flying.kind != Kind::Write;
-            let asking = self.queues[queue].asking;
-            let fenced = flying.link == Link::Fenced && asking > 0;
-            if fenced || asks && asking >= self.card.messages.read_atomic_window {
+            let posted = &self.verbs[verb as usize];
+            let asks = posted.kind != VerbKind::Write;
+            let fetches_in_flight = self.queues[queue].fetches_in_flight;
+            let fenced = posted.link == Link::Fenced && fetches_in_flight > 0;
+            if fenced || asks && fetches_in_flight >= self.card.messages.read_atomic_window {
                 return;
             }
             self.queues[queue].waiting.pop_front();
-            self.queues[queue].asking += u32::from(asks);
+            self.queues[queue].fetches_in_flight += u32::from(asks);
             self.leave(verb);
         }
     }
 
-    /// A request leaves the client's NIC.
+    /// Sends a request from the client's NIC.
     fn leave(&mut self, verb: Key) {
-        let Some(delay) = self.rules_at_leaving(verb) else { return };
-        let Flying { nics, service, queue, at, bytes, .. } = self.verbs[verb as usize];
+        let Some(delay) = self.apply_send_rules(verb) else { return };
+        let PostedVerb { nics, service, queue, at, bytes, .. } = self.verbs[verb as usize];
         self.fetch_ahead(at, bytes as usize);
         let nic = &mut self.nics[nics.client];
         let penalty = nic.in_flight.penalty(&self.card.outstanding);
-        let slow = nic.slowness;
+        let slow = nic.slowdown;
         let left =
             nic.out.send(self.queue.now, (service.message + penalty.service) * slow, service.request * slow);
         let arrival = left + self.card.wire.one_way_ns as u64 + penalty.latency + delay;
-        // A reliable connection delivers in order: what is delayed delays what comes behind it.
+        // A reliable connection delivers in order: a delayed request delays the requests behind it.
         let arrival = arrival.max(self.queues[queue].last_arrival);
         self.queues[queue].last_arrival = arrival;
         self.queue.at(arrival, Event::Arrive(verb));

@@ -1,79 +1,85 @@
-//! Transfers: when which line is copied, and that it is.
+//! Transfers: the times at which lines are copied, and the copies.
 //!
-//! A transfer has a window of time in which its lines are copied, one after the other. As long as nothing else touches
-//! its bytes in that window, nobody can tell when which line was copied, and all are copied when it ends. What does
-//! touch them turns it into a transfer by line: lines whose time has passed are copied now, and each of the others has
-//! an event of its own. An exhaustive run copies every transfer by line; the outcome is the same.
+//! The lines of a transfer are copied one after the other within a window of time. If no other verb accesses the same
+//! bytes in that window, the order is not observable, and all lines are copied at its end. An overlapping access
+//! turns the transfer into one by line: lines whose time has passed are copied now, and each other line gets its own
+//! event. An exhaustive run copies every transfer by line, with the same result.
 
-use super::{Device, Flying, Kind, OpenTransfer};
+use super::{Device, OpenTransfer, PostedVerb, TransferAccess, VerbKind};
 use crate::queue::{Event, Key};
-use crate::stations::pcie::Window;
+use crate::stages::pcie::TransferWindow;
 use farwood_fabric::{Address, Memory, Op};
 use std::ops::Range;
 
 const LINE: u64 = 64;
 
 impl Device {
-    /// Begins a transfer that takes place in `window`.
-    pub(super) fn open_transfer(&mut self, verb: Key, window: Window) {
-        let shuffle = self.shuffle(verb);
-        let flying = &mut self.verbs[verb as usize];
-        (flying.window, flying.open, flying.shuffle) = (window, true, shuffle);
-        let (at, nic, writes) = (flying.at, flying.nics.server, flying.kind == Kind::Write);
-        let end = at.offset() + u64::from(flying.bytes);
-        let transfer = OpenTransfer { verb, start: at.offset(), end, writes, nic, to: window.to };
-        let met = self.meet(at, (end - at.offset()) as usize, writes);
+    /// Begins a transfer that takes index in `window`.
+    pub(super) fn open_transfer(&mut self, verb: Key, window: TransferWindow) {
+        let rotation = self.rotation(verb);
+        let posted = &mut self.verbs[verb as usize];
+        (posted.window, posted.open, posted.rotation) = (window, true, rotation);
+        let (at, nic) = (posted.at, posted.nics.server);
+        let access =
+            if posted.kind == VerbKind::Write { TransferAccess::Write } else { TransferAccess::Read };
+        let end = at.offset() + u64::from(posted.bytes);
+        let transfer = OpenTransfer { verb, start: at.offset(), end, access, nic, to: window.to };
+        let met = self.split_overlapping(at, (end - at.offset()) as usize, access);
         self.memory[usize::from(at.node().0)].open.push(transfer);
         if met || self.exhaustive {
-            self.by_line(verb);
+            self.copies_by_line(verb);
         }
         self.queue.at(window.to, Event::TransferEnd(verb));
     }
 
-    /// Somebody reads or writes `bytes` bytes at `at` in one go, now.
+    /// Accesses `bytes` bytes at `at` at once, now.
     #[inline]
     pub(crate) fn touch(&mut self, at: Address, bytes: usize) {
         if at.memory() == Memory::Host {
-            self.meet(at, bytes, true);
+            self.split_overlapping(at, bytes, TransferAccess::Write);
         }
     }
 
-    /// Lets the open transfers that share bytes with these go on line by line, if one of both writes; yields whether
-    /// there were any.
-    fn meet(&mut self, at: Address, bytes: usize, writes: bool) -> bool {
+    /// Switches the transfers in progress that conflict with an access to copies by line; yields whether there are
+    /// any.
+    fn split_overlapping(&mut self, at: Address, bytes: usize, access: TransferAccess) -> bool {
         let node = usize::from(at.node().0);
         let mut met = false;
-        for place in 0..self.memory[node].open.len() {
-            let other = self.memory[node].open[place];
-            if (writes || other.writes) && other.overlaps(at, bytes) {
+        for index in 0..self.memory[node].open.len() {
+            let other = self.memory[node].open[index];
+            if (access == TransferAccess::Write || other.access == TransferAccess::Write)
+                && other.overlaps(at, bytes)
+            {
                 met = true;
-                self.by_line(other.verb);
+                self.copies_by_line(other.verb);
             }
         }
         met
     }
 
-    /// When the WRITEs are placed that came before this READ or atomic and share bytes with it: it must see them.
+    /// The time at which all earlier overlapping WRITEs are placed, which a READ or atomic must see.
     pub(super) fn writes_before(&self, verb: Key) -> u64 {
-        let Flying { at, bytes, nics, .. } = self.verbs[verb as usize];
+        let PostedVerb { at, bytes, nics, .. } = self.verbs[verb as usize];
         if !self.kept.arrival_sees_write || at.memory() == Memory::Device {
             return 0;
         }
         let open = &self.memory[usize::from(at.node().0)].open;
-        // Another NIC's WRITEs are no business of this one.
-        let before = open
-            .iter()
-            .filter(|other| other.writes && other.nic == nics.server && other.overlaps(at, bytes as usize));
+        // WRITEs through another NIC are not ordered with this verb.
+        let before = open.iter().filter(|other| {
+            other.access == TransferAccess::Write
+                && other.nic == nics.server
+                && other.overlaps(at, bytes as usize)
+        });
         before.map(|other| other.to + 1).max().unwrap_or(0)
     }
 
-    /// From now on, every line of the transfer is copied in its own time.
-    fn by_line(&mut self, verb: Key) {
-        let flying = &mut self.verbs[verb as usize];
-        if std::mem::replace(&mut flying.by_line, true) {
+    /// Copies each remaining line of the transfer at its own time.
+    fn copies_by_line(&mut self, verb: Key) {
+        let posted = &mut self.verbs[verb as usize];
+        if std::mem::replace(&mut posted.copies_by_line, true) {
             return;
         }
-        let number = flying.number;
+        let number = posted.number;
         for line in 0..self.lines(verb) {
             let time = self.line_time(verb, line);
             if time <= self.queue.now {
@@ -84,11 +90,11 @@ impl Device {
         }
     }
 
-    /// How many pieces a transfer has. Lines are whole where that is kept; otherwise words are.
+    /// The number of pieces of a transfer: lines, or words on a device that tears lines.
     fn lines(&self, verb: Key) -> u32 {
-        let flying = &self.verbs[verb as usize];
+        let posted = &self.verbs[verb as usize];
         let (start, end, piece) =
-            (flying.at.offset(), flying.at.offset() + u64::from(flying.bytes), self.piece());
+            (posted.at.offset(), posted.at.offset() + u64::from(posted.bytes), self.piece());
         (end.div_ceil(piece) - start / piece).max(1) as u32
     }
 
@@ -96,33 +102,33 @@ impl Device {
         if self.kept.whole_bytes >= LINE as usize { LINE } else { 8 }
     }
 
-    /// When piece number `line` of a transfer, counted upward, is copied. Where the memory node's own processors do the
-    /// copying, READs go downward, against the direction of WRITEs.
+    /// The time at which piece number `line` of a transfer is copied. If the memory node's processors do the copying,
+    /// READs go downward, against the direction of WRITEs.
     fn line_time(&self, verb: Key, line: u32) -> u64 {
-        let Flying { window, shuffle, kind, .. } = &self.verbs[verb as usize];
+        let PostedVerb { window, rotation, kind, .. } = &self.verbs[verb as usize];
         let lines = u64::from(self.lines(verb));
-        let turn = match (u64::from(line) + shuffle) % lines {
-            turn if *kind == Kind::Read && self.kept.cpu_sees_write => lines - 1 - turn,
-            turn => turn,
+        let position = match (u64::from(line) + rotation) % lines {
+            position if *kind == VerbKind::Read && self.kept.cpu_sees_write => lines - 1 - position,
+            position => position,
         };
-        window.from + (window.to - window.from) * turn / (lines - 1).max(1)
+        window.from + (window.to - window.from) * position / (lines - 1).max(1)
     }
 
-    /// By how many pieces the order of a transfer's is turned: none where they are copied upward.
-    fn shuffle(&mut self, verb: Key) -> u64 {
-        let flying = &self.verbs[verb as usize];
-        let upward = match flying.kind {
-            Kind::Write => self.kept.write_upward,
-            _ => flying.bytes as usize <= self.kept.version_pair_bytes_max.max(self.piece() as usize),
+    /// The number of pieces by which the order of copying is rotated: 0 for copies in upward order.
+    fn rotation(&mut self, verb: Key) -> u64 {
+        let posted = &self.verbs[verb as usize];
+        let upward = match posted.kind {
+            VerbKind::Write => self.kept.write_upward,
+            _ => posted.bytes as usize <= self.kept.version_pair_bytes_max.max(self.piece() as usize),
         };
         let lines = u64::from(self.lines(verb));
-        if upward || lines < 2 { 0 } else { self.chance.below(lines) }
+        if upward || lines < 2 { 0 } else { self.random.below(lines) }
     }
 
-    /// The bytes of a piece, counted from the transfer's first.
+    /// The bytes of a piece, relative to the transfer.
     fn line_range(&self, verb: Key, line: u32) -> Range<usize> {
-        let flying = &self.verbs[verb as usize];
-        let (start, end) = (flying.at.offset(), flying.at.offset() + u64::from(flying.bytes));
+        let posted = &self.verbs[verb as usize];
+        let (start, end) = (posted.at.offset(), posted.at.offset() + u64::from(posted.bytes));
         let first = start / self.piece() + u64::from(line);
         let (from, to) = ((first * self.piece()).max(start), ((first + 1) * self.piece()).min(end));
         (from - start) as usize..(to - start) as usize
@@ -134,9 +140,9 @@ impl Device {
         self.copy(verb, range);
     }
 
-    /// Copies all of a transfer now.
+    /// Copies a whole transfer now.
     pub(super) fn copy_at_once(&mut self, verb: Key) {
-        let Flying { at, bytes, .. } = self.verbs[verb as usize];
+        let PostedVerb { at, bytes, .. } = self.verbs[verb as usize];
         self.touch(at, bytes as usize);
         self.copy(verb, 0..bytes as usize);
         self.placed(verb);
@@ -144,58 +150,58 @@ impl Device {
 
     #[inline]
     fn copy(&mut self, verb: Key, range: Range<usize>) {
-        let flying = &self.verbs[verb as usize];
-        let node = &mut self.memory[usize::from(flying.at.node().0)];
-        let memory = match flying.at.memory() {
+        let posted = &self.verbs[verb as usize];
+        let node = &mut self.memory[usize::from(posted.at.node().0)];
+        let memory = match posted.at.memory() {
             Memory::Host => &mut *node.host,
             Memory::Device => &mut node.device,
         };
-        let start = flying.at.offset() as usize;
+        let start = posted.at.offset() as usize;
         let far = &mut memory[start + range.start..start + range.end];
-        if flying.abandoned {
+        if posted.abandoned {
             return;
         }
-        if let Some(kept) = &flying.kept {
+        if let Some(kept) = &posted.kept {
             far.copy_from_slice(&kept[range]);
             return;
         }
-        let Some(flight) = self.flights.get_mut(flying.flight as usize) else { return };
+        let Some(flight) = self.doorbells.get_mut(posted.flight as usize) else { return };
         let Some(doorbell) = &mut flight.doorbell else { return };
         let (requests, payload) = doorbell.parts_mut();
-        match &mut requests[flying.index as usize].op {
+        match &mut requests[posted.index as usize].op {
             Op::Read { into } => into[range].copy_from_slice(far),
             Op::Write { data, .. } => far.copy_from_slice(&payload[data.clone()][range]),
             _ => unreachable!("atomics are no transfers"),
         }
     }
 
-    /// The last line's time has come.
+    /// Ends a transfer.
     pub(super) fn end_transfer(&mut self, verb: Key) {
-        let Flying { by_line, at, bytes, kind, .. } = self.verbs[verb as usize];
-        if !by_line {
+        let PostedVerb { copies_by_line, at, bytes, kind, .. } = self.verbs[verb as usize];
+        if !copies_by_line {
             self.copy(verb, 0..bytes as usize);
         }
         let open = &mut self.memory[usize::from(at.node().0)].open;
-        let place = open.iter().position(|other| other.verb == verb).expect("an open transfer is listed");
-        open.swap_remove(place);
+        let index = open.iter().position(|other| other.verb == verb).expect("an open transfer is listed");
+        open.swap_remove(index);
         self.verbs[verb as usize].open = false;
-        if kind == Kind::Read {
+        if kind == VerbKind::Read {
             self.answer(verb);
         } else {
             self.placed(verb);
-            self.retire(verb);
+            self.forget(verb);
         }
     }
 
-    /// The writer is gone, and what is not placed yet never will be: some pieces are, the rest is not.
+    /// Stops a WRITE of a crashed writer: the remaining pieces are not placed.
     pub(super) fn abandon_transfer(&mut self, verb: Key) {
-        self.by_line(verb);
+        self.copies_by_line(verb);
         self.verbs[verb as usize].abandoned = true;
     }
 
-    /// A WRITE's bytes are all there: its immediate may be seen.
+    /// Delivers the immediate of a WRITE that is placed.
     fn placed(&mut self, verb: Key) {
-        let Flying { at, immediate, abandoned, .. } = self.verbs[verb as usize];
+        let PostedVerb { at, immediate, abandoned, .. } = self.verbs[verb as usize];
         if !abandoned {
             self.deliver(at, immediate);
         }

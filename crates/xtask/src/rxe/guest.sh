@@ -1,4 +1,4 @@
-# What the guest does. Behind this come the names of what was built outside, and calls of the functions below.
+# The script of the guest. The names of the programs and the calls of these functions are appended.
 set -u
 export FARWOOD_STRICT=1 RUST_BACKTRACE=1 HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin
 failed=()
@@ -6,8 +6,8 @@ here=10.9.0.1
 there=10.9.0.2
 
 ip link set lo up
-# Two interfaces that face each other, each with an address and a device of its own. The kernel would keep what goes
-# from one to the other to itself; a table that is asked first sends it out.
+# Two connected interfaces, each with its own address and RDMA device. By default the kernel routes packets between two
+# local addresses internally; a routing table with higher priority sends them through the interfaces.
 ip link add left type veth peer name right
 ip addr add $here/32 dev left
 ip addr add $there/32 dev right
@@ -31,14 +31,14 @@ rdma link add rxe_right type rxe netdev right
 echo "farwood-rxe: $(uname -r), up after $(cut -d' ' -f1 /proc/uptime) s"
 rdma link
 
-# Whoever waits outside hears from this that the kernel still runs processes.
+# A sign for the host that the kernel still runs processes.
 while sleep 5; do echo 'farwood-rxe: alive'; done &
 
-# Seconds after which a program that has not ended is stuck; before the guest is. Two minutes are usual, and a machine
-# that is slow or busy takes several times as long.
+# Seconds after which a program is stuck. It is less than the limit of the guest. A program usually takes two minutes, and
+# several times as long on a slow machine.
 readonly stuck_after=900
 
-# end_stuck NAME PROCESS: after a while, says where the process stands, for nobody will see it again, and ends it.
+# end_stuck NAME PROCESS: after that time, prints the stacks of the process and kills it.
 end_stuck() {
     sleep "$stuck_after"
     echo "farwood-rxe: $1 is stuck"
@@ -66,7 +66,7 @@ run_tests() {
     wait $watch 2>/dev/null
 }
 
-# Seconds after which a step of the demo is stuck. A few seconds are usual.
+# Seconds after which a step of the demo is stuck. A step usually takes a few seconds.
 readonly step_stuck_after=120
 
 # step WHAT COMMAND...: one step of the demo.
@@ -77,7 +77,7 @@ step() {
     timeout --foreground --kill-after 5 $step_stuck_after "$FARWOOD" "$@" || failed+=("demo: $what, exit $?")
 }
 
-# Two processes with two addresses and two devices: a memory node, and who uses it. One of those who use it is killed.
+# A memory node and its clients, with two addresses and two devices. One of the clients is killed.
 demo() {
     local url="rdma://$here:7470/words" node writer
     echo 'a-token-of-the-demo' >/tmp/token
@@ -109,7 +109,7 @@ demo() {
     FARWOOD_RDMA_DEVICE=rxe_right,masked-cas "$FARWOOD" get "$url" far 2>&1 | grep 'no card of mlx5' ||
         failed+=('demo: masked compare-and-swap, which is not there')
     FARWOOD_RDMA_DEVICE=rxe_right,mtu=512 "$FARWOOD" get "$url" far 2>&1 |
-        grep 'a WRITE of 1024 bytes outlives its writer whole' ||
+        grep 'a WRITE of 1024 bytes is placed whole when its writer crashes' ||
         failed+=('demo: packets that are smaller than nodes')
     [ "$("$FARWOOD" get "$url" worn)" = in ] || failed+=('demo: what was put is not there')
     FARWOOD_RDMA_DEVICE=nothing "$FARWOOD" get "$url" far && failed+=('demo: a device that is not there')

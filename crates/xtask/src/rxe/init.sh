@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The guest's first process: modules, the host's files, the job, the end.
+# The guest's first process: loads modules, mounts the host's files, runs the job, ends the guest.
 busybox=/bin/busybox
 $busybox mount -t proc proc /proc
 $busybox mount -t sysfs sys /sys
@@ -11,9 +11,9 @@ $busybox mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=52428
 $busybox mount -t proc proc /host/proc
 $busybox mount -t sysfs sys /host/sys
 $busybox mount --rbind /dev /host/dev
-for place in /host/tmp /host/run /host/dev/shm; do
-    $busybox mkdir -p "$place"
-    $busybox mount -t tmpfs tmp "$place"
+for folder in /host/tmp /host/run /host/dev/shm; do
+    $busybox mkdir -p "$folder"
+    $busybox mount -t tmpfs tmp "$folder"
 done
 $busybox cp /job /host/run/farwood-rxe
 $busybox chroot /host /bin/bash /run/farwood-rxe

@@ -1,6 +1,5 @@
-//! The archive that the kernel unpacks and starts from: busybox, modules, a script. Its format is cpio's "newc",
-//! which the kernel reads: an entry is a header of 110 characters, a name and contents, the last two each filled up
-//! to a multiple of 4 bytes.
+//! The archive that the kernel boots from: busybox, modules, a script. Its format is cpio's "newc": an entry has a
+//! header of 110 characters, a name and contents, and the last two are each padded to a multiple of 4 bytes.
 
 use std::path::PathBuf;
 
@@ -8,7 +7,7 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const DATA: u32 = 0o100_644;
 
-/// An archive with those modules, which are loaded in their order, and a job that the guest runs.
+/// Builds an archive with modules, which are loaded in this order, and the script `job`, which the guest runs.
 pub(super) fn build(modules: &[PathBuf], job: &str) -> Result<Vec<u8>, String> {
     let mut archive = Vec::new();
     for folder in ["bin", "dev", "proc", "sys", "host", "modules"] {
@@ -41,12 +40,12 @@ fn add(archive: &mut Vec<u8>, name: &str, mode: u32, contents: &[u8]) {
     }
     archive.extend_from_slice(name.as_bytes());
     archive.push(0);
-    fill_up(archive);
+    pad(archive);
     archive.extend_from_slice(contents);
-    fill_up(archive);
+    pad(archive);
 }
 
-fn fill_up(archive: &mut Vec<u8>) {
+fn pad(archive: &mut Vec<u8>) {
     archive.resize(archive.len().next_multiple_of(4), 0);
 }
 
@@ -58,7 +57,7 @@ mod tests {
     fn entries_begin_at_multiples_of_four() {
         let mut archive = Vec::new();
         add(&mut archive, "ab", DATA, b"12345");
-        // 110 characters, the name and its end: 113, filled up to 116; five bytes, filled up to eight.
+        // 110 characters, the name and its terminator: 113, padded to 116; five bytes, padded to eight.
         assert_eq!((archive.len(), &archive[116..121]), (124, &b"12345"[..]));
         assert_eq!(&archive[54..62], b"00000005", "bytes of the contents");
         assert_eq!(&archive[94..102], b"00000003", "bytes of the name");

@@ -1,12 +1,12 @@
-//! Debian's kernel: downloaded and unpacked, never installed. It stays in `target/rxe` until Debian has a newer one.
+//! Debian's kernel, downloaded and unpacked but not installed. `target/rxe` keeps it until Debian has a newer one.
 
 use super::output_of;
 use std::path::{Path, PathBuf};
 
-/// The package whose dependency is the kernel of the day. Not the cloud kernel: that one has no Soft-RoCE.
+/// The package that depends on the current kernel. The cloud kernel has no Soft-RoCE.
 const PACKAGE: &str = "linux-image-amd64";
 
-/// What the guest needs: its console's bus, files from outside, Soft-RoCE, and two interfaces.
+/// Modules for the console's bus, the host's files, Soft-RoCE, and two interfaces.
 const MODULES: [&str; 8] =
     ["virtio_pci", "9pnet_virtio", "9p", "rdma_rxe", "ib_uverbs", "veth", "crc32_generic", "crc32c_generic"];
 
@@ -19,14 +19,16 @@ pub(super) struct Kernel {
     pub(super) image: PathBuf,
 }
 
-/// Finds the kernel, or has Debian's tools fetch it.
+/// Finds the kernel, or downloads it with Debian's tools.
 pub(super) fn fetch(work: &Path) -> Result<Kernel, String> {
     let asked = ["depends", "--no-recommends", "--no-suggests", PACKAGE];
     let depends = output_of("apt-cache", &asked, work).unwrap_or_default();
     let named = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
     let version = match named {
         Some(version) => version.trim().to_owned(),
-        None => kept(work).ok_or_else(|| format!("apt knows no {PACKAGE}; run apt-get update"))?,
+        None => {
+            downloaded_version(work).ok_or_else(|| format!("apt knows no {PACKAGE}; run apt-get update"))?
+        }
     };
     let folder = work.join(format!("linux-{version}"));
     let image = folder.join(format!("boot/vmlinuz-{version}"));
@@ -43,8 +45,8 @@ pub(super) fn fetch(work: &Path) -> Result<Kernel, String> {
     Ok(Kernel { folder, version, image })
 }
 
-/// The version of a kernel that an earlier run has left.
-fn kept(work: &Path) -> Option<String> {
+/// The version of a kernel from an earlier run.
+fn downloaded_version(work: &Path) -> Option<String> {
     let mut all: Vec<_> = files(work)
         .ok()?
         .into_iter()
@@ -61,14 +63,14 @@ fn files(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 impl Kernel {
-    /// The modules, each after those that it needs.
+    /// The modules, each after its dependencies.
     pub(super) fn modules(&self) -> Result<Vec<PathBuf>, String> {
         let folder = self.folder.to_string_lossy();
         let mut all: Vec<PathBuf> = Vec::new();
         for module in MODULES {
             let asked = ["--dirname", &folder, "--set-version", &self.version, "--show-depends", module];
             let needed = output_of("modprobe", &asked, &self.folder)?;
-            // Others are in the kernel itself.
+            // Other lines name modules that are part of the kernel.
             let files = needed.lines().filter_map(|line| line.strip_prefix("insmod "));
             for file in files.map(|file| PathBuf::from(file.trim())) {
                 if !all.contains(&file) {

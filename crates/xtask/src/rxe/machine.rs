@@ -1,4 +1,4 @@
-//! QEMU, and what the guest says.
+//! QEMU and the output of the guest.
 
 use std::io::{BufRead as _, BufReader, Write};
 use std::path::Path;
@@ -6,43 +6,42 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A guest that has not ended by then is stuck. Tests of a loaded machine take longer: `FARWOOD_RXE_SECONDS`.
+/// Time after which a guest is stuck, seconds. `FARWOOD_RXE_SECONDS` raises it for loaded machines.
 const SECONDS_MAX: u64 = 1_200;
-/// MiB: two memory nodes of 64, what uses them, and what is read of the host's files.
+/// Memory of the guest, MiB: two memory nodes of 64, their clients, and the cache of the host's files.
 const MEMORY: &str = "1024";
-/// A processor of everything, except that it does not announce that it copies strings of bytes fast: Linux would then
-/// copy with one instruction that QEMU carries out byte by byte, and no word of a packet would be whole.
+/// A processor with all features except fast string copies: with them Linux copies by one instruction, which QEMU
+/// executes byte by byte, so that words of a packet are torn.
 const PROCESSOR: &str = "max,-erms,-fsrm";
-/// The last line of a guest that has come to its end, before its exit status.
+/// The prefix of a guest's last line, before its exit status.
 const END: &str = "farwood-rxe: exit ";
-/// What a guest says every few seconds as long as its kernel runs processes.
+/// A line that a guest prints every few seconds while its kernel runs processes.
 const ALIVE: &str = "farwood-rxe: alive";
-/// Seconds without a word after which a guest's kernel is stuck: it runs no process any more. Why is not known; it may
-/// be that Soft-RoCE, where a queue pair is destroyed, waits for its tasks without letting them run, on one processor
-/// that is not preempted.
+/// Seconds without output after which a guest's kernel is stuck. The cause is unknown; one suspect is that Soft-RoCE,
+/// when it destroys a queue pair, busy-waits for its tasks on one processor without preemption.
 const SILENCE_MAX: u64 = 90;
-/// Guests that are booted in place of such a one, at most.
+/// Largest number of further boots of a stuck guest.
 const AGAIN_MAX: u32 = 2;
 
-/// What became of a guest.
+/// How a guest ended.
 enum Outcome {
-    /// It has come to its end.
+    /// It ended with this exit status.
     Ended(u8),
-    /// Its kernel runs nothing any more.
+    /// Its kernel is stuck.
     Silent,
 }
 
-/// What the guest has.
+/// The processors of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Processors {
-    /// One, whose kernel does not preempt itself: Soft-RoCE's copies come one after the other.
+    /// One, with a kernel without preemption: Soft-RoCE's copies do not interleave.
     One,
-    /// Two, whose kernel does: they meet, and nothing about tearing is promised.
+    /// Two, with a preemptive kernel: copies interleave, and READs may be torn.
     Two,
 }
 
 impl Processors {
-    /// How many.
+    /// Their number.
     pub(super) fn count(self) -> u32 {
         match self {
             Self::One => 1,
@@ -56,14 +55,14 @@ struct Guest(Child);
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // An error means that it has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Boots the kernel and passes on what the guest says; yields its exit status. Where the kernel gets stuck, it is
-/// booted again, and the output says so.
+/// Boots the kernel and prints the output of the guest; yields its exit status. A kernel that gets stuck is booted
+/// again, with a message.
 pub(super) fn boot(
     image: &Path,
     initramfs: &Path,
@@ -74,11 +73,8 @@ pub(super) fn boot(
         match boot_once(image, initramfs, processors, out)? {
             Outcome::Ended(status) => return Ok(status),
             Outcome::Silent => {
-                // Nobody may read it.
-                let _ = writeln!(
-                    out,
-                    "farwood-rxe: the guest's kernel runs nothing any more; it is booted again"
-                );
+                // A closed output is not an error.
+                let _ = writeln!(out, "farwood-rxe: the guest's kernel is stuck; it is booted again");
             }
         }
     }
@@ -134,7 +130,7 @@ fn boot_once(
                     let status = status.parse().map_err(|_| format!("the guest ends with '{status}'"));
                     return status.map(Outcome::Ended);
                 }
-                // Nobody may read it.
+                // A closed output is not an error.
                 let _ = writeln!(out, "{line}");
                 last = line;
             }
@@ -142,9 +138,9 @@ fn boot_once(
             Err(timeout_or_end) => {
                 let what = match timeout_or_end {
                     RecvTimeoutError::Timeout => format!("has not ended within {seconds} s"),
-                    RecvTimeoutError::Disconnected => "ended before its time".to_owned(),
+                    RecvTimeoutError::Disconnected => "ended without an exit status".to_owned(),
                 };
-                return Err(format!("the guest with {count} processors {what}; its last words: {last}"));
+                return Err(format!("the guest with {count} processors {what}; its last line: {last}"));
             }
         }
     }

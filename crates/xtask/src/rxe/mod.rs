@@ -1,15 +1,15 @@
-//! `cargo xtask rxe`: the verbs fabric on Soft-RoCE, in a small virtual machine under software emulation.
+//! `cargo xtask rxe`: tests of the RDMA fabric on Soft-RoCE, in emulated virtual machines.
 //!
-//! Neither a card nor KVM nor the host's kernel is needed: Debian's kernel, unpacked and not installed, boots under
-//! QEMU with `rdma_rxe`. The guest sees this machine's files read-only, so that what was built here runs there as it
-//! is. Its exit status is the tests'.
+//! No NIC, no KVM and no module of the host's kernel is needed: QEMU boots Debian's kernel, which is unpacked and not
+//! installed, with `rdma_rxe`. The guest mounts this machine's files read-only and runs the programs that were built
+//! here. Its exit status is that of the tests.
 //!
-//! | file | what it knows |
+//! | file | content |
 //! |---|---|
-//! | `kernel.rs` | Debian's kernel and the modules that it takes |
-//! | `initramfs.rs` | the archive that the kernel starts from |
-//! | `guest.sh`, `init.sh` | what runs in the guest |
-//! | `machine.rs` | QEMU, and what the guest says |
+//! | `kernel.rs` | Debian's kernel and its modules |
+//! | `initramfs.rs` | the archive that the kernel boots from |
+//! | `guest.sh`, `init.sh` | the scripts of the guest |
+//! | `machine.rs` | QEMU and the output of the guest |
 
 mod initramfs;
 mod kernel;
@@ -27,19 +27,19 @@ const PROGRAM: &str = "all";
 /// The tests that run in a guest with one processor: filters of [`PROGRAM`].
 const TESTS: [Test; 2] = ["fabric::rdma::", "catfish::threads::over_rdma"];
 
-/// And in one with two: processes that are killed while they post. Linux 6.1 waits for a killed process's requests by
-/// looking again and again, which on one processor that is not preempted can keep out what it waits for.
+/// The tests that run in a guest with two processors: processes that are killed while they post. Linux 6.1 polls for
+/// the end of a killed process's requests, which can block these requests on one processor without preemption.
 const TESTS_OF_TWO: [Test; 2] = ["fabric::rdma::rdma_keeps", "sherman::processes::over_rdma"];
 
 type Test = &'static str;
 
-/// What a filter calls the demo.
+/// The name of the demo in a filter.
 const DEMO: &str = "demo";
 
-/// Runs it; yields the guest's exit status. `filter`: only tests whose filters hold it, or the demo.
+/// Runs the guests; yields their exit status. `filter` selects the tests whose names contain it, or the demo.
 ///
 /// # Errors
-/// In words, where something is missing or does not start.
+/// A message, if a tool is missing or a guest does not start.
 pub fn run(root: &Path, filter: Option<&str>) -> Result<u8, String> {
     require_tools()?;
     let work = root.join("target/rxe");
@@ -56,30 +56,30 @@ pub fn run(root: &Path, filter: Option<&str>) -> Result<u8, String> {
             continue;
         }
         let initramfs = work.join(format!("initramfs-{}", processors.count()));
-        let archive = initramfs::build(&modules, &job(root, &built, &wanted, has_demo)?)?;
+        let archive =
+            initramfs::build(&modules, &job(root, &built, &wanted, if has_demo { DEMO } else { "" })?)?;
         std::fs::write(&initramfs, archive).map_err(|error| format!("{}: {error}", initramfs.display()))?;
         jobs.push((processors, initramfs));
     }
     run_guests(&kernel.image, &jobs)
 }
 
-/// Runs guests at the same time; the first says what it has to say at once, the others when they have come to their
-/// ends.
+/// Runs guests concurrently. The output of the first is printed immediately, that of the others when they end.
 fn run_guests(image: &Path, jobs: &[(Processors, PathBuf)]) -> Result<u8, String> {
     let Some(((processors, initramfs), others)) = jobs.split_first() else {
-        return Err("no test is called that".to_owned());
+        return Err("no test has such a name".to_owned());
     };
     std::thread::scope(|scope| {
-        let quietly = |(processors, initramfs): &(Processors, PathBuf)| {
+        let boot_silently = |(processors, initramfs): &(Processors, PathBuf)| {
             let mut said = Vec::new();
             let status = machine::boot(image, initramfs, *processors, &mut said);
             (status, said)
         };
-        let others: Vec<_> = others.iter().map(|job| scope.spawn(move || quietly(job))).collect();
+        let others: Vec<_> = others.iter().map(|job| scope.spawn(move || boot_silently(job))).collect();
         let mut status = machine::boot(image, initramfs, *processors, &mut std::io::stdout());
         for other in others {
             let (of_other, said) = other.join().expect("a guest's thread does not panic");
-            // Nobody may read it.
+            // A closed stdout is not an error.
             let _ = std::io::stdout().write_all(&said);
             status = status.and_then(|status| Ok(status.max(of_other?)));
         }
@@ -87,7 +87,7 @@ fn run_guests(image: &Path, jobs: &[(Processors, PathBuf)]) -> Result<u8, String
     })
 }
 
-/// What must be installed, and the Debian packages that have it.
+/// Files that must be installed, with their Debian packages.
 const TOOLS: [(&str, &str); 6] = [
     ("/usr/bin/qemu-system-x86_64", "qemu-system-x86"),
     ("/bin/busybox", "busybox-static"),
@@ -99,7 +99,10 @@ const TOOLS: [(&str, &str); 6] = [
 
 fn require_tools() -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
-        return Err("the guest is an x86-64 machine, and runs what is built here: build on x86-64".to_owned());
+        return Err(
+            "the guest is an x86-64 machine and runs the programs of this one: run this command on x86-64"
+                .to_owned(),
+        );
     }
     let missing = TOOLS.iter().filter(|(path, _)| !Path::new(path).exists() && !on_path(path));
     let packages: Vec<_> = missing.map(|(_, package)| *package).collect();
@@ -107,28 +110,27 @@ fn require_tools() -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "install what the guest needs: apt-get install --no-install-recommends {}",
+        "install the packages that the guest needs: apt-get install --no-install-recommends {}",
         packages.join(" ")
     ))
 }
 
-/// Whether the program of that path is elsewhere: Debian moves them about.
+/// Whether the program of that path is in another folder, because Debian releases differ.
 fn on_path(path: &str) -> bool {
     let name = Path::new(path).file_name().unwrap_or_default();
-    ["/bin", "/sbin", "/usr/bin", "/usr/sbin"].iter().any(|place| Path::new(place).join(name).exists())
+    ["/bin", "/sbin", "/usr/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join(name).exists())
 }
 
-/// Builds the tests and the command, in one go: what they need is built once. Only what the tests spend
-/// their time in is optimised. Yields the programs.
+/// Builds the tests and the command, in the profile of `cargo test`; yields the programs.
 fn build(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--locked", "--profile", "guest", "--message-format=json"]);
+    command.args(["build", "--locked", "--message-format=json"]);
     command.args(["--package", "farwood-cli", "--bin", COMMAND, "--package", "farwood-proof"]);
     command.args(["--test", PROGRAM]);
     command.current_dir(root).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
-        return Err("what the guest is to run does not build".to_owned());
+        return Err("the programs of the guest do not build".to_owned());
     }
     let messages = String::from_utf8_lossy(&output.stdout);
     let executable = |line: &str| {
@@ -141,8 +143,8 @@ fn build(root: &Path) -> Result<Vec<PathBuf>, String> {
 /// The command's program.
 const COMMAND: &str = "farwood";
 
-/// Writes down what the guest does with what was built.
-fn job(root: &Path, built: &[PathBuf], wanted: &[Test], has_demo: bool) -> Result<String, String> {
+/// The script that the guest runs.
+fn job(root: &Path, built: &[PathBuf], wanted: &[Test], last: &str) -> Result<String, String> {
     let find = |is_it: &dyn Fn(&str) -> bool, what: &str| {
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let found = built.iter().find(|path| is_it(&name(path)));
@@ -155,13 +157,10 @@ fn job(root: &Path, built: &[PathBuf], wanted: &[Test], has_demo: bool) -> Resul
     for filter in wanted {
         writeln!(job, "run_tests '{filter}' {program}").map_err(|error| error.to_string())?;
     }
-    if has_demo {
-        job.push_str("demo\n");
-    }
-    Ok(format!("{}\n{job}finish\n", include_str!("guest.sh")))
+    Ok(format!("{}\n{job}{last}\nfinish\n", include_str!("guest.sh")))
 }
 
-/// Runs a program to its end; its output, or what went wrong in words.
+/// Runs a program to its end; yields its output, or a message about its failure.
 fn output_of(program: &str, arguments: &[&str], at: &Path) -> Result<String, String> {
     let output = Command::new(program).args(arguments).current_dir(at).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;

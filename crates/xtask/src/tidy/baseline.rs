@@ -1,11 +1,12 @@
 //! Known violations, which may become fewer and never more.
 //!
-//! `crates/xtask/tidy-baseline.tsv` holds one line for each rule and file: the rule, the path, and how many violations
-//! the file has. What counts is the sum over a crate (or over `docs`), so that a file may be renamed or split.
+//! `crates/xtask/tidy-baseline.tsv` holds one line for each rule and file: the rule, the path, and how many
+//! violations the file has. A rule compares the sums of crates (or folders), so that a file may be renamed or split.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-use super::{RULES, Tree, Violation};
+use super::{RULES, SourceTree, Violation};
 
 /// The file that holds the baseline.
 pub(super) const PATH: &str = "crates/xtask/tidy-baseline.tsv";
@@ -14,7 +15,7 @@ pub(super) const PATH: &str = "crates/xtask/tidy-baseline.tsv";
 type Counts = BTreeMap<(String, String), usize>;
 
 /// The baseline that a tree holds; empty where it holds none.
-pub(super) fn of(tree: &Tree) -> Counts {
+pub(super) fn of(tree: &SourceTree) -> Counts {
     let text = tree.files().find(|file| file.path == PATH).map_or("", |file| &file.text);
     let entry = |line: &str| {
         let mut fields = line.split('\t');
@@ -25,7 +26,7 @@ pub(super) fn of(tree: &Tree) -> Counts {
 }
 
 /// The violations of a tree, by rule and path.
-pub(super) fn counts(tree: &Tree) -> Counts {
+pub(super) fn counts(tree: &SourceTree) -> Counts {
     let mut counts = Counts::new();
     for rule in RULES {
         for violation in (rule.check)(tree) {
@@ -35,7 +36,7 @@ pub(super) fn counts(tree: &Tree) -> Counts {
     counts
 }
 
-/// What a path counts for: its crate, or its folder, or the root.
+/// The scope of a path: its crate, its folder, or the root.
 fn scope(path: &str) -> &str {
     let end = match path.strip_prefix("crates/") {
         Some(rest) => rest.find('/').map(|at| at + "crates/".len()),
@@ -70,7 +71,7 @@ pub(super) fn beyond(baseline: &Counts, rule: &str, violations: Vec<Violation>) 
     violations.into_iter().filter(|violation| has_more(&violation.path)).collect()
 }
 
-/// Rules and scopes that have fewer violations than their baseline, as lines for people.
+/// Rules and scopes with fewer violations than in the baseline, as lines of text.
 pub(super) fn lower(baseline: &Counts, counts: &Counts) -> Vec<String> {
     let found = by_scope(counts);
     let mut lines = Vec::new();
@@ -97,7 +98,7 @@ pub(super) fn text(counts: &Counts) -> String {
     let mut text =
         "# Known violations: rule, file, count. `cargo xtask tidy --shrink` lowers the counts.\n".to_owned();
     for ((rule, path), count) in counts {
-        text += &format!("{rule}\t{path}\t{count}\n");
+        let _ = writeln!(text, "{rule}\t{path}\t{count}");
     }
     text
 }
@@ -115,7 +116,7 @@ pub(super) fn table(counts: &Counts) -> String {
     let count = |rule: &str, scope: &str| sums.get(&(rule, scope)).copied().unwrap_or(0);
     for scope in scopes {
         let cells = rules.iter().map(|rule| cell(&count(rule, scope).to_string()));
-        table += &format!("{scope:<18}{}\n", cells.collect::<String>());
+        let _ = writeln!(table, "{scope:<18}{}", cells.collect::<String>());
     }
     table
 }
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn a_baseline_is_read_back() {
         let counts = counts_of(&[("prose", "docs/a.md", 2), ("cycles", "crates/a/src/b.rs", 4)]);
-        let tree = Tree::of(&[(PATH, &text(&counts))]);
+        let tree = SourceTree::of(&[(PATH, &text(&counts))]);
         assert_eq!(of(&tree), counts);
     }
 }

@@ -1,14 +1,14 @@
-//! A call says what its arguments mean: `read(Order::Upward)`, not `read(true)`.
+//! Arguments of a call are self-explanatory: `read(Order::Upward)`, not `read(true)`.
 
 use super::rust::{Rust, Token, closing};
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule =
-    Rule { name: "bool-parameters", asks: "no function outside tests takes a `bool`", check };
+    Rule { name: "bool-parameters", requires: "no function outside tests takes a `bool`", check };
 
 const REMEDY: &str = "take an enum of two words, or write two functions";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files()
         .filter(|(file, _)| file.krate().is_some())
         .flat_map(|(file, rust)| check_file(file, rust))

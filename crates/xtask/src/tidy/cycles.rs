@@ -1,12 +1,15 @@
-//! The files of a crate can be read in some order.
+//! The files of a crate form no large import cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::modules::{Modules, crates};
-use super::{Rule, Tree, Violation};
+use super::{Rule, SourceTree, Violation};
 
-pub(super) const RULE: Rule =
-    Rule { name: "cycles", asks: "no more than three files of a crate import each other in a cycle", check };
+pub(super) const RULE: Rule = Rule {
+    name: "cycles",
+    requires: "no more than three files of a crate import each other in a cycle",
+    check,
+};
 
 /// Largest number of files that may import each other.
 const FILES_MAX: usize = 3;
@@ -18,7 +21,7 @@ const REMEDY: &str = "move the shared types or constants to a file that imports 
 
 type Imports<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for krate in crates(tree) {
         let modules = Modules::of(tree, krate);

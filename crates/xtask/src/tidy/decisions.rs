@@ -1,10 +1,10 @@
 //! Decision records are numbered without gaps and have the same three parts.
 
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "decisions",
-    asks: "decision records are NNNN-title.md without gaps, with Context, Choice and Consequences",
+    requires: "decision records are NNNN-title.md without gaps, with Context, Choice and Consequences",
     check,
 };
 
@@ -12,7 +12,7 @@ const FOLDER: &str = "docs/decisions/";
 
 const HEADINGS: &[&str] = &["## Context", "## Choice", "## Consequences"];
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut records: Vec<&File> = tree.files().filter(|file| file.path.starts_with(FOLDER)).collect();
     records.sort_by_key(|file| &file.path);
     let mut violations = Vec::new();

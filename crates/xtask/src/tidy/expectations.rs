@@ -1,11 +1,11 @@
-//! A lint that is silenced is known to fire.
+//! Silenced lints are known to fire.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "expectations",
-    asks: "a lint is silenced by `#[expect]`, which fails when it no longer fires, not by `#[allow]`",
+    requires: "a lint is silenced by `#[expect]`, which fails when it no longer fires, not by `#[allow]`",
     check,
 };
 
@@ -14,7 +14,7 @@ const EXCEPTIONS: &[&str] = &["unsafe_code"];
 
 const REMEDY: &str = "write `#[expect(.., reason = \"..\")]`";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files().flat_map(|(file, rust)| check_file(file, rust)).collect()
 }
 

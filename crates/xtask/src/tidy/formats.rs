@@ -1,21 +1,21 @@
-//! One map per format, asserted at compile time.
+//! Every format has one map and compile-time assertions.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "formats",
-    asks: "a file that lays out remote memory has a box map in its docs and const asserts at its bottom",
+    requires: "a file that lays out remote memory has a box map in its docs and const asserts at its bottom",
     check,
 };
 
 /// Ends of the names of files that hold formats.
 const FORMAT_FILES: &[&str] = &["layout.rs", "format.rs", "superblock.rs"];
 
-/// The line of module docs by which any other file says that it holds one.
+/// The line of module docs that marks other files with a format.
 const MARKER: &str = "//! # Map";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files()
         .filter(|(file, _)| is_format(file))
         .flat_map(|(file, rust)| check_file(file, rust))
@@ -42,7 +42,7 @@ fn check_file(file: &File, rust: &Rust) -> Vec<Violation> {
         }
         Some(assert) => {
             if let Some(item) = first_item_after(rust, assert) {
-                let remedy = "move the const asserts to the bottom, where a reader looks for them";
+                let remedy = "move the const asserts to the bottom of the file";
                 violations.push(Violation::new(
                     file,
                     item,
@@ -55,7 +55,7 @@ fn check_file(file: &File, rust: &Rust) -> Vec<Violation> {
     violations
 }
 
-/// Whether the module docs hold a ```text block with a line of a box or a table of offsets.
+/// Whether the module docs contain a ```text block with a line of a box or of a table of offsets.
 fn has_map(file: &File) -> bool {
     let mut in_block = false;
     for (_, line) in file.lines().take_while(|(_, line)| line.starts_with("//!") || line.trim().is_empty()) {
@@ -71,7 +71,7 @@ fn has_map(file: &File) -> bool {
     false
 }
 
-/// The line at which the last `const _: () = ..` item outside tests that asserts something begins.
+/// The first line of the last `const _: () = ..` item outside tests that contains an assertion.
 fn last_assert(rust: &Rust) -> Option<usize> {
     let tokens = rust.tokens_outside_tests();
     let head = ["const", "_", ":", "(", ")", "="];
@@ -82,7 +82,7 @@ fn last_assert(rust: &Rust) -> Option<usize> {
     (0..tokens.len()).rfind(is_assert).map(|at| tokens[at].line)
 }
 
-/// The line of the first item outside tests that is defined below `line` and is no constant.
+/// The line of the first item below `line`, outside tests, that is not a constant.
 fn first_item_after(rust: &Rust, line: usize) -> Option<usize> {
     let tokens = rust.tokens_outside_tests();
     let below = tokens.iter().filter(|token| token.line > line);

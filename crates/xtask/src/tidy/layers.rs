@@ -1,12 +1,12 @@
-//! Which package may depend on which. Arrows go down only.
+//! The allowed dependencies between packages, which point down only.
 
 use toml::{Table, Value};
 
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "layers",
-    asks: "a package depends only on the layers below it, and takes the workspace's lints",
+    requires: "a package depends only on the layers below it, and takes the workspace's lints",
     check,
 };
 
@@ -22,7 +22,7 @@ const CLI: &str = "farwood-cli";
 const PYTHON: &str = "farwood-python";
 const PROOF: &str = "farwood-proof";
 
-/// Every package of the house, and the packages of the house that its code may use.
+/// The packages of the workspace with the packages that their code may use.
 const LAYERS: &[(&str, &[&str])] = &[
     (FABRIC, &[]),
     (INDEX, &[FABRIC]),
@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// What tests may use beyond [`LAYERS`]. Tests of an index on a fabric live in proof.
+/// Packages that tests may use in addition to [`LAYERS`]. Tests of an index on a fabric are in `proof`.
 const TEST_LAYERS: &[(&str, &[&str])] = &[
     (INDEX, &[TESTKIT]),
     (SIM, &[TESTKIT]),
@@ -50,7 +50,7 @@ const TEST_LAYERS: &[(&str, &[&str])] = &[
     (CLI, &[FABRIC, TRANSPORT, TESTKIT]),
 ];
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let manifests = tree.files().filter(|file| file.krate().is_some() && file.name() == "Cargo.toml");
     manifests.flat_map(check_manifest).collect()
 }
@@ -62,7 +62,7 @@ fn check_manifest(file: &File) -> Vec<Violation> {
     let package = manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str);
     let package = package.unwrap_or_default();
     let Some(layers) = allowed(LAYERS, package) else {
-        let remedy = "give it a place in crates/xtask/src/tidy/layers.rs, with a decision record";
+        let remedy = "add it to crates/xtask/src/tidy/layers.rs, with a decision record";
         return vec![Violation::new(file, 1, format!("the package `{package}` has no layer"), remedy)];
     };
     let test_layers = allowed(TEST_LAYERS, package).unwrap_or_default();
@@ -72,7 +72,7 @@ fn check_manifest(file: &File) -> Vec<Violation> {
         let for_tests = kind == "dev-dependencies" && test_layers.contains(&dependency);
         if in_house && !for_tests && !layers.contains(&dependency) {
             let found = format!("`{package}` must not have `{dependency}` among its {kind}");
-            let remedy = "move the code to the room that may, or have the caller pass in what is needed";
+            let remedy = "move the code to a package that may, or take the value as a parameter";
             violations.push(Violation::new(file, line_of(file, dependency), found, remedy));
         }
     }
@@ -88,7 +88,7 @@ fn allowed(table: &[(&str, &'static [&'static str])], package: &str) -> Option<&
     table.iter().find(|(name, _)| *name == package).map(|(_, layers)| *layers)
 }
 
-/// Every dependency with the kind of table it stands in, those for single targets included.
+/// Every dependency with the kind of its table, including those of single targets.
 fn dependencies(manifest: &Table) -> Vec<(&'static str, &str)> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let targets = targets.into_iter().flat_map(|targets| targets.values().filter_map(Value::as_table));
@@ -103,7 +103,7 @@ fn dependencies(manifest: &Table) -> Vec<(&'static str, &str)> {
     found
 }
 
-/// The line that names a dependency: its key, or the `package` that it renames.
+/// The line that names a dependency, by its key or by `package`.
 fn line_of(file: &File, dependency: &str) -> usize {
     let names = |line: &str| {
         let key = line.split(['=', '.']).next().unwrap_or_default().trim();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_up_is_a_violation() {
+    fn a_dependency_on_a_higher_layer_is_found() {
         let violations = found("farwood-index", "[dependencies]\nfarwood-transport.workspace = true\n");
         assert_eq!(
             violations,
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_down_and_to_strangers_are_free() {
+    fn lower_layers_and_external_crates_are_allowed() {
         let dependencies = "[dependencies]\nfarwood-fabric.workspace = true\nlibc = \"0.2\"\n";
         assert!(found("farwood-index", dependencies).is_empty());
     }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_new_name_nor_a_target_hides_an_arrow() {
+    fn renamed_dependencies_and_those_of_targets_are_found() {
         assert_eq!(
             found("farwood-sim", "[dependencies]\ntrees = { package = \"farwood-index\" }\n").len(),
             1

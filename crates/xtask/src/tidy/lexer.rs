@@ -1,21 +1,21 @@
-//! Tells Rust code from comments and literals, so that no rule is fooled by a word in a string.
+//! Separates Rust code from comments and literals, so that a rule for code ignores words in strings.
 //!
-//! It knows what can hold a quote or a brace that is none: line and nested block comments, strings with
-//! escapes, raw strings, byte and C strings, characters as against lifetimes.
+//! It handles line comments and nested block comments, strings with escapes, raw strings, byte and C strings, and
+//! distinguishes characters from lifetimes.
 
-/// What a byte of Rust text belongs to.
+/// The kind of a byte of Rust text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Everything that is not one of the others.
+pub(super) enum TextKind {
+    /// Code.
     Code,
-    /// A comment, doc comments included, with its marks.
+    /// A comment or doc comment, with its slashes.
     Comment,
     /// A string or character literal, with its quotes.
     Literal,
 }
 
-/// `text` with every byte that is not of `kind` replaced by a space; lines stay where they are.
-pub(super) fn only(kind: Kind, text: &str) -> String {
+/// Replaces every byte of `text` that is not of `kind` by a space. Line breaks stay.
+pub(super) fn only(kind: TextKind, text: &str) -> String {
     let kinds = kinds(text.as_bytes());
     let masked =
         text.bytes().zip(kinds).map(|(byte, of)| if of == kind || byte == b'\n' { byte } else { b' ' });
@@ -23,7 +23,7 @@ pub(super) fn only(kind: Kind, text: &str) -> String {
 }
 
 /// The kind of every byte.
-fn kinds(text: &[u8]) -> Vec<Kind> {
+fn kinds(text: &[u8]) -> Vec<TextKind> {
     let mut kinds = Vec::with_capacity(text.len());
     while kinds.len() < text.len() {
         let at = kinds.len();
@@ -35,47 +35,47 @@ fn kinds(text: &[u8]) -> Vec<Kind> {
 }
 
 /// The kind and length of the piece that `rest` starts with.
-fn piece(rest: &[u8]) -> (Kind, usize) {
+fn piece(rest: &[u8]) -> (TextKind, usize) {
     match rest {
-        [b'/', b'/', ..] => (Kind::Comment, position(rest, b"\n").unwrap_or(rest.len())),
-        [b'/', b'*', ..] => (Kind::Comment, block_comment(rest)),
-        [b'"', ..] => (Kind::Literal, 1 + quoted(&rest[1..], b'"')),
+        [b'/', b'/', ..] => (TextKind::Comment, position(rest, b"\n").unwrap_or(rest.len())),
+        [b'/', b'*', ..] => (TextKind::Comment, block_comment(rest)),
+        [b'"', ..] => (TextKind::Literal, 1 + quoted(&rest[1..], b'"')),
         [b'\'', ..] => quote(rest),
         [first, ..] if is_word(*first) => word(rest),
-        _ => (Kind::Code, 1),
+        _ => (TextKind::Code, 1),
     }
 }
 
-/// An identifier, number or keyword; or the raw string that it is the prefix of.
-fn word(rest: &[u8]) -> (Kind, usize) {
+/// An identifier, number or keyword, or a raw string that begins with its prefix.
+fn word(rest: &[u8]) -> (TextKind, usize) {
     let length = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
     let after = &rest[length..];
     let hashes = after.iter().take_while(|byte| **byte == b'#').count();
     let raw = matches!(&rest[..length], b"r" | b"br" | b"cr") && after.get(hashes) == Some(&b'"');
     if !raw {
-        return (Kind::Code, length);
+        return (TextKind::Code, length);
     }
     let start = length + hashes + 1;
     let mut end = vec![b'"'];
     end.resize(1 + hashes, b'#');
     let body = position(&rest[start..], &end).map_or(rest.len() - start, |at| at + end.len());
-    (Kind::Literal, start + body)
+    (TextKind::Literal, start + body)
 }
 
-/// A character literal, or the tick of a lifetime.
-fn quote(rest: &[u8]) -> (Kind, usize) {
+/// A character literal, or the apostrophe of a lifetime.
+fn quote(rest: &[u8]) -> (TextKind, usize) {
     let character = match rest.get(1) {
-        Some(b'\\') => return (Kind::Literal, 1 + quoted(&rest[1..], b'\'')),
+        Some(b'\\') => return (TextKind::Literal, 1 + quoted(&rest[1..], b'\'')),
         Some(first) => {
             1 + rest[2..].iter().take_while(|byte| *first >= 0x80 && is_continuation(**byte)).count()
         }
         None => 0,
     };
     let is_literal = rest.get(1 + character) == Some(&b'\'');
-    if is_literal { (Kind::Literal, character + 2) } else { (Kind::Code, 1) }
+    if is_literal { (TextKind::Literal, character + 2) } else { (TextKind::Code, 1) }
 }
 
-/// Bytes up to and with the closing `quote`, over escapes.
+/// Number of bytes up to and including the closing `quote`, with escapes.
 fn quoted(rest: &[u8], quote: u8) -> usize {
     let mut at = 0;
     while at < rest.len() {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn code(text: &str) -> String {
-        let code = only(Kind::Code, text);
+        let code = only(TextKind::Code, text);
         assert_eq!(code.len(), text.len(), "bytes stay where they are");
         code.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -148,6 +148,6 @@ mod tests {
 
     #[test]
     fn comments_alone_can_be_kept() {
-        assert_eq!(only(Kind::Comment, "a // é\nb").trim(), "// é");
+        assert_eq!(only(TextKind::Comment, "a // é\nb").trim(), "// é");
     }
 }

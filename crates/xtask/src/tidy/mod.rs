@@ -1,19 +1,20 @@
-//! What the compiler cannot see: each rule is a pure function of the [`Tree`], in a file of its own, beside a
-//! test that feeds it a violation.
+//! Rules of the source tree. Each rule is a pure function of the [`SourceTree`], in its own file, with a test that
+//! feeds it a violation.
 
 mod baseline;
 mod bool_parameters;
 mod cycles;
 mod decisions;
 mod expectations;
+mod file_names;
+mod forbidden_paths;
 mod formats;
-mod functions;
+mod function_length;
 mod layers;
 mod lexer;
-mod lines;
+mod line_width;
 mod module_docs;
 mod modules;
-mod names;
 mod paths;
 mod prose;
 mod references;
@@ -21,23 +22,22 @@ mod rust;
 mod tree;
 mod unfinished;
 mod unique_types;
-mod unsafety;
-mod words;
+mod unsafe_code;
 
 use std::fmt;
 
-pub use tree::{File, Tree};
+pub use tree::{File, SourceTree};
 
-/// A place where the tree breaks a rule.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Path relative to the root of the tree.
     pub path: String,
     /// Line, counted from 1.
     pub line: usize,
-    /// What is there.
+    /// The violation.
     pub found: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -53,29 +53,29 @@ impl fmt::Display for Violation {
     }
 }
 
-/// One rule of the house.
+/// One rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Its name.
     pub name: &'static str,
-    /// What it asks, in one line.
-    pub asks: &'static str,
-    check: fn(&Tree) -> Vec<Violation>,
+    /// Its requirement, in one line.
+    pub requires: &'static str,
+    check: fn(&SourceTree) -> Vec<Violation>,
 }
 
 /// Every rule, in the order in which they are checked.
 pub const RULES: &[Rule] = &[
     layers::RULE,
-    words::RULE,
+    forbidden_paths::RULE,
     module_docs::RULE,
-    unsafety::RULE,
-    functions::RULE,
-    names::RULE,
+    unsafe_code::RULE,
+    function_length::RULE,
+    file_names::RULE,
     formats::RULE,
     unfinished::RULE,
     references::RULE,
     decisions::RULE,
-    lines::RULE,
+    line_width::RULE,
     cycles::RULE,
     unique_types::RULE,
     bool_parameters::RULE,
@@ -83,23 +83,19 @@ pub const RULES: &[Rule] = &[
     prose::RULE,
 ];
 
-/// New rules, whose violations are counted and not yet refused.
-const ADVISORY: &[&str] = &["cycles", "unique-types", "bool-parameters", "expectations", "prose"];
-
 /// Checks every rule and returns the violations that the baseline does not cover, by rule and then by file.
-pub fn check(tree: &Tree) -> Vec<Violation> {
+pub fn check(tree: &SourceTree) -> Vec<Violation> {
     let baseline = baseline::of(tree);
-    let enforced = RULES.iter().filter(|rule| !ADVISORY.contains(&rule.name));
-    enforced.flat_map(|rule| baseline::beyond(&baseline, rule.name, (rule.check)(tree))).collect()
+    RULES.iter().flat_map(|rule| baseline::beyond(&baseline, rule.name, (rule.check)(tree))).collect()
 }
 
 /// All violations of the rule of that name, those that the baseline covers included; `None`: no rule has that name.
-pub fn check_one(tree: &Tree, name: &str) -> Option<Vec<Violation>> {
+pub fn check_one(tree: &SourceTree, name: &str) -> Option<Vec<Violation>> {
     RULES.iter().find(|rule| rule.name == name).map(|rule| (rule.check)(tree))
 }
 
-/// Crates that have fewer violations than the baseline says, as lines for people.
-pub fn lower_than_baseline(tree: &Tree) -> Vec<String> {
+/// Crates with fewer violations than in the baseline, as lines of text.
+pub fn lower_than_baseline(tree: &SourceTree) -> Vec<String> {
     baseline::lower(&baseline::of(tree), &baseline::counts(tree))
 }
 
@@ -107,7 +103,7 @@ pub fn lower_than_baseline(tree: &Tree) -> Vec<String> {
 ///
 /// # Errors
 /// Where a crate has more violations than before: a baseline only shrinks once it exists.
-pub fn shrunk_baseline(tree: &Tree) -> Result<(&'static str, String), String> {
+pub fn shrunk_baseline(tree: &SourceTree) -> Result<(&'static str, String), String> {
     let (baseline, counts) = (baseline::of(tree), baseline::counts(tree));
     let is_first = !tree.files().any(|file| file.path == baseline::PATH);
     match baseline::refusal(&baseline, &counts) {
@@ -116,20 +112,20 @@ pub fn shrunk_baseline(tree: &Tree) -> Result<(&'static str, String), String> {
     }
 }
 
-/// Known violations as a table for people: crates by rules.
-pub fn counts(tree: &Tree) -> String {
+/// All violations as a table: crates by rules.
+pub fn counts(tree: &SourceTree) -> String {
     baseline::table(&baseline::counts(tree))
 }
 
-/// The rules as a table for people.
+/// The rules as a table.
 pub fn list() -> String {
-    let rows: Vec<String> = RULES.iter().map(|rule| format!("{:<16} {}", rule.name, rule.asks)).collect();
+    let rows: Vec<String> = RULES.iter().map(|rule| format!("{:<16} {}", rule.name, rule.requires)).collect();
     rows.join("\n") + "\n"
 }
 
-/// What a rule finds in a tree of these (path, text) pairs: `path:line found`.
+/// The violations of a rule in a tree of these (path, text) pairs: `path:line found`.
 #[cfg(test)]
 fn found_by(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
-    let violations = (rule.check)(&Tree::of(files));
+    let violations = (rule.check)(&SourceTree::of(files));
     violations.iter().map(|v| format!("{}:{} {}", v.path, v.line, v.found)).collect()
 }

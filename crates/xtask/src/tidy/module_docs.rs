@@ -1,14 +1,14 @@
-//! A file says in its first line what it is for.
+//! Files start with module docs.
 
-use super::{Rule, Tree, Violation};
+use super::{Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule =
-    Rule { name: "module-docs", asks: "every Rust file starts with its module docs", check };
+    Rule { name: "module-docs", requires: "every Rust file starts with its module docs", check };
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let bare = tree.rust_files().filter(|(file, _)| !file.text.trim_start().starts_with("//!"));
     bare.map(|(file, _)| {
-        Violation::new(file, 1, "no module docs", "start the file with `//!` and what it is for")
+        Violation::new(file, 1, "no module docs", "start the file with `//!` and its purpose")
     })
     .collect()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::paths::paths;
 use super::rust::Token;
-use super::tree::{File, Tree};
+use super::tree::{File, SourceTree};
 
 /// Re-exports that are followed before a path counts as unresolved.
 const REEXPORTS_MAX: usize = 8;
@@ -28,7 +28,7 @@ struct Module<'a> {
 
 impl<'a> Modules<'a> {
     /// Reads the modules of the crate in the folder `krate`.
-    pub(super) fn of(tree: &'a Tree, krate: &str) -> Self {
+    pub(super) fn of(tree: &'a SourceTree, krate: &str) -> Self {
         let sources = format!("crates/{krate}/src/");
         let mut by_path = BTreeMap::new();
         for (file, rust) in tree.rust_files() {
@@ -91,7 +91,7 @@ impl<'a> Modules<'a> {
 }
 
 /// Names of the crates of the tree.
-pub(super) fn crates(tree: &Tree) -> BTreeSet<&str> {
+pub(super) fn crates(tree: &SourceTree) -> BTreeSet<&str> {
     tree.files().filter_map(File::krate).collect()
 }
 
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn imports(files: &[(&str, &str)]) -> Vec<String> {
-        let tree = Tree::of(files);
+        let tree = SourceTree::of(files);
         let modules = Modules::of(&tree, "a");
         let edge = |(from, to): (&str, &str)| {
             let short = |path: &str| path.trim_start_matches("crates/a/src/").to_owned();

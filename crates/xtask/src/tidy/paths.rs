@@ -1,5 +1,5 @@
-//! Paths as code spells them, with `use` groups taken apart: `use std::{fs, time::Instant}` names `std::fs`
-//! and `std::time::Instant`.
+//! Paths in code, with `use` groups expanded: `use std::{fs, time::Instant}` yields `std::fs` and
+//! `std::time::Instant`.
 
 use super::rust::Token;
 
@@ -17,7 +17,7 @@ pub(super) struct Path<'a> {
 /// Every path of one segment or more.
 pub(super) fn paths<'a>(tokens: &[Token<'a>]) -> Vec<Path<'a>> {
     let mut paths = Vec::new();
-    // What each open brace adds in front of the paths inside it: nothing, unless it opens a `use` group.
+    // The prefix of the paths inside each open brace: empty, unless the brace opens a `use` group.
     let mut groups: Vec<Vec<&str>> = Vec::new();
     let mut index = 0;
     while index < tokens.len() {
@@ -56,7 +56,7 @@ fn extend<'a>(segments: &mut Vec<&'a str>, tokens: &[Token<'a>], mut index: usiz
     index
 }
 
-/// Whether a path begins at `index`: at a word that follows neither a dot nor the rest of a path.
+/// Whether a path begins at `index`: at a word that follows neither a dot nor another segment.
 fn starts_path(tokens: &[Token<'_>], index: usize) -> bool {
     let before = |offset: usize| index.checked_sub(offset).map(|at| &tokens[at]);
     let continues = match before(1) {
@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_taken_apart() {
+    fn groups_are_expanded() {
         let found = spelled("use std::{fs, io::{self, Read}, time};\nfn f() { a }");
         assert_eq!(found, ["use", "std::fs", "std::io::self", "std::io::Read", "std::time", "fn", "f", "a"]);
     }
 
     #[test]
-    fn paths_start_where_they_start() {
+    fn a_path_starts_at_its_first_segment() {
         assert_eq!(spelled("a.b(::std::fs::read)"), ["a", "std::fs::read"]);
         assert_eq!(spelled("Vec::<u8>::new"), ["Vec", "u8"]);
     }

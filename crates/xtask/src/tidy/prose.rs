@@ -1,11 +1,11 @@
 //! Comments and documents are written in plain technical English, as far as a program can tell.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "prose",
-    asks: "comments and documents avoid the habits that STYLE.md lists under Prose",
+    requires: "comments and documents avoid the habits that STYLE.md lists under Prose",
     check,
 };
 
@@ -44,7 +44,7 @@ const HISTORY: &[&str] = &["CHANGELOG.md"];
 /// The document that lists the habits, and this file.
 const EXAMPLES: &[&str] = &["STYLE.md", "crates/xtask/src/tidy/prose.rs"];
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for file in tree.files().filter(|file| file.is_markdown() && !HISTORY.contains(&file.path.as_str())) {
         violations.extend(check_lines(file, &file.lines().collect::<Vec<_>>()));
@@ -96,7 +96,8 @@ fn ends_sentence(line: &str) -> bool {
     line.is_empty() || line.ends_with(['.', ':', ';', '!', '?', '|', '`'])
 }
 
-/// The first words of the sentences in `line` that have no subject. A question needs none. `before`: the previous line.
+/// The first words of the sentences in `line` that have no subject. A question needs none. `before`: the previous
+/// line.
 fn headless(before: &str, line: &str) -> Vec<&'static str> {
     let sentences = line.split_inclusive(". ").enumerate();
     let sentences = sentences.filter(|(at, _)| *at > 0 || ends_sentence(before));

@@ -1,33 +1,32 @@
-//! Nothing leans on what a stranger does not have: a path of one machine, a document or a source file that is not
-//! here.
+//! References are valid in every copy of the tree: no path of one machine, no missing document or source file.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "references",
-    asks: "no path of one machine; documents and source files that are named exist",
+    requires: "no path of one machine; documents and source files that are named exist",
     check,
 };
 
-/// Roots under which people and build machines keep their own files.
+/// Roots of private files of people and build machines.
 const PRIVATE_ROOTS: &[&str] = &["/home/", "/root/", "/work/", "/Users/"];
 
-/// Where source files lie, as documents name them.
+/// The folder of source files, as documents name them.
 const SOURCES: &str = "crates/";
 
-/// Documents that tell history, and may name what is no more.
+/// Documents of history, which may name removed files.
 const HISTORY: &[&str] = &["CHANGELOG.md", "docs/decisions/"];
 
-/// A name with this in it stands for many.
+/// A part of names that stand for several files.
 const PLACEHOLDER: &str = "NNNN";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for file in tree.files() {
         violations.extend(file.lines().filter_map(|(line, text)| {
             let path = private_path(text)?;
-            let remedy = "name what it stands for, or a path inside the tree";
+            let remedy = "name its purpose, or a path inside the tree";
             Some(Violation::new(file, line, format!("`{path}`, a path of one machine"), remedy))
         }));
         if file.is_markdown() {
@@ -41,7 +40,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
 }
 
 fn check_comments<'a>(
-    tree: &'a Tree,
+    tree: &'a SourceTree,
     file: &'a File,
     rust: &'a Rust,
 ) -> impl Iterator<Item = Violation> + 'a {
@@ -60,16 +59,16 @@ fn private_path(line: &str) -> Option<&str> {
     })
 }
 
-/// The first document or source file that a line names and the tree does not have.
-fn dead_reference(tree: &Tree, file: &File, line: usize, text: &str) -> Option<Violation> {
+/// The first document or source file that a line names and that is missing.
+fn dead_reference(tree: &SourceTree, file: &File, line: usize, text: &str) -> Option<Violation> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"._-/".contains(c));
     let mut words = words.map(|word| word.trim_end_matches(['.', '/', '-']));
-    let tells_history = HISTORY.iter().any(|history| file.path.starts_with(history));
+    let is_history = HISTORY.iter().any(|history| file.path.starts_with(history));
     let dead = words.find(|word| {
-        let names_source = !tells_history && word.starts_with(SOURCES);
+        let names_source = !is_history && word.starts_with(SOURCES);
         (names_document(word) && !is_document(tree, word)) || (names_source && !is_source(tree, word))
     })?;
-    let remedy = "write it, or do not send the reader to it";
+    let remedy = "add the file, or remove the reference";
     Some(Violation::new(file, line, format!("`{dead}` is not in the tree"), remedy))
 }
 
@@ -80,14 +79,14 @@ fn names_document(word: &str) -> bool {
 }
 
 /// Whether some file's path ends in `word`.
-fn is_document(tree: &Tree, word: &str) -> bool {
+fn is_document(tree: &SourceTree, word: &str) -> bool {
     let word = word.trim_start_matches("../").trim_start_matches("./");
     tree.files()
         .any(|file| file.path.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('/')))
 }
 
 /// Whether `word` is the path of a file or a folder.
-fn is_source(tree: &Tree, word: &str) -> bool {
+fn is_source(tree: &SourceTree, word: &str) -> bool {
     tree.files()
         .any(|file| file.path.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_named_exists() {
+    fn a_missing_document_is_found() {
         assert!(found("docs/a.md", "See [costs](costs.md), `docs/costs.md`, ../docs/costs.md.").is_empty());
         let files = [("a.md", "x\nsee gone.md.")];
         assert_eq!(found_by(RULE, &files), ["a.md:2 `gone.md` is not in the tree"]);
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_file_that_is_named_exists() {
+    fn a_missing_source_file_is_found() {
         let text = "See `crates/a/src/a.rs`, crates/a/ and crates/b.";
         let source = ("crates/a/src/a.rs", "");
         assert_eq!(found_by(RULE, &[("a.md", text), source]), ["a.md:1 `crates/b` is not in the tree"]);

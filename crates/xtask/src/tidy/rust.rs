@@ -1,8 +1,8 @@
-//! A Rust file as rules see it: its tokens, its comments, and which lines are only there for tests.
+//! A Rust file for rules: its tokens, its comments, and the lines that are compiled for tests only.
 
 use std::ops::RangeInclusive;
 
-use super::lexer::{Kind, only};
+use super::lexer::{TextKind, only};
 
 /// A word, `::`, or one other character of code.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,8 @@ pub(super) struct Rust {
 
 impl Rust {
     pub(super) fn new(path: &str, text: &str) -> Self {
-        let code = only(Kind::Code, text);
-        let comments = only(Kind::Comment, text);
+        let code = only(TextKind::Code, text);
+        let comments = only(TextKind::Comment, text);
         let tests = if is_test_file(path) { vec![1..=usize::MAX] } else { test_lines(&tokens(&code)) };
         Self { code, comments, tests }
     }
@@ -58,12 +58,12 @@ impl Rust {
         declared.filter(|three| self.is_test(three[0].line)).map(|three| three[1].text).collect()
     }
 
-    /// Says that every line is compiled for tests only.
+    /// Marks every line as compiled for tests only.
     pub(super) fn mark_as_test(&mut self) {
         self.tests = vec![1..=usize::MAX];
     }
 
-    /// Comments line by line, counted from 1, all else blank.
+    /// Comments by line, counted from 1. Everything else is blank.
     pub(super) fn comments(&self) -> impl Iterator<Item = (usize, &str)> {
         self.comments.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
@@ -111,7 +111,7 @@ pub(super) fn head_end(tokens: &[Token<'_>], from: usize) -> Option<usize> {
         match tokens[index].text {
             // `<{` opens a constant argument, not a body.
             "{" if tokens[index - 1].text != "<" => return Some(index),
-            // A closing brace is the end of what the item, a field say, lies in.
+            // A closing brace ends the item that contains this one, such as the struct of a field.
             ";" | "}" => return Some(index),
             "(" | "[" | "{" => index = closing(tokens, index),
             _ => {}
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_items_are_told_from_others() {
+    fn test_items_are_recognised() {
         let module = "#[cfg(test)]\nmod t {\n fn b() { \"}\"; }\n}\n";
         let text = format!("fn a() {{}}\n{module}fn c() {{}}\n#[cfg(test)]\nuse d;\nfn e() {{}}\n");
         let rust = Rust::new("crates/a/src/lib.rs", &text);
@@ -168,20 +168,20 @@ mod tests {
     }
 
     #[test]
-    fn a_field_for_tests_does_not_hide_what_follows_its_struct() {
+    fn a_field_for_tests_does_not_extend_beyond_its_struct() {
         let rust = Rust::new("crates/a/src/lib.rs", "struct A {\n #[cfg(test)]\n b: u8,\n}\nfn c() {}\n");
         assert!(rust.is_test(3) && !rust.is_test(5));
     }
 
     #[test]
-    fn code_without_tests_is_no_test() {
+    fn code_without_tests_is_not_a_test() {
         let rust =
             Rust::new("crates/a/src/lib.rs", "#[cfg(not(test))]\nfn a() {}\n#[derive(Clone)]\nstruct B;\n");
         assert!((1..=4).all(|line| !rust.is_test(line)));
     }
 
     #[test]
-    fn files_of_tests_are_tests() {
+    fn test_files_are_tests() {
         assert!(Rust::new("crates/a/tests/b.rs", "fn a() {}").is_test(1));
         assert!(Rust::new("crates/a/src/tests.rs", "fn a() {}").is_test(1));
         assert!(Rust::new("crates/a/src/b.rs", "#![cfg(test)]\nfn a() {}").is_test(2));

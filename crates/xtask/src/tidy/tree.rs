@@ -1,4 +1,4 @@
-//! The files that a check looks at.
+//! The files of a source tree.
 
 use std::fs;
 use std::io;
@@ -7,13 +7,13 @@ use std::process::Command;
 
 use super::rust::Rust;
 
-/// Kinds of files that are read; of all others only the path is known.
+/// Extensions of files that are read. Of other files only the path is known.
 const TEXT_EXTENSIONS: &[&str] = &["rs", "toml", "md", "sh", "py", "yml", "yaml"];
 
 /// Other files that are read.
 const TEXT_PATHS: &[&str] = &[".ci/run", super::baseline::PATH];
 
-/// Directories that belong to no one's source: skipped when there is no git to say so.
+/// Directories that are skipped if git does not list the files.
 const WALK_SKIPS: &[&str] = &[".git", "target"];
 
 /// A file of the tree.
@@ -21,7 +21,7 @@ const WALK_SKIPS: &[&str] = &[".git", "target"];
 pub struct File {
     /// Path relative to the root, with `/` between its parts.
     pub path: String,
-    /// What it holds; empty when it is not a kind of file that is read.
+    /// Its contents; empty if files of its kind are not read.
     pub text: String,
     rust: Option<Rust>,
 }
@@ -37,9 +37,9 @@ impl File {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// The room that the file lies in: `index` for `crates/index/src/lib.rs`.
+    /// The folder of its crate: `index` for `crates/index/src/lib.rs`.
     pub fn krate(&self) -> Option<&str> {
-        self.path.strip_prefix("crates/")?.split_once('/').map(|(room, _)| room)
+        self.path.strip_prefix("crates/")?.split_once('/').map(|(krate, _)| krate)
     }
 
     /// Whether it is written in Markdown.
@@ -53,14 +53,14 @@ impl File {
     }
 }
 
-/// The files of a working tree: tracked, or new and not ignored.
+/// The files of a working tree: tracked files, and new files that are not ignored.
 #[derive(Debug)]
-pub struct Tree {
+pub struct SourceTree {
     files: Vec<File>,
 }
 
-impl Tree {
-    /// Reads the tree at `root`: what git knows of it, or every file when git does not answer.
+impl SourceTree {
+    /// Reads the tree at `root`: the files that git lists, or all files without git.
     pub fn load(root: &Path) -> io::Result<Self> {
         let paths = match git_paths(root) {
             Some(paths) => paths,
@@ -74,7 +74,7 @@ impl Tree {
         Ok(Self::new(files))
     }
 
-    /// Modules that are declared in test code are test code, wherever their files lie.
+    /// Marks modules that test code declares as test code.
     fn new(mut files: Vec<File>) -> Self {
         let tests: Vec<String> = files.iter().flat_map(test_modules).collect();
         for file in &mut files {
@@ -94,12 +94,12 @@ impl Tree {
         Self::new(files.iter().map(|(path, text)| File::new((*path).into(), (*text).into())).collect())
     }
 
-    /// How many files there are.
+    /// The number of files.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Whether there is none.
+    /// Whether the tree is empty.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -135,7 +135,7 @@ fn extension(path: &str) -> Option<&str> {
     path.rsplit_once('.').map(|(_, extension)| extension)
 }
 
-/// Tracked and new files, without those that were removed but not yet committed.
+/// Tracked and new files, without files whose removal is not committed.
 fn git_paths(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_module_declared_for_tests_is_a_test() {
-        let tree = Tree::of(&[
+        let tree = SourceTree::of(&[
             ("crates/a/src/b.rs", "mod d;\n#[cfg(test)]\nmod c;"),
             ("crates/a/src/b/c.rs", "fn f() {}"),
             ("crates/a/src/b/d.rs", "fn f() {}"),
@@ -198,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_knows_its_room() {
-        let tree = Tree::of(&[("crates/index/src/lib.rs", ""), ("README.md", "")]);
-        let rooms: Vec<_> = tree.files().map(File::krate).collect();
-        assert_eq!(rooms, [Some("index"), None]);
+    fn a_file_knows_its_crate() {
+        let tree = SourceTree::of(&[("crates/index/src/lib.rs", ""), ("README.md", "")]);
+        let crates: Vec<_> = tree.files().map(File::krate).collect();
+        assert_eq!(crates, [Some("index"), None]);
     }
 }

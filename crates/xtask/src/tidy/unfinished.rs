@@ -1,22 +1,22 @@
-//! What is committed is finished.
+//! Committed code is finished.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "unfinished",
-    asks: "no `todo!`, `unimplemented!`, `dbg!`, ignored test or note to fix it",
+    requires: "no `todo!`, `unimplemented!`, `dbg!`, ignored test or note to fix it",
     check,
 };
 
 const MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
 
-/// Written in two halves, for this file is checked as well.
+/// Written in two halves, because this file is checked as well.
 const NOTE: &str = concat!("FIX", "ME");
 
 const REMEDY: &str = "finish it, or open an issue";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files().flat_map(|(file, rust)| check_file(file, rust)).collect()
 }
 
@@ -27,7 +27,7 @@ fn check_file(file: &File, rust: &Rust) -> Vec<Violation> {
         violations.push(Violation::new(file, pair[0].line, format!("`{}!`", pair[0].text), REMEDY));
     }
     for pair in tokens.windows(2).filter(|pair| pair[0].text == "[" && pair[1].text == "ignore") {
-        let remedy = "make the test fast and reliable enough to run, or remove it";
+        let remedy = "make the test fast and reliable, or remove it";
         violations.push(Violation::new(file, pair[1].line, "a test that is ignored", remedy));
     }
     for (line, _) in file.lines().filter(|(_, line)| line.contains(NOTE)) {
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_only_look_so_are_not() {
+    fn similar_words_are_allowed() {
         assert!(found("let todo = ignore(\"todo!()\"); // todo!").is_empty());
     }
 }

@@ -1,13 +1,13 @@
-//! A type's name means one thing.
+//! A type name means one thing.
 
 use std::collections::BTreeMap;
 
 use super::rust::Token;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "unique-types",
-    asks: "no type name that other modules see is defined in more than two modules of the workspace",
+    requires: "no type name that other modules see is defined in more than two modules of the workspace",
     check,
 };
 
@@ -19,18 +19,18 @@ const CONVENTIONAL: &[&str] = &["Args"];
 
 const REMEDY: &str = "qualify it with what it belongs to, such as `LeafState`";
 
-fn check(tree: &Tree) -> Vec<Violation> {
-    let mut places: BTreeMap<&str, Vec<(&File, usize)>> = BTreeMap::new();
+fn check(tree: &SourceTree) -> Vec<Violation> {
+    let mut definitions: BTreeMap<&str, Vec<(&File, usize)>> = BTreeMap::new();
     for (file, rust) in tree.rust_files().filter(|(file, _)| file.krate().is_some()) {
         for (name, line) in visible_types(&rust.tokens_outside_tests()) {
-            let of_name = places.entry(name).or_default();
+            let of_name = definitions.entry(name).or_default();
             if of_name.iter().all(|(other, _)| other.path != file.path) {
                 of_name.push((file, line));
             }
         }
     }
     let mut violations = Vec::new();
-    for (name, files) in places {
+    for (name, files) in definitions {
         if files.len() > MODULES_MAX && !CONVENTIONAL.contains(&name) {
             let found = format!("`{name}` is defined in {} modules", files.len());
             let violation = |(file, line): (&File, usize)| Violation::new(file, line, found.clone(), REMEDY);
@@ -48,12 +48,9 @@ fn visible_types<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, usize)> {
             continue;
         }
         let before: Vec<&str> = tokens[..index].iter().rev().take(5).map(|token| token.text).collect();
-        let is_visible = match before.as_slice() {
-            ["pub" | "unsafe", ..] => true,
-            // `pub(in a::b)` is not used here.
-            [")", _, "(", "pub", ..] => true,
-            _ => false,
-        };
+        // `pub(in a::b)` is not used here.
+        let is_visible =
+            matches!(before.as_slice(), ["pub", ..] | ["unsafe", "pub", ..] | [")", _, "(", "pub", ..]);
         if let Some(name) = tokens.get(index + 1).filter(|name| name.is_word() && is_visible) {
             types.push((name.text, name.line));
         }

@@ -1,11 +1,11 @@
-//! Cards: the numbers of a NIC and of the machine around it, read from data.
+//! NIC models: the parameters of a NIC and of the machine around it, read from a file.
 //!
-//! `docs/nic-model.md` gives the source of every value. A card file names every number; one that is missing, that is
-//! no number, or that nobody knows is refused with its name and line.
+//! `docs/nic-model.md` gives the source of every value. A file of a NIC model (card file) names every parameter. A
+//! missing, malformed or unknown parameter is refused with its name and line.
 
 use serde::Deserialize;
 
-/// The numbers of one card.
+/// The parameters of one NIC model.
 ///
 /// ```
 /// let card = farwood_sim::Card::named("cx5-100g").unwrap();
@@ -16,17 +16,17 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
-    /// Its name in records.
+    /// The name in benchmark records.
     pub name: String,
-    /// What clients' threads spend.
+    /// CPU time of clients' threads.
     pub cpu: Cpu,
-    /// The way between two NICs.
+    /// Latency and bandwidth between two NICs.
     pub wire: Wire,
-    /// Requests per NIC and direction.
+    /// Message rates per NIC and direction.
     pub messages: Messages,
-    /// What a client's NIC remembers of requests in flight.
+    /// The client NIC's cache of requests in flight.
     pub outstanding: Outstanding,
-    /// The way from the NIC to its machine's memory.
+    /// The path from the NIC to its machine's memory.
     pub pcie: Pcie,
     /// Processing units of a memory node's NIC.
     pub units: Units,
@@ -42,19 +42,19 @@ pub struct Card {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
-    /// A post to one memory node.
+    /// One post to a memory node.
     pub post_ns: f64,
     /// Each further request of the same post.
     pub chained_post_ns: f64,
-    /// A WRITE, besides: its bytes are copied into the request.
+    /// Copying the bytes of a WRITE into the request, in addition.
     pub payload_ns: f64,
-    /// A polled completion.
+    /// Polling a completion.
     pub poll_ns: f64,
-    /// An index operation, besides posts and polls; charged by whoever drives the operations.
+    /// An index operation, besides posts and polls; the benchmark driver charges it.
     pub operation_ns: f64,
-    /// Waking a client by another of the same compute node.
+    /// Waking another client of the same compute node.
     pub hand_over_ns: f64,
-    /// Giving the thread to another client.
+    /// Switching the thread to another client.
     pub yield_ns: f64,
 }
 
@@ -66,9 +66,9 @@ pub struct Wire {
     pub one_way_ns: f64,
     /// Link, each direction.
     pub link_bytes_per_ns: f64,
-    /// What a request takes of the link besides its payload.
+    /// Bytes of a request on the link besides its payload.
     pub request_header_bytes: u64,
-    /// What an answer takes besides its payload.
+    /// Bytes of an answer on the link besides its payload.
     pub response_header_bytes: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct Messages {
     pub host_write_per_us: f64,
     /// Requests to device memory, per microsecond.
     pub device_per_us: f64,
-    /// READs and atomics in flight of one queue pair.
+    /// Largest number of READs and atomics in flight of one queue pair.
     pub read_atomic_window: u32,
 }
 
@@ -90,11 +90,11 @@ pub struct Messages {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outstanding {
-    /// Requests that it holds.
+    /// Its capacity.
     pub requests: u64,
     /// Latency that a miss adds.
     pub miss_ns: f64,
-    /// What a miss takes of the message rate.
+    /// Time that a miss takes from the message engine.
     pub miss_service_ns: f64,
 }
 
@@ -114,23 +114,23 @@ pub struct Pcie {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Units {
-    /// How many; a queue pair is served by one of them.
+    /// Their number. Each queue pair is served by one of them.
     pub count: u32,
 }
 
-/// Atomic slots and how long an atomic holds one.
+/// Slots that serialise atomics, and the time for which an atomic holds its slot.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Atomics {
-    /// Slots, by address.
+    /// The number of slots, selected by address.
     pub slots: usize,
-    /// In host memory, stored.
+    /// A successful atomic in host memory.
     pub host_success_ns: f64,
-    /// In host memory, compared in vain.
+    /// A failed comparison in host memory.
     pub host_failure_ns: f64,
-    /// In device memory, stored.
+    /// A successful atomic in device memory.
     pub device_success_ns: f64,
-    /// In device memory, compared in vain.
+    /// A failed comparison in device memory.
     pub device_failure_ns: f64,
 }
 
@@ -138,7 +138,7 @@ pub struct Atomics {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceMemory {
-    /// How much the card gives.
+    /// Its size.
     pub device_bytes: u64,
 }
 
@@ -148,40 +148,40 @@ pub struct DeviceMemory {
 pub struct Server {
     /// Cores.
     pub cores: u32,
-    /// Time slice of a core, where more threads can run than there are cores.
+    /// Time slice of a thread, if there are more runnable threads than cores.
     pub quantum_ns: f64,
     /// Switching from one thread to another.
     pub switch_ns: f64,
-    /// From an immediate's arrival to the code that waits for it.
+    /// From the arrival of an immediate to the execution of the task that waits for it.
     pub wake_ns: f64,
-    /// Kernel work for each request, where requests pass through the kernel; 0: they do not.
+    /// Kernel time per request of a network through the kernel; 0: kernel bypass.
     pub kernel_message_ns: f64,
-    /// The same for each byte.
+    /// Kernel time per byte.
     pub kernel_byte_ns: f64,
 }
 
-/// Why a card cannot be used.
+/// Why a NIC model cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum CardError {
-    /// The file is not a card.
-    #[error("this is no card: {0}")]
+pub enum NicModelError {
+    /// The file is not a NIC model.
+    #[error("the file is not a card (NIC model): {0}")]
     Malformed(#[from] toml::de::Error),
-    /// A number that cannot be.
+    /// A parameter is out of range.
     #[error("card {card}: {key} is {value}; it must be {must}")]
     Impossible {
-        /// The card.
+        /// The name of the NIC model.
         card: String,
-        /// The number's key.
+        /// The key of the parameter.
         key: &'static str,
-        /// What the card says.
+        /// Its value.
         value: f64,
-        /// What it may be.
+        /// The allowed values.
         must: &'static str,
     },
-    /// No such card.
+    /// No NIC model has this name.
     #[error("there is no card `{name}`; there are {}, or give the path of a card file", Card::names().join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
 }
@@ -196,36 +196,36 @@ const BUILT_IN: [(&str, &str); 6] = [
 ];
 
 impl Card {
-    /// The names of the built-in cards.
+    /// The names of the built-in NIC models.
     pub fn names() -> Vec<&'static str> {
         BUILT_IN.iter().map(|(name, _)| *name).collect()
     }
 
-    /// A built-in card.
+    /// Returns a built-in NIC model.
     ///
     /// # Errors
-    /// [`CardError::Unknown`].
-    pub fn named(name: &str) -> Result<Self, CardError> {
+    /// [`NicModelError::Unknown`].
+    pub fn named(name: &str) -> Result<Self, NicModelError> {
         let card = BUILT_IN.iter().find(|(built_in, _)| *built_in == name);
         card.map_or_else(
-            || Err(CardError::Unknown { name: name.to_owned() }),
+            || Err(NicModelError::Unknown { name: name.to_owned() }),
             |(_, text)| Self::from_toml(text),
         )
     }
 
-    /// The card in the text of a card file.
+    /// Parses the text of a card file.
     ///
     /// # Errors
-    /// [`CardError::Malformed`] with the line and the key; [`CardError::Impossible`].
-    pub fn from_toml(text: &str) -> Result<Self, CardError> {
+    /// [`NicModelError::Malformed`] with the line and the key; [`NicModelError::Impossible`].
+    pub fn from_toml(text: &str) -> Result<Self, NicModelError> {
         let card: Self = toml::from_str(text)?;
         card.check()?;
         Ok(card)
     }
 
-    fn check(&self) -> Result<(), CardError> {
+    fn check(&self) -> Result<(), NicModelError> {
         let refuse =
-            |key, value, must| Err(CardError::Impossible { card: self.name.clone(), key, value, must });
+            |key, value, must| Err(NicModelError::Impossible { card: self.name.clone(), key, value, must });
         for (key, rate) in self.rates() {
             if rate.is_nan() || rate <= 0.0 {
                 return refuse(key, rate, "above 0 (`inf`: no limit)");
@@ -237,14 +237,14 @@ impl Card {
             }
         }
         if self.cpu.yield_ns < 1.0 {
-            return refuse("cpu.yield_ns", self.cpu.yield_ns, "at least 1: who waits must let time pass");
+            return refuse(
+                "cpu.yield_ns",
+                self.cpu.yield_ns,
+                "at least 1, so that a waiting client advances time",
+            );
         }
         if self.server.quantum_ns < 1.0 {
-            return refuse(
-                "server.quantum_ns",
-                self.server.quantum_ns,
-                "at least 1: work must come to an end",
-            );
+            return refuse("server.quantum_ns", self.server.quantum_ns, "at least 1, so that work ends");
         }
         let counts = [
             ("messages.read_atomic_window", u64::from(self.messages.read_atomic_window)),

@@ -1,9 +1,10 @@
-//! The executor: clients' work, one thread, an order that only the seed and the card decide.
+//! The executor: runs the tasks of clients and servers on one thread, in an order that only the seed and the NIC
+//! model decide.
 
 use crate::device::Device;
 use crate::fabric::SimFabric;
 use crate::queue::{Event, Key};
-use crate::stations::cpu::Thread;
+use crate::stages::cpu::Thread;
 use farwood_fabric::Client;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,14 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Tasks that were woken. A waker must be shareable between threads, so this is; nobody else ever waits for it.
+/// Tasks that were woken. It is `Sync` because a waker must be; the lock is never contended.
 #[derive(Default)]
-struct Woken {
+struct WokenTasks {
     any: AtomicBool,
     tasks: Mutex<Vec<Key>>,
 }
 
-impl Woken {
+impl WokenTasks {
     fn add(&self, task: Key) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         self.any.store(true, Ordering::Relaxed);
@@ -32,7 +33,7 @@ impl Woken {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Exchanges the tasks for an empty list; `false`: there are none.
+    /// Swaps the tasks with an empty list and yields true, or yields false if there are none.
     #[inline]
     fn take(&self, empty: &mut Vec<Key>) -> bool {
         if !self.any() {
@@ -46,7 +47,7 @@ impl Woken {
 
 struct TaskWaker {
     task: Key,
-    woken: Arc<Woken>,
+    woken: Arc<WokenTasks>,
 }
 
 impl Wake for TaskWaker {
@@ -64,11 +65,11 @@ struct Task<'env> {
     compute: Option<usize>,
     work: Option<Pin<Box<dyn Future<Output = ()> + 'env>>>,
     waker: Waker,
-    /// It is among its thread's ready tasks.
+    /// Whether it is in its thread's ready queue.
     ready: bool,
 }
 
-/// Where a client runs: a thread of a compute node.
+/// The thread of a compute node that a client runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
     pub(crate) thread: Key,
@@ -76,45 +77,45 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Number of the compute node.
+    /// The number of the compute node.
     pub fn compute_node(&self) -> usize {
         self.compute
     }
 }
 
-/// What a crew has to do next.
-enum Next {
-    /// Nothing will ever happen.
+/// What the executor does next.
+enum NextStep {
+    /// No event is scheduled.
     None,
-    /// Nothing before the time is up.
+    /// No event is scheduled before the end of the run.
     Later,
-    /// A thread's turn has come.
+    /// Runs the next task of a thread.
     Thread(Key),
-    /// Somebody was woken, or fell; it costs so much to wake a client.
-    Woken(f64),
+    /// Tasks were woken or crashed. The number is the CPU time of waking a client.
+    WokenTasks(f64),
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All work is done, or its compute nodes have crashed.
+    /// All tasks are done, or their compute nodes have crashed.
     Done,
-    /// The time is up.
+    /// The time limit was reached.
     Time,
-    /// So many pieces of work wait for something that will never happen.
+    /// This number of tasks waits for an event that is not scheduled.
     Stuck(usize),
 }
 
-/// Clients' work, run together.
+/// Tasks of clients and servers that run together.
 ///
-/// Work of one compute node's thread shares its CPU time. Work of a compute node that crashes is dropped where it is.
+/// Tasks of one thread share its CPU time. Tasks of a crashed compute node are dropped.
 pub struct Crew<'env> {
     device: Rc<RefCell<Device>>,
     tasks: Vec<Task<'env>>,
-    woken: Arc<Woken>,
+    woken: Arc<WokenTasks>,
     spare: Vec<Key>,
-    /// Idle threads with something to run at this moment.
-    at_once: VecDeque<Key>,
+    /// Idle threads with a task to run now.
+    idle_ready: VecDeque<Key>,
     live: usize,
     number: u64,
 }
@@ -132,22 +133,22 @@ impl<'env> Crew<'env> {
             tasks: Vec::new(),
             woken: Arc::default(),
             spare: Vec::new(),
-            at_once: VecDeque::new(),
+            idle_ready: VecDeque::new(),
             live: 0,
         }
     }
 
-    /// Adds a client's work, on the client's thread.
+    /// Adds a task that runs on the client's thread.
     pub fn spawn(&mut self, client: &Client<SimFabric>, work: impl Future<Output = ()> + 'env) {
         self.spawn_at(client.fabric().seat(), work);
     }
 
-    /// Adds the work of a client that it owns, on the client's thread.
+    /// Adds a task that owns its client, and runs on the client's thread.
     pub fn spawn_at(&mut self, seat: Seat, work: impl Future<Output = ()> + 'env) {
         self.spawn_on(seat.thread, Some(seat.compute), work);
     }
 
-    /// Adds a server's work: it costs what it [computes](crate::SimServer).
+    /// Adds a server's task. Its CPU time is what it [computes](crate::SimServer).
     pub fn spawn_server(&mut self, work: impl Future<Output = ()> + 'env) {
         let thread = {
             let mut device = self.device.borrow_mut();
@@ -170,10 +171,10 @@ impl<'env> Crew<'env> {
         self.woken.add(task);
     }
 
-    /// Runs until all work is done.
+    /// Runs until all tasks are done.
     ///
     /// # Errors
-    /// [`Stuck`](crate::Stuck) where somebody waits for what will never happen.
+    /// [`Stuck`](crate::Stuck) if tasks wait for events that are not scheduled.
     pub fn run(&mut self) -> Result<(), crate::Stuck> {
         crate::world::ended(self.run_until(u64::MAX))
     }
@@ -198,12 +199,12 @@ impl<'env> Crew<'env> {
         self.run_idle();
         while self.live > 0 {
             match self.next_that_matters(time) {
-                Next::None => return Ended::Stuck(self.live),
-                Next::Later => return Ended::Time,
-                Next::Thread(thread) => self.next_of(thread),
-                Next::Woken(cost) => {
+                NextStep::None => return Ended::Stuck(self.live),
+                NextStep::Later => return Ended::Time,
+                NextStep::Thread(thread) => self.run_next(thread),
+                NextStep::WokenTasks(cost) => {
                     // The dead are not woken, whatever their last verbs came to.
-                    self.bury();
+                    self.drop_crashed();
                     self.call(cost, None);
                 }
             }
@@ -213,24 +214,24 @@ impl<'env> Crew<'env> {
     }
 
     /// Lets events happen until a thread is to run, or somebody was woken.
-    fn next_that_matters(&self, time: u64) -> Next {
+    fn next_that_matters(&self, time: u64) -> NextStep {
         let device = &mut *self.device.borrow_mut();
         loop {
             let event = match device.queue.pop(time) {
-                Ok(Event::Thread(thread)) => return Next::Thread(thread),
+                Ok(Event::Thread(thread)) => return NextStep::Thread(thread),
                 Ok(event) => event,
-                Err(more) => return if more { Next::Later } else { Next::None },
+                Err(more) => return if more { NextStep::Later } else { NextStep::None },
             };
-            device.happen(event);
-            if self.woken.any() || !device.fallen.is_empty() {
-                let polls = !matches!(event, Event::Timer(_) | Event::Slice(..) | Event::Vacate(..));
-                return Next::Woken(if polls { device.card.cpu.poll_ns } else { 0.0 });
+            device.process(event);
+            if self.woken.any() || !device.crashed_nodes.is_empty() {
+                let polls = !matches!(event, Event::Timer(_) | Event::Slice(..) | Event::ReleaseCore(..));
+                return NextStep::WokenTasks(if polls { device.card.cpu.poll_ns } else { 0.0 });
             }
         }
     }
 
-    /// Calls whoever was woken: at once where the thread is idle, else in its turn. `by` is the task that woke them,
-    /// and when its thread had done that: what it spent before passes first.
+    /// Schedules the tasks that were woken: now if the thread is idle, otherwise when it gets there. `by` is the task
+    /// that woke them, and the time at which its thread did so.
     fn call(&mut self, cost: f64, by: Option<(Key, u64)>) {
         let mut woken = std::mem::take(&mut self.spare);
         if !self.woken.take(&mut woken) {
@@ -258,7 +259,7 @@ impl<'env> Crew<'env> {
                 continue;
             }
             if calling.busy_until <= now && time == now {
-                self.at_once.push_back(thread);
+                self.idle_ready.push_back(thread);
             } else {
                 let time = calling.busy_until.max(time);
                 device.queue.at(time, Event::Thread(thread));
@@ -267,28 +268,28 @@ impl<'env> Crew<'env> {
         self.spare = woken;
     }
 
-    /// Runs what idle threads have to run now.
+    /// Runs the next task of each idle thread.
     fn run_idle(&mut self) {
-        while let Some(thread) = self.at_once.pop_front() {
-            self.next_of(thread);
+        while let Some(thread) = self.idle_ready.pop_front() {
+            self.run_next(thread);
         }
     }
 
-    /// A thread runs its next task.
-    fn next_of(&mut self, thread: Key) {
+    /// Runs the next task of a thread.
+    fn run_next(&mut self, thread: Key) {
         let next = {
             let mut device = self.device.borrow_mut();
             let now = device.queue.now;
             let running = &mut device.threads[thread as usize];
             if running.busy_until > now {
-                // It was frozen meanwhile.
+                // The compute node was frozen in the meantime.
                 let time = running.busy_until;
                 device.queue.at(time, Event::Thread(thread));
                 return;
             }
             let next = running.ready.pop_front();
             if let Some((_, cost)) = next {
-                device.cursor = Some(now + cost);
+                device.thread_time = Some(now + cost);
             }
             next
         };
@@ -296,10 +297,10 @@ impl<'env> Crew<'env> {
             self.poll(task);
         }
         let mut device = self.device.borrow_mut();
-        let done = device.cursor.take();
-        if let Some(cursor) = done {
+        let done = device.thread_time.take();
+        if let Some(thread_time) = done {
             let running = &mut device.threads[thread as usize];
-            running.busy_until = running.busy_until.max(cursor);
+            running.busy_until = running.busy_until.max(thread_time);
         }
         let running = &mut device.threads[thread as usize];
         running.called = !running.ready.is_empty();
@@ -323,13 +324,13 @@ impl<'env> Crew<'env> {
         }
     }
 
-    /// Drops the work of compute nodes that have crashed.
-    fn bury(&mut self) {
-        if self.device.borrow().fallen.is_empty() {
+    /// Drops the tasks of crashed compute nodes.
+    fn drop_crashed(&mut self) {
+        if self.device.borrow().crashed_nodes.is_empty() {
             return;
         }
-        let fallen = std::mem::take(&mut self.device.borrow_mut().fallen);
-        for node in fallen {
+        let crashed_nodes = std::mem::take(&mut self.device.borrow_mut().crashed_nodes);
+        for node in crashed_nodes {
             for task in &mut self.tasks {
                 if task.compute == Some(node) && task.work.take().is_some() {
                     self.live -= 1;
@@ -340,7 +341,7 @@ impl<'env> Crew<'env> {
 }
 
 impl Drop for Crew<'_> {
-    /// Work that is not done stays undone; its thread's queue forgets it.
+    /// Drops unfinished tasks and clears the ready queues of their threads.
     fn drop(&mut self) {
         self.tasks.clear();
         let mut device = self.device.borrow_mut();

@@ -1,10 +1,10 @@
-//! The message rate of a NIC: so many requests a second in each direction, whatever their size.
+//! Message rates of a NIC: requests per second in each direction, independent of their size.
 
 use super::fifo::{Bandwidth, Fifo, each};
-use crate::card::Card;
+use crate::nic_model::Card;
 use farwood_fabric::{Memory, Op};
 
-/// What requests and answers take of NICs and links.
+/// Service times of requests and answers at NICs and links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageCosts {
     host_read: u64,
@@ -15,14 +15,14 @@ pub(crate) struct MessageCosts {
     response_header: u64,
 }
 
-/// What one verb takes, picoseconds.
+/// Service times of one verb, picoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Service {
-    /// Of the message rate.
+pub(crate) struct VerbService {
+    /// At the message engine.
     pub(crate) message: u64,
-    /// Of the link, for the request.
+    /// At the link: the request.
     pub(crate) request: u64,
-    /// Of the link, for the answer.
+    /// At the link: the answer.
     pub(crate) answer: u64,
 }
 
@@ -38,15 +38,15 @@ impl MessageCosts {
         }
     }
 
-    /// What a verb takes.
+    /// The service times of a verb.
     #[inline]
-    pub(crate) fn of(&self, op: &Op, memory: Memory) -> Service {
+    pub(crate) fn of(&self, op: &Op, memory: Memory) -> VerbService {
         let (message, sent, fetched) = match op {
             Op::Write { data, .. } => (self.host_write, data.len(), 0),
             Op::Read { into } => (self.host_read, 0, into.len()),
             _ => (self.host_read, 0, 0),
         };
-        Service {
+        VerbService {
             message: if memory == Memory::Device { self.device } else { message },
             request: self.link.transfer(sent as u64 + self.request_header),
             answer: self.link.transfer(fetched as u64 + self.response_header),
@@ -54,22 +54,22 @@ impl MessageCosts {
     }
 }
 
-/// One direction of a NIC: its message engine and its link. What is slower counts.
+/// One direction of a NIC: its message engine and its link. The slower one limits the rate.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Direction {
+pub(crate) struct NicDirection {
     messages: Fifo,
     link: Fifo,
 }
 
-impl Direction {
-    /// Sends a request or an answer; yields when its last byte has left.
+impl NicDirection {
+    /// Sends a request or an answer; yields the time at which its last byte has left.
     #[inline]
     pub(crate) fn send(&mut self, now: u64, message: u64, bytes: u64) -> u64 {
         let ready = self.messages.absorb(now, message);
         self.link.serve(ready, bytes)
     }
 
-    /// Takes in what has come with its last byte at `now`; yields when it has passed.
+    /// Receives a message whose last byte arrives at `now`; yields the time at which it has passed the NIC.
     #[inline]
     pub(crate) fn receive(&mut self, now: u64, message: u64, bytes: u64) -> u64 {
         let received = self.link.absorb(now, bytes);

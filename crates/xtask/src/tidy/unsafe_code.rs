@@ -1,20 +1,20 @@
-//! Unsafe code lives in files named `sys.rs`, so that its proofs can be read together.
+//! Unsafe code is in files named `sys.rs`, so that its proofs can be read together.
 
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "unsafe",
-    asks: "`unsafe` only in files named sys.rs; a crate without one forbids it",
+    requires: "`unsafe` only in files named sys.rs; a crate without one forbids it",
     check,
 };
 
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (file, rust) in tree.rust_files() {
         for token in rust.tokens().iter().filter(|token| token.text == "unsafe" && file.name() != "sys.rs") {
-            let remedy = "move it into a sys.rs behind a safe function, with its proof";
+            let remedy = "move it to a sys.rs, behind a safe function, with its proof";
             violations.push(Violation::new(file, token.line, "`unsafe` outside sys.rs", remedy));
         }
         if is_crate_root(file) && !has_sys(tree, file) && !file.text.contains(FORBID) {
@@ -31,7 +31,7 @@ fn is_crate_root(file: &File) -> bool {
 }
 
 /// Whether the package of `root` has a sys.rs.
-fn has_sys(tree: &Tree, root: &File) -> bool {
+fn has_sys(tree: &SourceTree, root: &File) -> bool {
     tree.files().any(|file| file.name() == "sys.rs" && file.krate() == root.krate())
 }
 

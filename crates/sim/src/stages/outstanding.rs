@@ -1,32 +1,32 @@
-//! The card's memory of requests in flight: with more of them than it holds, some are fetched from the host again.
+//! The NIC's cache of requests in flight: requests beyond its capacity are fetched from host memory again.
 //!
-//! With `n` requests in flight and room for `c`, a request is missing with probability `(n - c) / n`. A miss takes of
-//! the message rate, and adds its latency. The share is taken from every request instead of being drawn: the mean is
-//! the same, and no chance is needed.
+//! With `n` requests in flight and a capacity of `c`, a request misses with probability `(n - c) / n`. A miss adds
+//! service time and latency. Every request is charged the expected value instead of drawing misses: the mean is the
+//! same, and no random number is needed.
 
-use crate::card::Outstanding;
+use crate::nic_model::Outstanding;
 
-/// The requests in flight of one NIC.
+/// The number of requests in flight of one NIC.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InFlight(u64);
 
-/// What a request pays for the others.
+/// The expected cost of a miss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Penalty {
-    /// Of the message rate, picoseconds.
+    /// Service time at the message engine, picoseconds.
     pub(crate) service: u64,
     /// Latency, nanoseconds.
     pub(crate) latency: u64,
 }
 
 impl InFlight {
-    /// Counts a request that is posted: the card remembers it from then on, also while it waits for the window.
+    /// Counts a posted request, also while it waits for the window.
     #[inline]
     pub(crate) fn add(&mut self) {
         self.0 += 1;
     }
 
-    /// The penalty of a request that leaves.
+    /// The penalty of a request that is sent now.
     #[inline]
     pub(crate) fn penalty(self, card: &Outstanding) -> Penalty {
         let Some(over) = self.0.checked_sub(card.requests).filter(|over| *over > 0) else {

@@ -1,10 +1,10 @@
-//! The stations that a verb passes, each a file: what it costs there, and who waits for whom.
+//! The stages of a verb, one file per stage: queues and costs.
 //!
 //! ```text
 //! cpu -> send_queue -> messages + link -> wire -> link + messages -> units -> atomics | pcie -> link -> wire -> link
 //! ```
 //!
-//! Stations keep time in picoseconds, because a message of a fast card takes no whole number of nanoseconds.
+//! Stages keep time in picoseconds, because the service time of a message is not a whole number of nanoseconds.
 
 pub(crate) mod atomics;
 pub(crate) mod cpu;

@@ -1,13 +1,13 @@
-//! Lines that `rustfmt` cannot break (comments, strings, macros) have a limit as well.
+//! A limit for lines that `rustfmt` does not break: comments, strings, macros.
 
-use super::{Rule, Tree, Violation};
+use super::{Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule =
-    Rule { name: "lines", asks: "no line of Rust is wider than 120 characters", check };
+    Rule { name: "line-width", requires: "no line of Rust is wider than 120 characters", check };
 
 const CHARACTERS_MAX: usize = 120;
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (file, _) in tree.rust_files() {
         for (line, text) in file.lines() {

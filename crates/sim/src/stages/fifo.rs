@@ -1,9 +1,9 @@
-//! A station that serves one after the other, in the order in which they come: a link, a message engine, a bus.
+//! A stage that serves requests in order of arrival: a link, a message engine, a bus.
 
-/// Such a station.
+/// A first-come, first-served stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fifo {
-    /// When it will have served all that came, picoseconds.
+    /// The end of its current work, picoseconds.
     free: u64,
 }
 
@@ -11,15 +11,15 @@ pub(crate) struct Fifo {
 const PS: u64 = 1000;
 
 impl Fifo {
-    /// Serves what comes at `now` and takes `service` picoseconds; yields when that is done, nanoseconds.
+    /// Serves a request that arrives at `now` and takes `service` picoseconds; yields the end, nanoseconds.
     #[inline]
     pub(crate) fn serve(&mut self, now: u64, service: u64) -> u64 {
         self.free = self.free.max(now * PS) + service;
         self.free.div_ceil(PS)
     }
 
-    /// Takes in what was on its way already: a request that comes at `now`, and whose last byte came at `now`, is done
-    /// at once, unless the station is behind.
+    /// Serves a request whose last byte arrives at `now`, while its first bytes were already being served: it ends at
+    /// `now` unless the stage is behind.
     #[inline]
     pub(crate) fn absorb(&mut self, now: u64, service: u64) -> u64 {
         self.free = (self.free + service).max(now * PS);
@@ -27,7 +27,7 @@ impl Fifo {
     }
 }
 
-/// How fast bytes pass.
+/// A bandwidth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bandwidth {
     ps_per_byte: f64,
@@ -38,14 +38,14 @@ impl Bandwidth {
         Self { ps_per_byte: PS as f64 / bytes_per_ns }
     }
 
-    /// What `bytes` take, picoseconds.
+    /// The time of `bytes` bytes, picoseconds.
     #[inline]
     pub(crate) fn transfer(self, bytes: u64) -> u64 {
         (bytes as f64 * self.ps_per_byte) as u64
     }
 }
 
-/// What one takes at a rate per microsecond, picoseconds.
+/// The service time at a rate per microsecond, picoseconds.
 pub(crate) fn each(per_us: f64) -> u64 {
     (1e6 / per_us) as u64
 }

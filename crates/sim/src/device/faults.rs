@@ -1,24 +1,23 @@
-//! Rules at work: what is late, lost, cut off or dead.
+//! Fault injection: delayed and lost verbs, crashes, outages and partitions.
 //!
-//! A request to a memory node that cannot be reached is sent again until it can be, or until the card gives up: then
-//! it fails, and with it everything that its queue pair has under way. The queue pair is connected afresh by the next
-//! post.
+//! The NIC retries a request to an unreachable memory node until it is reachable or the retries end. Then the request
+//! fails together with all requests in flight on its queue pair. The next post reconnects the queue pair.
 
-use super::{ComputeNode, Device, Kind, OpenTransfer};
+use super::{ComputeNode, Device, OpenTransfer, VerbKind};
 use crate::fault::{CrashPoint, Fault, Happened, RETRY_NS, When};
 use crate::queue::{Event, Key};
 use farwood_fabric::{FabricError, NodeId};
 
 /// Why a verb failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expired {
+enum VerbFailure {
     Unreachable,
     Revoked,
 }
 
 impl Device {
-    /// Lets the rules happen that wait for a time.
-    pub(crate) fn call_rules(&mut self) {
+    /// Schedules the rules whose trigger is a time.
+    pub(crate) fn schedule_timed_rules(&mut self) {
         for rule in 0..self.rules.len() {
             if let When::Time(time) = self.rules[rule].when {
                 self.queue.at(time, Event::Rule(rule as Key));
@@ -26,8 +25,8 @@ impl Device {
         }
     }
 
-    /// A client comes to a mark: rules that wait for it know their verb now.
-    pub(crate) fn pass_mark(&mut self, client: Key, passed: &'static str) {
+    /// Counts a coverage mark, and resolves the rules that wait for it to the number of a verb.
+    pub(crate) fn record_coverage(&mut self, client: Key, passed: &'static str) {
         *self.marks.entry(passed).or_default() += 1;
         let compute = self.connections[client as usize].compute;
         let sent = self.compute[compute].sent;
@@ -40,8 +39,8 @@ impl Device {
         }
     }
 
-    /// What rules make of a verb that is about to leave: its delay, or `None`, if it does not leave.
-    pub(super) fn rules_at_leaving(&mut self, verb: Key) -> Option<u64> {
+    /// Applies the rules to a verb that is about to be sent. Yields its delay, or `None` if it is not sent.
+    pub(super) fn apply_send_rules(&mut self, verb: Key) -> Option<u64> {
         let compute = self.connections[self.verbs[verb as usize].client as usize].compute;
         if self.compute[compute].crashed {
             self.drop_unsent(verb);
@@ -64,7 +63,7 @@ impl Device {
                     delay += nanoseconds;
                 }
                 Fault::Crash { compute_node, point: CrashPoint::After } if compute_node == compute => {
-                    self.verbs[verb as usize].last_words = true;
+                    self.verbs[verb as usize].crash_after_answer = true;
                 }
                 Fault::Crash { compute_node, point } => {
                     self.crash(compute_node);
@@ -81,11 +80,11 @@ impl Device {
 
     fn drop_unsent(&mut self, verb: Key) {
         self.met.lost += 1;
-        self.settle(verb);
-        self.retire(verb);
+        self.finish_verb(verb);
+        self.forget(verb);
     }
 
-    /// A rule's fault happens.
+    /// Injects the fault of a rule.
     pub(super) fn apply(&mut self, rule: usize) {
         if self.rules_ended {
             return;
@@ -102,7 +101,7 @@ impl Device {
                     let thread = &mut self.threads[thread as usize];
                     thread.busy_until = thread.busy_until.max(now) + nanoseconds;
                 }
-                self.compute[compute_node].silent = Some((now, now + nanoseconds));
+                self.compute[compute_node].frozen = Some((now, now + nanoseconds));
             }
             Fault::Delay { .. } => {}
             Fault::Down { node, nanoseconds } => {
@@ -113,17 +112,17 @@ impl Device {
             Fault::Slow { node, times } => {
                 self.met.slow += 1;
                 for nic in self.memory[usize::from(node.0)].nics.clone() {
-                    self.nics[nic].slowness = times;
+                    self.nics[nic].slowdown = times;
                 }
             }
             Fault::Partition { compute_node, node, nanoseconds } => {
                 self.met.partitions += 1;
-                self.compute[compute_node].cut_off.push((node.0, now + nanoseconds));
+                self.compute[compute_node].partitioned.push((node.0, now + nanoseconds));
             }
         }
     }
 
-    /// A compute node is no more.
+    /// Crashes a compute node.
     pub(super) fn crash(&mut self, compute: usize) {
         if std::mem::replace(&mut self.compute[compute].crashed, true) {
             return;
@@ -131,37 +130,37 @@ impl Device {
         self.met.crashes += 1;
         let fault = Fault::Crash { compute_node: compute, point: CrashPoint::At };
         self.happened.push(Happened { time: self.queue.now, fault });
-        self.fallen.push(compute);
+        self.crashed_nodes.push(compute);
         if self.kept.write_survives_writer_bytes_max < usize::MAX {
             self.cut_transfers(compute);
         }
     }
 
-    /// What is not placed yet of a WRITE that is too long to survive its writer never will be.
+    /// Cuts WRITEs of a crashed compute node that are too long to survive their writer.
     fn cut_transfers(&mut self, compute: usize) {
         for node in 0..self.memory.len() {
             for OpenTransfer { verb, .. } in self.memory[node].open.clone() {
-                let flying = &self.verbs[verb as usize];
-                let mine = self.connections[flying.client as usize].compute == compute;
-                let survives = flying.bytes as usize <= self.kept.write_survives_writer_bytes_max;
-                if mine && flying.kind == Kind::Write && !survives {
+                let posted = &self.verbs[verb as usize];
+                let mine = self.connections[posted.client as usize].compute == compute;
+                let survives = posted.bytes as usize <= self.kept.write_survives_writer_bytes_max;
+                if mine && posted.kind == VerbKind::Write && !survives {
                     self.abandon_transfer(verb);
                 }
             }
         }
     }
 
-    /// Whether a request that has come is to be dealt with.
-    pub(super) fn rules_at_arrival(&mut self, verb: Key) -> bool {
-        let flying = &self.verbs[verb as usize];
-        let (node, client) = (flying.at.node(), flying.client);
+    /// Applies faults to a request that has arrived; yields whether the memory node serves it.
+    pub(super) fn apply_arrival_rules(&mut self, verb: Key) -> bool {
+        let posted = &self.verbs[verb as usize];
+        let (node, client) = (posted.at.node(), posted.client);
         if self.refuse(verb) {
             return false;
         }
         let (now, queue) = (self.queue.now, self.verbs[verb as usize].queue);
         let resent = self.verbs[verb as usize].resent;
         let until = match self.unreachable_until(client, node) {
-            // What was behind those that are sent again stays behind them.
+            // Requests behind a resent request stay behind it.
             None if !resent && self.queues[queue].resending > 0 => now.max(self.queues[queue].last_arrival),
             None => {
                 self.queues[queue].resending -=
@@ -178,37 +177,37 @@ impl Device {
             self.queue.at(now + RETRY_NS, Event::Expire(verb));
             return false;
         }
-        // Sent again until it gets through; what follows it waits behind it.
+        // The request is resent until it arrives, and later requests wait behind it.
         self.queues[queue].last_arrival = self.queues[queue].last_arrival.max(until);
         self.queue.at(until, Event::Arrive(verb));
         false
     }
 
     /// Whether a compute node may be revoked.
-    pub(crate) fn shows_no_life(&self, node: &ComputeNode) -> bool {
+    pub(crate) fn may_be_revoked(&self, node: &ComputeNode) -> bool {
         let now = self.queue.now;
-        let silent = |(since, until)| self.lease_ns.is_some_and(|lease| now < until && now - since >= lease);
-        node.crashed || node.revoked || node.silent.is_some_and(silent)
+        let frozen = |(since, until)| self.lease_ns.is_some_and(|lease| now < until && now - since >= lease);
+        node.crashed || node.revoked || node.frozen.is_some_and(frozen)
     }
 
-    /// Until when a client cannot reach a memory node.
+    /// The time until which a client cannot reach a memory node.
     #[inline]
     pub(crate) fn unreachable_until(&self, client: Key, node: NodeId) -> Option<u64> {
         let compute = &self.compute[self.connections[client as usize].compute];
         let down = self.memory[usize::from(node.0)].down_until;
-        let cut_off = compute.cut_off.iter().filter(|(cut, _)| *cut == node.0);
-        let until = cut_off.fold(down, |until, (_, cut)| until.max(*cut));
+        let partitioned = compute.partitioned.iter().filter(|(cut, _)| *cut == node.0);
+        let until = partitioned.fold(down, |until, (_, cut)| until.max(*cut));
         (until > self.queue.now).then_some(until)
     }
 
-    /// Drops a verb that a memory node must not serve any more: its queue pair broke, or its sender was revoked.
+    /// Drops a verb that a memory node must not serve: its queue pair broke, or its sender was revoked.
     #[inline]
     pub(super) fn refuse(&mut self, verb: Key) -> bool {
         let compute = self.connections[self.verbs[verb as usize].client as usize].compute;
         let why = if self.compute[compute].revoked {
-            Expired::Revoked
+            VerbFailure::Revoked
         } else if self.stale(verb) {
-            Expired::Unreachable
+            VerbFailure::Unreachable
         } else {
             return false;
         };
@@ -216,47 +215,47 @@ impl Device {
         true
     }
 
-    /// Whether a verb was posted on a queue pair that has broken since.
+    /// Whether the queue pair of a verb broke after the post.
     #[inline]
     pub(super) fn stale(&self, verb: Key) -> bool {
-        let flying = &self.verbs[verb as usize];
-        self.queues[flying.queue].epoch != flying.epoch
+        let posted = &self.verbs[verb as usize];
+        self.queues[posted.queue].epoch != posted.epoch
     }
 
-    /// The card gives a request up: its queue pair breaks.
+    /// Gives up on a request, and breaks its queue pair.
     pub(super) fn expire(&mut self, verb: Key) {
         if !self.stale(verb) {
             let queue = self.verbs[verb as usize].queue;
             let queue = &mut self.queues[queue];
             queue.epoch += 1;
-            queue.asking = 0;
+            queue.fetches_in_flight = 0;
             queue.resending = 0;
             queue.last_arrival = 0;
             let waiting = std::mem::take(&mut queue.waiting);
             for waiting in waiting {
-                self.fail(waiting, Expired::Unreachable);
+                self.fail(waiting, VerbFailure::Unreachable);
             }
         }
-        self.fail(verb, Expired::Unreachable);
+        self.fail(verb, VerbFailure::Unreachable);
     }
 
     #[cold]
-    fn fail(&mut self, verb: Key, why: Expired) {
+    fn fail(&mut self, verb: Key, why: VerbFailure) {
         self.met.lost += 1;
         self.connections[self.verbs[verb as usize].client as usize].lost += 1;
         self.note(verb, "lost");
-        let flying = &self.verbs[verb as usize];
-        let (flight, node, client) = (flying.flight, flying.at.node(), flying.client);
+        let posted = &self.verbs[verb as usize];
+        let (flight, node, client) = (posted.flight, posted.at.node(), posted.client);
         let identity = self.compute[self.connections[client as usize].compute].identity;
         let error = match why {
-            Expired::Revoked => FabricError::Revoked(identity),
-            Expired::Unreachable => FabricError::NodeLost {
+            VerbFailure::Revoked => FabricError::Revoked(identity),
+            VerbFailure::Unreachable => FabricError::NodeLost {
                 node,
-                why: "no answer within the card's retries: the node is down, or cut off".to_owned(),
+                why: "no answer within the NIC's retries: the node is down or partitioned".to_owned(),
             },
         };
-        self.flights[flight as usize].error.get_or_insert(error);
-        self.settle(verb);
-        self.retire(verb);
+        self.doorbells[flight as usize].error.get_or_insert(error);
+        self.finish_verb(verb);
+        self.forget(verb);
     }
 }

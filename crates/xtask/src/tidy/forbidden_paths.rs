@@ -1,19 +1,19 @@
-//! What the code of a room must not touch. Tests may: they run on a real machine.
+//! Paths and macros that the code of a crate must not use. Tests may use them.
 
 use super::paths::{Path, paths};
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
-    name: "words",
-    asks: "fabric, index and sim touch no clock, thread, file, socket or stranger's randomness; none prints",
+    name: "forbidden-paths",
+    requires: "fabric, index and sim use no clock, thread, file, socket or external randomness; libraries do not print",
     check,
 };
 
-/// What some rooms must not name.
+/// Paths and macros that some crates must not use.
 struct Ban {
-    rooms: &'static [&'static str],
-    /// Paths, with everything below them.
+    crates: &'static [&'static str],
+    /// Paths and everything below them.
     paths: &'static [&'static str],
     macros: &'static [&'static str],
     remedy: &'static str,
@@ -23,25 +23,25 @@ const PURE: &[&str] = &["fabric", "index", "sim"];
 
 const BANS: &[Ban] = &[
     Ban {
-        rooms: PURE,
+        crates: PURE,
         paths: &["std::time::Instant", "std::time::SystemTime"],
         macros: &[],
-        remedy: "time comes from the fabric: `now` and `sleep`",
+        remedy: "use the fabric's `now` and `sleep`",
     },
     Ban {
-        rooms: PURE,
+        crates: PURE,
         paths: &["std::thread"],
         macros: &["thread_local"],
-        remedy: "threads belong to whoever runs the protocol",
+        remedy: "leave threads to the caller",
     },
     Ban {
-        rooms: &["fabric", "index"],
+        crates: &["fabric", "index"],
         paths: &["rand", "getrandom", "fastrand"],
         macros: &[],
-        remedy: "derive it from a seed that the caller passes in",
+        remedy: "derive it from a seed that the caller passes",
     },
     Ban {
-        rooms: &["sim"],
+        crates: &["sim"],
         paths: &[
             "rand::rng",
             "rand::random",
@@ -51,55 +51,56 @@ const BANS: &[Ban] = &[
             "fastrand",
         ],
         macros: &[],
-        remedy: "the laboratory has one source of chance: its seed",
+        remedy: "use the simulator's random streams, which depend on its seed",
     },
     Ban {
-        rooms: PURE,
+        crates: PURE,
         paths: &["std::fs", "std::net", "std::os", "std::process", "std::env"],
         macros: &[],
-        remedy: "the operating system is the transport's business",
+        remedy: "leave the operating system to the transports",
     },
     Ban {
-        rooms: &["fabric", "index", "sim", "transport", "bench"],
+        crates: &["fabric", "index", "sim", "transport", "bench"],
         paths: &["std::io::stdout", "std::io::stderr", "std::io::stdin"],
         macros: &["println", "print", "eprintln", "eprint"],
         remedy: "return it; only the command prints",
     },
 ];
 
-/// Rooms in which the order of a hash map could become part of a result.
-const ORDERLY: &[&str] = &["index", "sim"];
+/// Crates in which the order of a hash map could become part of a result.
+const DETERMINISTIC: &[&str] = &["index", "sim"];
 const HASHED: &[&str] = &["HashMap", "HashSet"];
 const KEYED_ONLY: &str = "// keyed only";
 
-/// Rooms without global state.
+/// Crates without global state.
 const STATELESS: &[&str] = &["index", "sim"];
 
-fn check(tree: &Tree) -> Vec<Violation> {
-    // A build script belongs to the build, and talks to cargo.
+fn check(tree: &SourceTree) -> Vec<Violation> {
+    // A build script prints instructions for cargo.
     let sources = tree.rust_files().filter(|(file, _)| file.krate().is_some() && file.name() != "build.rs");
     sources.flat_map(|(file, rust)| check_file(file, rust)).collect()
 }
 
 fn check_file(file: &File, rust: &Rust) -> Vec<Violation> {
-    let room = file.krate().unwrap_or_default();
+    let krate = file.krate().unwrap_or_default();
     let tokens = rust.tokens_outside_tests();
     let mut violations = Vec::new();
     for path in paths(&tokens) {
-        for ban in BANS.iter().filter(|ban| ban.rooms.contains(&room) && ban.hits(&path)) {
-            let found = format!("`{}` in {room}", path.segments.join("::"));
+        for ban in BANS.iter().filter(|ban| ban.crates.contains(&krate) && ban.hits(&path)) {
+            let found = format!("`{}` in {krate}", path.segments.join("::"));
             violations.push(Violation::new(file, path.line, found, ban.remedy));
         }
     }
     for (index, token) in tokens.iter().enumerate() {
-        if ORDERLY.contains(&room) && HASHED.contains(&token.text) && !is_keyed_only(file, token.line) {
+        if DETERMINISTIC.contains(&krate) && HASHED.contains(&token.text) && !is_keyed_only(file, token.line)
+        {
             let remedy = "use a BTreeMap, or say `// keyed only` on that line if it is never iterated";
-            violations.push(Violation::new(file, token.line, format!("`{}` in {room}", token.text), remedy));
+            violations.push(Violation::new(file, token.line, format!("`{}` in {krate}", token.text), remedy));
         }
         let is_lifetime = index > 0 && tokens[index - 1].text == "'";
-        if STATELESS.contains(&room) && token.text == "static" && !is_lifetime {
+        if STATELESS.contains(&krate) && token.text == "static" && !is_lifetime {
             let remedy = "keep it in the value that the caller holds";
-            violations.push(Violation::new(file, token.line, format!("global state in {room}"), remedy));
+            violations.push(Violation::new(file, token.line, format!("global state in {krate}"), remedy));
         }
     }
     violations
@@ -112,7 +113,7 @@ impl Ban {
     }
 }
 
-/// Whether a path is `banned` or below it. `std` may be left out, as after `use std::thread`, if more follows.
+/// Whether a path is `banned` or below it. `std` may be missing, as after `use std::thread`, if a segment follows.
 fn is_below(segments: &[&str], banned: &str) -> bool {
     let banned: Vec<&str> = banned.split("::").collect();
     let short = banned.strip_prefix(&["std"]).unwrap_or(&banned);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_threads_and_files_are_named() {
+    fn clocks_threads_and_files_are_found() {
         assert_eq!(
             found(
                 "crates/index/src/a.rs",
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn other_rooms_comments_strings_and_tests_are_free() {
+    fn other_crates_comments_strings_and_tests_are_allowed() {
         assert!(found("crates/transport/src/a.rs", "use std::thread;").is_empty());
         assert!(
             found("crates/index/src/a.rs", "// std::thread\nconst A: &str = \"std::thread\";").is_empty()
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_laboratory_may_use_its_seed_only() {
+    fn the_simulator_may_use_its_seed_only() {
         assert!(found("crates/sim/src/a.rs", "use rand::rngs::SmallRng;").is_empty());
         assert_eq!(found("crates/sim/src/a.rs", "rand::rng()").len(), 1);
         assert_eq!(found("crates/index/src/a.rs", "use rand::rngs::SmallRng;").len(), 1);

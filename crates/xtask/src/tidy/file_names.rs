@@ -1,16 +1,19 @@
-//! A name says what is inside.
+//! Files and modules are named after their contents.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
-pub(super) const RULE: Rule =
-    Rule { name: "names", asks: "no file, folder or module is a drawer for odds and ends", check };
+pub(super) const RULE: Rule = Rule {
+    name: "file-names",
+    requires: "no file, folder or module has a name like utils, common or misc",
+    check,
+};
 
-const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
+const CATCH_ALLS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
 
-const REMEDY: &str = "name it after the one thing that it holds";
+const REMEDY: &str = "name it after its contents";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files().flat_map(|(file, rust)| check_file(file, rust)).collect()
 }
 
@@ -18,12 +21,12 @@ fn check_file(file: &File, rust: &Rust) -> Vec<Violation> {
     let mut violations = Vec::new();
     for part in file.path.split('/') {
         let name = part.trim_end_matches(".rs");
-        if DRAWERS.contains(&name) {
+        if CATCH_ALLS.contains(&name) {
             violations.push(Violation::new(file, 1, format!("the name `{name}`"), REMEDY));
         }
     }
     let tokens = rust.tokens();
-    for pair in tokens.windows(2).filter(|pair| pair[0].text == "mod" && DRAWERS.contains(&pair[1].text)) {
+    for pair in tokens.windows(2).filter(|pair| pair[0].text == "mod" && CATCH_ALLS.contains(&pair[1].text)) {
         violations.push(Violation::new(file, pair[1].line, format!("the module `{}`", pair[1].text), REMEDY));
     }
     violations
@@ -35,7 +38,7 @@ mod tests {
     use crate::tidy::found_by;
 
     #[test]
-    fn drawers_are_found() {
+    fn catch_all_names_are_found() {
         let found = |path, text| found_by(RULE, &[(path, text)]);
         assert_eq!(found("crates/a/src/util.rs", ""), ["crates/a/src/util.rs:1 the name `util`"]);
         assert_eq!(

@@ -1,15 +1,15 @@
-//! A function fits on a screen.
+//! Functions fit on a screen.
 
 use super::rust::{Rust, Token, closing, head_end};
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule =
-    Rule { name: "functions", asks: "no function, test or not, is longer than 70 lines", check };
+    Rule { name: "function-length", requires: "no function, test or not, is longer than 70 lines", check };
 
 /// Longest function, counted from the line of `fn` to that of its closing brace.
 const LINES_MAX: usize = 70;
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files().flat_map(|(file, rust)| check_file(file, rust)).collect()
 }
 
@@ -17,7 +17,7 @@ fn check_file(file: &File, rust: &Rust) -> Vec<Violation> {
     let tokens = rust.tokens();
     let mut violations = Vec::new();
     for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.text == "fn") {
-        // `fn(` is the type of a function pointer, `fn $name` the pattern of a macro.
+        // `fn(` is the type of a function pointer, and `fn $name` is the pattern of a macro.
         let Some(name) = tokens.get(index + 1).filter(|name| name.is_word()) else { continue };
         let Some(lines) = length(&tokens, index) else { continue };
         if lines > LINES_MAX {

@@ -1,0 +1,68 @@
+//! PCIe: the times at which the lines of a transfer are copied between the NIC and host memory.
+//!
+//! A WRITE is posted: acknowledged immediately, and its lines are placed upward soon after. A READ takes a PCIe round
+//! trip, then its lines are sampled one by one, upward. Each direction has its own bandwidth. Device memory is on the
+//! NIC.
+
+use super::fifo::{Bandwidth, Fifo};
+use crate::nic_model::Pcie;
+
+/// One NIC's bus.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PcieBus {
+    reads: Fifo,
+    writes: Fifo,
+    bandwidth: Bandwidth,
+    read_ns: u64,
+    write_ns: u64,
+    /// The time at which the last delayed WRITE is placed.
+    placed: u64,
+}
+
+/// The times of the first and the last line of a transfer, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TransferWindow {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+impl PcieBus {
+    pub(crate) fn new(card: &Pcie) -> Self {
+        Self {
+            reads: Fifo::default(),
+            writes: Fifo::default(),
+            bandwidth: Bandwidth::new(card.bytes_per_ns),
+            read_ns: card.read_ns as u64,
+            write_ns: card.write_ns as u64,
+            placed: 0,
+        }
+    }
+
+    /// Schedules a READ of `bytes` that is served at `now`, not before `after`, by a NIC slowed down by the factor
+    /// `slow`.
+    #[inline]
+    pub(crate) fn read(&mut self, now: u64, after: u64, bytes: u64, slow: u64) -> TransferWindow {
+        let takes = self.bandwidth.transfer(bytes) * slow;
+        window(self.reads.serve((now + self.read_ns * slow).max(after), takes), takes)
+    }
+
+    /// Delays a WRITE by `late` nanoseconds, but keeps it behind the delayed WRITEs before it.
+    pub(crate) fn delay(&mut self, window: TransferWindow, late: u64) -> TransferWindow {
+        let from = (window.from + late).max(self.placed + 1);
+        self.placed = from + (window.to - window.from);
+        TransferWindow { from, to: self.placed }
+    }
+
+    /// Schedules a WRITE of `bytes` that is served at `now`, by a NIC slowed down by the factor `slow`.
+    #[inline]
+    pub(crate) fn write(&mut self, now: u64, bytes: u64, slow: u64) -> TransferWindow {
+        let takes = self.bandwidth.transfer(bytes) * slow;
+        window(self.writes.serve(now + self.write_ns * slow, takes), takes)
+    }
+}
+
+/// The window of a transfer that ends at `to` and takes `takes` picoseconds.
+#[inline]
+fn window(to: u64, takes: u64) -> TransferWindow {
+    TransferWindow { from: to - takes / 1000, to }
+}

@@ -1,0 +1,97 @@
+//! `cargo xtask campaign`: long searches for bugs, outside the checks of a change.
+
+use std::path::Path;
+
+use crate::steps::{CheckStep, Output, run};
+
+/// The help text.
+pub(crate) const HELP: &str = "\
+Runs the long searches for bugs: fuzzing, random and recorded seeds in the simulator, many seeds on the loopback fabric,
+threads and killed processes on shared memory. A failed seed prints the command that repeats it.
+
+Usage: cargo xtask campaign [--minutes N]
+
+  --minutes N   how long all steps together take, once they are built [default: 120]
+
+Examples:
+  cargo xtask campaign
+  cargo xtask campaign --minutes 6      # as .ci/run does
+  cargo xtask campaign --minutes 600    # overnight
+";
+
+/// Minutes of a campaign, unless the command line says otherwise.
+pub(crate) const MINUTES: u64 = 120;
+
+/// Shortest campaign that is worth a build of its own, minutes. Shorter ones run what `cargo test` built.
+const OPTIMISED_MINUTES: u64 = 30;
+/// The profiles of cargo for short and for long campaigns.
+const PROFILES: [&str; 2] = ["dev", "campaign"];
+
+/// Targets of the fuzzer, which run one after the other.
+const FUZZ_TARGETS: u64 = 2;
+/// Indexes of the swarm.
+const INDEXES: [(&str, &str); 4] =
+    [("sherman", "swarm-1"), ("smart", "swarm-2"), ("sphinx", "swarm-3"), ("catfish", "swarm-4")];
+
+/// How a minute of the campaign is spent, seconds: fuzzing, and fresh seeds in the simulator of all indexes together.
+const FUZZ_SECONDS: u64 = 12;
+const SWARM_SECONDS: u64 = 20;
+/// What fits in the rest of a minute, by measurements on two cores.
+const CORPUS_SEEDS: u64 = 100;
+/// Seeds after which the swarm requires that every coverage mark was hit.
+const CORPUS_SEEDS_MIN: u64 = 1_000;
+const LOOPBACK_SEEDS: u64 = 60;
+const KILLS: u64 = 4;
+const THREAD_STEPS: u64 = 3_000;
+
+/// Runs the campaign on the tree at `root`, for about `minutes` minutes; yields the number of failures.
+pub(crate) fn campaign(root: &Path, minutes: u64) -> usize {
+    run(root, &steps(minutes.max(1)), Output::Shown)
+}
+
+fn steps(minutes: u64) -> Vec<CheckStep> {
+    let profile = PROFILES[usize::from(minutes >= OPTIMISED_MINUTES)];
+    let fuzz_seconds = (FUZZ_SECONDS * minutes / FUZZ_TARGETS).to_string();
+    let swarm_seconds = (SWARM_SECONDS * minutes / INDEXES.len() as u64).to_string();
+    let corpus = format!("0..{}", (CORPUS_SEEDS * minutes).max(CORPUS_SEEDS_MIN));
+    let mut steps = vec![CheckStep::program("fuzz", "fuzz/run", &[&fuzz_seconds])];
+    steps.push(swarm(profile, "corpus", &["--seed", &corpus]));
+    for (index, name) in INDEXES {
+        steps.push(swarm(profile, name, &["--index", index, "--seconds", &swarm_seconds]));
+    }
+    steps.push(
+        proofs(profile, "loopback", &["::interleavings::"]).with("FARWOOD_SEEDS", LOOPBACK_SEEDS * minutes),
+    );
+    let kills = proofs(profile, "kills", &["killed_"]);
+    steps.push(kills.with("FARWOOD_KILLS", KILLS * minutes));
+    steps.push(
+        proofs(profile, "threads", &["sherman::threads"]).with("FARWOOD_STEPS", THREAD_STEPS * minutes),
+    );
+    steps
+}
+
+fn swarm(profile: &str, name: &'static str, arguments: &[&str]) -> CheckStep {
+    let swarm = ["run", "--quiet", "--locked", "--profile", profile, "--package", "farwood-proof"];
+    CheckStep::cargo(name, &[&swarm[..], &["--example", "swarm", "--"], arguments].concat())
+}
+
+fn proofs(profile: &str, name: &'static str, filters: &[&str]) -> CheckStep {
+    let proofs = ["--profile", profile, "--package", "farwood-proof", "--test", "all", "--"];
+    CheckStep::tests(name, &[&proofs[..], filters].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_campaign_runs_more() {
+        let shown = |minutes| steps(minutes).iter().map(CheckStep::shown).collect::<Vec<_>>().join("\n");
+        assert!(shown(6).contains("--profile dev") && shown(6).contains("--seed 0..1000"), "{}", shown(6));
+        assert!(
+            shown(60).contains("--profile campaign") && shown(60).contains("fuzz/run 360"),
+            "{}",
+            shown(60)
+        );
+    }
+}
