@@ -1,4 +1,4 @@
-//! `farwood bench`: one run, one record for each contestant.
+//! `farwood bench`: one run, and one record for each measured system.
 
 mod spatial;
 
@@ -33,11 +33,10 @@ Examples:
   farwood bench --index catfish --fabric sim --workload mixed --scale power-law --compute-nodes 8 --clients 256
 
 Workloads: load, ycsb-a to ycsb-f, ycsb-d-update (updates of the latest keys), write-only, write-intensive, \
-read-intensive, range-only, range-write; of catfish search and mixed (a tenth of it inserts), on so many --keys, which \
-are rectangles.
-Without --pool the run makes, fills and removes a pool of its own.
-With --fabric sim, --seconds, --warmup and all latencies are virtual, a warm-up is the workload itself before it \
-counts, and the record is the same for the same seed but for simulated_verbs_per_second.";
+read-intensive, range-only, range-write; of catfish search and mixed (10 % inserts), whose --keys are rectangles.
+Without --pool the run creates a pool, loads it, and removes it.
+With --fabric sim, --seconds, --warmup and all latencies are virtual, the warm-up is the workload before it counts, \
+and only simulated_verbs_per_second differs between records of the same seed.";
 
 /// Measure an index: one workload, one record
 #[derive(Debug, clap::Args)]
@@ -53,107 +52,107 @@ pub(crate) struct Args {
     /// catfish]
     #[arg(long)]
     variant: Option<String>,
-    /// Of smart: give each inner node room for 256 children, as the paper's artifact does
+    /// smart: allocate 256 slots for each inner node, as the paper's artifact does
     #[arg(long)]
     preallocate: bool,
-    /// Of radix trees: whether a scan reads many nodes and leaves by one doorbell
+    /// Radix trees: whether a scan reads many nodes and leaves with one doorbell
     #[arg(long, default_value_t = Switch::On, value_enum)]
     batched_scans: Switch,
-    /// Bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be taken: for
+    /// Bits of a lock. Locks of 16 bits (the paper's) have no epoch, so the lock of a crashed client stays locked: for
     /// reproduction only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
     lock_width: LockBits,
-    /// The fabric: shm; tcp, to memory nodes that it starts; rdma, to those of --pool; or sim for the laboratory, where
-    /// all times are virtual
+    /// The fabric: shm; tcp, to memory nodes that the run starts; rdma, to those of --pool; or sim, the simulator, in
+    /// virtual time
     #[arg(long, default_value = "shm")]
     fabric: String,
-    /// The laboratory's card: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a card file
+    /// The simulated NIC: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a NIC model file
     /// [default: cx5-100g]
-    #[arg(long, value_name = "CARD")]
+    #[arg(long, value_name = "NIC")]
     nic: Option<String>,
-    /// In the laboratory: memory node i and compute node i are one machine with one NIC
+    /// Simulator: memory node i and compute node i are one machine with one NIC
     #[arg(long)]
     colocate: bool,
     /// The mix of operations
     #[arg(long, default_value = "ycsb-c")]
     workload: String,
-    /// How popular the keys are: uniform, zipf or latest
+    /// The popularity of keys: uniform, zipf or latest
     #[arg(long, default_value = "zipf")]
     distribution: String,
     /// The skew of zipf and latest
     #[arg(long, default_value_t = THETA_DEFAULT, value_name = "SKEW", allow_negative_numbers = true)]
     theta: f64,
-    /// Draw popularity over so many ranks, hashed onto the keys [default: --keys]
+    /// Number of ranks over which popularity is drawn; they are hashed to the keys [default: --keys]
     #[arg(long, value_name = "COUNT", value_parser = count)]
     zipf_ranks: Option<u64>,
-    /// Keys loaded before measuring; for load, inserted [default: 1M, or what a key file leaves for inserts]
+    /// Keys loaded before measuring; for load, keys inserted [default: 1M, or the share of a key file that is not kept
+    /// for inserts]
     #[arg(long, value_name = "COUNT", value_parser = count)]
     keys: Option<u64>,
     /// Take the keys from the lines of this file (TSV and CSV: the first column)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Bytes of a key, 8 to 1024: shorter lines of the key file are filled up with zeros [default: 8; of a key file,
-    /// the longest line for sherman, and for others each line as it is]
+    /// Bytes of a key, 8 to 1024; shorter lines of the key file are padded with zeros [default: 8; for a key file, the
+    /// longest line for sherman, and unpadded lines for the others]
     #[arg(long, value_name = "BYTES")]
     key_bytes: Option<usize>,
     /// Bytes of a value, at least 8
     #[arg(long, default_value_t = 8, value_name = "BYTES")]
     value_bytes: usize,
-    /// Keys of a scan; for ycsb-e, at most
+    /// Keys of a scan; for ycsb-e, of the longest
     #[arg(long, default_value_t = 100, value_name = "COUNT")]
     range_size: u32,
-    /// Bytes of a node of sherman [default: 1KiB]
+    /// sherman: bytes of a node [default: 1KiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     node_bytes: Option<u64>,
-    /// Index cache of each compute node; 0: none [default: 512MiB; of sphinx, whose filter it is, 2 % of the loaded
-    /// keys' bytes]
+    /// Index cache of each compute node; 0: no cache [default: 512MiB; for sphinx, whose cache is a filter, 2 % of the
+    /// bytes of the loaded keys]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     cache_bytes: Option<u64>,
-    /// Memory nodes of the run's own pool
+    /// Memory nodes of the pool that the run creates
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     memory_nodes: u16,
-    /// Compute nodes: processes, or machines of the laboratory
+    /// Compute nodes: processes, or simulated machines
     #[arg(long, default_value_t = 1, value_name = "COUNT", alias = "processes")]
     compute_nodes: usize,
-    /// Threads of each compute node [default: one per client; of processes, at most the cores]
+    /// Threads of each compute node [default: one per client; for processes, at most one per CPU]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
-    /// Over TCP: connections of all compute nodes to each memory node, which is their threads [default: --threads]
+    /// TCP: connections of all compute nodes to each memory node, one per thread [default: --threads]
     #[arg(long, value_name = "COUNT", conflicts_with = "threads")]
     connections: Option<u64>,
-    /// Clients of all compute nodes together, which is how many requests may be outstanding [default: one for each]
+    /// Clients of all compute nodes together, each with one outstanding request [default: one per compute node]
     #[arg(long, value_name = "COUNT")]
     clients: Option<u64>,
-    /// Measure for so long [default: 3, with --fabric sim 0.02; load: until all keys are in]
+    /// Seconds to measure [default: 3, with --fabric sim 0.02; load: until all keys are inserted]
     #[arg(long, conflicts_with = "operations", allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// Measure so many operations, all clients together
+    /// Operations to measure, of all clients together
     #[arg(long, value_name = "COUNT", value_parser = count)]
     operations: Option<u64>,
-    /// Seconds of reading after a pass that fills the caches; 0: start cold [default: 1, with --fabric
-    /// sim 0.005]
+    /// Seconds of reads after a scan that fills the caches; 0: start with cold caches [default: 1, with --fabric sim
+    /// 0.005]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     warmup: Option<f64>,
-    /// Of load with --fabric sim: so many keys are in before it counts
+    /// load with --fabric sim: keys inserted before the measured phase
     #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = count)]
     warmup_keys: u64,
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Measure in this pool, shm://NAME, tcp://HOST:PORT or rdma://HOST:PORT[?queue-pairs=N], in an index of the run's
-    /// own
+    /// Measure a new index in this pool: shm://NAME, tcp://HOST:PORT or rdma://HOST:PORT[?queue-pairs=N]
     #[arg(long, value_name = "URL")]
     pool: Option<String>,
-    /// Measure this as well, in alternation: redis with --fabric tcp; lmdb, btreemap, congee or skiplist where the
-    /// program was built with them; repeatable
+    /// Also measure this system, in alternating rounds: redis with --fabric tcp; lmdb, btreemap, congee or skiplist if
+    /// the program was built with them; repeatable
     #[arg(long, value_name = "PEER")]
     peer: Vec<String>,
-    /// What only spatial indexes have.
+    /// Options of spatial indexes.
     #[command(flatten)]
     spatial: spatial::SpatialArgs,
 }
 
-/// Yes or no.
+/// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Switch {
     /// Yes
@@ -162,7 +161,7 @@ enum Switch {
     Off,
 }
 
-/// The system of that name.
+/// The system of this name.
 pub(super) fn system(name: &str) -> Result<System, Failure> {
     let system = name
         .parse()
@@ -185,10 +184,10 @@ fn count(text: &str) -> Result<u64, String> {
         None => (&plain[..], 1),
     };
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    number.ok_or_else(|| "a count is a number, with k, M or G behind it if you like, such as 10M".to_owned())
+    number.ok_or_else(|| "give a number, optionally followed by k, M or G, such as 10M".to_owned())
 }
 
-/// The threads of each compute node that so many connections are.
+/// The threads of each compute node for `connections` connections in all.
 fn per_node(connections: u64, compute_nodes: usize) -> Result<usize, Failure> {
     let nodes = compute_nodes.max(1) as u64;
     if connections == 0 || !connections.is_multiple_of(nodes) {
@@ -279,7 +278,7 @@ fn show(records: &[Record], context: &mut Context<'_>) -> Result<Outcome, Failur
     Ok(Outcome::Done)
 }
 
-/// What becomes of a benchmark's error. What the machine or the index did is not the command line's fault.
+/// Maps an error of a benchmark to an exit code. Errors of the machine or of the index are not usage errors.
 pub(super) fn failure(error: farwood_bench::Error) -> Failure {
     use farwood_bench::Error;
     let text = error.to_string();
@@ -299,7 +298,7 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
     Failure::Other { text, exit_code: library.exit_code() }
 }
 
-/// What a run is doing, on a terminal.
+/// The progress bar of a run.
 pub(super) struct Progress(pub(super) ProgressBar);
 
 impl Progress {
@@ -333,7 +332,7 @@ mod tests {
     use super::count;
 
     #[test]
-    fn counts_are_read() {
+    fn counts_are_parsed() {
         for (text, number) in [
             ("0", 0),
             ("1_000", 1000),

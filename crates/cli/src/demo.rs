@@ -27,19 +27,19 @@ Exit code 1: there were wrong answers.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Through which index: sherman, smart or sphinx, of words; catfish, of coastlines
+    /// The index: sherman, smart or sphinx for words; catfish for coastlines
     #[arg(long, default_value = "sherman")]
     index: String,
-    /// Over what: shm or tcp, whose memory nodes are then in this process
+    /// The fabric: shm, or tcp to memory nodes that the demo starts
     #[arg(long, default_value = "shm")]
     fabric: String,
-    /// Processes that work on one index at once
+    /// Processes that work on the index
     #[arg(long, default_value_t = 4, value_name = "COUNT")]
     processes: usize,
-    /// Memory nodes that the index lies on; one for catfish
+    /// Memory nodes of the pool; one for catfish
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     memory_nodes: u16,
-    /// How long all processes work [default: 12]
+    /// Seconds for which all processes work [default: 12]
     #[arg(long, conflicts_with = "quick")]
     seconds: Option<f64>,
     /// Work for 3 seconds only
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where the chart, or the map, goes, as SVG and PNG
+    /// Folder of the chart or the map, as SVG and PNG
     #[arg(long, default_value = "farwood-demo", value_name = "FOLDER")]
     out: PathBuf,
 }
@@ -103,7 +103,7 @@ fn draw(folder: &Path, outcome: &OrderedDemoOutcome) -> Result<[PathBuf; 2], Fai
     write(folder, "demo", plot::svg(records)?.as_bytes(), &plot::png(records)?)
 }
 
-/// Writes a picture; yields where.
+/// Writes a picture; yields its paths.
 fn write(folder: &Path, name: &str, svg: &[u8], png: &[u8]) -> Result<[PathBuf; 2], Failure> {
     let files = [folder.join(format!("{name}.svg")), folder.join(format!("{name}.png"))];
     for (path, bytes) in files.iter().zip([svg, png]) {

@@ -1,4 +1,4 @@
-//! `farwood reproduce`: figures of the papers, made again in the laboratory.
+//! `farwood reproduce`: the papers' figures, reproduced in the simulator.
 
 use super::bench::{Progress, failure};
 use super::{Context, Failure, Format, Outcome, heap};
@@ -15,10 +15,10 @@ Examples:
   farwood reproduce all --quick --out /tmp/figures
   farwood reproduce sherman-fig16 --json
 
-Each figure gets a folder of its own: records.jsonl, figure.svg, figure.png, and report.md with the paper's values \
-beside ours, which of them calibrated the model, and which are predictions.";
+Each figure gets a folder with records.jsonl, figure.svg, figure.png, and report.md, which has the paper's values \
+and ours, and states which of them calibrated the model and which are predictions.";
 
-/// Make the papers' figures again, in the laboratory
+/// Reproduce the papers' figures in the simulator
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Fewer keys and less virtual time
     #[arg(long)]
     quick: bool,
-    /// Where the folders of the figures go
+    /// The folder for the folders of the figures
     #[arg(long, default_value = "farwood-figures", value_name = "FOLDER")]
     out: PathBuf,
 }
@@ -62,7 +62,7 @@ fn list(context: &mut Context<'_>) -> Result<Outcome, Failure> {
 fn reproduce(args: &Args, figure: &Figure, context: &mut Context<'_>) -> Result<(), Failure> {
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     let folder = args.out.join(figure.name);
-    // A folder that cannot be made is known before minutes of work.
+    // Create the folder first, because the runs take minutes.
     let made = fs::create_dir_all(&folder);
     made.map_err(|source| Failure::File { operation: "create", path: folder.clone(), source })?;
     let progress = Progress::new(context);

@@ -1,9 +1,9 @@
-//! `farwood worker`: a process of `bench` or `demo`. Not for people.
+//! `farwood worker`: a worker process of `bench` or `demo`, which start it themselves.
 
 use super::{Context, Failure, Outcome};
 use std::io::{self, BufReader};
 
-/// A process of `farwood bench` or `farwood demo`; they start it themselves
+/// Run as a worker process of `farwood bench` or `farwood demo`, which start it themselves
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `interface.rs` | the trait of a system, and the end of its record |
 //! | `pool.rs`, `attachment.rs`, `memory_nodes.rs` | the pool of a run, and attachments to it |
 //! | `clients.rs`, `checked.rs` | the parameters of a process of clients; keys and values with their checks |
 //! | `ordered/` | Farwood's ordered indexes |
@@ -15,6 +16,7 @@
 pub(crate) mod attachment;
 pub(crate) mod checked;
 pub(crate) mod clients;
+mod interface;
 pub(crate) mod memory_nodes;
 pub mod ordered;
 #[cfg(feature = "peers")]
@@ -23,15 +25,11 @@ pub mod pool;
 pub(crate) mod redis;
 pub mod spatial;
 
-use std::any::Any;
-
-use serde_json::Map;
+pub use interface::finish;
+pub(crate) use interface::{Backend, Running};
 
 use crate::Result;
-use crate::driver::processes::{WorkerCommand, WorkerProcesses};
-use crate::driver::protocol::Round;
 use crate::driver::worker::JobKind;
-use crate::record::Record;
 use crate::spec::REDIS;
 use crate::spec::ordered::RunSpec;
 
@@ -48,59 +46,6 @@ pub const JOBS: &[JobKind] = &[
     #[cfg(feature = "peers")]
     JobKind::of::<spatial::rstar::RstarJob>(),
 ];
-
-/// A system that a run measures. Opening it has created and loaded its store, unless its own processes do.
-pub(crate) trait Backend {
-    /// Its name in tables and on progress bars.
-    fn label(&self) -> String;
-
-    /// Starts the server, if the system needs one of its own, and the processes of clients. All are ready when this
-    /// returns.
-    fn start(&self, worker: &WorkerCommand) -> Result<Running>;
-
-    /// Adds the results of `round` to the record of the run.
-    fn finish(&self, record: Record, round: &Round) -> Record;
-}
-
-/// The processes of a backend, which wait for orders.
-pub(crate) struct Running {
-    /// The record of the run without its results.
-    pub(crate) record: Record,
-    pub(crate) processes: WorkerProcesses,
-    /// What the processes use: a server, a folder. Dropped after them.
-    pub(crate) held: Option<Box<dyn Any>>,
-}
-
-/// The record of a peer in a run whose record is `ours`: the same workload, without the fields of far memory.
-pub(crate) fn peer_record(name: &str, ours: &Record) -> Record {
-    Record {
-        index: name.to_owned(),
-        peer: Some(name.to_owned()),
-        variant: None,
-        options: Map::new(),
-        consistency: None,
-        memory_nodes: None,
-        memory_node_bytes: None,
-        ..ours.clone()
-    }
-}
-
-/// Adds the results of a Farwood index to its record.
-pub fn finish(record: Record, round: &Round) -> Record {
-    let (measurement, seconds) = (&round.measurement, round.seconds);
-    record.measured_as(
-        measurement.measured(seconds, round.bytes),
-        measurement.by_operation(seconds, round.bytes),
-    )
-}
-
-/// Adds the results of a peer, which has no round trips, verbs and caches, to its record.
-pub(crate) fn finish_peer(record: Record, round: &Round) -> Record {
-    let (measurement, seconds) = (&round.measurement, round.seconds);
-    let record =
-        record.measured_as(measurement.measured_locally(seconds), measurement.by_operation_locally(seconds));
-    Record { memory_node_bytes: round.bytes, ..record }
-}
 
 /// Refuses peers that `spec` cannot be compared with.
 pub(crate) fn check_peers(spec: &RunSpec) -> Result<()> {
@@ -131,18 +76,10 @@ fn peer(name: &str, spec: &RunSpec, ours: &ordered::OrderedBackend) -> Result<Bo
 
 #[cfg(not(feature = "peers"))]
 fn check_peer(name: &str) -> Result<()> {
-    Err(not_built(name))
+    Err(interface::not_built(name))
 }
 
 #[cfg(not(feature = "peers"))]
 fn peer(name: &str, _: &RunSpec, _: &ordered::OrderedBackend) -> Result<Box<dyn Backend>> {
-    Err(not_built(name))
-}
-
-/// The error of a peer that this program was built without.
-#[cfg(not(feature = "peers"))]
-pub(crate) fn not_built(name: &str) -> crate::Error {
-    let problem = format!("this program was built with redis as its only peer, without {name}");
-    let remedy = "build it with `cargo build --release -p farwood-cli --features peers`";
-    crate::Error::parameter("--peer", problem, remedy)
+    Err(interface::not_built(name))
 }

@@ -8,6 +8,7 @@
 //! | `threads.rs`, `round_robin.rs` | threads of a worker; several clients on one thread |
 //! | `cpu.rs`, `loopback.rs` | CPU pinning; the latency of the machine's loopback interface |
 //! | `clock.rs`, `stopwatch.rs` | real time; which operations of a simulated run count |
+//! | `progress.rs` | the phases of a run |
 
 pub(crate) mod cleanup;
 pub mod clock;
@@ -15,6 +16,7 @@ pub(crate) mod cpu;
 pub(crate) mod loopback;
 pub mod processes;
 pub(crate) mod program;
+pub mod progress;
 pub mod protocol;
 pub mod round_robin;
 pub(crate) mod stopwatch;

@@ -2,7 +2,7 @@
 
 use farwood_index::ordered::System;
 
-use super::{Comparison, Effort, Run, Standing};
+use super::figure::{Comparison, Effort, Run, Standing};
 use crate::record::Record;
 use crate::run::{Amount, FabricKind, RunSpec};
 use crate::spec::spatial::SpatialSpec;

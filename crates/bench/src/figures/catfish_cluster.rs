@@ -1,7 +1,7 @@
 //! The cluster of Catfish's evaluation (its §V), and the curves of its figures.
 
 use super::builders::{predicted, spatial_run};
-use super::{Comparison, Effort, Run};
+use super::figure::{Comparison, Effort, Run};
 use crate::record::Record;
 use crate::run::{Amount, FabricKind};
 use crate::spec::spatial::SpatialSpec;

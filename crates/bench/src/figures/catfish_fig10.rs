@@ -3,7 +3,7 @@
 use super::catfish_cluster::{
     Printed, THROUGHPUT, compare_curves, compare_first, kops, offloaded_shares, runs_of,
 };
-use super::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::workload::rectangles::SpatialMix;
 

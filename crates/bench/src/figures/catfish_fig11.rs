@@ -1,7 +1,7 @@
 //! Catfish, Figure 11: latency of searches.
 
 use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
-use super::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::workload::rectangles::SpatialMix;
 

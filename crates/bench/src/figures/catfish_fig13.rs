@@ -1,7 +1,7 @@
 //! Catfish, Figure 13: latency of searches with 10 % inserts.
 
 use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
-use super::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::workload::rectangles::SpatialMix;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::builders::{predicted, spatial_run};
 use super::catfish_cluster::{CLIENTS, SCHEMES, THINK_NS, kops, latency_us, spec};
-use super::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::spec::spatial::SpatialSpec;
 use crate::workload::rectangles::{RectangleSource, Scale};

@@ -2,7 +2,7 @@
 
 use super::builders::{predicted, spatial_run};
 use super::catfish_cluster::spec;
-use super::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::{Record, Spatial};
 use crate::spec::spatial_variant::Variant;
 use crate::workload::rectangles::Scale;

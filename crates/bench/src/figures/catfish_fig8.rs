@@ -2,7 +2,7 @@
 
 use super::builders::{predicted, spatial_run};
 use super::catfish_cluster::{latency_us, spec};
-use super::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::spec::spatial_variant::Variant;
 use crate::workload::rectangles::Scale;

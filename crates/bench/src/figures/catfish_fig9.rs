@@ -2,7 +2,7 @@
 
 use farwood_fabric::Memory;
 
-use super::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 

@@ -14,6 +14,7 @@ mod catfish_fig2;
 mod catfish_fig7;
 mod catfish_fig8;
 mod catfish_fig9;
+mod figure;
 mod nic;
 mod report;
 mod sherman_cluster;
@@ -39,120 +40,10 @@ mod sphinx_fig4;
 mod sphinx_fig5;
 mod sphinx_fig6;
 
+pub use figure::{Comparison, Effort, Figure, Standing};
 pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, page, report, table};
 
-use crate::plot::{self, ChartBar, ChartPanel};
-use crate::record::Record;
-use crate::run::{RunSpec, SpatialSpec, simulate, simulate_spatial};
-use crate::sim_run::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
 use crate::{Error, Result};
-
-/// The size of the runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
-    /// Fewer keys and less virtual time: a preview in seconds.
-    Quick,
-    /// The runs in the documents.
-    Full,
-}
-
-impl Effort {
-    /// One of two values.
-    fn pick<T>(self, quick: T, full: T) -> T {
-        if self == Effort::Quick { quick } else { full }
-    }
-}
-
-/// One run of a figure.
-enum Run {
-    Index(Box<RunSpec>),
-    Spatial(Box<SpatialSpec>),
-    Verbs(VerbsSpec),
-    Locks(LocksSpec),
-}
-
-/// The relation of a value to the model's constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// A constant was fitted to this point.
-    Fitted,
-    /// A micro-benchmark from which constants were derived, or which checks them.
-    MicroBenchmark,
-    /// A micro-benchmark in the middle of a curve, or with an unknown set-up: reported without a bound.
-    Reported,
-    /// Not measured: the value follows from the set-up, or from a format.
-    Given,
-    /// A result of an index or of its locks, from which no constant was derived.
-    Predicted,
-}
-
-impl Standing {
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Standing::Fitted => "calibrated (fitted)",
-            Standing::MicroBenchmark => "calibrated (micro-benchmark)",
-            Standing::Reported => "reported only",
-            Standing::Given => "given",
-            Standing::Predicted => "prediction",
-        }
-    }
-
-    /// The largest relative deviation, if the value is checked.
-    pub fn bound(self) -> Option<f64> {
-        match self {
-            Standing::Fitted => Some(0.05),
-            Standing::MicroBenchmark => Some(0.10),
-            Standing::Reported | Standing::Given | Standing::Predicted => None,
-        }
-    }
-}
-
-/// A value of the paper and ours.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
-    /// The quantity with its unit; the values of one panel are drawn together.
-    pub panel: String,
-    /// The point on the curve.
-    pub point: String,
-    /// The paper's value, if it prints one.
-    pub paper: Option<f64>,
-    /// Our value.
-    pub ours: f64,
-    /// Its relation to the model's constants.
-    pub standing: Standing,
-    /// The source of the paper's value.
-    pub source: &'static str,
-}
-
-impl Comparison {
-    /// The name of its standing in reports. Without a value of the paper it is reported only.
-    pub fn standing_name(&self) -> &'static str {
-        match (self.paper, self.standing) {
-            (None, standing) if standing != Standing::Given => Standing::Reported.name(),
-            (_, standing) => standing.name(),
-        }
-    }
-
-    /// Our value divided by the paper's.
-    pub fn ratio(&self) -> Option<f64> {
-        self.paper.map(|paper| self.ours / paper)
-    }
-}
-
-/// A figure.
-pub struct Figure {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// Its title.
-    pub title: &'static str,
-    /// The set-up in the paper and here, and the differences.
-    pub setting: &'static str,
-    /// The runs; their number and order are the same for each effort.
-    runs: fn(Effort) -> Vec<Run>,
-    /// The comparisons, from the records in the order of the runs.
-    compare: fn(&[Record]) -> Vec<Comparison>,
-}
 
 /// All figures, in the order of the documents.
 pub const FIGURES: &[Figure] = &[
@@ -200,72 +91,6 @@ pub fn figure(name: &str) -> Result<&'static Figure> {
             format!("give all, or some of {}", names.join(", ")),
         )
     })
-}
-
-impl Figure {
-    /// Runs the figure; calls `progress` with the number of finished runs and of all runs.
-    ///
-    /// # Errors
-    /// The errors of the runs.
-    pub fn run(&self, effort: Effort, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<Record>> {
-        let runs = (self.runs)(effort);
-        let all = runs.len();
-        let mut records = Vec::new();
-        for (done, run) in runs.iter().enumerate() {
-            progress(done, all);
-            records.push(match run {
-                Run::Index(spec) => simulate(spec, &mut |_| {})?,
-                Run::Spatial(spec) => simulate_spatial(spec, &mut |_| {})?,
-                Run::Verbs(spec) => simulate_verbs(spec)?,
-                Run::Locks(spec) => simulate_locks(spec)?,
-            });
-        }
-        progress(all, all);
-        Ok(records)
-    }
-
-    /// Whether the figure measures NIC models without an index.
-    pub fn measures_nics(&self) -> bool {
-        (self.runs)(Effort::Quick).iter().all(|run| matches!(run, Run::Verbs(_) | Run::Locks(_)))
-    }
-
-    /// Compares its records with the paper.
-    ///
-    /// # Errors
-    /// Another number of records: they are of another figure, or of an older version of it.
-    pub fn compare(&self, records: &[Record]) -> Result<Vec<Comparison>> {
-        let wanted = (self.runs)(Effort::Full).len();
-        if records.len() == wanted {
-            return Ok((self.compare)(records));
-        }
-        Err(Error::Record(format!("{} has {wanted} records instead of {}", self.name, records.len())))
-    }
-
-    /// The chart as SVG.
-    pub fn svg(&self, comparisons: &[Comparison]) -> String {
-        plot::comparison_svg(self.title, &panels(comparisons))
-    }
-
-    /// The chart as PNG.
-    ///
-    /// # Errors
-    /// A picture that cannot be drawn.
-    pub fn png(&self, comparisons: &[Comparison]) -> Result<Vec<u8>> {
-        plot::comparison_png(self.title, &panels(comparisons))
-    }
-}
-
-/// Groups comparisons by panel.
-fn panels(comparisons: &[Comparison]) -> Vec<ChartPanel> {
-    let mut panels: Vec<ChartPanel> = Vec::new();
-    for Comparison { panel, point, paper, ours, .. } in comparisons {
-        let bar = ChartBar { name: point.clone(), paper: *paper, ours: *ours };
-        match panels.iter_mut().find(|known| known.title == *panel) {
-            Some(known) => known.bars.push(bar),
-            None => panels.push(ChartPanel { title: panel.clone(), bars: vec![bar] }),
-        }
-    }
-    panels
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use farwood_fabric::Memory;
 
-use super::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
 use crate::run::nic_model;
 use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Comparison, Figure, Standing};
+use super::figure::{Comparison, Figure, Standing};
 use crate::record::Record;
 use crate::{Error, Result};
 

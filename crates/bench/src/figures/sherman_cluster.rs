@@ -3,7 +3,7 @@
 use farwood_index::ordered::System;
 
 use super::builders::{LoadedKeys, Time, ZIPF, simulated};
-use super::{Comparison, Effort, Standing};
+use super::figure::{Comparison, Effort, Standing};
 use crate::record::{Measured, Record};
 use crate::run::RunSpec;
 use crate::workload::Workload;

@@ -1,8 +1,8 @@
 //! Sherman, Figure 10: the contribution of each technique under skew.
 
 use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sherman_cluster::{STEPS, factors, hottest_share, puts, spec};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::workload::Workload;
 

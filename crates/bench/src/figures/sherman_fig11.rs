@@ -1,8 +1,8 @@
 //! Sherman, Figure 11: the contribution of each technique with uniform keys.
 
 use super::builders::{Time, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sherman_cluster::{STEPS, factors, spec};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::workload::Workload;
 use crate::workload::distribution::Distribution;

@@ -1,8 +1,8 @@
 //! Sherman, Figure 12: range queries, alone and with concurrent writers.
 
 use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sherman_cluster::{hottest_share, spec};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;

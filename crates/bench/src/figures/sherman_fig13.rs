@@ -1,8 +1,8 @@
 //! Sherman, Figure 13: scalability with the number of clients.
 
 use super::builders::{Time, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sherman_cluster::{hottest_share, spec};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;

@@ -9,8 +9,8 @@ use farwood_index::sherman::Options;
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
 use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use super::sherman_cluster::{hottest_share, percent, puts, spec};
-use super::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::{Counted, Measured, Record};
 use crate::workload::Workload;
 

@@ -6,8 +6,8 @@ use farwood_index::sherman::layout::{Layout, NODE_BYTES, Sizes};
 use farwood_index::sherman::options::Leaves;
 
 use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sherman_cluster::spec;
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::run::{KeySource, RunSpec};
 use crate::workload::Workload;

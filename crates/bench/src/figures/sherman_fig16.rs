@@ -3,7 +3,7 @@
 use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
-use super::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, LocksSpec};
 

@@ -2,7 +2,7 @@
 
 use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 
-use super::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, LocksSpec};
 

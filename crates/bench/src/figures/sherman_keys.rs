@@ -1,9 +1,9 @@
 //! The influence of the number of loaded keys on the results of Sherman's skewed workload.
 
 use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sherman_cluster::{factors, hottest_share, spec};
 use super::sherman_fig14::splits;
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;

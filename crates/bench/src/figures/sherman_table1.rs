@@ -1,28 +1,28 @@
-//! Sherman, Table 1: what a tree with plain one-sided locks does, and FG+ and Sherman beside it.
+//! Sherman, Table 1: a tree with plain one-sided locks, FG+ and Sherman.
 
 use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use super::sherman_cluster::{factors, hottest_share, spec};
-use super::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::{Latency, Record};
 use crate::workload::Workload;
 use crate::workload::distribution::Distribution;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-table1",
-    title: "Sherman, Table 1: index performance, with FG+ and Sherman beside it",
+    title: "Sherman, Table 1: index performance of FG, FG+ and Sherman",
     setting: "8 machines, each a memory node and a compute node with 22 clients on 22 threads; ConnectX-5; keys and \
               values of 8 B, nodes of 1 KiB filled to 80 %, 500 MB of index cache. The paper loads 1e9 keys; here it \
-              is 10 million (1 million with --quick), and popularity is drawn over 1e9 ranks all the same, hashed \
-              onto the keys. The locks of fg and fg+ lie in their nodes, as in trees before Sherman (its §4.3), and \
-              so fall into few of the card's atomic slots. The table is the paper's own \
-              implementation of FG with an index cache; what it prints for FG+ and Sherman are ratios.",
+              is 10 million (1 million with --quick), and popularity is drawn over 1e9 ranks, which are hashed to the \
+              keys. The locks of fg and fg+ are in their nodes, as in trees before Sherman (its §4.3), and so share \
+              few of the NIC's atomic slots. The table shows the paper's own implementation of FG with an index cache; \
+              for FG+ and Sherman the paper prints ratios.",
     runs,
     compare,
 };
 
 const VARIANTS: [&str; 3] = ["fg", "fg+", "sherman"];
 
-/// A column of the table: the workload, the distribution, and what the paper prints of FG.
+/// A column of the table: workload, distribution, and the paper's values of FG.
 struct Cell {
     workload: Workload,
     distribution: Distribution,
@@ -110,7 +110,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             {
                 let point = format!("{variant}, {}, {quantile}", cell.name);
                 let comparison = table1("Latency, us", point, paper, ours);
-                // The one number of an index that a constant (the CPU time of an operation) was fitted to.
+                // The only value of an index to which a constant (the CPU time of an operation) was fitted.
                 let fitted = at == 0 && column == READ_UNIFORM && quantile == "p50";
                 let standing = if fitted { Standing::Fitted } else { comparison.standing };
                 comparisons.push(Comparison { standing, ..comparison });
@@ -134,7 +134,7 @@ fn table1(panel: &str, point: String, paper: Option<f64>, ours: f64) -> Comparis
     predicted(panel, point, paper, ours, "Sherman, Table 1")
 }
 
-/// Sherman over FG+, write-intensive: throughput, and median and 99th percentile the other way round.
+/// Ratios of Sherman to FG+, write-intensive: throughput; median and 99th percentile inverted.
 fn ratios(fg_plus: &Record, sherman: &Record, skew: &str, papers: [f64; 3]) -> Vec<Comparison> {
     let of = |((what, ours), paper): ((&str, f64), f64)| {
         let (panel, source) = ("sherman over fg+, write-intensive, times", "Sherman §5.2, Figures 10 and 11");

@@ -1,8 +1,8 @@
 //! SMART's factor analysis: each step from ART adds one technique.
 
 use super::builders::{predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::smart_cluster::{KeyKind, smart, spec};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::workload::Workload;
 

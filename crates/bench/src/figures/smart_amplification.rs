@@ -4,9 +4,9 @@ use farwood_index::ordered::System;
 use farwood_index::sherman::options::Leaves;
 
 use super::builders::{predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sherman_fig15::node_bytes;
 use super::smart_cluster::{ComparedSystem, SHERMAN, quiet, smart};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::{Measured, Record};
 use crate::run::RunSpec;
 use crate::workload::Workload;

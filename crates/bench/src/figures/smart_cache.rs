@@ -1,8 +1,8 @@
 //! The cost of lookups over the size of the cache, in SMART and Sherman.
 
 use super::builders::{by_panel, predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::smart_cluster::{ComparedSystem, SHERMAN, quiet, smart};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;

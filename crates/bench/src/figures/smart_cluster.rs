@@ -2,8 +2,8 @@
 
 use farwood_index::ordered::System;
 
-use super::Effort;
 use super::builders::{LoadedKeys, Time, simulated};
+use super::figure::Effort;
 use crate::run::{Amount, KeySource, RunSpec};
 use crate::workload::Workload;
 use crate::workload::distribution::Distribution;

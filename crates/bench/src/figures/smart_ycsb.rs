@@ -1,8 +1,8 @@
 //! SMART's evaluation: YCSB against Sherman and ART on far memory, integer and string keys.
 
 use super::builders::{by_panel, predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::smart_cluster::{ComparedSystem, KeyKind, SHERMAN, smart, spec};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::workload::Workload;
 

@@ -1,8 +1,8 @@
 //! Sphinx, Figure 4: YCSB, compared with SMART with the same and ten times the cache, and with ART.
 
 use super::builders::{by_panel, predicted, round_trips, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sphinx_cluster::{ART, KeyKind, SMART, SOURCE, SPHINX, SYSTEMS, WORKERS, spec};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::workload::Workload;
 

@@ -1,8 +1,8 @@
 //! Sphinx, Figure 5: throughput and latency over the number of workers.
 
 use super::builders::{by_panel, predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sphinx_cluster::{KeyKind, SOURCE, SPHINX, SYSTEMS, spec};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::workload::Workload;
 

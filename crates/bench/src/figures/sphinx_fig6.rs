@@ -1,8 +1,8 @@
 //! Sphinx, Figure 6: memory at the memory nodes.
 
 use super::builders::{by_panel, predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sphinx_cluster::{ART, KeyKind, SMART, SOURCE, SPHINX, SYSTEMS, WORKERS, spec};
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;

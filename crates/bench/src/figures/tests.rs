@@ -1,6 +1,7 @@
 //! Tests of figures: each runs, compares its values, and is generated again from its records.
 
 use super::*;
+use crate::record::Record;
 
 #[test]
 fn every_figure_has_a_unique_name_and_equally_many_runs_for_each_effort() {

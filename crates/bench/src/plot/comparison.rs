@@ -1,4 +1,4 @@
-//! A chart of a figure: the paper's values as bars beside ours, panel below panel.
+//! Charts that compare the paper's values with ours, as horizontal bars in panels.
 
 use super::font::Weight;
 use super::scene::{Align, Scene};
@@ -6,20 +6,20 @@ use super::{GRID, INK, MUTED, SERIES, png, short, svg};
 use crate::Result;
 
 const WIDTH: f64 = 960.0;
-/// Left and right end of the bars.
+/// Left and right end of the bars in pixels.
 const BARS_X: (f64, f64) = (340.0, 860.0);
 const TITLE_HEIGHT: f64 = 76.0;
 const PANEL_TITLE_HEIGHT: f64 = 34.0;
 const BAR_HEIGHT: f64 = 11.0;
-/// Of a row, besides its bars.
+/// Space between two rows in pixels.
 const ROW_GAP: f64 = 8.0;
-/// A panel whose values differ more than so many times is logarithmic.
+/// A panel is logarithmic if the ratio of its largest to its smallest value exceeds this.
 const LINEAR_SPREAD_MAX: f64 = 60.0;
 
 /// Values that are drawn on one scale.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChartPanel {
-    /// What is measured, with its unit.
+    /// The quantity with its unit.
     pub(crate) title: String,
     /// Its values.
     pub(crate) bars: Vec<ChartBar>,
@@ -76,7 +76,7 @@ fn draw(scene: &mut Scene, top: f64, panel: &ChartPanel) {
     scene.text(24.0, top + 20.0, 14.0, Weight::Bold, Align::Start, INK, title);
     let width = |value: f64| {
         let share = if is_logarithmic {
-            // The smallest bar still has some length.
+            // The smallest bar has a visible length too.
             ((value.max(smallest) / smallest).ln() + 0.5) / ((largest / smallest).ln() + 0.5)
         } else {
             value / largest

@@ -1,4 +1,4 @@
-//! The font of the charts: Roboto, cut down to Latin letters, and shipped with its licence in `assets/`.
+//! The font of the charts: a subset of Roboto with Latin letters; `assets/` has its licence.
 
 use std::sync::LazyLock;
 
@@ -10,10 +10,10 @@ static BOLD: LazyLock<Face<'static>> =
     LazyLock::new(|| face(include_bytes!("../../assets/Roboto-Bold-subset.ttf")));
 
 fn face(bytes: &'static [u8]) -> Face<'static> {
-    Face::parse(bytes, 0).expect("the shipped font is whole")
+    Face::parse(bytes, 0).expect("the included font is valid")
 }
 
-/// How bold a text is.
+/// The weight of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     Regular,
@@ -29,26 +29,26 @@ impl Weight {
     }
 }
 
-/// Width of a text in pixels at a size in pixels per em.
+/// Width of a text in pixels; `size` is in pixels per em.
 pub(super) fn width(text: &str, size: f64, weight: Weight) -> f64 {
     text.chars()
         .map(|letter| advance(weight.face(), glyph(weight.face(), letter)) * scale(size, weight))
         .sum()
 }
 
-/// A glyph to draw: where its origin is (from the start of the text, in pixels), and what it is.
-pub(super) struct Placed {
+/// A glyph, and the offset of its origin from the start of the text in pixels.
+pub(super) struct PlacedGlyph {
     pub(super) x: f64,
     pub(super) glyph: GlyphId,
 }
 
-/// The glyphs of a text, one after the other.
-pub(super) fn place(text: &str, size: f64, weight: Weight) -> Vec<Placed> {
+/// The glyphs of a text in order.
+pub(super) fn place(text: &str, size: f64, weight: Weight) -> Vec<PlacedGlyph> {
     let (face, mut x) = (weight.face(), 0.0);
     let mut placed = Vec::new();
     for letter in text.chars() {
         let glyph = glyph(face, letter);
-        placed.push(Placed { x, glyph });
+        placed.push(PlacedGlyph { x, glyph });
         x += advance(face, glyph) * scale(size, weight);
     }
     placed

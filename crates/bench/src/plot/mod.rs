@@ -1,7 +1,7 @@
-//! Charts from records, as SVG and as PNG, without any font or library of the system.
+//! Charts of records as SVG and PNG, without fonts or libraries of the system.
 //!
-//! One chart compares records (Farwood and its peers, or several variants) per kind of operation: throughput
-//! above, latency below (a bar up to p50, a line up to p99). The same scene is written as SVG or drawn as PNG.
+//! A chart compares records (Farwood and its peers, or several variants) by kind of operation: throughput in the upper
+//! panel, latency in the lower one (a bar up to p50, a line up to p99). SVG and PNG render the same scene.
 
 mod comparison;
 mod font;
@@ -20,19 +20,19 @@ use scene::{Align, Color, Scene};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 720.0;
-/// Left and right end of both panels.
+/// Left and right end of both panels in pixels.
 const PANEL_X: (f64, f64) = (78.0, 936.0);
 /// Top and bottom of the throughput panel.
 const THROUGHPUT_Y: (f64, f64) = (136.0, 366.0);
 /// Top and bottom of the latency panel.
 const LATENCY_Y: (f64, f64) = (446.0, 668.0);
-/// Most records that one chart can tell apart.
+/// Largest number of records in a chart.
 const SERIES_MAX: usize = 6;
 
 const INK: Color = Color(0x1f, 0x29, 0x37);
 const MUTED: Color = Color(0x5b, 0x65, 0x75);
 const GRID: Color = Color(0xe3, 0xe7, 0xed);
-/// Okabe and Ito's colours, told apart also by colour-blind readers.
+/// Okabe and Ito's colours, which colour-blind readers can distinguish.
 const SERIES: [Color; SERIES_MAX] = [
     Color(0x00, 0x72, 0xb2),
     Color(0xe6, 0x9f, 0x00),
@@ -42,17 +42,23 @@ const SERIES: [Color; SERIES_MAX] = [
     Color(0xd5, 0x5e, 0x00),
 ];
 
-/// The chart as an SVG document. Refuses no records, or more than 6.
+/// The chart as an SVG document.
+///
+/// # Errors
+/// No records, or more than 6.
 pub fn svg(records: &[Record]) -> Result<String> {
     Ok(svg::render(&Plot::new(records)?.scene()))
 }
 
-/// The chart as a PNG file, twice as large as the SVG. Refuses no records, or more than 6.
+/// The chart as a PNG file, twice as large as the SVG.
+///
+/// # Errors
+/// No records, or more than 6.
 pub fn png(records: &[Record]) -> Result<Vec<u8>> {
     png::render(&Plot::new(records)?.scene(), 2.0)
 }
 
-/// One group of bars: a kind of operation, and what each record measured of it.
+/// A group of bars: a kind of operation, and its results in each record.
 struct Group {
     name: &'static str,
     measured: Vec<Option<Measured>>,
@@ -66,7 +72,7 @@ struct Plot<'a> {
 impl<'a> Plot<'a> {
     fn new(records: &'a [Record]) -> Result<Plot<'a>> {
         if records.is_empty() || records.len() > SERIES_MAX {
-            return Err(Error::Chart(format!("{} records; it can show 1 to {SERIES_MAX}", records.len())));
+            return Err(Error::Chart(format!("{} records; a chart shows 1 to {SERIES_MAX}", records.len())));
         }
         let mut groups: Vec<Group> = Vec::new();
         for name in ["get", "put", "insert", "remove", "scan"] {
@@ -156,7 +162,7 @@ impl<'a> Plot<'a> {
         let low = positive().map(|latency| latency.p50).fold(f64::INFINITY, f64::min);
         let high = positive().map(|latency| latency.p99.max(latency.p50)).fold(0.0, f64::max);
         let (low, high) = if high > 0.0 { (low, high) } else { (1.0, 1.0) };
-        // The bottom of a logarithmic axis is arbitrary: leave every bar some height, and the labels room.
+        // The lower end of a logarithmic axis is arbitrary; this one gives bars some height, and labels some space.
         let (from, to) = ((low * 0.6).log10().floor(), (high * 1.3).log10().ceil());
         let y = |us: f64| bottom - (bottom - top) * (us.max(1e-9).log10() - from) / (to - from);
         for decade in from as i32..=to as i32 {
@@ -180,7 +186,7 @@ impl<'a> Plot<'a> {
         });
     }
 
-    /// Calls `draw` for every bar of a panel, and names the groups below it.
+    /// Calls `draw` for every bar of a panel, and writes the names of the groups below it.
     fn draw_bars(&self, scene: &mut Scene, bottom: f64, draw: impl Fn(&mut Scene, &Bar, &Measured)) {
         let slot = (PANEL_X.1 - PANEL_X.0) / self.groups.len() as f64;
         let width = (slot * 0.72 / self.records.len() as f64).min(84.0);
@@ -211,7 +217,7 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// Where one bar stands.
+/// The position and colour of a bar.
 struct Bar {
     x: f64,
     width: f64,
@@ -241,7 +247,7 @@ fn grid_line(scene: &mut Scene, y: f64, is_axis: bool, label: String) {
     scene.text(PANEL_X.0 - 8.0, y + 4.0, 12.0, Weight::Regular, Align::End, MUTED, label);
 }
 
-/// The next of 1, 2, 2.5, 5 times a power of ten.
+/// The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `step`.
 fn round_step(step: f64) -> f64 {
     if step <= 0.0 {
         return 1.0;
@@ -250,7 +256,7 @@ fn round_step(step: f64) -> f64 {
     [1.0, 2.0, 2.5, 5.0].into_iter().map(|digit| digit * power).find(|s| *s >= step).unwrap_or(10.0 * power)
 }
 
-/// A throughput on an axis: no digits that say nothing.
+/// A throughput on an axis, without trailing zeros.
 fn tick_rate(mops: f64) -> String {
     match mops * 1e6 {
         x if x >= 1e6 => format!("{} M", short(x / 1e6)),

@@ -1,4 +1,4 @@
-//! A scene as a PNG file: shapes and the outlines of letters, filled with anti-aliasing.
+//! PNG files of scenes: shapes and the outlines of letters, filled with anti-aliasing.
 
 use tiny_skia::{FillRule, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform};
 use ttf_parser::OutlineBuilder;
@@ -7,7 +7,7 @@ use super::font;
 use super::scene::{Align, Color, Scene, Shape, Text};
 use crate::{Error, Result};
 
-/// The file, `zoom` times as large as the scene.
+/// Renders a scene as a file, `zoom` times as large as the scene.
 pub(super) fn render(scene: &Scene, zoom: f32) -> Result<Vec<u8>> {
     let size = |length: f64| (length * f64::from(zoom)).round() as u32;
     let pixmap = Pixmap::new(size(scene.width), size(scene.height));
@@ -23,7 +23,7 @@ pub(super) fn render(scene: &Scene, zoom: f32) -> Result<Vec<u8>> {
 fn draw(pixmap: &mut Pixmap, shape: &Shape, zoom: Transform) {
     match shape {
         Shape::Rectangle { x, y, width, height, color } => {
-            // A rectangle of no height is not drawn.
+            // An empty rectangle is not drawn.
             if let Some(rect) = Rect::from_xywh(*x as f32, *y as f32, *width as f32, *height as f32) {
                 pixmap.fill_rect(rect, &paint(*color), zoom, None);
             }
@@ -72,7 +72,7 @@ fn paint(color: Color) -> Paint<'static> {
     paint
 }
 
-/// Turns outlines in font units (y upwards) into paths in pixels (y downwards).
+/// Converts outlines in font units (y upwards) to paths in pixels (y downwards).
 struct Outliner {
     builder: PathBuilder,
     scale: f32,

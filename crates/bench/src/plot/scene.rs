@@ -1,4 +1,4 @@
-//! What a chart is made of: rectangles, lines and text, in the order in which they are drawn.
+//! Scenes: rectangles, lines and text in drawing order.
 
 use super::font::{self, Weight};
 
@@ -14,7 +14,7 @@ impl Color {
     }
 }
 
-/// Which point of a text its position means.
+/// The alignment of a text relative to its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
     Start,
@@ -22,7 +22,7 @@ pub(super) enum Align {
     End,
 }
 
-/// One thing to draw. Lengths are in pixels of the SVG, y grows downwards.
+/// A shape. Lengths are in pixels of the SVG; y grows downwards.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
     Rectangle { x: f64, y: f64, width: f64, height: f64, color: Color },
@@ -42,7 +42,7 @@ pub(super) struct Text {
     pub(super) line: String,
 }
 
-/// A picture on white.
+/// A picture on a white background.
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) width: f64,
@@ -64,10 +64,7 @@ impl Scene {
     }
 
     /// Draws a text and returns its width.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a text has that many properties, and callers give them all"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "callers set all properties of a text")]
     pub(super) fn text(
         &mut self,
         x: f64,
@@ -83,7 +80,7 @@ impl Scene {
         width
     }
 
-    /// Draws a text from the left, cut with an ellipsis where it would be wider than `width`.
+    /// Draws a left-aligned text, truncated with an ellipsis if it is wider than `width`.
     pub(super) fn text_within(&mut self, x: f64, y: f64, size: f64, color: Color, text: &str, width: f64) {
         let mut cut = text.to_owned();
         while font::width(&cut, size, Weight::Regular) > width && !cut.is_empty() {

@@ -1,11 +1,11 @@
-//! A scene as an SVG document. Text stays text, so that it can be searched and copied.
+//! SVG documents of scenes. Text remains text, so that it can be searched and copied.
 
 use std::fmt::Write as _;
 
 use super::font::Weight;
 use super::scene::{Align, Color, Scene, Shape, Text};
 
-/// The document.
+/// Renders a scene as a document.
 pub(super) fn render(scene: &Scene) -> String {
     let (width, height) = (scene.width, scene.height);
     let mut svg = format!(

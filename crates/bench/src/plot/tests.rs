@@ -1,5 +1,5 @@
-//! Tests of the charts: what they show, and that the picture is not empty. `FARWOOD_CHART_OUT` names a folder
-//! to which they are written for people to look at.
+//! Tests of the charts: their contents, and that the picture is not empty. `FARWOOD_CHART_OUT` names a folder to which
+//! the charts are written for inspection.
 
 use tiny_skia::Pixmap;
 
@@ -40,7 +40,7 @@ fn the_svg_names_everything_that_it_shows() {
 }
 
 #[test]
-fn the_png_is_a_picture_of_the_same() {
+fn the_png_shows_the_same_scene() {
     let png = png(&records()).unwrap();
     show("two.png", &png);
     let picture = Pixmap::decode_png(&png).unwrap();

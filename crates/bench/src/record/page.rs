@@ -1,7 +1,7 @@
-//! The page of benchmarks, made from records: `docs/benchmarks.md`.
+//! The page of benchmarks, `docs/benchmarks.md`, which is generated from records.
 //!
-//! `docs/records/commands.txt` has a line for each section: its name, its title, and what follows `farwood bench`.
-//! `docs/records/NAME.jsonl` has what that printed. Nothing on the page comes from anywhere else.
+//! `docs/records/commands.txt` has a line for each section: its name, its title, and the arguments of `farwood bench`.
+//! `docs/records/NAME.jsonl` has the output of the command.
 
 use std::fmt::Write as _;
 
@@ -9,39 +9,41 @@ use crate::record::Record;
 use crate::record::table::table;
 use crate::{Error, Result};
 
-/// How the numbers came about; true of every run, so it stands on the page.
+/// The method, which is the same for all runs.
 const METHOD: &str = "\
 How to read them:
 
-- Each compute node is a process of its own, also a single one; memory nodes are files in `/dev/shm`, or one process
-  over TCP. Peers get the same keys, the same streams of operations, the same checks and, where they can, as many
-  processes.
-- The clock is read once per operation where a client has its thread to itself: the end of one operation is the start
-  of the next. A latency hence holds what a user's loop would hold as well: choosing the key (for zipf 0.99 about
-  50 ns), making the value, the operation, and looking at the answer. Where several clients share a thread it is
-  read anew after the others have had their turn.
-- Every value says which write of which key it is from, and every one that is read is checked.
-- Loading is bulk loading at 80 % fill, except in `load`. Warm-up is one pass over all keys, reads that
-  fill the index caches, and then reads of the keys that the workload will ask for; it changes nothing. Behind it each
-  process's memory is put into pages of 2 MiB, a peer's as well, where the kernel has some. `--warmup 0` starts with
-  empty caches and unmapped pages.
-- With peers, three rounds of each alternate; the record is the round of median throughput, and the ratio is that of
-  the medians.
+- Each compute node is a separate process, also if there is only one; memory nodes are files in `/dev/shm`, or one
+  process over TCP. Peers get the same keys, the same streams of operations, the same checks and, if they support it,
+  the same number of processes.
+- The clock is read once per operation if a client has its thread to itself: the end of one operation is the start of
+  the next. A latency hence includes the work of an application's loop: choosing the key (about 50 ns for zipf 0.99),
+  making the value, the operation, and reading the answer. If several clients share a thread, the clock is read again
+  after other clients ran.
+- Every value identifies its write and its key, and every value that is read is checked.
+- Keys are bulk-loaded to 80 % fill, except in `load`. The warm-up is a scan of all keys, reads that fill the index
+  caches, and then reads of keys from the workload; it changes nothing. After it, the memory of each process, also of
+  peers, is moved to pages of 2 MiB if the kernel has some. `--warmup 0` starts with empty caches and unmapped pages.
+- With peers, three rounds of each system alternate; the record is the round of median throughput, and the ratio is
+  that of the medians.
 - Round trips, verbs and bytes are counted per operation, not estimated.
 ";
 
-/// A section of the page, before its records are known.
+/// A section of the page without its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// The name of its file of records.
+    /// The name of its file of records, without the extension.
     pub name: String,
     /// Its heading.
     pub title: String,
-    /// What follows `farwood bench`.
+    /// The arguments of `farwood bench`.
     pub arguments: String,
 }
 
-/// Reads `commands.txt`: `name | title | arguments` on each line that is not empty and no comment.
+/// Parses `commands.txt`: each line that is not empty and not a comment is `name | title | arguments`.
+///
+/// # Errors
+/// A line of another form.
 pub fn sections(text: &str) -> Result<Vec<Section>> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let section = |line: &str| {
@@ -54,12 +56,12 @@ pub fn sections(text: &str) -> Result<Vec<Section>> {
     lines.map(section).collect()
 }
 
-/// The page, from its sections and their records.
+/// Generates the page from its sections and their records.
 pub fn page(sections: &[(Section, Vec<Record>)]) -> String {
     let mut page = String::from(
-        "# Benchmarks\n\nMade from [docs/records](records/commands.txt) by \
+        "# Benchmarks\n\nGenerated from [docs/records](records/commands.txt) by \
          `cargo run -p farwood-bench --example benchmarks`; do not edit.\n\
-         To measure again: `docs/records/measure`.\n\n",
+         `docs/records/measure` measures again.\n\n",
     );
     page.push_str(METHOD);
     for (section, records) in sections {

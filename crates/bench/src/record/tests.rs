@@ -4,7 +4,7 @@
 use super::*;
 use crate::record::measurement::{CostTotals, Measurement, OperationKind};
 
-/// A record with three kinds of operation, as the tour makes it.
+/// A record with several kinds of operation.
 pub(crate) fn sample() -> Record {
     let mut measurement = Measurement::new();
     let costs = |round_trips, bytes_read, bytes_written| CostTotals {
@@ -53,7 +53,7 @@ pub(crate) fn sample() -> Record {
     }
 }
 
-/// A record of a peer: what does not apply is absent.
+/// A record of a peer, without the fields that do not apply.
 pub(crate) fn peer() -> Record {
     let mut measurement = Measurement::new();
     for i in 0..8_000 {
@@ -74,7 +74,7 @@ pub(crate) fn peer() -> Record {
 }
 
 #[test]
-fn the_fields_are_those_that_readers_rely_on() {
+fn the_names_of_the_fields_are_stable() {
     let record = serde_json::to_value(sample()).unwrap();
     let names: Vec<&str> = record.as_object().unwrap().keys().map(String::as_str).collect();
     let mut expected = "index variant options consistency fabric workload distribution theta zipf_ranks keys \
@@ -121,7 +121,7 @@ fn records_survive_a_line_of_json() {
 }
 
 #[test]
-fn what_does_not_apply_to_a_peer_is_absent() {
+fn the_record_of_a_peer_has_no_fields_of_far_memory() {
     let line = peer().to_json_line();
     for field in ["round_trips", "verbs_per_op", "memory_nodes", "cache", "ratio", "consistency"] {
         assert!(!line.contains(&format!("\"{field}\"")), "{field} in {line}");

@@ -2,12 +2,13 @@
 
 use farwood_transport::shm::Pages;
 
-use super::{Stage, machine};
 use crate::Result;
 use crate::backend::{Backend, Running};
 use crate::driver::processes::WorkerCommand;
+use crate::driver::progress::Stage;
 use crate::driver::protocol::{Amount, Order, Round};
 use crate::record::Record;
+use crate::record::machine::Machine;
 
 /// The phases of a run.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +30,8 @@ pub(super) fn compare(
 ) -> Result<Vec<Record>> {
     let (running, mut rounds) = measure(backends, plan, worker, progress)?;
     let (bytes, pages) = memory()?;
-    let machine = machine(pages);
+    let pages = pages.map_or_else(String::new, |pages| pages.to_string());
+    let machine = Machine { pages, ..Machine::here() };
     let mut records = Vec::new();
     for ((backend, Running { record, processes, held }), rounds) in
         backends.iter().zip(running).zip(&mut rounds)

@@ -6,6 +6,7 @@ mod compare;
 
 pub use crate::backend::JOBS;
 pub use crate::driver::processes::WorkerCommand;
+pub use crate::driver::progress::Stage;
 pub use crate::driver::protocol::Amount;
 pub use crate::sim_run::{nic_model, simulate, simulate_spatial};
 pub use crate::spec::fabric::FabricKind;
@@ -19,36 +20,8 @@ use crate::backend::ordered::OrderedBackend;
 use crate::backend::spatial::SpatialBackend;
 use crate::backend::{Backend, check_peers, peers_of, spatial};
 use crate::record::Record;
-use crate::record::machine::Machine;
 use crate::workload::Workload;
 use compare::{Plan, compare};
-use farwood_transport::shm::Pages;
-
-/// The current phase of a run, for a progress bar.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Stage<'a> {
-    /// Keys are being loaded.
-    Loading {
-        /// Keys loaded.
-        done: u64,
-        /// Keys to load.
-        all: u64,
-    },
-    /// Processes are being started, peers loaded and caches warmed.
-    Warming {
-        /// The name of the system.
-        backend: &'a str,
-    },
-    /// A round is being measured.
-    Measuring {
-        /// The name of the system.
-        backend: &'a str,
-        /// The number of the round, from 1.
-        round: usize,
-        /// The number of rounds.
-        rounds: usize,
-    },
-}
 
 /// Measures the index of `spec` and its peers; yields the index's record first. `worker` starts processes that call
 /// [`serve`](crate::driver::worker::serve) with [`JOBS`]. The pool and the processes of the run are removed even after
@@ -98,9 +71,4 @@ pub fn run_spatial(
 
 fn with_peers<'b>(ours: &'b dyn Backend, peers: &'b [Box<dyn Backend + 'b>]) -> Vec<&'b dyn Backend> {
     std::iter::once(ours).chain(peers.iter().map(|peer| &**peer)).collect()
-}
-
-/// This machine, with the pages of the pool.
-fn machine(pages: Option<Pages>) -> Machine {
-    Machine { pages: pages.map_or_else(String::new, |pages| pages.to_string()), ..Machine::here() }
 }

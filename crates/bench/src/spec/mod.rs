@@ -10,6 +10,8 @@ pub mod system;
 
 /// The name of Redis on the command line and in records.
 pub(crate) const REDIS: &str = "redis";
+/// The name of rstar on the command line and in records.
+pub(crate) const RSTAR: &str = "rstar";
 /// Rounds of each backend in a comparison.
 const ROUNDS: usize = 3;
 

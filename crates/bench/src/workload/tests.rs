@@ -52,7 +52,7 @@ fn streams_have_the_shares_of_their_mix() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_stream_and_another_does_not() {
+fn a_stream_depends_on_its_seed() {
     for workload in Workload::ALL {
         let draw = |seed, client| -> Vec<Operation> {
             WorkloadSpec { seed, ..spec(workload) }.stream(client).unwrap().take(200).collect()
@@ -138,7 +138,7 @@ fn latest_reads_new_keys_and_only_keys_that_exist() {
 }
 
 #[test]
-fn scans_have_the_length_that_was_asked_for() {
+fn scans_have_the_requested_length() {
     let lengths = |workload| -> BTreeSet<u32> {
         let stream = spec(workload).stream(1).unwrap().take(20_000);
         stream
@@ -150,7 +150,7 @@ fn scans_have_the_length_that_was_asked_for() {
 }
 
 #[test]
-fn two_thirds_of_what_shermans_inserts_draw_exists() {
+fn two_thirds_of_the_keys_of_shermans_inserts_exist() {
     let spec = WorkloadSpec { distribution: Distribution::Uniform, ..spec(Workload::WriteOnly) };
     let ranks: Vec<u64> = spec
         .stream(0)
@@ -180,7 +180,7 @@ fn contradictions_are_refused_with_the_flag_and_the_remedy() {
 }
 
 #[test]
-fn d_implies_latest_and_names_go_round() {
+fn d_implies_latest_and_names_parse() {
     assert_eq!(spec(Workload::YcsbD).effective_distribution().name(), "latest");
     assert_eq!(spec(Workload::YcsbA).effective_distribution().name(), "zipf");
     let uniform = WorkloadSpec { distribution: Distribution::Uniform, ..spec(Workload::YcsbD) };

@@ -7,23 +7,23 @@ use farwood_bench::run::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
 use farwood_bench::workload::rectangles::{RectangleSource, Scale, SpatialMix};
 use std::path::PathBuf;
 
-/// What only spatial indexes have.
+/// Options of spatial indexes.
 #[derive(Debug, clap::Args)]
 pub(super) struct SpatialArgs {
-    /// Rectangles: the longest edge of a window, such as 0.00001 or 0.01; power-law; or hundred, windows that have
+    /// Rectangles: the longest edge of a window, such as 0.00001 or 0.01; power-law; or hundred, for windows with
     /// about a hundred results [default: 0.00001]
     #[arg(long, value_name = "SCALE")]
     scale: Option<String>,
-    /// Take the rectangles from the rows of this file: least x, least y, greatest x, greatest y
+    /// Rectangles: read them from the rows of this file: least x, least y, greatest x, greatest y
     #[arg(long, value_name = "FILE")]
     rectangles_file: Option<PathBuf>,
-    /// Rectangles: let each client wait so long between two requests
+    /// Rectangles: time that each client waits between two requests
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0, allow_negative_numbers = true)]
     think: f64,
 }
 
-/// Options that mean nothing for rectangles.
-const NOT_THEIRS: [&str; 14] = [
+/// Options that spatial indexes do not have.
+const NOT_SPATIAL: [&str; 14] = [
     "lock_width",
     "colocate",
     "distribution",
@@ -41,8 +41,10 @@ const NOT_THEIRS: [&str; 14] = [
 ];
 
 pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if let Some(flag) = context.first_given(&NOT_THEIRS) {
-        return Err(Failure::Usage(format!("bench: {flag}: rectangles have none; leave it out")));
+    if let Some(flag) = context.first_given(&NOT_SPATIAL) {
+        return Err(Failure::Usage(format!(
+            "bench: {flag}: spatial indexes do not have this option; omit it"
+        )));
     }
     let workload_is_given = context.is_given("workload");
     let spec = spec(args, workload_is_given)?;

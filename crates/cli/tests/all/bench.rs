@@ -1,4 +1,4 @@
-//! `farwood bench` as people run it: what its records say, what it refuses, and that it leaves nothing behind.
+//! `farwood bench`: its records, the arguments that it refuses, and that it leaves no files behind.
 
 use farwood_testkit::need;
 use serde_json::Value;
@@ -80,7 +80,7 @@ fn operations(measured: &Value) -> (u64, u64) {
 }
 
 #[test]
-fn every_workload_does_what_its_name_says() {
+fn every_workload_has_its_operations() {
     let place = Place::new();
     let workloads = [
         ("load", "insert"),
@@ -214,7 +214,7 @@ fn locks_of_16_bits_are_measured_and_recorded() {
 }
 
 #[test]
-fn the_same_seed_asks_for_the_same() {
+fn operations_depend_on_the_seed_only() {
     let place = Place::new();
     let run = |seed: u32| {
         let run = "--workload write-intensive --keys 2000 --operations 3000";
@@ -252,7 +252,7 @@ fn keys_come_from_a_file() {
 }
 
 #[test]
-fn a_run_over_tcp_says_so_and_has_memory_nodes_of_its_own() {
+fn a_run_over_tcp_starts_its_memory_nodes() {
     let place = Place::new();
     let arguments =
         "--fabric tcp --workload ycsb-a --keys 5000 --operations 3000 --warmup 0.05 --memory-nodes 2";
@@ -266,7 +266,7 @@ fn a_run_over_tcp_says_so_and_has_memory_nodes_of_its_own() {
 }
 
 #[test]
-fn without_json_people_get_a_table() {
+fn without_json_the_output_is_a_table() {
     let place = Place::new();
     let output = place.bench("--workload ycsb-a --keys 2000 --operations 1000 --warmup 0").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -274,7 +274,7 @@ fn without_json_people_get_a_table() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_a_remedy() {
+fn invalid_arguments_are_refused_with_a_remedy() {
     let place = Place::new();
     let refused = [
         ("--index btree", "--index", "sherman"),
@@ -329,7 +329,7 @@ fn help_has_examples_and_hides_the_worker() {
 }
 
 #[test]
-fn a_worker_that_nobody_instructs_says_so() {
+fn a_worker_without_a_job_names_the_commands() {
     let output =
         Command::new(env!("CARGO_BIN_EXE_farwood")).arg("worker").stdin(Stdio::null()).output().unwrap();
     assert!(!output.status.success() && words(&output).contains("farwood bench"), "{}", words(&output));
@@ -337,7 +337,7 @@ fn a_worker_that_nobody_instructs_says_so() {
 
 #[cfg(not(feature = "peers"))]
 #[test]
-fn a_peer_that_was_not_built_names_the_command_that_builds_it() {
+fn a_missing_peer_is_refused_with_the_build_command() {
     let place = Place::new();
     let output = place.bench("--peer lmdb --keys 1000").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -408,13 +408,13 @@ fn redis_is_measured_beside_memory_nodes_with_the_same_connections_and_requests(
 }
 
 #[test]
-fn what_redis_cannot_be_compared_with_is_refused() {
+fn runs_that_redis_does_not_support_are_refused() {
     let place = Place::new();
     for (run, said) in [
         ("--peer redis", "--fabric tcp"),
         ("--fabric tcp --peer redis --workload ycsb-f", "ycsb-f"),
         ("--fabric tcp --peer redis --workload range-write", "range-write"),
-        ("--fabric tcp --peer redis --pool tcp://127.0.0.1:1", "leave --pool out"),
+        ("--fabric tcp --peer redis --pool tcp://127.0.0.1:1", "omit --pool"),
         ("--fabric tcp --peer redis --clients 3 --connections 2", "--connections"),
         ("--fabric shm --connections 2 --clients 2", "only --fabric tcp"),
         ("--fabric tcp --connections 3 --compute-nodes 2 --clients 6", "multiple of the 2"),
@@ -426,7 +426,7 @@ fn what_redis_cannot_be_compared_with_is_refused() {
 }
 
 #[test]
-fn an_existing_pool_gets_one_index_more_for_the_time_of_the_run() {
+fn a_run_in_an_existing_pool_drops_its_index() {
     use farwood_fabric::{directory, superblock};
     use farwood_transport::runtime::block_on;
     use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmPool, create};

@@ -1,4 +1,4 @@
-//! `farwood demo`: real processes, real words, no wrong answers, a chart.
+//! `farwood demo`: real processes, no wrong answers, a chart.
 
 use serde_json::Value;
 use std::fs;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 fn demo(place: &TempDir, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
     command.arg("demo").args(arguments).env("FARWOOD_SHM_DIR", place.path()).current_dir(place.path());
-    // For other memory nodes than those that a tour starts.
+    // For other memory nodes than those that a demo starts.
     command.env("FARWOOD_TOKEN_FILE", "/nowhere").env("FARWOOD_TLS_CA", "/nowhere");
     command.output().unwrap()
 }
@@ -20,16 +20,16 @@ fn place() -> TempDir {
 }
 
 #[test]
-fn the_tour_has_no_wrong_answers_and_leaves_a_chart() {
-    toured("shm");
+fn the_demo_has_no_wrong_answers_and_writes_a_chart() {
+    check_demo("shm");
 }
 
 #[test]
-fn so_has_the_tour_over_tcp() {
-    toured("tcp");
+fn the_demo_over_tcp_has_no_wrong_answers_and_writes_a_chart() {
+    check_demo("tcp");
 }
 
-fn toured(fabric: &str) {
+fn check_demo(fabric: &str) {
     let place = place();
     let output = demo(&place, &["--seconds", "1", "--out", "chart", "--json", "--fabric", fabric]);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -37,15 +37,15 @@ fn toured(fabric: &str) {
     assert!(words.contains("0 wrong") && words.contains("chart/demo.png"), "{words}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().count(), 1, "one object and nothing else");
-    let tour: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((tour["wrong"].as_u64(), tour["problems"].as_u64()), (Some(0), Some(0)));
-    let record = &tour["record"];
+    let outcome: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((outcome["wrong"].as_u64(), outcome["problems"].as_u64()), (Some(0), Some(0)));
+    let record = &outcome["record"];
     assert_eq!(record["fabric"], fabric);
     assert_eq!((record["compute_nodes"].as_u64(), record["memory_nodes"].as_u64()), (Some(4), Some(2)));
     for kind in ["get", "put", "insert", "remove", "scan"] {
         assert!(record["by_operation"][kind]["operations"].as_u64().unwrap() > 0, "{kind}");
     }
-    assert!(tour["answers"].as_u64() > record["operations"].as_u64());
+    assert!(outcome["answers"].as_u64() > record["operations"].as_u64());
     let svg = fs::read_to_string(place.path().join("chart/demo.svg")).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("remove"));
     let png = fs::read(place.path().join("chart/demo.png")).unwrap();
@@ -55,7 +55,7 @@ fn toured(fabric: &str) {
 }
 
 #[test]
-fn the_tour_of_the_map_has_no_wrong_answers_and_leaves_a_map() {
+fn the_spatial_demo_has_no_wrong_answers_and_writes_a_map() {
     for fabric in ["shm", "tcp"] {
         let place = place();
         let output = demo(
@@ -64,12 +64,12 @@ fn the_tour_of_the_map_has_no_wrong_answers_and_leaves_a_map() {
         );
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && words.contains("0 wrong"), "{words}");
-        let tour: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((tour["wrong"].as_u64(), tour["problems"].as_u64()), (Some(0), Some(0)));
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((outcome["wrong"].as_u64(), outcome["problems"].as_u64()), (Some(0), Some(0)));
         // The coast, and 12 ships of each of 8 clients.
-        assert_eq!(tour["entries"].as_u64(), Some(4_993 + 96));
+        assert_eq!(outcome["entries"].as_u64(), Some(4_993 + 96));
         for kind in ["search", "put"] {
-            assert!(tour["record"]["by_operation"][kind]["operations"].as_u64().unwrap() > 0, "{kind}");
+            assert!(outcome["record"]["by_operation"][kind]["operations"].as_u64().unwrap() > 0, "{kind}");
         }
         let svg = fs::read_to_string(place.path().join("map/map.svg")).unwrap();
         assert!(svg.starts_with("<svg") && svg.matches("<line").count() > 4_993);
@@ -81,7 +81,7 @@ fn the_tour_of_the_map_has_no_wrong_answers_and_leaves_a_map() {
 }
 
 #[test]
-fn a_tour_for_people_is_a_table() {
+fn without_json_the_output_is_a_table() {
     let place = place();
     let output = demo(&place, &["--seconds", "0.3", "--processes", "2", "--memory-nodes", "1"]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -90,15 +90,15 @@ fn a_tour_for_people_is_a_table() {
 }
 
 #[test]
-fn tours_that_cannot_be_are_refused() {
+fn invalid_arguments_are_refused() {
     let place = place();
     for (arguments, problem) in [
         (["--processes", "1"], "2 to 64"),
         (["--memory-nodes", "0"], "1 to 64"),
         (["--seconds", "0"], "0.1 to 3600"),
     ] {
-        let on_map = demo(&place, &[&["--index", "catfish"], &arguments[..]].concat());
-        assert_eq!(on_map.status.code(), Some(2), "{arguments:?} on the map");
+        let spatial = demo(&place, &[&["--index", "catfish"], &arguments[..]].concat());
+        assert_eq!(spatial.status.code(), Some(2), "{arguments:?} spatial");
         let output = demo(&place, &arguments);
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{words}");

@@ -96,6 +96,6 @@ fn variants_have_names_and_what_does_not_fit_is_refused() {
         &["bench", "--index", "smart", "--node-bytes", "512"],
         &["--node-bytes", "radix tree"],
     );
-    machine.refused(2, &["bench", "--batched-scans", "off"], &["--batched-scans", "radix tree only"]);
+    machine.refused(2, &["bench", "--batched-scans", "off"], &["--batched-scans", "only radix trees"]);
     machine.refused(2, &["bench", "--index", "art"], &["no ordered index 'art'"]);
 }

@@ -112,7 +112,7 @@ fn what_only_another_fabric_has_is_refused() {
         ("--fabric sim --peer lmdb", "--peer"),
         ("--workload load --warmup-keys 5", "--fabric sim"),
         ("--fabric sim --workload ycsb-a --warmup-keys 5", "--workload load"),
-        ("--fabric sim --workload load --keys 10 --warmup-keys 10", "less than --keys"),
+        ("--fabric sim --workload load --keys 10 --warmup-keys 10", "fewer than --keys"),
         ("--fabric sim --workload load --keys 3000 --warmup-keys 2900 --seconds 0.0001", "--warmup-keys"),
         ("--fabric sim --pool shm://mine", "--pool"),
     ] {

@@ -1,15 +1,15 @@
-//! The coastlines that come with the program: segments of a map of the world.
+//! The coastlines that come with the program.
 
 use std::sync::OnceLock;
 
 use farwood_index::catfish::{Item, Rectangle};
 
-/// Segments of the Earth's coastlines, longitude and latitude in degrees.
+/// Segments of the Earth's coastlines; positions are longitude and latitude in degrees.
 #[derive(Debug)]
 pub struct Coastlines {
     /// Both ends of each segment.
     pub segments: Vec<[[f64; 2]; 2]>,
-    /// Their bounds, numbered from 0.
+    /// The bounds of the segments, numbered from 0.
     pub items: Vec<Item>,
 }
 
@@ -39,13 +39,13 @@ impl Coastlines {
 fn segment(row: &str) -> [[f64; 2]; 2] {
     let numbers: Vec<f64> = row.split(',').filter_map(|number| number.parse().ok()).collect();
     let &[x, y, x2, y2] = numbers.as_slice() else {
-        panic!("'{row}' of the shipped coastlines is no segment")
+        panic!("'{row}' of the included coastlines is not a segment")
     };
     [[x, y], [x2, y2]]
 }
 
 fn bounds([one, other]: &[[f64; 2]; 2]) -> Rectangle {
-    let end = |at: &[f64; 2]| Rectangle::point(*at).expect("the shipped coastlines are finite");
+    let end = |at: &[f64; 2]| Rectangle::point(*at).expect("the included coastlines are finite");
     end(one).union(&end(other))
 }
 

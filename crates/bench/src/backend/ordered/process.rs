@@ -12,7 +12,7 @@ use super::super::clients::{ClientStreams, ClientsJob};
 use super::super::pool::open_pool;
 use super::cache_warmup::{WarmUpRanks, warm_cache};
 use super::client::OrderedClient;
-use super::loaded_keys;
+use super::describe::loaded_keys;
 use crate::driver::clock::Clock;
 use crate::driver::protocol::Amount;
 use crate::driver::round_robin::{ClientFuture, run_clients};

@@ -1,4 +1,4 @@
-//! The standard library's `BTreeMap` behind one `RwLock`: what most programs start with.
+//! The standard library's `BTreeMap` behind one `RwLock`, the simplest concurrent ordered map.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

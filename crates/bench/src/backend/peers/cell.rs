@@ -1,22 +1,22 @@
-//! Keys and values inside maps of this process: 8 bytes as a number, others on the heap.
+//! Keys and values in maps of this process: 8 bytes are stored as a number, others on the heap.
 
 use std::borrow::Borrow;
 
-/// A key or value inside a map.
+/// A key or value in a map.
 pub(super) trait Cell: Ord + Clone + Send + Sync + Borrow<Self::Query> + 'static {
-    /// What a key is looked up by.
+    /// The borrowed form for lookups.
     type Query: Ord + ?Sized;
 
     fn of(bytes: &[u8]) -> Self;
 
-    /// Calls `look` with what `bytes` are looked up by; allocates nothing.
-    fn with_query<R>(bytes: &[u8], look: impl FnOnce(&Self::Query) -> R) -> R;
+    /// Calls `run` with the lookup form of `bytes`, without an allocation.
+    fn with_query<R>(bytes: &[u8], run: impl FnOnce(&Self::Query) -> R) -> R;
 
-    /// Calls `see` with the bytes.
-    fn with_bytes<R>(&self, see: impl FnOnce(&[u8]) -> R) -> R;
+    /// Calls `run` with the bytes.
+    fn with_bytes<R>(&self, run: impl FnOnce(&[u8]) -> R) -> R;
 }
 
-/// Eight bytes, big-endian, so that numbers are in the order of the bytes.
+/// Eight bytes, big-endian, so that numbers have the order of the bytes.
 impl Cell for u64 {
     type Query = u64;
 
@@ -24,12 +24,12 @@ impl Cell for u64 {
         u64::from_be_bytes(bytes.try_into().expect("a store of numbers is opened for 8 bytes"))
     }
 
-    fn with_query<R>(bytes: &[u8], look: impl FnOnce(&u64) -> R) -> R {
-        look(&Self::of(bytes))
+    fn with_query<R>(bytes: &[u8], run: impl FnOnce(&u64) -> R) -> R {
+        run(&Self::of(bytes))
     }
 
-    fn with_bytes<R>(&self, see: impl FnOnce(&[u8]) -> R) -> R {
-        see(&self.to_be_bytes())
+    fn with_bytes<R>(&self, run: impl FnOnce(&[u8]) -> R) -> R {
+        run(&self.to_be_bytes())
     }
 }
 
@@ -40,11 +40,11 @@ impl Cell for Box<[u8]> {
         bytes.into()
     }
 
-    fn with_query<R>(bytes: &[u8], look: impl FnOnce(&[u8]) -> R) -> R {
-        look(bytes)
+    fn with_query<R>(bytes: &[u8], run: impl FnOnce(&[u8]) -> R) -> R {
+        run(bytes)
     }
 
-    fn with_bytes<R>(&self, see: impl FnOnce(&[u8]) -> R) -> R {
-        see(self)
+    fn with_bytes<R>(&self, run: impl FnOnce(&[u8]) -> R) -> R {
+        run(self)
     }
 }

@@ -5,7 +5,10 @@ use congee::{Congee, DefaultAllocator, epoch};
 use super::{Peer, Sizes};
 use crate::{Error, Result};
 
-/// A store; refuses keys and values that are not 8 bytes long.
+/// Creates a store.
+///
+/// # Errors
+/// Keys or values that do not have 8 bytes.
 pub(super) fn open(sizes: Sizes) -> Result<Box<dyn Peer>> {
     if sizes != (Sizes { key_bytes: 8, value_bytes: 8 }) {
         let problem = format!(
@@ -23,7 +26,7 @@ fn failure(problem: impl Into<String>) -> Error {
     Error::Peer { peer: "congee", problem: problem.into() }
 }
 
-/// Congee orders numbers, and keys are ordered bytes.
+/// The number whose order is that of the key's bytes.
 fn number(bytes: &[u8]) -> usize {
     usize::from_be_bytes(bytes.try_into().expect("the store is opened for 8 bytes"))
 }
@@ -50,7 +53,7 @@ impl Peer for Tree {
     }
 
     fn scan(&self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
-        // The end of a range is excluded; the largest key of all is therefore never seen.
+        // congee excludes the end of a range, so a scan never returns the largest possible key.
         let mut found = vec![(0, 0); limit];
         let count = self.0.range(&number(from), &usize::MAX, &mut found, &epoch::pin());
         for (key, value) in &found[..count] {

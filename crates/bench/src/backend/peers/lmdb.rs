@@ -1,7 +1,7 @@
 //! LMDB through heed: several processes map one file; readers take no lock, writers take turns.
 //!
-//! Every operation is a transaction of its own, as Farwood's are. LMDB reads its pages in place: a get is
-//! measured with the copy of the value out of the page.
+//! Every operation is a transaction, as in Farwood. LMDB reads its pages in place, so a get includes the copy of the
+//! value.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -32,7 +32,8 @@ pub(super) fn open(folder: &Path, sizes: Sizes, entries_max: u64) -> Result<Box<
     Ok(Box::new(Lmdb { env, entries }))
 }
 
-/// Room for that many entries: half-full pages, copies of changed ones, and a margin. The file is sparse.
+/// The size of the file for `entries_max` entries: half-full pages, copies of changed ones, and a margin. The file is
+/// sparse.
 fn map_bytes(sizes: Sizes, entries_max: u64) -> usize {
     let entry_bytes = (sizes.key_bytes + sizes.value_bytes + 16) as u64;
     let bytes = (entry_bytes * entries_max * 3 + (256 << 20)).next_multiple_of(1 << 20);
@@ -44,7 +45,7 @@ struct Lmdb {
     entries: Database<Bytes, Bytes>,
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+#[expect(clippy::needless_pass_by_value, reason = "map_err passes the error by value")]
 fn failure(error: heed::Error) -> Error {
     Error::Peer { peer: "lmdb", problem: error.to_string() }
 }
@@ -96,7 +97,7 @@ impl Peer for Lmdb {
             while count < LOAD_BATCH && more {
                 more = next(&mut key, &mut value);
                 if more {
-                    // Ascending keys: every page is filled, and none is searched for.
+                    // Keys ascend, so APPEND fills every page without searches.
                     self.entries
                         .put_with_flags(&mut transaction, PutFlags::APPEND, &key, &value)
                         .map_err(failure)?;
@@ -109,7 +110,7 @@ impl Peer for Lmdb {
     }
 
     fn bytes(&self) -> Option<u64> {
-        // Pages ever used; heed's own sum takes binary keys for names of databases.
+        // All pages that were ever used. heed's own sum mistakes binary keys for names of databases.
         let page_bytes = u64::from(self.env.stat().page_size);
         Some((self.env.info().last_page_number as u64 + 1) * page_bytes)
     }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::super::clients::ClientsJob;
+use super::super::interface::{Backend, Running, finish_peer, peer_record};
 use super::super::ordered::OrderedBackend;
 use super::super::pool::TempFolder;
-use super::super::{Backend, Running, finish_peer, peer_record};
 use super::{PeerClients, PeerKind, Sizes, load};
 use crate::Result;
 use crate::driver::processes::{WorkerCommand, WorkerProcesses};

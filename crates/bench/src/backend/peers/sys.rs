@@ -1,4 +1,4 @@
-//! The one unsafe call of this room: opening an LMDB environment.
+//! The only unsafe call of this crate: opening an LMDB environment.
 
 #![allow(unsafe_code)]
 
@@ -8,8 +8,9 @@ use heed::{Env, EnvFlags, EnvOpenOptions};
 
 /// Opens the environment in `folder`, mapped with `map_bytes`, for up to `readers_max` readers.
 ///
-/// No sync, as LMDB's documentation advises where data need not survive a crash of the machine, and a writable
-/// map, which saves copying pages; every process of a run opens it so (LMDB forbids mixing).
+/// The environment does not sync, as LMDB's documentation advises for data that need not survive a crash of the
+/// machine, and has a writable map, which saves copies of pages. Every process of a run uses these flags, because LMDB
+/// forbids mixing them.
 pub(super) fn open(folder: &Path, map_bytes: usize, readers_max: u32) -> heed::Result<Env> {
     let mut options = EnvOpenOptions::new();
     options.map_size(map_bytes).max_readers(readers_max);

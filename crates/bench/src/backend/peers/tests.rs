@@ -1,5 +1,5 @@
-//! Tests of every peer: the same operations give the same answers as a plain map, all workloads run, several
-//! threads and openings share a store.
+//! Tests of every peer: operations give the answers of a plain map, all workloads run, and several threads and
+//! processes share a store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,17 +81,18 @@ fn every_workload_runs_on_every_peer_from_two_threads() {
     for workload in Workload::ALL {
         let spec = spec(workload, 4);
         each_peer(SMALL, |kind, peer| {
-            prepare(peer, &keys, &spec, 8).unwrap();
+            load(peer, &keys, &spec, 8).unwrap();
             let board = Arc::new(InsertBoard::new(spec.clients));
             let work = |first: u64| {
-                // What is rehearsed is not done, so nobody is told of it.
-                let rehearsal = |client| spec.stream(client).unwrap();
-                let stream = |client| rehearsal(client).with_board(Arc::clone(&board));
-                let streams = (first..first + 2).map(|client| (stream(client), rehearsal(client))).collect();
+                let streams = |client| ClientStreams {
+                    measured: spec.stream(client).unwrap().with_board(Arc::clone(&board)),
+                    warm_up: spec.stream(client).unwrap(),
+                };
+                let streams = (first..first + 2).map(streams).collect();
                 let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
-                clients.pass().unwrap();
+                clients.scan_all().unwrap();
                 clients.warm_up(0.001).unwrap();
-                clients.work(Amount::Operations(500)).unwrap()
+                clients.measure(Amount::Operations(500)).unwrap()
             };
             let mut measurement = std::thread::scope(|scope| {
                 let other = scope.spawn(|| work(2));
@@ -111,14 +112,15 @@ fn every_workload_runs_on_every_peer_from_two_threads() {
 const CHILD_FOLDER: &str = "FARWOOD_TEST_LMDB_FOLDER";
 
 #[test]
-fn lmdb_is_shared_by_processes_and_tells_its_size() {
+fn lmdb_is_shared_by_processes_and_reports_its_size() {
     let keys = Keys::integers(8).unwrap();
     let spec = spec(Workload::YcsbA, 2);
     let work = |peer: &dyn Peer, client| {
-        let streams = vec![(spec.stream(client).unwrap(), spec.stream(client).unwrap())];
+        let stream = || spec.stream(client).unwrap();
+        let streams = vec![ClientStreams { measured: stream(), warm_up: stream() }];
         let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
-        clients.work(Amount::Operations(2000)).unwrap();
-        // A key of its own, which the other process looks for.
+        clients.measure(Amount::Operations(2000)).unwrap();
+        // The other process reads this key.
         let (mut key, mut value) = (keys.key(5000 + client), [0; 8]);
         fill_value(&mut value, 5000 + client, 7);
         peer.put(&key, &value).unwrap();
@@ -132,10 +134,10 @@ fn lmdb_is_shared_by_processes_and_tells_its_size() {
     }
     let folder = tempfile::tempdir().unwrap();
     let peer = PeerKind::Lmdb.open(folder.path(), SMALL, 10_000).unwrap();
-    prepare(&*peer, &keys, &spec, 8).unwrap();
+    load(&*peer, &keys, &spec, 8).unwrap();
     assert!(work(&*peer, 0));
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "peers::tests::lmdb_is_shared_by_processes_and_tells_its_size"])
+        .args(["--exact", "peers::tests::lmdb_is_shared_by_processes_and_reports_its_size"])
         .env(CHILD_FOLDER, folder.path())
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -155,12 +157,12 @@ fn a_key_that_is_missing_or_a_foreign_value_stops_the_run() {
     each_peer(SMALL, |kind, peer| {
         let streams = vec![(spec.stream(0).unwrap(), spec.stream(0).unwrap())];
         let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
-        let error = clients.work(Amount::Operations(10)).unwrap_err().to_string();
+        let error = clients.measure(Amount::Operations(10)).unwrap_err().to_string();
         assert!(error.contains("is not there"), "{kind}: {error}");
         for rank in 0..spec.keys {
             peer.put(&keys.key(rank), &[0xff; 8]).unwrap();
         }
-        let error = clients.work(Amount::Operations(10)).unwrap_err().to_string();
+        let error = clients.measure(Amount::Operations(10)).unwrap_err().to_string();
         assert!(error.contains("belongs to rank"), "{kind}: {error}");
     });
 }

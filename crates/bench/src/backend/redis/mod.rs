@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use super::clients::ClientsJob;
+use super::interface::{Backend, Running, finish_peer, peer_record};
 use super::ordered::OrderedBackend;
-use super::{Backend, Running, finish_peer, peer_record};
 use crate::driver::processes::{WorkerCommand, WorkerProcesses};
 use crate::driver::protocol::Round;
 use crate::driver::worker::{Job, ParentConnection};

@@ -1,5 +1,5 @@
-//! Redis' protocol (RESP 2) over one connection, as much of it as a benchmark needs: commands out, replies in, without
-//! an allocation for each. A thread that waits for replies looks again and again, as Farwood's do.
+//! The part of Redis' protocol (RESP 2) that a benchmark needs: commands and replies over one connection, without
+//! allocations. A thread polls for replies, as Farwood's threads do.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// A server that says nothing for this long is lost.
+/// The connection fails if the server is silent for this long.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Looks without a reply before the thread gives way, as Farwood's threads do.
-const LOOKS: u32 = 64;
-/// Room for replies, at first.
+/// Polls before the thread yields its CPU, as Farwood's threads do.
+const POLLS_BEFORE_YIELD: u32 = 64;
+/// Initial size of the buffer for replies.
 const INPUT_BYTES: usize = 64 << 10;
 
 /// One reply, or the head of an array of replies.
@@ -21,19 +21,19 @@ pub(super) enum Reply<'a> {
     Simple,
     /// `:1`.
     Number(i64),
-    /// A string, or none.
+    /// A string, or null.
     Bulk(Option<&'a [u8]>),
-    /// So many replies follow.
+    /// An array of this many replies, which follow.
     Array(usize),
 }
 
-/// What was found in what has arrived: a reply, and the bytes that it takes.
+/// A parsed reply with its length in bytes.
 #[derive(Debug, PartialEq, Eq)]
 enum Parsed {
     Simple(usize),
     Number(i64, usize),
     Bulk(std::ops::Range<usize>, usize),
-    Nothing(usize),
+    Null(usize),
     Array(usize, usize),
 }
 
@@ -61,7 +61,7 @@ impl RedisConnection {
         Ok(RedisConnection { stream, out: Vec::new(), input: vec![0; INPUT_BYTES], start: 0, end: 0 })
     }
 
-    /// Puts a command where [`RedisConnection::send`] takes it from.
+    /// Adds a command to the batch of [`RedisConnection::send`].
     pub(super) fn command(&mut self, parts: &[&[u8]]) {
         self.head(b'*', parts.len());
         for part in parts {
@@ -69,12 +69,12 @@ impl RedisConnection {
         }
     }
 
-    /// The head of a command of so many parts, each of which follows.
+    /// Adds the header of a command of `parts` parts, which the caller adds next.
     pub(super) fn begin(&mut self, parts: usize) {
         self.head(b'*', parts);
     }
 
-    /// One part of a command.
+    /// Adds a part of a command.
     pub(super) fn part(&mut self, part: &[u8]) {
         self.head(b'$', part.len());
         self.out.extend_from_slice(part);
@@ -97,14 +97,14 @@ impl RedisConnection {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Sends all commands.
+    /// Sends the batch.
     pub(super) fn send(&mut self) -> Result<()> {
         let mut sent = 0;
-        let mut wait = Wait::default();
+        let mut poll = PollState::default();
         while sent < self.out.len() {
             match self.stream.write(&self.out[sent..]) {
                 Ok(bytes) => sent += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => wait.a_little()?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => poll.again()?,
                 Err(error) => return Err(lost(&error)),
             }
         }
@@ -120,7 +120,7 @@ impl RedisConnection {
                 return Ok(match parsed {
                     Parsed::Simple(bytes) => self.took(bytes, Reply::Simple),
                     Parsed::Number(number, bytes) => self.took(bytes, Reply::Number(number)),
-                    Parsed::Nothing(bytes) => self.took(bytes, Reply::Bulk(None)),
+                    Parsed::Null(bytes) => self.took(bytes, Reply::Bulk(None)),
                     Parsed::Array(count, bytes) => self.took(bytes, Reply::Array(count)),
                     Parsed::Bulk(range, bytes) => {
                         self.start += bytes;
@@ -147,61 +147,61 @@ impl RedisConnection {
                 self.input.resize(2 * self.end, 0);
             }
         }
-        let mut wait = Wait::default();
+        let mut poll = PollState::default();
         loop {
             match self.stream.read(&mut self.input[self.end..]) {
-                Ok(0) => return Err(failure("it closed the connection")),
+                Ok(0) => return Err(failure("the server closed the connection")),
                 Ok(bytes) => {
                     self.end += bytes;
                     return Ok(());
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => wait.a_little()?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => poll.again()?,
                 Err(error) => return Err(lost(&error)),
             }
         }
     }
 }
 
-/// Waiting for the server.
+/// The state of a loop that polls the server.
 #[derive(Default)]
-struct Wait {
+struct PollState {
     since: Option<Instant>,
     times: u32,
 }
 
-impl Wait {
-    fn a_little(&mut self) -> Result<()> {
+impl PollState {
+    fn again(&mut self) -> Result<()> {
         self.times = self.times.wrapping_add(1);
         if self.times.is_multiple_of(1 << 12) {
             let since = *self.since.get_or_insert_with(Instant::now);
             if since.elapsed() > SILENCE_MAX {
-                return Err(failure(format!("it has not answered for {} s", SILENCE_MAX.as_secs())));
+                return Err(failure(format!("no answer for {} s", SILENCE_MAX.as_secs())));
             }
         }
-        if self.times > LOOKS {
+        if self.times > POLLS_BEFORE_YIELD {
             std::thread::yield_now();
         }
         Ok(())
     }
 }
 
-/// The first reply in `bytes`, if all of it is there.
+/// Parses the first reply in `bytes`, if it is complete.
 fn parse(bytes: &[u8]) -> Result<Option<Parsed>> {
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let (kind, line, head) = (bytes[0], &bytes[1..end.max(1)], end + 2);
     let words = || String::from_utf8_lossy(line).into_owned();
-    let number = || words().parse::<i64>().map_err(|_| failure(format!("it says {:?}", words())));
+    let number = || words().parse::<i64>().map_err(|_| failure(format!("invalid number {:?}", words())));
     Ok(Some(match kind {
         b'+' => Parsed::Simple(head),
-        b'-' => return Err(failure(format!("it refuses: {}", words()))),
+        b'-' => return Err(failure(format!("error reply: {}", words()))),
         b':' => Parsed::Number(number()?, head),
         b'*' => Parsed::Array(number()?.max(0) as usize, head),
         b'$' => match usize::try_from(number()?) {
-            Err(_) => Parsed::Nothing(head),
+            Err(_) => Parsed::Null(head),
             Ok(length) if bytes.len() < head + length + 2 => return Ok(None),
             Ok(length) => Parsed::Bulk(head..head + length, head + length + 2),
         },
-        other => return Err(failure(format!("it says something else: {:?}", char::from(other)))),
+        other => return Err(failure(format!("unknown type of reply: {:?}", char::from(other)))),
     }))
 }
 
@@ -210,13 +210,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_are_read_when_all_of_them_is_there() {
+    fn complete_replies_are_parsed() {
         for (bytes, parsed) in [
             (&b"+OK\r\n"[..], Parsed::Simple(5)),
             (b":-12\r\n", Parsed::Number(-12, 6)),
             (b"$3\r\na\r\n\r\n", Parsed::Bulk(4..7, 9)),
             (b"$0\r\n\r\n", Parsed::Bulk(4..4, 6)),
-            (b"$-1\r\n", Parsed::Nothing(5)),
+            (b"$-1\r\n", Parsed::Null(5)),
             (b"*2\r\n", Parsed::Array(2, 4)),
         ] {
             for cut in 0..bytes.len() {
@@ -227,12 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_an_error() {
+    fn invalid_replies_are_errors() {
         for (bytes, words) in [
             (&b"-ERR no\r\n"[..], "ERR no"),
-            (b":x\r\n", "says"),
-            (b"?\r\n", "something else"),
-            (b"\r\n", "else"),
+            (b":x\r\n", "invalid number"),
+            (b"?\r\n", "unknown type"),
+            (b"\r\n", "unknown type"),
         ] {
             assert!(parse(bytes).unwrap_err().to_string().contains(words));
         }

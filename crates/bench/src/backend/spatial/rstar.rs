@@ -7,9 +7,10 @@ use rstar::primitives::{GeomWithData, Rectangle as Bounds};
 use rstar::{AABB, RTree};
 use serde::{Deserialize, Serialize};
 
-use super::super::{Backend, Running, finish_peer, peer_record};
+use super::super::interface::{Backend, Running, finish_peer, peer_record};
+use super::backend::SpatialBackend;
+use super::describe::with_searches;
 use super::process::SpatialJob;
-use super::{RSTAR, SpatialBackend, with_searches};
 use crate::Result;
 use crate::driver::clock::Clock;
 use crate::driver::processes::{WorkerCommand, WorkerProcesses};
@@ -18,6 +19,7 @@ use crate::driver::threads::{self, ThreadDriver};
 use crate::driver::worker::{Job, ParentConnection};
 use crate::record::Record;
 use crate::record::measurement::{CostTotals, Measurement, OperationKind};
+use crate::spec::RSTAR;
 use crate::spec::spatial::SpatialSpec;
 use crate::workload::rectangles::{RectangleRequest, RectangleSource, RequestStream};
 

@@ -10,7 +10,7 @@ use farwood_transport::tcp::TcpPool;
 use farwood_transport::tcp::exchange::Exchange;
 
 use super::super::pool::{BenchPool, PoolSource, unique_name};
-use super::describe;
+use super::describe::describe;
 use super::server::SpatialServer;
 use super::windows::windows;
 use crate::driver::processes::WorkerCommand;

@@ -1,4 +1,4 @@
-//! Taking and releasing locks of one memory node, without a tree behind them (Sherman Figures 2 and 16).
+//! Taking and releasing locks of one memory node, without a tree (Sherman Figures 2 and 16).
 
 use std::collections::BTreeMap;
 
@@ -21,19 +21,19 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub(crate) struct LocksSpec {
     pub(crate) cluster: Cluster,
-    /// How many there are, all at one memory node.
+    /// Number of locks, all at one memory node.
     pub(crate) locks: u64,
     pub(crate) options: LockOptions,
-    /// Skew of their popularity.
+    /// Skew of the popularity of locks.
     pub(crate) theta: f64,
     pub(crate) seconds: f64,
     pub(crate) warm_up_seconds: f64,
 }
 
-/// From one place that has a lock to the next.
-const PLACE_BYTES: u64 = 64;
+/// Distance between two objects with locks.
+const OBJECT_BYTES: u64 = 64;
 
-/// Runs it.
+/// Simulates `spec`.
 pub(crate) fn simulate_locks(spec: &LocksSpec) -> Result<Record> {
     let world = spec.cluster.world((spec.options.memory == LockMemory::Device).then_some(8 * spec.locks))?;
     let distribution = Distribution::Zipf { theta: spec.theta };
@@ -41,7 +41,7 @@ pub(crate) fn simulate_locks(spec: &LocksSpec) -> Result<Record> {
     let shape = *world.client(0).fabric().shape();
     let nodes = locked_nodes(spec, &shape);
     let tables: Vec<NodeLocks> = (0..spec.cluster.compute_nodes)
-        .map(|_| NodeLocks::new(spec.options, &shape, PLACE_BYTES as usize))
+        .map(|_| NodeLocks::new(spec.options, &shape, OBJECT_BYTES as usize))
         .collect();
     let stopwatch = Stopwatch::new(&world, spec.warm_up_seconds, Amount::Seconds(spec.seconds));
     let mut crew = world.crew();
@@ -91,7 +91,7 @@ fn describe(options: LockOptions) -> Map<String, Value> {
     of_locks.map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
-/// For each lock a place whose lock it is: places hash to locks, so they are tried until each lock has one.
+/// One object for each lock: objects hash to locks, so objects are tried until each lock has one.
 fn locked_nodes(spec: &LocksSpec, shape: &PoolShape) -> Vec<Remote<Words>> {
     let count = GlobalLock::count(spec.options, shape);
     let mut found = BTreeMap::new();
@@ -99,11 +99,11 @@ fn locked_nodes(spec: &LocksSpec, shape: &PoolShape) -> Vec<Remote<Words>> {
         if found.len() as u64 == spec.locks {
             break;
         }
-        let place =
-            Remote::new(NodeId(0), Memory::Host, line * PLACE_BYTES).expect("48 bits of offset are enough");
-        let lock = GlobalLock::of(spec.options, count, place).index();
+        let object =
+            Remote::new(NodeId(0), Memory::Host, line * OBJECT_BYTES).expect("48 bits of offset are enough");
+        let lock = GlobalLock::of(spec.options, count, object).index();
         if lock < spec.locks {
-            found.entry(lock).or_insert(place);
+            found.entry(lock).or_insert(object);
         }
     }
     found.into_values().collect()

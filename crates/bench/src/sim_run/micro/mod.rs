@@ -1,7 +1,7 @@
-//! Micro-benchmarks in the laboratory: verbs and locks straight on the fabric, without an index.
+//! Micro-benchmarks in the simulator: verbs and locks on the fabric, without an index.
 //!
-//! The cards are calibrated with these, and with nothing else. Their records have the fields of any other run; what is
-//! not an index's is left empty, and `options` says the rest.
+//! The NIC models are calibrated with these only. Their records have the fields of all records; those of an index are
+//! empty, and `options` has the parameters.
 
 mod locks;
 mod verbs;
@@ -25,11 +25,11 @@ const HOST_BYTES: u64 = 64 << 20;
 /// The machines of a micro-benchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
-    /// The card by its name, or the path of its file.
+    /// The name of the NIC model, or the path of its file.
     pub(crate) nic: String,
     pub(crate) memory_nodes: u16,
     pub(crate) compute_nodes: usize,
-    /// Of each compute node, with a client each.
+    /// Threads of each compute node, with one client each.
     pub(crate) threads: usize,
 }
 
@@ -38,7 +38,7 @@ impl Cluster {
         Cluster { nic: nic.to_owned(), memory_nodes, compute_nodes, threads }
     }
 
-    /// The world, with so much device memory if it is to differ from the card's.
+    /// The simulated world; `device_bytes` overrides the device memory of the NIC model.
     fn world(&self, device_bytes: Option<u64>) -> Result<World> {
         let &Cluster { memory_nodes, compute_nodes, threads, .. } = self;
         let small = WorldSpec::small(crate::run::nic_model(&self.nic)?);
@@ -53,7 +53,7 @@ impl Cluster {
         })?)
     }
 
-    /// The record of what was measured; `round_trips` of micro-benchmarks are those of a post or of a lock.
+    /// The record of the results; `round_trips` of micro-benchmarks are those of a post or of a lock.
     fn record(&self, world: &World, timed: &Timed, options: Map<String, Value>) -> Record {
         let measured = timed.measurement.measured(timed.seconds, None);
         Record {

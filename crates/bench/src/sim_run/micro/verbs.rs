@@ -1,4 +1,4 @@
-//! How many READs, WRITEs and atomics a second a card does, and how long one takes.
+//! Rates and latencies of READs, WRITEs and atomics.
 
 use std::cell::Cell;
 
@@ -16,32 +16,32 @@ use crate::record::measurement::{CostTotals, OperationKind};
 use crate::workload::random::Generator;
 use crate::{Error, Result};
 
-/// Where in host memory the verbs go: a chunk that nothing else uses.
+/// Offset of the target area in host memory: a chunk that nothing else uses.
 const AREA_OFFSET: u64 = 32 << 20;
-/// Bytes of that area.
+/// Bytes of the target area.
 const AREA_BYTES: u64 = 16 << 20;
 
-/// What is posted.
+/// The verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Read,
     Write,
-    /// One that succeeds.
+    /// A CAS that succeeds.
     Cas,
 }
 
-/// Which words atomics go to.
+/// The target words of atomics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Words {
-    /// Each verb in flight has its own.
+    /// Each verb in flight has its own word.
     Own,
-    /// All share a handful of [`FEW`].
+    /// All verbs share [`FEW`] words.
     Few,
-    /// All have the same one.
+    /// All verbs have the same word.
     One,
 }
 
-/// A handful of words.
+/// Number of words of [`Words::Few`].
 const FEW: u64 = 4;
 
 impl Words {
@@ -54,7 +54,7 @@ impl Words {
     }
 }
 
-/// What a client posts, over and over.
+/// The posts of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) verb: Verb,
@@ -73,7 +73,7 @@ pub(crate) struct Load {
 pub(crate) struct VerbsSpec {
     pub(crate) cluster: Cluster,
     pub(crate) load: Load,
-    /// What half of the clients post instead; their verbs do not count.
+    /// The posts of half of the clients, whose verbs do not count.
     pub(crate) beside: Option<Load>,
     pub(crate) seconds: f64,
 }
@@ -88,24 +88,24 @@ impl Verb {
     }
 }
 
-/// Runs it.
+/// Simulates `spec`.
 pub(crate) fn simulate_verbs(spec: &VerbsSpec) -> Result<Record> {
     let world = spec.cluster.world(None)?;
     let stopwatch = Stopwatch::new(&world, spec.seconds / 4.0, Amount::Seconds(spec.seconds));
     let clients = clients(&world, &spec.cluster);
     let units = world.spec().card.units.count as usize;
     let mut crew = world.crew();
-    let mut flows = 0;
+    let mut loops = 0;
     for (number, client) in clients.iter().enumerate() {
         let (load, counts) = match spec.beside {
-            // Queue pairs are dealt to processing units in turn: each unit serves both kinds.
+            // Queue pairs are assigned to processing units round-robin, so that each unit serves both kinds.
             Some(beside) if (number + number / units) % 2 == 1 => (beside, false),
             _ => (spec.load, true),
         };
         for _ in 0..load.depth {
-            let flow = Flow { client, load, number: flows, counts, turn: Cell::new(flows) };
-            crew.spawn(client, flow.run(&stopwatch));
-            flows += 1;
+            let post_loop = PostLoop { client, load, number: loops, counts, next: Cell::new(loops) };
+            crew.spawn(client, post_loop.run(&stopwatch));
+            loops += 1;
         }
     }
     let timed = stopwatch.run(&world, crew)?;
@@ -117,7 +117,7 @@ pub(crate) fn simulate_verbs(spec: &VerbsSpec) -> Result<Record> {
     })
 }
 
-/// A client for each thread.
+/// One client per thread.
 fn clients(world: &World, cluster: &Cluster) -> Vec<Client<SimFabric>> {
     let of_node = |node| (0..cluster.threads).map(move |_| world.client(node));
     (0..cluster.compute_nodes).flat_map(of_node).collect()
@@ -139,25 +139,25 @@ fn options(spec: &VerbsSpec) -> Map<String, Value> {
     options
 }
 
-/// One post in flight, and the next when it is answered.
-struct Flow<'a> {
+/// A loop that has one post in flight at a time.
+struct PostLoop<'a> {
     client: &'a Client<SimFabric>,
     load: Load,
-    /// Among all flows.
+    /// Its number among all loops.
     number: usize,
     counts: bool,
-    /// Memory nodes are used in turn.
-    turn: Cell<usize>,
+    /// Number of the next post, which selects its memory node round-robin.
+    next: Cell<usize>,
 }
 
-impl Flow<'_> {
+impl PostLoop<'_> {
     async fn run(self, stopwatch: &Stopwatch) {
         let fabric = self.client.fabric();
-        let mut places = Generator::for_client(SEED, self.number as u64);
+        let mut generator = Generator::for_client(SEED, self.number as u64);
         let data = vec![0xA5; self.load.bytes];
         while !stopwatch.is_over(fabric.now(), 0) {
             let start = fabric.now();
-            if let Err(error) = self.post(&mut places, &data).await {
+            if let Err(error) = self.post(&mut generator, &data).await {
                 return stopwatch.fail(Error::Index(error.into()));
             }
             let mut costs = CostTotals::from(self.client.take_costs());
@@ -172,17 +172,18 @@ impl Flow<'_> {
         if self.load.verb == Verb::Read { OperationKind::Get } else { OperationKind::Put }
     }
 
-    async fn post(&self, places: &mut Generator, data: &[u8]) -> Result<(), FabricError> {
+    async fn post(&self, generator: &mut Generator, data: &[u8]) -> Result<(), FabricError> {
         let nodes = usize::from(self.client.fabric().shape().nodes);
-        let node = NodeId((self.turn.replace(self.turn.get() + 1) % nodes) as u16);
+        let node = NodeId((self.next.replace(self.next.get() + 1) % nodes) as u16);
         let range = 0..self.load.batch;
         match self.load.verb {
             Verb::Read => {
-                let verbs = range.map(|_| read_bytes(place::<Bytes>(places, node, data.len()), data.len()));
+                let verbs =
+                    range.map(|_| read_bytes(random_line::<Bytes>(generator, node, data.len()), data.len()));
                 self.client.post(all(verbs)).await?.for_each(drop);
             }
             Verb::Write => {
-                let verbs = range.map(|_| write(place::<Bytes>(places, node, data.len()), data));
+                let verbs = range.map(|_| write(random_line::<Bytes>(generator, node, data.len()), data));
                 self.client.post(all(verbs)).await?.for_each(drop);
             }
             Verb::Cas => {
@@ -204,12 +205,13 @@ impl Flow<'_> {
             Memory::Host => AREA_OFFSET + 8 * number,
             Memory::Device => 8 * number,
         };
-        Remote::new(node, self.load.memory, offset).expect("the words lie in their memory")
+        Remote::new(node, self.load.memory, offset).expect("the words are in their memory")
     }
 }
 
-/// Some place in the area, on a line.
-fn place<T: ?Sized>(places: &mut Generator, node: NodeId, bytes: usize) -> Remote<T> {
+/// A random cache line of the target area.
+fn random_line<T: ?Sized>(generator: &mut Generator, node: NodeId, bytes: usize) -> Remote<T> {
     let lines = (AREA_BYTES - bytes as u64) / 64;
-    Remote::new(node, Memory::Host, AREA_OFFSET + 64 * places.below(lines)).expect("it lies in the area")
+    Remote::new(node, Memory::Host, AREA_OFFSET + 64 * generator.below(lines))
+        .expect("the line is in the area")
 }

@@ -37,7 +37,7 @@ fn tolerance(p: f64, draws: u32) -> f64 {
 }
 
 #[test]
-fn the_hottest_key_has_the_share_that_theory_gives() {
+fn the_hottest_key_has_its_theoretical_share() {
     let draws = 1_000_000;
     for (ranks, percent) in [(1_000_000_000, 4.24), (10_000_000, 5.54)] {
         let share = shares(ranks, 0.99, 1, draws)[0];
@@ -103,7 +103,7 @@ fn popularity_over_other_ranks_keeps_the_hottest_share() {
 }
 
 #[test]
-fn the_share_of_the_hottest_is_that_of_the_sum() {
+fn the_share_of_the_hottest_key_matches_the_sum() {
     for (theta, ranks) in
         [(0.0, 5000_u64), (0.5, 900), (0.9, 40_000), (0.99, 100_000), (1.0, 30_000), (1.5, 70_000)]
     {
@@ -116,7 +116,7 @@ fn the_share_of_the_hottest_is_that_of_the_sum() {
 }
 
 #[test]
-fn names_go_round() {
+fn names_parse() {
     for name in Distribution::NAMES {
         assert_eq!(name.parse::<Distribution>().unwrap().name(), name);
     }

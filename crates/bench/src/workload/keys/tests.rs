@@ -29,7 +29,7 @@ fn integer_keys_are_a_bijection_at_every_width() {
 }
 
 #[test]
-fn integer_keys_spread_over_all_bits_and_stay_the_same_for_ever() {
+fn integer_keys_spread_over_all_bits_and_never_change() {
     let all = (0..1000).map(scatter).fold((0u64, u64::MAX), |(or, and), key| (or | key, and & key));
     assert_eq!(all, (u64::MAX, 0));
     assert!((0..1000).all(|rank| gather(scatter(rank)) == rank));
@@ -97,7 +97,7 @@ fn bad_files_name_the_line_and_the_remedy() {
 }
 
 #[test]
-fn the_sample_of_words_has_the_size_its_readme_says() {
+fn the_words_have_the_size_in_their_readme() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/english-words.txt");
     let keys = Keys::from_file(&file, KeyLength::Padded(28)).unwrap();
     assert_eq!(keys.ranks(), 274_937);

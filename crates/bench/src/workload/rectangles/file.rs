@@ -1,4 +1,4 @@
-//! Rectangles from a file: four numbers a row, with commas, tabs or spaces between them.
+//! Rectangles from a file: four numbers per row, separated by commas, tabs or spaces.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -8,11 +8,11 @@ use farwood_index::catfish::{Item, Rectangle};
 
 use crate::{Error, Result};
 
-/// Reads up to `most` rows of least x, least y, greatest x, greatest y; what stands behind these is passed over. Items
-/// are numbered by their rows. A first row without numbers is a heading.
+/// Reads up to `most` rows of least x, least y, greatest x, greatest y; further columns are ignored. Items are numbered
+/// by their rows. A first row without numbers is a heading.
 ///
 /// # Errors
-/// A file that cannot be read; the row that is not a rectangle.
+/// A file that cannot be read, or a row that is not a rectangle.
 pub fn read_file(file: &Path, most: u64) -> Result<Vec<Item>> {
     let read = |source| Error::Read { file: file.to_owned(), source };
     let mut items = Vec::new();
@@ -39,7 +39,7 @@ pub fn read_file(file: &Path, most: u64) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// The rectangle of a row; `None`: there is nothing in it.
+/// The rectangle of a row; `None` for an empty row.
 fn rectangle(line: &str) -> std::result::Result<Option<Rectangle>, String> {
     let is_between = |c: char| c == ',' || c.is_whitespace();
     let mut numbers = line.split(is_between).filter(|text| !text.is_empty()).peekable();
@@ -48,7 +48,7 @@ fn rectangle(line: &str) -> std::result::Result<Option<Rectangle>, String> {
     }
     let mut edge = || {
         let text = numbers.next().ok_or("it has fewer than four numbers")?;
-        text.parse::<f64>().map_err(|_| format!("'{text}' is no number"))
+        text.parse::<f64>().map_err(|_| format!("'{text}' is not a number"))
     };
     let [min_x, min_y, max_x, max_y] = [edge()?, edge()?, edge()?, edge()?];
     Rectangle::new([min_x, min_y], [max_x, max_y]).map(Some).map_err(|why| why.to_string())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 
 #[test]
-fn rectangles_are_small_and_everywhere_and_the_same_for_a_seed() {
+fn rectangles_are_small_and_uniform_and_depend_on_the_seed_only() {
     let items = RectangleSource::Uniform(20_000).items(7).unwrap();
     assert_eq!(items, RectangleSource::Uniform(20_000).items(7).unwrap());
     assert_ne!(items, RectangleSource::Uniform(20_000).items(8).unwrap());
@@ -39,7 +39,7 @@ fn stream(mix: SpatialMix, scale: Scale, client: u64) -> RequestStream {
 }
 
 #[test]
-fn a_tenth_of_a_mix_is_inserts_with_numbers_of_their_own_away_from_the_middle() {
+fn a_tenth_of_a_mix_is_inserts_with_unique_numbers_away_from_the_middle() {
     let mut ids = Vec::new();
     for client in 0..4 {
         let mut stream = stream(SpatialMix::Mixed, Scale::Edge(1e-5), client);
@@ -62,7 +62,7 @@ fn a_tenth_of_a_mix_is_inserts_with_numbers_of_their_own_away_from_the_middle() 
 }
 
 #[test]
-fn scales_are_read_and_nonsense_is_refused() {
+fn scales_are_parsed_and_others_are_refused() {
     assert_eq!("0.00001".parse::<Scale>().unwrap(), Scale::Edge(1e-5));
     assert_eq!("power-law".parse::<Scale>().unwrap(), Scale::PowerLaw);
     assert_eq!(Scale::Edge(0.01).to_string(), "0.01");
