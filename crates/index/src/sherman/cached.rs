@@ -31,7 +31,7 @@ pub(super) struct CachedInner {
 
 impl CachedInner {
     /// Copies the inner node that was read at `at`.
-    pub(super) fn copy<B: Deref<SearchTarget = [u8]>>(at: Remote<RawNode>, node: &Node<'_, B>) -> Self {
+    pub(super) fn copy<B: Deref<Target = [u8]>>(at: Remote<RawNode>, node: &Node<'_, B>) -> Self {
         let lower_of = |child: usize| if child == 0 { node.lower() } else { node.separator(child - 1) };
         let children = 0..node.count() + 1;
         let whole = node.lower().len() > 8;

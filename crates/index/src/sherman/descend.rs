@@ -30,7 +30,7 @@ impl Sherman {
     }
 
     /// Copies an inner node, and caches the copy if the node is of level 1.
-    pub(super) fn cache_inner<B: Deref<SearchTarget = [u8]>>(
+    pub(super) fn cache_inner<B: Deref<Target = [u8]>>(
         &self,
         at: Remote<RawNode>,
         node: &Node<'_, B>,

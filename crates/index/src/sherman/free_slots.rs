@@ -175,7 +175,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 }
 
 /// Returns the slots of a list.
-fn listed<B: Deref<SearchTarget = [u8]>>(list: &Node<'_, B>) -> impl Iterator<Item = Room<()>> {
+fn listed<B: Deref<Target = [u8]>>(list: &Node<'_, B>) -> impl Iterator<Item = Room<()>> {
     (0..list.count()).map(|number| {
         let separator = list.separator(number);
         let number_at = |at: usize| u32::from_le_bytes(separator[at..at + 4].try_into().expect("four bytes"));

@@ -18,7 +18,7 @@ pub enum Added {
     Full,
 }
 
-impl<B: Deref<SearchTarget = [u8]>> Node<'_, B> {
+impl<B: Deref<Target = [u8]>> Node<'_, B> {
     /// Key `at` of an inner node: the lower fence of child `at + 1`.
     #[inline]
     pub fn separator(&self, at: usize) -> &[u8] {
@@ -57,7 +57,7 @@ impl<B: Deref<SearchTarget = [u8]>> Node<'_, B> {
     }
 }
 
-impl<B: DerefMut<SearchTarget = [u8]>> Node<'_, B> {
+impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     fn set_child(&mut self, at: usize, child: Remote<RawNode>) {
         let range = self.layout.child(at);
         self.bytes[range].copy_from_slice(&child.word().to_le_bytes());
@@ -101,7 +101,7 @@ impl<B: DerefMut<SearchTarget = [u8]>> Node<'_, B> {
     }
 }
 
-impl<B: DerefMut<SearchTarget = [u8]>> Node<'_, B> {
+impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     /// Removes child `at`, which is not the leftmost: the child to its left covers its keys now.
     pub fn remove_child(&mut self, at: usize) {
         assert!(at > 0 && at <= self.count(), "a node begins where its leftmost child begins");
@@ -112,7 +112,7 @@ impl<B: DerefMut<SearchTarget = [u8]>> Node<'_, B> {
     }
 
     /// Moves all children of the right sibling `right` to this node, which has space for them. Neither is sealed.
-    pub fn absorb_inner<R: Deref<SearchTarget = [u8]>>(&mut self, right: &Node<'_, R>) {
+    pub fn absorb_inner<R: Deref<Target = [u8]>>(&mut self, right: &Node<'_, R>) {
         self.push_child(right.lower(), right.child(0));
         for key in 0..right.count() {
             self.push_child(right.separator(key), right.child(key + 1));
@@ -122,7 +122,7 @@ impl<B: DerefMut<SearchTarget = [u8]>> Node<'_, B> {
     }
 }
 
-impl<'l, B: DerefMut<SearchTarget = [u8]>> Node<'l, B> {
+impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
     /// Moves the upper half of a full inner node to a new right sibling, whose address is `at`. The middle
     /// separator becomes the fence between them; the new node's lower fence goes to the parent.
     pub fn split_inner(&mut self, at: Remote<RawNode>) -> Node<'l, Vec<u8>> {
@@ -181,7 +181,7 @@ mod tests {
         (node, model)
     }
 
-    fn agrees<B: Deref<SearchTarget = [u8]>>(node: &Node<'_, B>, model: &Model) {
+    fn agrees<B: Deref<Target = [u8]>>(node: &Node<'_, B>, model: &Model) {
         for number in 0..120 {
             let probe = key(number);
             if !node.is_left_of(&probe) && !node.is_right_of(&probe) {

@@ -60,7 +60,7 @@ pub enum Placed {
     Full,
 }
 
-impl<B: Deref<SearchTarget = [u8]>> Node<'_, B> {
+impl<B: Deref<Target = [u8]>> Node<'_, B> {
     /// The key of leaf entry `slot`.
     #[inline]
     pub fn key(&self, slot: usize) -> &[u8] {
@@ -231,7 +231,7 @@ impl<B: Deref<SearchTarget = [u8]>> Node<'_, B> {
     }
 }
 
-impl<'l, B: DerefMut<SearchTarget = [u8]>> Node<'l, B> {
+impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
     /// Makes `change` at `key` in the local copy of a leaf whose lock is held.
     ///
     /// # Errors
@@ -373,7 +373,7 @@ impl<'l, B: DerefMut<SearchTarget = [u8]>> Node<'l, B> {
     ///
     /// # Errors
     /// [`Torn`] where an entry of either mixes two versions: under the locks that means damage.
-    pub fn absorb_leaf<R: Deref<SearchTarget = [u8]>>(&mut self, right: &Node<'_, R>) -> Result<(), Torn> {
+    pub fn absorb_leaf<R: Deref<Target = [u8]>>(&mut self, right: &Node<'_, R>) -> Result<(), Torn> {
         let mut slots = Vec::with_capacity(self.layout.leaf_capacity);
         right.sorted_slots(&mut slots)?;
         let mut from = 0;

@@ -75,7 +75,7 @@ enum Undone {
     Busy,
 }
 
-impl<B: Deref<SearchTarget = [u8]>> Node<'_, B> {
+impl<B: Deref<Target = [u8]>> Node<'_, B> {
     /// The load of the node: its entries, or children.
     fn load(&self) -> Result<usize, Torn> {
         if self.level() == 0 { self.used() } else { Ok(self.count() + 1) }
@@ -94,11 +94,7 @@ impl<B: Deref<SearchTarget = [u8]>> Node<'_, B> {
     }
 
     /// The load of the node together with its right sibling `right`, at `at`; `None` where the two cannot be merged.
-    fn load_with<R: Deref<SearchTarget = [u8]>>(
-        &self,
-        right: &Node<'_, R>,
-        at: Remote<RawNode>,
-    ) -> Option<usize> {
+    fn load_with<R: Deref<Target = [u8]>>(&self, right: &Node<'_, R>, at: Remote<RawNode>) -> Option<usize> {
         let siblings = !self.freed()
             && !right.freed()
             && self.level() == right.level()

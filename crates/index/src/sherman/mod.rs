@@ -86,7 +86,7 @@ enum ValueBytes {
 }
 
 impl Deref for Value {
-    type SearchTarget = [u8];
+    type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {

@@ -55,7 +55,7 @@ pub struct Node<'l, B> {
     pub(super) bytes: B,
 }
 
-impl<'l, B: Deref<SearchTarget = [u8]>> Node<'l, B> {
+impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
     /// Decodes a node from bytes that passed [`RawNode`]'s check or were built locally.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl<'l> Node<'l, Vec<u8>> {
     }
 }
 
-impl<B: DerefMut<SearchTarget = [u8]>> Node<'_, B> {
+impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     pub(super) fn set_lower(&mut self, lower: &[u8]) {
         let at = super::layout::LOWER;
         self.bytes[at..at + self.layout.key_bytes].copy_from_slice(lower);

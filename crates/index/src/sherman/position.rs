@@ -50,11 +50,7 @@ pub(super) struct SearchTarget<'k> {
 /// Returns the position of `key` relative to a node that should be at `level` (Sherman §4.2.3: fences and level are
 /// checked on every fetch).
 #[inline]
-pub(super) fn locate<B: Deref<SearchTarget = [u8]>>(
-    node: &Node<'_, B>,
-    level: u8,
-    key: &[u8],
-) -> KeyPosition {
+pub(super) fn locate<B: Deref<Target = [u8]>>(node: &Node<'_, B>, level: u8, key: &[u8]) -> KeyPosition {
     if node.level() != level || node.freed() || node.is_right_of(key) {
         return KeyPosition::Stale;
     }

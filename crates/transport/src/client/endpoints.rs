@@ -59,7 +59,7 @@ impl Endpoints {
             return Ok(dialled);
         }
         let why = "it crashed, and its last writes may be lost; run `farwood check` on the pool's \
-                   indexes, and open it again";
+                   indexes, and open the pool again";
         Err(ConnectError::Refused(Code::WrongPool, why.to_owned()))
     }
 

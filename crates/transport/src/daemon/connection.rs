@@ -92,7 +92,8 @@ pub(super) struct Connection {
     drain: DrainPhase,
     /// When requests were last executed.
     busy: Option<Instant>,
-    connection_number: u64,
+    /// The number of the hello.
+    number: u64,
     input: Vec<u8>,
     start: usize,
     end: usize,
@@ -114,7 +115,7 @@ impl Connection {
             is_peer_closed: false,
             drain: DrainPhase::Executing,
             busy: None,
-            connection_number: 0,
+            number: 0,
             input,
             start: 0,
             end: 0,
@@ -413,7 +414,7 @@ impl Connection {
                 })?;
                 let welcome =
                     shared.registry.admit(&shared.store, &self.peer, &hello).map_err(CloseReason::Refused)?;
-                (self.greeted, self.connection_number) = (true, hello.connection_number);
+                (self.greeted, self.number) = (true, hello.connection_number);
                 let mut bytes = Vec::new();
                 welcome.put(&mut bytes);
                 self.queue_bytes(&bytes);
@@ -440,7 +441,7 @@ impl Connection {
         let done = match control {
             Control::Claim => registry.claim(&self.peer, a).map(|()| [0; 4]),
             Control::Identify => client_of(words)
-                .and_then(|client| registry.identify(store, &self.peer, client, self.connection_number))
+                .and_then(|client| registry.identify(store, &self.peer, client, self.number))
                 .map(|()| [0; 4]),
             Control::CountConnections => {
                 client_of(words).map(|client| [registry.connections_of(client), 0, 0, 0])

@@ -403,7 +403,7 @@ impl SegmentDir {
                 // A file that vanishes in the meantime is skipped.
                 match entry.metadata() {
                     Ok(data) if data.is_file() => {
-                        found.push(FoundFile { name, node, path: entry.path(), data })
+                        found.push(FoundFile { name, node, path: entry.path(), data });
                     }
                     _ => {}
                 }

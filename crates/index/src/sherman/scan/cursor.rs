@@ -19,7 +19,7 @@ pub const SNAPSHOT_LEAVES_MAX: usize = 32;
 pub(super) struct ScanRequest<'a> {
     pub(super) range: Range<'a>,
     pub(super) direction: Direction,
-    /// ShermanEntries, at most.
+    /// Entries, at most.
     pub(super) limit: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct LeafCursor<'r> {
     end: Option<&'r [u8]>,
     /// The key that the next leaf must cover. The scan has passed all keys before it in its direction.
     pub(super) key: Vec<u8>,
-    /// ShermanEntries still wanted.
+    /// Entries still wanted.
     pub(super) left: usize,
     /// Leaves passed.
     pub(super) passed: u64,

@@ -7,7 +7,7 @@
 //! where the previous one ends, these are all entries that the range had at that moment. An entry determines its
 //! overflow value by the link (`values.rs`), and the entry had that link at that moment.
 //!
-//! ShermanEntries under a hash have no version: an entry that changes and changes back would stay undetected. Trees of that
+//! Entries under a hash have no version: an entry that changes and changes back would stay undetected. Trees of that
 //! kind refuse snapshots.
 
 use super::cursor::{SNAPSHOT_LEAVES_MAX, ScanRequest};

@@ -164,7 +164,7 @@ impl FrameConnections {
                 }
                 ConnectionEvent::Broken | ConnectionEvent::Connected(None) => {}
                 ConnectionEvent::Connected(Some(why)) => {
-                    state.fail_parts(at, &ConnectError::Lost(why), LostFrames::Earlier)
+                    state.fail_parts(at, &ConnectError::Lost(why), LostFrames::Earlier);
                 }
                 ConnectionEvent::Failed(why) => state.fail_parts(at, &why, LostFrames::All),
             }
