@@ -38,113 +38,116 @@ Without --pool the run creates a pool, loads it, and removes it.
 With --fabric sim, --seconds, --warmup and all latencies are virtual, the warm-up is the workload before it counts, \
 and only simulated_verbs_per_second differs between records of the same seed.";
 
-/// Measure an index: one workload, one record
+/// Measure an index: run one workload and print one record
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The index: sherman, smart or sphinx; or catfish, for rectangles
     #[arg(long, default_value = "sherman")]
     index: String,
-    /// The variant; of sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
-    /// [default: +lock-read]; of smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining =
-    /// smart [default: smart]; of sphinx: art, +hash-table or sphinx [default: sphinx]; of
-    /// catfish: local, tcp, fast-messaging, offloading, +event, +multi-issue, catfish or catfish-printed [default:
-    /// catfish]
+    /// The variant. sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
+    /// [default: +lock-read]; smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining =
+    /// smart [default: smart]; sphinx: art, +hash-table or sphinx [default: sphinx]; catfish: local, tcp,
+    /// fast-messaging, offloading, +event, +multi-issue, catfish or catfish-printed [default: catfish]
     #[arg(long)]
     variant: Option<String>,
-    /// smart: allocate 256 slots for each inner node, as the paper's artifact does
+    /// smart only: reserve space for 256 children in each inner node, as the paper's published code does
     #[arg(long)]
     preallocate: bool,
-    /// Radix trees: whether a scan reads many nodes and leaves with one doorbell
+    /// Radix trees only: whether a scan reads many nodes and leaves with one doorbell
     #[arg(long, default_value_t = Switch::On, value_enum)]
     batched_scans: Switch,
-    /// Bits of a lock. Locks of 16 bits (the paper's) have no epoch, so the lock of a crashed client stays locked: for
-    /// reproduction only
+    /// Bits of a lock. A lock of 16 bits (as in the paper) does not name its holder's epoch, so the lock of a crashed
+    /// client cannot be taken over: for reproduction of the paper only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
     lock_width: LockBits,
-    /// The fabric: shm; tcp, to memory nodes that the run starts; rdma, to those of --pool; or sim, the simulator, in
-    /// virtual time
+    /// The transport: shm; tcp, with memory nodes that the run starts; rdma, with those of --pool; or sim, the
+    /// simulator, whose times are virtual
     #[arg(long, default_value = "shm")]
     fabric: String,
-    /// The simulated NIC: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a NIC model file
-    /// [default: cx5-100g]
+    /// With --fabric sim: the NIC model: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a file
+    /// with a model [default: cx5-100g]
     #[arg(long, value_name = "NIC")]
     nic: Option<String>,
-    /// Simulator: memory node i and compute node i are one machine with one NIC
+    /// With --fabric sim: run memory node i and compute node i on one machine with one NIC
     #[arg(long)]
     colocate: bool,
-    /// The mix of operations
+    /// The mix of operations; see the list of workloads below
     #[arg(long, default_value = "ycsb-c")]
     workload: String,
-    /// The popularity of keys: uniform, zipf or latest
+    /// The popularity of the keys: uniform, zipf or latest
     #[arg(long, default_value = "zipf")]
     distribution: String,
     /// The skew of zipf and latest
     #[arg(long, default_value_t = THETA_DEFAULT, value_name = "SKEW", allow_negative_numbers = true)]
     theta: f64,
-    /// Number of ranks over which popularity is drawn; they are hashed to the keys [default: --keys]
+    /// Draw the popularity from this many ranks, which are hashed onto the keys [default: --keys]
     #[arg(long, value_name = "COUNT", value_parser = count)]
     zipf_ranks: Option<u64>,
-    /// Keys loaded before measuring; for load, keys inserted [default: 1M, or the share of a key file that is not kept
-    /// for inserts]
+    /// Number of keys loaded before the measurement; for the workload load, the number of keys inserted [default: 1M,
+    /// or the keys of the key file that are not needed for inserts]
     #[arg(long, value_name = "COUNT", value_parser = count)]
     keys: Option<u64>,
-    /// Take the keys from the lines of this file (TSV and CSV: the first column)
+    /// Use the lines of this file as keys (in TSV and CSV files, the first column)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Bytes of a key, 8 to 1024; shorter lines of the key file are padded with zeros [default: 8; for a key file, the
-    /// longest line for sherman, and unpadded lines for the others]
+    /// Bytes of a key, 8 to 1024; shorter lines of the key file are padded with zeros [default: 8; with a key file,
+    /// the longest line for sherman, and the length of each line for the others]
     #[arg(long, value_name = "BYTES")]
     key_bytes: Option<usize>,
     /// Bytes of a value, at least 8
     #[arg(long, default_value_t = 8, value_name = "BYTES")]
     value_bytes: usize,
-    /// Keys of a scan; for ycsb-e, of the longest
+    /// Number of keys of a scan; for ycsb-e, the maximum
     #[arg(long, default_value_t = 100, value_name = "COUNT")]
     range_size: u32,
-    /// sherman: bytes of a node [default: 1KiB]
+    /// sherman only: bytes of a node [default: 1KiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     node_bytes: Option<u64>,
-    /// Index cache of each compute node; 0: no cache [default: 512MiB; for sphinx, whose cache is a filter, 2 % of the
+    /// Index cache of each compute node; 0 disables it [default: 512MiB; for sphinx, whose filter this is, 2 % of the
     /// bytes of the loaded keys]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     cache_bytes: Option<u64>,
-    /// Memory nodes of the pool that the run creates
+    /// Number of memory nodes of the run's own pool
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     memory_nodes: u16,
-    /// Compute nodes: processes, or simulated machines
+    /// Number of compute nodes: processes, or machines of the simulator
     #[arg(long, default_value_t = 1, value_name = "COUNT", alias = "processes")]
     compute_nodes: usize,
-    /// Threads of each compute node [default: one per client; for processes, at most one per CPU]
+    /// Threads of each compute node [default: one for each client; at most the number of cores if they are processes]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
-    /// TCP: connections of all compute nodes to each memory node, one per thread [default: --threads]
+    /// With --fabric tcp: number of connections of all compute nodes to each memory node, which is the number of their
+    /// threads [default: --threads]
     #[arg(long, value_name = "COUNT", conflicts_with = "threads")]
     connections: Option<u64>,
-    /// Clients of all compute nodes together, each with one outstanding request [default: one per compute node]
+    /// Number of clients of all compute nodes together, which is the number of outstanding requests [default: one for
+    /// each compute node]
     #[arg(long, value_name = "COUNT")]
     clients: Option<u64>,
-    /// Seconds to measure [default: 3, with --fabric sim 0.02; load: until all keys are inserted]
+    /// Duration of the measurement [default: 3; with --fabric sim 0.02; for the workload load, until all keys are
+    /// inserted]
     #[arg(long, conflicts_with = "operations", allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// Operations to measure, of all clients together
+    /// Measure this many operations of all clients together instead of a duration
     #[arg(long, value_name = "COUNT", value_parser = count)]
     operations: Option<u64>,
-    /// Seconds of reads after a scan that fills the caches; 0: start with cold caches [default: 1, with --fabric sim
-    /// 0.005]
+    /// Seconds of warm-up reads after a pass that fills the caches; 0 starts with cold caches [default: 1; with
+    /// --fabric sim 0.005]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     warmup: Option<f64>,
-    /// load with --fabric sim: keys inserted before the measured phase
+    /// Workload load with --fabric sim: insert this many keys before the measurement starts
     #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = count)]
     warmup_keys: u64,
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Measure a new index in this pool: shm://NAME, tcp://HOST:PORT or rdma://HOST:PORT[?queue-pairs=N]
+    /// Measure in this pool (shm://NAME, tcp://HOST:PORT or rdma://HOST:PORT[?queue-pairs=N]), in an index that the
+    /// run creates
     #[arg(long, value_name = "URL")]
     pool: Option<String>,
-    /// Also measure this system, in alternating rounds: redis with --fabric tcp; lmdb, btreemap, congee or skiplist if
-    /// the program was built with them; repeatable
+    /// Also measure this system, alternating with the index: redis with --fabric tcp; lmdb, btreemap, congee or
+    /// skiplist if the program was built with the feature `peers`. May be given several times
     #[arg(long, value_name = "PEER")]
     peer: Vec<String>,
     /// Options of spatial indexes.

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let walk = match open_any(&args.url, context)? {
         Opened::Spatial(index) => return check_spatial(&index, args, context),
         Opened::Ordered(index) => {
-            let progress = walking(context.progress);
+            let progress = progress_of(context);
             let walk = index.check();
             progress.finish_and_clear();
             walk?
@@ -35,12 +35,12 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         Format::Json => context.json(&as_json(&args.url, &walk))?,
         Format::Text => summary(args, &walk, context)?,
     }
-    concluded(args, walk.problems().is_empty(), context)
+    concluded(args, walk.problems(), context)
 }
 
 /// The progress indicator. The check tries to read a damaged node for a second or two, and there may be many.
-fn walking(shown: bool) -> ProgressBar {
-    if !shown {
+fn progress_of(context: &Context<'_>) -> ProgressBar {
+    if !context.progress {
         return ProgressBar::hidden();
     }
     let progress =
@@ -51,8 +51,8 @@ fn walking(shown: bool) -> ProgressBar {
 }
 
 /// The outcome of the check. A change that was in progress cannot be told from damage.
-fn concluded(args: &Args, whole: bool, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if whole {
+fn concluded<P>(args: &Args, problems: &[P], context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if problems.is_empty() {
         return Ok(Outcome::Done);
     }
     if others_have_it_open(&args.url) {
@@ -103,7 +103,7 @@ fn as_json(url: &Url, walk: &Walk) -> Value {
 }
 
 fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let progress = walking(context.progress);
+    let progress = progress_of(context);
     let walk = index.check();
     progress.finish_and_clear();
     let walk = walk?;
@@ -136,7 +136,7 @@ fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Res
             }
         }
     }
-    concluded(args, walk.problems.is_empty(), context)
+    concluded(args, &walk.problems, context)
 }
 
 fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Failure> {

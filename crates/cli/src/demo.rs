@@ -27,19 +27,19 @@ Exit code 1: there were wrong answers.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The index: sherman, smart or sphinx for words; catfish for coastlines
+    /// The index: sherman, smart or sphinx (English words), or catfish (coastlines)
     #[arg(long, default_value = "sherman")]
     index: String,
-    /// The fabric: shm, or tcp to memory nodes that the demo starts
+    /// The transport: shm, or tcp with memory nodes that run in this process
     #[arg(long, default_value = "shm")]
     fabric: String,
-    /// Processes that work on the index
+    /// Number of processes that use the index at the same time
     #[arg(long, default_value_t = 4, value_name = "COUNT")]
     processes: usize,
-    /// Memory nodes of the pool; one for catfish
+    /// Number of memory nodes of the index; 1 for catfish
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     memory_nodes: u16,
-    /// Seconds for which all processes work [default: 12]
+    /// Duration for which the processes work [default: 12]
     #[arg(long, conflicts_with = "quick")]
     seconds: Option<f64>,
     /// Work for 3 seconds only
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder of the chart or the map, as SVG and PNG
+    /// Folder for the chart or the map, as SVG and PNG
     #[arg(long, default_value = "farwood-demo", value_name = "FOLDER")]
     out: PathBuf,
 }

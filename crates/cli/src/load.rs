@@ -143,7 +143,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     };
     let layout = layout_of(args)?;
     check_values(args, layout, &index)?;
-    let (reader, progress) = open_file(&args.file, context.progress)?;
+    let (reader, progress) = open_file(&args.file, context)?;
     let mut rows = rows_of(args, layout, reader)?;
     let mut load = Load { args, index: &index, table: layout != Layout::Text, tally: Tally::default() };
     let done = load.all(&mut rows, &progress);
@@ -215,7 +215,7 @@ fn check_values(args: &Args, layout: Layout, index: &Untyped) -> Result<(), Fail
     Ok(())
 }
 
-fn open_file(path: &Path, shown: bool) -> Result<(Box<dyn BufRead>, ProgressBar), Failure> {
+fn open_file(path: &Path, context: &Context<'_>) -> Result<(Box<dyn BufRead>, ProgressBar), Failure> {
     const BUFFER_BYTES: usize = 1 << 20;
     let failed = |source| Failure::File { operation: "open", path: path.to_owned(), source };
     let (reader, bytes): (Box<dyn io::Read>, _) = if path == Path::new("-") {
@@ -225,7 +225,7 @@ fn open_file(path: &Path, shown: bool) -> Result<(Box<dyn BufRead>, ProgressBar)
         let data = file.metadata().map_err(failed)?;
         (Box::new(file), data.is_file().then_some(data.len()))
     };
-    let progress = match (shown, bytes) {
+    let progress = match (context.progress, bytes) {
         (false, _) => ProgressBar::hidden(),
         (true, Some(bytes)) => {
             ProgressBar::new(bytes).with_style(style("{bar:40} {bytes}/{total_bytes} {msg}"))

@@ -22,13 +22,13 @@ and ours, and states which of them calibrated the model and which are prediction
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// list, all, or names of figures
+    /// list, all, or the names of figures
     #[arg(required = true, value_name = "FIGURE")]
     figures: Vec<String>,
-    /// Fewer keys and less virtual time
+    /// Use fewer keys and less virtual time
     #[arg(long)]
     quick: bool,
-    /// The folder for the folders of the figures
+    /// Folder for the results, with one folder for each figure
     #[arg(long, default_value = "farwood-figures", value_name = "FOLDER")]
     out: PathBuf,
 }

@@ -132,8 +132,8 @@ pub(crate) fn open(url: &Url) -> Result<Spatial, Failure> {
     Ok(Pool::find(url.pool_url())?.open_spatial(index_of(url)?)?)
 }
 
-fn found(any: bool) -> Outcome {
-    if any { Outcome::Done } else { Outcome::Negative }
+fn found(count: u64) -> Outcome {
+    if count > 0 { Outcome::Done } else { Outcome::Negative }
 }
 
 fn report_count(count: u64, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -141,7 +141,7 @@ fn report_count(count: u64, context: &mut Context<'_>) -> Result<Outcome, Failur
         Format::Json => context.json(&json!({ "count": count }))?,
         Format::Text => writeln!(context.out, "{count}")?,
     }
-    Ok(found(count > 0))
+    Ok(found(count))
 }
 
 fn report(items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -156,7 +156,7 @@ fn report(items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure>
             }
         }
     }
-    Ok(found(!items.is_empty()))
+    Ok(found(items.len() as u64))
 }
 
 /// A rectangle as GeoJSON (RFC 7946): a polygon or a point.

@@ -7,56 +7,15 @@
 //! | `Vec<u8>` ([`Bytes`]) | as it is | bytewise | the length chosen at creation, or any |
 //! | `String` ([`Text`]) | UTF-8, padded with zeros | by code points | at most the length chosen at creation, or any |
 
-use crate::error::Unfit;
 use crate::kind::{Kind, check_text, unpad};
-use farwood_index::ordered::Length;
+use crate::padded::Padded;
+use crate::unfit::Unfit;
+use crate::width::Width;
 
 /// Byte strings of one length, chosen when the index is created, or of any length.
 pub type Bytes = Vec<u8>;
 /// UTF-8 text without NUL, up to a length chosen when the index is created, or of any length.
 pub type Text = String;
-
-/// The longest byte string that [`Padded`] stores without a heap allocation.
-const INLINE_BYTES: usize = 64;
-
-/// The permitted length of a key or a value in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Width {
-    /// Exactly this length.
-    Exactly(usize),
-    /// At most this length.
-    UpTo(usize),
-}
-
-impl From<Length> for Width {
-    #[inline]
-    fn from(length: Length) -> Self {
-        match length {
-            Length::Exactly(bytes) => Self::Exactly(bytes),
-            Length::UpTo(most) => Self::UpTo(most),
-        }
-    }
-}
-
-impl Width {
-    /// Checks a length.
-    ///
-    /// # Errors
-    /// [`Unfit`] if it is not permitted.
-    pub fn check(self, found: usize) -> Result<(), Unfit> {
-        match self {
-            Self::Exactly(expected) if found != expected => Err(Unfit::Length { expected, found }),
-            Self::UpTo(most) if found > most => Err(Unfit::TooLong { most, found }),
-            Self::Exactly(_) | Self::UpTo(_) => Ok(()),
-        }
-    }
-
-    /// The maximum length.
-    pub fn most(self) -> usize {
-        let (Self::Exactly(most) | Self::UpTo(most)) = self;
-        most
-    }
-}
 
 /// A type that an index can store.
 ///
@@ -172,41 +131,6 @@ impl Key for Vec<u8> {}
 impl Value for Vec<u8> {}
 impl Key for String {}
 impl Value for String {}
-
-/// A byte string padded with zeros. Up to 64 bytes are stored without a heap allocation.
-#[derive(Clone, Debug)]
-pub struct Padded(PaddedBytes);
-
-#[derive(Clone, Debug)]
-enum PaddedBytes {
-    Inline { bytes: [u8; INLINE_BYTES], width: u8 },
-    Heap(Box<[u8]>),
-}
-
-impl Padded {
-    /// Pads `bytes`, at most `width`, with zeros up to `width`.
-    #[inline]
-    pub fn new(bytes: &[u8], width: usize) -> Self {
-        if width <= INLINE_BYTES {
-            let mut inline = [0; INLINE_BYTES];
-            inline[..bytes.len()].copy_from_slice(bytes);
-            return Self(PaddedBytes::Inline { bytes: inline, width: width as u8 });
-        }
-        let mut heap = vec![0; width].into_boxed_slice();
-        heap[..bytes.len()].copy_from_slice(bytes);
-        Self(PaddedBytes::Heap(heap))
-    }
-}
-
-impl AsRef<[u8]> for Padded {
-    #[inline]
-    fn as_ref(&self) -> &[u8] {
-        match &self.0 {
-            PaddedBytes::Inline { bytes, width } => &bytes[..usize::from(*width)],
-            PaddedBytes::Heap(bytes) => bytes,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! The indexes in the directory of a pool, described without opening them.
 
-use crate::error::Type;
 use crate::kind::Kind;
+use crate::kind::Type;
 use farwood_fabric::directory::Entry;
 use farwood_index::IndexError;
 use farwood_index::catfish::{self, Config};

@@ -1,7 +1,8 @@
 //! The error of the library: the operation, its object, the cause and the remedy.
 
-use crate::kind::Kind;
-use crate::url::shell_word;
+use crate::kind::Type;
+use crate::shell_word::shell_word;
+use crate::unfit::Unfit;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 #[cfg(feature = "etcd")]
@@ -201,66 +202,6 @@ impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
-}
-
-/// The type of keys or values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Type {
-    /// The meaning of the bytes.
-    pub kind: Kind,
-    /// The number of bytes; `None` if it varies.
-    pub bytes: Option<usize>,
-}
-
-impl std::fmt::Display for Type {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.bytes {
-            Some(bytes) => write!(f, "{} of {bytes} bytes", self.kind),
-            None => write!(f, "{}", self.kind),
-        }
-    }
-}
-
-/// The reason why a key or a value does not fit an index.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unfit {
-    /// It has the wrong length.
-    #[error("has {found} bytes, and this index needs exactly {expected}")]
-    Length {
-        /// The index's length, bytes.
-        expected: usize,
-        /// The length given, bytes.
-        found: usize,
-    },
-    /// It is too long.
-    #[error(
-        "has {found} bytes, and the limit of this index is {most}; shorten it, or create an index with a higher limit \
-         (`farwood create --help` lists the limits)"
-    )]
-    TooLong {
-        /// The index's length, bytes.
-        most: usize,
-        /// The length given, bytes.
-        found: usize,
-    },
-    /// It is a text that contains a NUL, which would mark its end.
-    #[error("contains a NUL at byte {at}, which marks the end of a text; use byte strings for such data")]
-    Nul {
-        /// Where, bytes.
-        at: usize,
-    },
-    /// It is not UTF-8 text.
-    #[error("is not UTF-8 text; open the index with byte strings to read the bytes")]
-    NoText,
-    /// The text cannot be parsed as the type of the index.
-    #[error("'{text}' is not a {expected}")]
-    Unreadable {
-        /// The text.
-        text: String,
-        /// The expected type.
-        expected: String,
-    },
 }
 
 /// The option that gives a full pool more memory.

@@ -1,15 +1,16 @@
 //! Typed handles of ordered indexes, with blocking calls.
 
-use crate::codec::{Codec, Key, Padded, Value, Width};
-use crate::error::{Error, Result, Type, Unfit};
+use crate::codec::{Key, Value};
+use crate::error::Result;
+use crate::index_stats::IndexStats;
 use crate::kind::Kind;
-use crate::pool::Attached;
+use crate::padded::Padded;
 use crate::scan::Scan;
 use crate::session::Session;
-use crate::stats::IndexStats;
 use crate::thread_client;
+use crate::tree::Tree;
+use crate::width::Width;
 use farwood_fabric::Client;
-use farwood_index::IndexError;
 use farwood_index::ordered::{Ordered, Walk};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
@@ -18,111 +19,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
-
-/// An open index, shared by all its handles in this process.
-pub(crate) struct Tree {
-    ordered: Ordered,
-    pool: Arc<Attached>,
-}
-
-impl Tree {
-    pub(crate) fn new(ordered: Ordered, pool: Arc<Attached>) -> Self {
-        Self { ordered, pool }
-    }
-
-    #[inline]
-    pub(crate) fn ordered(&self) -> &Ordered {
-        &self.ordered
-    }
-
-    pub(crate) fn pool(&self) -> &Arc<Attached> {
-        &self.pool
-    }
-
-    pub(crate) fn url(&self) -> String {
-        self.pool.index_url(&self.ordered.entry().name)
-    }
-
-    pub(crate) fn kinds(&self) -> [Kind; 2] {
-        self.ordered.kinds().map(Kind::from_number)
-    }
-
-    /// The type of the keys (0) or the values (1).
-    pub(crate) fn type_of(&self, at: usize) -> Type {
-        let (kind, width) = (self.kinds()[at], if at == 0 { self.key_width() } else { self.value_width() });
-        let bytes = match width {
-            Width::Exactly(bytes) => Some(bytes),
-            Width::UpTo(_) => kind.width(),
-        };
-        Type { kind, bytes }
-    }
-
-    /// The permitted length of keys.
-    #[inline]
-    pub(crate) fn key_width(&self) -> Width {
-        self.ordered.key_length().into()
-    }
-
-    /// The permitted length of values.
-    #[inline]
-    pub(crate) fn value_width(&self) -> Width {
-        self.ordered.value_length().into()
-    }
-
-    #[cold]
-    pub(crate) fn failed(&self, operation: &'static str, source: IndexError) -> Error {
-        self.pool.failed(operation, &self.ordered.entry().name, source)
-    }
-
-    #[cold]
-    pub(crate) fn unfit(&self, operation: &'static str, what: &'static str, why: Unfit) -> Error {
-        Error::Unfit { operation, url: self.url(), what, why }
-    }
-
-    /// Encodes a key.
-    #[inline]
-    pub(crate) fn key<'k, K: Key>(
-        &self,
-        operation: &'static str,
-        key: &'k K::View,
-    ) -> Result<K::Encoded<'k>> {
-        K::encode(key, self.key_width()).map_err(|why| self.unfit(operation, "key", why))
-    }
-
-    /// Encodes a value.
-    #[inline]
-    pub(crate) fn value<'v, V: Value>(
-        &self,
-        operation: &'static str,
-        value: &'v V::View,
-    ) -> Result<V::Encoded<'v>> {
-        V::encode(value, self.value_width()).map_err(|why| self.unfit(operation, "value", why))
-    }
-
-    /// Decodes a key or a value.
-    #[inline]
-    pub(crate) fn decode<T: Codec>(
-        &self,
-        operation: &'static str,
-        what: &'static str,
-        bytes: &[u8],
-    ) -> Result<T> {
-        T::decode(bytes).map_err(|why| self.unfit(operation, what, why))
-    }
-}
-
-impl Drop for Tree {
-    /// Returns the memory that this process has allocated for the index and not used, and closes the index, so that
-    /// other processes can drop it. If that fails, other processes reclaim the memory after this process has detached.
-    /// [at most 3 RT; no operation waits for them]
-    fn drop(&mut self) {
-        let client = thread_client::client(&self.pool);
-        let _ = block_on(self.ordered.leave(&client));
-        self.pool.close(&self.ordered.entry().name, || {
-            let _ = block_on(self.ordered.close(&client));
-        });
-    }
-}
 
 /// A handle of an ordered index from `K` to `V`. Clones, and all handles opened through the same pool, share the index
 /// cache and the local locks. When the last handle, scan and session is dropped, the index is closed, and other
@@ -176,13 +72,13 @@ impl<K: Key, V: Value> Index<K, V> {
     /// 2 more above 2 MiB]
     ///
     /// # Errors
-    /// [`Error::Unfit`] if the key does not fit the index; [`Error::Index`].
+    /// [`Error::Unfit`](crate::Error::Unfit) if the key does not fit the index; [`Error::Index`](crate::Error::Index).
     #[inline]
     pub fn get(&self, key: &K::View) -> Result<Option<V>> {
         let tree = &*self.tree;
         let key = tree.key::<K>("get", key)?;
-        let client = thread_client::client(&tree.pool);
-        match block_on(tree.ordered.get(&client, key.as_ref())) {
+        let client = thread_client::client(tree.pool());
+        match block_on(tree.ordered().get(&client, key.as_ref())) {
             Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(tree.failed("get", error)),
@@ -194,8 +90,9 @@ impl<K: Key, V: Value> Index<K, V> {
     /// per level, and 1 if the sibling is on another memory node; 1 more for a value stored outside its leaf]
     ///
     /// # Errors
-    /// [`Error::Unfit`]; [`Error::Index`], including a full pool and a lock timeout. The entry is then not stored,
-    /// except that this is unknown after an error of the fabric (a lost memory node, a revoked client).
+    /// [`Error::Unfit`](crate::Error::Unfit); [`Error::Index`](crate::Error::Index), including a full pool and a lock
+    /// timeout. The entry is then not stored, except that this is unknown after an error of the fabric (a lost memory
+    /// node, a revoked client).
     ///
     /// A split stores the entry first and updates the parent afterwards. If the pool is full at that moment, or the
     /// parent's lock cannot be acquired, the call still succeeds: readers reach the new leaf through its left sibling,
@@ -203,8 +100,8 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
-        let client = thread_client::client(&tree.pool);
-        block_on(tree.ordered.put(&client, key.as_ref(), value.as_ref()))
+        let client = thread_client::client(tree.pool());
+        block_on(tree.ordered().put(&client, key.as_ref(), value.as_ref()))
             .map(farwood_index::PutOutcome::replaced)
             .map_err(|error| tree.failed("put", error))
     }
@@ -214,8 +111,8 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
-        let client = thread_client::client(&tree.pool);
-        block_on(tree.ordered.insert(&client, key.as_ref(), value.as_ref()))
+        let client = thread_client::client(tree.pool());
+        block_on(tree.ordered().insert(&client, key.as_ref(), value.as_ref()))
             .map(farwood_index::InsertOutcome::inserted)
             .map_err(|error| tree.failed("insert", error))
     }
@@ -225,8 +122,8 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
-        let client = thread_client::client(&tree.pool);
-        block_on(tree.ordered.update(&client, key.as_ref(), value.as_ref()))
+        let client = thread_client::client(tree.pool());
+        block_on(tree.ordered().update(&client, key.as_ref(), value.as_ref()))
             .map(farwood_index::UpdateOutcome::updated)
             .map_err(|error| tree.failed("update", error))
     }
@@ -235,8 +132,8 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn remove(&self, key: &K::View) -> Result<bool> {
         let tree = &*self.tree;
         let key = tree.key::<K>("remove", key)?;
-        let client = thread_client::client(&tree.pool);
-        block_on(tree.ordered.remove(&client, key.as_ref()))
+        let client = thread_client::client(tree.pool());
+        block_on(tree.ordered().remove(&client, key.as_ref()))
             .map(farwood_index::RemoveOutcome::removed)
             .map_err(|error| tree.failed("remove", error))
     }
@@ -303,10 +200,10 @@ impl<K: Key, V: Value> Index<K, V> {
     /// Counts the entries; like a scan, this is not atomic. [1 RT per 32 leaves]
     ///
     /// # Errors
-    /// [`Error::Index`].
+    /// [`Error::Index`](crate::Error::Index).
     pub fn count(&self) -> Result<u64> {
-        let client = thread_client::client(&self.tree.pool);
-        block_on(self.tree.ordered.count(&client)).map_err(|error| self.tree.failed("count", error))
+        let client = thread_client::client(self.tree.pool());
+        block_on(self.tree.ordered().count(&client)).map_err(|error| self.tree.failed("count", error))
     }
 
     /// Loads `entries`, whose keys are strictly increasing, into the empty index; returns their number. `fill` is the
@@ -314,8 +211,9 @@ impl<K: Key, V: Value> Index<K, V> {
     /// to `progress`. [1 RT per 64 nodes]
     ///
     /// # Errors
-    /// [`Error::Index`]: the index is not empty, the keys are not sorted, or the pool is full; [`Error::Unfit`]. The
-    /// index then is still empty, and keeps the memory that it has allocated until it is dropped.
+    /// [`Error::Index`](crate::Error::Index): the index is not empty, the keys are not sorted, or the pool is full;
+    /// [`Error::Unfit`](crate::Error::Unfit). The index then is still empty, and keeps the memory that it has allocated
+    /// until it is dropped.
     pub fn bulk_load<A, B>(
         &self,
         entries: impl IntoIterator<Item = (A, B)>,
@@ -340,8 +238,8 @@ impl<K: Key, V: Value> Index<K, V> {
                 (keep(&[]), keep(&[]))
             })
         });
-        let client = thread_client::client(&tree.pool);
-        let loaded = block_on(tree.ordered.bulk_load(&client, encoded, fill, progress));
+        let client = thread_client::client(tree.pool());
+        let loaded = block_on(tree.ordered().bulk_load(&client, encoded, fill, progress));
         match unfit {
             Some(error) => Err(error),
             None => loaded.map_err(|error| tree.failed("bulk load", error)),
@@ -352,10 +250,10 @@ impl<K: Key, V: Value> Index<K, V> {
     /// and per KiB of lock table]
     ///
     /// # Errors
-    /// [`Error::Index`]. The [`Walk`] lists violated invariants.
+    /// [`Error::Index`](crate::Error::Index). The [`Walk`] lists violated invariants.
     pub fn check(&self) -> Result<Walk> {
-        let client = thread_client::client(&self.tree.pool);
-        block_on(self.tree.ordered.walk(&client)).map_err(|error| self.tree.failed("check", error))
+        let client = thread_client::client(self.tree.pool());
+        block_on(self.tree.ordered().walk(&client)).map_err(|error| self.tree.failed("check", error))
     }
 
     /// Sizes, options and cache usage of the index in this process. [0 RT]
@@ -372,7 +270,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// The tree and a client for the current thread, for benchmarks.
     #[doc(hidden)]
     pub fn parts(&self) -> (&Ordered, Client<AnyFabric>) {
-        (&self.tree.ordered, self.tree.pool.attachment().client())
+        (self.tree.ordered(), self.tree.pool().attachment().client())
     }
 }
 

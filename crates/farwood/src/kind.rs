@@ -1,7 +1,7 @@
 //! The types of keys and values, as recorded in an index.
 
-use crate::codec::{Codec as _, Width};
-use crate::error::Unfit;
+use crate::unfit::Unfit;
+use crate::width::Width;
 use std::fmt;
 use std::str::FromStr;
 
@@ -60,7 +60,14 @@ impl Kind {
                 Ok(number) => Ok(number.to_be_bytes().to_vec()),
                 Err(_) => Err(unreadable("number from 0 to 18446744073709551615".to_owned())),
             },
-            Self::Text => String::encode(words, width).map(|bytes| bytes.as_ref().to_vec()),
+            Self::Text => {
+                check_text(words, width.most())?;
+                let mut bytes = words.as_bytes().to_vec();
+                if let Width::Exactly(length) = width {
+                    bytes.resize(length, 0);
+                }
+                Ok(bytes)
+            }
             Self::Bytes | Self::Other(_) => match (read_hex(words), width) {
                 (Some(bytes), _) if width.check(bytes.len()).is_ok() => Ok(bytes),
                 (_, Width::Exactly(bytes)) => Err(unreadable(format!(
@@ -95,6 +102,24 @@ impl Kind {
             (Self::U64, Ok(bytes)) => u64::from_be_bytes(bytes).to_string(),
             (Self::Text, _) => String::from_utf8_lossy(unpad(bytes)).into_owned(),
             _ => write_hex(bytes),
+        }
+    }
+}
+
+/// The type of keys or values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// The meaning of the bytes.
+    pub kind: Kind,
+    /// The number of bytes; `None` if it varies.
+    pub bytes: Option<usize>,
+}
+
+impl std::fmt::Display for Type {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.bytes {
+            Some(bytes) => write!(f, "{} of {bytes} bytes", self.kind),
+            None => write!(f, "{}", self.kind),
         }
     }
 }

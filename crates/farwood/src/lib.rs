@@ -43,27 +43,34 @@
 //! examples in `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
+mod attached;
 mod attachment;
 mod codec;
 pub mod doctor;
 mod entry;
 mod error;
 mod index;
+mod index_stats;
 mod kind;
 mod options;
+mod padded;
 mod pool;
 mod scan;
 mod session;
+mod shell_word;
 mod span;
 #[cfg(feature = "spatial")]
 pub mod spatial;
 mod stats;
 mod thread_client;
+mod tree;
+mod unfit;
 mod url;
+mod width;
 
-pub use codec::{Bytes, Codec, Key, Padded, Text, Value, Width};
+pub use codec::{Bytes, Codec, Key, Text, Value};
 pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
-pub use error::{Error, Result, Type, Unfit};
+pub use error::{Error, Result};
 pub use farwood_fabric::{ClientId, Costs, FabricError};
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
@@ -88,15 +95,19 @@ pub use farwood_transport::tcp::{
     ServerTls, TcpError, Token,
 };
 pub use index::Index;
-pub use kind::Kind;
+pub use index_stats::IndexStats;
+pub use kind::{Kind, Type};
 pub use options::{
     CACHE_BYTES_DEFAULT, CreateOptions, FILTER_BYTES_DEFAULT, IndexOptions, SmartOptions, SphinxOptions,
 };
+pub use padded::Padded;
 pub use pool::{Pool, PoolOptions};
 pub use scan::Scan;
 pub use session::Session;
-pub use stats::{ClientStats, IndexStats, IndexUse, NodeStats, PoolStats};
+pub use stats::{ClientStats, IndexUse, NodeStats, PoolStats};
+pub use unfit::Unfit;
 pub use url::Url;
+pub use width::Width;
 
 /// The variants and options of SMART.
 pub mod smart {

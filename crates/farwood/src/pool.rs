@@ -1,13 +1,16 @@
 //! Pools: creating, opening and removing them, and the indexes in them by name.
 
+use crate::attached::Attached;
 use crate::attachment::{Attachment, FreshNodes};
 use crate::codec::{Codec, Key, Value};
 use crate::entry::IndexEntry;
-use crate::error::{Error, Result, Type};
-use crate::index::{Index, Tree};
+use crate::error::{Error, Result};
+use crate::index::Index;
 use crate::kind::Kind;
+use crate::kind::Type;
 use crate::options::{Column, CreateOptions};
 use crate::thread_client;
+use crate::tree::Tree;
 use crate::url::Url;
 use farwood_fabric::directory;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
@@ -18,13 +21,8 @@ use farwood_index::ordered::Ordered;
 use farwood_transport::any::{AnyFabric, Place};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
-use std::collections::BTreeMap;
 use std::fmt;
-#[cfg(feature = "spatial")]
-use std::sync::Condvar;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-#[cfg(feature = "spatial")]
-use std::thread::ThreadId;
+use std::sync::Arc;
 
 /// The options for creating a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,119 +75,6 @@ impl Default for PoolOptions {
 /// ```
 #[derive(Clone)]
 pub struct Pool(Arc<Attached>);
-
-/// The attachment, shared by all handles of this process.
-pub(crate) struct Attached {
-    place: Place,
-    attachment: Attachment,
-    open: Mutex<OpenIndexes>,
-    /// The thread that has the [`ServerPermit`].
-    #[cfg(feature = "spatial")]
-    server_thread: Mutex<Option<ThreadId>>,
-    #[cfg(feature = "spatial")]
-    permit_returned: Condvar,
-}
-
-/// The permit to become the server of a spatial index: one thread of the process has it at a time.
-#[cfg(feature = "spatial")]
-pub(crate) struct ServerPermit<'p>(&'p Attached);
-
-#[cfg(feature = "spatial")]
-impl Drop for ServerPermit<'_> {
-    fn drop(&mut self) {
-        *self.0.server_thread.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.0.permit_returned.notify_one();
-    }
-}
-
-/// The indexes that this process has open, by name.
-type OpenIndexes = BTreeMap<String, OpenIndex>;
-
-#[derive(Default)]
-struct OpenIndex {
-    /// The tree that new handles share.
-    tree: Weak<Tree>,
-    /// Trees that are not closed: more than one if the index was opened again while its last handle was being dropped.
-    /// The client table of the pool has one bit for all of them.
-    trees: usize,
-}
-
-impl Attached {
-    pub(crate) fn attachment(&self) -> &Attachment {
-        &self.attachment
-    }
-
-    /// Waits until no other thread of this process has the permit; `None` if the calling thread has it.
-    #[cfg(feature = "spatial")]
-    pub(crate) fn server_permit(&self) -> Option<ServerPermit<'_>> {
-        let me = std::thread::current().id();
-        let mut holder = self.server_thread.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(thread) = *holder {
-            if thread == me {
-                return None;
-            }
-            holder = self.permit_returned.wait(holder).unwrap_or_else(PoisonError::into_inner);
-        }
-        *holder = Some(me);
-        Some(ServerPermit(self))
-    }
-
-    pub(crate) fn index_url(&self, index: &str) -> String {
-        Url::of_index(&self.place, index).to_string()
-    }
-
-    /// Adds the address of the memory node to an error.
-    #[cold]
-    pub(crate) fn located(&self, error: FabricError) -> FabricError {
-        let located = |node, why: String| match self.attachment.address_of(node) {
-            Some(address) if !why.contains(address) => format!("{address}: {why}"),
-            _ => why,
-        };
-        match error {
-            FabricError::NodeLost { node, why } => FabricError::NodeLost { node, why: located(node, why) },
-            FabricError::CannotPost { node, why } => {
-                FabricError::CannotPost { node, why: located(node, why) }
-            }
-            other => other,
-        }
-    }
-
-    /// The error of an operation on the index `name`.
-    #[cold]
-    pub(crate) fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
-        let source = match source {
-            IndexError::Fabric(error) => IndexError::Fabric(self.located(error)),
-            other => other,
-        };
-        Error::Index { operation, url: self.index_url(name), source }
-    }
-
-    /// Removes one tree of the index `name`, and calls `close` if it was the last.
-    pub(crate) fn close(&self, name: &str, close: impl FnOnce()) {
-        let mut open = self.open();
-        let Some(index) = open.get_mut(name) else {
-            unreachable!("a tree is in the table until it is closed");
-        };
-        index.trees -= 1;
-        if index.trees == 0 {
-            open.remove(name);
-            // Under the lock of the table, so that the next open of the index sets its bit after this.
-            close();
-        }
-    }
-
-    fn open(&self) -> MutexGuard<'_, OpenIndexes> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Attached {
-    /// Every operation borrows a handle, so no operation is running. Clients of other threads can no longer post.
-    fn drop(&mut self) {
-        self.attachment.leave();
-        thread_client::leave(self);
-    }
-}
 
 impl Pool {
     /// Creates the pool. With [`Backing::Reserved`], this takes about a second per GiB.
@@ -244,15 +129,7 @@ impl Pool {
     fn open_with(url: Url, fresh: FreshNodes) -> Result<Self> {
         let place = url.expect_pool()?;
         let attachment = Attachment::open(&place, fresh)?;
-        Ok(Self(Arc::new(Attached {
-            place,
-            attachment,
-            open: Mutex::default(),
-            #[cfg(feature = "spatial")]
-            server_thread: Mutex::default(),
-            #[cfg(feature = "spatial")]
-            permit_returned: Condvar::new(),
-        })))
+        Ok(Self(Arc::new(Attached::new(place, attachment))))
     }
 
     /// Removes a pool. No live process may be attached to it, including the calling one.
@@ -303,7 +180,7 @@ impl Pool {
 
     /// The pool's URL.
     pub fn url(&self) -> String {
-        self.0.place.to_string()
+        self.0.place().to_string()
     }
 
     /// Creates an index with keys of type `K` and values of type `V`, and opens it. The type of the options selects the
@@ -404,7 +281,7 @@ impl Pool {
     /// open.
     pub fn drop_index(&self, name: &str) -> Result<()> {
         let open = self.0.open();
-        if open.contains_key(name) {
+        if open.contains(name) {
             return Err(Error::OpenHere { url: self.0.index_url(name) });
         }
         block_on(drop_index(&self.client(), name)).map_err(|error| self.failed("drop", name, error))
@@ -449,25 +326,17 @@ impl Pool {
         let mut open = self.0.open();
         let created = block_on(Ordered::create(&self.client(), name, config, options.cache_bytes()));
         let index = created.map_err(|error| self.failed("create", name, error))?;
-        Ok(self.keep(&mut open, name, index))
+        Ok(open.add(name, index, &self.0))
     }
 
     pub(crate) fn open_tree(&self, name: &str, cache_bytes: Option<usize>) -> Result<Arc<Tree>> {
         let mut open = self.0.open();
-        if let Some(tree) = open.get(name).and_then(|index| index.tree.upgrade()) {
+        if let Some(tree) = open.tree(name) {
             return Ok(tree);
         }
         let opened = block_on(Ordered::open(&self.client(), name, cache_bytes));
         let index = opened.map_err(|error| self.failed("open", name, error))?;
-        Ok(self.keep(&mut open, name, index))
-    }
-
-    fn keep(&self, open: &mut OpenIndexes, name: &str, index: Ordered) -> Arc<Tree> {
-        let tree = Arc::new(Tree::new(index, Arc::clone(&self.0)));
-        let index = open.entry(name.to_owned()).or_default();
-        index.tree = Arc::downgrade(&tree);
-        index.trees += 1;
-        tree
+        Ok(open.add(name, index, &self.0))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Scans as iterators, which fetch entries in batches.
 
-use crate::codec::{Codec, Key, Value, Width};
+use crate::codec::{Codec, Key, Value};
 use crate::error::{Error, Result};
-use crate::index::Tree;
 use crate::span::Span;
 use crate::thread_client;
+use crate::tree::Tree;
+use crate::width::Width;
 use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use farwood_transport::runtime::block_on;

@@ -2,9 +2,9 @@
 
 use crate::codec::{Key, Value};
 use crate::error::Result;
-use crate::index::Tree;
 use crate::scan::decode;
 use crate::span::Span;
+use crate::tree::Tree;
 use farwood_fabric::{Client, Costs};
 use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;

@@ -1,8 +1,9 @@
 //! The remaining range of a scan.
 
-use crate::codec::{Key, Width};
+use crate::codec::Key;
 use crate::error::{Error, Result};
-use crate::index::Tree;
+use crate::tree::Tree;
+use crate::width::Width;
 use farwood_index::sherman::{Direction, Range};
 use std::borrow::Borrow;
 use std::ops::{Bound, RangeBounds};

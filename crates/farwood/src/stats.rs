@@ -1,14 +1,12 @@
 //! Statistics of pools and indexes.
 
 use crate::attachment::Unseen;
-use crate::entry::{IndexEntry, IndexLayout};
+use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
-use crate::index::Tree;
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{ClientId, FabricError, NodeId, client_table, directory};
 use farwood_index::IndexError;
-use farwood_index::ordered::describe;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::NodeCard;
 use farwood_transport::runtime::block_on;
@@ -74,43 +72,11 @@ pub struct IndexUse {
     pub chunks: u64,
 }
 
-/// The state of an index in this process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexStats {
-    /// The URL of the index.
-    pub url: String,
-    /// The types and options with which it was created.
-    pub layout: IndexLayout,
-    /// Bytes of this process's index cache in use.
-    pub cache_bytes: usize,
-    /// Its budget.
-    pub cache_bytes_max: usize,
-    /// Locks that cancelled operations dropped instead of releasing.
-    pub locks_dropped: u64,
-}
-
 impl IndexUse {
     /// `entries` has the directory entry of each chunk in use.
     fn new(entry: IndexEntry, entries: &[u8]) -> Self {
         let chunks = entries.iter().map(|&slot| u64::from(slot == entry.slot)).sum();
         Self { entry, chunks }
-    }
-}
-
-impl IndexStats {
-    pub(crate) fn of(tree: &Tree) -> Self {
-        let index = tree.ordered();
-        let (cache_bytes, cache_bytes_max) = index.cache_bytes();
-        let Ok(description) = describe(index.entry()) else {
-            unreachable!("it was read when the index was opened")
-        };
-        Self {
-            url: tree.url(),
-            layout: description.into(),
-            cache_bytes,
-            cache_bytes_max,
-            locks_dropped: index.locks_dropped(),
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! of a pool drops its client at once; other threads drop theirs when they first use another pool, or end. Until then,
 //! such a client keeps only the memory of the pool mapped: the process has already detached.
 
-use crate::pool::Attached;
+use crate::attached::Attached;
 use farwood_fabric::Client;
 use farwood_transport::any::AnyFabric;
 use std::cell::RefCell;
@@ -74,7 +74,8 @@ fn take_where(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IndexOptions, Pool, PoolOptions};
+    use crate::options::IndexOptions;
+    use crate::pool::{Pool, PoolOptions};
 
     fn clients() -> usize {
         CLIENTS.with(|clients| clients.borrow().len())

@@ -2,6 +2,7 @@
 //! or `rdma://`, with optional parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
 
 use crate::error::Error;
+use crate::shell_word::shell_word;
 use farwood_transport::any::Place;
 #[cfg(feature = "tcp")]
 use farwood_transport::tcp::PoolAddress;
@@ -85,11 +86,6 @@ impl Url {
             }
         }
     }
-}
-
-/// A URL quoted for a shell.
-pub(crate) fn shell_word(url: &str) -> String {
-    if url.contains('?') { format!("'{}'", url.replace('\'', r"'\''")) } else { url.to_owned() }
 }
 
 impl FromStr for Url {

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 /// Options of spatial indexes.
 #[derive(Debug, clap::Args)]
 pub(super) struct SpatialArgs {
-    /// Rectangles: the longest edge of a window, such as 0.00001 or 0.01; power-law; or hundred, for windows with
-    /// about a hundred results [default: 0.00001]
+    /// catfish only: the longest edge of a search window, such as 0.00001 or 0.01; power-law; or hundred, for windows
+    /// with about 100 results [default: 0.00001]
     #[arg(long, value_name = "SCALE")]
     scale: Option<String>,
-    /// Rectangles: read them from the rows of this file: least x, least y, greatest x, greatest y
+    /// catfish only: use the rectangles of this file, one per row: smallest x, smallest y, largest x, largest y
     #[arg(long, value_name = "FILE")]
     rectangles_file: Option<PathBuf>,
-    /// Rectangles: time that each client waits between two requests
+    /// catfish only: pause of each client between two requests
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0, allow_negative_numbers = true)]
     think: f64,
 }
@@ -46,8 +46,8 @@ pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
             "bench: {flag}: spatial indexes do not have this option; omit it"
         )));
     }
-    let workload_is_given = context.is_given("workload");
-    let spec = spec(args, workload_is_given)?;
+    let workload = context.is_given("workload").then(|| args.workload.clone());
+    let spec = spec(args, workload)?;
     if spec.fabric == FabricKind::Sim {
         heap::on_huge_pages();
     }
@@ -58,7 +58,7 @@ pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
     show(&records, context)
 }
 
-fn spec(args: Args, workload_is_given: bool) -> Result<SpatialSpec, Failure> {
+fn spec(args: Args, workload: Option<String>) -> Result<SpatialSpec, Failure> {
     let default = SpatialSpec::default();
     let SpatialArgs { scale, rectangles_file, think } = args.spatial;
     if !(0.0..=1e9).contains(&think) {
@@ -76,7 +76,7 @@ fn spec(args: Args, workload_is_given: bool) -> Result<SpatialSpec, Failure> {
         variant: args.variant.map_or(Ok(default.variant), |name| name.parse::<Variant>())?,
         fabric: args.fabric.parse::<FabricKind>()?,
         nic: args.nic,
-        mix: if workload_is_given { args.workload.parse::<SpatialMix>()? } else { SpatialMix::Search },
+        mix: workload.map_or(Ok(SpatialMix::Search), |workload| workload.parse::<SpatialMix>())?,
         scale: scale.map_or(Ok(default.scale), |scale| scale.parse::<Scale>())?,
         source,
         compute_nodes: args.compute_nodes,

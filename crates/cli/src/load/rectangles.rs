@@ -23,6 +23,13 @@ pub(super) struct Found {
     first_bad: Option<String>,
 }
 
+/// How the rectangles entered the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoadMethod {
+    Bulk,
+    OneByOne,
+}
+
 pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let start = Instant::now();
     if let Some(option) = context.first_given(&["key_column", "value_column", "value", "sort_memory"]) {
@@ -32,16 +39,18 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
             args.url
         )));
     }
-    let (reader, progress) = open_file(&args.file, context.progress)?;
+    let (reader, progress) = open_file(&args.file, context)?;
     let found = read(args, reader)?;
     progress.set_message("writing");
     // A server that is talked to by rings takes items one by one.
-    let bulk = index.takes_bulk()? && load_at_once(index, args, &found.items)?;
-    if !bulk {
+    let how = if index.takes_bulk()? && load_at_once(index, args, &found.items)? {
+        LoadMethod::Bulk
+    } else {
         insert_each(index, &found.items, &progress)?;
-    }
+        LoadMethod::OneByOne
+    };
     progress.finish_and_clear();
-    report(args, &found, bulk, start, context)?;
+    report(args, &found, how, start, context)?;
     let nothing_good = found.items.is_empty() && found.skipped > 0;
     Ok(if nothing_good { Outcome::Negative } else { Outcome::Done })
 }
@@ -175,7 +184,7 @@ fn item_of_row(number: u64, row: &csv::StringRecord) -> Result<Item, String> {
 fn report(
     args: &Args,
     found: &Found,
-    bulk: bool,
+    how: LoadMethod,
     start: Instant,
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
@@ -184,11 +193,14 @@ fn report(
     if context.format == Format::Json {
         context.json(&json!({
             "index": args.url.to_string(), "loaded": loaded, "skipped": found.skipped,
-            "first_bad": found.first_bad, "bulk": bulk, "seconds": seconds,
+            "first_bad": found.first_bad, "bulk": how == LoadMethod::Bulk, "seconds": seconds,
         }))?;
         return Ok(());
     }
-    let how = if bulk { "bulk-loaded" } else { "inserted" };
+    let how = match how {
+        LoadMethod::Bulk => "bulk-loaded",
+        LoadMethod::OneByOne => "inserted",
+    };
     let rectangles = size::count(loaded, "rectangle", "rectangles");
     writeln!(context.messages, "{}: {how} {rectangles} in {seconds:.1} s", args.url)?;
     if let Some(first) = &found.first_bad {

@@ -74,29 +74,29 @@ pub(crate) fn table(
         .has_headers(columns.header)
         .flexible(true)
         .from_reader(reader);
-    let names = if columns.header {
-        let names = reader.byte_headers().map_err(|error| format!("its first line: {error}"))?;
-        names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    let names: Option<Vec<String>> = if columns.header {
+        let names = reader.byte_headers().map_err(|error| format!("the first line: {error}"))?;
+        Some(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
     } else {
-        Vec::new()
+        None
     };
-    let key = column(columns.key, &names, columns.header)?;
-    let value = columns.value.map(|value| column(value, &names, columns.header)).transpose()?;
+    let key = column(columns.key, names.as_deref())?;
+    let value = columns.value.map(|value| column(value, names.as_deref())).transpose()?;
     Ok(reader.into_byte_records().map(move |record| match record {
         Ok(record) => row(&record, key, value),
         Err(error) => Err(trouble(error)),
     }))
 }
 
-/// The place, from 0, of the column that is called `name`, or has that number.
-fn column(name: &str, names: &[String], header: bool) -> Result<usize, String> {
-    if let Some(at) = names.iter().position(|known| known == name) {
+/// The position, from 0, of the column with this name or number. `names`: those in the header, if there is one.
+fn column(name: &str, names: Option<&[String]>) -> Result<usize, String> {
+    if let Some(at) = names.unwrap_or_default().iter().position(|known| known == name) {
         return Ok(at);
     }
-    match name.parse::<usize>() {
-        Ok(number) if number > 0 => Ok(number - 1),
-        _ if header => Err(format!("there is no column '{name}'; the header has {}", names.join(", "))),
-        _ => Err(format!("'{name}' is not a column number (from 1); to use names, give --header")),
+    match (name.parse::<usize>(), names) {
+        (Ok(number), _) if number > 0 => Ok(number - 1),
+        (_, Some(names)) => Err(format!("there is no column '{name}'; the header has {}", names.join(", "))),
+        (_, None) => Err(format!("'{name}' is not a column number (from 1); to use names, give --header")),
     }
 }
 

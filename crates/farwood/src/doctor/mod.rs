@@ -7,8 +7,9 @@ mod served;
 
 use crate::error::{Error, Result};
 use crate::pool::Pool;
+use crate::shell_word::shell_word;
 use crate::stats::PoolStats;
-use crate::url::{Url, shell_word};
+use crate::url::Url;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::RdmaError;
 use farwood_transport::shm::{PoolFiles, SegmentDir};

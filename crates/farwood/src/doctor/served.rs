@@ -2,7 +2,8 @@
 
 use super::PoolReport;
 use crate::error::Error;
-use crate::url::{Url, shell_word};
+use crate::shell_word::shell_word;
+use crate::url::Url;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::RdmaError;
 use farwood_transport::tcp::TcpError;

@@ -1,8 +1,9 @@
 //! Changes of a spatial index: by message to its server, or as its server for the duration of the change.
 
+use super::connection::Connection;
+use super::index::Spatial;
+use crate::attached::ServerPermit;
 use crate::error::Result;
-use crate::pool::ServerPermit;
-use crate::spatial::{Connection, Spatial};
 use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::catfish::{Item, Rectangle, ServerSettings, Talk as _, TreeServer, Worker};

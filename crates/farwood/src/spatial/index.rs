@@ -4,10 +4,11 @@
 //! server that receives changes as messages or, where no process serves the index, the process that makes a change,
 //! for the duration of that change.
 
+use super::connection::{Connection, ServerLocation};
+use crate::attached::{Attached, ServerPermit};
 use crate::attachment::Attachment;
 use crate::error::{Error, Result};
-use crate::pool::{Attached, Pool, ServerPermit};
-use crate::spatial::{Connection, ServerLocation};
+use crate::pool::Pool;
 use crate::thread_client;
 use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;

@@ -1,7 +1,7 @@
 //! The server of a spatial index: threads that answer messages in rings and over sockets.
 
+use super::index::Spatial;
 use crate::error::Result;
-use crate::spatial::Spatial;
 use farwood_fabric::Client;
 #[cfg(feature = "tcp")]
 use farwood_fabric::{Server as _, superblock};

@@ -19,7 +19,7 @@ use crate::memory::overflow::VALUE_BYTES_MAX;
 use crate::outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use crate::radix::key::KEY_BYTES_MAX;
 use crate::radix::tree;
-use crate::radix::tree::create::NODE_LOCKS;
+use crate::radix::tree::options::NODE_LOCKS;
 use crate::range::{Direction, Range};
 use crate::sabotage::Sabotage;
 use crate::sherman::layout::Values;
@@ -226,7 +226,7 @@ impl Ordered {
             Self::Sherman(index) => index.cache_bytes(),
             Self::Smart(index) => index.cache_bytes(),
             Self::Sphinx(index) => {
-                let kept = index.kept();
+                let kept = index.memory_use();
                 (kept.filter_bytes + kept.directory_bytes, kept.filter_bytes)
             }
         }

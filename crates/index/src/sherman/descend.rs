@@ -4,7 +4,7 @@ use super::Sherman;
 use super::cached::{CachedInner, Top};
 use super::node::{Node, RawNode};
 use super::position::{
-    KeyPosition, LeafPointer, RESTARTS_MAX, STEPS_RIGHT_MAX, Source, Target, Traversal, locate,
+    KeyPosition, LeafPointer, RESTARTS_MAX, STEPS_RIGHT_MAX, SearchTarget, Source, Traversal, locate,
 };
 use super::read::NodeCopy;
 use super::split::UnlinkedSibling;
@@ -50,7 +50,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             return Ok(LeafPointer { at, source: Source::Cache });
         }
         self.client.note(|costs| costs.cache_misses += 1);
-        match self.descend(Target { level: 0, key }).await? {
+        match self.descend(SearchTarget { level: 0, key }).await? {
             Some(at) => Ok(LeafPointer { at, source: Source::Parent }),
             None => unreachable!("every tree has leaves"),
         }
@@ -99,7 +99,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         at: Remote<RawNode>,
         node: &NodeCopy<'_>,
         position: KeyPosition,
-        target: Target<'_>,
+        target: SearchTarget<'_>,
         traversal: &mut Traversal,
     ) -> Result<Option<Remote<RawNode>>, IndexError> {
         if let KeyPosition::Right(sibling) = position
@@ -139,7 +139,10 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
     /// Returns the node that should cover `target`; `None` where the tree does not have that level.
     /// [0 RT from the cached top two levels down to the level above, then 1 per level]
-    pub(super) async fn descend(self, target: Target<'_>) -> Result<Option<Remote<RawNode>>, IndexError> {
+    pub(super) async fn descend(
+        self,
+        target: SearchTarget<'_>,
+    ) -> Result<Option<Remote<RawNode>>, IndexError> {
         let op = self.named("descend");
         let mut restarts = Retry::new(op.name, RESTARTS_MAX);
         let mut steps_max = STEPS_RIGHT_MAX;
@@ -182,10 +185,10 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     async fn descend_from(
         self,
         top: &Top,
-        target: Target<'_>,
+        target: SearchTarget<'_>,
         steps_max: u32,
     ) -> Result<Option<Remote<RawNode>>, IndexError> {
-        let Target { level, key } = target;
+        let SearchTarget { level, key } = target;
         let Some(root) = &top.node else { unreachable!("a root above level 0 is an inner node") };
         let covered = root.covers(key);
         let start = if covered {
@@ -195,7 +198,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             return Ok(None);
         } else {
             // The root, read for this operation, was split: its sibling pointers lead to the rest of the keys.
-            match self.fetch_inner(root.at, Target { level: top.level, key }, steps_max).await? {
+            match self.fetch_inner(root.at, SearchTarget { level: top.level, key }, steps_max).await? {
                 Some(node) => node,
                 None => return Ok(None),
             }
@@ -207,7 +210,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             let known = second.and_then(ArcSwapAny::load_full).filter(|node| node.covers(key));
             let node = match known {
                 Some(node) => node,
-                None => match self.fetch_inner(at, Target { level: at_level, key }, steps_max).await? {
+                None => match self.fetch_inner(at, SearchTarget { level: at_level, key }, steps_max).await? {
                     Some(node) => node,
                     None => return Ok(None),
                 },
@@ -226,7 +229,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     async fn fetch_inner(
         self,
         at: Remote<RawNode>,
-        target: Target<'_>,
+        target: SearchTarget<'_>,
         steps_max: u32,
     ) -> Result<Option<Arc<Slot<CachedInner>>>, IndexError> {
         let op = self.named("descend");
@@ -261,7 +264,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             return Ok(Some(parent));
         }
         self.client.note(|costs| costs.cache_misses += 1);
-        let target = Target { level: 1, key };
+        let target = SearchTarget { level: 1, key };
         let mut restarts = Retry::new("scan", RESTARTS_MAX);
         let mut steps_max = STEPS_RIGHT_MAX;
         loop {
@@ -276,7 +279,10 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 
     /// Returns the node of `target`'s level that covers its key: the cached parent at level 1, or else by a descent.
-    pub(super) async fn inner_for(self, target: Target<'_>) -> Result<Option<Remote<RawNode>>, IndexError> {
+    pub(super) async fn inner_for(
+        self,
+        target: SearchTarget<'_>,
+    ) -> Result<Option<Remote<RawNode>>, IndexError> {
         match self.index.cached_parent(target.key).filter(|_| target.level == 1) {
             Some(parent) => Ok(Some(parent.at)),
             None => self.descend(target).await,

@@ -3,7 +3,7 @@
 use super::Sherman;
 use super::node::RawNode;
 use super::options::{LockRead, WriteBack};
-use super::position::{KeyPosition, LeafPointer, Source, Target, Traversal, locate, trust_fences};
+use super::position::{KeyPosition, LeafPointer, SearchTarget, Source, Traversal, locate, trust_fences};
 use super::read::NodeCopy;
 use crate::coverage;
 use crate::error::IndexError;
@@ -48,7 +48,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         key: &[u8],
     ) -> Result<LockedNode<'a, F>, IndexError> {
         let node = ToLock { at: from.at, source: from.source, beside: None };
-        match self.lock_covering(node, Target { level: 0, key }).await? {
+        match self.lock_covering(node, SearchTarget { level: 0, key }).await? {
             Some(locked) => Ok(locked),
             None => unreachable!("every tree has leaves"),
         }
@@ -60,7 +60,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     pub(super) async fn lock_covering(
         self,
         first: ToLock,
-        target: Target<'_>,
+        target: SearchTarget<'_>,
     ) -> Result<Option<LockedNode<'a, F>>, IndexError> {
         let mut at = first.at;
         let mut traversal = Traversal::new(self.name, first.source);

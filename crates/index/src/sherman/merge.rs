@@ -36,7 +36,7 @@
 use super::Sherman;
 use super::lock_node::{LockedNode, ToLock};
 use super::node::{Freed, Node, RawNode};
-use super::position::{Source, Target};
+use super::position::{SearchTarget, Source};
 use super::read::{HALF_WRITTEN, NodeCopy};
 use crate::coverage;
 use crate::error::IndexError;
@@ -113,7 +113,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         let op = self.named("merge");
         let mut level = 0;
         loop {
-            match op.merge_at(Target { level, key }).await {
+            match op.merge_at(SearchTarget { level, key }).await {
                 Ok(true) => level += 1,
                 Ok(false) => return,
                 Err(_) => return op.hit(coverage::MERGE_INTERRUPTED),
@@ -122,9 +122,9 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     }
 
     /// Merges the node that covers `target`; returns whether its parent should now be merged as well.
-    async fn merge_at(self, target: Target<'_>) -> Result<bool, IndexError> {
-        let Target { level, key } = target;
-        let above = Target { level: level + 1, key };
+    async fn merge_at(self, target: SearchTarget<'_>) -> Result<bool, IndexError> {
+        let SearchTarget { level, key } = target;
+        let above = SearchTarget { level: level + 1, key };
         let Some(parent) = self.inner_for(above).await? else { return Ok(false) };
         if level == 0 && self.pair_by_cache(key).await?.is_none() {
             return Ok(false);

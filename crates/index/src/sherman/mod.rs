@@ -43,7 +43,7 @@ pub use open::{
     describe,
 };
 pub use options::{Options, Variant};
-pub use scan::{Entries, SNAPSHOT_LEAVES_MAX};
+pub use scan::{SNAPSHOT_LEAVES_MAX, ShermanEntries as Entries};
 pub use verify::{Problem, Walk};
 
 use crate::cache::OrderedCache;

@@ -7,7 +7,7 @@
 //! + 14  1  locks in: 0 host memory, 1 device, 2 nodes + 15 1  lock width: 0 word, 1 packed
 //! + 16  1  release: 0 FAA, 1 WRITE                    + 17 1  local locks: 0 none, 1 spinning, 2 queued
 //! + 18  1  hand-overs at most                         + 19 1  write-back: 0 alone, 1 combined
-//! + 20  1  kind of the keys                           + 21 1  kind of the values: numbers of the caller's own
+//! + 20  1  kind of the keys                           + 21 1  kind of the values: numbers that the caller chooses
 //! + 22  1  lock and READ: 0 apart, 1 in one doorbell
 //! + 23  1  values: 0 of one length, 1 of any
 //! + 24     zero
@@ -33,21 +33,21 @@ use farwood_fabric::directory::Entry;
 use farwood_fabric::{Capability, Client, Fabric, write};
 use std::ops::RangeInclusive;
 
-/// The number by which the directory knows Sherman trees.
+/// The kind number of Sherman trees in the directory.
 pub const KIND: u32 = params::KIND_SHERMAN;
 
-/// What a tree is created with.
+/// The parameters of a new tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShermanConfig {
     /// Sizes of keys, values and nodes.
     pub sizes: Sizes,
-    /// What values there may be.
+    /// The values of the tree.
     pub values: Values,
     /// The variant.
     pub options: Options,
     /// The consistency scheme of two-level leaves and inner nodes; `None`: from the fabric's capabilities.
     pub consistency: Option<Consistency>,
-    /// What keys and values mean to the caller, kept with the tree and read back by [`Sherman::kinds`].
+    /// The kinds of keys and values, numbers that the caller chooses; [`Sherman::kinds`] returns them.
     pub kinds: [u8; 2],
 }
 
@@ -76,7 +76,7 @@ impl Sherman {
         layout_of(config.sizes, config.options, consistency, 0)?.with_values(config.values)?;
         let config = ShermanConfig { consistency: Some(consistency), ..config };
         let new = params::new_entry(name, &config);
-        let entry = lifecycle::create(client, &new, async |entry| plant(client, entry).await).await?;
+        let entry = lifecycle::create(client, &new, async |entry| write_root(client, entry).await).await?;
         Self::assemble(client, entry, cache_bytes).await
     }
 
@@ -113,12 +113,13 @@ impl Sherman {
         })
     }
 
-    /// What keys and values mean to whoever created the tree.
+    /// The kinds of keys and values, as the creator of the tree chose them.
     pub fn kinds(&self) -> [u8; 2] {
         params::kinds(&self.entry)
     }
 
-    /// Marks the tree as closed by this compute node, so that others may drop it. Nobody here may use it any more.
+    /// Marks the tree as closed by this compute node, so that others may drop it. No client of this compute node may
+    /// use it any more.
     /// [at most 2 RT]
     ///
     /// # Errors
@@ -127,8 +128,7 @@ impl Sherman {
         lifecycle::mark_closed(client, &self.entry).await
     }
 
-    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT, and 3 for each list of
-    /// emptied rooms]
+    /// Returns the unused memory of the tree on this compute node. [1 RT, and 3 for each list of free slots]
     ///
     /// # Errors
     /// The fabric's.
@@ -147,8 +147,8 @@ fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
     Allocator::new(entry.slot, Units { index: layout.index, index_offset: INDEX, unit_bytes, room_of })
 }
 
-/// Takes room for the root of a new tree, an empty leaf, and writes it; yields the word of its pointer.
-async fn plant<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64, IndexError> {
+/// Allocates and writes the root of a new tree, an empty leaf; returns the word of its pointer.
+async fn write_root<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64, IndexError> {
     let (layout, _) = decode(entry)?;
     let allocator = allocator_of(entry, &layout);
     let lowest = vec![0; layout.key_bytes];
@@ -159,18 +159,18 @@ async fn plant<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64, Inde
     Ok(room.at.word())
 }
 
-/// What the directory says of a tree, without opening it.
+/// The directory entry of a tree, decoded without opening the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShermanDescription {
     /// Sizes and scheme.
     pub layout: Layout,
     /// The variant's options.
     pub options: Options,
-    /// What keys and values mean to whoever created the tree.
+    /// The kinds of keys and values, as the creator of the tree chose them.
     pub kinds: [u8; 2],
 }
 
-/// Reads a directory entry as a tree's. [0 RT]
+/// Decodes the directory entry of a tree. [0 RT]
 ///
 /// # Errors
 /// [`IndexError::WrongFormat`] where it is no tree of this version.
@@ -244,7 +244,7 @@ impl Parameters for ShermanConfig {
     }
 }
 
-/// The layout of a tree's nodes: locks that lie in nodes take their room there.
+/// Returns the layout of a tree's nodes, with space for the locks that lie in nodes.
 fn layout_of(
     sizes: Sizes,
     options: Options,

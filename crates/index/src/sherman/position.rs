@@ -42,7 +42,7 @@ pub(super) struct LeafPointer {
 
 /// A key, and the level of the node that should cover it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target<'k> {
+pub(super) struct SearchTarget<'k> {
     pub(super) level: u8,
     pub(super) key: &'k [u8],
 }

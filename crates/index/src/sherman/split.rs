@@ -17,7 +17,7 @@ use super::inner::Added;
 use super::lock_node::{LockedNode, ToLock, Write};
 use super::node::{Fences, Freed, LEVELS_MAX, Node, RawNode};
 use super::options::WriteBack;
-use super::position::{RESTARTS_MAX, Source, Target};
+use super::position::{RESTARTS_MAX, SearchTarget, Source};
 use super::read::NodeCopy;
 use crate::coverage;
 use crate::error::IndexError;
@@ -211,7 +211,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         sibling: &UnlinkedSibling,
         level: u8,
     ) -> Result<Option<LockedNode<'a, F>>, IndexError> {
-        let target = Target { level, key: &sibling.lower };
+        let target = SearchTarget { level, key: &sibling.lower };
         let mut growths = Retry::new(self.name, RESTARTS_MAX);
         loop {
             if let Some(parent) = self.inner_for(target).await? {

@@ -1,4 +1,4 @@
-//! Fuzzing: whatever bytes come from far memory, decoding and searching them neither panics nor runs for ever.
+//! Fuzzing: decoding and searching arbitrary bytes of far memory neither panics nor loops forever.
 
 use super::cached::CachedInner;
 use super::inner::Added;
@@ -22,8 +22,8 @@ fn layouts() -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Arbitrary bytes with a header that is likelier to pass than chance would have it, and a few repeated words, so
-/// that keys and versions agree now and then.
+/// Arbitrary bytes with a header that passes the check more often than random bytes would, and with repeated words, so
+/// that keys and versions are sometimes equal.
 fn nodes() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![3 => Just(0u64), 3 => Just(2 << 32 | 2), 2 => 0..300u64, 2 => any::<u64>()];
     let header = (0..3u8, 0..4u8, 0..40u16);
@@ -65,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn no_bytes_from_afar_bring_the_tree_down(
+    fn arbitrary_bytes_cause_no_panic(
         layout in layouts(),
         bytes in nodes(),
         key in prop::collection::vec(any::<u8>(), 40),

@@ -15,7 +15,7 @@
 //! + 22     zero
 //! ```
 
-use super::options::{Inserts, LeafLock, Options, Reads, Rooms, Scans, Updates, Writes};
+use super::options::{Inserts, LeafLock, Reads, Rooms, Scans, SmartOptions, Updates, Writes};
 use super::shortcuts::Shortcuts;
 use super::{Smart, SmartState};
 use crate::combine::{Combiner, Leader};
@@ -36,8 +36,8 @@ pub(super) const FORMAT: u32 = 3;
 /// Configuration of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmartConfig {
-    /// Options.
-    pub options: Options,
+    /// SmartOptions.
+    pub options: SmartOptions,
     /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
     /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Smart::kinds`] yields
@@ -48,7 +48,7 @@ pub struct SmartConfig {
 impl Default for SmartConfig {
     /// All values that fit are stored in their leaves.
     fn default() -> Self {
-        Self { options: Options::default(), inline_bytes: ENTRY_BYTES_MAX, kinds: [0; 2] }
+        Self { options: SmartOptions::default(), inline_bytes: ENTRY_BYTES_MAX, kinds: [0; 2] }
     }
 }
 
@@ -121,7 +121,7 @@ impl Parameters for SmartConfig {
     const NAME: &'static str = "a SMART tree";
 
     fn fields(&mut self, codec: &mut Codec) {
-        let Options { inserts, updates, leaf_lock, reads, writes, rooms, scans } = &mut self.options;
+        let SmartOptions { inserts, updates, leaf_lock, reads, writes, rooms, scans } = &mut self.options;
         codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
         codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace]);
         codec.choice(2, leaf_lock, [LeafLock::Apart, LeafLock::Rear]);
@@ -138,16 +138,16 @@ const _: () = assert!(22 <= PARAMETER_BYTES && ENTRY_BYTES_MAX <= u16::MAX as us
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::Variant;
+    use super::super::options::SmartVariant;
     use super::*;
     use crate::params::tests::check_codec;
 
     #[test]
     fn parameters_are_read_back_and_unknown_values_are_refused() {
         let bad: Vec<_> = (0..7).map(|at| (at, 2)).chain([(17, 255)]).collect();
-        for (variant, _) in Variant::ALL {
+        for (variant, _) in SmartVariant::ALL {
             for (rooms, scans) in [(Rooms::Fitting, Scans::OneByOne), (Rooms::Preallocated, Scans::Batched)] {
-                let options = Options { rooms, scans, ..variant.options() };
+                let options = SmartOptions { rooms, scans, ..variant.options() };
                 check_codec(&SmartConfig { options, inline_bytes: 300, kinds: [3, 4] }, &bad);
             }
         }

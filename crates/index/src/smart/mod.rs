@@ -22,10 +22,10 @@ mod create;
 pub mod options;
 mod shortcuts;
 
-pub use crate::radix::tree::{Change, Direction, Entries, Problem, Range, Value, Walk};
+pub use crate::radix::tree::{Change, Direction, Entries, Problem, RadixReport, Range, Value, Walk};
 pub use coverage::MARKS;
 pub use create::{KIND, SmartConfig, SmartConfig as Config, describe};
-pub use options::{Options, Rooms, Variant};
+pub use options::{Rooms, SmartOptions, SmartOptions as Options, SmartVariant, SmartVariant as Variant};
 
 use crate::combine::{Combiner, Role};
 use crate::error::IndexError;
@@ -35,7 +35,7 @@ use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
-use crate::radix::tree::{ParentPosition, Policy, TraversalEnd, Tree};
+use crate::radix::tree::{ParentPosition, Policy, RadixTree, TraversalEnd};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use options::{Reads, Writes};
@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A SMART tree as one compute node sees it.
-pub type Smart = Tree<SmartState>;
+pub type Smart = RadixTree<SmartState>;
 
 /// Fewest nodes that a shortcut skips. For fewer, the lookup in the table costs more than it saves.
 const HOPS_MIN: usize = 4;
@@ -56,7 +56,7 @@ const UPDATE: u8 = 1;
 /// State that SMART adds to a tree.
 #[derive(Debug)]
 pub struct SmartState {
-    options: Options,
+    options: SmartOptions,
     /// Chooses the memory nodes of nodes high in the tree, round-robin.
     next_node: AtomicU64,
     shortcuts: Shortcuts,
@@ -111,7 +111,7 @@ impl Policy for SmartState {
 }
 
 impl<F: Fabric> Op<'_, F, Smart> {
-    /// The node where an earlier traversal for the same key ended, for the first try of an operation. [0 RT]
+    /// The node where an earlier traversal for the same key ended, if this is the first try of the operation. [0 RT]
     #[inline]
     fn shortcut(self, traversal: &Traversal<'_, ()>) -> Option<Arc<CachedNode>> {
         if !traversal.is_unrestricted_first_try() {
@@ -124,8 +124,8 @@ impl<F: Fabric> Op<'_, F, Smart> {
 }
 
 impl Smart {
-    /// Options of the tree.
-    pub fn options(&self) -> &Options {
+    /// SmartOptions of the tree.
+    pub fn options(&self) -> &SmartOptions {
         &self.policy.options
     }
 

@@ -1,4 +1,4 @@
-//! Options and named variants of SMART, chosen at run time.
+//! SmartOptions and named variants of SMART, chosen at run time.
 //!
 //! The variants are the steps of SMART's factor analysis, each adding one technique to the one before it:
 //!
@@ -34,9 +34,9 @@ pub enum Writes {
     Combined,
 }
 
-/// Options of a SMART tree.
+/// SmartOptions of a SMART tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SmartOptions {
     /// How a new key is put into a slot.
     pub inserts: Inserts,
     /// How a value is replaced.
@@ -53,18 +53,18 @@ pub struct Options {
     pub scans: Scans,
 }
 
-impl Options {
+impl SmartOptions {
     /// The options of the radix tree.
-    pub(super) fn tree(self, inline_bytes: usize) -> tree::Options {
+    pub(super) fn tree(self, inline_bytes: usize) -> tree::TreeOptions {
         let Self { inserts, updates, leaf_lock, rooms, scans, .. } = self;
-        tree::Options { inserts, updates, leaf_lock, rooms, scans, grain: Grain::Words, inline_bytes }
+        tree::TreeOptions { inserts, updates, leaf_lock, rooms, scans, grain: Grain::Words, inline_bytes }
     }
 }
 
 /// Named variants, in the order of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the module's table says what each is")]
-pub enum Variant {
+pub enum SmartVariant {
     Art,
     LockFree,
     InPlace,
@@ -73,7 +73,7 @@ pub enum Variant {
     WriteCombining,
 }
 
-impl Variant {
+impl SmartVariant {
     /// The default variant.
     pub const RECOMMENDED: Self = Self::WriteCombining;
 
@@ -88,9 +88,9 @@ impl Variant {
     ];
 
     /// The options of the variant.
-    pub fn options(self) -> Options {
+    pub fn options(self) -> SmartOptions {
         let step = |variant: Self| self as u8 >= variant as u8;
-        Options {
+        SmartOptions {
             inserts: if step(Self::LockFree) { Inserts::LockFree } else { Inserts::Locked },
             updates: if step(Self::InPlace) { Updates::InPlace } else { Updates::OutOfPlace },
             leaf_lock: if step(Self::RearLock) { LeafLock::Rear } else { LeafLock::Apart },
@@ -102,7 +102,7 @@ impl Variant {
     }
 }
 
-impl Options {
+impl SmartOptions {
     /// The options as pairs of names and values, for records.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let pick = |first: bool, one: &'static str, other: &'static str| if first { one } else { other };
@@ -119,17 +119,20 @@ impl Options {
     }
 
     /// The variant that has these options; sizes of inner nodes and scans may differ.
-    pub fn variant(&self) -> Option<Variant> {
+    pub fn variant(&self) -> Option<SmartVariant> {
         let plain = |options: Self| Self { rooms: Rooms::Fitting, scans: Scans::Batched, ..options };
-        Variant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.options() == plain(*self))
+        SmartVariant::ALL
+            .iter()
+            .map(|(variant, _)| *variant)
+            .find(|variant| variant.options() == plain(*self))
     }
 }
 
-named!(Variant, "+write-combining" is "smart");
+named!(SmartVariant, "+write-combining" is "smart");
 
-impl Default for Options {
+impl Default for SmartOptions {
     fn default() -> Self {
-        Variant::RECOMMENDED.options()
+        SmartVariant::RECOMMENDED.options()
     }
 }
 
@@ -139,12 +142,12 @@ mod tests {
 
     #[test]
     fn variants_have_names_and_differ() {
-        for pair in Variant::ALL.windows(2) {
+        for pair in SmartVariant::ALL.windows(2) {
             assert_ne!(pair[0].0.options(), pair[1].0.options());
         }
-        for (variant, name) in Variant::ALL {
+        for (variant, name) in SmartVariant::ALL {
             assert_eq!(name.parse(), Ok(variant));
         }
-        assert!("smartest".parse::<Variant>().unwrap_err().contains("art, +lock-free"));
+        assert!("smartest".parse::<SmartVariant>().unwrap_err().contains("art, +lock-free"));
     }
 }

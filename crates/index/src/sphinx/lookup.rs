@@ -9,7 +9,7 @@ use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{NodeState, RawInner};
 use crate::radix::prefix::PrefixHash;
-use crate::radix::tree::fetch::InnerCopy;
+use crate::radix::tree::copy::InnerCopy;
 use crate::radix::tree::traversal::Traversal;
 use crate::radix::tree::{NodeChange, NodeHandle};
 use crate::sabotage::Sabotage;

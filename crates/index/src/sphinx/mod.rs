@@ -36,10 +36,12 @@ mod lookup;
 pub mod options;
 pub mod table;
 
-pub use crate::radix::tree::{Change, Direction, Entries, Problem, Range, Value, Walk};
+pub use crate::radix::tree::{Change, Direction, Entries, Problem, RadixReport, Range, Value, Walk};
 pub use coverage::MARKS;
 pub use create::{KIND, SphinxConfig, SphinxConfig as Config, describe};
-pub use options::{Begins, Groups, Options, Variant};
+pub use options::{
+    Begins, Groups, SphinxOptions, SphinxOptions as Options, SphinxVariant, SphinxVariant as Variant,
+};
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
@@ -50,7 +52,7 @@ use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
 use crate::radix::tree::{
-    NodeChange, NodeHandle, ParentPosition, Policy, Route, TraversalEnd, Tree, problem_of,
+    NodeChange, NodeHandle, ParentPosition, Policy, RadixTree, Route, TraversalEnd, problem_of,
 };
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
@@ -58,12 +60,12 @@ use std::sync::Arc;
 use table::{HashTable, TableOp};
 
 /// A Sphinx tree as one compute node sees it.
-pub type Sphinx = Tree<SphinxState>;
+pub type Sphinx = RadixTree<SphinxState>;
 
 /// State that Sphinx adds to a tree.
 #[derive(Debug)]
 pub struct SphinxState {
-    options: Options,
+    options: SphinxOptions,
     table: HashTable,
     filter: Filter,
     sabotage: Option<Sabotage>,
@@ -93,7 +95,7 @@ impl Route for SphinxRoute {
 
 /// Memory that a compute node uses for filter and directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct SphinxMemory {
     /// Bytes of the filter.
     pub filter_bytes: usize,
     /// Prefixes in the filter, and its capacity.
@@ -141,7 +143,7 @@ impl Policy for SphinxState {
     async fn verify<F: Fabric>(
         op: Op<'_, F, Sphinx>,
         nodes: &[NodeHandle],
-        report: &mut Walk,
+        report: &mut RadixReport,
     ) -> Result<(), IndexError> {
         if op.index.policy.options.has_tables() {
             match op.table().verify(nodes, report).await {
@@ -169,16 +171,16 @@ impl<'a, F: Fabric> Op<'a, F, Sphinx> {
 }
 
 impl Sphinx {
-    /// Options of the tree.
-    pub fn options(&self) -> &Options {
+    /// SphinxOptions of the tree.
+    pub fn options(&self) -> &SphinxOptions {
         &self.policy.options
     }
 
     /// Memory that this compute node uses for filter and directories.
-    pub fn kept(&self) -> Kept {
+    pub fn memory_use(&self) -> SphinxMemory {
         let SphinxState { filter, table, .. } = &self.policy;
         let (filter_bytes, prefixes) = (filter.bytes(), filter.load());
-        Kept { filter_bytes, prefixes, directory_bytes: table.directory_bytes() }
+        SphinxMemory { filter_bytes, prefixes, directory_bytes: table.directory_bytes() }
     }
 
     /// Looks up `key`. [3 RT if the filter knows the deepest node of the key, whether or not the key exists: entry,

@@ -1,4 +1,4 @@
-//! Options and named variants of Sphinx, chosen at run time.
+//! SphinxOptions and named variants of Sphinx, chosen at run time.
 //!
 //! | variant | a traversal starts | a scan reads |
 //! |---|---|---|
@@ -43,9 +43,9 @@ impl Groups {
     }
 }
 
-/// Options of a Sphinx tree.
+/// SphinxOptions of a Sphinx tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SphinxOptions {
     /// How a traversal finds its start.
     pub begins: Begins,
     /// How a scan reads nodes and leaves.
@@ -54,10 +54,10 @@ pub struct Options {
     pub groups: Groups,
 }
 
-impl Options {
+impl SphinxOptions {
     /// The options of the radix tree.
-    pub(super) fn tree(self) -> tree::Options {
-        tree::Options {
+    pub(super) fn tree(self) -> tree::TreeOptions {
+        tree::TreeOptions {
             inserts: Inserts::LockFree,
             updates: Updates::InPlace,
             leaf_lock: LeafLock::Rear,
@@ -84,9 +84,9 @@ impl Options {
     }
 
     /// The variant that has these options; the size of subtables may differ.
-    pub fn variant(&self) -> Option<Variant> {
+    pub fn variant(&self) -> Option<SphinxVariant> {
         let plain = Self { groups: Groups::DEFAULT, ..*self };
-        Variant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.options() == plain)
+        SphinxVariant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.options() == plain)
     }
 
     /// Whether the tree has hash tables.
@@ -98,13 +98,13 @@ impl Options {
 /// Named variants, in the order of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the module's table says what each is")]
-pub enum Variant {
+pub enum SphinxVariant {
     Art,
     HashTable,
     Filter,
 }
 
-impl Variant {
+impl SphinxVariant {
     /// The default variant.
     pub const RECOMMENDED: Self = Self::Filter;
 
@@ -113,21 +113,21 @@ impl Variant {
         [(Self::Art, "art"), (Self::HashTable, "+hash-table"), (Self::Filter, "sphinx")];
 
     /// The options of the variant.
-    pub fn options(self) -> Options {
+    pub fn options(self) -> SphinxOptions {
         let (begins, scans) = match self {
             Self::Art => (Begins::Root, Scans::OneByOne),
             Self::HashTable => (Begins::Table, Scans::Batched),
             Self::Filter => (Begins::Filter, Scans::Batched),
         };
-        Options { begins, scans, groups: Groups::DEFAULT }
+        SphinxOptions { begins, scans, groups: Groups::DEFAULT }
     }
 }
 
-named!(Variant, "+filter" is "sphinx");
+named!(SphinxVariant, "+filter" is "sphinx");
 
-impl Default for Options {
+impl Default for SphinxOptions {
     fn default() -> Self {
-        Variant::RECOMMENDED.options()
+        SphinxVariant::RECOMMENDED.options()
     }
 }
 
@@ -137,14 +137,14 @@ mod tests {
 
     #[test]
     fn variants_have_names_and_differ() {
-        for pair in Variant::ALL.windows(2) {
+        for pair in SphinxVariant::ALL.windows(2) {
             assert_ne!(pair[0].0.options(), pair[1].0.options());
         }
-        for (variant, name) in Variant::ALL {
+        for (variant, name) in SphinxVariant::ALL {
             assert_eq!(name.parse(), Ok(variant));
         }
-        assert_eq!("+filter".parse(), Ok(Variant::Filter));
-        assert!("sphynx".parse::<Variant>().unwrap_err().contains("art, +hash-table, sphinx"));
+        assert_eq!("+filter".parse(), Ok(SphinxVariant::Filter));
+        assert!("sphynx".parse::<SphinxVariant>().unwrap_err().contains("art, +hash-table, sphinx"));
         assert_eq!(Groups::new(GROUPS_LOG2_MAX + 1), None);
     }
 }

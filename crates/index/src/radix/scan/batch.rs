@@ -14,10 +14,10 @@ use crate::radix::inner::{Inner, InnerFormat, InnerRef, NodeState, Size};
 use crate::radix::key::{Step, step_at};
 use crate::radix::leaf::{LEAF_BYTES_MAX, Leaf, LeafFormat, LeafState};
 use crate::radix::reverse::Reverse;
-use crate::radix::tree::fetch::{front_of, fronts, proves};
+use crate::radix::tree::copy::{front_of, fronts, proves};
 use crate::radix::tree::options::Scans;
 use crate::radix::tree::sample_key::SampleKey;
-use crate::radix::tree::{Policy, Tree};
+use crate::radix::tree::{Policy, RadixTree};
 use farwood_fabric::{Capability, Checked, Client, Fabric, Fetched, all, read_bytes};
 use std::ops::ControlFlow;
 
@@ -52,7 +52,7 @@ struct ReadChild {
     fronts: Option<(u64, u64)>,
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Visits the keys of `items` until the scan is complete. `Some`: a slot was ambiguous.
     pub(super) async fn scan_items(
         self,
@@ -88,7 +88,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
         key: &[u8],
         link: Link,
     ) -> Result<(), IndexError> {
-        if let Some(value) = self.index.far_value(self.client, link).await? {
+        if let Some(value) = self.read_overflow(link).await? {
             cursor.emit(key, &value);
         } else if let Some(value) = self.named("get").get(key).await? {
             cursor.emit(key, &value);
@@ -212,7 +212,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
     }
 }
 
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// The next items that have `wanted` keys, and no more than one doorbell reads.
     fn span(&self, items: &[ScanItem], wanted: usize) -> BatchSpan {
         let (mut span, mut after_leaves, mut keys, mut reads) = (BatchSpan::default(), 0, 0, 0);

@@ -61,7 +61,7 @@ impl ScanCursor<'_> {
         }
     }
 
-    /// The steps of both bounds after `prefix`, for the bounds that have this prefix.
+    /// The next steps after `prefix` of those bounds that have this prefix.
     fn bound_steps(&self, prefix: &[u8]) -> [Option<Step>; 2] {
         let step = |bound: &Option<Vec<u8>>| {
             let bound = bound.as_deref().filter(|bound| bound.starts_with(prefix))?;
@@ -146,7 +146,7 @@ pub(super) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 
 /// The bounds of a scan within one node.
 pub(super) struct ScanBounds {
-    /// The steps of both bounds, for the bounds that lead below the node.
+    /// The next steps of those bounds that lead below the node.
     steps: [Option<Step>; 2],
     /// The prefix of the node, if some keys below it may be outside of the range.
     prefix: Option<Vec<u8>>,

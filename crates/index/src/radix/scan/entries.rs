@@ -2,13 +2,13 @@
 
 /// Keys and values that a scan found, in one reusable buffer.
 #[derive(Clone, Debug, Default)]
-pub struct Entries {
+pub struct RadixEntries {
     bytes: Vec<u8>,
     /// Ends of each key and of its value.
     ends: Vec<(usize, usize)>,
 }
 
-impl Entries {
+impl RadixEntries {
     /// No entries.
     pub fn new() -> Self {
         Self::default()

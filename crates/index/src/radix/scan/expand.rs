@@ -7,10 +7,10 @@ use crate::radix::inner::{Size, slot_of_all, step_of};
 use crate::radix::slot::{Child, NodeSlot};
 use crate::radix::tree::damage::damaged_slot;
 use crate::radix::tree::options::Rooms;
-use crate::radix::tree::{Direction, Policy, Tree};
+use crate::radix::tree::{Direction, Policy, RadixTree};
 use std::rc::Rc;
 
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// Fewest keys behind a slot, if nodes are no larger than their children need. A scan estimates with it how much to
     /// read at once. 0 if the slot has no child that can be read.
     pub(super) fn keys_behind(&self, slot: NodeSlot) -> usize {

@@ -10,4 +10,4 @@ mod items;
 mod range;
 mod start;
 
-pub use entries::Entries;
+pub use entries::RadixEntries;

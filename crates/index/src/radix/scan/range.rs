@@ -10,7 +10,7 @@
 //! children of a copy, each of which proves the same by itself.
 
 use super::cursor::{ScanCursor, Values, prefix_end};
-use super::entries::Entries;
+use super::entries::RadixEntries;
 use super::items::AmbiguousSlot;
 use super::start::{CachedChildren, ScanStart};
 use crate::error::IndexError;
@@ -18,13 +18,13 @@ use crate::op::Op;
 use crate::radix::coverage;
 use crate::radix::key::check_key;
 use crate::radix::tree::traversal::Traversal;
-use crate::radix::tree::{Direction, Policy, Range, Tree};
+use crate::radix::tree::{Direction, Policy, RadixTree, Range};
 use farwood_fabric::{Client, Fabric};
 
 /// Restarts without progress before the ambiguous slot is repaired.
 const RESTARTS_PER_REPAIR: u32 = 4;
 
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// Reads up to `limit` entries of `range` into `entries`, in the order of `direction`. [1 RT for the node at which
     /// it starts: the deepest to which cached copies lead and that has enough children, otherwise the root; 0 if a copy
     /// of it names the children without a gap, for up to 256 entries; 2 if a copy was misleading, 3 if its children
@@ -40,7 +40,7 @@ impl<P: Policy> Tree<P> {
         range: Range<'_>,
         direction: Direction,
         limit: usize,
-        entries: &mut Entries,
+        entries: &mut RadixEntries,
     ) -> Result<(), IndexError> {
         entries.clear();
         range.from.map_or(Ok(()), check_key)?;
@@ -62,7 +62,7 @@ impl<P: Policy> Tree<P> {
         prefix: &[u8],
         direction: Direction,
         limit: usize,
-        entries: &mut Entries,
+        entries: &mut RadixEntries,
     ) -> Result<(), IndexError> {
         let to = prefix_end(prefix);
         let range = Range { from: Some(prefix), to: to.as_deref() };
@@ -84,7 +84,7 @@ impl<P: Policy> Tree<P> {
     }
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Visits the entries of a scan, and restarts it when something is ambiguous.
     async fn run_scan(self, mut cursor: ScanCursor<'_>) -> Result<(), IndexError> {
         let pool = &self.index.scratch;

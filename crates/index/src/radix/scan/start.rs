@@ -18,7 +18,7 @@ use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
 use crate::radix::tree::find::SlotAt;
 use crate::radix::tree::options::Scans;
-use crate::radix::tree::{Direction, Policy, Tree};
+use crate::radix::tree::{Direction, Policy, RadixTree};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Checked, Fabric};
 use std::ops::Range;
@@ -70,7 +70,7 @@ struct KeyCounts {
     ahead: usize,
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Chooses where a scan continues. [0 RT if a copy determines which children to read; otherwise 1 for the node to
     /// which copies lead, if its reverse pointer confirms the copies; 2 if they were misleading]
     pub(super) async fn start_scan(
@@ -112,7 +112,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
     }
 }
 
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// The deepest cached node that may be above the next key and has enough keys from there on; `None` for the root.
     /// [0 RT]
     fn cached_start(&self, cursor: &ScanCursor<'_>, thread: usize) -> Option<CachedStart> {

@@ -1,9 +1,10 @@
 //! Bulk loading: builds subtrees from sorted entries, each node of the size that it needs, and links them at the end.
 
-use super::Tree;
+use super::RadixTree;
 use super::damage::damaged_slot;
 use super::find::partial_at;
-use super::policy::{NodeChange, NodeHandle, ParentPosition, Policy};
+use super::node_handle::{NodeChange, NodeHandle, ParentPosition};
+use super::policy::Policy;
 use super::values::check_value;
 use crate::error::IndexError;
 use crate::memory::heap::Kind;
@@ -25,7 +26,7 @@ const OBJECTS_PER_POST: usize = 64;
 
 /// Writes new objects, many per doorbell.
 struct BulkWriter<'c, F: Fabric, P: Policy> {
-    op: Op<'c, F, Tree<P>>,
+    op: Op<'c, F, RadixTree<P>>,
     objects: Vec<(Remote<[u8]>, Vec<u8>)>,
     /// The inner nodes that were created.
     nodes: Vec<NodeHandle>,
@@ -214,7 +215,7 @@ impl RightEdge {
     }
 }
 
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// Loads strictly increasing keys into the empty tree; yields their number. Calls `progress` with the number of
     /// entries so far, once per child of the root. [1 RT for each 64 nodes and leaves, and for each overflow value]
     ///
@@ -251,7 +252,7 @@ impl<P: Policy> Tree<P> {
                 links.extend(writer.write_child_of_root(std::mem::take(&mut edge), root.header()).await?);
                 progress(count);
             }
-            let stored = match self.stow(client, key, value).await? {
+            let stored = match op.write_overflow(key, value).await? {
                 None => LoadedValue::Inline(value.to_vec()),
                 Some(stored) => LoadedValue::Overflow(stored.link),
             };
@@ -271,7 +272,7 @@ impl<P: Policy> Tree<P> {
     }
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Links a subtree in the empty root. [1 RT]
     async fn link_child_of_root(self, step: Step, before: NodeSlot, new: NodeSlot) -> Result<(), IndexError> {
         let (number, root) = (slot_of_all(step), self.index.root);

@@ -1,11 +1,11 @@
 //! Changes of one key: put, insert, update, remove.
 
-use super::fetch::{InnerCopy, LeafCopy};
-use super::find::{LeafAt, LeafVerdict, Location, SlotAt, Target, partial_at};
+use super::copy::{InnerCopy, LeafCopy};
+use super::find::{LeafAt, LeafVerdict, Location, SlotAt, SlotTarget, partial_at};
 use super::new_node::LinkingNode;
 use super::options::{Inserts, LeafLock, Updates};
 use super::traversal::Traversal;
-use super::{Change, Policy, Tree};
+use super::{Change, Policy, RadixTree};
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::memory::overflow::Link;
@@ -32,7 +32,7 @@ enum Marked {
     Refused(LeafVerdict),
 }
 
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// Stores `value` under `key` if the key is absent.
     /// [1 RT for a key that is present; otherwise as the system's `put`]
     ///
@@ -63,7 +63,7 @@ impl<P: Policy> Tree<P> {
     }
 }
 
-impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
+impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     /// Performs a change; yields whether the key was present before.
     /// [as [`apply`](Self::apply); 1 RT more for an overflow value, 1 to replace one of several parts]
     pub(crate) async fn change(self, key: &[u8], change: Change<'_>) -> Result<bool, IndexError> {
@@ -72,7 +72,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
             return self.apply(change, LeafEntry { key, value: LeafValue::Inline(&[]) }).await;
         };
         super::values::check_value(value)?;
-        let Some(stored) = self.index.stow(self.client, key, value).await? else {
+        let Some(stored) = self.write_overflow(key, value).await? else {
             return self.apply(change, LeafEntry { key, value: LeafValue::Inline(value) }).await;
         };
         let done = self.apply(change, LeafEntry { key, value: LeafValue::Overflow(stored.link) }).await;
@@ -83,7 +83,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
             (Err(error), _) => !error.may_be_written(),
         };
         if unused {
-            self.index.give_back(self.client, stored);
+            self.free_unlinked(stored);
         }
         done
     }
@@ -127,15 +127,15 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<bool>, IndexError> {
         let done = match location.target {
-            Target::Open(at) => self.insert_leaf(location, at, entry, traversal).await?,
-            Target::Full { .. } => {
+            SlotTarget::Open(at) => self.insert_leaf(location, at, entry, traversal).await?,
+            SlotTarget::Full { .. } => {
                 self.grow(location, traversal).await?;
                 false
             }
-            Target::OtherPrefix { at, ref child, .. } => {
+            SlotTarget::OtherPrefix { at, ref child, .. } => {
                 self.split_prefix(location, at, child, entry, traversal).await?
             }
-            Target::Leaf(_) => unreachable!("the location has no leaf"),
+            SlotTarget::Leaf(_) => unreachable!("the location has no leaf"),
         };
         Ok(done.then_some(false))
     }
@@ -235,7 +235,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
             let replaced = leaf.link();
             leaf.set_value(&entry.value);
             self.write_leaf(held, at.leaf, &leaf).await?;
-            self.index.unlink(self.client, replaced).await;
+            self.free_overflow(replaced).await;
             return Ok(Some(true));
         }
         held.give_up().await?;
@@ -316,7 +316,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
                 local.complete();
                 if swapped == Swapped::Won {
                     self.index.free_leaf(leaf, marked.version);
-                    self.index.unlink(self.client, marked.link).await;
+                    self.free_overflow(marked.link).await;
                     self.index.cache.learn(node.at, number, vacant);
                 }
             }
@@ -361,9 +361,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
         let (held, copy) = self.lock_inner(node.inner_ref()).await?;
         let slot = copy.slot(number);
         let unchanged = match location.target {
-            Target::Leaf(LeafAt { leaf, .. }) => slot.child() == Child::Leaf(leaf),
-            Target::Open(seen) | Target::OtherPrefix { at: seen, .. } => slot == seen.slot,
-            Target::Full { .. } => false,
+            SlotTarget::Leaf(LeafAt { leaf, .. }) => slot.child() == Child::Leaf(leaf),
+            SlotTarget::Open(seen) | SlotTarget::OtherPrefix { at: seen, .. } => slot == seen.slot,
+            SlotTarget::Full { .. } => false,
         };
         if unchanged && copy.header() == node.header && copy.reverse().is_linked() {
             return Ok(Some((held, copy)));

@@ -1,11 +1,12 @@
 //! Creates and opens radix trees: root, locks and heap.
 
 use super::damage::damaged;
+use super::options::NODE_LOCKS;
 use super::scratch::ScratchPool;
-use super::{Options, Policy, Tree};
+use super::{Policy, RadixTree, TreeOptions};
 use crate::error::IndexError;
 use crate::lifecycle;
-use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
+use crate::lock::{LocalLocks, LockMemory, LockOptions, NodeLocks};
 use crate::memory::heap::{Heap, Kind};
 use crate::memory::slot::Room;
 use crate::params;
@@ -16,13 +17,6 @@ use crate::radix::reverse::Reverse;
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, read, write};
 
-/// Locks of inner nodes. A compute node hands one over locally at most four times in a row, as in Sherman.
-pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
-    memory: LockMemory::Host,
-    width: LockWidth::Word,
-    release: Release::Write,
-    local: LocalLocks::Queued { hand_over_max: 4 },
-};
 /// Locks of leaves.
 const LEAF_LOCKS: LockOptions =
     LockOptions { memory: LockMemory::Node, local: LocalLocks::Queued { hand_over_max: 0 }, ..NODE_LOCKS };
@@ -31,13 +25,13 @@ pub const CONSISTENCY: &str = "checksums";
 /// First generation in unused memory.
 const GENERATION_FIRST: u32 = 1;
 
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// The tree of a directory entry, whose root exists.
     pub(crate) fn new<F: Fabric>(
         client: &Client<F>,
         entry: Entry,
         root: Remote<RawInner>,
-        options: Options,
+        options: TreeOptions,
         policy: P,
         cache_bytes: usize,
     ) -> Self {

@@ -1,85 +1,23 @@
-//! Reads inner nodes and leaves, and proves that a copy, with its reverse pointer, is of a single object.
-//!
-//! Memory is reused at once, so that a READ may return a part of an earlier object and a part of the current one. The
-//! reverse pointer changes by a CAS of its own, so no checksum can cover it. It lies between the *front* of the object,
-//! the word that counts the objects that used the memory, and a word that is salted with the front: the checksum of a
-//! leaf, or the hash of an inner node. The WRITE of a new object places these words in that order. So the reverse
-//! pointer belongs to the object
-//!
-//! - if equal versions at both ends prove that no WRITE overlapped the READ ([`Capability::VersionPair`]): the front is
-//!   one of the pair, the word salted with it is the other;
-//! - if the fabric reads whole lines and the three words are in one line, as they are in all slots that are larger than
-//!   what such a pair proves ([`Heap`](crate::memory::heap::Heap)). The bytes after them prove themselves: a leaf by
-//!   its checksum, an inner node by the generation in each slot without a child and by the reverse pointer of each
-//!   child;
-//! - otherwise, if the front has the same value before and after the READ.
+//! Reads and locks inner nodes and leaves.
 
-use super::Tree;
+use super::RadixTree;
+use super::copy::{InnerCopy, LeafCopy, front_of, fronts, proves};
 use super::damage::damaged;
 use super::policy::Policy;
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::op::Op;
 use crate::radix::coverage;
-use crate::radix::inner::{Inner, InnerFormat, InnerRef, RawInner};
-use crate::radix::leaf::{Leaf, LeafFormat, LeafRef, RawLeaf};
+use crate::radix::inner::{Inner, InnerFormat, InnerRef};
+use crate::radix::leaf::{Leaf, LeafFormat, LeafRef};
 use crate::retry::{Retry, bury_the_dead};
-use farwood_fabric::{
-    Capabilities, Capability, Checked, Client, Fabric, Object, Remote, all, read, read_bytes,
-};
+use farwood_fabric::{Checked, Client, Fabric, Object, Remote, read_bytes};
 
 /// Most reads of a copy that stays torn.
 const TORN_READS_MAX: u32 = 2_000;
 /// Torn reads between two checks whether the writer has crashed.
 const TORN_READS_PER_CRASH_CHECK: u32 = 40;
-/// Bytes of the front, the reverse pointer and the word that is salted with the front.
-const FRONT_BYTES: u64 = 24;
-/// Bytes of a line.
-const LINE_BYTES: u64 = 64;
-
-/// A copy of an inner node that was just read.
-pub(crate) type InnerCopy = Inner<Checked<RawInner>>;
-/// A copy of a leaf that was just read.
-pub(crate) type LeafCopy = Leaf<Checked<RawLeaf>>;
-
-/// Whether a copy of `bytes` bytes at `at` that passes its check is proven to be of one object.
-#[inline]
-pub(crate) fn proves<T: ?Sized>(promised: &Capabilities, at: Remote<T>, bytes: usize) -> bool {
-    promised.has(Capability::VersionPair(bytes)) || in_one_line(promised, at.address().offset())
-}
-
-fn in_one_line(promised: &Capabilities, offset: u64) -> bool {
-    promised.whole_bytes as u64 >= LINE_BYTES && offset % LINE_BYTES + FRONT_BYTES <= LINE_BYTES
-}
-
-/// The front of a copy.
-#[inline]
-pub(crate) fn front_of(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
-}
-
-/// Reads the fronts of several objects. [1 RT]
-pub(crate) async fn fronts<F: Fabric, T: ?Sized>(
-    client: &Client<F>,
-    objects: impl Iterator<Item = Remote<T>>,
-) -> Result<Vec<u64>, IndexError> {
-    words(client, objects.map(|at| at.part(0))).await
-}
-
-/// Reads several words. [1 RT]
-pub(crate) async fn words<F: Fabric>(
-    client: &Client<F>,
-    addresses: impl Iterator<Item = Remote<u64>>,
-) -> Result<Vec<u64>, IndexError> {
-    let words = client.post(all(addresses.map(read))).await?;
-    let word = |word: farwood_fabric::Fetched<u64>| match word.check(&()) {
-        Ok(word) => word.word(),
-        Err(_) => unreachable!("words are whole"),
-    };
-    Ok(words.map(word).collect())
-}
-
-impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
+impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     /// Reads the object of `bytes` bytes at `at`.
     /// [1 RT, and 1 for each torn copy; 2 more if the fabric proves nothing about objects of this size]
     pub(crate) async fn read_object<T: Object>(
@@ -117,7 +55,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
     }
 
     /// Acquires the lock of an inner node, and reads the node under it.
-    /// [1 RT; 2 without [`Capability::AtomicThenRead`]]
+    /// [1 RT; 2 without [`AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
     pub(super) async fn lock_inner(self, node: InnerRef) -> Result<(Held<'a, F>, InnerCopy), IndexError> {
         let (locks, promised) = (self.on(&self.index.nodes), self.fabric().capabilities());
         let bytes = node.size.bytes();
@@ -139,7 +77,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
         }
     }
 
-    /// Acquires the lock of a leaf, and reads the leaf under it. [1 RT; 2 without [`Capability::AtomicThenRead`]]
+    /// Acquires the lock of a leaf, and reads the leaf under it. [1 RT; 2 without
+    /// [`AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
     pub(super) async fn lock_leaf(self, leaf: LeafRef) -> Result<(Held<'a, F>, LeafCopy), IndexError> {
         let bytes = leaf.class.bytes();
         let (held, copy) = self.on(&self.index.leaves).acquire_rear(leaf.at, bytes).await?;

@@ -1,9 +1,10 @@
 //! From a key to its location: through cached copies as far as they lead, then through nodes that are read.
 
-use super::Tree;
+use super::RadixTree;
+use super::copy::{InnerCopy, LeafCopy};
 use super::damage::damaged_slot;
-use super::fetch::{InnerCopy, LeafCopy};
-use super::policy::{Policy, TraversalEnd};
+use super::node_handle::TraversalEnd;
+use super::policy::Policy;
 use super::traversal::Traversal;
 use crate::error::IndexError;
 use crate::op::Op;
@@ -23,7 +24,7 @@ pub(crate) struct Location {
     pub(crate) node: Arc<CachedNode>,
     /// The slot that points to `node`, if the traversal passed it.
     pub(crate) parent: Option<ParentLink>,
-    pub(crate) target: Target,
+    pub(crate) target: SlotTarget,
 }
 
 /// A slot of an inner node that points to another inner node.
@@ -49,7 +50,7 @@ pub(crate) struct LeafAt {
 
 /// Contents of the slot of a key.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum SlotTarget {
     /// A leaf, of this key or of another.
     Leaf(LeafAt),
     /// No child; a leaf may be inserted.
@@ -65,7 +66,7 @@ impl Location {
     #[inline]
     pub(crate) fn leaf(&self) -> Option<LeafAt> {
         match self.target {
-            Target::Leaf(leaf) => Some(leaf),
+            SlotTarget::Leaf(leaf) => Some(leaf),
             _ => None,
         }
     }
@@ -73,10 +74,10 @@ impl Location {
     /// Number of the slot; 0 if the key has none.
     pub(crate) fn number(&self) -> usize {
         match self.target {
-            Target::Leaf(LeafAt { number, .. })
-            | Target::Open(SlotAt { number, .. })
-            | Target::Full { number }
-            | Target::OtherPrefix { at: SlotAt { number, .. }, .. } => number,
+            SlotTarget::Leaf(LeafAt { number, .. })
+            | SlotTarget::Open(SlotAt { number, .. })
+            | SlotTarget::Full { number }
+            | SlotTarget::OtherPrefix { at: SlotAt { number, .. }, .. } => number,
         }
     }
 }
@@ -99,7 +100,7 @@ enum Followed {
     Ambiguous,
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Finds the location of the traversal's key. [0 RT as far as cached copies lead; then 1 per node]
     pub(crate) async fn locate(
         self,
@@ -124,7 +125,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
         let target = loop {
             let (number, slot) = match node.find(key) {
                 SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => (number, slot),
-                SlotSearch::Full => break Target::Full { number: 0 },
+                SlotSearch::Full => break SlotTarget::Full { number: 0 },
             };
             let at = SlotAt { number, slot };
             match slot.child() {
@@ -135,16 +136,16 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
                         hops += 1;
                     }
                     Followed::OtherPrefix { child, linked } => {
-                        break Target::OtherPrefix { at, child, linked };
+                        break SlotTarget::OtherPrefix { at, child, linked };
                     }
                     Followed::Ambiguous => {
                         self.resolve(&node, number, traversal).await?;
                         return Ok(None);
                     }
                 },
-                Child::Leaf(leaf) => break Target::Leaf(LeafAt { number, leaf }),
-                Child::Free | Child::Vacant => break Target::Open(at),
-                Child::Closed => break Target::Full { number },
+                Child::Leaf(leaf) => break SlotTarget::Leaf(LeafAt { number, leaf }),
+                Child::Free | Child::Vacant => break SlotTarget::Open(at),
+                Child::Closed => break SlotTarget::Full { number },
                 Child::Damaged if traversal.is_fresh(&node) => {
                     return Err(damaged_slot(self.name, node.at, number));
                 }
@@ -255,9 +256,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
             return true;
         }
         match location.target {
-            Target::Open(_) | Target::Full { .. } => traversal.is_fresh(&location.node),
-            Target::OtherPrefix { linked, .. } => linked && traversal.is_fresh(&location.node),
-            Target::Leaf(_) => false,
+            SlotTarget::Open(_) | SlotTarget::Full { .. } => traversal.is_fresh(&location.node),
+            SlotTarget::OtherPrefix { linked, .. } => linked && traversal.is_fresh(&location.node),
+            SlotTarget::Leaf(_) => false,
         }
     }
 

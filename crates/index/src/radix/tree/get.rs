@@ -1,8 +1,8 @@
 //! Lookup of one key.
 
-use super::Tree;
-use super::fetch::LeafCopy;
-use super::find::{LeafVerdict, Target};
+use super::RadixTree;
+use super::copy::LeafCopy;
+use super::find::{LeafVerdict, SlotTarget};
 use super::policy::Policy;
 use super::traversal::Traversal;
 use crate::error::IndexError;
@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// A value that a lookup found.
-pub struct Value(Source);
+pub struct FoundValue(Source);
 
 enum Source {
     /// In the leaf that was read.
@@ -26,14 +26,14 @@ enum Source {
     Shared(Arc<[u8]>),
 }
 
-impl Value {
+impl FoundValue {
     /// A value that another client has read.
     pub(crate) fn shared(value: Arc<[u8]>) -> Self {
         Self(Source::Shared(value))
     }
 }
 
-impl Deref for Value {
+impl Deref for FoundValue {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
@@ -48,19 +48,19 @@ impl Deref for Value {
     }
 }
 
-impl fmt::Debug for Value {
+impl fmt::Debug for FoundValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Looks up `key`. [as the system's `get`]
-    pub(crate) async fn get(self, key: &[u8]) -> Result<Option<Value>, IndexError> {
+    pub(crate) async fn get(self, key: &[u8]) -> Result<Option<FoundValue>, IndexError> {
         let mut traversal = Traversal::new(&self.index.scratch, "get", key);
         loop {
             let location = self.locate(&mut traversal).await?;
-            let Target::Leaf(at) = location.target else {
+            let SlotTarget::Leaf(at) = location.target else {
                 if self.proves_absence(&location, &traversal) {
                     return Ok(None);
                 }
@@ -70,9 +70,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
             let leaf = self.read_leaf(at.leaf).await?;
             match self.judge(&leaf, &location, &traversal) {
                 LeafVerdict::Match => match leaf.link() {
-                    None => return Ok(Some(Value(Source::Leaf(leaf)))),
-                    Some(link) => match self.index.far_value(self.client, link).await? {
-                        Some(value) => return Ok(Some(Value(Source::Overflow(value)))),
+                    None => return Ok(Some(FoundValue(Source::Leaf(leaf)))),
+                    Some(link) => match self.read_overflow(link).await? {
+                        Some(value) => return Ok(Some(FoundValue(Source::Overflow(value)))),
                         // Another client has replaced the value.
                         None => traversal.retry(self.client).await?,
                     },

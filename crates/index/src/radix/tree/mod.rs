@@ -42,15 +42,18 @@
 
 mod bulk_load;
 mod change;
+pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod damage;
 pub(crate) mod fetch;
 pub(crate) mod find;
 mod get;
 mod new_node;
+mod node_handle;
 pub mod options;
 mod policy;
 mod repair;
+mod report;
 mod resize;
 pub(crate) mod sample_key;
 mod scratch;
@@ -60,15 +63,16 @@ mod values;
 mod verify;
 
 pub use super::MARKS;
-pub use super::scan::Entries;
+pub use super::scan::{RadixEntries, RadixEntries as Entries};
 pub use crate::range::{Direction, Range};
 pub use crate::sherman::Change;
 pub use create::CONSISTENCY;
-pub use get::Value;
-pub use options::Options;
-pub use policy::{NodeChange, NodeHandle, ParentPosition, Policy, Route, TraversalEnd};
-pub(crate) use verify::problem_of;
-pub use verify::{Census, Problem, Walk};
+pub use get::{FoundValue, FoundValue as Value};
+pub use node_handle::{NodeChange, NodeHandle, ParentPosition, Route, TraversalEnd};
+pub use options::TreeOptions;
+pub use policy::Policy;
+pub(crate) use report::problem_of;
+pub use report::{Census, Problem, RadixReport, RadixReport as Walk};
 
 use crate::lock::NodeLocks;
 use crate::memory::heap::Heap;
@@ -82,8 +86,8 @@ use std::fmt;
 
 /// A tree as one compute node sees it. All clients of the compute node share it; every operation takes the client that
 /// performs it.
-pub struct Tree<P: Policy> {
-    pub(crate) options: Options,
+pub struct RadixTree<P: Policy> {
+    pub(crate) options: TreeOptions,
     pub(crate) entry: Entry,
     /// Low bits of the index number.
     pub(crate) number: u32,
@@ -99,7 +103,7 @@ pub struct Tree<P: Policy> {
     pub(crate) sabotage: Option<Sabotage>,
 }
 
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// The tree's entry in the directory of the pool.
     pub fn entry(&self) -> &Entry {
         &self.entry
@@ -135,7 +139,7 @@ impl<P: Policy> Tree<P> {
     }
 }
 
-impl<P: Policy> fmt::Debug for Tree<P> {
+impl<P: Policy> fmt::Debug for RadixTree<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(P::SYSTEM)
             .field("name", &self.entry.name)

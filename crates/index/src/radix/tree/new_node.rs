@@ -1,8 +1,9 @@
 //! Leaves and inner nodes that are not linked yet.
 
-use super::Tree;
+use super::RadixTree;
+use super::node_handle::{NodeHandle, ParentPosition};
 use super::options::Rooms;
-use super::policy::{NodeHandle, ParentPosition, Policy};
+use super::policy::Policy;
 use crate::error::IndexError;
 use crate::memory::heap::Kind;
 use crate::memory::slot::Room;
@@ -139,7 +140,7 @@ fn after_unlinked_object<T>(Room { at, version, kind }: Room<T>) -> Room<T> {
     Room { at, version: version.map(|version| version.wrapping_add(1)), kind }
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Creates a leaf for `entry` on memory node `near`, to be linked in `parent`.
     /// [0 RT; as [`Heap::allocate`](crate::memory::heap::Heap::allocate)]
     pub(super) async fn new_leaf(
@@ -197,7 +198,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
     }
 }
 
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// The size of a node with `children` children.
     pub(super) fn size_for(&self, children: usize) -> Size {
         match self.options.rooms {

@@ -1,6 +1,15 @@
-//! Options of a radix tree, chosen at run time. The variants of the systems combine them.
+//! TreeOptions of a radix tree, chosen at run time. The variants of the systems combine them.
 
+use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use crate::radix::leaf::Grain;
+
+/// Locks of inner nodes. A compute node hands one over locally at most four times in a row, as in Sherman.
+pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
+    memory: LockMemory::Host,
+    width: LockWidth::Word,
+    release: Release::Write,
+    local: LocalLocks::Queued { hand_over_max: 4 },
+};
 
 /// How a new key is put into a slot that has no child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +56,9 @@ pub enum Scans {
     OneByOne,
 }
 
-/// Options of one tree.
+/// TreeOptions of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct TreeOptions {
     /// How a new key is put into a slot.
     pub inserts: Inserts,
     /// How a value is replaced.

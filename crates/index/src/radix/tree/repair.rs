@@ -4,9 +4,9 @@
 //! the node. So a client that holds the lock and finds a slot in an intermediate state knows that its writer crashed,
 //! lost a memory node or was cancelled; or that the object is about to be confirmed as linked, which any client may do.
 
-use super::Tree;
+use super::RadixTree;
+use super::copy::InnerCopy;
 use super::damage::damaged;
-use super::fetch::InnerCopy;
 use super::find::ParentLink;
 use super::policy::Policy;
 use super::resize::{KnownNode, Resize};
@@ -56,7 +56,7 @@ impl LockedSlot<'_> {
     }
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Repairs slot `number` of `node`. If `key` is below the slot, it shows the bytes of a prefix. [4 to 6 RT; 1 more
     /// for each node or leaf down to the next key, if the child is a node that is several bytes deeper; 11 more if a
     /// dead node is replaced]
@@ -107,7 +107,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
                 if emptied == Swapped::Won {
                     self.hit(coverage::REMOVAL_COMPLETED);
                     self.index.free_leaf(leaf_ref, leaf.version());
-                    self.index.unlink(self.client, leaf.link()).await;
+                    self.free_overflow(leaf.link()).await;
                 }
             }
             LeafState::Moved => {

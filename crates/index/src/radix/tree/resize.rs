@@ -24,13 +24,14 @@
 //! are one word, or if a cycle of nodes shares two words. So it tries the parent's lock for a while; then it releases
 //! the node, which stays closed, waits for the parent's lock, and tries the node's lock.
 
-use super::Tree;
+use super::RadixTree;
+use super::copy::{InnerCopy, words};
 use super::damage::damaged_slot;
-use super::fetch::{InnerCopy, words};
 use super::find::{Location, ParentLink};
 use super::new_node::{LinkingNode, NewInner, ParentSlot};
+use super::node_handle::NodeChange;
 use super::options::Rooms;
-use super::policy::{NodeChange, Policy};
+use super::policy::Policy;
 use super::sample_key::SampleKey;
 use super::traversal::Traversal;
 use crate::error::IndexError;
@@ -136,7 +137,7 @@ pub(super) enum Fate {
     Remains,
 }
 
-impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
+impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     /// Replaces a location's node, which is not the root, by one with a free slot.
     /// [9 RT; more if other clients interfere]
     pub(super) async fn grow(

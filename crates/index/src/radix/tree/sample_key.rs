@@ -1,6 +1,6 @@
 //! Finds some key below an inner node, which shows the bytes of the node's prefix.
 
-use super::Tree;
+use super::RadixTree;
 use super::damage::damaged_slot;
 use super::policy::Policy;
 use crate::error::IndexError;
@@ -29,7 +29,7 @@ fn occupied_slots(node: &Arc<CachedNode>) -> Vec<(Arc<CachedNode>, usize)> {
     (0..=node.header.size().slots()).rev().filter(occupied).map(|number| (Arc::clone(node), number)).collect()
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Finds some key below `node`. [1 RT for each node or leaf on the path]
     pub(crate) async fn sample_key(self, node: &Arc<CachedNode>) -> Result<SampleKey, IndexError> {
         const READS_MAX: usize = 1 << 16;

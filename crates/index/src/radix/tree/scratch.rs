@@ -4,8 +4,8 @@
 //! An operation takes a scratch from the pool of its tree when it first needs one, and returns it at its end. If
 //! another client is using the pool at that moment, the operation allocates a new scratch instead of waiting.
 
-use super::fetch::InnerCopy;
-use super::policy::Route;
+use super::copy::InnerCopy;
+use super::node_handle::Route;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::RawInner;
 use farwood_fabric::Remote;

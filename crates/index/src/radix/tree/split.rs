@@ -1,11 +1,12 @@
 //! Leaf split, prefix split, and moves of a value to another leaf.
 
-use super::Tree;
+use super::RadixTree;
 use super::change::UnlinkedLeaf;
 use super::damage::damaged;
 use super::find::{LeafAt, Location, ParentLink, SlotAt, partial_at};
 use super::new_node::{LinkingNode, NewInner, NewLeaf, ParentSlot};
-use super::policy::{NodeChange, Policy};
+use super::node_handle::NodeChange;
+use super::policy::Policy;
 use super::resize::{KnownNode, Resize};
 use super::sample_key::SampleKey;
 use super::traversal::Traversal;
@@ -50,7 +51,7 @@ struct MovedChild {
     slot: NodeSlot,
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Splits a leaf: a new inner node takes its place, with that leaf and a new one below it (SMART, "leaf split").
     /// `false`: the location has changed. [3 RT on one memory node]
     pub(super) async fn split_leaf(
@@ -266,7 +267,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
         if let Some((old, new)) = moved? {
             self.hit(coverage::LEAF_MOVED);
             self.index.free_leaf(leaf, old.version);
-            self.index.unlink(self.client, old.link).await;
+            self.free_overflow(old.link).await;
             self.index.cache.learn(location.node.at, number, new);
             return Ok(true);
         }

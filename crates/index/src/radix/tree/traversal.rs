@@ -1,7 +1,7 @@
 //! State of one operation while it searches for its key.
 
-use super::fetch::InnerCopy;
-use super::policy::Route;
+use super::copy::InnerCopy;
+use super::node_handle::Route;
 use super::scratch::{ScratchGuard, ScratchPool};
 use crate::error::IndexError;
 use crate::radix::cache::cached_node::CachedNode;

@@ -8,9 +8,11 @@
 //! next client that needs the object repairs it. A live client may leave a node *closed*, which counts as unsettled:
 //! the node is full for all clients.
 
-use super::Tree;
-use super::create::NODE_LOCKS;
-use super::policy::{NodeHandle, Policy};
+use super::RadixTree;
+use super::node_handle::NodeHandle;
+use super::options::NODE_LOCKS;
+use super::policy::Policy;
+use super::report::{RadixReport, problem_of};
 use crate::error::IndexError;
 use crate::lock::{comes_free, sweep, words_held};
 use crate::memory::overflow::{self, Link};
@@ -24,67 +26,9 @@ use crate::radix::slot::{Child, NodeSlot};
 use crate::retry::bury_the_dead;
 use farwood_fabric::{Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, read};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
-
-pub use crate::sherman::Problem;
-
-/// Most problems that are listed one by one.
-const PROBLEMS_MAX: usize = 1000;
-
-/// Statistics of the hash tables, if the tree has any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    /// Subtables.
-    pub subtables: u64,
-    /// Entries; some may lead to no node.
-    pub entries: u64,
-    /// Entries that fit into the subtables.
-    pub entries_max: u64,
-    /// Bytes of subtables and directories, including directories that were doubled.
-    pub bytes: u64,
-}
-
-/// Result of a verification.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walk {
-    /// Inner nodes of 4, 16, 48 and 256 slots.
-    pub nodes: [u64; 4],
-    /// Keys.
-    pub entries: u64,
-    /// Bytes of the inner nodes.
-    pub node_bytes: u64,
-    /// Bytes of the leaves.
-    pub leaf_bytes: u64,
-    /// Overflow values.
-    pub values_far: u64,
-    /// Bytes of the overflow values.
-    pub value_bytes: u64,
-    /// Most inner nodes on the path of a key.
-    pub height: u64,
-    /// Unfinished changes, which the next client that needs the object repairs.
-    pub unsettled: u64,
-    /// Nodes among them that are closed: the next client that inserts there replaces the node.
-    pub closed: u64,
-    /// Statistics of the hash tables.
-    pub census: Census,
-    /// Locks of crashed clients: the next writer takes them over.
-    pub locks_of_the_gone: u64,
-    /// Locks that live clients held throughout; each is also a problem.
-    pub locks_held: u64,
-    /// Violated invariants; at most 1000 are listed.
-    pub problems: Vec<Problem>,
-}
-
-impl Walk {
-    pub(crate) fn problem(&mut self, at: impl fmt::Display, what: impl Into<String>) {
-        if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(Problem { at: at.to_string(), what: what.into() });
-        }
-    }
-}
 
 /// An inner node on the current path, and the nodes above it.
 struct PathNode {
@@ -103,7 +47,7 @@ struct PendingCheck {
 /// State of a verification.
 #[derive(Default)]
 struct Verifier {
-    report: Walk,
+    report: RadixReport,
     pending: Vec<PendingCheck>,
     /// Addresses of the nodes and leaves that were seen.
     seen: BTreeSet<u64>,
@@ -113,24 +57,13 @@ struct Verifier {
     nodes: Vec<NodeHandle>,
 }
 
-/// Converts an error that reports damage to the text of a problem; passes on other errors.
-pub(crate) fn problem_of(error: IndexError) -> Result<String, IndexError> {
-    match error {
-        IndexError::Damaged { what, .. } => Ok(what),
-        IndexError::Fabric(FabricError::OutOfRange { .. } | FabricError::Misaligned { .. }) => {
-            Ok("the pointer to it is outside of the pool's memory".to_owned())
-        }
-        error => Err(error),
-    }
-}
-
-impl<P: Policy> Tree<P> {
+impl<P: Policy> RadixTree<P> {
     /// Verifies the tree, which no client changes meanwhile, and reports every violated invariant.
     /// [1 RT per node and leaf, and per KiB of lock table]
     ///
     /// # Errors
-    /// The fabric's errors. Problems of the tree are in the [`Walk`].
-    pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<Walk, IndexError> {
+    /// The fabric's errors. Problems of the tree are in the [`RadixReport`].
+    pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<RadixReport, IndexError> {
         Op::new(self, client, "check").verify().await
     }
 
@@ -183,8 +116,8 @@ impl Verifier {
     }
 }
 
-impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
-    async fn verify(self) -> Result<Walk, IndexError> {
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
+    async fn verify(self) -> Result<RadixReport, IndexError> {
         bury_the_dead(self.client).await?;
         let (mut verifier, at) = (Verifier::default(), self.index.root);
         let root = match self.read_inner(InnerRef { at, size: Size::All }).await {
@@ -320,7 +253,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
 
     /// Checks that every lock of the lock tables is free, or is released soon: the tables serve all indexes of the
     /// pool.
-    async fn verify_locks(self, report: &mut Walk) -> Result<(), IndexError> {
+    async fn verify_locks(self, report: &mut RadixReport) -> Result<(), IndexError> {
         for node in 0..self.fabric().shape().nodes {
             for held in words_held(self.client, NODE_LOCKS, NodeId(node)).await? {
                 if !comes_free(self.client, held.at).await? {
@@ -333,7 +266,12 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
     }
 
     /// Reports a lock that was not released.
-    async fn report_lock(self, lock: Remote<u64>, name: String, report: &mut Walk) -> Result<(), IndexError> {
+    async fn report_lock(
+        self,
+        lock: Remote<u64>,
+        name: String,
+        report: &mut RadixReport,
+    ) -> Result<(), IndexError> {
         let read = self.client.post(read(lock)).await?;
         let Ok(word) = read.check(&()) else { unreachable!("words are whole") };
         let Some(holder) = LockWord::from_word(word.word()).holder() else {

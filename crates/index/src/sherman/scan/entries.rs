@@ -8,7 +8,7 @@ use std::ops::Range as Span;
 
 /// The entries that a scan found, and its buffers. A scan that reuses them allocates nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Entries {
+pub struct ShermanEntries {
     key_bytes: usize,
     value_bytes: usize,
     bytes: Vec<u8>,
@@ -48,7 +48,7 @@ pub(super) enum ValueSpan {
     Overflow(Span<usize>),
 }
 
-impl Entries {
+impl ShermanEntries {
     /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()

@@ -1,7 +1,7 @@
 //! Fetching and visiting the leaves of a scan.
 
 use super::cursor::{LeafCursor, ScanRequest};
-use super::entries::Entries;
+use super::entries::ShermanEntries;
 use crate::coverage;
 use crate::error::IndexError;
 use crate::op::Op;
@@ -55,7 +55,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     pub(super) async fn collect(
         self,
         request: ScanRequest<'_>,
-        found: &mut Entries,
+        found: &mut ShermanEntries,
     ) -> Result<(), IndexError> {
         let mut slots = std::mem::take(&mut found.slots);
         let key = std::mem::take(&mut found.cursor);

@@ -15,7 +15,7 @@ mod snapshot;
 mod values;
 
 pub use cursor::SNAPSHOT_LEAVES_MAX;
-pub use entries::Entries;
+pub use entries::ShermanEntries;
 
 use super::Sherman;
 use super::layout::Values;
@@ -37,7 +37,7 @@ impl Sherman {
         range: Range<'_>,
         direction: Direction,
         limit: usize,
-        found: &mut Entries,
+        found: &mut ShermanEntries,
     ) -> Result<(), IndexError> {
         let op = Op::new(self, client, "scan");
         found.begin(&self.layout);

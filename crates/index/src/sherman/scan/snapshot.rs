@@ -11,7 +11,7 @@
 //! kind refuse snapshots.
 
 use super::cursor::{SNAPSHOT_LEAVES_MAX, ScanRequest};
-use super::entries::{Entries, LeafImage};
+use super::entries::{LeafImage, ShermanEntries};
 use super::values::IfGone;
 use crate::consistency::Consistency;
 use crate::coverage;
@@ -48,7 +48,7 @@ impl Sherman {
         range: Range<'_>,
         direction: Direction,
         limit: usize,
-        found: &mut Entries,
+        found: &mut ShermanEntries,
     ) -> Result<(), IndexError> {
         if !self.can_snapshot() {
             return Err(IndexError::NoSnapshot("its entries are guarded by hashes, not by versions"));
@@ -60,7 +60,11 @@ impl Sherman {
 }
 
 impl<F: Fabric> Op<'_, F, Sherman> {
-    async fn try_snapshots(self, request: ScanRequest<'_>, found: &mut Entries) -> Result<(), IndexError> {
+    async fn try_snapshots(
+        self,
+        request: ScanRequest<'_>,
+        found: &mut ShermanEntries,
+    ) -> Result<(), IndexError> {
         let mut retry = Retry::new("snapshot", ATTEMPTS_MAX);
         loop {
             found.begin_snapshot(&self.index.layout);
@@ -93,7 +97,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 
     /// Fetches the values of the entries in `found`; returns `false` where one is gone.
-    async fn linked_values(self, found: &mut Entries) -> Result<bool, IndexError> {
+    async fn linked_values(self, found: &mut ShermanEntries) -> Result<bool, IndexError> {
         match self.index.layout.values {
             Values::Fixed => Ok(true),
             Values::AnyLength => self.fetch_values(found, 0, IfGone::GiveUp).await,

@@ -1,7 +1,7 @@
 //! Values of any length in a scan: short ones are in their entries; overflow values are read, many to a doorbell.
 
 use super::cursor::ScanRequest;
-use super::entries::{Entries, ScannedValues, ValueSpan};
+use super::entries::{ScannedValues, ShermanEntries, ValueSpan};
 use crate::error::IndexError;
 use crate::key::successor;
 use crate::memory::overflow::{self, Link};
@@ -36,7 +36,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     pub(super) async fn scan_any_length(
         self,
         request: ScanRequest<'_>,
-        found: &mut Entries,
+        found: &mut ShermanEntries,
     ) -> Result<(), IndexError> {
         let ScanRequest { range, direction, limit } = request;
         let mut retry = Retry::new("scan", RESTARTS_MAX);
@@ -67,7 +67,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     /// up.
     pub(super) async fn fetch_values(
         self,
-        found: &mut Entries,
+        found: &mut ShermanEntries,
         first: usize,
         if_gone: IfGone,
     ) -> Result<bool, IndexError> {
@@ -108,7 +108,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     /// order; `None` for a value that is gone.
     async fn fetch_linked(
         self,
-        found: &Entries,
+        found: &ShermanEntries,
         batch: Span<usize>,
         values: &mut ScannedValues,
     ) -> Result<Vec<Option<ValueSpan>>, IndexError> {

@@ -5,7 +5,7 @@ use super::{EntryTarget, EntryWord, TableOp, read_front};
 use crate::error::IndexError;
 use crate::radix::inner::NodeHeader;
 use crate::radix::reverse::Reverse;
-use crate::radix::tree::{Census, NodeHandle, Walk};
+use crate::radix::tree::{Census, NodeHandle, RadixReport};
 use farwood_fabric::{Fabric, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ struct Verifier<'n, 'r> {
     /// Addresses of the nodes of the tree.
     nodes: BTreeSet<u64>,
     census: Census,
-    report: &'r mut Walk,
+    report: &'r mut RadixReport,
 }
 
 /// A subtable as the directory has it.
@@ -35,7 +35,7 @@ impl<F: Fabric> TableOp<'_, F> {
     pub(in crate::sphinx) async fn verify(
         self,
         nodes: &[NodeHandle],
-        report: &mut Walk,
+        report: &mut RadixReport,
     ) -> Result<Census, IndexError> {
         let mut missing = BTreeMap::new();
         for node in nodes {
@@ -117,7 +117,7 @@ impl<F: Fabric> TableOp<'_, F> {
         Ok(())
     }
 
-    /// What is wrong with an unexpected entry, unless it is merely stale.
+    /// Describes the problem of an unexpected entry; `None` if the entry is merely stale.
     async fn problem_of_entry(
         self,
         at: EntryWord,

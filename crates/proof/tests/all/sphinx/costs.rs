@@ -43,7 +43,7 @@ fn a_lookup_takes_three_round_trips_on_average() {
     for key in &keys {
         world.block_on(tree.put(&client, key, &[1; 8])).expect("a put");
     }
-    let kept = tree.kept();
+    let kept = tree.memory_use();
     assert!(kept.prefixes.0 * 100 < kept.prefixes.1 * 95, "{kept:?}");
     client.take_costs();
     for key in &keys[..10_000] {

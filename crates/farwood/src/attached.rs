@@ -1,0 +1,168 @@
+//! This process's attachment to a pool and its open indexes, shared by all handles.
+
+use crate::attachment::Attachment;
+use crate::error::Error;
+use crate::thread_client;
+use crate::tree::Tree;
+use crate::url::Url;
+use farwood_fabric::FabricError;
+use farwood_index::IndexError;
+use farwood_index::ordered::Ordered;
+use farwood_transport::any::Place;
+use std::collections::BTreeMap;
+#[cfg(feature = "spatial")]
+use std::sync::Condvar;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+#[cfg(feature = "spatial")]
+use std::thread::ThreadId;
+
+/// The attachment, shared by all handles of this process.
+pub(crate) struct Attached {
+    place: Place,
+    attachment: Attachment,
+    open: Mutex<OpenIndexes>,
+    /// The thread that has the [`ServerPermit`].
+    #[cfg(feature = "spatial")]
+    server_thread: Mutex<Option<ThreadId>>,
+    #[cfg(feature = "spatial")]
+    permit_returned: Condvar,
+}
+
+/// The permit to become the server of a spatial index: one thread of the process has it at a time.
+#[cfg(feature = "spatial")]
+pub(crate) struct ServerPermit<'p>(&'p Attached);
+
+#[cfg(feature = "spatial")]
+impl Drop for ServerPermit<'_> {
+    fn drop(&mut self) {
+        *self.0.server_thread.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.permit_returned.notify_one();
+    }
+}
+
+/// The indexes that this process has open, by name.
+#[derive(Default)]
+pub(crate) struct OpenIndexes(BTreeMap<String, OpenIndex>);
+
+impl OpenIndexes {
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// The open tree that new handles of the index share.
+    pub(crate) fn tree(&self, name: &str) -> Option<Arc<Tree>> {
+        self.0.get(name)?.tree.upgrade()
+    }
+
+    /// Adds a tree that was just opened.
+    pub(crate) fn add(&mut self, name: &str, index: Ordered, pool: &Arc<Attached>) -> Arc<Tree> {
+        let tree = Arc::new(Tree::new(index, Arc::clone(pool)));
+        let open = self.0.entry(name.to_owned()).or_default();
+        open.tree = Arc::downgrade(&tree);
+        open.trees += 1;
+        tree
+    }
+}
+
+#[derive(Default)]
+struct OpenIndex {
+    /// The tree that new handles share.
+    tree: Weak<Tree>,
+    /// Trees that are not closed: more than one if the index was opened again while its last handle was being dropped.
+    /// The client table of the pool has one bit for all of them.
+    trees: usize,
+}
+
+impl Attached {
+    pub(crate) fn new(place: Place, attachment: Attachment) -> Self {
+        Self {
+            place,
+            attachment,
+            open: Mutex::default(),
+            #[cfg(feature = "spatial")]
+            server_thread: Mutex::default(),
+            #[cfg(feature = "spatial")]
+            permit_returned: Condvar::new(),
+        }
+    }
+
+    /// The location of the pool.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn attachment(&self) -> &Attachment {
+        &self.attachment
+    }
+
+    /// Waits until no other thread of this process has the permit; `None` if the calling thread has it.
+    #[cfg(feature = "spatial")]
+    pub(crate) fn server_permit(&self) -> Option<ServerPermit<'_>> {
+        let me = std::thread::current().id();
+        let mut holder = self.server_thread.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(thread) = *holder {
+            if thread == me {
+                return None;
+            }
+            holder = self.permit_returned.wait(holder).unwrap_or_else(PoisonError::into_inner);
+        }
+        *holder = Some(me);
+        Some(ServerPermit(self))
+    }
+
+    pub(crate) fn index_url(&self, index: &str) -> String {
+        Url::of_index(&self.place, index).to_string()
+    }
+
+    /// Adds the address of the memory node to an error.
+    #[cold]
+    pub(crate) fn located(&self, error: FabricError) -> FabricError {
+        let located = |node, why: String| match self.attachment.address_of(node) {
+            Some(address) if !why.contains(address) => format!("{address}: {why}"),
+            _ => why,
+        };
+        match error {
+            FabricError::NodeLost { node, why } => FabricError::NodeLost { node, why: located(node, why) },
+            FabricError::CannotPost { node, why } => {
+                FabricError::CannotPost { node, why: located(node, why) }
+            }
+            other => other,
+        }
+    }
+
+    /// The error of an operation on the index `name`.
+    #[cold]
+    pub(crate) fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
+        let source = match source {
+            IndexError::Fabric(error) => IndexError::Fabric(self.located(error)),
+            other => other,
+        };
+        Error::Index { operation, url: self.index_url(name), source }
+    }
+
+    /// Removes one tree of the index `name`, and calls `close` if it was the last.
+    pub(crate) fn close(&self, name: &str, close: impl FnOnce()) {
+        let mut open = self.open();
+        let Some(index) = open.0.get_mut(name) else {
+            unreachable!("a tree is in the table until it is closed");
+        };
+        index.trees -= 1;
+        if index.trees == 0 {
+            open.0.remove(name);
+            // Under the lock of the table, so that the next open of the index sets its bit after this.
+            close();
+        }
+    }
+
+    pub(crate) fn open(&self) -> MutexGuard<'_, OpenIndexes> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Attached {
+    /// Every operation borrows a handle, so no operation is running. Clients of other threads can no longer post.
+    fn drop(&mut self) {
+        self.attachment.leave();
+        thread_client::leave(self);
+    }
+}

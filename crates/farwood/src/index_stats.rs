@@ -1,0 +1,37 @@
+//! The state of an index in this process.
+
+use crate::entry::IndexLayout;
+use crate::tree::Tree;
+use farwood_index::ordered::describe;
+
+/// The state of an index in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexStats {
+    /// The URL of the index.
+    pub url: String,
+    /// The types and options with which it was created.
+    pub layout: IndexLayout,
+    /// Bytes of this process's index cache in use.
+    pub cache_bytes: usize,
+    /// Its budget.
+    pub cache_bytes_max: usize,
+    /// Locks that cancelled operations dropped instead of releasing.
+    pub locks_dropped: u64,
+}
+
+impl IndexStats {
+    pub(crate) fn of(tree: &Tree) -> Self {
+        let index = tree.ordered();
+        let (cache_bytes, cache_bytes_max) = index.cache_bytes();
+        let Ok(description) = describe(index.entry()) else {
+            unreachable!("it was read when the index was opened")
+        };
+        Self {
+            url: tree.url(),
+            layout: description.into(),
+            cache_bytes,
+            cache_bytes_max,
+            locks_dropped: index.locks_dropped(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! An open ordered index, shared by all its handles in this process.
+
+use crate::attached::Attached;
+use crate::codec::{Codec, Key, Value};
+use crate::error::{Error, Result};
+use crate::kind::{Kind, Type};
+use crate::thread_client;
+use crate::unfit::Unfit;
+use crate::width::Width;
+use farwood_index::IndexError;
+use farwood_index::ordered::Ordered;
+use farwood_transport::runtime::block_on;
+use std::sync::Arc;
+
+/// An open index, shared by all its handles in this process.
+pub(crate) struct Tree {
+    ordered: Ordered,
+    pool: Arc<Attached>,
+}
+
+impl Tree {
+    pub(crate) fn new(ordered: Ordered, pool: Arc<Attached>) -> Self {
+        Self { ordered, pool }
+    }
+
+    #[inline]
+    pub(crate) fn ordered(&self) -> &Ordered {
+        &self.ordered
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Attached> {
+        &self.pool
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.pool.index_url(&self.ordered.entry().name)
+    }
+
+    pub(crate) fn kinds(&self) -> [Kind; 2] {
+        self.ordered.kinds().map(Kind::from_number)
+    }
+
+    /// The type of the keys (0) or the values (1).
+    pub(crate) fn type_of(&self, at: usize) -> Type {
+        let (kind, width) = (self.kinds()[at], if at == 0 { self.key_width() } else { self.value_width() });
+        let bytes = match width {
+            Width::Exactly(bytes) => Some(bytes),
+            Width::UpTo(_) => kind.width(),
+        };
+        Type { kind, bytes }
+    }
+
+    /// The permitted length of keys.
+    #[inline]
+    pub(crate) fn key_width(&self) -> Width {
+        self.ordered.key_length().into()
+    }
+
+    /// The permitted length of values.
+    #[inline]
+    pub(crate) fn value_width(&self) -> Width {
+        self.ordered.value_length().into()
+    }
+
+    #[cold]
+    pub(crate) fn failed(&self, operation: &'static str, source: IndexError) -> Error {
+        self.pool.failed(operation, &self.ordered.entry().name, source)
+    }
+
+    #[cold]
+    pub(crate) fn unfit(&self, operation: &'static str, what: &'static str, why: Unfit) -> Error {
+        Error::Unfit { operation, url: self.url(), what, why }
+    }
+
+    /// Encodes a key.
+    #[inline]
+    pub(crate) fn key<'k, K: Key>(
+        &self,
+        operation: &'static str,
+        key: &'k K::View,
+    ) -> Result<K::Encoded<'k>> {
+        K::encode(key, self.key_width()).map_err(|why| self.unfit(operation, "key", why))
+    }
+
+    /// Encodes a value.
+    #[inline]
+    pub(crate) fn value<'v, V: Value>(
+        &self,
+        operation: &'static str,
+        value: &'v V::View,
+    ) -> Result<V::Encoded<'v>> {
+        V::encode(value, self.value_width()).map_err(|why| self.unfit(operation, "value", why))
+    }
+
+    /// Decodes a key or a value.
+    #[inline]
+    pub(crate) fn decode<T: Codec>(
+        &self,
+        operation: &'static str,
+        what: &'static str,
+        bytes: &[u8],
+    ) -> Result<T> {
+        T::decode(bytes).map_err(|why| self.unfit(operation, what, why))
+    }
+}
+
+impl Drop for Tree {
+    /// Returns the memory that this process has allocated for the index and not used, and closes the index, so that
+    /// other processes can drop it. If that fails, other processes reclaim the memory after this process has detached.
+    /// [at most 3 RT; no operation waits for them]
+    fn drop(&mut self) {
+        let client = thread_client::client(&self.pool);
+        let _ = block_on(self.ordered.leave(&client));
+        self.pool.close(&self.ordered.entry().name, || {
+            let _ = block_on(self.ordered.close(&client));
+        });
+    }
+}

@@ -1,0 +1,43 @@
+//! The reasons why a key or a value does not fit an index.
+
+/// The reason why a key or a value does not fit an index.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// It has the wrong length.
+    #[error("has {found} bytes, and this index needs exactly {expected}")]
+    Length {
+        /// The index's length, bytes.
+        expected: usize,
+        /// The length given, bytes.
+        found: usize,
+    },
+    /// It is too long.
+    #[error(
+        "has {found} bytes, and the limit of this index is {most}; shorten it, or create an index with a higher limit \
+         (`farwood create --help` lists the limits)"
+    )]
+    TooLong {
+        /// The index's length, bytes.
+        most: usize,
+        /// The length given, bytes.
+        found: usize,
+    },
+    /// It is a text that contains a NUL, which would mark its end.
+    #[error("contains a NUL at byte {at}, which marks the end of a text; use byte strings for such data")]
+    Nul {
+        /// Where, bytes.
+        at: usize,
+    },
+    /// It is not UTF-8 text.
+    #[error("is not UTF-8 text; open the index with byte strings to read the bytes")]
+    NoText,
+    /// The text cannot be parsed as the type of the index.
+    #[error("'{text}' is not a {expected}")]
+    Unreadable {
+        /// The text.
+        text: String,
+        /// The expected type.
+        expected: String,
+    },
+}

@@ -1,0 +1,67 @@
+//! Copies of inner nodes and leaves, and the proof that a copy, with its reverse pointer, is of a single object.
+//!
+//! Memory is reused at once, so that a READ may return a part of an earlier object and a part of the current one. The
+//! reverse pointer changes by a CAS of its own, so no checksum can cover it. It lies between the *front* of the object,
+//! the word that counts the objects that used the memory, and a word that is salted with the front: the checksum of a
+//! leaf, or the hash of an inner node. The WRITE of a new object places these words in that order. So the reverse
+//! pointer belongs to the object
+//!
+//! - if equal versions at both ends prove that no WRITE overlapped the READ ([`Capability::VersionPair`]): the front is
+//!   one of the pair, the word salted with it is the other;
+//! - if the fabric reads whole lines and the three words are in one line, as they are in all slots that are larger than
+//!   what such a pair proves ([`Heap`](crate::memory::heap::Heap)). The bytes after them prove themselves: a leaf by
+//!   its checksum, an inner node by the generation in each slot without a child and by the reverse pointer of each
+//!   child;
+//! - otherwise, if the front has the same value before and after the READ.
+
+use crate::error::IndexError;
+use crate::radix::inner::{Inner, RawInner};
+use crate::radix::leaf::{Leaf, RawLeaf};
+use farwood_fabric::{Capabilities, Capability, Checked, Client, Fabric, Remote, all, read};
+
+/// Bytes of the front, the reverse pointer and the word that is salted with the front.
+const FRONT_BYTES: u64 = 24;
+/// Bytes of a line.
+const LINE_BYTES: u64 = 64;
+
+/// A copy of an inner node that was just read.
+pub(crate) type InnerCopy = Inner<Checked<RawInner>>;
+/// A copy of a leaf that was just read.
+pub(crate) type LeafCopy = Leaf<Checked<RawLeaf>>;
+
+/// Whether a copy of `bytes` bytes at `at` that passes its check is proven to be of one object.
+#[inline]
+pub(crate) fn proves<T: ?Sized>(promised: &Capabilities, at: Remote<T>, bytes: usize) -> bool {
+    promised.has(Capability::VersionPair(bytes)) || in_one_line(promised, at.address().offset())
+}
+
+fn in_one_line(promised: &Capabilities, offset: u64) -> bool {
+    promised.whole_bytes as u64 >= LINE_BYTES && offset % LINE_BYTES + FRONT_BYTES <= LINE_BYTES
+}
+
+/// The front of a copy.
+#[inline]
+pub(crate) fn front_of(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
+}
+
+/// Reads the fronts of several objects. [1 RT]
+pub(crate) async fn fronts<F: Fabric, T: ?Sized>(
+    client: &Client<F>,
+    objects: impl Iterator<Item = Remote<T>>,
+) -> Result<Vec<u64>, IndexError> {
+    words(client, objects.map(|at| at.part(0))).await
+}
+
+/// Reads several words. [1 RT]
+pub(crate) async fn words<F: Fabric>(
+    client: &Client<F>,
+    addresses: impl Iterator<Item = Remote<u64>>,
+) -> Result<Vec<u64>, IndexError> {
+    let words = client.post(all(addresses.map(read))).await?;
+    let word = |word: farwood_fabric::Fetched<u64>| match word.check(&()) {
+        Ok(word) => word.word(),
+        Err(_) => unreachable!("words are whole"),
+    };
+    Ok(words.map(word).collect())
+}
