@@ -1,11 +1,11 @@
 //! Network cards, in words and as JSON.
 
 use super::size;
-use farwood::{CardKind, CardReport, DevicePlace};
+use farwood::{DeviceKind, DeviceMemoryLocation, DeviceReport};
 use serde_json::{Value, json};
 
 /// A card, the port and the address that are used.
-pub(super) fn card_text(card: &CardReport) -> String {
+pub(super) fn card_text(card: &DeviceReport) -> String {
     let memory = match card.device_memory {
         0 => "no device memory".to_owned(),
         bytes => format!("{} of device memory", size::show(bytes)),
@@ -24,7 +24,7 @@ pub(super) fn card_text(card: &CardReport) -> String {
 }
 
 /// Where a memory node's device memory lies.
-fn place_text(place: &DevicePlace) -> String {
+fn place_text(place: &DeviceMemoryLocation) -> String {
     let bytes = size::show(place.bytes);
     match &place.why_on_host {
         None => format!(", of which {bytes} are used"),
@@ -33,7 +33,7 @@ fn place_text(place: &DevicePlace) -> String {
 }
 
 /// The same as JSON.
-pub(super) fn card_json(card: &CardReport) -> Value {
+pub(super) fn card_json(card: &DeviceReport) -> Value {
     json!({
         "device": card.name,
         "kind": kind(card.kind),
@@ -53,9 +53,9 @@ pub(super) fn card_json(card: &CardReport) -> Value {
 }
 
 /// What executes verbs.
-pub(super) fn kind(kind: CardKind) -> &'static str {
+pub(super) fn kind(kind: DeviceKind) -> &'static str {
     match kind {
-        CardKind::Hardware => "hardware",
-        CardKind::SoftRoce => "Soft-RoCE",
+        DeviceKind::Hardware => "hardware",
+        DeviceKind::SoftRoce => "Soft-RoCE",
     }
 }

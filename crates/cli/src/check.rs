@@ -78,8 +78,8 @@ fn as_json(url: &Url, walk: &Walk) -> Value {
         Walk::Sherman(walk) => json!({
             "room": walk.room,
             "nodes_by_level": walk.nodes,
-            "values_out_of_line": walk.values_far,
-            "rooms_listed": walk.rooms_listed,
+            "values_out_of_line": walk.overflow_values,
+            "rooms_listed": walk.free_slots_listed,
             "half_linked": walk.half_linked,
             "half_merged": walk.half_merged,
         }),
@@ -87,7 +87,7 @@ fn as_json(url: &Url, walk: &Walk) -> Value {
             "nodes_by_size": walk.nodes,
             "node_bytes": walk.node_bytes,
             "leaf_bytes": walk.leaf_bytes,
-            "values_out_of_line": walk.values_far,
+            "values_out_of_line": walk.overflow_values,
             "table_bytes": walk.census.bytes,
             "height": walk.height,
             "unsettled": walk.unsettled,
@@ -95,7 +95,7 @@ fn as_json(url: &Url, walk: &Walk) -> Value {
     };
     value["index"] = url.to_string().into();
     value["entries"] = walk.entries().into();
-    value["locks_of_the_gone"] = walk.locks_of_the_gone().into();
+    value["locks_of_the_gone"] = walk.locks_of_crashed_clients().into();
     value["locks_held"] = walk.locks_held().into();
     let problem = |problem: &Problem| json!({ "at": problem.at, "what": problem.what });
     value["problems"] = walk.problems().iter().map(problem).collect();
@@ -145,11 +145,11 @@ fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Fa
         Walk::Sherman(walk) => sherman_summary(&args.url, walk, out)?,
         Walk::Radix(walk) => radix_summary(&args.url, walk, out)?,
     }
-    if walk.locks_of_the_gone() > 0 {
+    if walk.locks_of_crashed_clients() > 0 {
         writeln!(
             out,
             "  {} locks of crashed processes, which the next writers take over",
-            walk.locks_of_the_gone()
+            walk.locks_of_crashed_clients()
         )?;
     }
     for problem in walk.problems() {
@@ -180,8 +180,8 @@ fn sherman_summary(url: &Url, walk: &sherman::Walk, out: &mut dyn Write) -> io::
         writeln!(out, "  level {level}: {nodes} {what}")?;
     }
     for (count, what) in [
-        (walk.values_far, "values stored outside their leaf"),
-        (walk.rooms_listed, "free nodes, to be reused"),
+        (walk.overflow_values, "values stored outside their leaf"),
+        (walk.free_slots_listed, "free nodes, to be reused"),
         (walk.half_linked, "nodes are linked by their left sibling only, which is legal"),
         (walk.half_merged, "unfinished merges, which the next change of these nodes undoes"),
     ] {
@@ -213,8 +213,8 @@ fn radix_summary(url: &Url, walk: &radix::Walk, out: &mut dyn Write) -> io::Resu
             census.bytes, census.entries, census.entries_max, census.subtables
         )?;
     }
-    if walk.values_far > 0 {
-        writeln!(out, "  {} values stored outside their leaf", walk.values_far)?;
+    if walk.overflow_values > 0 {
+        writeln!(out, "  {} values stored outside their leaf", walk.overflow_values)?;
     }
     if walk.unsettled > 0 {
         writeln!(

@@ -225,7 +225,9 @@ impl NewIndex {
             Self::Sherman(options) => pool.create_untyped(name, kinds, options).map(Some),
             Self::Smart(options) => pool.create_untyped(name, kinds, options).map(Some),
             Self::Sphinx(options) => pool.create_untyped(name, kinds, options).map(Some),
-            Self::Catfish => pool.create_spatial(name, &farwood::spatial::Config::default()).map(|_| None),
+            Self::Catfish => {
+                pool.create_spatial(name, &farwood::spatial::CatfishConfig::default()).map(|_| None)
+            }
         }
     }
 }
@@ -315,7 +317,7 @@ fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
 fn smart_options(args: &Args) -> Result<SmartOptions, Failure> {
     let mut options = variant(args, smart::Variant::RECOMMENDED)?.options();
     if args.preallocate {
-        options.rooms = smart::Rooms::Preallocated;
+        options.rooms = smart::NodeSizing::Preallocated;
     }
     Ok(SmartOptions { variant: options, ..SmartOptions::default() })
 }

@@ -7,7 +7,7 @@ use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::{
-    CardReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeEvent, NodeEvents, NodeFile,
+    DeviceReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeEvent, NodeEvents, NodeFile,
     NodeSpec, Registrant, Registration, ServerTls, TcpError, Token, Url,
 };
 use serde_json::json;
@@ -133,7 +133,7 @@ impl Args {
         let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
         let token = self.token_file.as_deref().map(Token::from_file).transpose().map_err(failed)?;
         let tls = self.tls().map_err(failed)?;
-        let closed = token.is_some() || tls.as_ref().is_some_and(ServerTls::asks_for_certificates);
+        let closed = token.is_some() || tls.as_ref().is_some_and(ServerTls::requires_certificates);
         if !listen.ip().is_loopback() && !closed && !self.insecure {
             return Err(Failure::Usage(format!(
                 "serve {}: other machines can reach that address without authentication; give --token-file, or \
@@ -261,7 +261,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     introduce((args, &spec, node.device_bytes()), &url, card.as_ref(), watch.as_ref(), context)?;
     let spatial = args.spatial.as_deref().map(|name| spatial::Beside::start(args, name, &url, &node));
     let mut spatial = spatial.transpose()?;
-    while node.is_at_work() && signals.pending().next().is_none() {
+    while node.is_running() && signals.pending().next().is_none() {
         if let Some(watch) = &watch {
             watch.answer(|| node.counts());
         }
@@ -297,7 +297,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 }
 
 /// Starts the memory node, with an RDMA device if --rdma names one.
-fn start(args: &Args, spec: &NodeSpec) -> Result<(MemoryNode, Option<CardReport>), Failure> {
+fn start(args: &Args, spec: &NodeSpec) -> Result<(MemoryNode, Option<DeviceReport>), Failure> {
     match &args.rdma {
         None => {
             let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
@@ -323,11 +323,11 @@ fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, 
 fn introduce(
     (args, spec, device_bytes): (&Args, &NodeSpec, u64),
     url: &str,
-    card: Option<&CardReport>,
+    card: Option<&DeviceReport>,
     watch: Option<&Watch>,
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
-    let certified = spec.tls.as_ref().is_some_and(ServerTls::asks_for_certificates);
+    let certified = spec.tls.as_ref().is_some_and(ServerTls::requires_certificates);
     let tls = if spec.tls.is_some() { ", over TLS" } else { "" };
     match context.format {
         Format::Json => {

@@ -2,10 +2,10 @@
 
 use super::card::kind;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
-use farwood::spatial::Config;
+use farwood::spatial::CatfishConfig;
 use farwood::{
-    ClientStats, EntryLayout, Error, IndexLayout, IndexUse, NodeCard, NodeReport, NodeStats, Pool, PoolStats,
-    Type, Url,
+    ClientStats, EntryLayout, Error, IndexLayout, IndexUse, NodeDevice, NodeReport, NodeStats, Pool,
+    PoolStats, Type, Url,
 };
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
 fn stat_spatial(
     args: &Args,
     pool: &Pool,
-    (config, chunks): (Config, u64),
+    (config, chunks): (CatfishConfig, u64),
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
     let url = args.url.to_string();
@@ -127,7 +127,7 @@ fn stat_spatial(
     Ok(())
 }
 
-fn spatial_json(config: &Config) -> Value {
+fn spatial_json(config: &CatfishConfig) -> Value {
     json!({
         "system": "catfish",
         "node_bytes": config.node_bytes(),
@@ -225,7 +225,7 @@ fn report_json(report: &NodeReport) -> Value {
     })
 }
 
-fn card_json(card: NodeCard) -> Value {
+fn card_json(card: NodeDevice) -> Value {
     json!({
         "kind": kind(card.kind),
         "device_memory": if card.device_on_card { "card" } else { "host" },
@@ -236,7 +236,7 @@ fn card_json(card: NodeCard) -> Value {
 }
 
 /// The device that executes the verbs of a memory node, and where its locks are.
-fn card_text(card: NodeCard) -> String {
+fn card_text(card: NodeDevice) -> String {
     let place = match (card.device_on_card, card.device_memory) {
         (true, _) => "on the NIC".to_owned(),
         (false, 0) => "in host memory, because the NIC has none".to_owned(),

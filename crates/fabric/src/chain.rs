@@ -37,8 +37,8 @@
 //! ```
 
 use crate::buffers::Buffers;
-use crate::doorbell::{Doorbell, DoorbellPool, Link};
-use crate::verb::{Asks, InOrderBefore, Kind, Verb};
+use crate::doorbell::{ChainFlag, Doorbell, DoorbellPool};
+use crate::verb::{FetchClass, InOrderBefore, Verb, VerbClass};
 use std::marker::PhantomData;
 
 /// Verbs for one memory node, executed in order.
@@ -46,9 +46,9 @@ pub trait Chain: Sized {
     /// The results of its completion: nested pairs, in order.
     type Output;
     /// The class of the first verb.
-    type First: Kind;
+    type First: VerbClass;
     /// The class of the last verb.
-    type Last: Kind;
+    type Last: VerbClass;
     /// The position of the answers in the doorbell.
     #[doc(hidden)]
     type Ticket;
@@ -62,14 +62,14 @@ pub trait Chain: Sized {
     where
         Self::Last: InOrderBefore<Next::First>,
     {
-        Then { before: self, next, link: Link::Then }
+        Then { before: self, next, link: ChainFlag::Then }
     }
 
     /// As [`then`](Self::then), for pairs that a NIC does not order: `next` is sent when this chain's answers have
     /// arrived. It is one post, with one more round trip on the network.
     #[inline]
     fn fenced<Next: Chain>(self, next: Next) -> Then<Self, Next> {
-        Then { before: self, next, link: Link::Fenced }
+        Then { before: self, next, link: ChainFlag::Fenced }
     }
 
     /// As [`then`](Self::then) if there is a `next`; as this chain alone otherwise.
@@ -126,19 +126,19 @@ pub trait Chain: Sized {
     }
 
     #[doc(hidden)]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket;
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, buffers: &Buffers) -> Self::Ticket;
     #[doc(hidden)]
     fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output;
 }
 
 impl<V: Verb> Chain for V {
     type Output = V::Output;
-    type First = V::Kind;
-    type Last = V::Kind;
+    type First = V::VerbClass;
+    type Last = V::VerbClass;
     type Ticket = usize;
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> usize {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, buffers: &Buffers) -> usize {
         Verb::ring(self, doorbell, link, buffers)
     }
 
@@ -154,7 +154,7 @@ impl<V: Verb> Chain for V {
 pub struct Then<A, B> {
     before: A,
     next: B,
-    link: Link,
+    link: ChainFlag,
 }
 
 impl<A: Chain, B: Chain> Chain for Then<A, B> {
@@ -164,7 +164,7 @@ impl<A: Chain, B: Chain> Chain for Then<A, B> {
     type Ticket = (A::Ticket, B::Ticket);
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, buffers: &Buffers) -> Self::Ticket {
         let before = self.before.ring(doorbell, link, buffers);
         (before, self.next.ring(doorbell, self.link, buffers))
     }
@@ -187,13 +187,13 @@ pub struct ThenMaybe<A, B> {
 impl<A: Chain, B: Chain> Chain for ThenMaybe<A, B> {
     type Output = (A::Output, Option<B::Output>);
     type First = A::First;
-    type Last = Asks;
+    type Last = FetchClass;
     type Ticket = (A::Ticket, Option<B::Ticket>);
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, buffers: &Buffers) -> Self::Ticket {
         let before = self.before.ring(doorbell, link, buffers);
-        (before, self.next.map(|next| next.ring(doorbell, Link::Then, buffers)))
+        (before, self.next.map(|next| next.ring(doorbell, ChainFlag::Then, buffers)))
     }
 
     #[inline]
@@ -215,7 +215,7 @@ impl<A, B, C: Chain<Output = (A, B)>> Chain for First<C> {
     type Ticket = C::Ticket;
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, buffers: &Buffers) -> Self::Ticket {
         self.0.ring(doorbell, link, buffers)
     }
 
@@ -237,7 +237,7 @@ impl<A, B, C: Chain<Output = (A, B)>> Chain for Second<C> {
     type Ticket = C::Ticket;
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, buffers: &Buffers) -> Self::Ticket {
         self.0.ring(doorbell, link, buffers)
     }
 
@@ -267,12 +267,12 @@ impl<T> Either<T, T> {
 
 impl<A: Chain, B: Chain> Chain for Either<A, B> {
     type Output = Either<A::Output, B::Output>;
-    type First = Asks;
-    type Last = Asks;
+    type First = FetchClass;
+    type Last = FetchClass;
     type Ticket = Either<A::Ticket, B::Ticket>;
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, buffers: &Buffers) -> Self::Ticket {
         match self {
             Self::One(chain) => Either::One(chain.ring(doorbell, link, buffers)),
             Self::Other(chain) => Either::Other(chain.ring(doorbell, link, buffers)),
@@ -313,7 +313,7 @@ impl<C: Chain> Parallel for C {
 
     #[inline]
     fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> C::Ticket {
-        Chain::ring(self, doorbell, Link::First, buffers)
+        Chain::ring(self, doorbell, ChainFlag::First, buffers)
     }
 
     #[inline]
@@ -402,7 +402,7 @@ where
     #[inline]
     fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> usize {
         self.0.fold(0, |count, verb| {
-            Verb::ring(verb, doorbell, Link::First, buffers);
+            Verb::ring(verb, doorbell, ChainFlag::First, buffers);
             count + 1
         })
     }

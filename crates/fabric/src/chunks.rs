@@ -40,14 +40,14 @@ const TABLE_WORDS_PER_READ: u64 = 128;
 
 /// The owner of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct ChunkOwner {
     /// The client that allocates objects in it.
     pub client: ClientId,
     /// The directory entry of the index that it belongs to.
     pub entry: u8,
 }
 
-impl Owner {
+impl ChunkOwner {
     fn word(self) -> u64 {
         assert!(usize::from(self.client.slot) < CLIENTS_MAX && usize::from(self.entry) < DIRECTORY_ENTRIES);
         TAKEN | (self.entry as u64) << 48 | (self.client.epoch as u64) << 16 | self.client.slot as u64
@@ -94,7 +94,7 @@ impl Chunk {
 pub async fn take<F: Fabric>(
     client: &Client<F>,
     node: NodeId,
-    owner: Owner,
+    owner: ChunkOwner,
     room_bytes: u64,
 ) -> Result<Option<(Chunk, u64)>, FabricError> {
     let table = table(client, node).await?;
@@ -135,7 +135,7 @@ async fn retake<F: Fabric>(
     client: &Client<F>,
     chunk: Chunk,
     word: u64,
-    owner: Owner,
+    owner: ChunkOwner,
 ) -> Result<bool, FabricError> {
     Ok(client.post(cas(chunk.table_word(), word, owner.word())).await? == Swapped::Won)
 }
@@ -148,11 +148,11 @@ async fn retake<F: Fabric>(
 pub async fn inherit<F: Fabric>(
     client: &Client<F>,
     node: NodeId,
-    owner: Owner,
+    owner: ChunkOwner,
 ) -> Result<Option<Chunk>, FabricError> {
     let mut alive = vec![owner.client];
     for (chunk, word) in table(client, node).await? {
-        let Some(before) = Owner::from_word(word).filter(|before| before.entry == owner.entry) else {
+        let Some(before) = ChunkOwner::from_word(word).filter(|before| before.entry == owner.entry) else {
             continue;
         };
         if alive.contains(&before.client) {
@@ -227,7 +227,7 @@ pub async fn in_use<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<I
         (word & (TAKEN | REST) != 0).then(|| InUse {
             chunk,
             entry: entry_of(word),
-            client: Owner::from_word(word).map(|owner| owner.client),
+            client: ChunkOwner::from_word(word).map(|owner| owner.client),
         })
     };
     Ok(table(client, node).await?.into_iter().filter_map(in_use).collect())
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn words_that_no_client_writes_are_refused() {
-        let owner = Owner { client: ClientId { slot: 4095, epoch: u32::MAX }, entry: 63 };
+        let owner = ChunkOwner { client: ClientId { slot: 4095, epoch: u32::MAX }, entry: 63 };
         let full = REST | 63 << 48 | (CHUNK_BYTES / USED_UNIT);
         for word in [0, FREED, owner.word(), REST, full] {
             assert_eq!(refuse_word(word), None, "{word:#x}");
@@ -293,9 +293,9 @@ mod tests {
 
     #[test]
     fn an_owner_is_read_back() {
-        let owner = Owner { client: ClientId { slot: 4095, epoch: u32::MAX }, entry: 63 };
-        assert_eq!(Owner::from_word(owner.word()), Some(owner));
-        assert_eq!(Owner::from_word(FREED), None);
-        assert_eq!(Owner::from_word(0), None);
+        let owner = ChunkOwner { client: ClientId { slot: 4095, epoch: u32::MAX }, entry: 63 };
+        assert_eq!(ChunkOwner::from_word(owner.word()), Some(owner));
+        assert_eq!(ChunkOwner::from_word(FREED), None);
+        assert_eq!(ChunkOwner::from_word(0), None);
     }
 }

@@ -71,7 +71,7 @@ fn state_of(slot: u16) -> Remote<u64> {
 ///
 /// # Errors
 /// If the fabric fails or the slot is damaged.
-pub async fn look<F: Fabric>(client: &Client<F>, slot: u16) -> Result<SlotState, FabricError> {
+pub async fn slot_state<F: Fabric>(client: &Client<F>, slot: u16) -> Result<SlotState, FabricError> {
     let state = client.post(read(state_of(slot))).await?;
     SlotState::from_word(slot, whole_word(state))
 }
@@ -90,7 +90,7 @@ pub async fn enter<F: Fabric>(
     process: u64,
 ) -> Result<Option<ClientId>, FabricError> {
     assert!(usize::from(slot) < CLIENTS_MAX, "client slot {slot} of {CLIENTS_MAX}");
-    let before = look(client, slot).await?;
+    let before = slot_state(client, slot).await?;
     let epoch = before.client.epoch.wrapping_add(1);
     let after = SlotState { client: ClientId { slot, epoch }, live: true };
     if client.post(cas(state_of(slot), before.word(), after.word())).await? != Swapped::Won {
@@ -139,7 +139,7 @@ async fn change_open_bits<F: Fabric>(
 
 /// An attached client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resident {
+pub struct AttachedClient {
     /// Its identity.
     pub client: ClientId,
     /// Its process number.
@@ -152,9 +152,9 @@ pub struct Resident {
 ///
 /// # Errors
 /// If the fabric fails or a slot is damaged.
-pub async fn residents<F: Fabric>(client: &Client<F>) -> Result<Vec<Resident>, FabricError> {
+pub async fn attached_clients<F: Fabric>(client: &Client<F>) -> Result<Vec<AttachedClient>, FabricError> {
     const SLOTS_PER_READ: usize = 16;
-    let mut residents = Vec::new();
+    let mut attached_clients = Vec::new();
     for first in (0..CLIENTS_MAX).step_by(SLOTS_PER_READ) {
         let from = state_of(first as u16).part::<Words>(0);
         let slots = client.post(read_bytes(from, SLOTS_PER_READ * CLIENT_SLOT_BYTES)).await?;
@@ -164,11 +164,15 @@ pub async fn residents<F: Fabric>(client: &Client<F>) -> Result<Vec<Resident>, F
                 |at: u64| u64::from_le_bytes(slot[at as usize..][..8].try_into().expect("eight bytes"));
             let state = SlotState::from_word((first + index) as u16, word(0))?;
             if state.live {
-                residents.push(Resident { client: state.client, process: word(PROCESS), open: word(OPEN) });
+                attached_clients.push(AttachedClient {
+                    client: state.client,
+                    process: word(PROCESS),
+                    open: word(OPEN),
+                });
             }
         }
     }
-    Ok(residents)
+    Ok(attached_clients)
 }
 
 fn part(slot: u16, field: u64) -> Remote<u64> {

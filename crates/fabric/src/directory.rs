@@ -111,7 +111,7 @@ pub struct Entry {
     pub number: u64,
     /// The name.
     pub name: String,
-    /// Kind of index, a number defined by the index crate.
+    /// VerbClass of index, a number defined by the index crate.
     pub kind: u32,
     /// Version of the index's format.
     pub format: u32,
@@ -138,10 +138,10 @@ impl Entry {
 
 /// The contents of a new entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewEntry<'a> {
+pub struct NewDirectoryEntry<'a> {
     /// The name, at most [`NAME_BYTES_MAX`] bytes.
     pub name: &'a str,
-    /// Kind of index.
+    /// VerbClass of index.
     pub kind: u32,
     /// Version of the index's format.
     pub format: u32,
@@ -272,7 +272,7 @@ impl<F: Fabric> Locked<'_, F> {
     ///
     /// # Panics
     /// If the name is too long.
-    pub async fn reserve(&self, new: &NewEntry<'_>) -> Result<Entry, FabricError> {
+    pub async fn reserve(&self, new: &NewDirectoryEntry<'_>) -> Result<Entry, FabricError> {
         let Some(slot) = self.find_free().await? else {
             return Err(FabricError::NoDirectoryEntry { entries: DIRECTORY_ENTRIES });
         };
@@ -322,7 +322,7 @@ impl<F: Fabric> Locked<'_, F> {
 
     /// Finds another live client that has the entry open.
     async fn find_opener(&self, slot: usize) -> Result<Option<ClientId>, FabricError> {
-        for resident in client_table::residents(self.client).await? {
+        for resident in client_table::attached_clients(self.client).await? {
             let other = resident.client != self.client.fabric().identity();
             if other
                 && resident.open & (1 << slot) != 0

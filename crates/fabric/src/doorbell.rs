@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// The order of a request relative to the previous request of its doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum ChainFlag {
     /// The first request of a chain: not ordered after earlier requests.
     First,
     /// Executes after the previous request, which is for the same memory node.
@@ -71,7 +71,7 @@ pub struct Request {
     /// The address in far memory.
     pub at: Address,
     /// The order relative to the previous request.
-    pub link: Link,
+    pub link: ChainFlag,
     /// The verb.
     pub op: Op,
 }
@@ -103,8 +103,8 @@ impl Doorbell {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, at: Address, link: Link, op: Op) -> usize {
-        if link != Link::First {
+    pub(crate) fn push(&mut self, at: Address, link: ChainFlag, op: Op) -> usize {
+        if link != ChainFlag::First {
             let before = self.requests.last().map(|request| request.at.node());
             assert!(before == Some(at.node()), "a chain stays on one memory node: {before:?} then {at}");
         }
@@ -113,7 +113,7 @@ impl Doorbell {
     }
 
     #[inline]
-    pub(crate) fn push_write(&mut self, at: Address, link: Link, data: &[u8], immediate: Option<u32>) {
+    pub(crate) fn push_write(&mut self, at: Address, link: ChainFlag, data: &[u8], immediate: Option<u32>) {
         let start = self.payload.len();
         self.payload.extend_from_slice(data);
         self.push(at, link, Op::Write { data: start..self.payload.len(), immediate });

@@ -63,7 +63,7 @@ pub trait Fabric {
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>>;
 
     /// Records that a client took the rare path `mark`. Fabrics for tests count coverage marks; others ignore them.
-    fn mark(&self, mark: &'static str) {
+    fn record_coverage(&self, mark: &'static str) {
         let _ = mark;
     }
 }
@@ -110,7 +110,7 @@ impl<F: Fabric> Fabric for &F {
         F::provision(self, at, bytes)
     }
 
-    fn mark(&self, mark: &'static str) {
-        F::mark(self, mark);
+    fn record_coverage(&self, mark: &'static str) {
+        F::record_coverage(self, mark);
     }
 }

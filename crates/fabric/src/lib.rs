@@ -32,16 +32,16 @@ pub use capability::{Capabilities, Capability};
 pub use chain::{Chain, Either, Parallel, Post, all};
 pub use client::Client;
 pub use costs::Costs;
-pub use doorbell::{Doorbell, DoorbellPool, Link, Op, Request};
+pub use doorbell::{ChainFlag, Doorbell, DoorbellPool, Op, Request};
 pub use error::FabricError;
 pub use fabric::{Fabric, Revocation};
 pub use fetched::{Checked, Fetched, Object, Torn, Words};
 pub use ids::ClientId;
 pub use lock_word::LockWord;
 pub use pointer::{Address, Memory, NodeId, Packed, Remote};
-pub use server::{LINE_WORDS, LocalMemory, Server};
+pub use server::{LINE_WORDS, Server, ServerMemory};
 pub use superblock::PoolShape;
 pub use verb::{
-    Asks, Bits, Cas, Faa, InOrderBefore, Kind, MaskedCas, Places, Read, Swapped, Verb, Write, cas, faa,
-    masked_cas, read, read_bytes, write, write_imm,
+    Bits, Cas, Faa, FetchClass, InOrderBefore, MaskedCas, Read, Swapped, Verb, VerbClass, Write, WriteClass,
+    cas, faa, masked_cas, read, read_bytes, write, write_imm,
 };

@@ -11,7 +11,7 @@ pub const LINE_WORDS: usize = 8;
 
 /// The server's own registered memory, accessed without round trips. Accesses are whole words, because clients' verbs
 /// access it concurrently.
-pub trait LocalMemory {
+pub trait ServerMemory {
     /// Loads the word at byte `offset` of host memory, with acquire ordering.
     fn load(&self, offset: u64) -> Result<u64, FabricError>;
     /// Stores the word at byte `offset`, with release ordering.
@@ -37,7 +37,7 @@ pub trait LocalMemory {
 /// One memory node's server.
 pub trait Server {
     /// Its memory.
-    type Local: LocalMemory;
+    type Local: ServerMemory;
 
     /// Its memory.
     fn local(&self) -> &Self::Local;
@@ -52,5 +52,5 @@ pub trait Server {
 
     /// Waits `nanoseconds` as a polling thread does: in the simulator it occupies a core; elsewhere it is
     /// [`Fabric::sleep`](crate::Fabric::sleep).
-    fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()>;
+    fn busy_wait(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 }

@@ -19,7 +19,7 @@
 use crate::error::FabricError;
 use crate::pointer::{NodeId, Packed};
 use crate::pool_layout::{CHUNK_BYTES, HOST_BYTES_MAX, NEXT_CHUNK_OFFSET, NEXT_INDEX_OFFSET};
-use crate::server::LocalMemory;
+use crate::server::ServerMemory;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "FARWOOD\0", read as a little-endian word.
@@ -33,7 +33,7 @@ pub use crate::pool_layout::{
 ///
 /// # Errors
 /// As [`PoolShape::from_header`].
-pub fn shape_in(memory: &impl LocalMemory, node: NodeId) -> Result<PoolShape, FabricError> {
+pub fn shape_in(memory: &impl ServerMemory, node: NodeId) -> Result<PoolShape, FabricError> {
     let words = memory.load_line(HEADER_OFFSET)?;
     let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
     PoolShape::from_header(node, &bytes)

@@ -1,7 +1,7 @@
 //! The verbs: READ, WRITE, WRITE_WITH_IMM, CAS, masked CAS, FAA.
 
 use crate::buffers::Buffers;
-use crate::doorbell::{Doorbell, Link, Op};
+use crate::doorbell::{ChainFlag, Doorbell, Op};
 use crate::fetched::{Fetched, Object};
 use crate::pointer::Remote;
 
@@ -10,11 +10,11 @@ pub trait Verb {
     /// The result of its completion.
     type Output;
     /// The class that determines how NICs order later verbs of its chain.
-    type Kind: Kind;
+    type VerbClass: VerbClass;
 
     /// Adds the verb to a doorbell and yields its index.
     #[doc(hidden)]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> usize;
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, buffers: &Buffers) -> usize;
     /// Reads the answer from a completed doorbell.
     #[doc(hidden)]
     fn answer(index: usize, doorbell: &mut Doorbell) -> Self::Output;
@@ -25,27 +25,27 @@ mod sealed {
 }
 
 /// The ordering class of a verb.
-pub trait Kind: sealed::Sealed {}
+pub trait VerbClass: sealed::Sealed {}
 
 /// WRITEs: later verbs of the chain execute after them.
 #[derive(Debug)]
-pub enum Places {}
+pub enum WriteClass {}
 /// READs and atomics: a WRITE chained behind them may overtake them unless it is fenced.
 #[derive(Debug)]
-pub enum Asks {}
+pub enum FetchClass {}
 
-impl sealed::Sealed for Places {}
-impl sealed::Sealed for Asks {}
-impl Kind for Places {}
-impl Kind for Asks {}
+impl sealed::Sealed for WriteClass {}
+impl sealed::Sealed for FetchClass {}
+impl VerbClass for WriteClass {}
+impl VerbClass for FetchClass {}
 
 /// Pairs of classes that a reliable connection keeps in order without a fence.
-pub trait InOrderBefore<Next: Kind>: Kind {}
-impl InOrderBefore<Places> for Places {}
-impl InOrderBefore<Asks> for Places {}
+pub trait InOrderBefore<Next: VerbClass>: VerbClass {}
+impl InOrderBefore<WriteClass> for WriteClass {}
+impl InOrderBefore<FetchClass> for WriteClass {}
 /// Atomic then READ, READ then READ: published systems rely on this order. It is a capability
 /// ([`Capability::AtomicThenRead`](crate::Capability::AtomicThenRead)) that an index must require.
-impl InOrderBefore<Asks> for Asks {}
+impl InOrderBefore<FetchClass> for FetchClass {}
 
 /// A READ; see [`read`].
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +74,10 @@ pub fn read<T: Object>(from: Remote<T>) -> Read<T> {
 
 impl<T: Object + ?Sized> Verb for Read<T> {
     type Output = Fetched<T>;
-    type Kind = Asks;
+    type VerbClass = FetchClass;
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> usize {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, buffers: &Buffers) -> usize {
         doorbell.push(self.from.address(), link, Op::Read { into: buffers.take(self.bytes) })
     }
 
@@ -110,10 +110,10 @@ pub fn write_imm<T: ?Sized>(to: Remote<T>, data: &[u8], immediate: u32) -> Write
 
 impl Verb for Write<'_> {
     type Output = ();
-    type Kind = Places;
+    type VerbClass = WriteClass;
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, _: &Buffers) -> usize {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, _: &Buffers) -> usize {
         doorbell.push_write(self.to, link, self.data, self.immediate);
         doorbell.requests().len() - 1
     }
@@ -149,10 +149,10 @@ pub fn cas(at: Remote<u64>, compare: u64, swap: u64) -> Cas {
 
 impl Verb for Cas {
     type Output = Swapped;
-    type Kind = Asks;
+    type VerbClass = FetchClass;
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, _: &Buffers) -> usize {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, _: &Buffers) -> usize {
         let Self { at, compare, swap } = self;
         doorbell.push(at.address(), link, Op::Cas { compare, swap, old: 0 })
     }
@@ -193,10 +193,10 @@ pub fn masked_cas(at: Remote<u64>, compare: Bits, swap: Bits) -> MaskedCas {
 
 impl Verb for MaskedCas {
     type Output = Swapped;
-    type Kind = Asks;
+    type VerbClass = FetchClass;
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, _: &Buffers) -> usize {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, _: &Buffers) -> usize {
         let Self { at, compare, swap } = self;
         let op = Op::MaskedCas {
             compare: compare.value,
@@ -235,10 +235,10 @@ pub fn faa(at: Remote<u64>, add: u64) -> Faa {
 
 impl Verb for Faa {
     type Output = u64;
-    type Kind = Asks;
+    type VerbClass = FetchClass;
 
     #[inline]
-    fn ring(self, doorbell: &mut Doorbell, link: Link, _: &Buffers) -> usize {
+    fn ring(self, doorbell: &mut Doorbell, link: ChainFlag, _: &Buffers) -> usize {
         doorbell.push(self.at.address(), link, Op::Faa { add: self.add, old: 0 })
     }
 

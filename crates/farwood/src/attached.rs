@@ -8,7 +8,7 @@ use crate::url::Url;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 use farwood_index::ordered::Ordered;
-use farwood_transport::any::Place;
+use farwood_transport::any::PoolLocation;
 use std::collections::BTreeMap;
 #[cfg(feature = "spatial")]
 use std::sync::Condvar;
@@ -18,7 +18,7 @@ use std::thread::ThreadId;
 
 /// The attachment, shared by all handles of this process.
 pub(crate) struct Attached {
-    place: Place,
+    place: PoolLocation,
     attachment: Attachment,
     open: Mutex<OpenIndexes>,
     /// The thread that has the [`ServerPermit`].
@@ -74,7 +74,7 @@ struct OpenIndex {
 }
 
 impl Attached {
-    pub(crate) fn new(place: Place, attachment: Attachment) -> Self {
+    pub(crate) fn new(place: PoolLocation, attachment: Attachment) -> Self {
         Self {
             place,
             attachment,
@@ -87,7 +87,7 @@ impl Attached {
     }
 
     /// The location of the pool.
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &PoolLocation {
         &self.place
     }
 

@@ -4,12 +4,12 @@ use crate::error::{Error, Result};
 #[cfg(feature = "tcp")]
 use farwood_fabric::FabricError;
 use farwood_fabric::{Client, ClientId, NodeId, PoolShape};
-use farwood_transport::any::{AnyFabric, Place};
+use farwood_transport::any::{AnyFabric, PoolLocation};
 #[cfg(feature = "rdma")]
-use farwood_transport::rdma::{self, DeviceSpec, NodeCard, RdmaPool};
+use farwood_transport::rdma::{self, DeviceSpec, NodeDevice, RdmaPool};
 use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::{Credentials, Fresh, NodeReport, PoolAddress, TcpPool};
+use farwood_transport::tcp::{Credentials, FreshNodePolicy, NodeReport, PoolAddress, TcpPool};
 use std::sync::Arc;
 
 /// This process's attachment to a pool.
@@ -47,11 +47,11 @@ pub(crate) enum FreshNodes {
 }
 
 #[cfg(feature = "tcp")]
-impl From<FreshNodes> for Fresh {
+impl From<FreshNodes> for FreshNodePolicy {
     fn from(fresh: FreshNodes) -> Self {
         match fresh {
-            FreshNodes::FormPool => Self::Forms,
-            FreshNodes::Refused => Self::IsNone,
+            FreshNodes::FormPool => Self::FormPool,
+            FreshNodes::Refused => Self::Refuse,
         }
     }
 }
@@ -63,7 +63,7 @@ pub(crate) struct NodeMemory {
     #[cfg(feature = "tcp")]
     pub(crate) report: Option<NodeReport>,
     #[cfg(feature = "rdma")]
-    pub(crate) card: Option<NodeCard>,
+    pub(crate) card: Option<NodeDevice>,
 }
 
 impl NodeMemory {
@@ -108,22 +108,22 @@ pub(crate) enum Liveness {
 
 impl Attachment {
     /// Attaches to the pool at `place`.
-    pub(crate) fn open(place: &Place, fresh: FreshNodes) -> Result<Self> {
+    pub(crate) fn open(place: &PoolLocation, fresh: FreshNodes) -> Result<Self> {
         // Shared memory has no fresh nodes.
         let _ = fresh;
         match place {
-            Place::Shm(name) => {
+            PoolLocation::Shm(name) => {
                 let dir = SegmentDir::from_env();
                 let pool =
                     ShmPool::open(&dir, name).map_err(|source| Error::Pool { operation: "open", source })?;
                 Ok(Self::Shm(pool, dir, name.clone()))
             }
             #[cfg(feature = "tcp")]
-            Place::Tcp(address) => Self::open_tcp(address, fresh),
+            PoolLocation::Tcp(address) => Self::open_tcp(address, fresh),
             #[cfg(feature = "rdma")]
-            Place::Rdma(address) => Self::open_rdma(address, fresh),
+            PoolLocation::Rdma(address) => Self::open_rdma(address, fresh),
             #[cfg(feature = "etcd")]
-            Place::Etcd(etcd) => {
+            PoolLocation::Etcd(etcd) => {
                 let found = etcd.discover().map_err(|source| Error::Etcd { operation: "open", source })?;
                 Self::open_tcp(&found, fresh)
             }

@@ -4,9 +4,9 @@ use crate::kind::Kind;
 use crate::kind::Type;
 use farwood_fabric::directory::Entry;
 use farwood_index::IndexError;
-use farwood_index::catfish::{self, Config};
+use farwood_index::catfish::{self, CatfishConfig};
 use farwood_index::lock::LockWidth;
-use farwood_index::ordered::{Description, System, describe};
+use farwood_index::ordered::{OrderedDescription, System, describe};
 use farwood_index::radix::tree::CONSISTENCY;
 use farwood_index::sherman::layout::Values;
 use farwood_index::sherman::{self, Variant};
@@ -31,7 +31,7 @@ pub enum EntryLayout {
     /// An index with keys.
     Ordered(IndexLayout),
     /// An index of rectangles.
-    Spatial(Config),
+    Spatial(CatfishConfig),
 }
 
 /// The types and options with which an index was created.
@@ -68,15 +68,15 @@ pub struct NodeSizes {
     pub value_slot_bytes: usize,
 }
 
-impl From<Description> for IndexLayout {
-    fn from(description: Description) -> Self {
+impl From<OrderedDescription> for IndexLayout {
+    fn from(description: OrderedDescription) -> Self {
         match description {
-            Description::Sherman(description) => of_sherman(&description),
-            Description::Smart(smart::Config { options, kinds, .. }) => {
+            OrderedDescription::Sherman(description) => of_sherman(&description),
+            OrderedDescription::Smart(smart::SmartConfig { options, kinds, .. }) => {
                 let variant = options.variant().map(smart::Variant::name);
                 of_radix(System::Smart, kinds, variant, options.describe())
             }
-            Description::Sphinx(sphinx::Config { options, kinds }) => {
+            OrderedDescription::Sphinx(sphinx::SphinxConfig { options, kinds }) => {
                 let variant = options.variant().map(sphinx::Variant::name);
                 of_radix(System::Sphinx, kinds, variant, options.describe())
             }
@@ -84,8 +84,8 @@ impl From<Description> for IndexLayout {
     }
 }
 
-fn of_sherman(description: &sherman::Description) -> IndexLayout {
-    let sherman::Description { layout, options, kinds } = description;
+fn of_sherman(description: &sherman::ShermanDescription) -> IndexLayout {
+    let sherman::ShermanDescription { layout, options, kinds } = description;
     let [keys, values] = kinds.map(Kind::from_number);
     let mut named = *options;
     named.lock.width = LockWidth::Word;
@@ -96,7 +96,7 @@ fn of_sherman(description: &sherman::Description) -> IndexLayout {
         keys: Type { kind: keys, bytes: Some(layout.key_bytes) },
         values: Type { kind: values, bytes: value_bytes },
         nodes: Some(NodeSizes {
-            node_bytes: layout.room_bytes,
+            node_bytes: layout.slot_bytes,
             leaf_entries: layout.leaf_capacity,
             inner_keys: layout.inner_capacity,
             value_slot_bytes: layout.value_bytes,

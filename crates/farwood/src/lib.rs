@@ -85,7 +85,8 @@ pub use farwood_transport::etcd::{EtcdAddress, EtcdError, Registrant, Registrati
 pub use farwood_transport::heap::into_huge_pages;
 #[cfg(feature = "rdma")]
 pub use farwood_transport::rdma::{
-    CardKind, CardReport, DevicePlace, DeviceSpec, LinkKind, NodeCard, RdmaError, serve as serve_rdma,
+    DeviceKind, DeviceMemoryLocation, DeviceReport, DeviceSpec, LinkKind, NodeDevice, RdmaError,
+    serve as serve_rdma,
 };
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
@@ -112,12 +113,12 @@ pub use width::Width;
 /// The variants and options of SMART.
 pub mod smart {
     pub use farwood_index::smart::options::Scans;
-    pub use farwood_index::smart::{Options, Rooms, Variant};
+    pub use farwood_index::smart::{NodeSizing, Options, Variant};
 }
 
 /// The variants and options of Sphinx.
 pub mod sphinx {
-    pub use farwood_index::sphinx::{Begins, Groups, Options, Variant};
+    pub use farwood_index::sphinx::{Groups, Options, TraversalStart, Variant};
 }
 
 /// Radix trees in general.

@@ -4,7 +4,7 @@ use crate::codec::Codec;
 use crate::kind::Kind;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::ordered::{Config, System};
+use farwood_index::ordered::{OrderedConfig, System};
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes, Values};
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, Options, Variant};
@@ -131,12 +131,12 @@ impl Column {
 }
 
 mod system {
-    use super::{Column, Config};
+    use super::{Column, OrderedConfig};
 
     /// Combines the options of a system with the types of an index.
     pub trait System {
         /// The configuration of an index with these keys and values, or the reason why there is none.
-        fn config(&self, columns: [Column; 2]) -> Result<Config, String>;
+        fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String>;
 
         /// The budget of the cache in bytes.
         fn cache_bytes(&self) -> usize;
@@ -144,7 +144,7 @@ mod system {
 }
 
 impl system::System for IndexOptions {
-    fn config(&self, columns: [Column; 2]) -> Result<Config, String> {
+    fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
         let [keys, values] = columns;
         let sizes = Sizes {
             key_bytes: keys.bytes("key", self.key_bytes)?,
@@ -165,7 +165,7 @@ impl system::System for IndexOptions {
         options.lock.width = self.lock_width;
         let kinds = columns.map(|column| column.kind.number());
         let (values, consistency) = (self.values, self.consistency);
-        Ok(Config::Sherman(sherman::Config { sizes, values, options, consistency, kinds }))
+        Ok(OrderedConfig::Sherman(sherman::ShermanConfig { sizes, values, options, consistency, kinds }))
     }
 
     fn cache_bytes(&self) -> usize {
@@ -174,9 +174,13 @@ impl system::System for IndexOptions {
 }
 
 impl system::System for SmartOptions {
-    fn config(&self, columns: [Column; 2]) -> Result<Config, String> {
+    fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
         let kinds = columns.map(|column| column.kind.number());
-        Ok(Config::Smart(smart::Config { options: self.variant, kinds, ..smart::Config::default() }))
+        Ok(OrderedConfig::Smart(smart::SmartConfig {
+            options: self.variant,
+            kinds,
+            ..smart::SmartConfig::default()
+        }))
     }
 
     fn cache_bytes(&self) -> usize {
@@ -185,9 +189,9 @@ impl system::System for SmartOptions {
 }
 
 impl system::System for SphinxOptions {
-    fn config(&self, columns: [Column; 2]) -> Result<Config, String> {
+    fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
         let kinds = columns.map(|column| column.kind.number());
-        Ok(Config::Sphinx(sphinx::Config { options: self.variant, kinds }))
+        Ok(OrderedConfig::Sphinx(sphinx::SphinxConfig { options: self.variant, kinds }))
     }
 
     fn cache_bytes(&self) -> usize {

@@ -18,7 +18,7 @@ use farwood_fabric::{Client, FabricError, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
 use farwood_index::ordered::Ordered;
-use farwood_transport::any::{AnyFabric, Place};
+use farwood_transport::any::{AnyFabric, PoolLocation};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
 use std::fmt;
@@ -345,7 +345,7 @@ fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
     // Every pool of a build without `tcp` is in shared memory.
     let _ = operation;
     match url.expect_pool()? {
-        Place::Shm(name) => Ok(name),
+        PoolLocation::Shm(name) => Ok(name),
         #[cfg(feature = "tcp")]
         place => Err(Error::Served { operation, pool: place.to_string() }),
     }
@@ -367,7 +367,7 @@ fn others(pool: &ShmPool) -> Result<Vec<u64>, FabricError> {
     use farwood_fabric::Fabric as _;
     let client = pool.client();
     let mut processes = Vec::new();
-    for resident in block_on(client_table::residents(&client))? {
+    for resident in block_on(client_table::attached_clients(&client))? {
         if resident.client != pool.identity()
             && block_on(client.fabric().revoke(resident.client))? == Revocation::Alive
         {

@@ -8,7 +8,7 @@ use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{ClientId, FabricError, NodeId, client_table, directory};
 use farwood_index::IndexError;
 #[cfg(feature = "rdma")]
-use farwood_transport::rdma::NodeCard;
+use farwood_transport::rdma::NodeDevice;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::Pages;
 #[cfg(feature = "tcp")]
@@ -41,7 +41,7 @@ pub struct NodeStats {
     pub report: Option<NodeReport>,
     /// The NIC that executes its verbs, if there is one.
     #[cfg(feature = "rdma")]
-    pub card: Option<NodeCard>,
+    pub card: Option<NodeDevice>,
     /// Chunks, including that of the superblock.
     pub chunks: u64,
     /// Chunks that belong to indexes.
@@ -135,14 +135,14 @@ impl Pool {
 
     fn client_stats(&self, indexes: &[IndexEntry]) -> Result<Vec<ClientStats>> {
         let attached = self.attached();
-        let residents = block_on(client_table::residents(&self.client()));
-        let residents = residents.map_err(|source| self.fabric_failed("examine", source))?;
+        let attached_clients = block_on(client_table::attached_clients(&self.client()));
+        let attached_clients = attached_clients.map_err(|source| self.fabric_failed("examine", source))?;
         let liveness = attached.attachment().liveness()?;
         let open = |bits: u64| {
             let names = indexes.iter().filter(|index| bits >> index.slot & 1 == 1);
             names.map(|index| index.name.clone()).collect()
         };
-        let client = |resident: client_table::Resident| {
+        let client = |resident: client_table::AttachedClient| {
             let asking = resident.client == attached.attachment().identity();
             let alive =
                 asking || liveness.is_alive(resident.client).map_err(|source| self.examined(source))?;
@@ -154,7 +154,7 @@ impl Pool {
                 open: open(resident.open),
             })
         };
-        residents.into_iter().map(client).collect()
+        attached_clients.into_iter().map(client).collect()
     }
 
     fn examined(&self, source: Unseen) -> Error {

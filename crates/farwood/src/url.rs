@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::shell_word::shell_word;
-use farwood_transport::any::Place;
+use farwood_transport::any::PoolLocation;
 #[cfg(feature = "tcp")]
 use farwood_transport::tcp::PoolAddress;
 use std::fmt;
@@ -25,7 +25,7 @@ const PLANNED: [&str; 1] = ["sim"];
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
-    pool: Place,
+    pool: PoolLocation,
     index: Option<String>,
 }
 
@@ -33,13 +33,13 @@ impl Url {
     /// The name of the pool, or the addresses of its memory nodes.
     pub fn pool(&self) -> String {
         match &self.pool {
-            Place::Shm(name) => name.to_string(),
+            PoolLocation::Shm(name) => name.to_string(),
             #[cfg(feature = "tcp")]
-            Place::Tcp(address) => address.hosts(),
+            PoolLocation::Tcp(address) => address.hosts(),
             #[cfg(feature = "rdma")]
-            Place::Rdma(address) => address.hosts(),
+            PoolLocation::Rdma(address) => address.hosts(),
             #[cfg(feature = "etcd")]
-            Place::Etcd(address) => address.place(),
+            PoolLocation::Etcd(address) => address.place(),
         }
     }
 
@@ -66,18 +66,18 @@ impl Url {
     }
 
     /// The URL of the index `name` in the pool at `place`.
-    pub(crate) fn of_index(place: &Place, name: &str) -> Self {
+    pub(crate) fn of_index(place: &PoolLocation, name: &str) -> Self {
         Self { pool: place.clone(), index: Some(name.to_owned()) }
     }
 
     /// The location of the pool.
     #[cfg(feature = "rdma")]
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &PoolLocation {
         &self.pool
     }
 
     /// The location of the pool; an error if the URL names an index.
-    pub(crate) fn expect_pool(self) -> Result<Place, Error> {
+    pub(crate) fn expect_pool(self) -> Result<PoolLocation, Error> {
         match &self.index {
             None => Ok(self.pool),
             Some(index) => {
@@ -124,11 +124,11 @@ impl FromStr for Url {
 }
 
 /// Reads the address of a pool.
-fn place(url: &str, scheme: &str, address: &str) -> Result<Place, Error> {
+fn place(url: &str, scheme: &str, address: &str) -> Result<PoolLocation, Error> {
     match scheme {
         "shm" => {
             let name = address.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?;
-            Ok(Place::Shm(name))
+            Ok(PoolLocation::Shm(name))
         }
         #[cfg(feature = "tcp")]
         "tcp" => {
@@ -138,16 +138,16 @@ fn place(url: &str, scheme: &str, address: &str) -> Result<Place, Error> {
                     let why = format!("the parameter '{key}' is for pools over rdma://");
                     Err(Error::Url { url: url.to_owned(), why })
                 }
-                None => Ok(Place::Tcp(address)),
+                None => Ok(PoolLocation::Tcp(address)),
             }
         }
         #[cfg(feature = "rdma")]
-        "rdma" => Ok(Place::Rdma(pool_address(address)?)),
+        "rdma" => Ok(PoolLocation::Rdma(pool_address(address)?)),
         #[cfg(feature = "etcd")]
         "etcd" => {
             let address =
                 address.parse().map_err(|source| Error::Etcd { operation: "read the URL", source })?;
-            Ok(Place::Etcd(address))
+            Ok(PoolLocation::Etcd(address))
         }
         _ => {
             let why = format!("this program was built without the feature `{scheme}` of the crate farwood");
@@ -187,17 +187,17 @@ impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.pool, &self.index) {
             (pool, None) => write!(f, "{pool}"),
-            (Place::Shm(name), Some(index)) => write!(f, "shm://{name}/{index}"),
+            (PoolLocation::Shm(name), Some(index)) => write!(f, "shm://{name}/{index}"),
             #[cfg(feature = "tcp")]
-            (Place::Tcp(address), Some(index)) => {
+            (PoolLocation::Tcp(address), Some(index)) => {
                 write!(f, "tcp://{}/{index}{}", address.hosts(), address.access())
             }
             #[cfg(feature = "rdma")]
-            (Place::Rdma(address), Some(index)) => {
+            (PoolLocation::Rdma(address), Some(index)) => {
                 write!(f, "rdma://{}/{index}{}", address.hosts(), address.access())
             }
             #[cfg(feature = "etcd")]
-            (Place::Etcd(address), Some(index)) => {
+            (PoolLocation::Etcd(address), Some(index)) => {
                 write!(f, "etcd://{}/{index}{}", address.place(), address.access())
             }
         }

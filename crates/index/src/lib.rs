@@ -32,9 +32,9 @@ mod queue;
 pub mod radix;
 mod range;
 // Bounded retries.
-pub mod retry;
 #[doc(hidden)]
-pub mod sabotage;
+pub mod mutant;
+pub mod retry;
 // Sherman: a B-link tree, written by its clients.
 pub mod sherman;
 // SMART: a radix tree with a node cache.

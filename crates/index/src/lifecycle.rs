@@ -2,7 +2,7 @@
 
 use crate::error::IndexError;
 use crate::params;
-use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewEntry};
+use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewDirectoryEntry};
 use farwood_fabric::{Client, Fabric, NodeId, chunks, client_table};
 
 /// Creates the entry of a new index. `write_root` writes the object that the entry points to, and yields the word of
@@ -13,7 +13,7 @@ use farwood_fabric::{Client, Fabric, NodeId, chunks, client_table};
 /// then does not exist.
 pub(crate) async fn create<F: Fabric>(
     client: &Client<F>,
-    new: &NewEntry<'_>,
+    new: &NewDirectoryEntry<'_>,
     write_root: impl AsyncFnOnce(&Entry) -> Result<u64, IndexError>,
 ) -> Result<Entry, IndexError> {
     check_name(new.name)?;
@@ -26,7 +26,7 @@ pub(crate) async fn create<F: Fabric>(
 async fn create_locked<F: Fabric>(
     client: &Client<F>,
     directory: &Locked<'_, F>,
-    new: &NewEntry<'_>,
+    new: &NewDirectoryEntry<'_>,
     write_root: impl AsyncFnOnce(&Entry) -> Result<u64, IndexError>,
 ) -> Result<Entry, IndexError> {
     directory.settle().await?;
@@ -43,7 +43,10 @@ async fn create_locked<F: Fabric>(
 }
 
 /// Refuses an index whose locks have another width than those of an index in the same table.
-async fn refuse_mixed_locks<F: Fabric>(client: &Client<F>, new: &NewEntry<'_>) -> Result<(), IndexError> {
+async fn refuse_mixed_locks<F: Fabric>(
+    client: &Client<F>,
+    new: &NewDirectoryEntry<'_>,
+) -> Result<(), IndexError> {
     for other in directory::list(client).await? {
         if params::locks_conflict((new.kind, &new.parameters), (other.kind, &other.parameters)) {
             return Err(IndexError::MixedLocks { other: other.name });

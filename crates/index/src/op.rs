@@ -46,6 +46,6 @@ impl<'a, F: Fabric, T: ?Sized> Op<'a, F, T> {
     /// Records that a rare path was taken.
     #[inline]
     pub(crate) fn hit(self, mark: &'static str) {
-        self.fabric().mark(mark);
+        self.fabric().record_coverage(mark);
     }
 }

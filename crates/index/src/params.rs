@@ -4,7 +4,7 @@
 
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockWidth};
-use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::directory::{Entry, NewDirectoryEntry, PARAMETER_BYTES};
 use std::fmt::{Debug, Display};
 use std::ops::RangeInclusive;
 
@@ -136,8 +136,8 @@ impl Codec {
 }
 
 /// The directory entry of a new index.
-pub(crate) fn new_entry<'n, P: Parameters>(name: &'n str, config: &P) -> NewEntry<'n> {
-    NewEntry { name, kind: P::KIND, format: P::FORMAT, parameters: encode(config) }
+pub(crate) fn new_entry<'n, P: Parameters>(name: &'n str, config: &P) -> NewDirectoryEntry<'n> {
+    NewDirectoryEntry { name, kind: P::KIND, format: P::FORMAT, parameters: encode(config) }
 }
 
 /// The parameters of a configuration.

@@ -60,8 +60,8 @@ fn jittered(pause: u64, now: u64) -> u64 {
 }
 
 /// Revokes the identities of all crashed clients; the last WRITE of each is whole then.
-pub(crate) async fn bury_the_dead<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
-    for resident in client_table::residents(client).await? {
+pub(crate) async fn reap_crashed_clients<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
+    for resident in client_table::attached_clients(client).await? {
         if resident.client != client.fabric().identity() {
             client.fabric().revoke(resident.client).await?;
         }

@@ -10,12 +10,12 @@
 //! Run it with `cargo run --release -p farwood-proof --example adaptive_lookups`.
 #![expect(clippy::print_stdout, reason = "the example prints its measurements")]
 
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
-use farwood_fabric::{Client, Fabric as _, LocalMemory as _, NodeId, Remote, Server as _, write, write_imm};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner};
+use farwood_fabric::{Client, Fabric as _, NodeId, Remote, Server as _, ServerMemory as _, write, write_imm};
 use farwood_index::IndexError;
-use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, Way, heartbeat, utilisation};
-use farwood_index::sherman::{Config, Sherman};
-use farwood_sim::{Card, Ended, SimFabric, SimServer, World, WorldSpec, at_once};
+use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, SearchPath, heartbeat, utilisation};
+use farwood_index::sherman::{Sherman, ShermanConfig};
+use farwood_sim::{NicModel, RunOutcome, SimFabric, SimServer, World, WorldSpec, untimed};
 use std::cell::Cell;
 
 /// Machines: one of the server, the others of clients.
@@ -68,7 +68,7 @@ impl Buffers {
     async fn new(client: &Client<SimFabric>, entry: u8) -> Result<Self, IndexError> {
         let mut chunks = Vec::new();
         for machine in 0..MACHINES as u16 {
-            let owner = Owner { client: client.fabric().identity(), entry };
+            let owner = ChunkOwner { client: client.fabric().identity(), entry };
             let taken = chunks::take(client, NodeId(machine), owner, CHUNK_BYTES).await?;
             chunks.push(taken.expect("the pool is large enough").0.start());
         }
@@ -153,13 +153,13 @@ impl LookupRun<'_> {
             let heartbeat = memory.local().load(at + HEARTBEAT)?;
             memory.local().store(at + HEARTBEAT, 0)?;
             let route = match self.scheme {
-                Scheme::Messages => Way::Message,
-                Scheme::Reads => Way::Offload,
+                Scheme::Messages => SearchPath::Message,
+                Scheme::Reads => SearchPath::Offload,
                 Scheme::Adaptive => back_off.next(utilisation(heartbeat)),
             };
             let found = match route {
-                Way::Message => self.ask_server(number, (key, asked), client, &memory).await?,
-                Way::Offload => {
+                SearchPath::Message => self.ask_server(number, (key, asked), client, &memory).await?,
+                SearchPath::Offload => {
                     self.offloaded.set(self.offloaded.get() + 1);
                     let found = self.trees[machine].get(client, &key.to_be_bytes()).await?;
                     found.as_deref().and_then(|value| value.try_into().ok()).map(u64::from_le_bytes)
@@ -195,7 +195,7 @@ impl LookupRun<'_> {
 
 /// Lets `clients` clients look keys up for a while.
 pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<LookupStats, Box<dyn std::error::Error>> {
-    let mut card = Card::named("cx5-100g")?;
+    let mut card = NicModel::named("cx5-100g")?;
     card.server.cores = CORES;
     let spec = WorldSpec {
         memory_nodes: MACHINES as u16,
@@ -205,17 +205,17 @@ pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<LookupStats, Box<d
         ..WorldSpec::small(card)
     };
     let world = World::new(spec)?;
-    let creator = world.at_once(0);
-    let entry = at_once(async {
-        let tree = Sherman::create(&creator, "lookups", Config::default(), CACHE_BYTES).await?;
+    let creator = world.untimed(0);
+    let entry = untimed(async {
+        let tree = Sherman::create(&creator, "lookups", ShermanConfig::default(), CACHE_BYTES).await?;
         let entries = (0..KEYS).map(|key| (key.to_be_bytes(), value_of(key).to_le_bytes()));
         tree.bulk_load(&creator, entries, 0.8, |_| ()).await?;
         Ok::<_, IndexError>(tree.entry().slot)
     })?;
-    let open = |machine| at_once(Sherman::open(&world.at_once(machine), "lookups", CACHE_BYTES));
+    let open = |machine| untimed(Sherman::open(&world.untimed(machine), "lookups", CACHE_BYTES));
     let run = LookupRun {
         world: &world,
-        buffers: at_once(Buffers::new(&creator, entry))?,
+        buffers: untimed(Buffers::new(&creator, entry))?,
         trees: (0..MACHINES).map(open).collect::<Result<_, _>>()?,
         scheme,
         clients,
@@ -226,10 +226,10 @@ pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<LookupStats, Box<d
     let server = world.server(NodeId(0));
     let tasks: Vec<_> = (0..=TASKS).map(|_| (world.client(0), world.server(NodeId(0)))).collect();
     let senders: Vec<_> = (0..clients).map(|number| (number, world.client(machine_of(number)))).collect();
-    let mut crew = world.crew();
+    let mut group = world.task_group();
     for (number, (client, server)) in tasks.iter().enumerate() {
         let run = &run;
-        crew.spawn(client, async move {
+        group.spawn(client, async move {
             let ended = if number < TASKS {
                 run.answer(client, server).await
             } else {
@@ -240,11 +240,11 @@ pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<LookupStats, Box<d
     }
     for (number, client) in &senders {
         let run = &run;
-        crew.spawn(client, async move { run.ask(*number, client).await.expect("the network works") });
+        group.spawn(client, async move { run.ask(*number, client).await.expect("the network works") });
     }
     let from = (world.now(), server.worked());
-    assert_eq!(crew.run_until(from.0 + RUN_NS), Ended::Time, "all run until the time is up");
-    drop(crew);
+    assert_eq!(group.run_until(from.0 + RUN_NS), RunOutcome::Time, "all run until the time is up");
+    drop(group);
     let busy = (server.worked() - from.1) as f64 / (RUN_NS * u64::from(CORES)) as f64;
     let LookupRun { lookups, wrong, offloaded, .. } = &run;
     Ok(LookupStats { lookups: lookups.get(), wrong: wrong.get(), offloaded: offloaded.get(), busy })

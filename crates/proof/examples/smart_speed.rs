@@ -1,6 +1,6 @@
 //! Measures the memory of a SMART tree in shared memory, and the speed of one client: `smart_speed [KEYS]`.
 
-use farwood_index::smart::{Config, Direction, Entries, Range, Smart, Variant};
+use farwood_index::smart::{Direction, Entries, Range, Smart, SmartConfig, Variant};
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness as _;
 use std::time::Instant;
@@ -25,7 +25,7 @@ fn main() {
     let shm = Shm::of_bytes((keys * 80).next_multiple_of(8 << 20) + (64 << 20));
     let client = shm.client();
     shm.block_on(async {
-        let config = Config { options: Variant::RECOMMENDED.options(), ..Config::default() };
+        let config = SmartConfig { options: Variant::RECOMMENDED.options(), ..SmartConfig::default() };
         let tree = Smart::create(&client, "speed", config, 2 << 30).await.expect("a new tree");
         let since = Instant::now();
         for number in 0..keys {

@@ -6,7 +6,7 @@
 
 use farwood_fabric::{Client, Fabric, NodeId, Server};
 use farwood_index::catfish::{
-    Catfish, Config, Count, Issue, Item, Query, Reader, Rectangle, ServerSettings, Worker,
+    Catfish, CatfishConfig, Count, Issue, Item, Query, Reader, Rectangle, ServerSettings, Worker,
 };
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
@@ -58,7 +58,7 @@ fn main() {
     let harness = Shm::of_bytes(1 << 30);
     let (client, server) = (harness.client(), harness.server(NodeId(0)));
     harness.block_on(async {
-        let index = Catfish::create(&client, "speed", Config { blocks, ..Config::default() }).await.expect("a pool");
+        let index = Catfish::create(&client, "speed", CatfishConfig { blocks, ..CatfishConfig::default() }).await.expect("a pool");
         let start = Instant::now();
         let tree = index.serve(&client, &server, ServerSettings::default()).await.expect("no other server");
         let worker = tree.worker(&client, &server);

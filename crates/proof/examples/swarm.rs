@@ -7,7 +7,7 @@ use farwood_index::ordered::System;
 use farwood_index::{MARKS, radix, smart, sphinx};
 use farwood_proof::seeds::simulator::{SimulatorCase, SimulatorReport, outcome, run};
 use farwood_proof::seeds::{runner, spatial};
-use farwood_sim::{Card, Trace, Tracing};
+use farwood_sim::{NicModel, Trace, Tracing};
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -58,7 +58,7 @@ struct Arguments {
     spatial: bool,
     seconds: Option<u64>,
     seeds: Option<Range<u64>>,
-    card: Option<Card>,
+    card: Option<NicModel>,
     folder: String,
 }
 
@@ -108,7 +108,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
                 arguments.index = known
                     .ok_or(format!("no index '{value}'; there are sherman, smart, sphinx and catfish"))?;
             }
-            "--card" => arguments.card = Some(Card::named(value).map_err(|error| error.to_string())?),
+            "--card" => arguments.card = Some(NicModel::named(value).map_err(|error| error.to_string())?),
             "--trace" => arguments.folder.clone_from(value),
             _ => return Err(format!("no flag '{flag}'")),
         }

@@ -3,8 +3,8 @@
 use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs, NodeId, Server as _};
 use farwood_index::catfish::{
-    Catfish, Config, Count, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, ServerSettings,
-    Service, ServiceSettings, Talk as _, TreeServer,
+    Catfish, CatfishConfig, Count, Inbox, Issue, Item, NotificationMode, Query, Reader, Rectangle, RingRpc,
+    ServerSettings, Service, ServiceSettings, SpatialRpc as _, TreeServer,
 };
 use farwood_testkit::ServerHarness;
 use std::future::poll_fn;
@@ -39,9 +39,9 @@ impl<H: ServerHarness> CostFixture<H> {
         let (client, server) = (world.client(), world.server(NodeId(0)));
         let items: Vec<_> = (0..SIDE * SIDE).map(item).collect();
         let (index, tree) = world.block_on(async {
-            let config = Config { blocks: 1, ring_bytes: 4096, ..Config::default() };
+            let config = CatfishConfig { blocks: 1, ring_bytes: 4096, ..CatfishConfig::default() };
             let index = Catfish::create(&client, "costs", config).await.expect("a pool");
-            let settings = ServerSettings { rest_ns: 0, ..ServerSettings::default() };
+            let settings = ServerSettings { reuse_delay_ns: 0, ..ServerSettings::default() };
             let tree = index.serve(&client, &server, settings).await.expect("no other server");
             tree.worker(&client, &server).bulk_load(&items, 1.0).await.expect("memory is free");
             (index, tree)
@@ -129,7 +129,7 @@ fn add_server<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
 /// Runs `work` while the server answers requests.
 fn with_server<H: ServerHarness, T>(
     bench: &CostFixture<H>,
-    notice: Notice,
+    notice: NotificationMode,
     work: impl Future<Output = T>,
 ) -> T {
     let settings = ServiceSettings { notice, ..ServiceSettings::default() };
@@ -159,13 +159,15 @@ fn with_server<H: ServerHarness, T>(
 
 /// Adds the rows of requests by message, as the client pays for them.
 fn add_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
-    for (notice, variant) in [(Notice::Polling, "fast messaging"), (Notice::Event, "+event")] {
+    for (notice, variant) in
+        [(NotificationMode::Polling, "fast messaging"), (NotificationMode::Event, "+event")]
+    {
         let client = bench.world.client();
         let memory = bench.world.server(NodeId(0));
         let mut costs: Vec<(&str, &str, Costs)> = Vec::new();
         with_server(bench, notice, async {
             let inbox = Inbox { local: memory.local(), at: None };
-            let connected = Messenger::connect(&bench.index, &client, inbox, notice).await;
+            let connected = RingRpc::connect(&bench.index, &client, inbox, notice).await;
             let mut connection = connected.expect("the server answers");
             let new = item(SIDE * SIDE + 3);
             let mut note = |operation, case| {

@@ -2,7 +2,7 @@
 
 use farwood_fabric::Client;
 use farwood_index::IndexError;
-use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
+use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_sim::{SimFabric, World};
 
 /// The compute node that crashes first.
@@ -33,20 +33,20 @@ impl<T> CrashCluster<T> {
     ) -> u64 {
         let before = self.world.sent(node);
         let client = self.world.client(node);
-        let mut crew = self.world.crew();
-        crew.spawn(&client, async {
+        let mut group = self.world.task_group();
+        group.spawn(&client, async {
             work(&self.trees[node], &client)
                 .await
                 .expect("the operation succeeds unless its compute node crashes");
         });
-        crew.run_until(self.world.now() + TIME_MAX);
-        drop(crew);
+        group.run_until(self.world.now() + TIME_MAX);
+        drop(group);
         self.world.sent(node) - before
     }
 
     /// Lets a compute node crash at one of its next verbs: 1 is the next.
     pub fn crash_at(&self, node: usize, verb: u64, point: CrashPoint) {
-        let when = When::Verb { compute_node: node, number: self.world.sent(node) + verb };
-        self.world.add_rule(Rule { when, fault: Fault::Crash { compute_node: node, point } });
+        let when = FaultTrigger::Verb { compute_node: node, number: self.world.sent(node) + verb };
+        self.world.add_rule(FaultRule { when, fault: Fault::Crash { compute_node: node, point } });
     }
 }

@@ -8,10 +8,10 @@
 
 use crate::crash_cluster::{CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR};
 use farwood_fabric::Client;
-use farwood_index::ordered::{Config, Entries, Length, Ordered, Walk};
-use farwood_index::radix::inner::Size;
+use farwood_index::ordered::{Entries, Length, Ordered, OrderedConfig, Walk};
+use farwood_index::radix::inner::NodeSize;
 use farwood_index::sherman::{Direction, Range};
-use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
+use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 use std::collections::{BTreeMap, BTreeSet};
 
 const CACHE_BYTES: usize = 1 << 16;
@@ -41,7 +41,7 @@ pub struct CrashCase {
     /// Its name in messages.
     pub name: &'static str,
     /// The configuration of the tree.
-    pub config: Config,
+    pub config: OrderedConfig,
     /// Keys that are loaded, from 0 in steps of [`KEY_STEP`].
     pub keys: u64,
     /// The fill of the loaded nodes, where the system has a choice.
@@ -85,38 +85,38 @@ impl Fixture {
 
 impl CrashCase {
     fn fixture(&self) -> Fixture {
-        let card = Card::named("cx5-100g").expect("the simulator has this NIC");
+        let card = NicModel::named("cx5-100g").expect("the simulator has this NIC");
         let world =
             World::new(WorldSpec { host_bytes: 32 << 20, ..WorldSpec::small(card) }).expect("a world");
         let trees: Vec<_> = (0..3).map(|node| open(&world, node, self.config)).collect();
         let mut before: NumberModel = (0..self.keys).map(|number| (number * KEY_STEP, number)).collect();
-        let client = world.at_once(FIRST_CRASH);
+        let client = world.untimed(FIRST_CRASH);
         let fixture = Fixture { cluster: CrashCluster { world, trees }, before: NumberModel::new() };
         let (world, trees) = (&fixture.cluster.world, &fixture.cluster.trees);
         let entries = before.iter().map(|(&key, &value)| (bytes(key), fixture.value(value)));
         let loaded = trees[FIRST_CRASH].bulk_load(&client, entries, self.fill, |_| {});
-        at_once(loaded).expect("a bulk load");
+        untimed(loaded).expect("a bulk load");
         for number in self.removed.0..self.removed.1 {
             before.remove(&(number * KEY_STEP));
-            let removed = at_once(trees[FIRST_CRASH].remove(&client, &bytes(number * KEY_STEP)));
+            let removed = untimed(trees[FIRST_CRASH].remove(&client, &bytes(number * KEY_STEP)));
             assert!(removed.expect("a removal").removed(), "{}: {number}", self.name);
         }
         // Fill the caches of all compute nodes.
         for (node, tree) in trees.iter().enumerate() {
-            let client = world.at_once(node);
+            let client = world.untimed(node);
             for &key in before.keys() {
-                at_once(tree.get(&client, &bytes(key))).expect("a get");
+                untimed(tree.get(&client, &bytes(key))).expect("a get");
             }
         }
         Fixture { before, ..fixture }
     }
 }
 
-fn open(world: &World, node: usize, config: Config) -> Ordered {
-    let client = world.at_once(node);
+fn open(world: &World, node: usize, config: OrderedConfig) -> Ordered {
+    let client = world.untimed(node);
     let opened = match node {
-        0 => at_once(Ordered::create(&client, "crash", config, CACHE_BYTES)),
-        _ => at_once(Ordered::open(&client, "crash", CACHE_BYTES)),
+        0 => untimed(Ordered::create(&client, "crash", config, CACHE_BYTES)),
+        _ => untimed(Ordered::open(&client, "crash", CACHE_BYTES)),
     };
     opened.expect("the tree is open")
 }
@@ -199,7 +199,7 @@ impl Fixture {
                 assert!(walk.unsettled == 0 || crashes > 0, "{} are unsettled", walk.unsettled);
                 (
                     walk.node_bytes + walk.leaf_bytes + walk.value_bytes,
-                    Size::All.bytes().cast_signed() as i64,
+                    NodeSize::All.bytes().cast_signed() as i64,
                     LOST_BYTES,
                 )
             }

@@ -15,7 +15,7 @@ mod progress_file;
 use crate::served::{OverTcp, attach};
 use client::{KEYS_PER_CLIENT, key, value};
 use farwood_fabric::{Client, NodeId, chunks};
-use farwood_index::ordered::{Config, Ordered, System};
+use farwood_index::ordered::{Ordered, OrderedConfig, System};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::harness::TestRng;
@@ -230,11 +230,12 @@ impl<'a> LoadParent<'a> {
         let pool = attach::<OverTcp>(&address);
         let client = pool.client();
         let config = match load.system {
-            System::Sherman => {
-                Config::Sherman(sherman::Config { sizes: SIZES, ..sherman::Config::default() })
-            }
-            System::Smart => Config::Smart(smart::Config::default()),
-            System::Sphinx => Config::Sphinx(sphinx::Config::default()),
+            System::Sherman => OrderedConfig::Sherman(sherman::ShermanConfig {
+                sizes: SIZES,
+                ..sherman::ShermanConfig::default()
+            }),
+            System::Smart => OrderedConfig::Smart(smart::SmartConfig::default()),
+            System::Sphinx => OrderedConfig::Sphinx(sphinx::SphinxConfig::default()),
         };
         let tree = block_on(Ordered::create(&client, NAME, config, CACHE_BYTES)).expect("a tree is created");
         let (random, report) = (TestRng::new(load.seed), LoadReport::default());
@@ -338,7 +339,7 @@ impl<'a> LoadParent<'a> {
         self.report.locks_swept = block_on(self.tree.sweep_locks(&self.client)).expect("a sweep");
         let walk = block_on(self.tree.walk(&self.client)).expect("a walk");
         self.report.entries = walk.entries();
-        self.report.locks_left = walk.locks_held() + walk.locks_of_the_gone();
+        self.report.locks_left = walk.locks_held() + walk.locks_of_crashed_clients();
         self.report.problems = walk.problems().iter().map(|problem| format!("{problem:?}")).collect();
         let all = self.load.processes * self.load.clients * KEYS_PER_CLIENT;
         assert_eq!(self.report.entries, all, "all keys that were put at last are present");

@@ -36,7 +36,7 @@ impl CostFixture<Loopback> {
     ///
     /// # Panics
     /// If it cannot be created.
-    pub fn new(config: ordered::Config) -> Self {
+    pub fn new(config: ordered::OrderedConfig) -> Self {
         Self::on(Loopback::default(), config)
     }
 }
@@ -46,7 +46,7 @@ impl<H: Harness> CostFixture<H> {
     ///
     /// # Panics
     /// If it cannot be created.
-    pub fn on(world: H, config: ordered::Config) -> Self {
+    pub fn on(world: H, config: ordered::OrderedConfig) -> Self {
         let client = world.client();
         let tree = world.block_on(Ordered::create(&client, "costs", config, CACHE_BYTES)).expect("a tree");
         let bench = Self { world, tree, client };
@@ -146,7 +146,7 @@ fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
 ///
 /// # Panics
 /// If a cost differs.
-pub fn compare(title: &str, system: &str, variants: &[(&str, ordered::Config)]) {
+pub fn compare(title: &str, system: &str, variants: &[(&str, ordered::OrderedConfig)]) {
     let mut table = empty(title, system);
     for (name, config) in variants {
         rows(&mut table, name, &CostFixture::new(*config));
@@ -158,7 +158,7 @@ pub fn compare(title: &str, system: &str, variants: &[(&str, ordered::Config)]) 
 ///
 /// # Panics
 /// If they differ.
-pub fn compare_on<H: Harness>(world: H, system: &str, (name, config): (&str, ordered::Config)) {
+pub fn compare_on<H: Harness>(world: H, system: &str, (name, config): (&str, ordered::OrderedConfig)) {
     let mut table = empty(system, system);
     rows(&mut table, name, &CostFixture::on(world, config));
     assert!(table.agree_in_counts_with(&format!("costs-{system}.md")) > 10, "all cases are compared");

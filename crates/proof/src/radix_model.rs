@@ -23,7 +23,7 @@ type Model = BTreeMap<Bytes, Bytes>;
 /// A new tree that holds `loaded`.
 fn tree<'h, H: Harness>(
     harness: &'h H,
-    config: ordered::Config,
+    config: ordered::OrderedConfig,
     loaded: &Model,
 ) -> BlockingIndex<'h, H, Ordered> {
     let client = harness.client();
@@ -50,7 +50,7 @@ fn finish<H: Harness>(index: BlockingIndex<'_, H, Ordered>, model: &Model) -> Re
 /// Runs one program on a new tree that holds `loaded`, and walks the tree.
 fn agree<H: Harness>(
     harness: &H,
-    config: ordered::Config,
+    config: ordered::OrderedConfig,
     loaded: &Model,
     program: &Program,
 ) -> Result<(), TestCaseError> {
@@ -65,7 +65,7 @@ fn agree<H: Harness>(
 const SIZES: [(usize, usize); 4] = [(8, 8), (16, 0), (40, 100), (1024, 8)];
 
 /// Runs programs on empty trees of all configurations.
-pub fn from_empty<H: Harness>(harness: &H, configs: &[ordered::Config], steps_max: usize, cases: u32) {
+pub fn from_empty<H: Harness>(harness: &H, configs: &[ordered::OrderedConfig], steps_max: usize, cases: u32) {
     for (key_bytes, value_bytes) in SIZES {
         let shape =
             ProgramShape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max };
@@ -76,7 +76,7 @@ pub fn from_empty<H: Harness>(harness: &H, configs: &[ordered::Config], steps_ma
 }
 
 /// Runs programs on bulk-loaded trees, in shared memory and on the loopback fabric.
-pub fn from_bulk_loaded(config: ordered::Config) {
+pub fn from_bulk_loaded(config: ordered::OrderedConfig) {
     let (shm, loopback) = (Shm::new(), Loopback::default());
     let family = prop::sample::select(&Family::ALL[..]);
     for (key_bytes, value_bytes) in SIZES {
@@ -178,7 +178,7 @@ fn compare_scan<H: Harness>(
 }
 
 /// Runs random programs over keys of all lengths, with values that outgrow their leaves.
-pub fn keys_of_all_lengths(config: impl Fn(u64) -> ordered::Config) {
+pub fn keys_of_all_lengths(config: impl Fn(u64) -> ordered::OrderedConfig) {
     let loopback = Loopback::default();
     for seed in 0..size(12, 40) {
         let mut random = TestRng::new(seed);
@@ -197,7 +197,7 @@ pub fn keys_of_all_lengths(config: impl Fn(u64) -> ordered::Config) {
 ///
 /// # Panics
 /// If it does.
-pub fn removed_keys_free_their_memory(config: ordered::Config) {
+pub fn removed_keys_free_their_memory(config: ordered::OrderedConfig) {
     let loopback = Loopback::default();
     let index = tree(&loopback, config, &Model::new());
     let mut most = 0;

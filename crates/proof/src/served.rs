@@ -7,7 +7,8 @@ use farwood_testkit::{Harness, ServerHarness, need};
 use farwood_transport::rdma::{self, DeviceSpec, RdmaPool};
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::{
-    Credentials, Fresh, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpPool, TcpServer, Way,
+    Credentials, FreshNodePolicy, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpPool,
+    TcpServer, VerbTransport,
 };
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -42,13 +43,13 @@ impl Drop for Folder {
 /// A transport: how its memory nodes are started, and their pools opened.
 pub trait Transport: Sized + Sync + 'static {
     /// The carrier of verbs.
-    type Way: Way;
+    type VerbTransport: VerbTransport;
 
     /// Starts a memory node on a free port.
     fn start(spec: &NodeSpec) -> MemoryNode;
 
     /// Attaches this process to a pool.
-    fn open(address: &PoolAddress) -> ServedPool<Self::Way>;
+    fn open(address: &PoolAddress) -> ServedPool<Self::VerbTransport>;
 }
 
 /// Memory nodes whose threads execute verbs.
@@ -60,7 +61,7 @@ pub enum OverTcp {}
 pub enum OverRdma {}
 
 impl Transport for OverTcp {
-    type Way = <TcpPool as WayOf>::Way;
+    type VerbTransport = <TcpPool as VerbTransportOf>::VerbTransport;
 
     fn start(spec: &NodeSpec) -> MemoryNode {
         MemoryNode::start(spec).expect("a memory node can be started")
@@ -72,7 +73,7 @@ impl Transport for OverTcp {
 }
 
 impl Transport for OverRdma {
-    type Way = <RdmaPool as WayOf>::Way;
+    type VerbTransport = <RdmaPool as VerbTransportOf>::VerbTransport;
 
     fn start(spec: &NodeSpec) -> MemoryNode {
         rdma::serve(spec, &device()).expect("a memory node with an RDMA device can be started").0
@@ -80,19 +81,19 @@ impl Transport for OverRdma {
 
     fn open(address: &PoolAddress) -> RdmaPool {
         let queue_pairs = rdma::queue_pairs(address).expect("a valid number of queue pairs");
-        RdmaPool::open(address, Credentials::default(), &device(), queue_pairs, Fresh::Forms)
+        RdmaPool::open(address, Credentials::default(), &device(), queue_pairs, FreshNodePolicy::FormPool)
             .expect("the pool can be opened")
     }
 }
 
 /// The carrier of a pool's type.
-pub trait WayOf {
+pub trait VerbTransportOf {
     /// The carrier of verbs.
-    type Way: Way;
+    type VerbTransport: VerbTransport;
 }
 
-impl<W: Way> WayOf for ServedPool<W> {
-    type Way = W;
+impl<W: VerbTransport> VerbTransportOf for ServedPool<W> {
+    type VerbTransport = W;
 }
 
 /// The RDMA device of the tests.
@@ -117,7 +118,7 @@ pub fn has_rdma() -> bool {
 #[derive(Debug)]
 pub struct Served<K: Transport> {
     // Before the memory nodes, so that it leaves while they still run.
-    pool: ServedPool<K::Way>,
+    pool: ServedPool<K::VerbTransport>,
     nodes: Vec<MemoryNode>,
     folder: Folder,
 }
@@ -153,7 +154,7 @@ impl<K: Transport> Served<K> {
     }
 
     /// This process's attachment.
-    pub fn pool(&self) -> &ServedPool<K::Way> {
+    pub fn pool(&self) -> &ServedPool<K::VerbTransport> {
         &self.pool
     }
 
@@ -186,12 +187,12 @@ pub fn start<K: Transport>() -> MemoryNode {
 ///
 /// # Panics
 /// If there is no such pool.
-pub fn attach<K: Transport>(address: &str) -> ServedPool<K::Way> {
+pub fn attach<K: Transport>(address: &str) -> ServedPool<K::VerbTransport> {
     K::open(&address.parse().expect("a valid address"))
 }
 
 impl<K: Transport> Harness for Served<K> {
-    type Fabric = ServedFabric<K::Way>;
+    type Fabric = ServedFabric<K::VerbTransport>;
 
     fn client(&self) -> Client<Self::Fabric> {
         self.pool.client()

@@ -5,7 +5,7 @@ use crate::shm::{self, Shm};
 use farwood_fabric::{Client, ClientId, Fabric};
 use farwood_testkit::Harness;
 use farwood_transport::shm::{ShmFabric, ShmPool};
-use farwood_transport::tcp::{ServedFabric, ServedPool, Way};
+use farwood_transport::tcp::{ServedFabric, ServedPool, VerbTransport};
 use std::path::Path;
 
 /// A pool under test, its address for other processes, and a folder for their files.
@@ -71,7 +71,7 @@ impl Attachment for ShmPool {
 }
 
 impl<K: Transport> SharedPool for Served<K> {
-    type Pool = ServedPool<K::Way>;
+    type Pool = ServedPool<K::VerbTransport>;
 
     fn pool(&self) -> &Self::Pool {
         Served::pool(self)
@@ -90,7 +90,7 @@ impl<K: Transport> SharedPool for Served<K> {
     }
 }
 
-impl<W: Way> Attachment for ServedPool<W> {
+impl<W: VerbTransport> Attachment for ServedPool<W> {
     type Fabric = ServedFabric<W>;
 
     fn client(&self) -> Client<ServedFabric<W>> {

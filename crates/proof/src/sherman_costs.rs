@@ -4,7 +4,7 @@ use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs};
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman};
+use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::round_robin;
 use farwood_testkit::loopback::Loopback;
@@ -35,7 +35,7 @@ impl CostFixture<Loopback> {
     ///
     /// # Panics
     /// If it cannot be created.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: ShermanConfig) -> Self {
         Self::on(Loopback::default(), config)
     }
 }
@@ -45,7 +45,7 @@ impl<H: Harness> CostFixture<H> {
     ///
     /// # Panics
     /// If it cannot be created.
-    pub fn on(world: H, config: Config) -> Self {
+    pub fn on(world: H, config: ShermanConfig) -> Self {
         let client = world.client();
         let other_client = world.separate_client();
         let created = world.block_on(Sherman::create(&client, "costs", config, CACHE_BYTES));
@@ -206,9 +206,9 @@ pub fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H
 pub const CHECKSUMS: &str = "sherman, checksums";
 
 /// The configuration of Sherman for a fabric on which versions prove nothing.
-pub fn checksums() -> Config {
+pub fn checksums() -> ShermanConfig {
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
-    Config { sizes, consistency: Some(Consistency::Checksum), ..Config::default() }
+    ShermanConfig { sizes, consistency: Some(Consistency::Checksum), ..ShermanConfig::default() }
 }
 
 /// The table, without rows.

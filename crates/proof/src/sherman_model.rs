@@ -4,7 +4,7 @@ use crate::blocking_index::BlockingIndex;
 use farwood_index::consistency::Consistency;
 use farwood_index::drop_index;
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
 use farwood_testkit::Harness;
 use farwood_testkit::campaign::size;
 use farwood_testkit::model::{Bytes, Program, ProgramShape, programs, run};
@@ -36,8 +36,8 @@ pub fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Res
 }
 
 /// The configuration of a tree of those sizes.
-pub fn config(sizes: Sizes, variant: Variant, consistency: Option<Consistency>) -> Config {
-    Config { sizes, options: variant.options(), consistency, ..Config::default() }
+pub fn config(sizes: Sizes, variant: Variant, consistency: Option<Consistency>) -> ShermanConfig {
+    ShermanConfig { sizes, options: variant.options(), consistency, ..ShermanConfig::default() }
 }
 
 /// Runs one program on a new tree that holds `loaded`, at that fill, and walks the tree.
@@ -49,7 +49,7 @@ pub fn config(sizes: Sizes, variant: Variant, consistency: Option<Consistency>) 
 /// If the tree cannot be created.
 pub fn agree<H: Harness>(
     harness: &H,
-    config: Config,
+    config: ShermanConfig,
     (loaded, fill): (&Model, f64),
     program: &Program,
 ) -> Result<(), TestCaseError> {

@@ -37,7 +37,7 @@ impl Harness for Simulator {
     }
 
     fn separate_client(&self) -> Client<SimFabric> {
-        self.0.visitor()
+        self.0.transient_client()
     }
 
     fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
@@ -50,14 +50,14 @@ impl Harness for Simulator {
         work: impl AsyncFn(usize, Client<SimFabric>) -> T + Sync,
     ) -> Vec<T> {
         let done: Vec<RefCell<Option<T>>> = (0..count).map(|_| RefCell::default()).collect();
-        let mut crew = self.0.crew();
+        let mut group = self.0.task_group();
         for (number, done) in done.iter().enumerate() {
             let client = self.numbered(number);
-            let (seat, work) = (client.fabric().seat(), &work);
-            crew.spawn_at(seat, async move { *done.borrow_mut() = Some(work(number, client).await) });
+            let (seat, work) = (client.fabric().sim_thread(), &work);
+            group.spawn_at(seat, async move { *done.borrow_mut() = Some(work(number, client).await) });
         }
-        crew.run().expect("the clients end");
-        drop(crew);
+        group.run().expect("the clients end");
+        drop(group);
         done.into_iter().filter_map(RefCell::into_inner).collect()
     }
 
@@ -79,12 +79,12 @@ impl ServerHarness for Simulator {
         client: impl AsyncFnOnce(Client<SimFabric>) -> C + Send,
     ) -> (S, C) {
         let (served, asked) = (RefCell::new(None), RefCell::new(None));
-        let mut crew = self.0.crew();
+        let mut group = self.0.task_group();
         let (us, them) = (self.0.server(NodeId(0)), self.0.client(0));
-        crew.spawn_server(async { *served.borrow_mut() = Some(server(us).await) });
-        crew.spawn_at(them.fabric().seat(), async { *asked.borrow_mut() = Some(client(them).await) });
-        crew.run().expect("server and client end");
-        drop(crew);
+        group.spawn_server(async { *served.borrow_mut() = Some(server(us).await) });
+        group.spawn_at(them.fabric().sim_thread(), async { *asked.borrow_mut() = Some(client(them).await) });
+        group.run().expect("server and client end");
+        drop(group);
         let (Some(served), Some(asked)) = (served.into_inner(), asked.into_inner()) else {
             unreachable!("server and client ended")
         };

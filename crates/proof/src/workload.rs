@@ -4,7 +4,7 @@ use crate::tree::Tree;
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::sherman::layout::Values;
-use farwood_index::sherman::{self, Config, Range, Variant};
+use farwood_index::sherman::{self, Range, ShermanConfig, Variant};
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction};
 use std::ops::Bound;
@@ -95,7 +95,7 @@ pub enum ValueLengths {
 
 impl ValueLengths {
     /// The lengths that a tree accepts.
-    pub fn of(config: &Config) -> Self {
+    pub fn of(config: &ShermanConfig) -> Self {
         match config.values {
             Values::Fixed => Self::One(config.sizes.value_bytes),
             Values::AnyLength => Self::Any,

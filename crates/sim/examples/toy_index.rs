@@ -9,7 +9,7 @@
 use farwood_fabric::{
     Client, Fabric, FabricError, Memory, NodeId, Remote, Swapped, Words, cas, read_bytes, write,
 };
-use farwood_sim::{Card, World, WorldSpec};
+use farwood_sim::{NicModel, World, WorldSpec};
 use std::cell::Cell;
 
 /// The table: its buckets are distributed over the memory nodes round robin.
@@ -71,15 +71,15 @@ const CLIENTS: u64 = 64;
 const KEYS_EACH: u64 = 1_000;
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let card = Card::named("cx5-100g")?;
+    let card = NicModel::named("cx5-100g")?;
     let world = World::new(WorldSpec { compute_nodes: 4, threads: 16, ..WorldSpec::small(card) })?;
     let table = Table { buckets: 2 * CLIENTS * KEYS_EACH, nodes: 2 };
     let clients: Vec<_> = (0..CLIENTS as usize).map(|number| world.client(number % 4)).collect();
     let (inserted, wrong) = (Cell::new(0), Cell::new(0));
-    let mut crew = world.crew();
+    let mut group = world.task_group();
     for (me, client) in (0..).zip(&clients) {
         let (inserted, wrong) = (&inserted, &wrong);
-        crew.spawn(client, async move {
+        group.spawn(client, async move {
             for number in 0..KEYS_EACH {
                 // Neighbours want the same keys: each is inserted once.
                 let key = 1 + (me / 2) * KEYS_EACH + number;
@@ -95,8 +95,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         });
     }
-    crew.run()?;
-    drop(crew);
+    group.run()?;
+    drop(group);
     let seconds = world.now() as f64 / 1e9;
     for key in 1..=CLIENTS / 2 * KEYS_EACH {
         let found = world.block_on(table.get(&clients[0], key))?;

@@ -2,7 +2,7 @@
 
 use crate::device::{Completion, Counts, Device, SimConnection};
 use crate::queue::{Event, Key};
-use crate::task_group::Seat;
+use crate::task_group::SimThread;
 use crate::world::PoolMembership;
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Revocation,
@@ -23,7 +23,7 @@ pub struct SimFabric {
     pub(crate) identity: ClientId,
     pub(crate) client: Key,
     /// Whether posts take no virtual time.
-    pub(crate) at_once: bool,
+    pub(crate) untimed: bool,
     /// Expires the identity of the compute node when the last client is dropped.
     #[expect(dead_code, reason = "only its destructor is used")]
     pub(crate) membership: Option<Rc<PoolMembership>>,
@@ -61,16 +61,16 @@ impl SimFabric {
     }
 
     /// Yields the thread that the client runs on.
-    pub fn seat(&self) -> Seat {
+    pub fn sim_thread(&self) -> SimThread {
         let device = self.device.borrow();
         let connection = &device.connections[self.client as usize];
-        Seat { thread: connection.thread, compute: connection.compute }
+        SimThread { thread: connection.thread, compute: connection.compute }
     }
 }
 
 impl SimFabric {
     async fn revoke_by(&self, table: &Client<&Self>, client: ClientId) -> Result<Revocation, FabricError> {
-        if !client_table::look(table, client.slot).await?.is(client) {
+        if !client_table::slot_state(table, client.slot).await?.is(client) {
             return Ok(Revocation::Gone);
         }
         {
@@ -120,7 +120,7 @@ impl Fabric for SimFabric {
         if let Some(error) = failed {
             return Submission::Done(Some(Err(error)));
         }
-        if self.at_once {
+        if self.untimed {
             return Submission::Done(Some(device.execute_at_once(&mut doorbell).map(|()| doorbell)));
         }
         match device.check(&doorbell) {
@@ -139,7 +139,7 @@ impl Fabric for SimFabric {
 
     fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
         let mut device = self.device.borrow_mut();
-        if self.at_once {
+        if self.untimed {
             let done = device.execute_at_once(&mut doorbell);
             device.connections[self.client as usize].failed = done.err();
             return Some(doorbell);
@@ -165,7 +165,7 @@ impl Fabric for SimFabric {
     }
 
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
-        Sleep { device: Rc::clone(&self.device), nanoseconds, at_once: self.at_once, timer: None }
+        Sleep { device: Rc::clone(&self.device), nanoseconds, untimed: self.untimed, timer: None }
     }
 
     /// Revokes a compute node that crashed, or that was frozen for longer than the lease: every memory node closes
@@ -181,7 +181,7 @@ impl Fabric for SimFabric {
         std::future::ready(Ok(()))
     }
 
-    fn mark(&self, mark: &'static str) {
+    fn record_coverage(&self, mark: &'static str) {
         self.device.borrow_mut().record_coverage(self.client, mark);
     }
 }
@@ -251,7 +251,7 @@ impl Drop for AwaitedDoorbell {
 struct Sleep {
     device: Rc<RefCell<Device>>,
     nanoseconds: u64,
-    at_once: bool,
+    untimed: bool,
     timer: Option<u64>,
 }
 
@@ -262,7 +262,7 @@ impl Future for Sleep {
         let device = Rc::clone(&self.device);
         let device = &mut *device.borrow_mut();
         match self.timer {
-            _ if self.at_once => Poll::Ready(()),
+            _ if self.untimed => Poll::Ready(()),
             Some(due) if device.now() >= due => Poll::Ready(()),
             Some(_) => Poll::Pending,
             None => {

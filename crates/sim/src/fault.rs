@@ -10,7 +10,7 @@ pub const RETRY_NS: u64 = 4_000_000;
 
 /// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Happened {
+pub struct InjectedFault {
     /// Its virtual time, nanoseconds.
     pub time: u64,
     /// The fault.
@@ -19,16 +19,16 @@ pub struct Happened {
 
 /// A rule: a fault with its trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct FaultRule {
     /// The trigger.
-    pub when: When,
+    pub when: FaultTrigger,
     /// The fault.
     pub fault: Fault,
 }
 
 /// The trigger of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum FaultTrigger {
     /// A compute node sends its verb of this number, counted from 1.
     Verb {
         /// The compute node.
@@ -36,7 +36,7 @@ pub enum When {
         /// The number of the verb.
         number: u64,
     },
-    /// A compute node sends a verb after it hit a coverage mark ([`farwood_fabric::Fabric::mark`]) for the first
+    /// A compute node sends a verb after it hit a coverage mark ([`farwood_fabric::Fabric::record_coverage`]) for the first
     /// time.
     Mark {
         /// The compute node.
@@ -110,7 +110,7 @@ pub enum CrashPoint {
 
 /// The number of injected faults, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Met {
+pub struct FaultCounts {
     /// Compute nodes crashed.
     pub crashes: u64,
     /// Compute nodes frozen.
@@ -129,14 +129,14 @@ pub struct Met {
     pub outrun: u64,
 }
 
-impl Met {
+impl FaultCounts {
     /// All faults, without lost verbs and intercepted CASes.
     pub fn faults(&self) -> u64 {
         self.crashes + self.freezes + self.delays + self.downs + self.slow + self.partitions
     }
 }
 
-impl std::ops::AddAssign for Met {
+impl std::ops::AddAssign for FaultCounts {
     fn add_assign(&mut self, other: Self) {
         self.crashes += other.crashes;
         self.freezes += other.freezes;

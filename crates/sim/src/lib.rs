@@ -1,14 +1,14 @@
 //! A simulator of an RDMA network, deterministic and in virtual time.
 //!
 //! Index code that runs on any fabric runs here in one thread, with thousands of clients, on any NIC model
-//! ([`Card`]), with injected faults. The same seed repeats the same run. Bytes move line by line at the times at
+//! ([`NicModel`]), with injected faults. The same seed repeats the same run. Bytes move line by line at the times at
 //! which the modelled NIC touches them, so torn reads, overtaking and lost updates occur as on hardware.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`World`] | machines, a pool in their memory, clients |
-//! | [`Crew`] | the executor: tasks of clients and servers |
-//! | [`Card`] | the parameters of a NIC model, read from a file |
+//! | [`TaskGroup`] | the executor: tasks of clients and servers |
+//! | [`NicModel`] | the parameters of a NIC model, read from a file |
 //! | [`fault`] | rules that inject faults into the stream of verbs |
 //! | [`trace`] | events of a run: digests, Perfetto, sequence diagrams |
 //! | `stations/` | queues and costs of each stage of a verb, one file per stage |
@@ -34,12 +34,12 @@ mod world;
 
 pub use device::Counts;
 pub use fabric::SimFabric;
-pub use nic_model::{Card, NicModelError};
-pub use random::Stream;
+pub use nic_model::{NicModel, NicModelError};
+pub use random::RandomStream;
 pub use server::{SimMemory, SimServer};
-pub use task_group::{Crew, Ended, Seat};
+pub use task_group::{RunOutcome, SimThread, TaskGroup};
 pub use trace::{Trace, TraceEvent, Tracing};
-pub use world::{CAPABILITIES, World, WorldError, WorldSpec, at_once};
+pub use world::{CAPABILITIES, World, WorldError, WorldSpec, untimed};
 
 /// An error: tasks wait for events that are not scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

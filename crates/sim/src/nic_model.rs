@@ -8,14 +8,14 @@ use serde::Deserialize;
 /// The parameters of one NIC model.
 ///
 /// ```
-/// let card = farwood_sim::Card::named("cx5-100g").unwrap();
+/// let card = farwood_sim::NicModel::named("cx5-100g").unwrap();
 /// assert_eq!(card.atomics.slots, 512);
-/// let wrong = farwood_sim::Card::from_toml("name = 'mine'\n[cpu]\nposts = 3").unwrap_err().to_string();
+/// let wrong = farwood_sim::NicModel::from_toml("name = 'mine'\n[cpu]\nposts = 3").unwrap_err().to_string();
 /// assert!(wrong.contains("posts"), "{wrong}");
 /// ```
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Card {
+pub struct NicModel {
     /// The name in benchmark records.
     pub name: String,
     /// CPU time of clients' threads.
@@ -64,7 +64,7 @@ pub struct Cpu {
 pub struct Wire {
     /// Wire and NIC pipelines, one way.
     pub one_way_ns: f64,
-    /// Link, each direction.
+    /// ChainFlag, each direction.
     pub link_bytes_per_ns: f64,
     /// Bytes of a request on the link besides its payload.
     pub request_header_bytes: u64,
@@ -179,7 +179,7 @@ pub enum NicModelError {
         must: &'static str,
     },
     /// No NIC model has this name.
-    #[error("there is no card `{name}`; there are {}, or give the path of a card file", Card::names().join(", "))]
+    #[error("there is no card `{name}`; there are {}, or give the path of a card file", NicModel::names().join(", "))]
     Unknown {
         /// The requested name.
         name: String,
@@ -195,7 +195,7 @@ const BUILT_IN: [(&str, &str); 6] = [
     ("tcp-40g", include_str!("../cards/tcp-40g.toml")),
 ];
 
-impl Card {
+impl NicModel {
     /// The names of the built-in NIC models.
     pub fn names() -> Vec<&'static str> {
         BUILT_IN.iter().map(|(name, _)| *name).collect()
@@ -301,10 +301,10 @@ mod tests {
 
     #[test]
     fn every_built_in_card_can_be_used() {
-        for name in Card::names() {
-            assert_eq!(Card::named(name).unwrap().name, name);
+        for name in NicModel::names() {
+            assert_eq!(NicModel::named(name).unwrap().name, name);
         }
-        assert!(Card::named("cx7").unwrap_err().to_string().contains("cx5-100g"));
+        assert!(NicModel::named("cx7").unwrap_err().to_string().contains("cx5-100g"));
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
             (negative, "cpu.poll_ns"),
             (none, "slots"),
         ] {
-            let why = Card::from_toml(&card).unwrap_err().to_string();
+            let why = NicModel::from_toml(&card).unwrap_err().to_string();
             assert!(why.contains(named), "{named}: {why}");
         }
     }

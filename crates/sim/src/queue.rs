@@ -46,7 +46,7 @@ pub(crate) enum Event {
     /// An idle thread loses the core that it retained.
     ReleaseCore(Key, Key),
     /// The time of a fault rule.
-    Rule(Key),
+    FaultRule(Key),
     /// The device restores a word that it changed to make a CAS fail.
     RestoreWord(Key),
 }

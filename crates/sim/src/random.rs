@@ -6,12 +6,12 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct RandomStream {
     seed: u64,
     drawn: u64,
 }
 
-impl Stream {
+impl RandomStream {
     /// The stream `name` of a run with this seed.
     pub fn new(seed: u64, name: &str) -> Self {
         Self { seed: xxh3_64_with_seed(name.as_bytes(), seed), drawn: 0 }
@@ -41,13 +41,13 @@ mod tests {
     #[test]
     fn streams_depend_on_seed_and_name_only() {
         let draw = |seed, name| -> Vec<u64> {
-            let mut stream = Stream::new(seed, name);
+            let mut stream = RandomStream::new(seed, name);
             (0..8).map(|_| stream.next_u64()).collect()
         };
         assert_eq!(draw(1, "faults"), draw(1, "faults"));
         assert_ne!(draw(1, "faults"), draw(2, "faults"));
         assert_ne!(draw(1, "faults"), draw(1, "keys"));
-        let mut stream = Stream::new(3, "dice");
+        let mut stream = RandomStream::new(3, "dice");
         assert!((0..1000).all(|_| stream.below(6) < 6));
     }
 }

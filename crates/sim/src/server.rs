@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::queue::{Event, Key};
 use crate::stages::server::{CpuJob, RetainedCore, RunningJob, Then};
-use farwood_fabric::{Address, FabricError, LocalMemory, Memory, NodeId, Server};
+use farwood_fabric::{Address, FabricError, Memory, NodeId, Server, ServerMemory};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ impl SimServer {
 
     /// Receives immediates without the wake-up cost, for a dispatcher whose receivers pay for their own wake-up.
     #[must_use]
-    pub fn always_awake(self) -> Self {
+    pub fn without_wake_up_cost(self) -> Self {
         Self { wakes: false, ..self }
     }
 
@@ -63,7 +63,7 @@ impl SimMemory {
     }
 }
 
-impl LocalMemory for SimMemory {
+impl ServerMemory for SimMemory {
     fn load(&self, offset: u64) -> Result<u64, FabricError> {
         let at = self.at(offset)?;
         let mut device = self.device.borrow_mut();
@@ -101,7 +101,7 @@ impl Server for SimServer {
         Computing { server: self, left: Some(nanoseconds), done: Rc::default() }
     }
 
-    fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+    fn busy_wait(&self, nanoseconds: u64) -> impl Future<Output = ()> {
         self.compute(nanoseconds)
     }
 }

@@ -71,12 +71,12 @@ struct Task<'env> {
 
 /// The thread of a compute node that a client runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct SimThread {
     pub(crate) thread: Key,
     pub(crate) compute: usize,
 }
 
-impl Seat {
+impl SimThread {
     /// The number of the compute node.
     pub fn compute_node(&self) -> usize {
         self.compute
@@ -97,7 +97,7 @@ enum NextStep {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunOutcome {
     /// All tasks are done, or their compute nodes have crashed.
     Done,
     /// The time limit was reached.
@@ -109,7 +109,7 @@ pub enum Ended {
 /// Tasks of clients and servers that run together.
 ///
 /// Tasks of one thread share its CPU time. Tasks of a crashed compute node are dropped.
-pub struct Crew<'env> {
+pub struct TaskGroup<'env> {
     device: Rc<RefCell<Device>>,
     tasks: Vec<Task<'env>>,
     woken: Arc<WokenTasks>,
@@ -120,7 +120,7 @@ pub struct Crew<'env> {
     number: u64,
 }
 
-impl<'env> Crew<'env> {
+impl<'env> TaskGroup<'env> {
     pub(crate) fn new(device: Rc<RefCell<Device>>) -> Self {
         let number = {
             let mut device = device.borrow_mut();
@@ -140,11 +140,11 @@ impl<'env> Crew<'env> {
 
     /// Adds a task that runs on the client's thread.
     pub fn spawn(&mut self, client: &Client<SimFabric>, work: impl Future<Output = ()> + 'env) {
-        self.spawn_at(client.fabric().seat(), work);
+        self.spawn_at(client.fabric().sim_thread(), work);
     }
 
     /// Adds a task that owns its client, and runs on the client's thread.
-    pub fn spawn_at(&mut self, seat: Seat, work: impl Future<Output = ()> + 'env) {
+    pub fn spawn_at(&mut self, seat: SimThread, work: impl Future<Output = ()> + 'env) {
         self.spawn_on(seat.thread, Some(seat.compute), work);
     }
 
@@ -182,25 +182,25 @@ impl<'env> Crew<'env> {
     /// Runs until all work is done, or until `time`.
     ///
     /// # Panics
-    /// Where another crew of the world was stopped in the middle of its work: it has to go on, or be dropped, first.
-    pub fn run_until(&mut self, time: u64) -> Ended {
+    /// Where another group of the world was stopped in the middle of its work: it has to go on, or be dropped, first.
+    pub fn run_until(&mut self, time: u64) -> RunOutcome {
         let paused = self.device.borrow_mut().paused.take();
         assert!(
             paused.is_none_or(|paused| paused == self.number),
-            "another crew is in the middle of its work"
+            "another group is in the middle of its work"
         );
         let ended = self.work_until(time);
         self.device.borrow_mut().paused = (self.live > 0).then_some(self.number);
         ended
     }
 
-    fn work_until(&mut self, time: u64) -> Ended {
+    fn work_until(&mut self, time: u64) -> RunOutcome {
         self.call(0.0, None);
         self.run_idle();
         while self.live > 0 {
             match self.next_that_matters(time) {
-                NextStep::None => return Ended::Stuck(self.live),
-                NextStep::Later => return Ended::Time,
+                NextStep::None => return RunOutcome::Stuck(self.live),
+                NextStep::Later => return RunOutcome::Time,
                 NextStep::Thread(thread) => self.run_next(thread),
                 NextStep::WokenTasks(cost) => {
                     // The dead are not woken, whatever their last verbs came to.
@@ -210,7 +210,7 @@ impl<'env> Crew<'env> {
             }
             self.run_idle();
         }
-        Ended::Done
+        RunOutcome::Done
     }
 
     /// Lets events happen until a thread is to run, or somebody was woken.
@@ -340,7 +340,7 @@ impl<'env> Crew<'env> {
     }
 }
 
-impl Drop for Crew<'_> {
+impl Drop for TaskGroup<'_> {
     /// Drops unfinished tasks and clears the ready queues of their threads.
     fn drop(&mut self) {
         self.tasks.clear();
@@ -354,7 +354,7 @@ impl Drop for Crew<'_> {
     }
 }
 
-impl std::fmt::Debug for Crew<'_> {
+impl std::fmt::Debug for TaskGroup<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Crew").field("live", &self.live).finish_non_exhaustive()
     }

@@ -2,11 +2,11 @@
 
 use crate::device::{CasInterceptor, ComputeNode, Counts, Device, MemoryNode, Nic, SimConnection};
 use crate::fabric::SimFabric;
-use crate::fault::{Happened, Met, Rule};
+use crate::fault::{FaultCounts, FaultRule, InjectedFault};
 use crate::memory::HostMemory;
-use crate::nic_model::Card;
+use crate::nic_model::NicModel;
 use crate::queue::{EventQueue, Key};
-use crate::random::Stream;
+use crate::random::RandomStream;
 use crate::server::SimServer;
 use crate::stages::atomics::AtomicSlots;
 use crate::stages::cpu::Thread;
@@ -15,7 +15,7 @@ use crate::stages::outstanding::InFlight;
 use crate::stages::pcie::PcieBus;
 use crate::stages::server::Cores;
 use crate::stages::units::ProcessingUnit;
-use crate::task_group::{Crew, Ended};
+use crate::task_group::{RunOutcome, TaskGroup};
 use crate::trace::{Trace, Tracing};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{Capabilities, Client, ClientId, Costs, NodeId, PoolShape, client_table};
@@ -47,7 +47,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 #[derive(Clone, Debug)]
 pub struct WorldSpec {
     /// The NIC model of all machines.
-    pub card: Card,
+    pub card: NicModel,
     /// Memory nodes.
     pub memory_nodes: u16,
     /// Compute nodes.
@@ -76,14 +76,14 @@ pub struct WorldSpec {
     /// Time after which a frozen compute node may be revoked, nanoseconds; `None`: only crashed nodes are revoked.
     pub lease_ns: Option<u64>,
     /// The faults to inject.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<FaultRule>,
     /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl WorldSpec {
     /// Two memory nodes of 64 MiB, and three compute nodes of one thread.
-    pub fn small(card: Card) -> Self {
+    pub fn small(card: NicModel) -> Self {
         Self {
             card,
             memory_nodes: 2,
@@ -123,20 +123,20 @@ pub struct WorldError(String);
 ///
 /// ```
 /// use farwood_fabric::{Memory, NodeId, Remote, faa, read, write};
-/// use farwood_sim::{Card, World, WorldSpec};
+/// use farwood_sim::{NicModel, World, WorldSpec};
 ///
-/// let world = World::new(WorldSpec::small(Card::named("cx5-100g")?))?;
+/// let world = World::new(WorldSpec::small(NicModel::named("cx5-100g")?))?;
 /// let clients = [world.client(0), world.client(1)];
 /// let word = Remote::<u64>::new(NodeId(0), Memory::Host, 16 << 20).unwrap();
-/// let mut crew = world.crew();
+/// let mut group = world.task_group();
 /// for client in &clients {
-///     crew.spawn(client, async move {
+///     group.spawn(client, async move {
 ///         for _ in 0..100 {
 ///             client.post(faa(word, 1)).await.unwrap();
 ///         }
 ///     });
 /// }
-/// crew.run()?;
+/// group.run()?;
 /// let sum = world.block_on(async { clients[0].post(read(word)).await.unwrap().check(&()).unwrap().word() });
 /// assert_eq!(sum, 200);
 /// assert_eq!(clients[0].take_costs().round_trips, 101);
@@ -178,8 +178,8 @@ impl World {
 
     /// Enters a compute node in the client table at `slot`.
     fn enter(&self, compute_node: usize, slot: u16) {
-        let client = self.at_once(compute_node);
-        let entered = at_once(client_table::enter(&client, slot, compute_node as u64));
+        let client = self.untimed(compute_node);
+        let entered = untimed(client_table::enter(&client, slot, compute_node as u64));
         let identity = entered.ok().flatten().expect("no other client takes the slot");
         self.device.borrow_mut().compute[compute_node].identity = identity;
     }
@@ -201,9 +201,9 @@ impl World {
             device.compute.len() - 1
         };
         self.next_thread.borrow_mut().push(0);
-        let client = self.at_once(number);
+        let client = self.untimed(number);
         let free = (0..client_table::CLIENTS_MAX as u16).find(|&slot| {
-            let state = at_once(client_table::look(&client, slot));
+            let state = untimed(client_table::slot_state(&client, slot));
             state.is_ok_and(|state| !state.live)
         });
         self.enter(number, free.expect("the client table has a free slot"));
@@ -211,9 +211,9 @@ impl World {
     }
 
     /// Adds a compute node with one client. The node leaves the pool when the client is dropped.
-    pub fn visitor(&self) -> Client<SimFabric> {
+    pub fn transient_client(&self) -> Client<SimFabric> {
         let fabric = self.client(self.add_compute_node()).fabric().clone();
-        let membership = PoolMembership(SimFabric { at_once: true, ..fabric.clone() });
+        let membership = PoolMembership(SimFabric { untimed: true, ..fabric.clone() });
         Client::new(SimFabric { membership: Some(Rc::new(membership)), ..fabric })
     }
 
@@ -229,17 +229,17 @@ impl World {
 
     /// Creates a client of a compute node whose posts take no virtual time, for loading data and for checks after a
     /// run.
-    pub fn at_once(&self, compute_node: usize) -> Client<SimFabric> {
+    pub fn untimed(&self, compute_node: usize) -> Client<SimFabric> {
         self.connect(compute_node, Timing::None)
     }
 
     fn connect(&self, compute: usize, timing: Timing) -> Client<SimFabric> {
-        let at_once = timing == Timing::None;
+        let untimed = timing == Timing::None;
         let mut device = self.device.borrow_mut();
         let threads = &device.compute[compute].threads;
         let mut next_thread = self.next_thread.borrow_mut();
         let thread = threads[next_thread[compute] % threads.len()];
-        next_thread[compute] += usize::from(!at_once);
+        next_thread[compute] += usize::from(!untimed);
         let first_queue = device.queues.len();
         let nodes = usize::from(device.shape.nodes);
         device.queues.resize_with(first_queue + nodes, Default::default);
@@ -259,7 +259,7 @@ impl World {
             shape: device.shape,
             identity: device.compute[compute].identity,
             client: (device.connections.len() - 1) as Key,
-            at_once,
+            untimed,
             membership: None,
         })
     }
@@ -270,8 +270,8 @@ impl World {
     }
 
     /// Creates an empty group of tasks.
-    pub fn crew<'env>(&self) -> Crew<'env> {
-        Crew::new(Rc::clone(&self.device))
+    pub fn task_group<'env>(&self) -> TaskGroup<'env> {
+        TaskGroup::new(Rc::clone(&self.device))
     }
 
     /// Runs a future to its end, while posted verbs continue. The future takes no CPU time.
@@ -281,10 +281,10 @@ impl World {
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         assert!(!self.blocking.replace(true), "block_on within block_on");
         let output = RefCell::new(None);
-        let mut crew = self.crew();
-        crew.spawn_on(self.observer, None, async { *output.borrow_mut() = Some(work.await) });
-        let ended = crew.run();
-        drop(crew);
+        let mut group = self.task_group();
+        group.spawn_on(self.observer, None, async { *output.borrow_mut() = Some(work.await) });
+        let ended = group.run();
+        drop(group);
         self.blocking.set(false);
         output.into_inner().unwrap_or_else(|| panic!("deadlock: {ended:?}"))
     }
@@ -305,12 +305,12 @@ impl World {
     }
 
     /// How often each kind of fault was injected.
-    pub fn met(&self) -> Met {
+    pub fn met(&self) -> FaultCounts {
         self.device.borrow().met
     }
 
     /// The injected faults, each with its time.
-    pub fn happened(&self) -> Vec<Happened> {
+    pub fn injected_faults(&self) -> Vec<InjectedFault> {
         self.device.borrow().happened.clone()
     }
 
@@ -352,17 +352,17 @@ impl World {
 
     /// Makes each client lose every CAS in device memory once that would have succeeded: the device stores `word`
     /// there first, and restores the previous word after `nanoseconds`. Ends with [`end_rules`](Self::end_rules).
-    pub fn outrun_all(&self, word: u64, nanoseconds: u64) {
+    pub fn intercept_every_cas(&self, word: u64, nanoseconds: u64) {
         self.device.borrow_mut().cas_interceptor = Some(CasInterceptor::new(word, nanoseconds));
     }
 
     /// Adds a fault rule. A rule whose time has passed applies now.
-    pub fn add_rule(&self, rule: Rule) {
+    pub fn add_rule(&self, rule: FaultRule) {
         let mut device = self.device.borrow_mut();
-        if let crate::fault::When::Time(time) = rule.when {
+        if let crate::fault::FaultTrigger::Time(time) = rule.when {
             let number = device.rules.len() as Key;
             let time = time.max(device.queue.now);
-            device.queue.at(time, crate::queue::Event::Rule(number));
+            device.queue.at(time, crate::queue::Event::FaultRule(number));
         }
         device.rules.push(rule);
     }
@@ -437,11 +437,11 @@ fn device(spec: &WorldSpec) -> Device {
         posted: 0,
         counts: Counts::default(),
         rules: spec.rules.clone(),
-        met: Met::default(),
+        met: FaultCounts::default(),
         rules_ended: false,
         cas_interceptor: None,
         happened: Vec::new(),
-        random: Stream::new(spec.seed, "device"),
+        random: RandomStream::new(spec.seed, "device"),
         marks: BTreeMap::new(),
         trace: Trace::new(spec.tracing),
         paused: None,
@@ -451,7 +451,7 @@ fn device(spec: &WorldSpec) -> Device {
     }
 }
 
-fn nic(card: &Card) -> Nic {
+fn nic(card: &NicModel) -> Nic {
     Nic {
         out: NicDirection::default(),
         into: NicDirection::default(),
@@ -501,7 +501,7 @@ pub(crate) struct PoolMembership(SimFabric);
 impl Drop for PoolMembership {
     fn drop(&mut self) {
         let table = Client::new(&self.0);
-        let left = at_once(client_table::expire(&table, self.0.identity));
+        let left = untimed(client_table::expire(&table, self.0.identity));
         debug_assert!(left.is_ok(), "a word of the client table can be swapped");
     }
 }
@@ -510,7 +510,7 @@ impl Drop for PoolMembership {
 ///
 /// # Panics
 /// If the future waits for something else.
-pub fn at_once<T>(work: impl Future<Output = T>) -> T {
+pub fn untimed<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("a future without virtual time waits"),
@@ -527,9 +527,9 @@ impl std::fmt::Debug for World {
 }
 
 /// Converts the outcome of a run that should have ended.
-pub(crate) fn ended(ended: Ended) -> Result<(), crate::Stuck> {
+pub(crate) fn ended(ended: RunOutcome) -> Result<(), crate::Stuck> {
     match ended {
-        Ended::Done | Ended::Time => Ok(()),
-        Ended::Stuck(tasks) => Err(crate::Stuck(tasks)),
+        RunOutcome::Done | RunOutcome::Time => Ok(()),
+        RunOutcome::Stuck(tasks) => Err(crate::Stuck(tasks)),
     }
 }

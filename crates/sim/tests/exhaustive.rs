@@ -4,8 +4,8 @@ use farwood_fabric::{
     Address, Bits, Capabilities, Chain, Client, Memory, NodeId, Remote, Words, all, cas, faa, masked_cas,
     read_bytes, write,
 };
-use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
-use farwood_sim::{CAPABILITIES, Card, SimFabric, Stream, Trace, Tracing, World, WorldSpec};
+use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
+use farwood_sim::{CAPABILITIES, NicModel, RandomStream, SimFabric, Trace, Tracing, World, WorldSpec};
 
 const CLIENTS: usize = 12;
 const STEPS: u64 = 60;
@@ -13,7 +13,7 @@ const STEPS: u64 = 60;
 const REGION_BYTES: u64 = 8 << 10;
 
 /// Draws a range of the region: its address and its length.
-fn random_range(chance: &mut Stream) -> (Remote<Words>, usize) {
+fn random_range(chance: &mut RandomStream) -> (Remote<Words>, usize) {
     let bytes = [8, 24, 64, 200, 1024, 4096][chance.below(6) as usize];
     let memory = if chance.once_in(4) { Memory::Device } else { Memory::Host };
     let start = if memory == Memory::Host { 8 << 20 } else { 64 };
@@ -23,7 +23,7 @@ fn random_range(chance: &mut Stream) -> (Remote<Words>, usize) {
 }
 
 /// Posts random verbs and ignores errors. The trace's digest covers the fetched bytes.
-async fn run_client(client: &Client<SimFabric>, mut chance: Stream) {
+async fn run_client(client: &Client<SimFabric>, mut chance: RandomStream) {
     for step in 0..STEPS {
         let (at, bytes) = random_range(&mut chance);
         let data: Vec<u8> = (0..bytes).map(|byte| (byte as u64 * 7 + step + chance.below(9)) as u8).collect();
@@ -47,19 +47,19 @@ async fn run_client(client: &Client<SimFabric>, mut chance: Stream) {
 fn run(spec: &WorldSpec) -> Trace {
     let world = World::new(spec.clone()).unwrap();
     let clients: Vec<_> = (0..CLIENTS).map(|number| world.client(number % 3)).collect();
-    let mut crew = world.crew();
+    let mut group = world.task_group();
     for (number, client) in clients.iter().enumerate() {
-        crew.spawn(client, run_client(client, Stream::new(spec.seed, &format!("client {number}"))));
+        group.spawn(client, run_client(client, RandomStream::new(spec.seed, &format!("client {number}"))));
     }
-    crew.run().unwrap();
-    drop(crew);
+    group.run().unwrap();
+    drop(group);
     // The final contents of memory are part of the digest.
-    let observer = world.at_once(0);
+    let observer = world.untimed(0);
     for node in 0..2 {
         for (memory, start) in [(Memory::Host, 8 << 20), (Memory::Device, 64)] {
             let at = Remote::at(Address::new(NodeId(node), memory, start).unwrap());
             let copy =
-                farwood_sim::at_once(observer.post(read_bytes::<Words>(at, REGION_BYTES as usize))).unwrap();
+                farwood_sim::untimed(observer.post(read_bytes::<Words>(at, REGION_BYTES as usize))).unwrap();
             let Ok(copy) = copy.check(&()) else { unreachable!("words are whole") };
             world.write_down(&copy);
         }
@@ -82,24 +82,30 @@ fn specs() -> Vec<WorldSpec> {
         },
     ];
     let rules = vec![
-        Rule {
-            when: When::Verb { compute_node: 1, number: 40 },
+        FaultRule {
+            when: FaultTrigger::Verb { compute_node: 1, number: 40 },
             fault: Fault::Delay { nanoseconds: 30_000 },
         },
-        Rule { when: When::Time(60_000), fault: Fault::Freeze { compute_node: 0, nanoseconds: 20_000 } },
-        Rule { when: When::Time(20_000), fault: Fault::Down { node: NodeId(1), nanoseconds: 9_000 } },
-        Rule {
-            when: When::Time(90_000),
+        FaultRule {
+            when: FaultTrigger::Time(60_000),
+            fault: Fault::Freeze { compute_node: 0, nanoseconds: 20_000 },
+        },
+        FaultRule {
+            when: FaultTrigger::Time(20_000),
+            fault: Fault::Down { node: NodeId(1), nanoseconds: 9_000 },
+        },
+        FaultRule {
+            when: FaultTrigger::Time(90_000),
             fault: Fault::Partition { compute_node: 0, node: NodeId(0), nanoseconds: 30_000 },
         },
-        Rule {
-            when: When::Verb { compute_node: 2, number: 90 },
+        FaultRule {
+            when: FaultTrigger::Verb { compute_node: 2, number: 90 },
             fault: Fault::Crash { compute_node: 2, point: CrashPoint::At },
         },
     ];
     let mut specs = Vec::new();
     for seed in 0..30 {
-        let name = Card::names()[seed as usize % Card::names().len()];
+        let name = NicModel::names()[seed as usize % NicModel::names().len()];
         specs.push(WorldSpec {
             kept: kept[seed as usize / 6],
             rules: if seed % 2 == 0 { Vec::new() } else { rules.clone() },
@@ -107,7 +113,7 @@ fn specs() -> Vec<WorldSpec> {
             stretch: 1 + seed % 3 * 4,
             tracing: Tracing::Full,
             seed,
-            ..WorldSpec::small(Card::named(name).unwrap())
+            ..WorldSpec::small(NicModel::named(name).unwrap())
         });
     }
     specs
@@ -127,7 +133,7 @@ fn another_seed_produces_another_run() {
     let spec = |seed| WorldSpec {
         tracing: Tracing::Digest,
         seed,
-        ..WorldSpec::small(Card::named("ideal").unwrap())
+        ..WorldSpec::small(NicModel::named("ideal").unwrap())
     };
     assert_ne!(run(&spec(1)).digest(), run(&spec(2)).digest());
 }

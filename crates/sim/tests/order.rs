@@ -1,12 +1,12 @@
 //! The order of verbs, observed in the trace.
 
 use farwood_fabric::{Chain, Memory, NodeId, Remote, Words, read_bytes, write};
-use farwood_sim::{Card, SimFabric, TraceEvent, Tracing, World, WorldSpec};
+use farwood_sim::{NicModel, SimFabric, TraceEvent, Tracing, World, WorldSpec};
 
 /// Posts a READ and then a WRITE of the same client to the same memory node. Yields the times at which the READ was
 /// answered and the WRITE was served.
 fn answered_and_served(post: impl AsyncFnOnce(&farwood_fabric::Client<SimFabric>)) -> (u64, u64) {
-    let spec = WorldSpec { tracing: Tracing::Full, ..WorldSpec::small(Card::named("cx5-100g").unwrap()) };
+    let spec = WorldSpec { tracing: Tracing::Full, ..WorldSpec::small(NicModel::named("cx5-100g").unwrap()) };
     let world = World::new(spec).unwrap();
     let client = world.client(0);
     let before = world.trace().events().len();

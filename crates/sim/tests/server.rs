@@ -1,11 +1,11 @@
 //! A memory node's processor: time slices, immediates, and networks through the kernel.
 
 use farwood_fabric::{Chain, Memory, NodeId, Remote, Server, Words, read_bytes, write, write_imm};
-use farwood_sim::{Card, Tracing, World, WorldSpec};
+use farwood_sim::{NicModel, Tracing, World, WorldSpec};
 use std::cell::RefCell;
 
-fn world(change: impl FnOnce(&mut Card)) -> World {
-    let mut card = Card::named("cx5-100g").unwrap();
+fn world(change: impl FnOnce(&mut NicModel)) -> World {
+    let mut card = NicModel::named("cx5-100g").unwrap();
     change(&mut card);
     World::new(WorldSpec { threads: 8, ..WorldSpec::small(card) }).unwrap()
 }
@@ -20,16 +20,16 @@ fn ends_of(jobs: usize, cores: u32, quantum_ns: f64, switch_ns: f64) -> Vec<u64>
         (card.server.cores, card.server.quantum_ns, card.server.switch_ns) = (cores, quantum_ns, switch_ns);
     });
     let ends = RefCell::new(Vec::new());
-    let mut crew = world.crew();
+    let mut group = world.task_group();
     for _ in 0..jobs {
         let (server, world, ends) = (world.server(NodeId(0)), &world, &ends);
-        crew.spawn_server(async move {
+        group.spawn_server(async move {
             server.compute(10_000).await;
             ends.borrow_mut().push(world.now());
         });
     }
-    crew.run().unwrap();
-    drop(crew);
+    group.run().unwrap();
+    drop(group);
     ends.into_inner()
 }
 
@@ -55,19 +55,19 @@ fn a_polling_thread_keeps_its_core_until_its_slice_ends() {
     });
     let (looks, done) = (RefCell::new(Vec::new()), RefCell::new(0));
     let (looking, other) = (world.server(NodeId(0)), world.server(NodeId(0)));
-    let mut crew = world.crew();
-    crew.spawn_server(async {
+    let mut group = world.task_group();
+    group.spawn_server(async {
         for _ in 0..30 {
-            looking.look_on(1_000).await;
+            looking.busy_wait(1_000).await;
             looks.borrow_mut().push(world.now());
         }
     });
-    crew.spawn_server(async {
+    group.spawn_server(async {
         other.compute(500).await;
         *done.borrow_mut() = world.now();
     });
-    crew.run().unwrap();
-    drop(crew);
+    group.run().unwrap();
+    drop(group);
     assert_eq!(*done.borrow(), 10_500, "the other thread waits for the end of the slice");
     let looks = looks.into_inner();
     assert_eq!((looks[9], looks[10], looks[29]), (10_000, 11_500, 30_500), "{looks:?}");
@@ -78,16 +78,16 @@ fn an_immediate_wakes_the_server_after_the_wake_up_time() {
     let world = world(|_| {});
     let client = world.client(0);
     let (server, seen) = (world.server(NodeId(0)), RefCell::new(None));
-    let mut crew = world.crew();
-    crew.spawn(&client, async {
+    let mut group = world.task_group();
+    group.spawn(&client, async {
         client.post(write_imm(address(0), b"12345678", 7)).await.unwrap();
     });
-    crew.spawn_server(async {
+    group.spawn_server(async {
         let immediate = server.receive().await.unwrap();
         *seen.borrow_mut() = Some((immediate, world.now()));
     });
-    crew.run().unwrap();
-    drop(crew);
+    group.run().unwrap();
+    drop(group);
     let (immediate, time) = seen.into_inner().unwrap();
     assert_eq!(immediate, 7);
     // 120 post, 650 wire, 150 until it is placed, 7,000 until the task runs.
@@ -100,21 +100,21 @@ fn each_immediate_of_a_long_write_reaches_one_waiting_task() {
     let client = world.client(0);
     let seen = RefCell::new(Vec::new());
     let servers = [world.server(NodeId(0)), world.server(NodeId(0))];
-    let mut crew = world.crew();
-    crew.spawn(&client, async {
+    let mut group = world.task_group();
+    group.spawn(&client, async {
         for immediate in [7, 8] {
             client.post(write_imm(address(0), &[3; 16 << 10], immediate)).await.unwrap();
         }
     });
     for server in &servers {
         let seen = &seen;
-        crew.spawn_server(async move {
+        group.spawn_server(async move {
             let immediate = server.receive().await.unwrap();
             seen.borrow_mut().push(immediate);
         });
     }
-    crew.run().unwrap();
-    drop(crew);
+    group.run().unwrap();
+    drop(group);
     let mut seen = seen.into_inner();
     seen.sort_unstable();
     assert_eq!(seen, [7, 8]);
@@ -122,15 +122,15 @@ fn each_immediate_of_a_long_write_reaches_one_waiting_task() {
 
 #[test]
 fn a_connection_through_the_kernel_keeps_its_order() {
-    let spec = WorldSpec { tracing: Tracing::Full, ..WorldSpec::small(Card::named("tcp-40g").unwrap()) };
+    let spec = WorldSpec { tracing: Tracing::Full, ..WorldSpec::small(NicModel::named("tcp-40g").unwrap()) };
     let world = World::new(spec).unwrap();
     let client = world.client(0);
-    let mut crew = world.crew();
-    crew.spawn(&client, async {
+    let mut group = world.task_group();
+    group.spawn(&client, async {
         client.post(write(address(0), &[1; 1024]).then(write(address(4096), &[2; 8]))).await.unwrap();
     });
-    crew.run().unwrap();
-    drop(crew);
+    group.run().unwrap();
+    drop(group);
     let trace = world.trace();
     let served: Vec<_> = trace.events().iter().filter(|event| event.stage == "serve").collect();
     assert_eq!(served.len(), 2);
@@ -139,14 +139,14 @@ fn a_connection_through_the_kernel_keeps_its_order() {
 
 /// Measures one READ of `bytes` bytes on a NIC model.
 fn latency(card: &str, bytes: usize) -> u64 {
-    let world = World::new(WorldSpec::small(Card::named(card).unwrap())).unwrap();
+    let world = World::new(WorldSpec::small(NicModel::named(card).unwrap())).unwrap();
     let client = world.client(0);
-    let mut crew = world.crew();
-    crew.spawn(&client, async {
+    let mut group = world.task_group();
+    group.spawn(&client, async {
         drop(client.post(read_bytes(address(0), bytes)).await.unwrap());
     });
-    crew.run().unwrap();
-    drop(crew);
+    group.run().unwrap();
+    drop(group);
     world.now()
 }
 

@@ -1,6 +1,6 @@
 //! How a test gets clients, runs them concurrently, and allocates far memory.
 
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
 use farwood_fabric::{
     Address, Client, Fabric, FabricError, Memory, NodeId, Object, PoolShape, Remote, Server, Torn,
     read_bytes, write,
@@ -192,7 +192,7 @@ impl Scratch {
     /// # Panics
     /// If the pool is full or the fabric fails.
     pub async fn take<F: Fabric>(client: &Client<F>, node: NodeId) -> Self {
-        let owner = Owner { client: client.fabric().identity(), entry: SCRATCH_ENTRY };
+        let owner = ChunkOwner { client: client.fabric().identity(), entry: SCRATCH_ENTRY };
         let chunk = chunks::take(client, node, owner, CHUNK_BYTES).await.expect("a chunk can be taken");
         let (chunk, used) = chunk.expect("the pool under test has a free chunk");
         assert_eq!(used, 0, "the chunk is unused");

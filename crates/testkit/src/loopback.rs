@@ -14,8 +14,8 @@ use execute::{LateWrite, Writing};
 use farwood_fabric::client_table::{self, CLIENTS_MAX};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LocalMemory, Memory, NodeId, Op,
-    PoolShape, Request, Revocation, Server,
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, Memory, NodeId, Op, PoolShape,
+    Request, Revocation, Server, ServerMemory,
 };
 use flight::{DetachedPost, Flight, PostId};
 use std::cell::{Cell, RefCell};
@@ -294,7 +294,7 @@ impl Loopback {
     fn enter(&self) -> Rc<Member> {
         let client = self.connect(NO_COMPUTE_NODE, None);
         for slot in 0..CLIENTS_MAX as u16 {
-            let looked = harness::poll_until_ready(client_table::look(&client, slot))
+            let looked = harness::poll_until_ready(client_table::slot_state(&client, slot))
                 .expect("the client table is readable");
             if looked.live {
                 continue;
@@ -479,7 +479,7 @@ impl Fabric for LoopbackFabric {
         self.world.range(at, bytes as usize).map(|_| ())
     }
 
-    fn mark(&self, mark: &'static str) {
+    fn record_coverage(&self, mark: &'static str) {
         *self.world.state.borrow_mut().marks.entry(mark).or_default() += 1;
     }
 }
@@ -512,7 +512,7 @@ impl Server for LoopbackServer {
         YieldOnce::new(&self.local.world).await;
     }
 
-    async fn look_on(&self, nanoseconds: u64) {
+    async fn busy_wait(&self, nanoseconds: u64) {
         self.compute(nanoseconds).await;
     }
 }
@@ -531,7 +531,7 @@ impl LoopbackMemory {
     }
 }
 
-impl LocalMemory for LoopbackMemory {
+impl ServerMemory for LoopbackMemory {
     fn load(&self, offset: u64) -> Result<u64, FabricError> {
         let range = self.at(offset)?;
         let state = self.world.state.borrow();

@@ -9,14 +9,14 @@ use crate::shm::{PoolName, ShmFabric, ShmMemory, ShmPool, ShmServer};
 #[cfg(feature = "tcp")]
 use crate::tcp::{PoolAddress, TcpFabric, TcpMemory, TcpPool, TcpServer};
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_WORDS, LocalMemory,
-    PoolShape, Revocation, Server,
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_WORDS, PoolShape,
+    Revocation, Server, ServerMemory,
 };
 use std::fmt;
 
 /// The location of a pool. Displays as its URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum PoolLocation {
     /// A name in shared memory.
     Shm(PoolName),
     /// The addresses of memory nodes.
@@ -30,7 +30,7 @@ pub enum Place {
     Etcd(EtcdAddress),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PoolLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shm(name) => write!(f, "shm://{name}"),
@@ -193,7 +193,7 @@ macro_rules! dispatch_memory {
     };
 }
 
-impl LocalMemory for AnyMemory {
+impl ServerMemory for AnyMemory {
     #[inline]
     fn load(&self, offset: u64) -> Result<u64, FabricError> {
         dispatch_memory!(self, memory => memory.load(offset))
@@ -236,11 +236,11 @@ impl Server for AnyServer {
 
     async fn compute(&self, _: u64) {}
 
-    async fn look_on(&self, nanoseconds: u64) {
+    async fn busy_wait(&self, nanoseconds: u64) {
         match self {
-            Self::Shm(_, server) => server.look_on(nanoseconds).await,
+            Self::Shm(_, server) => server.busy_wait(nanoseconds).await,
             #[cfg(feature = "tcp")]
-            Self::Tcp(_, server) => server.look_on(nanoseconds).await,
+            Self::Tcp(_, server) => server.busy_wait(nanoseconds).await,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use farwood_fabric::{Client, Fabric};
 use farwood_transport::shm::{ShmFabric, ShmPool};
-use farwood_transport::tcp::{ServedFabric, ServedPool, Way};
+use farwood_transport::tcp::{ServedFabric, ServedPool, VerbTransport};
 
 /// A process's attachment to a pool of one fabric.
 pub(crate) trait ComputeNode: Sync {
@@ -22,7 +22,7 @@ impl ComputeNode for ShmPool {
     }
 }
 
-impl<W: Way> ComputeNode for ServedPool<W> {
+impl<W: VerbTransport> ComputeNode for ServedPool<W> {
     type Fabric = ServedFabric<W>;
 
     fn client(&self) -> Client<ServedFabric<W>> {

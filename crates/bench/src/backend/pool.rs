@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, Fabric};
 use farwood_index::drop_index;
-use farwood_index::ordered::{Config, Ordered};
-use farwood_transport::any::{AnyPool, Place};
-use farwood_transport::rdma::{CardKind, DeviceSpec, RdmaPool, queue_pairs};
+use farwood_index::ordered::{Ordered, OrderedConfig};
+use farwood_transport::any::{AnyPool, PoolLocation};
+use farwood_transport::rdma::{DeviceKind, DeviceSpec, RdmaPool, queue_pairs};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, Pages, PoolSpec, SegmentDir, ShmPool, create};
-use farwood_transport::tcp::{Credentials, Fresh, NodeReport, TcpPool};
+use farwood_transport::tcp::{Credentials, FreshNodePolicy, NodeReport, TcpPool};
 use serde::{Deserialize, Serialize};
 
 use super::memory_nodes::MemoryNodesJob;
@@ -48,24 +48,30 @@ pub enum PoolSource {
         cpus: Vec<usize>,
     },
     /// It exists.
-    Existing(Place),
+    Existing(PoolLocation),
 }
 
 /// Attaches this process to a pool.
 ///
 /// # Errors
 /// A pool that does not exist, or cannot be attached to.
-pub fn open_pool(place: &Place) -> Result<AnyPool> {
+pub fn open_pool(place: &PoolLocation) -> Result<AnyPool> {
     Ok(match place {
-        Place::Shm(name) => AnyPool::Shm(ShmPool::open(&SegmentDir::from_env(), name)?),
-        Place::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, Credentials::find(address)?)?),
-        Place::Rdma(address) => {
+        PoolLocation::Shm(name) => AnyPool::Shm(ShmPool::open(&SegmentDir::from_env(), name)?),
+        PoolLocation::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, Credentials::find(address)?)?),
+        PoolLocation::Rdma(address) => {
             let device = DeviceSpec::find(address)?;
             let queue_pairs = queue_pairs(address)?;
             let credentials = Credentials::find(address)?;
-            AnyPool::Rdma(RdmaPool::open(address, credentials, &device, queue_pairs, Fresh::Forms)?)
+            AnyPool::Rdma(RdmaPool::open(
+                address,
+                credentials,
+                &device,
+                queue_pairs,
+                FreshNodePolicy::FormPool,
+            )?)
         }
-        Place::Etcd(etcd) => open_pool(&Place::Tcp(etcd.discover()?))?,
+        PoolLocation::Etcd(etcd) => open_pool(&PoolLocation::Tcp(etcd.discover()?))?,
     })
 }
 
@@ -74,7 +80,7 @@ pub struct BenchPool {
     /// The attachment of this process.
     pub pool: AnyPool,
     /// The name of the pool.
-    pub place: Place,
+    pub place: PoolLocation,
     /// The name of the run's index.
     pub index: String,
     is_new: bool,
@@ -97,9 +103,9 @@ impl BenchPool {
                 let (processes, addresses): (_, Vec<String>) = WorkerProcesses::start_one(worker, &job)?;
                 memory_nodes = Some(processes);
                 // These memory nodes need no credentials, so those of the environment are not sent to them.
-                (Place::Tcp(format!("{}?environment=no", addresses.join(",")).parse()?), true)
+                (PoolLocation::Tcp(format!("{}?environment=no", addresses.join(",")).parse()?), true)
             }
-            PoolSource::New { .. } => (Place::Shm(index.parse()?), true),
+            PoolSource::New { .. } => (PoolLocation::Shm(index.parse()?), true),
             PoolSource::Existing(place) => (place.clone(), false),
         };
         let created = StoreCleanup {
@@ -107,7 +113,8 @@ impl BenchPool {
             index: (!is_new).then(|| index.clone()),
             folders: Vec::new(),
         };
-        if let (PoolSource::New { memory_nodes, host_bytes, .. }, Place::Shm(name)) = (source, &place) {
+        if let (PoolSource::New { memory_nodes, host_bytes, .. }, PoolLocation::Shm(name)) = (source, &place)
+        {
             let spec = PoolSpec {
                 name: name.clone(),
                 nodes: *memory_nodes,
@@ -126,7 +133,7 @@ impl BenchPool {
     ///
     /// # Errors
     /// The errors of [`Ordered::create`].
-    pub fn create_index(&self, config: Config, cache_bytes: usize) -> Result<Ordered> {
+    pub fn create_index(&self, config: OrderedConfig, cache_bytes: usize) -> Result<Ordered> {
         Ok(block_on(Ordered::create(&self.pool.client(), &self.index, config, cache_bytes))?)
     }
 
@@ -149,7 +156,7 @@ impl BenchPool {
     pub(crate) fn rdma_device(&self) -> Option<String> {
         let AnyPool::Rdma(pool) = &self.pool else { return None };
         let card = pool.card();
-        let soft = if card.kind == CardKind::SoftRoce { " (Soft-RoCE)" } else { "" };
+        let soft = if card.kind == DeviceKind::SoftRoce { " (Soft-RoCE)" } else { "" };
         let on_card = pool.cards().iter().all(|node| node.device_on_card);
         let locks = if on_card { "on the card" } else { "in host memory" };
         Some(format!("{}{soft}, MTU {}, device memory {locks}", card.name, card.mtu_bytes))
@@ -164,9 +171,9 @@ impl Drop for BenchPool {
     fn drop(&mut self) {
         // The cleanup process tries again if a removal fails here.
         match &self.place {
-            Place::Shm(name) if self.is_new => drop(SegmentDir::from_env().remove(name)),
+            PoolLocation::Shm(name) if self.is_new => drop(SegmentDir::from_env().remove(name)),
             // The memory nodes exit after this process has left the pool.
-            Place::Tcp(_) if self.is_new => {
+            PoolLocation::Tcp(_) if self.is_new => {
                 if let AnyPool::Tcp(pool) = &self.pool {
                     pool.leave();
                 }
@@ -240,9 +247,9 @@ impl CleanupJob for StoreCleanup {
                     let _ = block_on(drop_index(&pool.client(), index));
                 }
             }
-            (Some(Place::Shm(name)), None) => drop(SegmentDir::from_env().remove(&name)),
+            (Some(PoolLocation::Shm(name)), None) => drop(SegmentDir::from_env().remove(&name)),
             // Memory nodes exit by themselves.
-            (Some(Place::Tcp(_) | Place::Rdma(_) | Place::Etcd(_)) | None, _) => {}
+            (Some(PoolLocation::Tcp(_) | PoolLocation::Rdma(_) | PoolLocation::Etcd(_)) | None, _) => {}
         }
         for folder in &self.folders {
             let _ = std::fs::remove_dir_all(folder);

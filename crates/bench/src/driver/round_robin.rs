@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 
-use farwood_transport::runtime::{block_on, give_way, run_all};
+use farwood_transport::runtime::{block_on, run_all, yield_now};
 
 use super::clock::{Clock, Deadline};
 use super::protocol::Amount;
@@ -110,7 +110,7 @@ async fn yield_after<T>(mut operation: Pin<&mut impl Future<Output = T>>) -> (T,
     })
     .await;
     if !waited {
-        give_way().await;
+        yield_now().await;
     }
     (output, !waited)
 }
@@ -141,7 +141,7 @@ mod tests {
         let polls = RefCell::new(0);
         let work = async {
             for _ in 0..3 {
-                then_yield(pin!(give_way())).await;
+                then_yield(pin!(yield_now())).await;
                 *polls.borrow_mut() += 1;
             }
         };

@@ -8,7 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-use farwood_sim::{Crew, Ended, World};
+use farwood_sim::{TaskGroup, RunOutcome, World};
 
 use super::clock::Clock;
 use super::protocol::Amount;
@@ -105,20 +105,21 @@ impl Stopwatch {
     }
 
     /// Runs all clients to their end.
-    pub(crate) fn run(&self, world: &World, mut crew: Crew<'_>) -> Result<Timed> {
+    pub(crate) fn run(&self, world: &World, mut group: TaskGroup<'_>) -> Result<Timed> {
         if self.warm_up_left.get() == 0 {
-            run_until(&mut crew, self.begin.get())?;
+            run_until(&mut group, self.begin.get())?;
         }
         let (clock, verbs) = (Clock::new(), world.counts().verbs());
-        let ended = run_until(&mut crew, self.end)?;
+        let ended = run_until(&mut group, self.end)?;
         let (real, verbs) = (clock.now().max(1), world.counts().verbs() - verbs);
         // Operations that have begun are finished, so that the index is consistent and every answer is checked.
-        run_until(&mut crew, u64::MAX)?;
+        run_until(&mut group, u64::MAX)?;
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         let begin = self.begin.get();
-        let end = if ended == Ended::Time { self.end } else { self.last.get().max(begin.saturating_add(1)) };
+        let end =
+            if ended == RunOutcome::Time { self.end } else { self.last.get().max(begin.saturating_add(1)) };
         Ok(Timed {
             measurement: self.measurement.take(),
             // The phase has not begun if too few keys were inserted; its duration is then 0.
@@ -132,9 +133,9 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
 
-fn run_until(crew: &mut Crew<'_>, time: u64) -> Result<Ended> {
-    match crew.run_until(time) {
-        Ended::Stuck(works) => Err(farwood_sim::Stuck(works).into()),
+fn run_until(group: &mut TaskGroup<'_>, time: u64) -> Result<RunOutcome> {
+    match group.run_until(time) {
+        RunOutcome::Stuck(works) => Err(farwood_sim::Stuck(works).into()),
         ended => Ok(ended),
     }
 }

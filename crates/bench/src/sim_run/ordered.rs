@@ -11,7 +11,7 @@ use std::path::Path;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{Fabric as _, NodeId};
 use farwood_index::ordered::{Ordered, Walk};
-use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
+use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 
 use crate::backend::checked::{CheckedBuffers, rank_and_kind};
 use crate::backend::clients::ClientsJob;
@@ -91,17 +91,20 @@ fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Result<
 ///
 /// # Errors
 /// An unknown name, a file that cannot be read.
-pub fn nic_model(name: &str) -> Result<Card> {
+pub fn nic_model(name: &str) -> Result<NicModel> {
     let is_file =
         name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml");
     let text = |source| Error::Read { file: name.into(), source };
-    let card =
-        if is_file { Card::from_toml(&fs::read_to_string(name).map_err(text)?) } else { Card::named(name) };
+    let card = if is_file {
+        NicModel::from_toml(&fs::read_to_string(name).map_err(text)?)
+    } else {
+        NicModel::named(name)
+    };
     card.map_err(|error| Error::parameter("--nic", format!("{name}: {error}"), "see docs/nic-model.md"))
 }
 
 /// The name of a NIC model in records: its own name, and its file if that has another name.
-pub(super) fn nic_label(asked: Option<&str>, card: &Card) -> String {
+pub(super) fn nic_label(asked: Option<&str>, card: &NicModel) -> String {
     let file = asked.map(Path::new).and_then(Path::file_stem).map(|stem| stem.to_string_lossy());
     match (asked, file) {
         (Some(asked), Some(file)) if file != card.name => format!("{} ({asked})", card.name),
@@ -109,7 +112,7 @@ pub(super) fn nic_label(asked: Option<&str>, card: &Card) -> String {
     }
 }
 
-fn world_spec(spec: &RunSpec, card: Card, keys: &Keys, workload: &WorkloadSpec) -> WorldSpec {
+fn world_spec(spec: &RunSpec, card: NicModel, keys: &Keys, workload: &WorkloadSpec) -> WorldSpec {
     let entries = spec.entries_max(workload);
     WorldSpec {
         memory_nodes: spec.memory_nodes,
@@ -130,9 +133,9 @@ fn prepare(
     workload: &WorkloadSpec,
     progress: &mut dyn FnMut(Stage<'_>),
 ) -> Result<(Record, Vec<Ordered>)> {
-    let loader = world.at_once(0);
+    let loader = world.untimed(0);
     let cache_bytes = spec.cache_bytes(keys, workload);
-    let index = at_once(Ordered::create(&loader, INDEX, spec.config(keys)?, cache_bytes))?;
+    let index = untimed(Ordered::create(&loader, INDEX, spec.config(keys)?, cache_bytes))?;
     let record = Record {
         nic: Some(nic_label(spec.nic.as_deref(), &world.spec().card)),
         colocate: Some(spec.colocate),
@@ -141,7 +144,7 @@ fn prepare(
         ..describe(spec, keys, workload, &index)?
     };
     let loaded = loaded_keys(workload);
-    at_once(bulk_load(&loader, &index, (keys, loaded), spec.value_bytes, &mut |done, all| {
+    untimed(bulk_load(&loader, &index, (keys, loaded), spec.value_bytes, &mut |done, all| {
         progress(Stage::Loading { done, all });
     }))?;
     drop(index);
@@ -149,9 +152,9 @@ fn prepare(
     let ranks = WarmUpRanks::new(spec.index, loaded, cache_bytes);
     progress(Stage::Warming { backend: &record.label() });
     let open = |compute_node| {
-        let client = world.at_once(compute_node);
-        let index = at_once(Ordered::open(&client, INDEX, cache_bytes))?;
-        at_once(warm_cache(&client, &index, keys, ranks, || false))?;
+        let client = world.untimed(compute_node);
+        let index = untimed(Ordered::open(&client, INDEX, cache_bytes))?;
+        untimed(warm_cache(&client, &index, keys, ranks, || false))?;
         Ok(index)
     };
     let nodes: Result<Vec<Ordered>> = (0..spec.compute_nodes).map(open).collect();
@@ -169,16 +172,16 @@ fn measure(
     let warm_up = if spec.workload == Workload::Load { 0.0 } else { spec.warm_up_seconds() };
     let amount = spec.amount().share(spec.clients());
     let stopwatch = Stopwatch::new(world, warm_up, amount).after_operations(spec.warm_up_keys);
-    let mut crew = world.crew();
+    let mut group = world.task_group();
     for (compute_node, job) in job.split(spec.compute_nodes).enumerate() {
         for streams in job.streams()? {
             let buffers = CheckedBuffers::new(keys, job.value_bytes, job.workload.workload.may_miss());
             let client = world.client(compute_node);
             let client = OrderedClient::new(client, &nodes[compute_node], streams, buffers);
-            crew.spawn_at(client.client.fabric().seat(), run_client(client, &stopwatch));
+            group.spawn_at(client.client.fabric().sim_thread(), run_client(client, &stopwatch));
         }
     }
-    let timed = stopwatch.run(world, crew)?;
+    let timed = stopwatch.run(world, group)?;
     let bytes = nodes.iter().map(|index| index.cache_bytes().0 as u64).max();
     let round = Round { measurement: timed.measurement, seconds: timed.seconds, bytes };
     Ok((round, timed.verbs_per_second))
@@ -205,7 +208,7 @@ fn index_bytes(spec: &RunSpec, world: &World, nodes: &[Ordered]) -> Result<Optio
     if spec.workload != Workload::Load {
         return Ok(None);
     }
-    let walk = at_once(nodes[0].walk(&world.at_once(0)))?;
+    let walk = untimed(nodes[0].walk(&world.untimed(0)))?;
     if let [problem, ..] = walk.problems() {
         return Err(Error::WrongAnswer(format!("the index is damaged: {problem}")));
     }
@@ -217,10 +220,10 @@ fn index_bytes(spec: &RunSpec, world: &World, nodes: &[Ordered]) -> Result<Optio
 
 /// Bytes of all chunks in use.
 fn used_bytes(world: &World) -> Result<u64> {
-    let client = world.at_once(0);
+    let client = world.untimed(0);
     let mut bytes = 0;
     for node in 0..world.spec().memory_nodes {
-        let taken = at_once(chunks::taken(&client, NodeId(node))).map_err(farwood_index::IndexError::from)?;
+        let taken = untimed(chunks::taken(&client, NodeId(node))).map_err(farwood_index::IndexError::from)?;
         bytes += taken * CHUNK_BYTES;
     }
     Ok(bytes)
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_label_of_a_nic_names_a_file_with_another_name() {
-        let card = Card::named(NIC_DEFAULT).unwrap();
+        let card = NicModel::named(NIC_DEFAULT).unwrap();
         for (asked, label) in [
             (None, "cx5-100g"),
             (Some("cx5-100g"), "cx5-100g"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use farwood_transport::any::Place;
+use farwood_transport::any::PoolLocation;
 use farwood_transport::tcp::TcpError;
 use serde::{Deserialize, Serialize};
 
@@ -59,20 +59,20 @@ impl FromStr for FabricKind {
 ///
 /// # Errors
 /// A URL of another form.
-pub fn pool_place(url: &str) -> Result<Place> {
+pub fn pool_place(url: &str) -> Result<PoolLocation> {
     let url = url.trim_end_matches('/');
     if let Some(address) = url.strip_prefix("tcp://") {
         let refuse = |error: TcpError| {
             Error::parameter("--pool", error.to_string(), "give shm://NAME or tcp://HOST:PORT")
         };
-        return Ok(Place::Tcp(address.parse().map_err(refuse)?));
+        return Ok(PoolLocation::Tcp(address.parse().map_err(refuse)?));
     }
     if let Some(address) = url.strip_prefix("rdma://") {
         let refuse = |error: TcpError| Error::parameter("--pool", error.to_string(), "give rdma://HOST:PORT");
-        return Ok(Place::Rdma(address.parse().map_err(refuse)?));
+        return Ok(PoolLocation::Rdma(address.parse().map_err(refuse)?));
     }
     if let Some(address) = url.strip_prefix("etcd://") {
-        return Ok(Place::Etcd(address.parse()?));
+        return Ok(PoolLocation::Etcd(address.parse()?));
     }
     let Some(name) = url.strip_prefix("shm://") else {
         let problem = format!("{url} is not the URL of a pool");
@@ -82,16 +82,16 @@ pub fn pool_place(url: &str) -> Result<Place> {
             "give shm://NAME, tcp://HOST:PORT or rdma://HOST:PORT, or omit --pool to use a new pool",
         ));
     };
-    Ok(Place::Shm(name.parse()?))
+    Ok(PoolLocation::Shm(name.parse()?))
 }
 
 /// The pool that a URL names, which must be of `fabric`, because the record names the fabric.
-pub(crate) fn pool_place_of(url: &str, fabric: FabricKind) -> Result<Place> {
+pub(crate) fn pool_place_of(url: &str, fabric: FabricKind) -> Result<PoolLocation> {
     let place = pool_place(url)?;
     let (is, flag) = match place {
-        Place::Shm(_) => (FabricKind::Shm, "--fabric shm"),
-        Place::Tcp(_) | Place::Etcd(_) => (FabricKind::Tcp, "--fabric tcp"),
-        Place::Rdma(_) => (FabricKind::Rdma, "--fabric rdma"),
+        PoolLocation::Shm(_) => (FabricKind::Shm, "--fabric shm"),
+        PoolLocation::Tcp(_) | PoolLocation::Etcd(_) => (FabricKind::Tcp, "--fabric tcp"),
+        PoolLocation::Rdma(_) => (FabricKind::Rdma, "--fabric rdma"),
     };
     if is == fabric {
         return Ok(place);

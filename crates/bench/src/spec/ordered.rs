@@ -2,7 +2,7 @@
 
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;
-use farwood_transport::any::Place;
+use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::queue_pairs;
 
 use super::fabric::{FabricKind, pool_place};
@@ -156,7 +156,9 @@ impl RunSpec {
 
     fn queue_pairs(&self) -> u64 {
         match self.pool.as_deref().map(pool_place) {
-            Some(Ok(Place::Rdma(address))) => queue_pairs(&address).map_or(1, |count| count.get().into()),
+            Some(Ok(PoolLocation::Rdma(address))) => {
+                queue_pairs(&address).map_or(1, |count| count.get().into())
+            }
             _ => 1,
         }
     }

@@ -1,9 +1,9 @@
 //! The parameters of a run of a spatial index, and what they imply.
 
 use farwood_fabric::NodeId;
-use farwood_index::catfish::adaptive::{BackOffSettings, Rule};
+use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};
 use farwood_index::catfish::layout::BLOCKS_DEFAULT;
-use farwood_index::catfish::{CONNECTIONS_MAX, Config};
+use farwood_index::catfish::{CONNECTIONS_MAX, CatfishConfig};
 
 use super::fabric::FabricKind;
 use super::spatial_variant::Variant;
@@ -120,8 +120,8 @@ impl SpatialSpec {
     }
 
     /// The configuration with which the index is created.
-    pub(crate) fn config(&self) -> Config {
-        Config { blocks: self.blocks, node: NodeId(0), ..Config::default() }
+    pub(crate) fn config(&self) -> CatfishConfig {
+        CatfishConfig { blocks: self.blocks, node: NodeId(0), ..CatfishConfig::default() }
     }
 
     /// Bytes of a node.
@@ -130,7 +130,7 @@ impl SpatialSpec {
     }
 
     /// The back-off, with the paper's constants.
-    pub(crate) fn back_off(rule: Rule) -> BackOffSettings {
+    pub(crate) fn back_off(rule: BackOffRule) -> BackOffSettings {
         BackOffSettings { rule, ..BackOffSettings::default() }
     }
 

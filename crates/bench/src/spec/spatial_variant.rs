@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use farwood_index::catfish::adaptive::Rule;
-use farwood_index::catfish::{Issue, Notice};
+use farwood_index::catfish::adaptive::BackOffRule;
+use farwood_index::catfish::{Issue, NotificationMode};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -89,15 +89,15 @@ impl Variant {
     }
 
     /// How the server learns of requests.
-    pub(crate) fn notice(self) -> Notice {
-        if self.is_polling() { Notice::Polling } else { Notice::Event }
+    pub(crate) fn notice(self) -> NotificationMode {
+        if self.is_polling() { NotificationMode::Polling } else { NotificationMode::Event }
     }
 
     /// The rule that chooses between messages and READs.
-    pub fn rule(self) -> Option<Rule> {
+    pub fn rule(self) -> Option<BackOffRule> {
         match self {
-            Variant::Catfish => Some(Rule::Prose),
-            Variant::CatfishPrinted => Some(Rule::Printed),
+            Variant::Catfish => Some(BackOffRule::Prose),
+            Variant::CatfishPrinted => Some(BackOffRule::Printed),
             _ => None,
         }
     }

@@ -5,9 +5,9 @@
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::superblock::HOST_BYTES_MIN;
 use farwood_index::lock::LockWidth;
-use farwood_index::ordered::{Config, System};
-use farwood_index::radix::inner::Size;
-use farwood_index::radix::leaf::{Class, Grain};
+use farwood_index::ordered::{OrderedConfig, System};
+use farwood_index::radix::inner::NodeSize;
+use farwood_index::radix::leaf::{LeafClass, LeafGrain};
 use farwood_index::radix::tree::options::Scans;
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
 use farwood_index::sherman::{self, Variant};
@@ -36,28 +36,33 @@ impl RunSpec {
     }
 
     /// The configuration with which the index is created.
-    pub fn config(&self, keys: &Keys) -> Result<Config> {
+    pub fn config(&self, keys: &Keys) -> Result<OrderedConfig> {
         Ok(match self.index {
             System::Sherman => {
                 let mut options = self.variant_of(Variant::RECOMMENDED)?.options();
                 options.lock.width = self.lock_width;
-                Config::Sherman(sherman::Config { sizes: self.sizes(keys), options, ..Default::default() })
+                OrderedConfig::Sherman(sherman::ShermanConfig {
+                    sizes: self.sizes(keys),
+                    options,
+                    ..Default::default()
+                })
             }
             System::Sphinx => {
                 let options = self.variant_of(sphinx::Variant::RECOMMENDED)?.options();
                 let scans = self.scans(options.scans);
                 let options = sphinx::Options { scans, ..options };
-                Config::Sphinx(sphinx::Config { options, ..Default::default() })
+                OrderedConfig::Sphinx(sphinx::SphinxConfig { options, ..Default::default() })
             }
-            System::Smart => {
-                Config::Smart(smart::Config { options: self.smart_options()?, ..Default::default() })
-            }
+            System::Smart => OrderedConfig::Smart(smart::SmartConfig {
+                options: self.smart_options()?,
+                ..Default::default()
+            }),
         })
     }
 
     fn smart_options(&self) -> Result<smart::Options> {
         let options = self.variant_of(smart::Variant::RECOMMENDED)?.options();
-        let rooms = if self.preallocate { smart::Rooms::Preallocated } else { options.rooms };
+        let rooms = if self.preallocate { smart::NodeSizing::Preallocated } else { options.rooms };
         Ok(smart::Options { rooms, scans: self.scans(options.scans), ..options })
     }
 
@@ -119,9 +124,9 @@ impl RunSpec {
 /// Bytes of a leaf and half an inner node: a tree has at most one inner node per key.
 fn radix_entry_bytes(spec: &RunSpec, keys: &Keys) -> u64 {
     let key_bytes = keys.key_bytes_mean().map_or(keys.key_bytes(), |mean| mean.ceil() as usize);
-    let grain = if spec.index == System::Sphinx { Grain::Lines } else { Grain::Words };
-    let leaf = Class::for_entry(grain, key_bytes, spec.value_bytes).map_or(0, Class::bytes);
-    let node = if spec.preallocate { Size::All } else { Size::Sixteen };
+    let grain = if spec.index == System::Sphinx { LeafGrain::Lines } else { LeafGrain::Words };
+    let leaf = LeafClass::for_entry(grain, key_bytes, spec.value_bytes).map_or(0, LeafClass::bytes);
+    let node = if spec.preallocate { NodeSize::All } else { NodeSize::Sixteen };
     (leaf + node.bytes() / 2) as u64
 }
 

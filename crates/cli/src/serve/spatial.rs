@@ -2,7 +2,7 @@
 
 use super::super::{Context, Failure, Format, Outcome};
 use super::{Args, LOOK};
-use farwood::spatial::{Notice, ServeOptions, Spatial};
+use farwood::spatial::{NotificationMode, ServeOptions, Spatial};
 use farwood::{Error, IndexError, MemoryNode, Pool, TcpError, Token, Url};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -28,7 +28,7 @@ impl Args {
         let default = ServeOptions::default();
         Ok(ServeOptions {
             threads: self.threads.unwrap_or(default.threads),
-            notice: if self.polling { Notice::Polling } else { Notice::Event },
+            notice: if self.polling { NotificationMode::Polling } else { NotificationMode::Event },
             listener: listen.map(bind).transpose()?,
             token: self.token_file.as_deref().map(Token::from_file).transpose().map_err(failed)?,
             ..default

@@ -15,7 +15,7 @@ use farwood_bench::workload::random::Generator;
 use farwood_bench::{Error, Result};
 use farwood_fabric::Client;
 use farwood_index::IndexError;
-use farwood_index::catfish::{Catfish, Issue, Item, Near, Query, Reader, Rectangle, Talk as _};
+use farwood_index::catfish::{Catfish, Issue, Item, Near, Query, Reader, Rectangle, SpatialRpc as _};
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyPool, AnyServer};
 use farwood_transport::runtime::{block_on, run_all};
 

@@ -2,9 +2,9 @@
 
 use super::{Finding, LOCKED_MEMORY, Report};
 use crate::url::Url;
-use farwood_transport::any::Place;
+use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::{
-    CardKind, CardReport, DeviceSpec, RdmaError, device_of_environment, devices, examine as examine_card,
+    DeviceKind, DeviceReport, DeviceSpec, RdmaError, device_from_env, devices, examine as examine_card,
 };
 
 /// The largest MTU of RDMA, in bytes.
@@ -16,7 +16,7 @@ pub struct Rdma {
     /// Its name, or the text that requests it: `DEVICE,PORT,GID`.
     pub name: String,
     /// Its properties, or the reason why it cannot be used.
-    pub card: std::result::Result<CardReport, RdmaError>,
+    pub card: std::result::Result<DeviceReport, RdmaError>,
 }
 
 /// The RDMA devices of the machine.
@@ -31,14 +31,14 @@ pub(super) fn all() -> std::result::Result<Vec<Rdma>, RdmaError> {
 /// The devices that the environment and the URLs of pools over RDMA name.
 pub(super) fn requested(pools: &[Url]) -> Vec<Rdma> {
     let of_pool = |url: &Url| match url.place() {
-        Place::Rdma(address) => {
+        PoolLocation::Rdma(address) => {
             let spec = DeviceSpec::find(address);
             let name = spec.as_ref().map_or_else(|_| url.to_string(), ToString::to_string);
             Some(Rdma { name, card: spec.and_then(|spec| examine_card(&spec)) })
         }
         _ => None,
     };
-    let of_environment = device_of_environment().map(|name| {
+    let of_environment = device_from_env().map(|name| {
         let card = name.parse().and_then(|spec: DeviceSpec| examine_card(&spec));
         Rdma { name, card }
     });
@@ -58,7 +58,8 @@ impl Report {
         let mut findings: Vec<_> = self.rdma_asked.iter().filter_map(failed).collect();
         let Ok(devices) = &self.rdma else { return findings };
         for device in devices {
-            if let Ok(CardReport { kind: CardKind::Hardware, device_memory: 0, name, .. }) = &device.card {
+            if let Ok(DeviceReport { kind: DeviceKind::Hardware, device_memory: 0, name, .. }) = &device.card
+            {
                 findings.push(finding(
                     format!(
                         "{name}: the device has no device memory, so the locks of a memory node are in host memory"

@@ -2,11 +2,13 @@
 
 #[cfg(feature = "tcp")]
 use super::socket::Socket;
-use farwood_fabric::{Client, Fabric, LocalMemory, Server as _};
+use farwood_fabric::{Client, Fabric, Server as _, ServerMemory};
 use farwood_index::IndexError;
 #[cfg(feature = "tcp")]
-use farwood_index::catfish::Correspondent;
-use farwood_index::catfish::{Answer, Catfish, Inbox, Messenger, Notice, Reply, Request, Talk};
+use farwood_index::catfish::SocketRpc;
+use farwood_index::catfish::{
+    Catfish, Inbox, NotificationMode, Reply, Request, RingRpc, SearchSink, SpatialRpc,
+};
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 #[cfg(feature = "tcp")]
 use farwood_transport::tcp::TcpPool;
@@ -15,10 +17,10 @@ use farwood_transport::tcp::TcpPool;
 #[derive(Debug)]
 pub enum Connection<'t, F, L> {
     /// Ring buffers: the client reads the server's memory directly, or has memory that the server can write.
-    Rings(Box<Messenger<'t, F, L>>),
+    Rings(Box<RingRpc<'t, F, L>>),
     /// A socket.
     #[cfg(feature = "tcp")]
-    Socket(Correspondent<Socket>),
+    Socket(SocketRpc<Socket>),
 }
 
 /// Where the server of an index is.
@@ -32,10 +34,10 @@ pub enum ServerLocation<'t> {
 }
 
 impl<'t> Connection<'t, AnyFabric, AnyMemory> {
-    /// Connects to the server of `index`. [as [`Messenger::connect`]; 2 RT for a socket]
+    /// Connects to the server of `index`. [as [`RingRpc::connect`]; 2 RT for a socket]
     ///
     /// # Errors
-    /// [`IndexError::NotServed`]; those of [`Messenger::connect`].
+    /// [`IndexError::NotServed`]; those of [`RingRpc::connect`].
     pub async fn open(
         index: &'t Catfish,
         client: &'t Client<AnyFabric>,
@@ -44,23 +46,23 @@ impl<'t> Connection<'t, AnyFabric, AnyMemory> {
         match location {
             ServerLocation::Memory(server) => {
                 let inbox = Inbox { local: server.local(), at: None };
-                let messenger = Messenger::connect(index, client, inbox, Notice::Event).await?;
+                let messenger = RingRpc::connect(index, client, inbox, NotificationMode::Event).await?;
                 Ok(Connection::Rings(Box::new(messenger)))
             }
             #[cfg(feature = "tcp")]
             ServerLocation::Machine(pool) => {
                 let socket = Socket::connect(index, client, pool).await?;
-                Ok(Connection::Socket(Correspondent::new(socket)))
+                Ok(Connection::Socket(SocketRpc::new(socket)))
             }
         }
     }
 }
 
-impl<F: Fabric, L: LocalMemory> Connection<'_, F, L> {
-    /// Closes the connection and frees its rings. Costs and errors as [`Messenger::close`].
+impl<F: Fabric, L: ServerMemory> Connection<'_, F, L> {
+    /// Closes the connection and frees its rings. Costs and errors as [`RingRpc::close`].
     ///
     /// # Errors
-    /// As [`Messenger::close`].
+    /// As [`RingRpc::close`].
     pub async fn close(self) -> Result<(), IndexError> {
         match self {
             Connection::Rings(messenger) => messenger.close().await,
@@ -70,8 +72,8 @@ impl<F: Fabric, L: LocalMemory> Connection<'_, F, L> {
     }
 }
 
-impl<F: Fabric, L: LocalMemory> Talk for Connection<'_, F, L> {
-    async fn call(&mut self, request: &Request, found: &mut impl Answer) -> Result<Reply, IndexError> {
+impl<F: Fabric, L: ServerMemory> SpatialRpc for Connection<'_, F, L> {
+    async fn call(&mut self, request: &Request, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
         match self {
             Connection::Rings(messenger) => messenger.call(request, found).await,
             #[cfg(feature = "tcp")]

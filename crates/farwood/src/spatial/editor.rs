@@ -6,7 +6,7 @@ use crate::attached::ServerPermit;
 use crate::error::Result;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
-use farwood_index::catfish::{Item, Rectangle, ServerSettings, Talk as _, TreeServer, Worker};
+use farwood_index::catfish::{Item, Rectangle, ServerSettings, SpatialRpc as _, TreeServer, Worker};
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 use farwood_transport::runtime::block_on;
 use std::fmt;
@@ -58,7 +58,7 @@ impl Spatial {
             ChangePath::AsServer { tree, server, permit: _permit } => {
                 let path = EditorPath::AsServer(tree.worker(&client, server));
                 let done = work(&mut Editor { spatial: self, path });
-                block_on(tree.resign(&client)).map_err(failed)?;
+                block_on(tree.release_lease(&client)).map_err(failed)?;
                 done
             }
         }

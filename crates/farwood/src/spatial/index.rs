@@ -13,7 +13,7 @@ use crate::thread_client;
 use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Config, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle, ServerSettings, Walk,
+    Catfish, CatfishConfig, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle, ServerSettings, Walk,
 };
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 use farwood_transport::runtime::block_on;
@@ -57,7 +57,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Index`]: it exists, the name or the sizes are invalid, or the pool or its directory is full.
-    pub fn create_spatial(&self, name: &str, config: &Config) -> Result<Spatial> {
+    pub fn create_spatial(&self, name: &str, config: &CatfishConfig) -> Result<Spatial> {
         let client = thread_client::client(self.attached());
         let created = block_on(Catfish::create(&client, name, *config));
         self.spatial(name, "create", created)
@@ -212,7 +212,7 @@ impl Spatial {
         let _permit = self.server_permit("bulk load", &client)?;
         let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
         let loaded = block_on(tree.worker(&client, &server).bulk_load(items, fill));
-        block_on(tree.resign(&client)).map_err(failed)?;
+        block_on(tree.release_lease(&client)).map_err(failed)?;
         loaded.map_err(failed)
     }
 

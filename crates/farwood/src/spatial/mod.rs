@@ -13,7 +13,7 @@ mod socket_server;
 pub use connection::{Connection, ServerLocation};
 pub use editor::Editor;
 pub use farwood_index::catfish::{
-    Config, Item, Near, NoRectangle, Notice, Problem, Query, Rectangle, Relation, Walk,
+    CatfishConfig, InvalidRectangle, Item, Near, NotificationMode, Problem, Query, Rectangle, Relation, Walk,
 };
 pub use index::Spatial;
 #[doc(hidden)]

@@ -6,7 +6,7 @@ use farwood_fabric::Client;
 #[cfg(feature = "tcp")]
 use farwood_fabric::{Server as _, superblock};
 use farwood_index::IndexError;
-use farwood_index::catfish::{CONNECTIONS_MAX, Notice, ServerSettings, Service, ServiceSettings};
+use farwood_index::catfish::{CONNECTIONS_MAX, NotificationMode, ServerSettings, Service, ServiceSettings};
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::{block_on, run_all};
 #[cfg(feature = "tcp")]
@@ -26,7 +26,7 @@ pub struct ServeOptions {
     /// The maximum number of connections through rings, at most 512.
     pub connections: usize,
     /// How the server detects requests in rings.
-    pub notice: Notice,
+    pub notice: NotificationMode,
     /// A listener for requests over sockets, each served by its own thread.
     #[cfg(feature = "tcp")]
     pub listener: Option<TcpListener>,
@@ -43,7 +43,7 @@ impl Default for ServeOptions {
         Self {
             threads: 1,
             connections: 64,
-            notice: Notice::Event,
+            notice: NotificationMode::Event,
             #[cfg(feature = "tcp")]
             listener: None,
             #[cfg(feature = "tcp")]
@@ -103,14 +103,14 @@ impl Spatial {
             service: &service,
             options,
         };
-        tree.look_after(&server, options.connections.min(CONNECTIONS_MAX)).map_err(failed)?;
+        tree.publish_connections(&server, options.connections.min(CONNECTIONS_MAX)).map_err(failed)?;
         #[cfg(feature = "tcp")]
         if let Some(Ok(address)) = options.listener.as_ref().map(TcpListener::local_addr) {
             tree.announce(&server, address.port()).map_err(failed)?;
         }
         ready();
         let served = serving.run(stop);
-        block_on(tree.resign(&client)).map_err(failed)?;
+        block_on(tree.release_lease(&client)).map_err(failed)?;
         served.map_err(failed)
     }
 
@@ -184,7 +184,7 @@ impl Serving<'_> {
         }
         if thread == 0 {
             flows.push(Box::pin(service.heartbeats(&own, &server, self.busy(threads))));
-            if has_rings && options.notice == Notice::Event {
+            if has_rings && options.notice == NotificationMode::Event {
                 flows.push(Box::pin(service.dispatch_until_end(&server, &own)));
             }
         }

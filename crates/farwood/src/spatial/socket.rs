@@ -2,7 +2,7 @@
 
 use farwood_fabric::Client;
 use farwood_index::IndexError;
-use farwood_index::catfish::{Carrier, Catfish};
+use farwood_index::catfish::{Catfish, RequestTransport};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::tcp::exchange::Exchange;
 use farwood_transport::tcp::{Credentials, TcpPool};
@@ -38,7 +38,7 @@ impl Socket {
     }
 }
 
-impl Carrier for Socket {
+impl RequestTransport for Socket {
     async fn carry(&mut self, request: &[u64], response: &mut Vec<u64>) -> Result<(), IndexError> {
         let lost = |_| IndexError::ServerLost { name: self.name.clone() };
         self.exchange.call(request, response).await.map_err(lost)

@@ -56,7 +56,8 @@ fn threads_change_a_spatial_index_together() {
     const THREADS: u64 = 4;
     const EACH: u64 = 40;
     let scratch = Scratch::new();
-    let places = scratch.pool().create_spatial("places", &farwood::spatial::Config::default()).unwrap();
+    let places =
+        scratch.pool().create_spatial("places", &farwood::spatial::CatfishConfig::default()).unwrap();
     let item = |id: u64| Item { bounds: Rectangle::point([id as f64, 0.0]).unwrap(), id };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -19,7 +19,7 @@ use super::tree::layout::{
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{
     Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, read, write,
@@ -132,7 +132,7 @@ impl Catfish {
             return Err(IndexError::WrongFormat(why));
         };
         let lease = Arc::new(ServerLease::new(head));
-        Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), sabotage: None })
+        Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), mutant: None })
     }
 
     /// Serves the index: this compute node alone changes it, in the memory of its memory node.
@@ -187,7 +187,7 @@ async fn write_empty_tree<F: Fabric>(
     entry: &Entry,
     layout: &Layout,
 ) -> Result<Remote<RawHead>, IndexError> {
-    let owner = Owner { client: client.fabric().identity(), entry: entry.slot };
+    let owner = ChunkOwner { client: client.fabric().identity(), entry: entry.slot };
     let Some((chunk, _)) = chunks::take(client, layout.node, owner, CHUNK_BYTES).await? else {
         let chunks = client.fabric().shape().chunks();
         return Err(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }.into());

@@ -73,7 +73,7 @@ pub use verify::{CatfishProblem, CatfishProblem as Problem, CatfishReport, Catfi
 pub use wire::message::{Reply, Request};
 pub use wire::{NotificationMode, NotificationMode as Notice};
 
-use crate::sabotage::Sabotage;
+use crate::mutant::Mutant;
 use farwood_fabric::Remote;
 use farwood_fabric::directory::Entry;
 use head::RawHead;
@@ -87,7 +87,7 @@ pub trait SearchSink {
     /// Receives an item.
     fn item(&mut self, item: Item);
     /// Discards all items received so far, because the search restarts.
-    fn forget(&mut self);
+    fn restart(&mut self);
 }
 
 pub use SearchSink as Answer;
@@ -98,7 +98,7 @@ impl SearchSink for Vec<Item> {
         self.push(item);
     }
 
-    fn forget(&mut self) {
+    fn restart(&mut self) {
         self.clear();
     }
 }
@@ -112,7 +112,7 @@ impl SearchSink for Count {
         self.0 += 1;
     }
 
-    fn forget(&mut self) {
+    fn restart(&mut self) {
         self.0 = 0;
     }
 }
@@ -126,7 +126,7 @@ pub struct Catfish {
     lease: Arc<ServerLease>,
     /// The root of the last search: the next search fetches it together with the root word.
     root: AtomicU64,
-    sabotage: Option<Sabotage>,
+    mutant: Option<Mutant>,
 }
 
 impl Catfish {
@@ -143,8 +143,8 @@ impl Catfish {
     /// Turns on a fault of the clients, for tests.
     #[doc(hidden)]
     #[must_use]
-    pub fn sabotage(mut self, sabotage: Sabotage) -> Self {
-        self.sabotage = Some(sabotage);
+    pub fn mutant(mut self, mutant: Mutant) -> Self {
+        self.mutant = Some(mutant);
         self
     }
 }

@@ -108,7 +108,7 @@ impl<F: Fabric> Verifier<'_, F> {
 
     async fn fetch(&self, node: NodeRef) -> Result<Option<Checked<RawNode>>, IndexError> {
         let layout = &self.tree.layout;
-        let expected = ExpectedNode { node, scheme: layout.scheme, sabotage: None };
+        let expected = ExpectedNode { node, scheme: layout.scheme, mutant: None };
         for _ in 0..TRIES_MAX {
             let copy = self.client.post(read_bytes(layout.at(node), layout.node_bytes())).await?;
             if let Ok(copy) = copy.check(&expected) {

@@ -1,14 +1,14 @@
 //! Acquiring a lock: first the local one, then the global one, unless the previous holder hands it over.
 
-use super::held::Held;
+use super::held::HeldLock;
 use super::local::LocalGuard;
 use super::uncertain::UncertainLocks;
 use super::wait::LockWait;
 use super::{GlobalLock, LOCK_BYTES, LocalLocks, LocalTables, LockMemory, LockOptions, LockWidth};
 use crate::coverage;
 use crate::error::IndexError;
+use crate::mutant::Mutant;
 use crate::op::Op;
-use crate::sabotage::Sabotage;
 use farwood_fabric::{
     Cas, Chain, Client, ClientId, Either, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote,
     Revocation, Swapped, read_bytes,
@@ -35,9 +35,9 @@ pub struct NodeLocks {
 }
 
 /// The outcome of [`Op::try_acquire`].
-pub enum Attempt<'a, F: Fabric> {
+pub enum TryLock<'a, F: Fabric> {
     /// This client has acquired the lock.
-    Taken(Held<'a, F>),
+    Taken(HeldLock<'a, F>),
     /// The client holds the lock already: the node shares it with one whose lock is held.
     Mine,
     /// Another client holds the lock.
@@ -94,7 +94,7 @@ impl NodeLocks {
     /// uncertain locks of both. Otherwise a client that holds one of these and waits for one of those could wait for
     /// another client that does the reverse.
     #[must_use]
-    pub fn sharing_doubts(mut self, other: &Self) -> Self {
+    pub fn sharing_uncertain(mut self, other: &Self) -> Self {
         self.uncertain = Arc::clone(&other.uncertain);
         self
     }
@@ -106,13 +106,13 @@ impl NodeLocks {
 
     /// The number of locks that this compute node may hold although none of its clients does: a memory node was lost
     /// during their acquisition or release. The next client that acquires a lock frees them.
-    pub fn in_doubt(&self) -> usize {
+    pub fn uncertain_count(&self) -> usize {
         self.uncertain.count()
     }
 
     /// Turns the locks into a mutant.
-    pub(crate) fn sabotage(&mut self, sabotage: Sabotage) {
-        self.breaks_live_locks = sabotage == Sabotage::LeaseExpires;
+    pub(crate) fn mutant(&mut self, mutant: Mutant) {
+        self.breaks_live_locks = mutant == Mutant::LeaseExpires;
     }
 
     /// Acquires the lock of the node at `node`. The caller holds no lock.
@@ -125,7 +125,7 @@ impl NodeLocks {
         client: &'a Client<F>,
         node: Remote<T>,
         operation: &'static str,
-    ) -> Result<Held<'a, F>, IndexError> {
+    ) -> Result<HeldLock<'a, F>, IndexError> {
         Op::new(self, client, operation).acquire(node).await
     }
 
@@ -153,7 +153,7 @@ impl NodeLocks {
     /// Records that this compute node may hold the lock.
     pub(super) fn record_uncertain<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) {
         if self.free_own(client, lock).is_some() {
-            client.fabric().mark(coverage::LOCK_UNCERTAIN);
+            client.fabric().record_coverage(coverage::LOCK_UNCERTAIN);
             self.uncertain.record(lock, &self.tables, client.fabric().now());
         }
     }
@@ -172,7 +172,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     ///
     /// # Errors
     /// [`IndexError::LockHeld`] where live clients hold it for 20 s.
-    pub(crate) async fn acquire<T: ?Sized>(self, node: Remote<T>) -> Result<Held<'a, F>, IndexError> {
+    pub(crate) async fn acquire<T: ?Sized>(self, node: Remote<T>) -> Result<HeldLock<'a, F>, IndexError> {
         let held = self.acquire_local(self.index.lock_of(node)).await?;
         if held.local.handed_over() {
             return Ok(held.with_global());
@@ -193,7 +193,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         self,
         node: Remote<T>,
         bytes: usize,
-    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+    ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
         let held = self.acquire_local(self.index.lock_of(node)).await?;
         if held.local.handed_over() {
             let mut held = held.with_global();
@@ -217,7 +217,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         self,
         object: Remote<T>,
         slot_bytes: usize,
-    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+    ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
         let word = object.part((slot_bytes - LOCK_BYTES) as u64);
         let lock = GlobalLock::of(self.index.options, self.index.lock_count, object).in_node(word);
         let held = self.acquire_local(lock).await?;
@@ -239,19 +239,19 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     pub(crate) async fn try_acquire<T: ?Sized>(
         self,
         node: Remote<T>,
-        holding: &[Held<'_, F>],
-    ) -> Result<Attempt<'a, F>, IndexError> {
+        holding: &[HeldLock<'_, F>],
+    ) -> Result<TryLock<'a, F>, IndexError> {
         let lock = self.index.lock_of(node);
         if holding.iter().any(|held| held.lock == lock) {
-            return Ok(Attempt::Mine);
+            return Ok(TryLock::Mine);
         }
-        let Some(local) = self.index.tables.try_acquire(lock) else { return Ok(Attempt::Busy) };
+        let Some(local) = self.index.tables.try_acquire(lock) else { return Ok(TryLock::Busy) };
         let held = self.held(lock, local);
         match self.client.post(lock.try_take(self.fabric().identity())).await.map(Either::value) {
-            Ok(Swapped::Lost(found)) if !self.is_own_uncertain(lock, found) => Ok(Attempt::Busy),
+            Ok(Swapped::Lost(found)) if !self.is_own_uncertain(lock, found) => Ok(TryLock::Busy),
             Ok(_) => {
                 self.index.uncertain.remove(lock);
-                Ok(Attempt::Taken(held.with_global()))
+                Ok(TryLock::Taken(held.with_global()))
             }
             Err(error) => {
                 // The CAS may have been executed, and its answer lost.
@@ -262,12 +262,12 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     }
 
     /// A lock of which this client has the local part.
-    fn held(self, lock: GlobalLock, local: LocalGuard<'a>) -> Held<'a, F> {
-        Held { locks: self.index, client: self.client, lock, local, global_held: false }
+    fn held(self, lock: GlobalLock, local: LocalGuard<'a>) -> HeldLock<'a, F> {
+        HeldLock { locks: self.index, client: self.client, lock, local, global_held: false }
     }
 
     /// Acquires the local lock that guards `lock`; the previous holder may hand the global one over with it.
-    async fn acquire_local(self, lock: GlobalLock) -> Result<Held<'a, F>, IndexError> {
+    async fn acquire_local(self, lock: GlobalLock) -> Result<HeldLock<'a, F>, IndexError> {
         if lock.node().0 >= self.fabric().shape().nodes {
             return Err(FabricError::OutOfRange { at: lock.word().address(), bytes: 0 }.into());
         }
@@ -286,10 +286,10 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// copy is valid only if the attempt that read it acquired the lock.
     async fn acquire_global_and_read<T: Object + ?Sized>(
         self,
-        held: Held<'a, F>,
+        held: HeldLock<'a, F>,
         span: ObjectSpan<T>,
         reread: Reread,
-    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+    ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
         let lock = held.lock.try_take(self.fabric().identity());
         let again = (reread == Reread::Object).then_some(span);
         match self.client.post(lock.then(read_bytes(span.at, span.bytes))).await {
@@ -306,10 +306,10 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// `again`, and the one that acquires the lock returns it.
     async fn finish<T: Object + ?Sized>(
         self,
-        held: Held<'a, F>,
+        held: HeldLock<'a, F>,
         first: Result<Swapped, FabricError>,
         again: Option<ObjectSpan<T>>,
-    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+    ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
         let lock = held.lock;
         let acquired = match first {
             Ok(first) => self.acquire_global(lock, first, again).await,

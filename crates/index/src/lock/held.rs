@@ -9,7 +9,7 @@ use farwood_fabric::{Client, Fabric};
 
 /// A lock that this client holds.
 #[must_use = "a held lock must be released"]
-pub struct Held<'a, F: Fabric> {
+pub struct HeldLock<'a, F: Fabric> {
     pub(super) locks: &'a NodeLocks,
     pub(super) client: &'a Client<F>,
     pub(super) lock: GlobalLock,
@@ -18,7 +18,7 @@ pub struct Held<'a, F: Fabric> {
     pub(super) global_held: bool,
 }
 
-impl<'a, F: Fabric> Held<'a, F> {
+impl<'a, F: Fabric> HeldLock<'a, F> {
     /// Records that the global lock is held.
     pub(super) fn with_global(mut self) -> Self {
         self.global_held = true;
@@ -26,20 +26,20 @@ impl<'a, F: Fabric> Held<'a, F> {
     }
 
     /// Releases the lock. The caller chains the verb, if there is one, behind the write-back; there is none where the
-    /// lock is handed over to the next client of this compute node. The caller completes the [`LocalRelease`] after
+    /// lock is handed over to the next client of this compute node. The caller completes the [`PendingRelease`] after
     /// the answer to the post.
-    pub fn release(mut self) -> (Option<Unlock>, LocalRelease<'a, F>) {
+    pub fn release(mut self) -> (Option<Unlock>, PendingRelease<'a, F>) {
         self.global_held = false;
         let hand_over = self.local.should_hand_over();
         let unlock = (!hand_over).then(|| self.unlock());
-        (unlock, LocalRelease { held: self, hand_over })
+        (unlock, PendingRelease { held: self, hand_over })
     }
 
-    /// Releases the lock as part of a WRITE whose last word frees it. The caller completes the [`LocalRelease`] after
+    /// Releases the lock as part of a WRITE whose last word frees it. The caller completes the [`PendingRelease`] after
     /// the answer to that WRITE.
-    pub fn release_within(mut self) -> LocalRelease<'a, F> {
+    pub fn release_within(mut self) -> PendingRelease<'a, F> {
         self.global_held = false;
-        LocalRelease { held: self, hand_over: false }
+        PendingRelease { held: self, hand_over: false }
     }
 
     /// Releases the lock without writing anything. [1 RT; 0 when it is handed over]
@@ -61,7 +61,7 @@ impl<'a, F: Fabric> Held<'a, F> {
     }
 }
 
-impl<F: Fabric> Drop for Held<'_, F> {
+impl<F: Fabric> Drop for HeldLock<'_, F> {
     /// Frees the global lock of an operation that failed or was cancelled. The operation has no other verb in flight
     /// than those posted before this one, so the lock is free once this verb has been executed.
     fn drop(&mut self) {
@@ -74,12 +74,12 @@ impl<F: Fabric> Drop for Held<'_, F> {
 
 /// A lock whose unlock is in flight, or that is handed over when the write-back has been answered.
 #[must_use = "complete it when the unlock has been answered"]
-pub struct LocalRelease<'a, F: Fabric> {
-    held: Held<'a, F>,
+pub struct PendingRelease<'a, F: Fabric> {
+    held: HeldLock<'a, F>,
     hand_over: bool,
 }
 
-impl<F: Fabric> LocalRelease<'_, F> {
+impl<F: Fabric> PendingRelease<'_, F> {
     /// Passes the local lock to the next client of the compute node: the write-back has been answered.
     pub fn complete(self) {
         self.complete_with(None);
@@ -100,8 +100,8 @@ impl<F: Fabric> LocalRelease<'_, F> {
     /// node leaves the pool. Where the memory node is unreachable, the lock is freed later. [1 RT]
     pub async fn failed(mut self) {
         self.hand_over = false;
-        self.held.client.fabric().mark(coverage::RELEASE_FAILED);
-        let Held { locks, client, lock, .. } = self.held;
+        self.held.client.fabric().record_coverage(coverage::RELEASE_FAILED);
+        let HeldLock { locks, client, lock, .. } = self.held;
         if let Some(free) = locks.free_own(client, lock)
             && client.post(free).await.is_err()
         {
@@ -111,7 +111,7 @@ impl<F: Fabric> LocalRelease<'_, F> {
     }
 }
 
-impl<F: Fabric> Drop for LocalRelease<'_, F> {
+impl<F: Fabric> Drop for PendingRelease<'_, F> {
     /// Frees the global lock of a cancelled operation. A posted unlock is in flight already; for a lock that was to be
     /// handed over, this unlock follows the write-back on the same queue pair.
     fn drop(&mut self) {

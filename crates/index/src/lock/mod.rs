@@ -1,8 +1,8 @@
 //! Node locks: a global lock table at each memory node, a local one at each compute node (Sherman §4.3, HOCL).
 //!
-//! [`NodeLocks`] belongs to a compute node and is shared by its clients. Acquiring a lock yields a [`Held`] lock, a
-//! linear value: [`Held::release`] consumes it and yields a *verb*, so that the unlock shares the doorbell of the
-//! write-back, and a [`LocalRelease`] that the caller completes after the answer to that doorbell. Only then does the
+//! [`NodeLocks`] belongs to a compute node and is shared by its clients. Acquiring a lock yields a [`HeldLock`] lock, a
+//! linear value: [`HeldLock::release`] consumes it and yields a *verb*, so that the unlock shares the doorbell of the
+//! write-back, and a [`PendingRelease`] that the caller completes after the answer to that doorbell. Only then does the
 //! next client of the compute node get the local lock: it may use another queue pair, where its READ could overtake
 //! the write-back.
 //!
@@ -17,10 +17,10 @@ mod sweep;
 mod uncertain;
 mod wait;
 
-pub use acquire::{Attempt, NodeLocks};
+pub use acquire::{NodeLocks, TryLock};
 pub(crate) use global::BYTES_PER_LOCK;
 pub use global::{GlobalLock, LOCK_BYTES, TryTake, Unlock};
-pub use held::{Held, LocalRelease};
+pub use held::{HeldLock, PendingRelease};
 pub use local::LocalTables;
 pub use options::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
-pub(crate) use sweep::{comes_free, sweep, words_held};
+pub(crate) use sweep::{becomes_free, held_words, sweep};

@@ -6,7 +6,7 @@
 
 use super::{GlobalLock, LockMemory, LockOptions, LockWidth};
 use crate::error::IndexError;
-use crate::retry::bury_the_dead;
+use crate::retry::reap_crashed_clients;
 use farwood_fabric::{
     Client, Fabric, LockWord, NodeId, Remote, Revocation, Swapped, Words, cas, read, read_bytes,
 };
@@ -29,7 +29,7 @@ pub(crate) struct HeldWord {
 }
 
 /// Reads the table of memory node `node` once; returns the words that were not free. [1 RT per KiB]
-pub(crate) async fn words_held<F: Fabric>(
+pub(crate) async fn held_words<F: Fabric>(
     client: &Client<F>,
     options: LockOptions,
     node: NodeId,
@@ -52,7 +52,10 @@ pub(crate) async fn words_held<F: Fabric>(
 }
 
 /// Reads a lock word until it is free, [`READS_MAX`] times; returns whether it was free once. [1 RT per READ]
-pub(crate) async fn comes_free<F: Fabric>(client: &Client<F>, word: Remote<u64>) -> Result<bool, IndexError> {
+pub(crate) async fn becomes_free<F: Fabric>(
+    client: &Client<F>,
+    word: Remote<u64>,
+) -> Result<bool, IndexError> {
     for _ in 0..READS_MAX {
         let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
         if found.word() == 0 {
@@ -73,10 +76,10 @@ pub(crate) async fn sweep<F: Fabric>(client: &Client<F>, options: LockOptions) -
     if options.memory == LockMemory::Node || options.width == LockWidth::Packed {
         return Ok(0);
     }
-    bury_the_dead(client).await?;
+    reap_crashed_clients(client).await?;
     let mut freed = 0;
     for node in 0..client.fabric().shape().nodes {
-        for held in words_held(client, options, NodeId(node)).await? {
+        for held in held_words(client, options, NodeId(node)).await? {
             let Some(holder) = LockWord::from_word(held.word).holder() else { continue };
             if holder == client.fabric().identity()
                 || client.fabric().revoke(holder).await? == Revocation::Alive

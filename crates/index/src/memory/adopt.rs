@@ -3,12 +3,12 @@
 
 use crate::coverage;
 use crate::error::IndexError;
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
 use farwood_fabric::{Client, Fabric, NodeId, Words, read_bytes};
 
 /// Bytes of the largest slot, in indexes with slots of several sizes: a quarter of a chunk, so that little of a chunk
 /// stays unused.
-pub const ROOM_BYTES_MAX: usize = CHUNK_BYTES as usize / 4;
+pub const SLOT_BYTES_MAX: usize = CHUNK_BYTES as usize / 4;
 /// Bytes of a chunk that one READ fetches.
 const BYTES_PER_READ: u64 = 256 << 10;
 /// The used part of a chunk is a multiple of this, bytes.
@@ -27,12 +27,12 @@ pub trait Objects {
 pub(crate) async fn adopt<F: Fabric>(
     client: &Client<F>,
     node: NodeId,
-    owner: Owner,
+    owner: ChunkOwner,
     bytes: u32,
     objects: &impl Objects,
 ) -> Result<Option<(Chunk, u64)>, IndexError> {
     while let Some(chunk) = chunks::inherit(client, node, owner).await? {
-        client.fabric().mark(coverage::CHUNK_ADOPTED);
+        client.fabric().record_coverage(coverage::CHUNK_ADOPTED);
         let end = objects.end(&read_chunk(client, chunk).await?);
         let used = end.next_multiple_of(UNIT_BYTES).min(CHUNK_BYTES);
         if used + u64::from(bytes) <= CHUNK_BYTES {

@@ -7,8 +7,8 @@
 
 use super::adopt::Objects;
 use super::chunks::{Chunks, OpenChunk, pool_full, wait_for_chunk};
-use super::free_list::{Give, Spare, Which};
-use super::slot::{Room, RoomKind};
+use super::free_list::{FreeList, Give, Which};
+use super::slot::{MemorySlot, SlotKind};
 use crate::coverage;
 use crate::error::IndexError;
 use farwood_fabric::chunks::CHUNK_BYTES;
@@ -26,7 +26,7 @@ pub struct Allocator {
 struct AllocatorState {
     chunk: Option<OpenChunk>,
     /// Slots of objects that were removed from the index, or never linked.
-    free: Spare,
+    free: FreeList,
     /// The memory node of the next chunk; at first derived from the client's identity.
     next_node: Option<u16>,
     /// Slots that were allocated, less those that were freed, including those of other compute nodes.
@@ -44,12 +44,12 @@ pub struct Units {
     /// Objects begin at multiples of this, bytes.
     pub unit_bytes: usize,
     /// The sizes of slots.
-    pub room_of: RoomOf,
+    pub room_of: SlotSizes,
 }
 
 /// The sizes of the slots of an index.
 #[derive(Clone, Copy, Debug)]
-pub enum RoomOf {
+pub enum SlotSizes {
     /// One size, bytes.
     One(u32),
     /// The size that the function reads from the first unit of an object, or this one, bytes, for objects that do not
@@ -60,8 +60,8 @@ pub enum RoomOf {
 impl Units {
     fn slot_bytes(&self, first_unit: &[u8]) -> u64 {
         match self.room_of {
-            RoomOf::One(bytes) => u64::from(bytes),
-            RoomOf::Told(stored, otherwise) => stored(first_unit).unwrap_or(u64::from(otherwise)),
+            SlotSizes::One(bytes) => u64::from(bytes),
+            SlotSizes::Told(stored, otherwise) => stored(first_unit).unwrap_or(u64::from(otherwise)),
         }
     }
 }
@@ -99,8 +99,8 @@ impl Allocator {
     pub async fn allocate<F: Fabric, T>(
         &self,
         client: &Client<F>,
-        kind: RoomKind,
-    ) -> Result<Room<T>, IndexError> {
+        kind: SlotKind,
+    ) -> Result<MemorySlot<T>, IndexError> {
         self.allocate_one(client, kind, Which::All).await
     }
 
@@ -111,17 +111,17 @@ impl Allocator {
     pub async fn allocate_new<F: Fabric, T>(
         &self,
         client: &Client<F>,
-        kind: RoomKind,
-    ) -> Result<Room<T>, IndexError> {
+        kind: SlotKind,
+    ) -> Result<MemorySlot<T>, IndexError> {
         self.allocate_one(client, kind, Which::New).await
     }
 
     async fn allocate_one<F: Fabric, T>(
         &self,
         client: &Client<F>,
-        kind: RoomKind,
+        kind: SlotKind,
         which: Which,
-    ) -> Result<Room<T>, IndexError> {
+    ) -> Result<MemorySlot<T>, IndexError> {
         let mut since_ns = None;
         loop {
             if let Some(slot) = self.reuse_or_carve(client, kind, which) {
@@ -143,7 +143,7 @@ impl Allocator {
     }
 
     /// Whether the next slot of that kind needs no chunk.
-    fn has_slot(&self, kind: RoomKind, which: Which) -> bool {
+    fn has_slot(&self, kind: SlotKind, which: Which) -> bool {
         let state = self.state();
         let fits =
             state.chunk.as_ref().is_some_and(|open| open.used() + u64::from(kind.bytes) <= CHUNK_BYTES);
@@ -153,13 +153,13 @@ impl Allocator {
     fn reuse_or_carve<F: Fabric, T>(
         &self,
         client: &Client<F>,
-        kind: RoomKind,
+        kind: SlotKind,
         which: Which,
-    ) -> Option<Room<T>> {
+    ) -> Option<MemorySlot<T>> {
         let mut state = self.state();
         if let Some(free) = state.free.take(kind, which) {
             if free.is_used() {
-                client.fabric().mark(coverage::SLOT_REUSED);
+                client.fabric().record_coverage(coverage::SLOT_REUSED);
             }
             state.allocated += 1;
             return Some(free.cast());
@@ -176,7 +176,7 @@ impl Allocator {
     }
 
     /// Frees the slot of an object that was removed from the index, or was never linked.
-    pub fn take_back<T>(&self, slot: Room<T>) {
+    pub fn take_back<T>(&self, slot: MemorySlot<T>) {
         let mut state = self.state();
         state.free.put(slot.cast());
         state.allocated -= 1;
@@ -188,25 +188,25 @@ impl Allocator {
     }
 
     /// Frees an unused slot, which becomes the last of its kind to be reused.
-    pub fn put_aside<T>(&self, slot: Room<T>) {
+    pub fn put_aside<T>(&self, slot: MemorySlot<T>) {
         let mut state = self.state();
         state.free.put_last(slot.cast());
         state.allocated -= 1;
     }
 
     /// Whether the next slot of that kind needs a chunk.
-    pub fn is_dry(&self, kind: RoomKind) -> bool {
+    pub fn is_dry(&self, kind: SlotKind) -> bool {
         !self.has_slot(kind, Which::All)
     }
 
     /// Removes up to `count` free slots for other compute nodes: all, or the surplus. Slots that never held a linked
     /// object stay: a compute node that adopts the chunk of a crashed one takes them for the uncarved rest.
-    pub fn give(&self, give: Give, count: usize) -> Vec<Room<()>> {
+    pub fn give(&self, give: Give, count: usize) -> Vec<MemorySlot<()>> {
         self.state().free.give(give, count)
     }
 
     /// Adds free slots of other compute nodes.
-    pub fn receive(&self, slots: impl IntoIterator<Item = Room<()>>) {
+    pub fn receive(&self, slots: impl IntoIterator<Item = MemorySlot<()>>) {
         let mut state = self.state();
         slots.into_iter().for_each(|slot| state.free.put(slot));
     }

@@ -5,9 +5,9 @@
 //! do not take one each.
 
 use super::adopt::{Objects, adopt};
-use super::slot::{Room, RoomKind};
+use super::slot::{MemorySlot, SlotKind};
 use crate::error::IndexError;
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
 use farwood_fabric::{Client, Fabric, FabricError, NodeId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -53,8 +53,8 @@ impl<O: Objects> Chunks<O> {
         (!self.taking.swap(true, Ordering::Acquire)).then(|| TakeGuard(&self.taking))
     }
 
-    fn owner<F: Fabric>(&self, client: &Client<F>) -> Owner {
-        Owner { client: client.fabric().identity(), entry: self.entry }
+    fn owner<F: Fabric>(&self, client: &Client<F>) -> ChunkOwner {
+        ChunkOwner { client: client.fabric().identity(), entry: self.entry }
     }
 
     /// Adopts a chunk of memory node `node` from a crashed client, with `bytes` free bytes.
@@ -97,14 +97,14 @@ impl OpenChunk {
     }
 
     /// Carves the slot that begins at byte `start`, which is at or behind the used bytes; `None` where it does not fit.
-    pub(crate) fn carve<T>(&mut self, start: u64, kind: RoomKind) -> Option<Room<T>> {
+    pub(crate) fn carve<T>(&mut self, start: u64, kind: SlotKind) -> Option<MemorySlot<T>> {
         debug_assert!(start >= self.used, "slots do not overlap");
         let end = start + u64::from(kind.bytes);
         if end > CHUNK_BYTES {
             return None;
         }
         self.used = end;
-        Some(Room { at: self.chunk.start().part(start), version: None, kind })
+        Some(MemorySlot { at: self.chunk.start().part(start), version: None, kind })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Free slots of a compute node, by kind.
 
-use super::slot::{Room, RoomKind};
+use super::slot::{MemorySlot, SlotKind};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of used slots of one kind that a compute node keeps; it shares the surplus.
@@ -28,18 +28,18 @@ pub enum Give {
 
 /// Free slots, by kind.
 #[derive(Debug, Default)]
-pub struct Spare(BTreeMap<RoomKind, FreeSlots>);
+pub struct FreeList(BTreeMap<SlotKind, FreeSlots>);
 
 #[derive(Debug, Default)]
 struct FreeSlots {
     /// Slots that never held a linked object.
-    new: Vec<Room<()>>,
+    new: Vec<MemorySlot<()>>,
     /// Slots that held one; the last is reused first.
-    used: VecDeque<Room<()>>,
+    used: VecDeque<MemorySlot<()>>,
 }
 
 impl FreeSlots {
-    fn take(&mut self, which: Which) -> Option<Room<()>> {
+    fn take(&mut self, which: Which) -> Option<MemorySlot<()>> {
         let used = match which {
             Which::All => self.used.pop_back(),
             Which::New => None,
@@ -48,21 +48,21 @@ impl FreeSlots {
     }
 }
 
-impl Spare {
+impl FreeList {
     /// Removes a slot of that kind.
-    pub fn take(&mut self, kind: RoomKind, which: Which) -> Option<Room<()>> {
+    pub fn take(&mut self, kind: SlotKind, which: Which) -> Option<MemorySlot<()>> {
         self.0.get_mut(&kind)?.take(which)
     }
 
     /// Whether there is a slot of that kind.
-    pub fn has(&self, kind: RoomKind, which: Which) -> bool {
+    pub fn has(&self, kind: SlotKind, which: Which) -> bool {
         self.0
             .get(&kind)
             .is_some_and(|slots| !slots.new.is_empty() || (which == Which::All && !slots.used.is_empty()))
     }
 
     /// Adds a slot, as the first of its kind to be reused.
-    pub fn put(&mut self, slot: Room<()>) {
+    pub fn put(&mut self, slot: MemorySlot<()>) {
         let slots = self.0.entry(slot.kind).or_default();
         match slot.version {
             None => slots.new.push(slot),
@@ -71,7 +71,7 @@ impl Spare {
     }
 
     /// Adds a slot, as the last of its kind to be reused.
-    pub fn put_last(&mut self, slot: Room<()>) {
+    pub fn put_last(&mut self, slot: MemorySlot<()>) {
         let slots = self.0.entry(slot.kind).or_default();
         match slot.version {
             None => slots.new.push(slot),
@@ -80,7 +80,7 @@ impl Spare {
     }
 
     /// Removes up to `count` used slots, first those that would be reused last.
-    pub fn give(&mut self, give: Give, count: usize) -> Vec<Room<()>> {
+    pub fn give(&mut self, give: Give, count: usize) -> Vec<MemorySlot<()>> {
         let mut given = Vec::new();
         for (kind, slots) in &mut self.0 {
             let kept = match give {
@@ -99,17 +99,17 @@ mod tests {
     use super::*;
     use farwood_fabric::{Memory, NodeId, Remote};
 
-    const SMALL: RoomKind = RoomKind { bytes: 256, of: 0 };
-    const LARGE: RoomKind = RoomKind { bytes: 1 << 20, of: 1 };
+    const SMALL: SlotKind = SlotKind { bytes: 256, of: 0 };
+    const LARGE: SlotKind = SlotKind { bytes: 1 << 20, of: 1 };
 
-    fn slot(number: u64, kind: RoomKind, version: Option<u32>) -> Room<()> {
+    fn slot(number: u64, kind: SlotKind, version: Option<u32>) -> MemorySlot<()> {
         let at = Remote::new(NodeId(0), Memory::Host, number << 20).expect("it is not 0");
-        Room { at, version, kind }
+        MemorySlot { at, version, kind }
     }
 
     #[test]
     fn a_slot_keeps_its_kind_and_the_last_freed_is_reused_first() {
-        let mut free = Spare::default();
+        let mut free = FreeList::default();
         free.put(slot(1, SMALL, Some(7)));
         free.put(slot(2, SMALL, Some(8)));
         free.put(slot(3, SMALL, None));
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn only_used_slots_are_given_and_some_of_each_kind_are_kept() {
-        let mut free = Spare::default();
+        let mut free = FreeList::default();
         for number in 1..=300 {
             free.put(slot(number, SMALL, Some(0)));
         }

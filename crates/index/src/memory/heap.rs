@@ -9,11 +9,11 @@
 //! ([`adopt`](super::adopt)). The free slots of a compute node that leaves or crashes are lost until the index is
 //! dropped.
 
-use super::adopt::{Objects, ROOM_BYTES_MAX};
+use super::adopt::{Objects, SLOT_BYTES_MAX};
 use super::chunks::{Chunks, OpenChunk, pool_full, wait_for_chunk};
-use super::free_list::{Spare, Which};
-use super::overflow::{self, OF_EXTENTS};
-use super::slot::{Room, RoomKind};
+use super::free_list::{FreeList, Which};
+use super::overflow::{self, OVERFLOW_KIND};
+use super::slot::{MemorySlot, SlotKind};
 use crate::coverage;
 use crate::error::IndexError;
 use crate::radix::leaf;
@@ -35,7 +35,7 @@ const LINE_BYTES: u64 = 64;
 pub enum Kind {
     Inner = 0,
     /// An overflow value, or a part of one.
-    Extent = OF_EXTENTS as isize,
+    Extent = OVERFLOW_KIND as isize,
     Leaf = 2,
     Subtable = 3,
     Directory = 4,
@@ -43,8 +43,8 @@ pub enum Kind {
 
 impl Kind {
     /// Slots of `bytes` bytes for such objects.
-    pub fn rooms(self, bytes: usize) -> RoomKind {
-        RoomKind { bytes: bytes as u32, of: self as u8 }
+    pub fn rooms(self, bytes: usize) -> SlotKind {
+        SlotKind { bytes: bytes as u32, of: self as u8 }
     }
 }
 
@@ -60,7 +60,7 @@ struct HeapState {
     /// The chunk of each memory node from which slots are carved.
     chunks: BTreeMap<u16, OpenChunk>,
     /// The free slots of each memory node.
-    free: BTreeMap<u16, Spare>,
+    free: BTreeMap<u16, FreeList>,
     /// Bytes that were allocated, less those that were freed.
     allocated: i64,
 }
@@ -85,8 +85,8 @@ impl Heap {
         &self,
         client: &Client<F>,
         near: NodeId,
-        kind: RoomKind,
-    ) -> Result<Room<T>, IndexError> {
+        kind: SlotKind,
+    ) -> Result<MemorySlot<T>, IndexError> {
         let nodes = client.fabric().shape().nodes;
         let (mut step, mut since_ns) = (0, None);
         while step < nodes {
@@ -119,7 +119,7 @@ impl Heap {
         &self,
         client: &Client<F>,
         node: NodeId,
-        kind: RoomKind,
+        kind: SlotKind,
     ) -> Result<Option<OpenChunk>, IndexError> {
         // A large slot may leave this many bytes unused in front of it.
         let bytes = kind.bytes + LINE_BYTES as u32;
@@ -130,11 +130,16 @@ impl Heap {
         }
     }
 
-    fn reuse_or_carve<F: Fabric>(&self, client: &Client<F>, node: u16, kind: RoomKind) -> Option<Room<()>> {
+    fn reuse_or_carve<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        node: u16,
+        kind: SlotKind,
+    ) -> Option<MemorySlot<()>> {
         let mut state = self.state();
         if let Some(free) = state.free.get_mut(&node).and_then(|free| free.take(kind, Which::All)) {
             if free.is_used() {
-                client.fabric().mark(coverage::SLOT_REUSED);
+                client.fabric().record_coverage(coverage::SLOT_REUSED);
             }
             state.allocated += i64::from(kind.bytes);
             return Some(free);
@@ -146,7 +151,7 @@ impl Heap {
     }
 
     /// Frees the slot of an object that was removed from the index, or was never linked.
-    pub fn take_back<T>(&self, slot: Room<T>) {
+    pub fn take_back<T>(&self, slot: MemorySlot<T>) {
         let mut state = self.state();
         let node = slot.at.node().0;
         state.allocated -= i64::from(slot.kind.bytes);
@@ -172,7 +177,7 @@ impl Heap {
 }
 
 /// Returns where the next slot of that kind begins in a chunk of which `used` bytes are used.
-fn start_of(kind: RoomKind, used: u64) -> u64 {
+fn start_of(kind: SlotKind, used: u64) -> u64 {
     let apart = used % LINE_BYTES + FRONT_BYTES > LINE_BYTES;
     if kind.bytes > PAIR_BYTES && apart { used.next_multiple_of(LINE_BYTES) } else { used }
 }
@@ -200,8 +205,8 @@ impl Objects for RadixObjects {
             }
             if word == self.index && at >= overflow::INDEX {
                 let begin = at - overflow::INDEX;
-                let bytes = overflow::room_of(&chunk[begin..]).unwrap_or(0) as usize;
-                end = end.max(begin + bytes.min(ROOM_BYTES_MAX));
+                let bytes = overflow::stored_slot_bytes(&chunk[begin..]).unwrap_or(0) as usize;
+                end = end.max(begin + bytes.min(SLOT_BYTES_MAX));
             }
         }
         end as u64
@@ -211,7 +216,7 @@ impl Objects for RadixObjects {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::radix::leaf::{Class, Grain, LeafEntry, LeafId, LeafValue, image};
+    use crate::radix::leaf::{LeafClass, LeafEntry, LeafGrain, LeafId, LeafValue, image};
     use crate::radix::reverse::Reverse;
 
     #[test]
@@ -230,7 +235,7 @@ mod tests {
         let objects = RadixObjects { index: 77 };
         let mut chunk = vec![0; 1 << 20];
         assert_eq!(objects.end(&chunk), 0);
-        let class = Class::for_entry(Grain::Words, 8, 4000).expect("it fits");
+        let class = LeafClass::for_entry(LeafGrain::Words, 8, 4000).expect("it fits");
         let entry = LeafEntry { key: &[0; 8], value: LeafValue::Inline(&[0; 4000]) };
         let leaf = image(class, Reverse::unlinked(1), LeafId { number: 77, version: 1 }, entry);
         chunk[4096 + 56..][..class.bytes()].copy_from_slice(leaf.bytes());

@@ -28,8 +28,8 @@
 //! A writer writes an object whole, and waits for the answer, before an entry links it; so a linked object is whole on
 //! every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks it.
 
-use crate::memory::adopt::ROOM_BYTES_MAX;
-use crate::memory::slot::{Room, RoomKind};
+use crate::memory::adopt::SLOT_BYTES_MAX;
+use crate::memory::slot::{MemorySlot, SlotKind};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::{Checked, Client, Fabric, FabricError, Object, Remote, Torn, all, read_bytes, write};
 use std::fmt;
@@ -43,7 +43,7 @@ pub const HEADER_BYTES: usize = 32;
 /// Offset of the index's number in every object of an index, nodes included.
 pub const INDEX: usize = 24;
 /// Longest part of a value, bytes.
-pub const PART_BYTES_MAX: usize = ROOM_BYTES_MAX - HEADER_BYTES;
+pub const PART_BYTES_MAX: usize = SLOT_BYTES_MAX - HEADER_BYTES;
 /// Slots begin at multiples of this, bytes.
 pub const UNIT_BYTES: usize = 64;
 
@@ -57,13 +57,13 @@ const ITEM_BYTES: usize = 16;
 
 /// An overflow object in far memory.
 #[derive(Debug)]
-pub enum RawExtent {}
+pub enum RawOverflow {}
 
 /// The address of an overflow value, and what identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The object of the value, or of the list of its parts.
-    pub at: Remote<RawExtent>,
+    pub at: Remote<RawOverflow>,
     /// The version of that object.
     pub version: u32,
     /// Length of the value, bytes.
@@ -78,7 +78,7 @@ pub struct Expected {
     length: u32,
 }
 
-impl Object for RawExtent {
+impl Object for RawOverflow {
     type Format = Expected;
 
     fn check(bytes: &[u8], expected: &Expected) -> Result<(), Torn> {
@@ -109,18 +109,18 @@ fn hash(bytes: &[u8], of: Expected) -> u64 {
 }
 
 /// The kind of slots that hold overflow objects, in every index.
-pub(crate) const OF_EXTENTS: u8 = 1;
+pub(crate) const OVERFLOW_KIND: u8 = 1;
 
 /// Returns the kind of slots for an overflow object of `length` bytes: at most a quarter larger than necessary, so that
 /// slots have few sizes and a free one fits another value.
-pub fn room_kind(length: usize) -> RoomKind {
+pub fn room_kind(length: usize) -> SlotKind {
     let units = (HEADER_BYTES + length).div_ceil(UNIT_BYTES);
     let step = (units.next_power_of_two() / 8).max(1);
-    RoomKind { bytes: (units.next_multiple_of(step) * UNIT_BYTES) as u32, of: OF_EXTENTS }
+    SlotKind { bytes: (units.next_multiple_of(step) * UNIT_BYTES) as u32, of: OVERFLOW_KIND }
 }
 
 /// Returns the bytes of the slot of the overflow object that begins with `unit`; `None` where no object does.
-pub fn room_of(unit: &[u8]) -> Option<u64> {
+pub fn stored_slot_bytes(unit: &[u8]) -> Option<u64> {
     (unit[KIND] == IS_EXTENT).then(|| u64::from(number(unit, ROOM)))
 }
 
@@ -132,11 +132,11 @@ pub fn lengths(length: usize) -> impl Iterator<Item = usize> {
 }
 
 /// An overflow object before it is written: its address and its bytes.
-pub type Image = (Remote<RawExtent>, Vec<u8>);
+pub type Image = (Remote<RawOverflow>, Vec<u8>);
 
 /// Builds the objects of `value` for `slots`, one for each of its [`lengths`], and the link to it. Sets the versions of
 /// the slots to those of the objects.
-pub fn lay_out(index: u64, value: &[u8], slots: &mut [Room<RawExtent>]) -> (Link, Vec<Image>) {
+pub fn lay_out(index: u64, value: &[u8], slots: &mut [MemorySlot<RawOverflow>]) -> (Link, Vec<Image>) {
     let parts: Vec<&[u8]> =
         if value.is_empty() { vec![value] } else { value.chunks(PART_BYTES_MAX).collect() };
     let mut images = Vec::with_capacity(slots.len());
@@ -154,7 +154,7 @@ pub fn lay_out(index: u64, value: &[u8], slots: &mut [Room<RawExtent>]) -> (Link
 }
 
 /// Builds the object of `bytes` for `slot`.
-fn seal(index: u64, bytes: &[u8], slot: &mut Room<RawExtent>, images: &mut Vec<Image>) -> Link {
+fn seal(index: u64, bytes: &[u8], slot: &mut MemorySlot<RawOverflow>, images: &mut Vec<Image>) -> Link {
     assert!(HEADER_BYTES + bytes.len() <= slot.kind.bytes as usize, "the slot was allocated for this length");
     let version = slot.version.map_or(0, |version| version.wrapping_add(1));
     let expected = Expected { index, version, length: bytes.len() as u32 };
@@ -189,9 +189,9 @@ pub async fn follow<F: Fabric>(
     client: &Client<F>,
     index: u64,
     link: Link,
-) -> Result<Option<Far>, FabricError> {
+) -> Result<Option<OverflowValue>, FabricError> {
     if link.length as usize <= PART_BYTES_MAX {
-        return Ok(read_one(client, index, link).await?.map(Far::One));
+        return Ok(read_one(client, index, link).await?.map(OverflowValue::One));
     }
     let Some(parts) = parts_of(client, index, link).await? else { return Ok(None) };
     let copies = client.post(all(parts.iter().map(|part| read_bytes(part.at, image_bytes(*part))))).await?;
@@ -200,7 +200,7 @@ pub async fn follow<F: Fabric>(
         let Ok(copy) = copy.check(&part.expected(index)) else { return Ok(None) };
         value.extend_from_slice(body(&copy));
     }
-    Ok((value.len() == link.length as usize).then_some(Far::Joined(value)))
+    Ok((value.len() == link.length as usize).then_some(OverflowValue::Joined(value)))
 }
 
 /// Reads several values of one part each in one doorbell, and passes each to `found`. [1 RT]
@@ -226,14 +226,14 @@ pub async fn follow_all<F: Fabric>(
 ///
 /// # Errors
 /// The fabric's.
-pub async fn rooms_of<F: Fabric>(
+pub async fn slots_of<F: Fabric>(
     client: &Client<F>,
     index: u64,
     link: Link,
-) -> Result<Vec<Room<RawExtent>>, FabricError> {
+) -> Result<Vec<MemorySlot<RawOverflow>>, FabricError> {
     let slot = |link: Link| {
         let kind = room_kind(link.length as usize);
-        Room { at: link.at, version: Some(link.version), kind }
+        MemorySlot { at: link.at, version: Some(link.version), kind }
     };
     if link.length as usize <= PART_BYTES_MAX {
         return Ok(vec![slot(link)]);
@@ -246,7 +246,7 @@ async fn read_one<F: Fabric>(
     client: &Client<F>,
     index: u64,
     link: Link,
-) -> Result<Option<Checked<RawExtent>>, FabricError> {
+) -> Result<Option<Checked<RawOverflow>>, FabricError> {
     Ok(client.post(read_bytes(link.at, image_bytes(link))).await?.check(&link.expected(index)).ok())
 }
 
@@ -301,14 +301,14 @@ impl Link {
 }
 
 /// A copy of an overflow value.
-pub enum Far {
+pub enum OverflowValue {
     /// From one object.
-    One(Checked<RawExtent>),
+    One(Checked<RawOverflow>),
     /// Joined from several objects.
     Joined(Vec<u8>),
 }
 
-impl Deref for Far {
+impl Deref for OverflowValue {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -319,7 +319,7 @@ impl Deref for Far {
     }
 }
 
-impl fmt::Debug for Far {
+impl fmt::Debug for OverflowValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
@@ -336,10 +336,10 @@ mod tests {
 
     const INDEX_NUMBER: u64 = 7;
 
-    fn rooms(length: usize) -> Vec<Room<RawExtent>> {
+    fn rooms(length: usize) -> Vec<MemorySlot<RawOverflow>> {
         let room = |(at, length): (usize, usize)| {
             let at = Remote::new(NodeId(0), Memory::Host, (at as u64 + 1) << 22).expect("it is not 0");
-            Room { at, version: Some(4), kind: room_kind(length) }
+            MemorySlot { at, version: Some(4), kind: room_kind(length) }
         };
         lengths(length).enumerate().map(room).collect()
     }
@@ -351,7 +351,7 @@ mod tests {
         for (length, &bytes) in (0..=PART_BYTES_MAX).step_by(31).zip(&sizes) {
             let needed = HEADER_BYTES + length;
             assert!(bytes as usize >= needed && bytes as usize <= needed + needed / 4 + UNIT_BYTES);
-            assert!(bytes as usize <= ROOM_BYTES_MAX && bytes.is_multiple_of(UNIT_BYTES as u32));
+            assert!(bytes as usize <= SLOT_BYTES_MAX && bytes.is_multiple_of(UNIT_BYTES as u32));
         }
         sizes.dedup();
         assert!(sizes.len() < 80, "{} sizes", sizes.len());
@@ -367,14 +367,14 @@ mod tests {
             let (at, image) = &images[0];
             assert_eq!((images.len(), *at, link.version), (1, rooms[0].at, 5));
             assert!(image.len() <= rooms[0].kind.bytes as usize && image[HEADER_BYTES..] == value);
-            assert_eq!(RawExtent::check(image, &expected), Ok(()));
-            assert_eq!(room_of(image), Some(u64::from(rooms[0].kind.bytes)));
+            assert_eq!(RawOverflow::check(image, &expected), Ok(()));
+            assert_eq!(stored_slot_bytes(image), Some(u64::from(rooms[0].kind.bytes)));
             let others = [
                 Expected { version: 6, ..expected },
                 Expected { index: 8, ..expected },
                 Expected { length: expected.length + 1, ..expected },
             ];
-            assert!(others.iter().all(|other| RawExtent::check(image, other) == Err(Torn)));
+            assert!(others.iter().all(|other| RawOverflow::check(image, other) == Err(Torn)));
         }
     }
 
@@ -386,7 +386,11 @@ mod tests {
             let mut image = image.clone();
             image[bit / 8] ^= 1 << (bit % 8);
             let in_room = (ROOM * 8..ROOM * 8 + 32).contains(&bit);
-            assert_eq!(RawExtent::check(&image, &link.expected(INDEX_NUMBER)).is_ok(), in_room, "bit {bit}");
+            assert_eq!(
+                RawOverflow::check(&image, &link.expected(INDEX_NUMBER)).is_ok(),
+                in_room,
+                "bit {bit}"
+            );
         }
     }
 
@@ -398,6 +402,6 @@ mod tests {
         let mut rooms = rooms(length);
         let (link, images) = lay_out(INDEX_NUMBER, &vec![1; length], &mut rooms);
         assert_eq!((images.len(), link.at, link.length as usize), (4, rooms[3].at, length));
-        assert_eq!(RawExtent::check(&images[3].1, &link.list().expected(INDEX_NUMBER)), Ok(()));
+        assert_eq!(RawOverflow::check(&images[3].1, &link.list().expected(INDEX_NUMBER)), Ok(()));
     }
 }

@@ -4,8 +4,8 @@
 //! of the leaf. A change that stores nothing frees the new value. The slots of an interrupted change are lost until the
 //! index is dropped.
 
-use super::overflow::{self, Far, Link, RawExtent};
-use super::slot::{Room, RoomKind};
+use super::overflow::{self, Link, OverflowValue, RawOverflow};
+use super::slot::{MemorySlot, SlotKind};
 use crate::coverage;
 use crate::error::IndexError;
 use farwood_fabric::{Client, Fabric};
@@ -16,16 +16,16 @@ pub(crate) trait OverflowMemory {
     fn index(&self) -> u64;
 
     /// Allocates a slot.
-    async fn allocate(&self, kind: RoomKind) -> Result<Room<RawExtent>, IndexError>;
+    async fn allocate(&self, kind: SlotKind) -> Result<MemorySlot<RawOverflow>, IndexError>;
 
     /// Frees a slot.
-    fn take_back(&self, slot: Room<RawExtent>);
+    fn take_back(&self, slot: MemorySlot<RawOverflow>);
 }
 
 /// An overflow value that no entry links yet.
 pub(crate) struct UnlinkedValue {
     pub(crate) link: Link,
-    slots: Vec<Room<RawExtent>>,
+    slots: Vec<MemorySlot<RawOverflow>>,
 }
 
 impl UnlinkedValue {
@@ -64,7 +64,7 @@ pub(crate) async fn free<F: Fabric>(
     replaced: Option<Link>,
 ) -> bool {
     let Some(link) = replaced else { return false };
-    let Ok(slots) = overflow::rooms_of(client, memory.index(), link).await else { return false };
+    let Ok(slots) = overflow::slots_of(client, memory.index(), link).await else { return false };
     free_slots(slots, memory);
     true
 }
@@ -75,15 +75,15 @@ pub(crate) async fn read<F: Fabric>(
     client: &Client<F>,
     index: u64,
     link: Link,
-) -> Result<Option<Far>, IndexError> {
+) -> Result<Option<OverflowValue>, IndexError> {
     let found = overflow::follow(client, index, link).await?;
     if found.is_none() {
-        client.fabric().mark(coverage::VALUE_REPLACED);
+        client.fabric().record_coverage(coverage::VALUE_REPLACED);
     }
     Ok(found)
 }
 
-fn free_slots(slots: Vec<Room<RawExtent>>, memory: &impl OverflowMemory) {
+fn free_slots(slots: Vec<MemorySlot<RawOverflow>>, memory: &impl OverflowMemory) {
     for slot in slots {
         memory.take_back(slot);
     }

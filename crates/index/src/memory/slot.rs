@@ -11,7 +11,7 @@
 //!    cover the same key at the same level. A removed object is marked as freed. So is an unlinked one in a slot to
 //!    which stale pointers may lead, until it is linked.
 //! 3. **Versions never start over.** An object in a reused slot continues from the version of the previous one
-//!    ([`Room::version`]), so a copy that mixes the two is torn. The lock keeps its state: the first WRITE of an object
+//!    ([`MemorySlot::version`]), so a copy that mixes the two is torn. The lock keeps its state: the first WRITE of an object
 //!    in a used slot leaves the lock word alone.
 //! 4. **A used slot is filled, and its object changed, under its lock**, from a copy that was read under the lock. The
 //!    lock of a slot outlives its objects. Slots of overflow values have no lock: only the client that allocated such a
@@ -30,28 +30,28 @@ use farwood_fabric::Remote;
 
 /// Memory for one object that no pointer of the index leads to.
 #[derive(Debug)]
-pub struct Room<T> {
+pub struct MemorySlot<T> {
     /// Its address.
     pub at: Remote<T>,
     /// The version of the previous object, to which stale pointers may lead; `None`: the slot never held one.
     pub version: Option<u32>,
     /// The kind of its objects.
-    pub kind: RoomKind,
+    pub kind: SlotKind,
 }
 
 /// The kind of the objects in a slot. A slot is never divided, joined with others, or used for another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RoomKind {
+pub struct SlotKind {
     /// The size of the slot.
     pub bytes: u32,
     /// The kind of the objects, a number that the index chooses.
     pub of: u8,
 }
 
-impl<T> Room<T> {
+impl<T> MemorySlot<T> {
     /// Casts the slot to another object type.
-    pub fn cast<U>(self) -> Room<U> {
-        Room { at: self.at.part(0), version: self.version, kind: self.kind }
+    pub fn cast<U>(self) -> MemorySlot<U> {
+        MemorySlot { at: self.at.part(0), version: self.version, kind: self.kind }
     }
 
     /// Whether stale pointers may lead to the slot.

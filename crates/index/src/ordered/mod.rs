@@ -16,12 +16,12 @@ pub use report::{OrderedReport, OrderedReport as Walk};
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockWidth};
 use crate::memory::overflow::VALUE_BYTES_MAX;
+use crate::mutant::Mutant;
 use crate::outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use crate::radix::key::KEY_BYTES_MAX;
 use crate::radix::tree;
 use crate::radix::tree::options::NODE_LOCKS;
 use crate::range::{Direction, Range};
-use crate::sabotage::Sabotage;
 use crate::sherman::layout::Values;
 use crate::sherman::{self, Sherman};
 use crate::smart::{self, Smart};
@@ -247,14 +247,14 @@ impl Ordered {
     }
 
     /// How many locks this compute node may still hold because a memory node was lost.
-    pub fn locks_in_doubt(&self) -> usize {
-        dispatch!(self, index => index.locks_in_doubt())
+    pub fn locks_uncertain(&self) -> usize {
+        dispatch!(self, index => index.locks_uncertain())
     }
 
     /// Turns on a fault of this handle, for tests.
     #[doc(hidden)]
-    pub fn sabotage(&mut self, sabotage: Sabotage) {
-        dispatch!(self, index => index.sabotage(sabotage));
+    pub fn mutant(&mut self, mutant: Mutant) {
+        dispatch!(self, index => index.mutant(mutant));
     }
 
     /// Finds the value of `key`.

@@ -50,8 +50,8 @@ impl OrderedReport {
     }
 
     /// Locks of crashed clients, which the next writer takes over.
-    pub fn locks_of_the_gone(&self) -> u64 {
-        dispatch!(self, report => report.locks_of_the_gone)
+    pub fn locks_of_crashed_clients(&self) -> u64 {
+        dispatch!(self, report => report.locks_of_crashed_clients)
     }
 
     /// Locks that live clients held during the check; each is also listed as a violation.

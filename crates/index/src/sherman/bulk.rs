@@ -12,10 +12,10 @@ use super::position::{LeafPointer, Source};
 use super::split::UnlinkedSibling;
 use crate::error::IndexError;
 use crate::key::compare;
-use crate::lock::Held;
+use crate::lock::HeldLock;
 use crate::memory::allocator::Allocator;
-use crate::memory::overflow::{self, RawExtent};
-use crate::memory::slot::{Room, RoomKind};
+use crate::memory::overflow::{self, RawOverflow};
+use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
 use std::cmp::Ordering;
@@ -49,13 +49,13 @@ impl Level {
 struct Writer<'c, F: Fabric> {
     client: &'c Client<F>,
     allocator: &'c Allocator,
-    kind: RoomKind,
+    kind: SlotKind,
     nodes: Vec<(Remote<RawNode>, Vec<u8>)>,
     /// All slots that the loader has allocated for nodes.
-    slots: Vec<Room<RawNode>>,
+    slots: Vec<MemorySlot<RawNode>>,
     /// Overflow objects that are not written yet.
     values: Vec<overflow::Image>,
-    value_slots: Vec<Room<RawExtent>>,
+    value_slots: Vec<MemorySlot<RawOverflow>>,
 }
 
 impl<F: Fabric> Writer<'_, F> {
@@ -312,7 +312,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     /// Writes the leftmost leaf, which links all others, and swaps the root pointer to the top node.
     async fn link_loaded(
         self,
-        held: Held<'_, F>,
+        held: HeldLock<'_, F>,
         root: Remote<RawNode>,
         mut built: Built<'_>,
         version: u32,

@@ -16,7 +16,7 @@ use super::node::{Fences, Freed, Node, RawNode};
 use crate::coverage;
 use crate::error::IndexError;
 use crate::memory::free_list::Give;
-use crate::memory::slot::{Room, RoomKind};
+use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
 use farwood_fabric::{Fabric, Remote, Swapped, cas, read, write};
 use std::ops::Deref;
@@ -28,15 +28,15 @@ const TRIES_MAX: u32 = 1000;
 
 impl Sherman {
     /// The slot of a node that was removed from the tree.
-    pub(super) fn freed_slot(&self, at: Remote<RawNode>, version: u32) -> Room<RawNode> {
-        Room { at, version: Some(version), kind: self.layout.node_slots() }
+    pub(super) fn freed_slot(&self, at: Remote<RawNode>, version: u32) -> MemorySlot<RawNode> {
+        MemorySlot { at, version: Some(version), kind: self.layout.node_slots() }
     }
 
     /// Builds the node that lists `slots` and is stored in `place`.
     fn list(
         &self,
-        place: &Room<RawNode>,
-        slots: &[Room<()>],
+        place: &MemorySlot<RawNode>,
+        slots: &[MemorySlot<()>],
         next: Option<Remote<RawNode>>,
     ) -> Node<'_, Vec<u8>> {
         let lowest = vec![0; self.layout.key_bytes];
@@ -58,7 +58,7 @@ impl Sherman {
 impl<F: Fabric> Op<'_, F, Sherman> {
     /// Allocates a slot of that kind. [0 RT; before it takes a chunk, 1 to look for shared slots, and as in
     /// [`Allocator::allocate`](crate::memory::allocator::Allocator::allocate)]
-    pub(super) async fn allocate(self, kind: RoomKind) -> Result<Room<()>, IndexError> {
+    pub(super) async fn allocate(self, kind: SlotKind) -> Result<MemorySlot<()>, IndexError> {
         let allocator = &self.index.allocator;
         if !allocator.is_dry(kind) || !self.receive_slots().await? {
             return allocator.allocate(self.client, kind).await;
@@ -73,13 +73,13 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 
     /// Allocates a slot for a new node. [as [`allocate`](Self::allocate)]
-    pub(super) async fn node_slot(self) -> Result<Room<RawNode>, IndexError> {
+    pub(super) async fn node_slot(self) -> Result<MemorySlot<RawNode>, IndexError> {
         Ok(self.allocate(self.index.layout.node_slots()).await?.cast())
     }
 
     /// Allocates a slot for a new node that never held a linked object. [0 RT; as
     /// [`Allocator::allocate`](crate::memory::allocator::Allocator::allocate)]
-    pub(super) async fn new_node_slot(self) -> Result<Room<RawNode>, IndexError> {
+    pub(super) async fn new_node_slot(self) -> Result<MemorySlot<RawNode>, IndexError> {
         self.index.allocator.allocate_new(self.client, self.index.layout.node_slots()).await
     }
 
@@ -116,7 +116,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 
     /// Stores the list of `slots` in `place` and prepends it to the others. [3 RT]
-    async fn give_list(self, place: Room<RawNode>, slots: &[Room<()>]) -> Result<(), IndexError> {
+    async fn give_list(self, place: MemorySlot<RawNode>, slots: &[MemorySlot<()>]) -> Result<(), IndexError> {
         self.hit(coverage::SLOTS_GIVEN);
         let mut place = place;
         for _ in 0..TRIES_MAX {
@@ -175,11 +175,11 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 }
 
 /// Returns the slots of a list.
-fn listed<B: Deref<Target = [u8]>>(list: &Node<'_, B>) -> impl Iterator<Item = Room<()>> {
+fn listed<B: Deref<Target = [u8]>>(list: &Node<'_, B>) -> impl Iterator<Item = MemorySlot<()>> {
     (0..list.count()).map(|number| {
         let separator = list.separator(number);
         let number_at = |at: usize| u32::from_le_bytes(separator[at..at + 4].try_into().expect("four bytes"));
-        let kind = RoomKind { bytes: number_at(4) & 0xFF_FFFF, of: separator[7] };
-        Room { at: list.child(number + 1).part(0), version: Some(number_at(0)), kind }
+        let kind = SlotKind { bytes: number_at(4) & 0xFF_FFFF, of: separator[7] };
+        MemorySlot { at: list.child(number + 1).part(0), version: Some(number_at(0)), kind }
     })
 }

@@ -34,8 +34,8 @@
 use super::options::Leaves;
 use crate::consistency::{Consistency, checksum, versions};
 use crate::error::IndexError;
-use crate::memory::slot::RoomKind;
-use crate::sabotage::Sabotage;
+use crate::memory::slot::SlotKind;
+use crate::mutant::Mutant;
 use std::ops::Range;
 
 /// Version of everything that the map shows, and of the parameters in the directory entry.
@@ -96,7 +96,7 @@ pub struct Layout {
     /// Bytes of a node, as READs and WRITEs of the whole node transfer it.
     pub node_bytes: usize,
     /// Bytes of the slot of a node: the node and, where locks lie in nodes, its lock behind it.
-    pub room_bytes: usize,
+    pub slot_bytes: usize,
     /// Layout of leaves.
     pub leaves: Leaves,
     /// Scheme for the nodes, and for the entries of two-level leaves.
@@ -110,7 +110,7 @@ pub struct Layout {
     /// Keys of an inner node; it has one child more.
     pub inner_capacity: usize,
     /// The defect of a mutant.
-    pub(super) sabotage: Option<Sabotage>,
+    pub(super) mutant: Option<Mutant>,
 }
 
 /// The sizes that the user chooses.
@@ -181,14 +181,14 @@ impl Layout {
             value_bytes,
             values: Values::Fixed,
             node_bytes: node_bytes - lock_bytes,
-            room_bytes: node_bytes,
+            slot_bytes: node_bytes,
             leaves,
             consistency,
             index,
             entry_bytes,
             leaf_capacity,
             inner_capacity,
-            sabotage: None,
+            mutant: None,
         })
     }
 
@@ -207,8 +207,8 @@ impl Layout {
     }
 
     /// The kind of slots that hold nodes.
-    pub(super) fn node_slots(&self) -> RoomKind {
-        RoomKind { bytes: self.room_bytes as u32, of: 0 }
+    pub(super) fn node_slots(&self) -> SlotKind {
+        SlotKind { bytes: self.slot_bytes as u32, of: 0 }
     }
 
     /// The offset of the upper fence.

@@ -6,7 +6,7 @@ use super::options::Leaves;
 use crate::consistency::{Consistency, EntryUse, checksum, versions};
 use crate::key::{compare, prefix};
 use crate::memory::overflow::Link;
-use crate::sabotage::Sabotage;
+use crate::mutant::Mutant;
 use farwood_fabric::{Remote, Torn};
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut, Range};
@@ -89,7 +89,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
             return Ok(slot < self.count());
         }
         let entry = &self.bytes[self.layout.entry(slot)];
-        if self.layout.sabotage == Some(Sabotage::NoRearVersion) {
+        if self.layout.mutant == Some(Mutant::NoRearVersion) {
             return Ok(entry[0] & 1 != 0);
         }
         match self.layout.consistency {
@@ -155,12 +155,12 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
             if prefix(entry) == wanted && self.key(slot) == key {
                 match self.in_use(slot) {
                     Ok(true) => return Ok(Some(slot)),
-                    Err(Torn) if self.layout.sabotage != Some(Sabotage::TornIsAbsent) => return Err(Torn),
+                    Err(Torn) if self.layout.mutant != Some(Mutant::TornIsAbsent) => return Err(Torn),
                     _ => {}
                 }
             }
         }
-        if self.layout.sabotage == Some(Sabotage::TornIsAbsent) {
+        if self.layout.mutant == Some(Mutant::TornIsAbsent) {
             return Ok(None);
         }
         // A torn entry may have this key: only a copy without torn entries proves a miss.

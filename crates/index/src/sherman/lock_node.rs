@@ -7,14 +7,14 @@ use super::position::{KeyPosition, LeafPointer, SearchTarget, Source, Traversal,
 use super::read::NodeCopy;
 use crate::coverage;
 use crate::error::IndexError;
-use crate::lock::{Held, LocalRelease};
+use crate::lock::{HeldLock, PendingRelease};
+use crate::mutant::Mutant;
 use crate::op::Op;
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain, Fabric, FabricError, Fetched, Remote, write};
 
 /// A node whose lock this client holds, as it was read under the lock.
 pub(super) struct LockedNode<'a, F: Fabric> {
-    pub(super) held: Held<'a, F>,
+    pub(super) held: HeldLock<'a, F>,
     pub(super) at: Remote<RawNode>,
     pub(super) node: NodeCopy<'a>,
     /// The second node that was read under the lock.
@@ -132,13 +132,13 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// [1 RT; 2 without command combination, 1 if the lock is then handed over]
     pub(super) async fn write_back(
         self,
-        held: Held<'_, F>,
+        held: HeldLock<'_, F>,
         part: Write<'_>,
         whole: WholeNode<'_>,
     ) -> Result<(), IndexError> {
         let Write { to, bytes } = part;
         match self.index.options.write_back {
-            _ if self.index.layout.sabotage == Some(Sabotage::UnlockFirst) => {
+            _ if self.index.layout.mutant == Some(Mutant::UnlockFirst) => {
                 held.give_up().await?;
                 Ok(self.client.post(write(to, bytes)).await?)
             }
@@ -158,7 +158,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Completes a release whose post was answered, or failed.
     pub(super) async fn finish_release(
         self,
-        local: LocalRelease<'_, F>,
+        local: PendingRelease<'_, F>,
         written: Result<(), FabricError>,
         whole: WholeNode<'_>,
     ) -> Result<(), IndexError> {

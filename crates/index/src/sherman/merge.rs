@@ -40,9 +40,9 @@ use super::position::{SearchTarget, Source};
 use super::read::{HALF_WRITTEN, NodeCopy};
 use crate::coverage;
 use crate::error::IndexError;
-use crate::lock::{Attempt, Held};
+use crate::lock::{HeldLock, TryLock};
+use crate::mutant::Mutant;
 use crate::op::Op;
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Fabric, Remote, Swapped, Torn, all, cas, read_bytes, write};
 use std::ops::Deref;
 
@@ -184,7 +184,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Merges two children of the parent at `at`, whose lock is the first of `locks`.
     async fn merge_under(
         self,
-        locks: &mut Vec<Held<'a, F>>,
+        locks: &mut Vec<HeldLock<'a, F>>,
         at: Remote<RawNode>,
         mut parent: NodeCopy<'_>,
         key: &[u8],
@@ -193,9 +193,9 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         let Some(pair) = self.pair(children, parent.child_covering(key)).await? else { return Ok(false) };
         for child in [pair.left, pair.right] {
             match self.on(&self.index.locks).try_acquire(child, locks).await? {
-                Attempt::Taken(held) => locks.push(held),
-                Attempt::Mine => {}
-                Attempt::Busy => {
+                TryLock::Taken(held) => locks.push(held),
+                TryLock::Mine => {}
+                TryLock::Busy => {
                     self.hit(coverage::MERGE_BUSY);
                     return Ok(false);
                 }
@@ -213,7 +213,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         parent.remove_child(child);
         self.rewrite(at, &mut parent).await?;
         self.index.cache_inner(at, &parent);
-        if self.index.layout.sabotage != Some(Sabotage::MergeUnmarked) {
+        if self.index.layout.mutant != Some(Mutant::MergeUnmarked) {
             right.set_freed(Freed::Yes);
         }
         self.rewrite(pair.right, &mut right).await?;
@@ -334,14 +334,14 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
 
     async fn undo_merge_under(
         self,
-        locks: &mut Vec<Held<'a, F>>,
+        locks: &mut Vec<HeldLock<'a, F>>,
         left: Remote<RawNode>,
         at: Remote<RawNode>,
     ) -> Result<Undone, IndexError> {
         match self.on(&self.index.locks).try_acquire(at, locks).await? {
-            Attempt::Taken(held) => locks.push(held),
-            Attempt::Mine => {}
-            Attempt::Busy => return Ok(Undone::Busy),
+            TryLock::Taken(held) => locks.push(held),
+            TryLock::Mine => {}
+            TryLock::Busy => return Ok(Undone::Busy),
         }
         // A linked node stays in its slot while the lock of its left neighbour is held.
         let (left, mut right) = self.read_both(left, at).await?;

@@ -51,7 +51,7 @@ use crate::coverage;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
 use crate::memory::allocator::Allocator;
-use crate::memory::overflow::{Far, VALUE_BYTES_MAX};
+use crate::memory::overflow::{OverflowValue, VALUE_BYTES_MAX};
 use crate::op::Op;
 use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
@@ -82,7 +82,7 @@ pub struct Value(ValueBytes);
 
 enum ValueBytes {
     Leaf { leaf: Checked<RawNode>, at: Span<usize> },
-    Overflow(Far),
+    Overflow(OverflowValue),
 }
 
 impl Deref for Value {
@@ -130,8 +130,8 @@ impl Sherman {
 
     /// The number of locks that this compute node may still hold since a memory node was lost: its next change of the
     /// tree frees them.
-    pub fn locks_in_doubt(&self) -> usize {
-        self.locks.in_doubt()
+    pub fn locks_uncertain(&self) -> usize {
+        self.locks.uncertain_count()
     }
 
     /// Nodes that this compute node has allocated for the tree, less those that it removed, its own or others'. Over
@@ -142,9 +142,9 @@ impl Sherman {
 
     /// Turns the tree, as this compute node has it open, into a mutant. For tests that must detect it.
     #[doc(hidden)]
-    pub fn sabotage(&mut self, sabotage: crate::sabotage::Sabotage) {
-        self.layout.sabotage = Some(sabotage);
-        self.locks.sabotage(sabotage);
+    pub fn mutant(&mut self, mutant: crate::mutant::Mutant) {
+        self.layout.mutant = Some(mutant);
+        self.locks.mutant(mutant);
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
@@ -191,7 +191,7 @@ impl Sherman {
                         moved.again(client).await?;
                     }
                     Err(Torn) => {
-                        client.fabric().mark(coverage::TORN_ENTRY);
+                        client.fabric().record_coverage(coverage::TORN_ENTRY);
                         op.wait_for_writer(&mut torn, at).await?;
                     }
                 },

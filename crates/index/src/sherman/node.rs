@@ -5,8 +5,8 @@
 use super::layout::{COUNT, FLAGS, INDEX, LEVEL, Layout, SIBLING, VERSION};
 use crate::consistency::{Consistency, checksum, versions};
 use crate::key::compare;
-use crate::memory::slot::Room;
-use crate::sabotage::Sabotage;
+use crate::memory::slot::MemorySlot;
+use crate::mutant::Mutant;
 use farwood_fabric::{Object, Remote, Torn};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -38,7 +38,7 @@ impl Object for RawNode {
     #[inline]
     fn check(bytes: &[u8], layout: &Layout) -> Result<(), Torn> {
         match layout.consistency {
-            _ if layout.sabotage == Some(Sabotage::NoRearVersion) => Ok(()),
+            _ if layout.mutant == Some(Mutant::NoRearVersion) => Ok(()),
             Consistency::Versions if bytes.len() == layout.node_bytes => versions::check_node(bytes),
             Consistency::Checksum if bytes.len() == layout.node_bytes => {
                 checksum::check_node(bytes, layout.hashed(bytes[LEVEL]))
@@ -170,15 +170,15 @@ pub struct Fences<'a> {
 impl<'l> Node<'l, Vec<u8>> {
     /// Seals a new node in `slot` and returns the bytes of its first WRITE. They include a free lock, where locks lie
     /// in nodes, if the slot never held a node; in a used slot the lock keeps its state.
-    pub fn seal_in<T>(&mut self, slot: &Room<T>) -> Cow<'_, [u8]> {
-        let high = self.layout.sabotage == Some(Sabotage::VersionsHigh);
+    pub fn seal_in<T>(&mut self, slot: &MemorySlot<T>) -> Cow<'_, [u8]> {
+        let high = self.layout.mutant == Some(Mutant::VersionsHigh);
         self.set_version(slot.version.unwrap_or(if high { versions::HIGH } else { 0 }));
         self.seal();
-        if self.layout.room_bytes == self.bytes.len() || slot.version.is_some() {
+        if self.layout.slot_bytes == self.bytes.len() || slot.version.is_some() {
             return Cow::Borrowed(&self.bytes);
         }
         let mut bytes = self.bytes.clone();
-        bytes.resize(self.layout.room_bytes, 0);
+        bytes.resize(self.layout.slot_bytes, 0);
         Cow::Owned(bytes)
     }
 
@@ -196,7 +196,7 @@ impl<'l> Node<'l, Vec<u8>> {
         node.set_upper(fences.upper);
         node.set_sibling(sibling);
         node.reseal_entries();
-        if layout.sabotage == Some(Sabotage::VersionsHigh) {
+        if layout.mutant == Some(Mutant::VersionsHigh) {
             node.raise_entries();
         }
         node

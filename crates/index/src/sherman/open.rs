@@ -22,10 +22,10 @@ use crate::consistency::Consistency;
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockWidth, NodeLocks, Release};
-use crate::memory::allocator::{Allocator, RoomOf, Units};
+use crate::memory::allocator::{Allocator, SlotSizes, Units};
 use crate::memory::free_list::Give;
 use crate::memory::overflow;
-use crate::memory::slot::Room;
+use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::params::{self, Codec, Parameters};
 use arc_swap::ArcSwapOption;
@@ -104,7 +104,7 @@ impl Sherman {
         let lock = options.lock.on(client.fabric().capabilities());
         Ok(Self {
             options,
-            locks: NodeLocks::new(lock, client.fabric().shape(), layout.room_bytes),
+            locks: NodeLocks::new(lock, client.fabric().shape(), layout.slot_bytes),
             cache: OrderedCache::new(cache_bytes),
             top: ArcSwapOption::empty(),
             allocator: allocator_of(&entry, &layout),
@@ -139,10 +139,10 @@ impl Sherman {
 }
 
 fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
-    let node_bytes = layout.room_bytes as u32;
+    let node_bytes = layout.slot_bytes as u32;
     let (unit_bytes, room_of) = match layout.values {
-        Values::Fixed => (layout.room_bytes, RoomOf::One(node_bytes)),
-        Values::AnyLength => (overflow::UNIT_BYTES, RoomOf::Told(overflow::room_of, node_bytes)),
+        Values::Fixed => (layout.slot_bytes, SlotSizes::One(node_bytes)),
+        Values::AnyLength => (overflow::UNIT_BYTES, SlotSizes::Told(overflow::stored_slot_bytes, node_bytes)),
     };
     Allocator::new(entry.slot, Units { index: layout.index, index_offset: INDEX, unit_bytes, room_of })
 }
@@ -153,7 +153,7 @@ async fn write_root<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64,
     let allocator = allocator_of(entry, &layout);
     let lowest = vec![0; layout.key_bytes];
     let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
-    let room: Room<RawNode> = allocator.allocate(client, layout.node_slots()).await?;
+    let room: MemorySlot<RawNode> = allocator.allocate(client, layout.node_slots()).await?;
     client.post(write(room.at, &root.seal_in(&room))).await?;
     allocator.leave(client).await?;
     Ok(room.at.word())
@@ -278,7 +278,7 @@ mod tests {
                 check_codec(&config, &[(12, 2), (17, 3), (22, 2), (14, 3)]);
                 let (layout, found) = decode(&entry::<ShermanConfig>(params::encode(&config))).unwrap();
                 assert_eq!((found, layout.consistency), (options, consistency), "{name}");
-                assert_eq!((layout.key_bytes, layout.value_bytes, layout.room_bytes), (8, 8, 1024));
+                assert_eq!((layout.key_bytes, layout.value_bytes, layout.slot_bytes), (8, 8, 1024));
             }
         }
     }

@@ -3,8 +3,8 @@
 use super::node::{Node, RawNode};
 use super::read::NodeCopy;
 use crate::error::IndexError;
+use crate::mutant::Mutant;
 use crate::retry::Retry;
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Remote};
 use std::ops::Deref;
 
@@ -63,9 +63,9 @@ pub(super) fn locate<B: Deref<Target = [u8]>>(node: &Node<'_, B>, level: u8, key
 /// Returns the position that the fences of a leaf prove; the mutants trust the pointer to it instead.
 #[inline]
 pub(super) fn trust_fences(fences: KeyPosition, leaf: &NodeCopy<'_>, source: Source) -> KeyPosition {
-    match leaf.layout.sabotage {
-        Some(Sabotage::NoFenceCheck) if leaf.level() == 0 => KeyPosition::Here,
-        Some(Sabotage::CacheBelieved) if source == Source::Cache && leaf.level() == 0 => KeyPosition::Here,
+    match leaf.layout.mutant {
+        Some(Mutant::NoFenceCheck) if leaf.level() == 0 => KeyPosition::Here,
+        Some(Mutant::CacheUnchecked) if source == Source::Cache && leaf.level() == 0 => KeyPosition::Here,
         _ => fences,
     }
 }

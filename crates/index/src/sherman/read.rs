@@ -6,7 +6,7 @@ use super::node::{Node, RawNode};
 use crate::coverage;
 use crate::error::IndexError;
 use crate::op::Op;
-use crate::retry::{Retry, bury_the_dead};
+use crate::retry::{Retry, reap_crashed_clients};
 use farwood_fabric::{Checked, Fabric, Parallel as _, Remote, read, read_bytes};
 
 /// Reads of a node that stays torn, with pauses: some two seconds, longer than any WRITE takes whose writer is alive
@@ -101,7 +101,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     ) -> Result<(), IndexError> {
         self.client.note(|costs| costs.torn += 1);
         if retry.tries() > 0 && retry.tries().is_multiple_of(TRIES_PER_LIVENESS_CHECK) {
-            bury_the_dead(self.client).await?;
+            reap_crashed_clients(self.client).await?;
         }
         let operation = retry.operation();
         retry.again(self.client).await.map_err(|error| match error {

@@ -21,8 +21,8 @@ use super::position::{RESTARTS_MAX, SearchTarget, Source};
 use super::read::NodeCopy;
 use crate::coverage;
 use crate::error::IndexError;
-use crate::lock::{Attempt, Held};
-use crate::memory::slot::Room;
+use crate::lock::{HeldLock, TryLock};
+use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::retry::Retry;
 use farwood_fabric::{Chain, Fabric, Remote, Swapped, cas, write};
@@ -43,14 +43,14 @@ impl UnlinkedSibling {
 
 /// The slot for a new sibling.
 struct SiblingSlot<'a, F: Fabric> {
-    slot: Room<RawNode>,
+    slot: MemorySlot<RawNode>,
     /// Its lock, where stale pointers may lead to the slot and its lock is not that of the split node.
-    lock: Option<Held<'a, F>>,
+    lock: Option<HeldLock<'a, F>>,
 }
 
 /// A split node in its new form; its lock is held.
 struct SplitNode<'a, 'n, F: Fabric> {
-    held: Held<'a, F>,
+    held: HeldLock<'a, F>,
     at: Remote<RawNode>,
     bytes: &'n [u8],
 }
@@ -60,7 +60,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// [after lock and read: 1 RT, 2 where the sibling lies on another memory node; then 3 per level]
     pub(super) async fn split_leaf(
         self,
-        held: Held<'_, F>,
+        held: HeldLock<'_, F>,
         at: Remote<RawNode>,
         mut leaf: NodeCopy<'_>,
         entry: Entry<'_>,
@@ -86,7 +86,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
 
     /// Allocates a slot for a new sibling of the node whose lock is `held`. [0 RT; 1 for the lock of a reused slot;
     /// otherwise as [`allocate`](Self::allocate)]
-    async fn sibling_slot(self, held: &Held<'_, F>) -> Result<SiblingSlot<'a, F>, IndexError> {
+    async fn sibling_slot(self, held: &HeldLock<'_, F>) -> Result<SiblingSlot<'a, F>, IndexError> {
         let allocator = &self.index.allocator;
         let slot = self.node_slot().await?;
         if slot.version.is_none() {
@@ -94,9 +94,9 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         }
         let locks = self.named("split").on(&self.index.locks);
         match locks.try_acquire(slot.at, std::slice::from_ref(held)).await {
-            Ok(Attempt::Taken(lock)) => return Ok(SiblingSlot { slot, lock: Some(lock) }),
-            Ok(Attempt::Mine) => return Ok(SiblingSlot { slot, lock: None }),
-            Ok(Attempt::Busy) => allocator.put_aside(slot),
+            Ok(TryLock::Taken(lock)) => return Ok(SiblingSlot { slot, lock: Some(lock) }),
+            Ok(TryLock::Mine) => return Ok(SiblingSlot { slot, lock: None }),
+            Ok(TryLock::Busy) => allocator.put_aside(slot),
             Err(error) => {
                 allocator.take_back(slot);
                 return Err(error);
@@ -144,7 +144,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     async fn write_in_reused_slot(
         self,
         node: Write<'_>,
-        slot: &Room<RawNode>,
+        slot: &MemorySlot<RawNode>,
         right: &mut Node<'_, Vec<u8>>,
     ) -> Result<(), IndexError> {
         right.set_freed(Freed::Yes);
@@ -230,7 +230,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Splits a full inner node and adds `child`; returns the new sibling.
     async fn split_inner(
         self,
-        held: Held<'_, F>,
+        held: HeldLock<'_, F>,
         at: Remote<RawNode>,
         mut node: NodeCopy<'_>,
         child: &UnlinkedSibling,

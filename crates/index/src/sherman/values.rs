@@ -14,12 +14,12 @@ use super::change::Exchanged;
 use super::layout::{Layout, VALUE_SLOT_BYTES, Values};
 use super::leaf::Change;
 use crate::error::IndexError;
-use crate::memory::overflow::{self, Far, Link, RawExtent, VALUE_BYTES_MAX};
+use crate::memory::overflow::{self, Link, OverflowValue, RawOverflow, VALUE_BYTES_MAX};
 use crate::memory::overflow_store::{self, OverflowMemory, UnlinkedValue};
-use crate::memory::slot::{Room, RoomKind};
+use crate::memory::slot::{MemorySlot, SlotKind};
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::KeyBefore;
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Remote, Words, read_bytes};
 use std::ops::Range;
 
@@ -117,11 +117,11 @@ impl<F: Fabric> OverflowMemory for Op<'_, F, Sherman> {
         self.index.layout.index
     }
 
-    async fn allocate(&self, kind: RoomKind) -> Result<Room<RawExtent>, IndexError> {
+    async fn allocate(&self, kind: SlotKind) -> Result<MemorySlot<RawOverflow>, IndexError> {
         Ok(Op::allocate(*self, kind).await?.cast())
     }
 
-    fn take_back(&self, slot: Room<RawExtent>) {
+    fn take_back(&self, slot: MemorySlot<RawOverflow>) {
         self.index.allocator.take_back(slot);
     }
 }
@@ -166,12 +166,12 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
     /// Reads the value behind `link`; returns `None` where it was replaced or removed after the link was read. [1 RT; 2
     /// for a value of several parts]
-    pub(super) async fn read_overflow(self, link: Link) -> Result<Option<Far>, IndexError> {
-        if self.index.layout.sabotage == Some(Sabotage::ExtentBelieved) {
+    pub(super) async fn read_overflow(self, link: Link) -> Result<Option<OverflowValue>, IndexError> {
+        if self.index.layout.mutant == Some(Mutant::OverflowUnchecked) {
             let (at, length) = (link.at.part::<Words>(overflow::HEADER_BYTES as u64), link.length as usize);
             let read = read_bytes(at, length.next_multiple_of(8));
             let Ok(bytes) = self.client.post(read).await?.check(&()) else { unreachable!("words are whole") };
-            return Ok(Some(Far::Joined(bytes[..length].to_vec())));
+            return Ok(Some(OverflowValue::Joined(bytes[..length].to_vec())));
         }
         overflow_store::read(self.client, self.index.layout.index, link).await
     }
@@ -184,7 +184,7 @@ impl Sherman {
         &self,
         client: &Client<F>,
         value: &[u8],
-        slots: &mut Vec<Room<RawExtent>>,
+        slots: &mut Vec<MemorySlot<RawOverflow>>,
     ) -> Result<(ValueField, Vec<overflow::Image>), IndexError> {
         if value.len() <= self.layout.inline_bytes_max() {
             return Ok((ValueField::inline(&self.layout, value), Vec::new()));

@@ -22,7 +22,7 @@ use super::read::NodeCopy;
 use super::values::StoredValue;
 use crate::error::IndexError;
 use crate::key::compare;
-use crate::lock::{LOCK_BYTES, LockMemory, LockWidth, comes_free, sweep, words_held};
+use crate::lock::{LOCK_BYTES, LockMemory, LockWidth, becomes_free, held_words, sweep};
 use crate::memory::overflow;
 use crate::op::Op;
 use farwood_fabric::{
@@ -60,9 +60,9 @@ pub struct Walk {
     /// Entries of all leaves.
     pub entries: u64,
     /// Overflow values.
-    pub values_far: u64,
+    pub overflow_values: u64,
     /// Free slots that compute nodes share.
-    pub rooms_listed: u64,
+    pub free_slots_listed: u64,
     /// Capacity of all leaves, entries.
     pub room: u64,
     /// Nodes that no parent names yet.
@@ -70,7 +70,7 @@ pub struct Walk {
     /// Nodes whose merge is not complete yet.
     pub half_merged: u64,
     /// Locks of crashed clients: the next writer takes them over.
-    pub locks_of_the_gone: u64,
+    pub locks_of_crashed_clients: u64,
     /// Locks that live clients held all the time; the problems list them as well.
     pub locks_held: u64,
     /// Violated invariants; the report lists at most 1000.
@@ -95,7 +95,7 @@ impl Sherman {
     /// # Errors
     /// The fabric's. Violations are in the [`Walk`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<Walk, IndexError> {
-        crate::retry::bury_the_dead(client).await?;
+        crate::retry::reap_crashed_clients(client).await?;
         let op = Op::new(self, client, "check");
         let mut verifier = Verifier { op, report: Walk::default() };
         let root = op.root_word().await?;
@@ -108,7 +108,7 @@ impl Sherman {
                 (first, named) = verifier.check_level(leftmost, level, named).await?;
             }
         }
-        verifier.report.rooms_listed = op.count_shared_slots().await?;
+        verifier.report.free_slots_listed = op.count_shared_slots().await?;
         verifier.check_lock_tables().await?;
         Ok(verifier.report)
     }
@@ -301,7 +301,7 @@ impl<'a, F: Fabric> Verifier<'a, F> {
                     continue;
                 }
             };
-            self.report.values_far += 1;
+            self.report.overflow_values += 1;
             if !linked.insert(link.at.word()) {
                 self.report.problem(at, format!("entry {slot} has the value of another"));
             }
@@ -328,8 +328,8 @@ impl<'a, F: Fabric> Verifier<'a, F> {
             return Ok(());
         }
         for node in 0..client.fabric().shape().nodes {
-            for held in words_held(client, lock, NodeId(node)).await? {
-                if !comes_free(client, held.at).await? {
+            for held in held_words(client, lock, NodeId(node)).await? {
+                if !becomes_free(client, held.at).await? {
                     let name = format!("lock word {} of node {node}", held.number);
                     self.report_held(held.word, name).await?;
                 }
@@ -344,8 +344,8 @@ impl<'a, F: Fabric> Verifier<'a, F> {
         if tree.options.lock.memory != LockMemory::Node {
             return Ok(());
         }
-        let word: Remote<u64> = at.part((tree.layout.room_bytes - LOCK_BYTES) as u64);
-        if comes_free(client, word).await? {
+        let word: Remote<u64> = at.part((tree.layout.slot_bytes - LOCK_BYTES) as u64);
+        if becomes_free(client, word).await? {
             return Ok(());
         }
         let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
@@ -359,7 +359,7 @@ impl<'a, F: Fabric> Verifier<'a, F> {
         if let Some(holder) = holder
             && self.op.fabric().revoke(holder).await? == Revocation::Gone
         {
-            self.report.locks_of_the_gone += 1;
+            self.report.locks_of_crashed_clients += 1;
             return Ok(());
         }
         let name =

@@ -15,7 +15,7 @@
 //! + 22     zero
 //! ```
 
-use super::options::{Inserts, LeafLock, Reads, Rooms, Scans, SmartOptions, Updates, Writes};
+use super::options::{Inserts, LeafLock, NodeSizing, Reads, Scans, SmartOptions, Updates, Writes};
 use super::shortcuts::Shortcuts;
 use super::{Smart, SmartState};
 use crate::combine::{Combiner, Leader};
@@ -125,7 +125,7 @@ impl Parameters for SmartConfig {
         codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
         codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace]);
         codec.choice(2, leaf_lock, [LeafLock::Apart, LeafLock::Rear]);
-        codec.choice(3, rooms, [Rooms::Fitting, Rooms::Preallocated]);
+        codec.choice(3, rooms, [NodeSizing::Fitting, NodeSizing::Preallocated]);
         codec.choice(4, scans, [Scans::OneByOne, Scans::Batched]);
         codec.choice(5, reads, [Reads::Each, Reads::Delegated]);
         codec.choice(6, writes, [Writes::Each, Writes::Combined]);
@@ -146,7 +146,9 @@ mod tests {
     fn parameters_are_read_back_and_unknown_values_are_refused() {
         let bad: Vec<_> = (0..7).map(|at| (at, 2)).chain([(17, 255)]).collect();
         for (variant, _) in SmartVariant::ALL {
-            for (rooms, scans) in [(Rooms::Fitting, Scans::OneByOne), (Rooms::Preallocated, Scans::Batched)] {
+            for (rooms, scans) in
+                [(NodeSizing::Fitting, Scans::OneByOne), (NodeSizing::Preallocated, Scans::Batched)]
+            {
                 let options = SmartOptions { rooms, scans, ..variant.options() };
                 check_codec(&SmartConfig { options, inline_bytes: 300, kinds: [3, 4] }, &bad);
             }

@@ -8,7 +8,7 @@
 //! # Departures from the paper
 //!
 //! 1. Inner nodes have the size that they need (72 to 2,088 bytes) and are replaced when they grow; the artifact
-//!    reserves 256 slots for each ([`Rooms::Preallocated`]).
+//!    reserves 256 slots for each ([`NodeSizing::Preallocated`]).
 //! 2. Headers hold the depth and a hash of the whole prefix, so a prefix split changes only the slot of the parent.
 //! 3. Each node has a slot for the key that ends at it; keys need no terminator.
 //! 4. Lock words have 64 bits and name their holder with an epoch.
@@ -25,10 +25,11 @@ mod shortcuts;
 pub use crate::radix::tree::{Change, Direction, Entries, Problem, RadixReport, Range, Value, Walk};
 pub use coverage::MARKS;
 pub use create::{KIND, SmartConfig, SmartConfig as Config, describe};
-pub use options::{Rooms, SmartOptions, SmartOptions as Options, SmartVariant, SmartVariant as Variant};
+pub use options::{NodeSizing, SmartOptions, SmartOptions as Options, SmartVariant, SmartVariant as Variant};
 
 use crate::combine::{Combiner, Role};
 use crate::error::IndexError;
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::{PutOutcome, UpdateOutcome};
 use crate::radix::cache::cached_node::CachedNode;
@@ -36,7 +37,6 @@ use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
 use crate::radix::tree::{ParentPosition, Policy, RadixTree, TraversalEnd};
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use options::{Reads, Writes};
 use shortcuts::Shortcuts;
@@ -102,8 +102,8 @@ impl Policy for SmartState {
         }
     }
 
-    fn sabotage(&mut self, sabotage: Sabotage) {
-        if sabotage == Sabotage::SharesLate {
+    fn mutant(&mut self, mutant: Mutant) {
+        if mutant == Mutant::SharesLate {
             self.reads.join_late();
             self.writes.join_late();
         }

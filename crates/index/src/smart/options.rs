@@ -11,9 +11,9 @@
 //! | `+read-delegation` | one CAS | in the leaf | with the write-back | READs combined |
 //! | `+write-combining` = `smart` | one CAS | in the leaf | with the write-back | both combined |
 
-use crate::radix::leaf::Grain;
+use crate::radix::leaf::LeafGrain;
 use crate::radix::tree;
-pub use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Scans, Updates};
+pub use crate::radix::tree::options::{Inserts, LeafLock, NodeSizing, Scans, Updates};
 use crate::variant::named;
 
 /// Whether clients of a compute node combine lookups of one key.
@@ -48,7 +48,7 @@ pub struct SmartOptions {
     /// Whether changes are combined.
     pub writes: Writes,
     /// Sizes of inner nodes.
-    pub rooms: Rooms,
+    pub rooms: NodeSizing,
     /// How a scan reads nodes and leaves.
     pub scans: Scans,
 }
@@ -57,7 +57,7 @@ impl SmartOptions {
     /// The options of the radix tree.
     pub(super) fn tree(self, inline_bytes: usize) -> tree::TreeOptions {
         let Self { inserts, updates, leaf_lock, rooms, scans, .. } = self;
-        tree::TreeOptions { inserts, updates, leaf_lock, rooms, scans, grain: Grain::Words, inline_bytes }
+        tree::TreeOptions { inserts, updates, leaf_lock, rooms, scans, grain: LeafGrain::Words, inline_bytes }
     }
 }
 
@@ -96,7 +96,7 @@ impl SmartVariant {
             leaf_lock: if step(Self::RearLock) { LeafLock::Rear } else { LeafLock::Apart },
             reads: if step(Self::ReadDelegation) { Reads::Delegated } else { Reads::Each },
             writes: if step(Self::WriteCombining) { Writes::Combined } else { Writes::Each },
-            rooms: Rooms::Fitting,
+            rooms: NodeSizing::Fitting,
             scans: Scans::Batched,
         }
     }
@@ -112,7 +112,7 @@ impl SmartOptions {
             ("leaf_lock", pick(self.leaf_lock == LeafLock::Rear, "at the rear", "released apart")),
             ("reads", pick(self.reads == Reads::Delegated, "delegated", "each its own")),
             ("writes", pick(self.writes == Writes::Combined, "combined", "each its own")),
-            ("rooms", pick(self.rooms == Rooms::Preallocated, "256 slots", "fitting")),
+            ("rooms", pick(self.rooms == NodeSizing::Preallocated, "256 slots", "fitting")),
             ("scans", pick(self.scans == Scans::Batched, "batched", "one by one")),
         ];
         pairs.map(|(name, value)| (name, value.to_owned())).into()
@@ -120,7 +120,7 @@ impl SmartOptions {
 
     /// The variant that has these options; sizes of inner nodes and scans may differ.
     pub fn variant(&self) -> Option<SmartVariant> {
-        let plain = |options: Self| Self { rooms: Rooms::Fitting, scans: Scans::Batched, ..options };
+        let plain = |options: Self| Self { rooms: NodeSizing::Fitting, scans: Scans::Batched, ..options };
         SmartVariant::ALL
             .iter()
             .map(|(variant, _)| *variant)

@@ -12,7 +12,7 @@
 //! + 22     zero
 //! ```
 
-use super::options::{Begins, Groups, Scans, SphinxOptions};
+use super::options::{Groups, Scans, SphinxOptions, TraversalStart};
 use super::table::layout::GROUPS_LOG2_MAX;
 use super::table::{self, HashTable};
 use super::{Sphinx, SphinxState};
@@ -20,7 +20,7 @@ use crate::cache::filter::Filter;
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
-use crate::radix::inner::Size;
+use crate::radix::inner::NodeSize;
 use crate::radix::tree::create::{check_capabilities, create_root, open_root};
 use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
@@ -85,13 +85,13 @@ impl Sphinx {
     ) -> Result<Self, IndexError> {
         let SphinxConfig { options, .. } = describe(&entry)?;
         let root = open_root(client, &entry).await?;
-        let words = root.part(Size::All.bytes() as u64);
+        let words = root.part(NodeSize::All.bytes() as u64);
         let (number, groups) = (entry.number as u32, options.groups.log2());
         let policy = SphinxState {
             options,
             table: HashTable::new(number, groups, words, client.fabric().shape().nodes),
-            filter: Filter::new(if options.begins == Begins::Filter { filter_bytes } else { 0 }),
-            sabotage: None,
+            filter: Filter::new(if options.begins == TraversalStart::Filter { filter_bytes } else { 0 }),
+            mutant: None,
         };
         Ok(Self::new(client, entry, root, options.tree(), policy, 0))
     }
@@ -112,7 +112,7 @@ impl Parameters for SphinxConfig {
 
     fn fields(&mut self, codec: &mut Codec) {
         let SphinxOptions { begins, scans, groups } = &mut self.options;
-        codec.choice(0, begins, [Begins::Root, Begins::Table, Begins::Filter]);
+        codec.choice(0, begins, [TraversalStart::Root, TraversalStart::Table, TraversalStart::Filter]);
         codec.choice(1, scans, [Scans::OneByOne, Scans::Batched]);
         let mut groups_log2 = groups.log2();
         codec.u8(2, &mut groups_log2, 0..=GROUPS_LOG2_MAX);

@@ -3,8 +3,9 @@
 
 use super::table::layout::{TableEntry, TablePosition};
 use super::table::{BucketsRead, Entered};
-use super::{Begins, Sphinx, SphinxRoute, SphinxState, coverage};
+use super::{Sphinx, SphinxRoute, SphinxState, TraversalStart, coverage};
 use crate::error::IndexError;
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{NodeState, RawInner};
@@ -12,7 +13,6 @@ use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::copy::InnerCopy;
 use crate::radix::tree::traversal::Traversal;
 use crate::radix::tree::{NodeChange, NodeHandle};
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Fabric, Remote};
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
         let mut candidates = (1..hashes.len()).rev().filter_map(|depth| self.candidate(depth, hashes[depth]));
         let mut count = ALL_PREFIXES_PER_POST;
-        if self.index.policy.options.begins == Begins::Filter {
+        if self.index.policy.options.begins == TraversalStart::Filter {
             let Some(first) = candidates.next() else { return Ok(None) };
             let buckets = self.table().read_buckets(first.position).await?;
             if let Some(node) = self.follow_entries(&first, &buckets, traversal).await? {
@@ -92,7 +92,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
     #[inline]
     fn candidate(self, depth: usize, hash: PrefixHash) -> Option<Candidate> {
         let state = &self.index.policy;
-        let may_exist = state.options.begins != Begins::Filter || state.filter.contains(hash.mixed());
+        let may_exist = state.options.begins != TraversalStart::Filter || state.filter.contains(hash.mixed());
         may_exist.then(|| Candidate { depth, hash, position: state.table.position(hash) })
     }
 
@@ -120,7 +120,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
                 }
             }
         }
-        if self.index.policy.options.begins == Begins::Filter {
+        if self.index.policy.options.begins == TraversalStart::Filter {
             self.hit(coverage::FILTER_FALSE_POSITIVE);
             self.index.policy.filter.disappoint(hash.mixed());
         }
@@ -132,7 +132,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
     async fn read_node_of(self, entry: TableEntry, prefix: &[u8]) -> Result<EntryNode, IndexError> {
         let Some(node) = entry.node() else { return Ok(EntryNode::Gone) };
         let copy = self.read_inner(node).await?;
-        if self.index.policy.sabotage == Some(Sabotage::EntryBelieved) {
+        if self.index.policy.mutant == Some(Mutant::EntryUnchecked) {
             return Ok(EntryNode::Match(node.at, copy));
         }
         if !self.is_entry_of(entry, &copy) {
@@ -173,8 +173,8 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
 
     /// Records a change of the set of inner nodes in the table and in the filter.
     pub(super) async fn record_change(self, change: NodeChange) {
-        let SphinxState { filter, sabotage, .. } = &self.index.policy;
-        if *sabotage == Some(Sabotage::EntryForgotten) {
+        let SphinxState { filter, mutant, .. } = &self.index.policy;
+        if *mutant == Some(Mutant::EntryForgotten) {
             return;
         }
         let recorded = match change {

@@ -40,11 +40,12 @@ pub use crate::radix::tree::{Change, Direction, Entries, Problem, RadixReport, R
 pub use coverage::MARKS;
 pub use create::{KIND, SphinxConfig, SphinxConfig as Config, describe};
 pub use options::{
-    Begins, Groups, SphinxOptions, SphinxOptions as Options, SphinxVariant, SphinxVariant as Variant,
+    Groups, SphinxOptions, SphinxOptions as Options, SphinxVariant, SphinxVariant as Variant, TraversalStart,
 };
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::{PutOutcome, UpdateOutcome};
 use crate::radix::cache::cached_node::CachedNode;
@@ -54,7 +55,6 @@ use crate::radix::tree::traversal::Traversal;
 use crate::radix::tree::{
     NodeChange, NodeHandle, ParentPosition, Policy, RadixTree, Route, TraversalEnd, problem_of,
 };
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use std::sync::Arc;
 use table::{HashTable, TableOp};
@@ -68,7 +68,7 @@ pub struct SphinxState {
     options: SphinxOptions,
     table: HashTable,
     filter: Filter,
-    sabotage: Option<Sabotage>,
+    mutant: Option<Mutant>,
 }
 
 /// State of Sphinx during one operation.
@@ -119,8 +119,8 @@ impl Policy for SphinxState {
         traversal: &mut Traversal<'_, SphinxRoute>,
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
         match op.index.policy.options.begins {
-            Begins::Root => Ok(None),
-            Begins::Table | Begins::Filter => op.deepest_node(traversal).await,
+            TraversalStart::Root => Ok(None),
+            TraversalStart::Table | TraversalStart::Filter => op.deepest_node(traversal).await,
         }
     }
 
@@ -156,9 +156,9 @@ impl Policy for SphinxState {
         Ok(())
     }
 
-    fn sabotage(&mut self, sabotage: Sabotage) {
-        self.sabotage = Some(sabotage);
-        self.table.sabotage(sabotage);
+    fn mutant(&mut self, mutant: Mutant) {
+        self.mutant = Some(mutant);
+        self.table.mutant(mutant);
     }
 }
 

@@ -7,15 +7,15 @@
 //! | `+filter` = `sphinx` | at the deepest node that the filter knows | many per doorbell |
 
 use super::table::layout::GROUPS_LOG2_MAX;
-use crate::radix::leaf::{ENTRY_BYTES_MAX, Grain};
+use crate::radix::leaf::{ENTRY_BYTES_MAX, LeafGrain};
 use crate::radix::tree;
 pub use crate::radix::tree::options::Scans;
-use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Updates};
+use crate::radix::tree::options::{Inserts, LeafLock, NodeSizing, Updates};
 use crate::variant::named;
 
 /// How a traversal finds its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
+pub enum TraversalStart {
     /// At the root.
     Root,
     /// At a node that the hash table leads to. The client looks up all prefixes.
@@ -47,10 +47,10 @@ impl Groups {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SphinxOptions {
     /// How a traversal finds its start.
-    pub begins: Begins,
+    pub begins: TraversalStart,
     /// How a scan reads nodes and leaves.
     pub scans: Scans,
-    /// Size of subtables.
+    /// NodeSize of subtables.
     pub groups: Groups,
 }
 
@@ -61,9 +61,9 @@ impl SphinxOptions {
             inserts: Inserts::LockFree,
             updates: Updates::InPlace,
             leaf_lock: LeafLock::Rear,
-            rooms: Rooms::Fitting,
+            rooms: NodeSizing::Fitting,
             scans: self.scans,
-            grain: Grain::Lines,
+            grain: LeafGrain::Lines,
             inline_bytes: ENTRY_BYTES_MAX,
         }
     }
@@ -71,9 +71,9 @@ impl SphinxOptions {
     /// The options as pairs of names and values, for records.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let begins = match self.begins {
-            Begins::Root => "at the root",
-            Begins::Table => "by the hash table",
-            Begins::Filter => "by the filter",
+            TraversalStart::Root => "at the root",
+            TraversalStart::Table => "by the hash table",
+            TraversalStart::Filter => "by the filter",
         };
         let scans = if self.scans == Scans::Batched { "batched" } else { "one by one" };
         vec![
@@ -91,7 +91,7 @@ impl SphinxOptions {
 
     /// Whether the tree has hash tables.
     pub(super) fn has_tables(self) -> bool {
-        self.begins != Begins::Root
+        self.begins != TraversalStart::Root
     }
 }
 
@@ -115,9 +115,9 @@ impl SphinxVariant {
     /// The options of the variant.
     pub fn options(self) -> SphinxOptions {
         let (begins, scans) = match self {
-            Self::Art => (Begins::Root, Scans::OneByOne),
-            Self::HashTable => (Begins::Table, Scans::Batched),
-            Self::Filter => (Begins::Filter, Scans::Batched),
+            Self::Art => (TraversalStart::Root, Scans::OneByOne),
+            Self::HashTable => (TraversalStart::Table, Scans::Batched),
+            Self::Filter => (TraversalStart::Filter, Scans::Batched),
         };
         SphinxOptions { begins, scans, groups: Groups::DEFAULT }
     }

@@ -12,8 +12,8 @@ use farwood_fabric::{Client, PoolShape};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::ordered::{Config, Ordered, System, Walk};
-use farwood_index::sabotage::Sabotage;
+use farwood_index::mutant::Mutant;
+use farwood_index::ordered::{Ordered, OrderedConfig, System, Walk};
 use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
@@ -54,7 +54,7 @@ pub struct LoopbackCase {
     /// Polls after which the run counts as stuck.
     pub polls_max: u64,
     /// How the index is broken deliberately.
-    pub mutant: Option<Sabotage>,
+    pub mutant: Option<Mutant>,
 }
 
 impl LoopbackCase {
@@ -80,7 +80,7 @@ impl LoopbackCase {
     pub fn with_drops(system: System, seed: u64) -> Self {
         let copies = if seed.is_multiple_of(2) { Copies::SharedMemory } else { Copies::Overtaking };
         let mut case = Self::on(system, seed, copies);
-        if let Config::Sherman(config) = &mut case.plan.index {
+        if let OrderedConfig::Sherman(config) = &mut case.plan.index {
             config.options = variant(seed / 2).options();
         }
         case.settings.faults.atomics_at_once = true;
@@ -93,8 +93,8 @@ impl LoopbackCase {
         let mut case = Self::sherman(seed, copies);
         case.plan.index = match system {
             System::Sherman => case.plan.index,
-            System::Smart => Config::Smart(smart_config(seed)),
-            System::Sphinx => Config::Sphinx(sphinx_config(seed)),
+            System::Smart => OrderedConfig::Smart(smart_config(seed)),
+            System::Sphinx => OrderedConfig::Sphinx(sphinx_config(seed)),
         };
         if system == System::Sphinx {
             case.plan.cache_bytes = filter_bytes(seed);
@@ -112,14 +112,15 @@ impl LoopbackCase {
         let sizes = SIZES[random.below(SIZES.len() as u64) as usize];
         let swallows = random.once_in(3);
         let consistency = random.once_in(4).then_some(Consistency::Checksum);
-        let config = sherman::Config { sizes, options, consistency, ..sherman::Config::default() };
+        let config =
+            sherman::ShermanConfig { sizes, options, consistency, ..sherman::ShermanConfig::default() };
         let shape = PoolShape { device_bytes: DEVICE_BYTES[random.below(3) as usize], ..SMALL };
         let mut settings = Settings { shape, ..settings(copies, seed) };
         settings.faults.atomic_loses_writes = swallows;
         let clients = 6 + random.below(3) as usize;
         let plan = Plan {
             seed,
-            index: Config::Sherman(config),
+            index: OrderedConfig::Sherman(config),
             radix_value_bytes: sizes.value_bytes,
             keys: [12, 40, 90, 240][random.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING][random.below(3) as usize],
@@ -144,17 +145,17 @@ impl LoopbackCase {
 const INLINE_BYTES: usize = 24;
 
 /// All variants of SMART in turn, combined with other options.
-pub(crate) fn smart_config(seed: u64) -> smart::Config {
+pub(crate) fn smart_config(seed: u64) -> smart::SmartConfig {
     let mut random = TestRng::new(seed ^ 0x736D_6172);
     let variants = smart::Variant::ALL;
     let mut options = variants[(seed % variants.len() as u64) as usize].0.options();
     if random.once_in(8) {
-        options.rooms = smart::Rooms::Preallocated;
+        options.rooms = smart::NodeSizing::Preallocated;
     }
     if random.once_in(6) {
         options.scans = smart::options::Scans::OneByOne;
     }
-    let mut config = smart::Config { options, ..smart::Config::default() };
+    let mut config = smart::SmartConfig { options, ..smart::SmartConfig::default() };
     if random.once_in(4) {
         config.inline_bytes = INLINE_BYTES;
     }
@@ -162,7 +163,7 @@ pub(crate) fn smart_config(seed: u64) -> smart::Config {
 }
 
 /// All variants of Sphinx in turn, mostly the one with the filter. Subtables are small, so that they are split.
-pub(crate) fn sphinx_config(seed: u64) -> sphinx::Config {
+pub(crate) fn sphinx_config(seed: u64) -> sphinx::SphinxConfig {
     let mut random = TestRng::new(seed ^ 0x7370_6869);
     let variant = match seed % 4 {
         0 => sphinx::Variant::HashTable,
@@ -174,7 +175,7 @@ pub(crate) fn sphinx_config(seed: u64) -> sphinx::Config {
     if random.once_in(6) {
         options.scans = sphinx::options::Scans::OneByOne;
     }
-    sphinx::Config { options, ..sphinx::Config::default() }
+    sphinx::SphinxConfig { options, ..sphinx::SphinxConfig::default() }
 }
 
 /// The size of a filter that is empty, that forgets most prefixes, or that is large enough.
@@ -262,7 +263,7 @@ fn open(case: &LoopbackCase, loopback: &Loopback) -> Result<Vec<Node>, IndexErro
             }
         })?;
         if let Some(mutant) = case.mutant {
-            tree.sabotage(mutant);
+            tree.mutant(mutant);
         }
         nodes.push((tree, client));
     }

@@ -1,7 +1,7 @@
 //! What a run asks of its index: the configuration, the keys and the operations.
 
 use crate::workload::{Mix, ValueLengths, Workload};
-use farwood_index::ordered::Config;
+use farwood_index::ordered::OrderedConfig;
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::harness::TestRng;
@@ -13,7 +13,7 @@ pub struct Plan {
     /// Seed of everything.
     pub seed: u64,
     /// The configuration of the index.
-    pub index: Config,
+    pub index: OrderedConfig,
     /// The unit of the lengths of values in a radix tree, bytes.
     pub radix_value_bytes: usize,
     /// Keys of the run.
@@ -42,21 +42,21 @@ impl Plan {
     ///
     /// # Panics
     /// If the index is of another system.
-    pub fn sherman(&mut self) -> &mut sherman::Config {
+    pub fn sherman(&mut self) -> &mut sherman::ShermanConfig {
         match &mut self.index {
-            Config::Sherman(config) => config,
+            OrderedConfig::Sherman(config) => config,
             other => unreachable!("a plan for Sherman: {other:?}"),
         }
     }
 
     /// Replaces the configuration by that of a SMART tree.
-    pub fn use_smart(&mut self, config: smart::Config) {
-        self.index = Config::Smart(config);
+    pub fn use_smart(&mut self, config: smart::SmartConfig) {
+        self.index = OrderedConfig::Smart(config);
     }
 
     /// Replaces the configuration by that of a Sphinx tree.
-    pub fn use_sphinx(&mut self, config: sphinx::Config) {
-        self.index = Config::Sphinx(config);
+    pub fn use_sphinx(&mut self, config: sphinx::SphinxConfig) {
+        self.index = OrderedConfig::Sphinx(config);
     }
 
     /// Lets values of the Sherman tree have any length.
@@ -68,22 +68,22 @@ impl Plan {
 
     /// Whether the index is a radix tree.
     pub(crate) fn is_radix(&self) -> bool {
-        !matches!(self.index, Config::Sherman(_))
+        !matches!(self.index, OrderedConfig::Sherman(_))
     }
 
     /// Bytes of a value that the index accepts.
     pub(crate) fn value_bytes(&self) -> usize {
         match &self.index {
-            Config::Sherman(config) => config.sizes.value_bytes,
-            Config::Smart(_) | Config::Sphinx(_) => self.radix_value_bytes,
+            OrderedConfig::Sherman(config) => config.sizes.value_bytes,
+            OrderedConfig::Smart(_) | OrderedConfig::Sphinx(_) => self.radix_value_bytes,
         }
     }
 
     /// The requests of client number `client`.
     pub(crate) fn workload<'k>(&self, keys: &'k [Bytes], client: u64) -> Workload<'k> {
         let lengths = match &self.index {
-            Config::Sherman(config) => ValueLengths::of(config),
-            Config::Smart(_) | Config::Sphinx(_) => {
+            OrderedConfig::Sherman(config) => ValueLengths::of(config),
+            OrderedConfig::Smart(_) | OrderedConfig::Sphinx(_) => {
                 ValueLengths::UpTo { bytes: self.radix_value_bytes, times: 5 }
             }
         };
@@ -120,7 +120,7 @@ impl Plan {
     /// The keys of the run. For Sherman: the least and the greatest key, and keys that differ in all bytes or in the
     /// last ones.
     pub(crate) fn draw_keys(&self) -> Vec<Bytes> {
-        let Config::Sherman(config) = &self.index else { return self.draw_radix_keys() };
+        let OrderedConfig::Sherman(config) = &self.index else { return self.draw_radix_keys() };
         let bytes = config.sizes.key_bytes;
         let mut keys = vec![vec![0; bytes], vec![u8::MAX; bytes]];
         let mut random = TestRng::new(self.seed ^ 0x6B65_7973);

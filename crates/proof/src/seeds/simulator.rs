@@ -32,7 +32,7 @@ pub use run::{SimulatorRun, outcome, run};
 
 use super::RunTotals;
 use farwood_sim::Counts;
-use farwood_sim::fault::Met;
+use farwood_sim::fault::FaultCounts;
 use std::collections::BTreeMap;
 
 /// What runs met.
@@ -41,7 +41,7 @@ pub struct SimulatorReport {
     /// Operations and their costs.
     pub totals: RunTotals,
     /// Faults that happened.
-    pub met: Met,
+    pub met: FaultCounts,
     /// Verbs.
     pub counts: Counts,
     /// Coverage marks, and how often clients passed them.

@@ -3,7 +3,7 @@
 
 use farwood_fabric::{Memory, NodeId, Remote};
 use farwood_index::IndexError;
-use farwood_index::ordered::{Config, Entries, Ordered};
+use farwood_index::ordered::{Entries, Ordered, OrderedConfig};
 use farwood_index::sherman::{self, Direction, Range};
 use farwood_index::{smart, sphinx};
 use farwood_testkit::Harness as _;
@@ -33,7 +33,7 @@ fn keys() -> Model {
 }
 
 /// Creates a pool with the index; it is the same every time.
-fn pool(config: Config, model: &Model) -> Loopback {
+fn pool(config: OrderedConfig, model: &Model) -> Loopback {
     let pool = Loopback::new(Settings::default());
     let client = pool.client();
     pool.block_on(async {
@@ -128,7 +128,7 @@ async fn use_all(pool: &Loopback, model: &Model, proven: bool, errors: &Errors) 
 }
 
 /// Damages one word and uses the index, for each seed.
-fn survives(config: Config, proven: bool, seeds: u64) {
+fn survives(config: OrderedConfig, proven: bool, seeds: u64) {
     let seeds = size(seeds / 5, seeds);
     let model = keys();
     let filled = filled(&pool(config, &model));
@@ -153,21 +153,25 @@ fn survives(config: Config, proven: bool, seeds: u64) {
 
 #[test]
 fn smart_survives_damage() {
-    survives(Config::Smart(smart::Config::default()), true, 300);
+    survives(OrderedConfig::Smart(smart::SmartConfig::default()), true, 300);
 }
 
 #[test]
 fn art_survives_damage() {
     let options = smart::Variant::Art.options();
-    survives(Config::Smart(smart::Config { options, ..smart::Config::default() }), true, 200);
+    survives(
+        OrderedConfig::Smart(smart::SmartConfig { options, ..smart::SmartConfig::default() }),
+        true,
+        200,
+    );
 }
 
 #[test]
 fn sphinx_survives_damage() {
-    survives(Config::Sphinx(sphinx::Config::default()), true, 300);
+    survives(OrderedConfig::Sphinx(sphinx::SphinxConfig::default()), true, 300);
 }
 
 #[test]
 fn sherman_survives_damage() {
-    survives(Config::Sherman(sherman::Config::default()), false, 200);
+    survives(OrderedConfig::Sherman(sherman::ShermanConfig::default()), false, 200);
 }

@@ -14,7 +14,7 @@ use farwood_index::drop_index;
 use farwood_index::lock::NodeLocks;
 use farwood_index::ordered::{self, Entries, Ordered};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Direction, Range, Sherman, Variant};
+use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, Variant};
 use farwood_index::smart;
 use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
@@ -195,24 +195,27 @@ fn number_of(version: u64) -> u64 {
 #[test]
 fn survivors_of_killed_writers_work() {
     let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
-    let config = ordered::Config::Sherman(Config { sizes, ..Config::default() });
+    let config = ordered::OrderedConfig::Sherman(ShermanConfig { sizes, ..ShermanConfig::default() });
     kill_writers("survivors_of_killed_writers_work", config);
 }
 
 #[test]
 fn survivors_of_killed_radix_writers_work() {
-    let config = ordered::Config::Smart(smart::Config::default());
+    let config = ordered::OrderedConfig::Smart(smart::SmartConfig::default());
     kill_writers("survivors_of_killed_radix_writers_work", config);
 }
 
 #[test]
 fn survivors_of_killed_writers_of_overflow_values_work() {
-    let config = ordered::Config::Smart(smart::Config { inline_bytes: 12, ..smart::Config::default() });
+    let config = ordered::OrderedConfig::Smart(smart::SmartConfig {
+        inline_bytes: 12,
+        ..smart::SmartConfig::default()
+    });
     kill_writers("survivors_of_killed_writers_of_overflow_values_work", config);
 }
 
 /// Runs the test `test`, whose child processes call this function, too.
-fn kill_writers(test: &str, config: ordered::Config) {
+fn kill_writers(test: &str, config: ordered::OrderedConfig) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child(&spec);
     }
@@ -245,7 +248,7 @@ fn hold(path: &Path) {
     let pool = attach(path);
     let client = pool.client();
     let tree = block_on(Sherman::open(&client, "kill", CACHE_BYTES)).unwrap();
-    let locks = NodeLocks::new(tree.options().lock, pool.shape(), tree.layout().room_bytes);
+    let locks = NodeLocks::new(tree.options().lock, pool.shape(), tree.layout().slot_bytes);
     let root = block_on(client.post(read(tree.entry().root()))).unwrap().check(&()).unwrap().word();
     let root = Remote::<[u8]>::from_word(root).unwrap();
     let _held = block_on(locks.acquire(&client, root, "hold")).unwrap();
@@ -272,16 +275,16 @@ fn a_sweep_releases_only_the_locks_of_gone_clients() {
     }
     let shm = Shm::new();
     let client = shm.pool().client();
-    let tree = block_on(Sherman::create(&client, "kill", Config::default(), CACHE_BYTES)).unwrap();
+    let tree = block_on(Sherman::create(&client, "kill", ShermanConfig::default(), CACHE_BYTES)).unwrap();
     let mut holder = holder("a_sweep_releases_only_the_locks_of_gone_clients", shm.path());
     assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "the holder lives");
     assert_eq!(block_on(tree.walk(&client)).unwrap().locks_held, 1, "the lock is still held");
     holder.kill().unwrap();
     holder.wait().unwrap();
-    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_of_the_gone, 1, "a walk releases no lock");
+    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_of_crashed_clients, 1, "a walk releases no lock");
     assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 1);
     let walk = block_on(tree.walk(&client)).unwrap();
-    assert_eq!((walk.locks_of_the_gone, walk.locks_held, walk.problems), (0, 0, vec![]));
+    assert_eq!((walk.locks_of_crashed_clients, walk.locks_held, walk.problems), (0, 0, vec![]));
     assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "the sweep released all");
 }
 
@@ -293,7 +296,7 @@ fn the_lock_of_a_killed_process_is_taken_over() {
     let shm = Shm::new();
     let client = shm.pool().client();
     for (variant, name) in Variant::ALL {
-        let config = Config { options: variant.options(), ..Config::default() };
+        let config = ShermanConfig { options: variant.options(), ..ShermanConfig::default() };
         let tree =
             block_on(Sherman::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");
         let mut holder = holder("the_lock_of_a_killed_process_is_taken_over", shm.path());
@@ -319,7 +322,12 @@ fn a_stopped_process_keeps_its_slot() {
     let shm = Shm::new();
     let client = shm.pool().client();
     let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
-    let tree = block_on(Sherman::create(&client, "kill", Config { sizes, ..Config::default() }, CACHE_BYTES));
+    let tree = block_on(Sherman::create(
+        &client,
+        "kill",
+        ShermanConfig { sizes, ..ShermanConfig::default() },
+        CACHE_BYTES,
+    ));
     drop(tree.expect("a tree is created"));
     let before: BTreeSet<ClientId> = residents(&client);
     let mut child = spawn("a_stopped_process_keeps_its_slot", 0, shm.path());
@@ -345,7 +353,11 @@ fn a_stopped_process_keeps_its_slot() {
 }
 
 fn residents(client: &Client<ShmFabric>) -> BTreeSet<ClientId> {
-    block_on(client_table::residents(client)).unwrap().into_iter().map(|resident| resident.client).collect()
+    block_on(client_table::attached_clients(client))
+        .unwrap()
+        .into_iter()
+        .map(|resident| resident.client)
+        .collect()
 }
 
 fn signal(child: &Child, name: &str) {

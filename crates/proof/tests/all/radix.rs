@@ -1,8 +1,8 @@
 //! Tests of radix trees on seeds, for SMART and for Sphinx.
 
+use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
 use farwood_index::radix;
-use farwood_index::sabotage::Sabotage;
 use farwood_proof::seeds::loopback::LoopbackCase;
 use farwood_proof::seeds::simulator::SimulatorCase;
 use farwood_proof::seeds::{loopback, mutants, runner, simulator};
@@ -75,13 +75,13 @@ pub(crate) fn dropped_operations(test: Test, system: System) {
 }
 
 /// Expects that a mutant is noticed on the loopback fabric.
-pub(crate) fn noticed(name: &str, intact: impl Fn(u64) -> LoopbackCase, mutant: Sabotage) {
+pub(crate) fn noticed(name: &str, intact: impl Fn(u64) -> LoopbackCase, mutant: Mutant) {
     let mutate = |case: &mut LoopbackCase| case.mutant = Some(mutant);
     mutants::expect_noticed(name, MUTANT_SEEDS, loopback::outcome, intact, mutate);
 }
 
 /// Expects that a lease that expires under a frozen client is noticed.
 pub(crate) fn expired_lease_is_noticed(intact: impl Fn(u64) -> SimulatorCase) {
-    let mutate = |case: &mut SimulatorCase| case.mutant = Some(Sabotage::LeaseExpires);
+    let mutate = |case: &mut SimulatorCase| case.mutant = Some(Mutant::LeaseExpires);
     mutants::expect_noticed("the lease expires", MUTANT_SEEDS, simulator::outcome, intact, mutate);
 }

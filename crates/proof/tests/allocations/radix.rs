@@ -1,7 +1,7 @@
 //! The hot path of radix trees allocates nothing: gets and updates, once warm, with cached nodes and without.
 
 use super::blocks;
-use farwood_index::ordered::{Config, Ordered};
+use farwood_index::ordered::{Ordered, OrderedConfig};
 use farwood_index::{smart, sphinx};
 use farwood_proof::shm::Shm;
 use farwood_transport::runtime::block_on;
@@ -14,11 +14,11 @@ fn key(number: u64) -> [u8; 8] {
 
 /// Systems and their cache sizes: SMART with all nodes cached and with none, and Sphinx with a filter so large that it
 /// has no false positives, because a retry after a false positive allocates.
-fn cases() -> [(&'static str, Config, usize); 3] {
+fn cases() -> [(&'static str, OrderedConfig, usize); 3] {
     [
-        ("smart", Config::Smart(smart::Config::default()), 16 << 20),
-        ("uncached", Config::Smart(smart::Config::default()), 0),
-        ("sphinx", Config::Sphinx(sphinx::Config::default()), 4 << 20),
+        ("smart", OrderedConfig::Smart(smart::SmartConfig::default()), 16 << 20),
+        ("uncached", OrderedConfig::Smart(smart::SmartConfig::default()), 0),
+        ("sphinx", OrderedConfig::Sphinx(sphinx::SphinxConfig::default()), 4 << 20),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! The hot path allocates nothing: gets, updates, inserts without a split and scans, once warm.
 
 use super::blocks;
-use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
+use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig, Variant};
 use farwood_proof::shm::Shm;
 use farwood_transport::runtime::block_on;
 
@@ -15,7 +15,7 @@ pub(crate) fn warm_operations_allocate_nothing() {
     let shm = Shm::new();
     let client = shm.pool().client();
     for (variant, name) in Variant::ALL {
-        let config = Config { options: variant.options(), ..Config::default() };
+        let config = ShermanConfig { options: variant.options(), ..ShermanConfig::default() };
         let tree =
             block_on(Sherman::create(&client, &name.replace('+', "p"), config, 16 << 20)).expect("a tree");
         let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));

@@ -4,7 +4,7 @@
 //! fails together with all requests in flight on its queue pair. The next post reconnects the queue pair.
 
 use super::{ComputeNode, Device, OpenTransfer, VerbKind};
-use crate::fault::{CrashPoint, Fault, Happened, RETRY_NS, When};
+use crate::fault::{CrashPoint, Fault, FaultTrigger, InjectedFault, RETRY_NS};
 use crate::queue::{Event, Key};
 use farwood_fabric::{FabricError, NodeId};
 
@@ -19,8 +19,8 @@ impl Device {
     /// Schedules the rules whose trigger is a time.
     pub(crate) fn schedule_timed_rules(&mut self) {
         for rule in 0..self.rules.len() {
-            if let When::Time(time) = self.rules[rule].when {
-                self.queue.at(time, Event::Rule(rule as Key));
+            if let FaultTrigger::Time(time) = self.rules[rule].when {
+                self.queue.at(time, Event::FaultRule(rule as Key));
             }
         }
     }
@@ -31,10 +31,10 @@ impl Device {
         let compute = self.connections[client as usize].compute;
         let sent = self.compute[compute].sent;
         for rule in &mut self.rules {
-            if let When::Mark { compute_node, mark, number } = rule.when
+            if let FaultTrigger::Mark { compute_node, mark, number } = rule.when
                 && (compute_node, mark) == (compute, passed)
             {
-                rule.when = When::Verb { compute_node, number: sent + number };
+                rule.when = FaultTrigger::Verb { compute_node, number: sent + number };
             }
         }
     }
@@ -53,13 +53,13 @@ impl Device {
             return Some(delay);
         }
         for rule in 0..self.rules.len() {
-            if self.rules[rule].when != (When::Verb { compute_node: compute, number: sent }) {
+            if self.rules[rule].when != (FaultTrigger::Verb { compute_node: compute, number: sent }) {
                 continue;
             }
             match self.rules[rule].fault {
                 Fault::Delay { nanoseconds } => {
                     self.met.delays += 1;
-                    self.happened.push(Happened { time: self.queue.now, fault: self.rules[rule].fault });
+                    self.happened.push(InjectedFault { time: self.queue.now, fault: self.rules[rule].fault });
                     delay += nanoseconds;
                 }
                 Fault::Crash { compute_node, point: CrashPoint::After } if compute_node == compute => {
@@ -91,7 +91,7 @@ impl Device {
         }
         let (now, fault) = (self.queue.now, self.rules[rule].fault);
         if !matches!(fault, Fault::Crash { .. } | Fault::Delay { .. }) {
-            self.happened.push(Happened { time: now, fault });
+            self.happened.push(InjectedFault { time: now, fault });
         }
         match fault {
             Fault::Crash { compute_node, .. } => self.crash(compute_node),
@@ -129,7 +129,7 @@ impl Device {
         }
         self.met.crashes += 1;
         let fault = Fault::Crash { compute_node: compute, point: CrashPoint::At };
-        self.happened.push(Happened { time: self.queue.now, fault });
+        self.happened.push(InjectedFault { time: self.queue.now, fault });
         self.crashed_nodes.push(compute);
         if self.kept.write_survives_writer_bytes_max < usize::MAX {
             self.cut_transfers(compute);

@@ -18,11 +18,11 @@ mod post;
 mod serve;
 mod transfer;
 
-use crate::fault::Rule;
+use crate::fault::FaultRule;
 use crate::memory::HostMemory;
-use crate::nic_model::Card;
+use crate::nic_model::NicModel;
 use crate::queue::{Event, EventQueue, Key};
-use crate::random::Stream;
+use crate::random::RandomStream;
 use crate::stages::atomics::AtomicSlots;
 use crate::stages::cpu::Thread;
 use crate::stages::messages::{MessageCosts, NicDirection, VerbService};
@@ -35,7 +35,7 @@ use crate::sys::prefetch;
 use crate::trace::Trace;
 pub(crate) use cas_interceptor::CasInterceptor;
 use farwood_fabric::{
-    Address, Capabilities, ClientId, Costs, Doorbell, FabricError, Link, Memory, Op, PoolShape,
+    Address, Capabilities, ChainFlag, ClientId, Costs, Doorbell, FabricError, Memory, Op, PoolShape,
 };
 use slab::Slab;
 use std::collections::VecDeque;
@@ -184,7 +184,7 @@ pub(crate) struct PostedVerb {
     pub(crate) kind: VerbKind,
     pub(crate) at: Address,
     pub(crate) bytes: u32,
-    pub(crate) link: Link,
+    pub(crate) link: ChainFlag,
     pub(crate) client: Key,
     /// The NICs at both ends.
     pub(crate) nics: NicPair,
@@ -264,7 +264,7 @@ impl Counts {
 
 /// The state of the simulated network.
 pub(crate) struct Device {
-    pub(crate) card: Card,
+    pub(crate) card: NicModel,
     pub(crate) costs: MessageCosts,
     /// The capabilities that it reports.
     pub(crate) promised: Capabilities,
@@ -290,13 +290,13 @@ pub(crate) struct Device {
     pub(crate) thread_time: Option<u64>,
     pub(crate) posted: u64,
     pub(crate) counts: Counts,
-    pub(crate) rules: Vec<Rule>,
-    pub(crate) met: crate::fault::Met,
+    pub(crate) rules: Vec<FaultRule>,
+    pub(crate) met: crate::fault::FaultCounts,
     pub(crate) rules_ended: bool,
     /// Makes CASes in device memory fail.
     pub(crate) cas_interceptor: Option<CasInterceptor>,
-    pub(crate) happened: Vec<crate::fault::Happened>,
-    pub(crate) random: Stream,
+    pub(crate) happened: Vec<crate::fault::InjectedFault>,
+    pub(crate) random: RandomStream,
     pub(crate) marks: std::collections::BTreeMap<&'static str, u64>,
     pub(crate) trace: Trace,
     /// The task group whose run was interrupted: no other may run until it continues.
@@ -328,7 +328,7 @@ impl Device {
             Event::Timer(timer) => self.timers.remove(timer as usize).wake(),
             Event::Slice(node, slice) => self.end_slice(node, slice),
             Event::ReleaseCore(node, thread) => self.release_core(node, thread),
-            Event::Rule(rule) => self.apply(rule as usize),
+            Event::FaultRule(rule) => self.apply(rule as usize),
             Event::RestoreWord(held) => self.restore_word(held),
             Event::Thread(_) => unreachable!("the executor runs threads"),
         }

@@ -3,7 +3,7 @@
 use super::{Completion, Device, NicPair, PostedDoorbell, PostedVerb, VerbKind};
 use crate::queue::{Event, Key};
 use crate::stages::pcie::TransferWindow;
-use farwood_fabric::{Doorbell, Link, Op};
+use farwood_fabric::{ChainFlag, Doorbell, Op};
 
 impl Device {
     /// Posts a doorbell of the running thread, after the CPU time that the post takes.
@@ -117,7 +117,7 @@ impl Device {
             let posted = &self.verbs[verb as usize];
             let asks = posted.kind != VerbKind::Write;
             let fetches_in_flight = self.queues[queue].fetches_in_flight;
-            let fenced = posted.link == Link::Fenced && fetches_in_flight > 0;
+            let fenced = posted.link == ChainFlag::Fenced && fetches_in_flight > 0;
             if fenced || asks && fetches_in_flight >= self.card.messages.read_atomic_window {
                 return;
             }

@@ -1,7 +1,7 @@
 //! Message rates of a NIC: requests per second in each direction, independent of their size.
 
 use super::fifo::{Bandwidth, Fifo, each};
-use crate::nic_model::Card;
+use crate::nic_model::NicModel;
 use farwood_fabric::{Memory, Op};
 
 /// Service times of requests and answers at NICs and links.
@@ -27,7 +27,7 @@ pub(crate) struct VerbService {
 }
 
 impl MessageCosts {
-    pub(crate) fn new(card: &Card) -> Self {
+    pub(crate) fn new(card: &NicModel) -> Self {
         Self {
             host_read: each(card.messages.host_read_per_us),
             host_write: each(card.messages.host_write_per_us),

@@ -2,12 +2,14 @@
 
 use crate::harness::Harness;
 use farwood_fabric::client_table;
-use farwood_fabric::directory::{self, DIRECTORY_ENTRIES, Entry, NAME_BYTES_MAX, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::directory::{
+    self, DIRECTORY_ENTRIES, Entry, NAME_BYTES_MAX, NewDirectoryEntry, PARAMETER_BYTES,
+};
 use farwood_fabric::{Client, Fabric, FabricError};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-fn new(name: &str) -> NewEntry<'_> {
-    NewEntry { name, kind: 7, format: 3, parameters: [0x5A; PARAMETER_BYTES] }
+fn new(name: &str) -> NewDirectoryEntry<'_> {
+    NewDirectoryEntry { name, kind: 7, format: 3, parameters: [0x5A; PARAMETER_BYTES] }
 }
 
 /// Creates an index that has only its directory entry.

@@ -2,7 +2,7 @@
 
 use crate::harness::{ServerHarness, raw_address, read_word, write_word};
 use farwood_fabric::chunks::CHUNK_BYTES;
-use farwood_fabric::{Chain, Fabric, LocalMemory, Memory, NodeId, Remote, Server, write, write_imm};
+use farwood_fabric::{Chain, Fabric, Memory, NodeId, Remote, Server, ServerMemory, write, write_imm};
 
 /// The words that server and client share: the last words of the first chunk, which hold no table in pools of tests.
 const SHARED_OFFSET: u64 = CHUNK_BYTES - 4096;

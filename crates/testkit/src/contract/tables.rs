@@ -2,7 +2,7 @@
 
 use super::somewhere;
 use crate::harness::{Harness, SCRATCH_ENTRY, raw_address, read_raw, write_word};
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, InUse, Owner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, InUse};
 use farwood_fabric::client_table::{self, CLIENTS_MAX};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{Client, ClientId, Fabric, Memory, NodeId, PoolShape, Revocation};
@@ -38,10 +38,10 @@ pub(super) fn compute_nodes_have_identities_of_their_own<H: Harness>(harness: &H
         while arrived.load(SeqCst) < CLIENTS {
             client.fabric().sleep(0).await;
         }
-        let state = client_table::look(&client, mine.slot).await.expect("a READ");
+        let state = client_table::slot_state(&client, mine.slot).await.expect("a READ");
         assert!(state.is(mine), "{mine} is not live in its own slot: {state:?}");
-        let residents = client_table::residents(&client).await.expect("READs");
-        let times = residents.iter().filter(|resident| resident.client == mine).count();
+        let attached_clients = client_table::attached_clients(&client).await.expect("READs");
+        let times = attached_clients.iter().filter(|resident| resident.client == mine).count();
         assert_eq!(times, 1, "{mine} is in the table");
         mine
     });
@@ -57,7 +57,7 @@ pub(super) fn compute_nodes_have_identities_of_their_own<H: Harness>(harness: &H
 /// An unused slot, near the end of the table.
 async fn free_slot<F: Fabric>(client: &Client<F>) -> u16 {
     for slot in (0..CLIENTS_MAX as u16).rev() {
-        if !client_table::look(client, slot).await.expect("a READ").live {
+        if !client_table::slot_state(client, slot).await.expect("a READ").live {
             return slot;
         }
     }
@@ -68,21 +68,24 @@ pub(super) fn a_slot_is_reused_under_the_next_epoch<H: Harness>(harness: &H) {
     harness.block_on(async {
         let client = harness.client();
         let slot = free_slot(&client).await;
-        let mut last = client_table::look(&client, slot).await.expect("a READ").client;
+        let mut last = client_table::slot_state(&client, slot).await.expect("a READ").client;
         for process in 1..=3 {
             let entered = client_table::enter(&client, slot, process).await.expect("posts");
             let entered = entered.expect("no other client enters");
             let next = ClientId { slot, epoch: last.epoch.wrapping_add(1) };
             assert_eq!(entered, next, "the next epoch of the slot");
-            assert!(client_table::look(&client, slot).await.expect("a READ").is(entered));
-            let residents = client_table::residents(&client).await.expect("READs");
-            let found = residents.iter().find(|resident| resident.client == entered);
+            assert!(client_table::slot_state(&client, slot).await.expect("a READ").is(entered));
+            let attached_clients = client_table::attached_clients(&client).await.expect("READs");
+            let found = attached_clients.iter().find(|resident| resident.client == entered);
             assert_eq!(found.map(|resident| (resident.process, resident.open)), Some((process, 0)));
             // Expiring an identity that the slot no longer has changes nothing.
             client_table::expire(&client, last).await.expect("a post");
-            assert!(client_table::look(&client, slot).await.expect("a READ").is(entered));
+            assert!(client_table::slot_state(&client, slot).await.expect("a READ").is(entered));
             client_table::expire(&client, entered).await.expect("a post");
-            assert!(!client_table::look(&client, slot).await.expect("a READ").live, "{entered} has left");
+            assert!(
+                !client_table::slot_state(&client, slot).await.expect("a READ").live,
+                "{entered} has left"
+            );
             last = entered;
         }
     });
@@ -91,8 +94,8 @@ pub(super) fn a_slot_is_reused_under_the_next_epoch<H: Harness>(harness: &H) {
 pub(super) fn one_of_several_clients_enters_a_slot<H: Harness>(harness: &H) {
     for _ in 0..10 {
         let slot = harness.block_on(async { free_slot(&harness.client()).await });
-        let before =
-            harness.block_on(async { client_table::look(&harness.client(), slot).await.expect("a READ") });
+        let before = harness
+            .block_on(async { client_table::slot_state(&harness.client(), slot).await.expect("a READ") });
         let entered = harness.run_clients(4, async |number, client| {
             client_table::enter(&client, slot, number as u64).await.expect("posts")
         });
@@ -141,8 +144,8 @@ pub(super) fn time_advances_and_sleeping_takes_time<H: Harness>(harness: &H) {
     });
 }
 
-fn owner<F: Fabric>(client: &Client<F>) -> Owner {
-    Owner { client: client.fabric().identity(), entry: SCRATCH_ENTRY }
+fn owner<F: Fabric>(client: &Client<F>) -> ChunkOwner {
+    ChunkOwner { client: client.fabric().identity(), entry: SCRATCH_ENTRY }
 }
 
 /// Takes all free chunks of `node`.
@@ -200,7 +203,7 @@ pub(super) fn a_full_node_has_no_chunk_until_one_is_given_back<H: Harness>(harne
             write_word(&client, word, 0xFEED).await.expect("a taken chunk is real memory");
         }
         chunks::leave_rest(&client, middle, SCRATCH_ENTRY, 4096 - 7).await.expect("a post");
-        let other = Owner { entry: SCRATCH_ENTRY - 1, ..owner(&client) };
+        let other = ChunkOwner { entry: SCRATCH_ENTRY - 1, ..owner(&client) };
         assert_eq!(chunks::take(&client, node, other, 64).await, Ok(None), "a rest is for its own index");
         let rest = chunks::take(&client, node, owner(&client), 64).await;
         assert_eq!(rest, Ok(Some((middle, 4096))), "a rest begins at the next line");

@@ -5,7 +5,7 @@ use crate::harness::{
     Harness, RawAddress, ServerHarness, TestRng, raw_address, read_raw, read_word, words, write_word,
 };
 use farwood_fabric::{
-    Bits, Capability, Chain, Client, Fabric, FabricError, LocalMemory, Memory, NodeId, Remote, Server,
+    Bits, Capability, Chain, Client, Fabric, FabricError, Memory, NodeId, Remote, Server, ServerMemory,
     Swapped, cas, faa, masked_cas, read, read_bytes, write,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};

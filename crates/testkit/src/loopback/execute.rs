@@ -2,7 +2,7 @@
 
 use super::time::YieldOnce;
 use super::{Bug, Copying, World};
-use farwood_fabric::{Address, Capability, ClientId, Doorbell, FabricError, Link, Op, Request};
+use farwood_fabric::{Address, Capability, ChainFlag, ClientId, Doorbell, FabricError, Op, Request};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ impl World {
         let (requests, payload) = doorbell.parts_mut();
         self.progress();
         self.apply_late_writes(by, requests);
-        for chain in requests.chunk_by_mut(|_, next| next.link != Link::First) {
+        for chain in requests.chunk_by_mut(|_, next| next.link != ChainFlag::First) {
             let mut order: Vec<usize> = (0..chain.len()).collect();
             self.reorder(chain, &mut order);
             for index in order {
@@ -57,7 +57,7 @@ impl World {
             let swap = match ops {
                 (Op::Write { .. }, Op::Write { .. }) => faults.write_overtakes,
                 (Op::Write { .. }, _) => false,
-                (_, Op::Read { .. }) => faults.read_overtakes && chain[second].link == Link::Then,
+                (_, Op::Read { .. }) => faults.read_overtakes && chain[second].link == ChainFlag::Then,
                 _ => false,
             };
             if swap {

@@ -2,7 +2,7 @@
 
 use super::endpoints::{Endpoints, PRESENCE_CONNECTION};
 use super::membership::{Unregistered, fence};
-use super::transport::Way;
+use super::transport::VerbTransport;
 use crate::runtime::block_on;
 use farwood_fabric::{Client, ClientId, client_table};
 use std::rc::{Rc, Weak};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// One process's attachment to a pool.
-pub(super) struct Attachment<W: Way> {
+pub(super) struct Attachment<W: VerbTransport> {
     pub(super) endpoints: Arc<Endpoints>,
     pub(super) shared: Arc<W::Shared>,
     pub(super) identity: ClientId,
@@ -21,7 +21,7 @@ pub(super) struct Attachment<W: Way> {
     pub(super) left: AtomicBool,
 }
 
-impl<W: Way> Attachment<W> {
+impl<W: VerbTransport> Attachment<W> {
     /// Returns a connection set of this thread for one more client: a new one up to the limit, then the one
     /// with the fewest clients. A client keeps its set, and with it the order of its posts.
     pub(super) fn connections(self: &Arc<Self>) -> Rc<W> {
@@ -75,7 +75,7 @@ impl<W: Way> Attachment<W> {
     }
 }
 
-impl<W: Way> Drop for Attachment<W> {
+impl<W: VerbTransport> Drop for Attachment<W> {
     fn drop(&mut self) {
         self.leave();
     }

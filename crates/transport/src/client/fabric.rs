@@ -3,7 +3,7 @@
 use super::attachment::Attachment;
 use super::membership::{fence, is_connected};
 use super::post::{DetachedError, Waiter, refuse};
-use super::transport::Way;
+use super::transport::VerbTransport;
 use crate::runtime::{sleep, thread_number};
 use crate::shm::monotonic_nanoseconds;
 use crate::wire::Control;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// One client's connection to a pool that memory nodes serve.
-pub struct ServedFabric<W: Way> {
+pub struct ServedFabric<W: VerbTransport> {
     // Before the attachment: pending posts land before the identity ends.
     pub(super) connections: Rc<W>,
     pub(super) pool: Arc<Attachment<W>>,
@@ -25,7 +25,7 @@ pub struct ServedFabric<W: Way> {
     pub(super) failed: DetachedError,
 }
 
-impl<W: Way> ServedFabric<W> {
+impl<W: VerbTransport> ServedFabric<W> {
     /// Returns why a doorbell cannot leave, if it cannot.
     #[inline]
     fn refuse(&self, doorbell: &Doorbell, checks: Checks) -> Option<FabricError> {
@@ -49,7 +49,7 @@ enum Checks {
     All,
 }
 
-impl<W: Way> Fabric for ServedFabric<W> {
+impl<W: VerbTransport> Fabric for ServedFabric<W> {
     #[inline]
     fn capabilities(&self) -> &Capabilities {
         W::capabilities(&self.pool.shared)
@@ -104,7 +104,7 @@ impl<W: Way> Fabric for ServedFabric<W> {
     /// A client is gone when no memory node has a connection of it, and none accepts one again.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
-        if !client_table::look(&table, client.slot).await?.is(client) {
+        if !client_table::slot_state(&table, client.slot).await?.is(client) {
             return Ok(Revocation::Gone);
         }
         if client == self.pool.identity {
@@ -139,7 +139,7 @@ impl<W: Way> Fabric for ServedFabric<W> {
     }
 }
 
-impl<W: Way> std::fmt::Debug for ServedFabric<W> {
+impl<W: VerbTransport> std::fmt::Debug for ServedFabric<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(W::SCHEME).field("identity", &self.pool.identity).finish_non_exhaustive()
     }

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 /// How an attaching process treats memory nodes that are all fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fresh {
+pub enum FreshNodePolicy {
     /// It forms a pool of them.
-    Forms,
+    FormPool,
     /// It fails: a process that only reads forms no pool.
-    IsNone,
+    Refuse,
 }
 
 /// The remedy where a memory node has lost the pool's data.
@@ -50,7 +50,7 @@ impl<'a> CandidateNodes<'a> {
     pub(super) fn form_in_time(
         address: &'a PoolAddress,
         credentials: &Credentials,
-        fresh: Fresh,
+        fresh: FreshNodePolicy,
         scheme: &'static str,
     ) -> Result<(Self, PoolShape), TcpError> {
         const ATTEMPTS_MAX: u32 = 5;
@@ -80,7 +80,7 @@ impl<'a> CandidateNodes<'a> {
     ///
     /// Node 0 decides which. A node with fresh memory joins the pool only until node 0 knows that the pool is
     /// whole; from then on clients have used it, and a node with fresh memory has lost their data.
-    fn form(&mut self, fresh: Fresh) -> Result<PoolShape, TcpError> {
+    fn form(&mut self, fresh: FreshNodePolicy) -> Result<PoolShape, TcpError> {
         let nodes = self.all.len() as u16;
         let first = *self.welcome(0);
         for at in 1..self.all.len() {
@@ -102,8 +102,8 @@ impl<'a> CandidateNodes<'a> {
             return Err(self.refuse(format!("{why}; name all memory nodes of the pool, in order")));
         }
         let pool = match (first.formed, fresh) {
-            (Formation::Blank, Fresh::Forms) => self.form_first()?,
-            (Formation::Blank, Fresh::IsNone) => {
+            (Formation::Blank, FreshNodePolicy::FormPool) => self.form_first()?,
+            (Formation::Blank, FreshNodePolicy::Refuse) => {
                 return Err(TcpError::NoPool { pool: format!("{}://{}", self.scheme, self.address) });
             }
             _ => first.pool,

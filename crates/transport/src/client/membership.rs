@@ -4,7 +4,7 @@ use super::dial::control;
 use super::endpoints::{Endpoints, PRESENCE_CONNECTION};
 use super::error::ConnectError;
 use super::post::Waiter;
-use super::transport::Way;
+use super::transport::VerbTransport;
 use crate::runtime::{block_on, sleep};
 use crate::shm::monotonic_nanoseconds;
 use crate::stream::Stream;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Takes a slot of the client table: one that is not claimed at memory node 0, and whose last owner is gone
 /// from every memory node.
-pub(super) fn enter<W: Way>(
+pub(super) fn enter<W: VerbTransport>(
     shared: &Arc<W::Shared>,
     endpoints: &Arc<Endpoints>,
     presence: &mut Stream,
@@ -34,7 +34,7 @@ pub(super) fn enter<W: Way>(
             Err(ConnectError::Refused(Code::SlotTaken, _)) => continue,
             Err(why) => return Err(why.into_fabric_error(node, None)),
         }
-        let before = block_on(client_table::look(&client, slot))?;
+        let before = block_on(client_table::slot_state(&client, slot))?;
         if before.live && !block_on(is_gone(&*unregistered.0, &endpoints.shape, before.client))? {
             continue;
         }
@@ -52,7 +52,7 @@ fn words_of(client: ClientId) -> [u64; 4] {
 }
 
 /// Returns whether `client` has a connection to some memory node. Node 0 also counts a new claim of the slot.
-pub(super) async fn is_connected<W: Way>(
+pub(super) async fn is_connected<W: VerbTransport>(
     connections: &W,
     shape: &PoolShape,
     client: ClientId,
@@ -66,7 +66,7 @@ pub(super) async fn is_connected<W: Way>(
 }
 
 /// Ensures that no verb of `client` lands at any memory node any more.
-pub(super) async fn fence<W: Way>(
+pub(super) async fn fence<W: VerbTransport>(
     connections: &W,
     shape: &PoolShape,
     client: ClientId,
@@ -79,7 +79,11 @@ pub(super) async fn fence<W: Way>(
 
 /// For the process that has claimed the slot: returns whether its last owner is gone from the memory nodes 1
 /// and up; if so, fences it.
-async fn is_gone<W: Way>(connections: &W, shape: &PoolShape, client: ClientId) -> Result<bool, FabricError> {
+async fn is_gone<W: VerbTransport>(
+    connections: &W,
+    shape: &PoolShape,
+    client: ClientId,
+) -> Result<bool, FabricError> {
     for node in (1..shape.nodes).map(NodeId) {
         if connections.control(node, Control::CountConnections, words_of(client)).await?[0] > 0 {
             return Ok(false);
@@ -91,9 +95,9 @@ async fn is_gone<W: Way>(connections: &W, shape: &PoolShape, client: ClientId) -
 
 /// The connections of a compute node without an entry in the client table: while it enters, and while it
 /// leaves.
-pub(super) struct Unregistered<W: Way>(pub(super) Rc<W>);
+pub(super) struct Unregistered<W: VerbTransport>(pub(super) Rc<W>);
 
-impl<W: Way> Fabric for Unregistered<W> {
+impl<W: VerbTransport> Fabric for Unregistered<W> {
     fn capabilities(&self) -> &Capabilities {
         unreachable!("entering and leaving the client table needs no capabilities")
     }

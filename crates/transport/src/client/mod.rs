@@ -9,7 +9,7 @@
 //! | `formation.rs` | forming a pool of fresh memory nodes |
 //! | `membership.rs` | entering the client table, fencing |
 //! | `pool.rs`, `attachment.rs`, `fabric.rs` | [`ServedPool`], [`ServedFabric`]: the pool as a fabric |
-//! | `transport.rs` | [`Way`]: what differs between TCP and RDMA |
+//! | `transport.rs` | [`VerbTransport`]: what differs between TCP and RDMA |
 //! | `post.rs`, `in_flight.rs` | posts, and those under way |
 //! | `framed/` | connections that carry frames |
 //! | `error.rs`, `timeouts.rs` | why a connection fails, and after what time |
@@ -34,7 +34,7 @@ pub(crate) mod transport;
 pub use address::PoolAddress;
 pub use credentials::Credentials;
 pub use fabric::ServedFabric;
-pub use formation::Fresh;
+pub use formation::FreshNodePolicy;
 pub use options::AddressOptions;
 pub use pool::{NodeReport, ServedPool};
-pub use transport::Way;
+pub use transport::VerbTransport;

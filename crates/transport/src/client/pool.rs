@@ -1,4 +1,4 @@
-//! A pool that memory nodes serve, and this process's attachment to it. A [`Way`] carries the verbs.
+//! A pool that memory nodes serve, and this process's attachment to it. A [`VerbTransport`] carries the verbs.
 
 use super::address::PoolAddress;
 use super::attachment::Attachment;
@@ -6,10 +6,10 @@ use super::credentials::Credentials;
 use super::dial::AcceptedConnection;
 use super::endpoints::{Endpoints, PRESENCE_CONNECTION, keep_presence};
 use super::fabric::ServedFabric;
-use super::formation::{CandidateNodes, Fresh};
+use super::formation::{CandidateNodes, FreshNodePolicy};
 use super::membership::{enter, is_connected};
 use super::post::DetachedError;
-use super::transport::Way;
+use super::transport::VerbTransport;
 use crate::error::TcpError;
 use crate::runtime::block_on;
 use crate::wire::Control;
@@ -19,22 +19,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// This process's attachment to a pool: a compute node. Clones share it.
-pub struct ServedPool<W: Way>(Arc<Attachment<W>>);
+pub struct ServedPool<W: VerbTransport>(Arc<Attachment<W>>);
 
-impl<W: Way> Clone for ServedPool<W> {
+impl<W: VerbTransport> Clone for ServedPool<W> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<W: Way> ServedPool<W> {
+impl<W: VerbTransport> ServedPool<W> {
     /// Attaches this process to a pool. `shared` first asks each memory node what the transport needs. A
     /// thread's clients share at most `sets` connection sets.
     pub(crate) fn attach<E: From<TcpError>>(
         address: &PoolAddress,
         credentials: Credentials,
         sets: NonZeroU16,
-        fresh: Fresh,
+        fresh: FreshNodePolicy,
         shared: impl FnOnce(&mut [AcceptedConnection]) -> Result<W::Shared, E>,
     ) -> Result<Self, E> {
         let (mut nodes, shape) = CandidateNodes::form_in_time(address, &credentials, fresh, W::SCHEME)?;
@@ -151,7 +151,7 @@ pub struct NodeReport {
     pub latency_us: [u64; 4],
 }
 
-impl<W: Way> std::fmt::Debug for ServedPool<W> {
+impl<W: VerbTransport> std::fmt::Debug for ServedPool<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(W::SCHEME).field("shape", self.shape()).field("identity", &self.identity()).finish()
     }
@@ -173,9 +173,14 @@ mod tests {
         for sets in [1, 2] {
             let shared = |_: &mut [AcceptedConnection]| Ok::<_, TcpError>(());
             let per_thread_max = NonZeroU16::new(sets).unwrap();
-            let pool: ServedPool<FrameConnections> =
-                ServedPool::attach(&address, Credentials::default(), per_thread_max, Fresh::Forms, shared)
-                    .unwrap();
+            let pool: ServedPool<FrameConnections> = ServedPool::attach(
+                &address,
+                Credentials::default(),
+                per_thread_max,
+                FreshNodePolicy::FormPool,
+                shared,
+            )
+            .unwrap();
             let mut fabrics: Vec<_> = (0..4).map(|_| pool.fabric()).collect();
             let shared = |fabrics: &[ServedFabric<FrameConnections>]| {
                 let same = |at: &ServedFabric<FrameConnections>| {

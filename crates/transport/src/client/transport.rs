@@ -13,7 +13,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// A transport to memory nodes. Sealed: only this crate implements it.
-pub trait Way: ThreadConnections {}
+pub trait VerbTransport: ThreadConnections {}
 
 /// The connection sets of a thread, by the address of their attachment.
 pub(crate) type ConnectionTable<W> = RefCell<Vec<(*const (), Weak<W>)>>;

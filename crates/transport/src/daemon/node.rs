@@ -10,7 +10,7 @@ use super::worker::{Worker, WorkerHandle};
 use crate::error::TcpError;
 use crate::runtime::{poll_until, sleep};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
-use farwood_fabric::{Address, FabricError, LINE_WORDS, LocalMemory, Memory, NodeId, PoolShape, Server};
+use farwood_fabric::{Address, FabricError, LINE_WORDS, Memory, NodeId, PoolShape, Server, ServerMemory};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl MemoryNode {
     }
 
     /// Returns whether it is running: a failed thread ends it.
-    pub fn is_at_work(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         !self.shared.stopping.load(SeqCst)
     }
 
@@ -191,7 +191,7 @@ impl TcpMemory {
     }
 }
 
-impl LocalMemory for TcpMemory {
+impl ServerMemory for TcpMemory {
     #[inline]
     fn load(&self, offset: u64) -> Result<u64, FabricError> {
         self.check(offset, 8)?;
@@ -235,7 +235,7 @@ impl Server for TcpServer {
 
     async fn compute(&self, _: u64) {}
 
-    fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+    fn busy_wait(&self, nanoseconds: u64) -> impl Future<Output = ()> {
         sleep(nanoseconds)
     }
 }
@@ -289,7 +289,7 @@ mod tests {
         let (events, told) = sync_channel(8);
         let executor = Idle::default();
         let node = start(&executor, &NodeSpec { events: Some(events), ..spec() }).unwrap();
-        assert!(node.is_at_work());
+        assert!(node.is_running());
         *executor.why.lock().unwrap() = Some("it was pulled out".to_owned());
         let event = told.recv_timeout(Duration::from_secs(10)).unwrap();
         assert!(matches!(&event, NodeEvent::Card(why) if why.contains("pulled out")), "{event}");

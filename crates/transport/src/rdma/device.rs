@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The kind of device that executes verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CardKind {
+pub enum DeviceKind {
     /// A network card.
     Hardware,
     /// The kernel's Soft-RoCE, which copies with processors.
@@ -71,7 +71,7 @@ pub(super) struct Device {
     /// In the encoding of the verbs: 1 for 256 bytes, 5 for 4096.
     pub(super) mtu: u8,
     pub(super) link: LinkKind,
-    pub(super) kind: CardKind,
+    pub(super) kind: DeviceKind,
     pub(super) limits: DeviceLimits,
     /// Whether masked compare-and-swap was requested, exists, and passed the test.
     pub(super) masked_cas: bool,
@@ -81,7 +81,7 @@ pub(super) struct Device {
 
 /// The properties of an open device, for users and records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CardReport {
+pub struct DeviceReport {
     /// Its name.
     pub name: String,
     /// The port in use.
@@ -95,7 +95,7 @@ pub struct CardReport {
     /// The protocol of the port.
     pub link: LinkKind,
     /// The kind of device.
-    pub kind: CardKind,
+    pub kind: DeviceKind,
     /// Vendor and part, as the device reports them.
     pub vendor: (u32, u32),
     /// Device memory, bytes; 0: none.
@@ -103,12 +103,12 @@ pub struct CardReport {
     /// Whether it has atomics.
     pub atomics: bool,
     /// The location of the memory node's device memory, if the device serves one.
-    pub serves: Option<DevicePlace>,
+    pub serves: Option<DeviceMemoryLocation>,
 }
 
 /// The location of a memory node's device memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DevicePlace {
+pub struct DeviceMemoryLocation {
     /// Its size, bytes.
     pub bytes: u64,
     /// Why it is host memory; `None`: it is the device's own memory.
@@ -138,8 +138,8 @@ const LINE_BYTES: u64 = 64;
 
 impl Device {
     /// Returns its properties.
-    pub(super) fn report(&self) -> CardReport {
-        CardReport {
+    pub(super) fn report(&self) -> DeviceReport {
+        DeviceReport {
             name: self.name.clone(),
             port: self.port,
             gid: Ipv6Addr::from(self.gid),

@@ -38,9 +38,9 @@ mod spec;
 mod sys;
 mod target;
 
-pub use device::{CardKind, CardReport, DevicePlace, LinkKind};
+pub use device::{DeviceKind, DeviceMemoryLocation, DeviceReport, LinkKind};
 pub use error::RdmaError;
 pub use open::{devices, examine};
 pub use pool::{RdmaFabric, RdmaPool, serve};
-pub use region::NodeCard;
-pub use spec::{DeviceSpec, device_of_environment, queue_pairs};
+pub use region::NodeDevice;
+pub use spec::{DeviceSpec, device_from_env, queue_pairs};

@@ -18,7 +18,7 @@ use crate::client::error::ConnectError;
 use crate::client::timeouts::REPLY_MAX;
 use crate::stream::Stream;
 use crate::wire::{Code, Control};
-use farwood_fabric::doorbell::{Link as ChainLink, Op, Request};
+use farwood_fabric::doorbell::{ChainFlag, Op, Request};
 use farwood_fabric::{ClientId, Doorbell, Memory, NodeId};
 use std::collections::VecDeque;
 use std::io;
@@ -436,7 +436,7 @@ fn posted<'a>(
             },
         };
         let signal = (number as u32 + 1 == list.requests).then_some(list.part as u64);
-        let fenced = request.link == ChainLink::Fenced;
+        let fenced = request.link == ChainFlag::Fenced;
         Posted { signal, fenced, at: base + request.at.offset(), key, work }
     })
 }

@@ -2,7 +2,7 @@
 
 use super::abi::sys::{GidEntry, numbers};
 use super::atomics_probe::probe_atomics;
-use super::device::{CardKind, CardReport, Device, LinkKind, ROCE_V2, mtu_of};
+use super::device::{Device, DeviceKind, DeviceReport, LinkKind, ROCE_V2, mtu_of};
 use super::error::RdmaError;
 use super::spec::DeviceSpec;
 use super::sys::{Context, DeviceLimits, Domain, device_names};
@@ -76,7 +76,7 @@ impl Device {
                 .unwrap_or(u8::MAX)
                 .min(attributes.active_mtu.clamp(1, 5) as u8),
             link: LinkKind::of(attributes.link_layer, &entry),
-            kind: if limits.vendor == SOFT_ROCE_VENDOR { CardKind::SoftRoce } else { CardKind::Hardware },
+            kind: if limits.vendor == SOFT_ROCE_VENDOR { DeviceKind::SoftRoce } else { DeviceKind::Hardware },
             limits,
             masked_cas: spec.masked_cas,
             domain: Domain::new(&context).map_err(system)?,
@@ -93,7 +93,7 @@ impl Device {
 ///
 /// # Errors
 /// [`RdmaError`].
-pub fn examine(spec: &DeviceSpec) -> Result<CardReport, RdmaError> {
+pub fn examine(spec: &DeviceSpec) -> Result<DeviceReport, RdmaError> {
     let device = Device::open(spec)?;
     probe_atomics(&device).map_err(|why| RdmaError::Unusable { device: device.name.clone(), why })?;
     Ok(device.report())

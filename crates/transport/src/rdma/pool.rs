@@ -1,16 +1,16 @@
 //! A pool over RDMA, and the memory nodes that serve it.
 
-use super::device::{CardReport, Device, device_bytes, mtu_bytes};
+use super::device::{Device, DeviceReport, device_bytes, mtu_bytes};
 use super::error::RdmaError;
 use super::queue_pairs::QueuePairs;
-use super::region::{NodeCard, NodeRegions, weakest};
+use super::region::{NodeDevice, NodeRegions, weakest};
 use super::shared::RdmaShared;
 use super::spec::DeviceSpec;
 use super::sys::keep_from_children;
 use super::target::Target;
 use crate::client::dial::{AcceptedConnection, control};
 use crate::client::error::node_error;
-use crate::client::{Credentials, Fresh, PoolAddress, ServedFabric, ServedPool};
+use crate::client::{Credentials, FreshNodePolicy, PoolAddress, ServedFabric, ServedPool};
 use crate::daemon::verb_executor::VerbExecutor;
 use crate::daemon::{MemoryNode, NodeSpec};
 use crate::error::TcpError;
@@ -38,7 +38,7 @@ impl RdmaPool {
         credentials: Credentials,
         device: &DeviceSpec,
         queue_pairs: NonZeroU16,
-        fresh: Fresh,
+        fresh: FreshNodePolicy,
     ) -> Result<Self, RdmaError> {
         // Compute nodes fork; memory nodes do not, and on older kernels this call would refuse registrations
         // below a huge page.
@@ -66,12 +66,12 @@ impl RdmaPool {
     }
 
     /// Returns the properties of this process's device.
-    pub fn card(&self) -> CardReport {
+    pub fn card(&self) -> DeviceReport {
         self.shared().device.report()
     }
 
     /// Returns what each memory node reports of its device.
-    pub fn cards(&self) -> &[NodeCard] {
+    pub fn cards(&self) -> &[NodeDevice] {
         &self.shared().cards
     }
 }
@@ -89,7 +89,7 @@ fn ask(node: &mut AcceptedConnection, address: &str) -> Result<NodeRegions, TcpE
 ///
 /// # Errors
 /// [`RdmaError`]; or as [`MemoryNode::start`].
-pub fn serve(spec: &NodeSpec, device: &DeviceSpec) -> Result<(MemoryNode, CardReport), RdmaError> {
+pub fn serve(spec: &NodeSpec, device: &DeviceSpec) -> Result<(MemoryNode, DeviceReport), RdmaError> {
     let device = Device::open(device)?;
     let device_bytes = spec.device_bytes.or_else(|| Some(device_bytes(device.limits.device_memory)));
     let location = OnceCell::new();
@@ -100,5 +100,5 @@ pub fn serve(spec: &NodeSpec, device: &DeviceSpec) -> Result<(MemoryNode, CardRe
         Ok(Box::new(target))
     };
     let node = MemoryNode::start_with(&NodeSpec { device_bytes, ..spec.clone() }, Some(&attach))?;
-    Ok((node, CardReport { serves: location.into_inner(), ..device.report() }))
+    Ok((node, DeviceReport { serves: location.into_inner(), ..device.report() }))
 }

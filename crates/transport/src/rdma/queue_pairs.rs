@@ -14,7 +14,7 @@ use crate::client::framed::FrameConnections;
 use crate::client::in_flight::{InFlight, PostDriver, Submission};
 use crate::client::post::{PostBody, Waiter};
 use crate::client::timeouts::DRAIN_MAX;
-use crate::client::transport::{ConnectionTable, ThreadConnections, Way};
+use crate::client::transport::{ConnectionTable, ThreadConnections, VerbTransport};
 use crate::runtime::{PollSource, Progress, add_poll_source};
 use crate::wire::Control;
 use farwood_fabric::{Capabilities, ClientId, Doorbell, FabricError, NodeId};
@@ -132,7 +132,7 @@ thread_local! {
     static TABLE: ConnectionTable<QueuePairs> = const { RefCell::new(Vec::new()) };
 }
 
-impl Way for QueuePairs {}
+impl VerbTransport for QueuePairs {}
 
 impl ThreadConnections for QueuePairs {
     type Shared = RdmaShared;

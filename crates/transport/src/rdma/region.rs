@@ -1,6 +1,6 @@
 //! The regions of a memory node's device, as compute nodes learn them, and what such a memory node promises.
 
-use super::device::{CardKind, Device, LinkKind, mtu_bytes};
+use super::device::{Device, DeviceKind, LinkKind, mtu_bytes};
 use farwood_fabric::Capabilities;
 
 /// The regions and properties of a memory node's device, as they go over the wire.
@@ -25,7 +25,7 @@ pub(super) struct NodeRegions {
     pub(super) host: (u64, u32),
     pub(super) device: (u64, u32),
     pub(super) device_on_card: bool,
-    pub(super) kind: CardKind,
+    pub(super) kind: DeviceKind,
     /// Soft-RoCE on a machine with one processor: no copy is interrupted by another.
     pub(super) single_processor: bool,
     /// Masked compare-and-swap, requested and tested.
@@ -46,7 +46,7 @@ const UNIT_BYTES: u64 = 64;
 impl NodeRegions {
     pub(super) fn words(&self) -> [u64; 4] {
         assert!((1..=5).contains(&self.mtu), "an MTU in the encoding of the verbs: {self:?}");
-        let soft = self.kind == CardKind::SoftRoce;
+        let soft = self.kind == DeviceKind::SoftRoce;
         let (single_processor, masked_cas) = (u64::from(self.single_processor), u64::from(self.masked_cas));
         let flags =
             u64::from(self.device_on_card) | u64::from(soft) << 1 | single_processor << 2 | masked_cas << 3;
@@ -60,7 +60,7 @@ impl NodeRegions {
     pub(super) fn from_words([host, device, keys, card]: [u64; 4]) -> Option<Self> {
         let (flags, mtu) = (card as u8, (card >> MTU_SHIFT) as u8);
         let link = LinkKind::from_byte((card >> LINK_SHIFT) as u8)?;
-        let kind = if flags & 2 == 0 { CardKind::Hardware } else { CardKind::SoftRoce };
+        let kind = if flags & 2 == 0 { DeviceKind::Hardware } else { DeviceKind::SoftRoce };
         let known = flags < 16 && (1..=5).contains(&mtu) && (card >> ZERO_SHIFT) as u8 == 0;
         known.then_some(Self {
             host: (host, keys as u32),
@@ -96,7 +96,7 @@ impl NodeRegions {
         // smaller still.
         let packet = mtu_bytes(self.mtu) as usize;
         match self.kind {
-            CardKind::Hardware => Capabilities {
+            DeviceKind::Hardware => Capabilities {
                 version_pair_bytes_max: 1024,
                 whole_bytes: 64,
                 write_upward: true,
@@ -113,7 +113,7 @@ impl NodeRegions {
             // That is enough for tests, the purpose of Soft-RoCE; packets of 1 KiB fit Ethernet frames. A
             // failed compare-and-swap stores the value that it read, so that a concurrent WRITE by another
             // processor is lost: the litmus test observes this on two processors.
-            CardKind::SoftRoce => Capabilities {
+            DeviceKind::SoftRoce => Capabilities {
                 version_pair_bytes_max: if self.single_processor { 1024 } else { 0 },
                 whole_bytes: if self.single_processor { 64 } else { 8 },
                 write_upward: self.single_processor,
@@ -161,9 +161,9 @@ pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
 
 /// What a memory node reports of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeCard {
+pub struct NodeDevice {
     /// The kind of device.
-    pub kind: CardKind,
+    pub kind: DeviceKind,
     /// Whether device memory is the device's own, not host memory.
     pub device_on_card: bool,
     /// Device memory of the device, used or not, bytes.
@@ -175,8 +175,8 @@ pub struct NodeCard {
 }
 
 impl NodeRegions {
-    pub(super) fn card(&self) -> NodeCard {
-        NodeCard {
+    pub(super) fn card(&self) -> NodeDevice {
+        NodeDevice {
             kind: self.kind,
             device_on_card: self.device_on_card,
             device_memory: self.of_card,
@@ -190,14 +190,14 @@ impl NodeRegions {
 mod tests {
     use super::*;
 
-    fn some(kind: CardKind, single_processor: bool) -> NodeRegions {
+    fn some(kind: DeviceKind, single_processor: bool) -> NodeRegions {
         NodeRegions {
             host: (0x7F00_0000_0000, 17),
             device: (64, u32::MAX),
             device_on_card: true,
             kind,
             single_processor,
-            masked_cas: kind == CardKind::Hardware,
+            masked_cas: kind == DeviceKind::Hardware,
             mtu: 3,
             link: LinkKind::RoceV2,
             of_card: 128 << 10,
@@ -206,11 +206,11 @@ mod tests {
 
     #[test]
     fn regions_round_trip() {
-        for (kind, single_processor) in [(CardKind::Hardware, false), (CardKind::SoftRoce, true)] {
+        for (kind, single_processor) in [(DeviceKind::Hardware, false), (DeviceKind::SoftRoce, true)] {
             let regions = some(kind, single_processor);
             assert_eq!(NodeRegions::from_words(regions.words()), Some(regions));
         }
-        let good = some(CardKind::Hardware, false).words();
+        let good = some(DeviceKind::Hardware, false).words();
         for (unknown, what) in [(16, "a flag"), (7 << 8, "an MTU"), (1 << 16, "a link"), (1 << 24, "a byte")]
         {
             let words = [good[0], good[1], good[2], good[3] | unknown];
@@ -220,14 +220,14 @@ mod tests {
 
     #[test]
     fn a_memory_node_that_restarts_with_weaker_promises_is_refused() {
-        let had = some(CardKind::Hardware, false);
+        let had = some(DeviceKind::Hardware, false);
         let promised = had.capabilities();
         assert_eq!(had.check_promises(&promised), Ok(()));
         assert_eq!(NodeRegions { mtu: 5, ..had }.check_promises(&promised), Ok(()), "more is no loss");
         for less in [
             NodeRegions { mtu: 2, ..had },
             NodeRegions { masked_cas: false, ..had },
-            some(CardKind::SoftRoce, true),
+            some(DeviceKind::SoftRoce, true),
         ] {
             let why = less.check_promises(&promised).unwrap_err();
             assert!(why.contains("open the pool again"), "{less:?}");
@@ -236,13 +236,13 @@ mod tests {
 
     #[test]
     fn a_pool_promises_what_its_weakest_memory_node_does() {
-        let card = some(CardKind::Hardware, false).capabilities();
-        let soft = some(CardKind::SoftRoce, false).capabilities();
+        let card = some(DeviceKind::Hardware, false).capabilities();
+        let soft = some(DeviceKind::SoftRoce, false).capabilities();
         let both = weakest(card, &soft);
         assert_eq!((both.version_pair_bytes_max, both.whole_bytes, both.write_upward), (0, 8, false));
         assert_eq!((both.cpu_sees_write, both.atomic_then_read), (false, true));
         assert_eq!((card.masked_cas, both.masked_cas), (true, false));
-        let small = NodeRegions { mtu: 2, ..some(CardKind::Hardware, false) };
+        let small = NodeRegions { mtu: 2, ..some(DeviceKind::Hardware, false) };
         let both = weakest(card, &small.capabilities());
         assert_eq!((card.write_survives_writer_bytes_max, both.write_survives_writer_bytes_max), (1024, 512));
     }

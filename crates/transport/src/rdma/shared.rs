@@ -1,7 +1,7 @@
 //! What all threads of a compute node with an RDMA device share.
 
 use super::device::Device;
-use super::region::NodeCard;
+use super::region::NodeDevice;
 use farwood_fabric::Capabilities;
 use std::sync::Arc;
 
@@ -10,5 +10,5 @@ use std::sync::Arc;
 pub struct RdmaShared {
     pub(super) device: Arc<Device>,
     pub(super) capabilities: Capabilities,
-    pub(super) cards: Vec<NodeCard>,
+    pub(super) cards: Vec<NodeDevice>,
 }

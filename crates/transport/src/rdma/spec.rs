@@ -99,7 +99,7 @@ impl DeviceSpec {
 }
 
 /// Returns the device of `FARWOOD_RDMA_DEVICE`, if it is set.
-pub fn device_of_environment() -> Option<String> {
+pub fn device_from_env() -> Option<String> {
     AddressOptions::default().device()
 }
 

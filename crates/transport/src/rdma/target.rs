@@ -10,7 +10,7 @@
 
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, WC_RECV_IMM};
-use super::device::{Device, DevicePlace};
+use super::device::{Device, DeviceMemoryLocation};
 use super::error::with_remedy;
 use super::queue::sys::{Channel, Completions, QueuePair, QueuePairSpec, Receives, TAKEN_MAX};
 use super::queue::{Endpoint, random_psn};
@@ -40,7 +40,7 @@ type CompletionThreadHandle = JoinHandle<io::Result<()>>;
 pub(super) struct Target {
     device: Arc<Device>,
     words: NodeRegions,
-    location: DevicePlace,
+    location: DeviceMemoryLocation,
     intake: Arc<ImmediateIntake>,
     /// Host memory and device memory, registered as long as queue pairs exist.
     regions: Mutex<Option<[Region; 2]>>,
@@ -70,7 +70,7 @@ impl Target {
                 (region, Some(why_on_host(device.limits.device_memory, device_bytes, &error)))
             }
         };
-        let location = DevicePlace { bytes: device_bytes, why_on_host };
+        let location = DeviceMemoryLocation { bytes: device_bytes, why_on_host };
         let receives_max = RECEIVES_MAX.min(device.limits.receives_max).min(device.limits.completions_max);
         let queues = failed("make queues");
         let channel = Channel::new(&device.context).map_err(queues)?;
@@ -109,7 +109,7 @@ impl Target {
 
 impl Target {
     /// Returns the location of the memory node's device memory.
-    pub(super) fn location(&self) -> &DevicePlace {
+    pub(super) fn location(&self) -> &DeviceMemoryLocation {
         &self.location
     }
 

@@ -229,7 +229,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
 #[cfg(test)]
 mod tests {
     use super::super::poll_source::{PollSource, Progress, add_poll_source};
-    use super::super::timers::give_way;
+    use super::super::timers::yield_now;
     use super::*;
     use std::cell::{Cell, RefCell};
     use std::future::poll_fn;
@@ -260,7 +260,7 @@ mod tests {
             let future = |me: usize| {
                 Box::pin(async move {
                     for _ in 0..me % 3 {
-                        give_way().await;
+                        yield_now().await;
                     }
                     me
                 }) as Pin<Box<dyn Future<Output = usize>>>
@@ -294,7 +294,7 @@ mod tests {
         })) as Pin<Box<dyn Future<Output = u32>>>;
         let giver = Box::pin(async move {
             for _ in 0..3 {
-                give_way().await;
+                yield_now().await;
             }
             handed.set(Some(turns.get()));
             if let Some(waker) = waiting.borrow_mut().take() {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `executor.rs` | [`block_on`] for one future, [`run_all`] for several on one thread |
 //! | `poll_source.rs` | connections that the executors poll between futures |
-//! | `timers.rs` | sleeping, and [`give_way`] |
+//! | `timers.rs` | sleeping, and [`yield_now`] |
 
 mod executor;
 mod poll_source;
@@ -14,5 +14,5 @@ pub use executor::{block_on, run_all};
 pub(crate) use poll_source::thread_number;
 #[cfg(feature = "tcp")]
 pub(crate) use poll_source::{PollSource, Progress, add_poll_source, is_polled_by_executor};
-pub use timers::give_way;
+pub use timers::yield_now;
 pub(crate) use timers::{poll_until, sleep};

@@ -67,7 +67,7 @@ pub(crate) fn park() {
 }
 
 /// Yields to the other futures of the thread.
-pub async fn give_way() {
+pub async fn yield_now() {
     let mut has_yielded = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_yielded, true) {
@@ -82,7 +82,7 @@ pub async fn give_way() {
 /// Sleeps at least `nanoseconds`; 0 yields.
 pub(crate) async fn sleep(nanoseconds: u64) {
     if nanoseconds == 0 {
-        return give_way().await;
+        return yield_now().await;
     }
     let due = monotonic_nanoseconds().saturating_add(nanoseconds);
     // The waker of the timer; another executor, which may continue this future, has another waker.

@@ -23,7 +23,7 @@ pub struct ShmFabric {
 impl ShmFabric {
     /// Ends a client whose slot has been claimed: replays its journal, then ends its identity.
     async fn end_client(&self, table: &Client<&Self>, client: ClientId) -> Result<Revocation, FabricError> {
-        if client_table::look(table, client.slot).await?.is(client) {
+        if client_table::slot_state(table, client.slot).await?.is(client) {
             if self.pool.journal.replay(client.slot, &self.pool.nodes.segments).is_err() {
                 return Ok(Revocation::Alive);
             }
@@ -81,7 +81,7 @@ impl Fabric for ShmFabric {
     /// holds the lock meanwhile, and the client still counts as alive.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
-        if !client_table::look(&table, client.slot).await?.is(client) {
+        if !client_table::slot_state(&table, client.slot).await?.is(client) {
             return Ok(Revocation::Gone);
         }
         let slot = u32::from(client.slot);

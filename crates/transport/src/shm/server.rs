@@ -3,7 +3,7 @@
 use super::immediates::ImmediateRing;
 use super::segment::Segment;
 use crate::runtime::{poll_until, sleep};
-use farwood_fabric::{Address, FabricError, LINE_WORDS, LocalMemory, Memory, NodeId, Server};
+use farwood_fabric::{Address, FabricError, LINE_WORDS, Memory, NodeId, Server, ServerMemory};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl ShmMemory {
     }
 }
 
-impl LocalMemory for ShmMemory {
+impl ServerMemory for ShmMemory {
     #[inline]
     fn load(&self, offset: u64) -> Result<u64, FabricError> {
         self.checked(offset, 8)?;
@@ -82,7 +82,7 @@ impl Server for ShmServer {
 
     async fn compute(&self, _: u64) {}
 
-    fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+    fn busy_wait(&self, nanoseconds: u64) -> impl Future<Output = ()> {
         sleep(nanoseconds)
     }
 }

@@ -61,7 +61,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
-    asks_for_certificates: bool,
+    requires_certificates: bool,
 }
 
 impl ServerTls {
@@ -85,12 +85,12 @@ impl ServerTls {
         let mut config = config.with_single_cert(chain, key).map_err(|error| identity.refuse(&error))?;
         // No unsolicited bytes: a compute node takes unread bytes for the end of a connection.
         config.send_tls13_tickets = 0;
-        Ok(Self { config: Arc::new(config), asks_for_certificates: client_ca.is_some() })
+        Ok(Self { config: Arc::new(config), requires_certificates: client_ca.is_some() })
     }
 
     /// Returns whether it requires client certificates.
-    pub fn asks_for_certificates(&self) -> bool {
-        self.asks_for_certificates
+    pub fn requires_certificates(&self) -> bool {
+        self.requires_certificates
     }
 
     /// Returns the TLS layer of a new connection.

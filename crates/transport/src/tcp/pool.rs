@@ -1,7 +1,7 @@
 //! A pool over TCP.
 
 use crate::client::framed::FrameConnections;
-use crate::client::{Credentials, Fresh, PoolAddress, ServedFabric, ServedPool};
+use crate::client::{Credentials, FreshNodePolicy, PoolAddress, ServedFabric, ServedPool};
 use crate::error::TcpError;
 use std::num::NonZeroU16;
 
@@ -18,7 +18,7 @@ impl TcpPool {
     /// [`TcpError::NotThere`], [`TcpError::BadToken`], [`TcpError::Unusable`], [`TcpError::NotThisPool`];
     /// [`TcpError::Pool`] if all client slots are taken.
     pub fn open(address: &PoolAddress, credentials: Credentials) -> Result<Self, TcpError> {
-        Self::open_with(address, credentials, Fresh::Forms)
+        Self::open_with(address, credentials, FreshNodePolicy::FormPool)
     }
 
     /// Like [`open`](Self::open); `fresh` decides what happens if all memory nodes are fresh.
@@ -28,7 +28,7 @@ impl TcpPool {
     pub fn open_with(
         address: &PoolAddress,
         credentials: Credentials,
-        fresh: Fresh,
+        fresh: FreshNodePolicy,
     ) -> Result<Self, TcpError> {
         Self::attach(address, credentials, NonZeroU16::MIN, fresh, |_| Ok(()))
     }

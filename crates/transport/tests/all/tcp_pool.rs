@@ -362,7 +362,7 @@ fn a_live_client_that_was_revoked_gets_an_error() {
         }
     }
     let table = judge.client();
-    assert!(!block_on(client_table::look(&table, me.slot)).unwrap().live);
+    assert!(!block_on(client_table::slot_state(&table, me.slot)).unwrap().live);
     let next = TcpPool::open(&address, Credentials::default()).unwrap();
     assert_eq!((next.identity().slot, next.identity().epoch), (me.slot, me.epoch + 1));
 }

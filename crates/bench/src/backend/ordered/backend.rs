@@ -1,6 +1,6 @@
 //! A loaded ordered index in a pool, as a system that a run measures.
 
-use farwood_transport::any::Place;
+use farwood_transport::any::PoolLocation;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::Pages;
 
@@ -75,7 +75,7 @@ impl OrderedBackend {
         self.pool.memory()
     }
 
-    fn place(&self) -> &Place {
+    fn place(&self) -> &PoolLocation {
         &self.pool.place
     }
 }

@@ -2,8 +2,8 @@
 
 use farwood_fabric::{Fabric, Server};
 use farwood_index::IndexError;
-use farwood_index::catfish::adaptive::{BackOff, Way};
-use farwood_index::catfish::{Answer, Item, Query, Reader, Switch, Talk, Worker};
+use farwood_index::catfish::adaptive::{BackOff, SearchPath};
+use farwood_index::catfish::{Item, Query, Reader, SearchSink, SpatialRpc, Switch, Worker};
 
 use crate::spec::spatial::SpatialSpec;
 use crate::spec::spatial_variant::Variant;
@@ -20,7 +20,7 @@ pub(crate) enum SpatialAccess<'t, F, T, S> {
     InPlace(Worker<'t, F, S>),
 }
 
-impl<'t, F: Fabric, T: Talk, S: Server> SpatialAccess<'t, F, T, S> {
+impl<'t, F: Fabric, T: SpatialRpc, S: Server> SpatialAccess<'t, F, T, S> {
     /// The access of a variant that does not run in the server's process. The connection must exist if the variant
     /// sends messages; `seed` is that of its back-off.
     pub(crate) fn new(variant: Variant, reader: Reader<'t, F>, connection: Option<T>, seed: u64) -> Self {
@@ -35,14 +35,20 @@ impl<'t, F: Fabric, T: Talk, S: Server> SpatialAccess<'t, F, T, S> {
     }
 
     /// Searches, and returns whether the client sent a message or posted READs.
-    pub(crate) async fn search(&mut self, query: &Query, found: &mut impl Answer) -> Result<Way, IndexError> {
+    pub(crate) async fn search(
+        &mut self,
+        query: &Query,
+        found: &mut impl SearchSink,
+    ) -> Result<SearchPath, IndexError> {
         match self {
             SpatialAccess::Messages(connection) => {
-                connection.search(query, found).await.map(|()| Way::Message)
+                connection.search(query, found).await.map(|()| SearchPath::Message)
             }
-            SpatialAccess::Reads(reader, _) => reader.search(query, found).await.map(|()| Way::Offload),
+            SpatialAccess::Reads(reader, _) => {
+                reader.search(query, found).await.map(|()| SearchPath::Offload)
+            }
             SpatialAccess::Switch(switch) => switch.search(query, found).await,
-            SpatialAccess::InPlace(worker) => worker.search(query, found).await.map(|()| Way::Message),
+            SpatialAccess::InPlace(worker) => worker.search(query, found).await.map(|()| SearchPath::Message),
         }
     }
 

@@ -1,8 +1,8 @@
 //! One request of a client of a spatial index, and the check of its answer.
 
 use farwood_fabric::{Fabric, Server};
-use farwood_index::catfish::adaptive::Way;
-use farwood_index::catfish::{Answer, Item, Query, Talk};
+use farwood_index::catfish::adaptive::SearchPath;
+use farwood_index::catfish::{Item, Query, SearchSink, SpatialRpc};
 
 use super::access::SpatialAccess;
 use crate::record::measurement::{CostTotals, OperationKind};
@@ -16,7 +16,7 @@ struct CheckedResults<'q> {
     wrong: Option<Item>,
 }
 
-impl Answer for CheckedResults<'_> {
+impl SearchSink for CheckedResults<'_> {
     #[inline]
     fn item(&mut self, item: Item) {
         self.count += 1;
@@ -25,13 +25,13 @@ impl Answer for CheckedResults<'_> {
         }
     }
 
-    fn forget(&mut self) {
+    fn restart(&mut self) {
         self.count = 0;
     }
 }
 
 /// Does the client's next request. Yields its kind, and its costs apart from verbs.
-pub(crate) async fn next_request<F: Fabric, T: Talk, S: Server>(
+pub(crate) async fn next_request<F: Fabric, T: SpatialRpc, S: Server>(
     access: &mut SpatialAccess<'_, F, T, S>,
     stream: &mut RequestStream,
 ) -> Result<(OperationKind, CostTotals)> {
@@ -48,7 +48,7 @@ pub(crate) async fn next_request<F: Fabric, T: Talk, S: Server>(
                     format!("a search of {} found {}, which it does not meet", query.window, wrong.bounds);
                 return Err(Error::WrongAnswer(problem));
             }
-            let offloaded = u64::from(path == Way::Offload);
+            let offloaded = u64::from(path == SearchPath::Offload);
             Ok((OperationKind::Search, CostTotals { offloaded, found: found.count, ..CostTotals::default() }))
         }
     }

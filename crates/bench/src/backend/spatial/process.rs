@@ -7,8 +7,7 @@ use farwood::spatial::{Connection, Socket};
 use farwood_fabric::{Client, Fabric as _, NodeId, Server};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Correspondent, Count, Inbox, Issue, Messenger, Query, Reader, Rectangle, ServerSettings,
-    TreeServer,
+    Catfish, Count, Inbox, Issue, Query, Reader, Rectangle, RingRpc, ServerSettings, SocketRpc, TreeServer,
 };
 use farwood_transport::any::AnyPool;
 use farwood_transport::runtime::block_on;
@@ -187,7 +186,7 @@ fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnecti
     };
     threads::serve(parent, streams.len(), job.all_clients, make, || None)?;
     if let Some(tree) = &tree {
-        block_on(tree.resign(&client))?;
+        block_on(tree.release_lease(&client))?;
     }
     Ok(block_on(index.close(&client))?)
 }
@@ -314,7 +313,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         }
         let connection = match (self.job.variant.connects(self.job.mix), socket) {
             (false, _) => None,
-            (true, Some(socket)) => Some(Connection::Socket(Correspondent::new(socket))),
+            (true, Some(socket)) => Some(Connection::Socket(SocketRpc::new(socket))),
             (true, None) => Some(self.rings(client).await?),
         };
         let reader = Reader::new(self.index, client, self.job.variant.issue());
@@ -327,7 +326,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
             unreachable!("a process without the server's memory uses a socket")
         };
         let inbox = Inbox { local: server.local(), at: None };
-        let messenger = Messenger::connect(self.index, client, inbox, self.job.variant.notice()).await?;
+        let messenger = RingRpc::connect(self.index, client, inbox, self.job.variant.notice()).await?;
         Ok(Connection::Rings(Box::new(messenger)))
     }
 }

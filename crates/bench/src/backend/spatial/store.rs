@@ -2,7 +2,7 @@
 
 use farwood::spatial::Socket;
 use farwood_fabric::NodeId;
-use farwood_index::catfish::{Catfish, Correspondent, Item, Rectangle, ServerSettings};
+use farwood_index::catfish::{Catfish, Item, Rectangle, ServerSettings, SocketRpc};
 use farwood_transport::any::AnyPool;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::ShmPool;
@@ -94,7 +94,7 @@ async fn load_in_place(
     let worker = tree.worker(&client, &server);
     worker.bulk_load(items, FILL).await?;
     let windows = edges(&windows(spec, &worker, items).await?);
-    tree.resign(&client).await?;
+    tree.release_lease(&client).await?;
     index.close(&client).await?;
     Ok((index.layout().scheme.name(), windows))
 }
@@ -139,7 +139,7 @@ fn load_over_socket(pool: &TcpPool, index: &Catfish, items: &[Item]) -> Result<(
     let port = port.ok_or_else(|| farwood_index::IndexError::NotServed { name: name.clone() })?;
     let failed = |source| Error::Processes { doing: format!("connect to the server at port {port}"), source };
     let exchange = Exchange::open(("127.0.0.1", port), None).map_err(failed)?;
-    let mut connection = Correspondent::new(Socket::new(exchange, name));
+    let mut connection = SocketRpc::new(Socket::new(exchange, name));
     block_on(connection.load(items, FILL))?;
     Ok(())
 }

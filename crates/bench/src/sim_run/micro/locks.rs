@@ -44,14 +44,14 @@ pub(crate) fn simulate_locks(spec: &LocksSpec) -> Result<Record> {
         .map(|_| NodeLocks::new(spec.options, &shape, OBJECT_BYTES as usize))
         .collect();
     let stopwatch = Stopwatch::new(&world, spec.warm_up_seconds, Amount::Seconds(spec.seconds));
-    let mut crew = world.crew();
+    let mut group = world.task_group();
     let mut number = 0;
     for (compute_node, locks) in tables.iter().enumerate() {
         for _ in 0..spec.cluster.threads {
             let client = world.client(compute_node);
             let mut popularity = Generator::for_client(SEED, number);
             let (stopwatch, chooser, nodes) = (&stopwatch, &chooser, &nodes);
-            crew.spawn_at(client.fabric().seat(), async move {
+            group.spawn_at(client.fabric().sim_thread(), async move {
                 while !stopwatch.is_over(client.fabric().now(), 0) {
                     let node = nodes[chooser.choose(&mut popularity) as usize];
                     let start = client.fabric().now();
@@ -65,7 +65,7 @@ pub(crate) fn simulate_locks(spec: &LocksSpec) -> Result<Record> {
             number += 1;
         }
     }
-    let timed = stopwatch.run(&world, crew)?;
+    let timed = stopwatch.run(&world, group)?;
     Ok(Record {
         index: "locks".to_owned(),
         workload: "lock and unlock".to_owned(),

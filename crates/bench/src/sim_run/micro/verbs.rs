@@ -94,7 +94,7 @@ pub(crate) fn simulate_verbs(spec: &VerbsSpec) -> Result<Record> {
     let stopwatch = Stopwatch::new(&world, spec.seconds / 4.0, Amount::Seconds(spec.seconds));
     let clients = clients(&world, &spec.cluster);
     let units = world.spec().card.units.count as usize;
-    let mut crew = world.crew();
+    let mut group = world.task_group();
     let mut loops = 0;
     for (number, client) in clients.iter().enumerate() {
         let (load, counts) = match spec.beside {
@@ -104,11 +104,11 @@ pub(crate) fn simulate_verbs(spec: &VerbsSpec) -> Result<Record> {
         };
         for _ in 0..load.depth {
             let post_loop = PostLoop { client, load, number: loops, counts, next: Cell::new(loops) };
-            crew.spawn(client, post_loop.run(&stopwatch));
+            group.spawn(client, post_loop.run(&stopwatch));
             loops += 1;
         }
     }
-    let timed = stopwatch.run(&world, crew)?;
+    let timed = stopwatch.run(&world, group)?;
     Ok(Record {
         index: "verbs".to_owned(),
         workload: spec.load.verb.name().to_owned(),

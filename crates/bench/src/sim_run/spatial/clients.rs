@@ -6,9 +6,9 @@ use std::sync::Arc;
 use farwood_fabric::{Client, Fabric as _, Memory, NodeId, Remote, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Inbox, Messenger, Reader, Rectangle, Service, ServiceSettings, TreeServer,
+    Catfish, Inbox, Reader, Rectangle, RingRpc, Service, ServiceSettings, TreeServer,
 };
-use farwood_sim::{Counts, Crew, SimFabric, SimMemory, SimServer, World, at_once};
+use farwood_sim::{Counts, TaskGroup, SimFabric, SimMemory, SimServer, World, untimed};
 
 use super::{INDEX, VISIT_NS, message_ns};
 use crate::Result;
@@ -85,9 +85,11 @@ impl<'w> SimSystem<'w> {
             wake_ns: card.server.wake_ns as u64,
             ..ServiceSettings::default()
         };
-        let thread =
-            |_| ServerThread { client: world.client(0), server: world.server(NodeId(0)).always_awake() };
-        let open = |machine| at_once(Catfish::open(&world.at_once(machine), INDEX));
+        let thread = |_| ServerThread {
+            client: world.client(0),
+            server: world.server(NodeId(0)).without_wake_up_cost(),
+        };
+        let open = |machine| untimed(Catfish::open(&world.untimed(machine), INDEX));
         let indexes: Result<Vec<_>, IndexError> = (0..=spec.compute_nodes).map(open).collect();
         let clients =
             (0..spec.clients()).map(|number| sim_client(spec, world, number, loaded, windows)).collect();
@@ -107,12 +109,12 @@ impl<'w> SimSystem<'w> {
         let system = self;
         let watch = system.world.client(0);
         let beats = system.world.client(0);
-        let (server, load) = (system.world.server(NodeId(0)).always_awake(), Cell::new(None));
-        let mut crew = system.world.crew();
-        system.spawn_server(&mut crew, stopwatch, &server, &beats);
-        crew.spawn(&watch, async { load.set(Some(system.watch(stopwatch, &server, &watch).await)) });
+        let (server, load) = (system.world.server(NodeId(0)).without_wake_up_cost(), Cell::new(None));
+        let mut group = system.world.task_group();
+        system.spawn_server(&mut group, stopwatch, &server, &beats);
+        group.spawn(&watch, async { load.set(Some(system.watch(stopwatch, &server, &watch).await)) });
         for client in &system.clients {
-            crew.spawn(&client.client, async {
+            group.spawn(&client.client, async {
                 if let Err(error) = system.run_client(client, stopwatch).await {
                     stopwatch.fail(error);
                 }
@@ -122,13 +124,13 @@ impl<'w> SimSystem<'w> {
                 }
             });
         }
-        let timed = stopwatch.run(system.world, crew)?;
+        let timed = stopwatch.run(system.world, group)?;
         Ok((timed, load.take().expect("the watch ends with the clients")))
     }
 
     fn spawn_server<'f>(
         &'f self,
-        crew: &mut Crew<'f>,
+        group: &mut TaskGroup<'f>,
         stopwatch: &'f Stopwatch,
         server: &'f SimServer,
         beats: &'f Client<SimFabric>,
@@ -138,13 +140,13 @@ impl<'w> SimSystem<'w> {
         }
         let service = &self.service;
         for (number, thread) in self.threads.iter().enumerate() {
-            crew.spawn(&thread.client, async move {
+            group.spawn(&thread.client, async move {
                 if let Err(error) = service.connection(number, &thread.client, &thread.server).await {
                     stopwatch.fail(error);
                 }
             });
         }
-        crew.spawn_server(async move {
+        group.spawn_server(async move {
             if let Err(error) = service.dispatch_until_end(server, beats).await {
                 stopwatch.fail(error);
             }
@@ -157,7 +159,7 @@ impl<'w> SimSystem<'w> {
             last = now;
             share
         };
-        crew.spawn(beats, async move {
+        group.spawn(beats, async move {
             if let Err(error) = service.heartbeats(beats, server, busy).await {
                 stopwatch.fail(error);
             }
@@ -228,12 +230,12 @@ impl<'w> SimSystem<'w> {
     async fn connect<'f>(
         &'f self,
         sim: &'f SimClient,
-    ) -> Result<SpatialAccess<'f, SimFabric, Messenger<'f, SimFabric, SimMemory>, SimServer>> {
+    ) -> Result<SpatialAccess<'f, SimFabric, RingRpc<'f, SimFabric, SimMemory>, SimServer>> {
         let (index, variant) = (&self.indexes[sim.machine], self.spec.variant);
         let reader = Reader::new(index, &sim.client, variant.issue());
         let inbox = Inbox { local: sim.memory.local(), at: Some(sim.inbox) };
         let connection = if self.spec.connects() {
-            Some(Messenger::connect(index, &sim.client, inbox, variant.notice()).await?)
+            Some(RingRpc::connect(index, &sim.client, inbox, variant.notice()).await?)
         } else {
             None
         };

@@ -10,8 +10,8 @@ mod clients;
 use std::sync::Arc;
 
 use farwood_fabric::NodeId;
-use farwood_index::catfish::{Catfish, Grain, Item, Rectangle, ServerSettings};
-use farwood_sim::{Card, World, WorldSpec, at_once};
+use farwood_index::catfish::{Catfish, Item, Rectangle, ServerSettings, StoreGranularity};
+use farwood_sim::{NicModel, World, WorldSpec, untimed};
 
 use super::ordered::{nic_label, nic_model};
 use crate::backend::finish;
@@ -63,16 +63,16 @@ pub fn simulate_spatial(spec: &SpatialSpec, progress: &mut dyn FnMut(Stage<'_>))
     drop(items);
     let record = Record { nic: Some(nic_label(Some(&asked), &world.spec().card)), ..record };
     progress(Stage::Measuring { backend: &record.label(), round: 1, rounds: 1 });
-    let machine = world.at_once(0);
-    let index = at_once(Catfish::open(&machine, INDEX))?;
+    let machine = world.untimed(0);
+    let index = untimed(Catfish::open(&machine, INDEX))?;
     let server = world.server(NodeId(0));
     let settings = ServerSettings {
         visit_ns: VISIT_NS,
         store_ns: STORE_NS,
-        grain: Grain::Node,
+        grain: StoreGranularity::Node,
         ..ServerSettings::default()
     };
-    let tree = at_once(index.serve(&machine, &server, settings))?;
+    let tree = untimed(index.serve(&machine, &server, settings))?;
     let stopwatch = Stopwatch::new(&world, spec.warm_up_seconds(), spec.amount().share(spec.clients()));
     let system = SimSystem::new(spec, &world, &tree, record.keys, &windows)?;
     let (timed, load) = system.run(&stopwatch)?;
@@ -99,13 +99,13 @@ pub fn simulate_spatial(spec: &SpatialSpec, progress: &mut dyn FnMut(Stage<'_>))
 
 /// CPU time of a request on `card` without the parts that are charged elsewhere (examining nodes, the wake-up, and the
 /// kernel's work for the request), but with the kernel's work for the response.
-fn message_ns(card: &Card) -> u64 {
+fn message_ns(card: &NicModel) -> u64 {
     let request = REQUEST_NS - REQUEST_VISITS * VISIT_NS - card.server.wake_ns as u64;
     let sent = if card.server.kernel_message_ns > 0.0 { card.cpu.post_ns as u64 } else { 0 };
     request + sent
 }
 
-fn world_spec(spec: &SpatialSpec, card: Card, rectangles: u64) -> WorldSpec {
+fn world_spec(spec: &SpatialSpec, card: NicModel, rectangles: u64) -> WorldSpec {
     let machines = 1 + spec.compute_nodes;
     WorldSpec {
         memory_nodes: machines as u16,
@@ -121,15 +121,15 @@ fn world_spec(spec: &SpatialSpec, card: Card, rectangles: u64) -> WorldSpec {
 
 /// Creates and loads the index without virtual time; yields the record, and the windows that clients choose from.
 fn load(spec: &SpatialSpec, world: &World, items: &[Item]) -> Result<(Record, Arc<[Rectangle]>)> {
-    let client = world.at_once(0);
+    let client = world.untimed(0);
     let server = world.server(NodeId(0));
-    let (index, windows) = at_once(async {
+    let (index, windows) = untimed(async {
         let index = Catfish::create(&client, INDEX, spec.config()).await?;
         let tree = index.serve(&client, &server, ServerSettings::default()).await?;
         let worker = tree.worker(&client, &server);
         worker.bulk_load(items, FILL).await?;
         let windows = windows(spec, &worker, items).await?;
-        tree.resign(&client).await?;
+        tree.release_lease(&client).await?;
         Ok::<_, Error>((index, windows))
     })?;
     let record = describe(spec, items.len() as u64, index.layout().scheme.name());

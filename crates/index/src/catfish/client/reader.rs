@@ -65,8 +65,8 @@ impl<'t, F: Fabric> Reader<'t, F> {
             {
                 return Ok(());
             }
-            found.forget();
-            self.client.fabric().mark(coverage::OVERTAKEN);
+            found.restart();
+            self.client.fabric().record_coverage(coverage::OVERTAKEN);
             starts.again(self.client).await?;
         }
     }
@@ -136,7 +136,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
 
     /// The copy, if it is the node that the reference names.
     fn check(&self, node: NodeRef, copy: Fetched<RawNode>) -> Result<Checked<RawNode>, SlotReused> {
-        let expected = ExpectedNode { node, scheme: self.tree.layout.scheme, sabotage: self.tree.sabotage };
+        let expected = ExpectedNode { node, scheme: self.tree.layout.scheme, mutant: self.tree.mutant };
         copy.check(&expected).map_err(|_| SlotReused)
     }
 
@@ -185,7 +185,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
                     return Ok(search.found());
                 }
             }
-            self.client.fabric().mark(coverage::OVERTAKEN);
+            self.client.fabric().record_coverage(coverage::OVERTAKEN);
             starts.again(self.client).await?;
         }
     }

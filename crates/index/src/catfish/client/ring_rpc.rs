@@ -14,7 +14,7 @@ use super::rpc::SpatialRpc;
 use crate::error::IndexError;
 use crate::retry::Retry;
 use farwood_fabric::{
-    Chain as _, Client, Fabric, LocalMemory, LockWord, Remote, Revocation, Swapped, cas, read, write,
+    Chain as _, Client, Fabric, LockWord, Remote, Revocation, ServerMemory, Swapped, cas, read, write,
     write_imm,
 };
 
@@ -74,7 +74,7 @@ pub struct RingRpc<'t, F, L> {
     payload: Vec<u64>,
 }
 
-impl<'t, F: Fabric, L: LocalMemory> RingRpc<'t, F, L> {
+impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
     /// Connects to the index's server. [9 RT for each 64 connections that are taken, and until the server opens it]
     ///
     /// # Errors
@@ -266,7 +266,7 @@ impl<'t, F: Fabric, L: LocalMemory> RingRpc<'t, F, L> {
     }
 }
 
-impl<F: Fabric, L: LocalMemory> SpatialRpc for RingRpc<'_, F, L> {
+impl<F: Fabric, L: ServerMemory> SpatialRpc for RingRpc<'_, F, L> {
     /// Sends a request and receives its response. [1 RT, and the server's work] The server executes a call that is
     /// dropped as well; the next call first waits for its response.
     async fn call(&mut self, request: &Request, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
@@ -299,7 +299,7 @@ async fn read_word<F: Fabric>(
 }
 
 /// Asks the server of `term` to open connection `number`; yields the ask, and the address of the ring for requests.
-async fn open<F: Fabric, L: LocalMemory>(
+async fn open<F: Fabric, L: ServerMemory>(
     tree: &Catfish,
     client: &Client<F>,
     inbox: &Inbox<'_, L>,

@@ -25,9 +25,9 @@ use super::Request;
 use super::head::{HEAD_BYTES, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, SERVED_CONNECTIONS, TERM};
 use super::tree::layout::{InPlace, Layout, NodeRef, entry_of, head_of};
 use crate::error::IndexError;
-use crate::sabotage::Sabotage;
+use crate::mutant::Mutant;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk};
-use farwood_fabric::{Client, Fabric, LocalMemory, Remote, Server};
+use farwood_fabric::{Client, Fabric, Remote, Server, ServerMemory};
 use lease::ServerLease;
 use slots::NodeSlots;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,13 +56,18 @@ pub struct ServerSettings {
     /// How finely stores are spread.
     pub grain: StoreGranularity,
     /// Time before a retired slot is used again, nanoseconds.
-    pub rest_ns: u64,
+    pub reuse_delay_ns: u64,
 }
 
 impl Default for ServerSettings {
     /// Without accounting for work.
     fn default() -> Self {
-        Self { visit_ns: 0, store_ns: 0, grain: StoreGranularity::Node, rest_ns: NodeSlots::REUSE_DELAY_NS }
+        Self {
+            visit_ns: 0,
+            store_ns: 0,
+            grain: StoreGranularity::Node,
+            reuse_delay_ns: NodeSlots::REUSE_DELAY_NS,
+        }
     }
 }
 
@@ -77,7 +82,7 @@ pub struct TreeServer {
     pub(super) settings: ServerSettings,
     state: Mutex<TreeState>,
     writer: WriterLock,
-    sabotage: Option<Sabotage>,
+    mutant: Option<Mutant>,
     /// Every change in the order of the commits, for tests.
     pub(super) journal: Option<Mutex<Vec<Request>>>,
 }
@@ -131,8 +136,8 @@ impl TreeServer {
         server.local().store(head.address().offset() + SERVED_CONNECTIONS, 0)?;
         server.local().store(head.address().offset() + TERM, term)?;
         let lease = Arc::clone(lease);
-        let (sabotage, journal) = (None, None);
-        let tree = Self { layout, head, slot, lease, term, settings, state, writer, sabotage, journal };
+        let (mutant, journal) = (None, None);
+        let tree = Self { layout, head, slot, lease, term, settings, state, writer, mutant, journal };
         tree.recover(client, server).await?;
         Ok(tree)
     }
@@ -183,8 +188,8 @@ impl TreeServer {
     /// Turns on a fault, for tests.
     #[doc(hidden)]
     #[must_use]
-    pub fn sabotage(mut self, sabotage: Sabotage) -> Self {
-        self.sabotage = Some(sabotage);
+    pub fn mutant(mut self, mutant: Mutant) -> Self {
+        self.mutant = Some(mutant);
         self
     }
 
@@ -204,8 +209,8 @@ impl TreeServer {
         journal.map(|mut journal| std::mem::take(&mut *journal)).unwrap_or_default()
     }
 
-    pub(super) fn is_broken(&self, sabotage: Sabotage) -> bool {
-        self.sabotage == Some(sabotage)
+    pub(super) fn is_broken(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
     }
 
     /// Publishes the port of this machine at which requests are answered over an ordinary socket. [0 RT]
@@ -220,7 +225,7 @@ impl TreeServer {
     ///
     /// # Errors
     /// The fabric's.
-    pub fn look_after<S: Server>(&self, server: &S, count: usize) -> Result<(), IndexError> {
+    pub fn publish_connections<S: Server>(&self, server: &S, count: usize) -> Result<(), IndexError> {
         Ok(server.local().store(self.head_offset() + SERVED_CONNECTIONS, count as u64)?)
     }
 
@@ -228,7 +233,7 @@ impl TreeServer {
     ///
     /// # Errors
     /// The fabric's.
-    pub async fn resign<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+    pub async fn release_lease<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         self.lease.release(client).await
     }
 

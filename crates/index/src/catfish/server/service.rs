@@ -20,9 +20,9 @@ use super::notifier::{IDLE_CHECK_NS, Notifiers};
 use super::worker::Worker;
 use crate::coverage;
 use crate::error::IndexError;
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner};
 use farwood_fabric::{
-    Chain as _, Client, Fabric, FabricError, LocalMemory as _, LockWord, Remote, Revocation, Server, write,
+    Chain as _, Client, Fabric, FabricError, LockWord, Remote, Revocation, Server, ServerMemory as _, write,
 };
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -272,7 +272,7 @@ impl<'t> Service<'t> {
         let _guard = tree.write_lock().await;
         for missing in 0..=chunk {
             if worker.server.local().load(chunk_word(missing))? == 0 {
-                let owner = Owner { client: worker.client.fabric().identity(), entry: tree.slot() };
+                let owner = ChunkOwner { client: worker.client.fabric().identity(), entry: tree.slot() };
                 let taken = chunks::take(worker.client, tree.layout.node, owner, CHUNK_BYTES).await?;
                 let Some((taken, _)) = taken else {
                     let chunks = worker.client.fabric().shape().chunks();
@@ -308,7 +308,7 @@ impl<'t> Service<'t> {
                 Received::Message { offset, words: count, .. } => {
                     words.clear();
                     words.extend((0..count as u64).map(|at| load(offset + 8 * at)));
-                    let keep = self.tree.is_broken(crate::sabotage::Sabotage::ConsumedStays);
+                    let keep = self.tree.is_broken(crate::mutant::Mutant::ConsumedStays);
                     connection.receiver.consume(count, |at| {
                         if !keep {
                             clear(at);
@@ -344,7 +344,7 @@ impl<'t> Service<'t> {
     ) {
         match self.settings.notice {
             NotificationMode::Polling => {
-                worker.server.look_on(poll_interval(silent, self.settings.poll_ns)).await;
+                worker.server.busy_wait(poll_interval(silent, self.settings.poll_ns)).await;
             }
             NotificationMode::Event => {
                 if self.notifiers.wait(number, worker.client, IDLE_CHECK_NS).await {
@@ -361,7 +361,7 @@ impl<'t> Service<'t> {
         }
         let (mut work, mut done) = (std::pin::pin!(work), None);
         loop {
-            let mut polling = std::pin::pin!(server.look_on(self.settings.poll_ns));
+            let mut polling = std::pin::pin!(server.busy_wait(self.settings.poll_ns));
             poll_fn(|context| {
                 if done.is_none()
                     && let Poll::Ready(output) = work.as_mut().poll(context)
@@ -467,7 +467,7 @@ impl<'t> Service<'t> {
             if let Some(slot) = connection.sender.reserve(payload.len(), segment) {
                 break slot;
             }
-            worker.client.fabric().mark(coverage::RING_FULL);
+            worker.client.fabric().record_coverage(coverage::RING_FULL);
             worker.client.fabric().sleep(self.settings.poll_ns).await;
             if worker.client.fabric().now().saturating_sub(checked) > self.settings.silence_ns {
                 self.free_if_crashed(connection.number, worker, connection.owner).await?;

@@ -9,7 +9,7 @@ use super::super::tree::rectangle::{Item, Query};
 use super::TreeServer;
 use super::worker::Worker;
 use crate::error::IndexError;
-use farwood_fabric::{Fabric, LocalMemory, Server};
+use farwood_fabric::{Fabric, Server, ServerMemory};
 
 /// Bytes of a node that are prefetched when the search pushes it.
 const PREFETCHED_BYTES: u64 = 2048;
@@ -35,14 +35,14 @@ pub(super) struct Nodes<'s, L> {
     pub(super) visits: std::cell::Cell<u64>,
 }
 
-impl<L: LocalMemory> Nodes<'_, L> {
+impl<L: ServerMemory> Nodes<'_, L> {
     fn at(&self, node: NodeRef) -> InPlace<'_, L> {
         self.visits.set(self.visits.get() + 1);
         InPlace { local: self.local, offset: node.offset() }
     }
 }
 
-impl<L: LocalMemory> StoredNodes for Nodes<'_, L> {
+impl<L: ServerMemory> StoredNodes for Nodes<'_, L> {
     fn load(&self, node: NodeRef) -> (u8, Vec<Entry>) {
         let node = self.at(node);
         let head = head_of(&node);

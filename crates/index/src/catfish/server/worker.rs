@@ -9,9 +9,9 @@ use super::super::wire::message::Request;
 use super::snapshot::Nodes;
 use super::{ServerSettings, StoreGranularity, TreeServer};
 use crate::error::IndexError;
-use crate::sabotage::Sabotage;
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
-use farwood_fabric::{Client, Fabric, FabricError, LocalMemory as _, Server};
+use crate::mutant::Mutant;
+use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner};
+use farwood_fabric::{Client, Fabric, FabricError, Server, ServerMemory as _};
 use std::sync::PoisonError;
 
 /// A worker of the server.
@@ -112,7 +112,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         request: Option<Request>,
     ) -> Result<(), IndexError> {
         let tree = self.tree;
-        let root_first = tree.is_broken(Sabotage::RootFirst);
+        let root_first = tree.is_broken(Mutant::RootFirst);
         if root_first {
             self.store_root(placed.root)?;
         }
@@ -148,7 +148,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let (tree, local) = (self.tree, self.server.local());
         let ServerSettings { grain, store_ns, .. } = tree.settings;
         let words = image(&tree.layout, at, level, entries);
-        let withdraw = usize::from(tree.is_broken(Sabotage::LineNotWithdrawn));
+        let withdraw = usize::from(tree.is_broken(Mutant::LineNotWithdrawn));
         for (line, words) in words.chunks_exact(LINE_WORDS).enumerate() {
             let start = at.offset() + 8 * (line * LINE_WORDS) as u64;
             for (word, value) in stores_of_line(words).skip(withdraw) {
@@ -172,7 +172,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let tree = self.tree;
         let offsets: Vec<_> = loop {
             let now = self.client.fabric().now();
-            let taken = tree.state().slots.take(count, now, tree.settings.rest_ns);
+            let taken = tree.state().slots.take(count, now, tree.settings.reuse_delay_ns);
             match taken {
                 Some(offsets) => break offsets,
                 None => self.take_chunk().await?,
@@ -180,7 +180,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         };
         let generation = |offset: u64| -> Result<_, FabricError> {
             let before = self.server.local().load(offset)?;
-            let stays = tree.is_broken(Sabotage::GenerationStays) && before != 0;
+            let stays = tree.is_broken(Mutant::GenerationStays) && before != 0;
             Ok(NodeRef::new(offset, if stays { before as u32 } else { next_generation(before) }))
         };
         let nodes: Result<Vec<_>, FabricError> = offsets.into_iter().map(generation).collect();
@@ -190,7 +190,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Takes a chunk, and adds its slots.
     async fn take_chunk(&self) -> Result<(), IndexError> {
         let tree = self.tree;
-        let owner = Owner { client: self.client.fabric().identity(), entry: tree.slot() };
+        let owner = ChunkOwner { client: self.client.fabric().identity(), entry: tree.slot() };
         let taken = chunks::take(self.client, tree.layout.node, owner, CHUNK_BYTES).await?;
         let Some((chunk, _)) = taken else {
             let chunks = self.client.fabric().shape().chunks();
@@ -253,7 +253,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
 
     /// Slots that hold no node of the tree.
     #[doc(hidden)]
-    pub fn spare_rooms(&self) -> usize {
+    pub fn unused_slots(&self) -> usize {
         self.tree.state().slots.unused()
     }
 }

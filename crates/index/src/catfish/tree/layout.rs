@@ -36,8 +36,8 @@
 //!   `crates/transport/src/shm/copying.rs` has the proof, which treats the versions between as ordinary bytes.
 
 use super::rectangle::Rectangle;
-use crate::sabotage::Sabotage;
-use farwood_fabric::{Capabilities, Capability, LocalMemory, Memory, NodeId, Object, Remote, Torn};
+use crate::mutant::Mutant;
+use farwood_fabric::{Capabilities, Capability, Memory, NodeId, Object, Remote, ServerMemory, Torn};
 
 /// Version of this format.
 pub const FORMAT: u32 = 1;
@@ -209,24 +209,24 @@ pub struct ExpectedNode {
     /// The scheme of the check.
     pub scheme: Scheme,
     /// A fault of the check, for tests.
-    pub(in crate::catfish) sabotage: Option<Sabotage>,
+    pub(in crate::catfish) mutant: Option<Mutant>,
 }
 
 impl Object for RawNode {
     type Format = ExpectedNode;
 
     fn check(bytes: &[u8], expected: &ExpectedNode) -> Result<(), Torn> {
-        let wanted = match expected.sabotage {
-            Some(Sabotage::GenerationIgnored) => word_of(bytes, 0),
+        let wanted = match expected.mutant {
+            Some(Mutant::GenerationIgnored) => word_of(bytes, 0),
             _ => expected.node.version(),
         };
         let whole = match expected.scheme {
-            _ if expected.sabotage == Some(Sabotage::NoRearVersion) => word_of(bytes, 0) == wanted,
+            _ if expected.mutant == Some(Mutant::NoRearVersion) => word_of(bytes, 0) == wanted,
             Scheme::Lines => {
                 word_of(bytes, 0) == wanted
                     && bytes.chunks_exact(LINE_BYTES).all(|line| word_of(line, VERSION_WORD) == wanted)
             }
-            _ if expected.sabotage == Some(Sabotage::NoFrontVersion) => {
+            _ if expected.mutant == Some(Mutant::NoFrontVersion) => {
                 word_of(bytes, bytes.len() / 8 - 1) == wanted
             }
             Scheme::Pair => word_of(bytes, 0) == wanted && word_of(bytes, bytes.len() / 8 - 1) == wanted,
@@ -267,7 +267,7 @@ pub(in crate::catfish) struct InPlace<'l, L> {
     pub(in crate::catfish) offset: u64,
 }
 
-impl<L: LocalMemory> NodeWords for InPlace<'_, L> {
+impl<L: ServerMemory> NodeWords for InPlace<'_, L> {
     #[inline]
     fn word(&self, at: usize) -> u64 {
         self.local.load(self.offset + 8 * at as u64).expect("a node lies within its memory node")
@@ -400,7 +400,7 @@ mod tests {
     }
 
     fn expected(node: NodeRef, scheme: Scheme) -> ExpectedNode {
-        ExpectedNode { node, scheme, sabotage: None }
+        ExpectedNode { node, scheme, mutant: None }
     }
 
     fn bytes(words: &[u64]) -> Vec<u8> {
@@ -528,8 +528,8 @@ mod tests {
         let mut progress = vec![stores.len(); images[0].len()];
         *progress.last_mut().unwrap() = 0;
         let copy = copied_downward(&images[0], &stores, &progress);
-        let broken = Some(Sabotage::NoFrontVersion);
-        let half = ExpectedNode { node: nodes[0], scheme: Scheme::Pair, sabotage: broken };
+        let broken = Some(Mutant::NoFrontVersion);
+        let half = ExpectedNode { node: nodes[0], scheme: Scheme::Pair, mutant: broken };
         assert_eq!(RawNode::check(&copy, &half), Ok(()), "a mixture that half a pair takes for the old node");
         assert_ne!(copy, bytes(&images[0]));
         assert_eq!(RawNode::check(&copy, &expected(nodes[0], Scheme::Pair)), Err(Torn));

@@ -4,7 +4,9 @@
 //! object that a traversal reads identifies itself. The client updates single slots of a copy when it learns of a
 //! change.
 
-use crate::radix::inner::{Inner, InnerRef, NodeHeader, RawInner, Size, SlotSearch, covers, find, step_of};
+use crate::radix::inner::{
+    Inner, InnerRef, NodeHeader, NodeSize, RawInner, SlotSearch, covers, find, step_of,
+};
 use crate::radix::key::{Step, step_at};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::slot::NodeSlot;
@@ -36,7 +38,7 @@ pub struct CachedNode<S: ?Sized = [AtomicU64]> {
 
 impl CachedNode {
     /// Bytes of the largest copy.
-    pub(super) const BYTES_MAX: usize = Self::bytes_of(Size::All);
+    pub(super) const BYTES_MAX: usize = Self::bytes_of(NodeSize::All);
 
     /// Copies a node that was just read.
     pub fn copy<B: Deref<Target = [u8]>>(at: Remote<RawInner>, node: &Inner<B>) -> Arc<Self> {
@@ -50,10 +52,10 @@ impl CachedNode {
         slot: impl Fn(usize) -> NodeSlot,
     ) -> Arc<Self> {
         match header.size() {
-            Size::Four => allocate::<{ 1 + Size::Four.slots() }>(at, header, hash, slot),
-            Size::Sixteen => allocate::<{ 1 + Size::Sixteen.slots() }>(at, header, hash, slot),
-            Size::FortyEight => allocate::<{ 1 + Size::FortyEight.slots() }>(at, header, hash, slot),
-            Size::All => allocate::<{ 1 + Size::All.slots() }>(at, header, hash, slot),
+            NodeSize::Four => allocate::<{ 1 + NodeSize::Four.slots() }>(at, header, hash, slot),
+            NodeSize::Sixteen => allocate::<{ 1 + NodeSize::Sixteen.slots() }>(at, header, hash, slot),
+            NodeSize::FortyEight => allocate::<{ 1 + NodeSize::FortyEight.slots() }>(at, header, hash, slot),
+            NodeSize::All => allocate::<{ 1 + NodeSize::All.slots() }>(at, header, hash, slot),
         }
     }
 
@@ -176,7 +178,7 @@ impl CachedNode {
     }
 
     /// Bytes of a copy of a node of `size`.
-    pub(super) const fn bytes_of(size: Size) -> usize {
+    pub(super) const fn bytes_of(size: NodeSize) -> usize {
         8 * (1 + size.slots()) + OVERHEAD
     }
 }

@@ -298,7 +298,7 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::radix::inner::{NodeHeader, NodeState, Size, image};
+    use crate::radix::inner::{NodeHeader, NodeSize, NodeState, image};
     use crate::radix::reverse::Reverse;
     use farwood_fabric::{Memory, NodeId};
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     fn node(generation: u32) -> Inner<Vec<u8>> {
-        let header = NodeHeader::new(NodeState::Live, Size::Four, 0, 1, generation);
+        let header = NodeHeader::new(NodeState::Live, NodeSize::Four, 0, 1, generation);
         Inner::new(image(Reverse::unlinked(generation), header, b"a", 1, &[]))
     }
 
@@ -388,7 +388,7 @@ mod tests {
         for budget in (0..4096).step_by(8).chain([1 << 16, 1 << 20]) {
             let cache = NodeCache::new(budget);
             for number in 0..600 {
-                cache.put(at(100 * number), &of(Size::ALL[number as usize % 4]));
+                cache.put(at(100 * number), &of(NodeSize::ALL[number as usize % 4]));
                 assert!(cache.bytes().0 <= budget, "{budget}");
             }
         }
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn large_nodes_in_use_stay() {
         const HOT: u64 = 10;
-        let header = NodeHeader::new(NodeState::Live, Size::All, 0, 1, 1);
+        let header = NodeHeader::new(NodeState::Live, NodeSize::All, 0, 1, 1);
         let node = Inner::new(image(Reverse::unlinked(1), header, b"a", 1, &[]));
         let cache = NodeCache::new(100 * CachedNode::BYTES_MAX);
         (0..HOT).for_each(|number| cache.put(at(100 * number), &node));

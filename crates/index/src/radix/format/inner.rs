@@ -28,7 +28,7 @@
 //! order and keep their partial keys, so the first free slot proves that only the slots before it have partial keys.
 
 use super::key::{KEY_BYTES_MAX, Step, step_at};
-pub use super::object::{InnerRef, RawInner, Size};
+pub use super::object::{InnerRef, NodeSize, RawInner};
 
 use super::object::INNER_FIXED_BYTES;
 use super::prefix::{PrefixHash, mixed};
@@ -64,7 +64,7 @@ pub struct NodeHeader(u64);
 
 impl NodeHeader {
     /// Creates a header.
-    pub const fn new(state: NodeState, size: Size, level: u8, depth: usize, generation: u32) -> Self {
+    pub const fn new(state: NodeState, size: NodeSize, level: u8, depth: usize, generation: u32) -> Self {
         let level = if level > LEVEL_MAX { LEVEL_MAX } else { level };
         assert!(depth <= KEY_BYTES_MAX, "a prefix is no longer than a key");
         Self(
@@ -104,14 +104,14 @@ impl NodeHeader {
         }
     }
 
-    /// Size of the node.
+    /// NodeSize of the node.
     #[inline]
-    pub const fn size(self) -> Size {
+    pub const fn size(self) -> NodeSize {
         match self.0 >> 2 & 0b11 {
-            0 => Size::Four,
-            1 => Size::Sixteen,
-            2 => Size::FortyEight,
-            _ => Size::All,
+            0 => NodeSize::Four,
+            1 => NodeSize::Sixteen,
+            2 => NodeSize::FortyEight,
+            _ => NodeSize::All,
         }
     }
 
@@ -174,10 +174,10 @@ pub fn step_of(number: usize, slot: NodeSlot) -> Step {
 
 /// Searches the slots of a node for a step.
 #[inline]
-pub fn find(size: Size, step: Step, slot: impl Fn(usize) -> NodeSlot) -> SlotSearch {
+pub fn find(size: NodeSize, step: Step, slot: impl Fn(usize) -> NodeSlot) -> SlotSearch {
     let byte = match step {
         Step::End => return SlotSearch::Slot(0, slot(0)),
-        Step::Byte(_) if size == Size::All => {
+        Step::Byte(_) if size == NodeSize::All => {
             let number = slot_of_all(step);
             return SlotSearch::Slot(number, slot(number));
         }
@@ -317,14 +317,14 @@ pub fn image(
     let mut bytes = Vec::with_capacity(size.bytes());
     let mut slots = vec![NodeSlot::free(generation); size.slots() + 1];
     slots[0] = NodeSlot::vacant(0, generation);
-    if size == Size::All {
+    if size == NodeSize::All {
         (0..=u8::MAX).for_each(|byte| slots[1 + usize::from(byte)] = NodeSlot::vacant(byte, generation));
     }
     let mut next = 1;
     for &(step, child) in children {
         let at = match step {
             Step::End => 0,
-            Step::Byte(byte) if size == Size::All => 1 + usize::from(byte),
+            Step::Byte(byte) if size == NodeSize::All => 1 + usize::from(byte),
             Step::Byte(_) => {
                 next += 1;
                 next - 1
@@ -354,7 +354,7 @@ const _: () = assert!(HASH + 8 == SLOTS && HEADER == 0 && REVERSE as usize + 8 =
 
 #[cfg(test)]
 mod tests {
-    use super::super::object::{Class, Grain, LeafRef, RawLeaf};
+    use super::super::object::{LeafClass, LeafGrain, LeafRef, RawLeaf};
     use super::*;
     use farwood_fabric::{Memory, NodeId, Remote};
 
@@ -362,10 +362,13 @@ mod tests {
 
     fn leaf(at: u64) -> NodeSlot {
         let at = Remote::<RawLeaf>::new(NodeId(1), Memory::Host, 4096 + 64 * at).expect("it is not null");
-        NodeSlot::leaf(0, LeafRef { at, class: Class::for_entry(Grain::Words, 8, 8).expect("it fits") })
+        NodeSlot::leaf(
+            0,
+            LeafRef { at, class: LeafClass::for_entry(LeafGrain::Words, 8, 8).expect("it fits") },
+        )
     }
 
-    fn node(size: Size, steps: &[Step]) -> Vec<u8> {
+    fn node(size: NodeSize, steps: &[Step]) -> Vec<u8> {
         let children: Vec<_> = (0..).zip(steps).map(|(at, &step)| (step, leaf(at))).collect();
         image(Reverse::unlinked(6), NodeHeader::new(NodeState::Live, size, 1, 2, 6), b"ab", NUMBER, &children)
     }
@@ -373,7 +376,7 @@ mod tests {
     #[test]
     fn find_yields_the_children_and_no_others() {
         let steps = [Step::Byte(200), Step::End, Step::Byte(0), Step::Byte(7)];
-        for size in Size::ALL {
+        for size in NodeSize::ALL {
             let bytes = node(size, &steps);
             assert_eq!(
                 (bytes.len(), RawInner::check(&bytes, &InnerFormat { number: NUMBER })),
@@ -392,7 +395,7 @@ mod tests {
             assert!(!inner.covers(b"a", NUMBER) && !inner.covers(b"ac", NUMBER) && !inner.covers(b"ab", 8));
             let other = inner.find(b"ab\x05");
             match size {
-                Size::All => assert_eq!(other, SlotSearch::Slot(6, NodeSlot::vacant(5, 6))),
+                NodeSize::All => assert_eq!(other, SlotSearch::Slot(6, NodeSlot::vacant(5, 6))),
                 _ => assert_eq!(other, SlotSearch::Free(4, NodeSlot::free(6))),
             }
             let order: Vec<_> = inner.children().into_iter().map(|(step, _)| step).collect();
@@ -403,13 +406,13 @@ mod tests {
     #[test]
     fn a_full_node_has_no_slot_for_another_partial_key() {
         let steps: Vec<_> = (1..5).map(Step::Byte).collect();
-        assert_eq!(Inner::new(&node(Size::Four, &steps)[..]).find(b"ab\x09"), SlotSearch::Full);
+        assert_eq!(Inner::new(&node(NodeSize::Four, &steps)[..]).find(b"ab\x09"), SlotSearch::Full);
     }
 
     #[test]
     fn a_node_of_two_generations_is_torn() {
-        let one = node(Size::Sixteen, &[]);
-        let header = NodeHeader::new(NodeState::Live, Size::Sixteen, 1, 2, 7);
+        let one = node(NodeSize::Sixteen, &[]);
+        let header = NodeHeader::new(NodeState::Live, NodeSize::Sixteen, 1, 2, 7);
         let other = image(Reverse::unlinked(7), header, b"ab", NUMBER, &[]);
         let format = InnerFormat { number: NUMBER };
         for split in (8..one.len()).step_by(8) {
@@ -422,8 +425,8 @@ mod tests {
 
     #[test]
     fn the_hash_depends_on_the_generation_and_not_on_the_state() {
-        let header = NodeHeader::new(NodeState::Live, Size::Four, 0, 3, 5);
-        let other = NodeHeader::new(NodeState::Live, Size::Four, 0, 3, 6);
+        let header = NodeHeader::new(NodeState::Live, NodeSize::Four, 0, 3, 5);
+        let other = NodeHeader::new(NodeState::Live, NodeSize::Four, 0, 3, 6);
         assert_ne!(header.hash(b"abc", 1), other.hash(b"abc", 1));
         assert_eq!(header.hash(b"abc", 1), header.with_state(NodeState::Dead).hash(b"abc", 1));
         let bytes = image(Reverse::unlinked(5), header, b"abc", 1, &[]);

@@ -20,7 +20,7 @@
 //! version and the checksum that is salted with it, so that the proof that a copy is of one leaf includes the reverse
 //! pointer (`tree/fetch.rs`).
 
-pub use super::object::{Class, ENTRY_BYTES_MAX, Grain, LEAF_BYTES_MAX, LeafRef, RawLeaf};
+pub use super::object::{ENTRY_BYTES_MAX, LEAF_BYTES_MAX, LeafClass, LeafGrain, LeafRef, RawLeaf};
 
 use super::key::KEY_BYTES_MAX;
 use super::object::{LEAF_HEADER_BYTES, LOCK_BYTES};
@@ -92,8 +92,8 @@ pub struct LeafEntry<'a> {
 impl LeafEntry<'_> {
     /// The smallest class of `grain` that holds the entry; `None` if no class is large enough.
     #[inline]
-    pub fn class(&self, grain: Grain) -> Option<Class> {
-        Class::for_entry(grain, self.key.len(), self.value.bytes())
+    pub fn class(&self, grain: LeafGrain) -> Option<LeafClass> {
+        LeafClass::for_entry(grain, self.key.len(), self.value.bytes())
     }
 }
 
@@ -284,7 +284,7 @@ impl<B: DerefMut<Target = [u8]>> Leaf<B> {
 /// # Panics
 /// If the entry does not fit.
 pub fn image(
-    class: Class,
+    class: LeafClass,
     reverse: Reverse,
     LeafId { number, version }: LeafId,
     LeafEntry { key, value }: LeafEntry<'_>,
@@ -317,7 +317,7 @@ mod tests {
     const FORMAT: LeafFormat = LeafFormat { number: 3 };
 
     fn leaf(key: &[u8], value: &[u8]) -> Leaf<Vec<u8>> {
-        let class = Class::for_entry(Grain::Words, key.len(), value.len()).expect("it fits");
+        let class = LeafClass::for_entry(LeafGrain::Words, key.len(), value.len()).expect("it fits");
         image(
             class,
             Reverse::unlinked(5),
@@ -339,13 +339,16 @@ mod tests {
             leaf.set_state(LeafState::Removed);
             assert_eq!((RawLeaf::check(&leaf.bytes, &FORMAT), leaf.state()), (Ok(()), LeafState::Removed));
         }
-        assert_eq!(Class::for_entry(Grain::Words, 8, 8).map(Class::bytes), Some(56));
-        assert_eq!(Class::for_entry(Grain::Lines, 8, 64).map(Class::bytes), Some(128));
-        for grain in Grain::ALL {
-            assert_eq!(Class::for_entry(grain, 4096, ENTRY_BYTES_MAX - 4095), None);
-            assert_eq!(Class::for_entry(grain, 4096, ENTRY_BYTES_MAX - 4096).map(Class::bytes), Some(8192));
+        assert_eq!(LeafClass::for_entry(LeafGrain::Words, 8, 8).map(LeafClass::bytes), Some(56));
+        assert_eq!(LeafClass::for_entry(LeafGrain::Lines, 8, 64).map(LeafClass::bytes), Some(128));
+        for grain in LeafGrain::ALL {
+            assert_eq!(LeafClass::for_entry(grain, 4096, ENTRY_BYTES_MAX - 4095), None);
+            assert_eq!(
+                LeafClass::for_entry(grain, 4096, ENTRY_BYTES_MAX - 4096).map(LeafClass::bytes),
+                Some(8192)
+            );
         }
-        assert!(Class::all(Grain::Lines).all(|class| class.bytes().is_multiple_of(64)));
+        assert!(LeafClass::all(LeafGrain::Lines).all(|class| class.bytes().is_multiple_of(64)));
     }
 
     #[test]
@@ -370,7 +373,7 @@ mod tests {
     #[test]
     fn a_mixture_of_two_leaves_at_one_address_is_torn_even_with_the_same_entry() {
         let old = leaf(b"some key", b"a value");
-        let class = Class::for_entry(Grain::Words, 8, 7).expect("it fits");
+        let class = LeafClass::for_entry(LeafGrain::Words, 8, 7).expect("it fits");
         let entry = LeafEntry { key: b"some key", value: LeafValue::Inline(b"a value") };
         let new = image(class, Reverse::unlinked(6), LeafId { number: 3, version: 6 }, entry);
         for split in [8, 16] {

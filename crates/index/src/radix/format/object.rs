@@ -14,7 +14,7 @@ pub enum RawLeaf {}
 /// Number of slots of an inner node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Size {
+pub enum NodeSize {
     Four,
     Sixteen,
     FortyEight,
@@ -24,7 +24,7 @@ pub enum Size {
 /// Bytes of an inner node besides its partial keys' slots: header, reverse pointer, hash, slot 0, rear.
 pub(super) const INNER_FIXED_BYTES: usize = 40;
 
-impl Size {
+impl NodeSize {
     /// All sizes, the smallest first.
     pub const ALL: [Self; 4] = [Self::Four, Self::Sixteen, Self::FortyEight, Self::All];
 
@@ -94,34 +94,34 @@ pub const ENTRY_BYTES_MAX: usize = LEAF_BYTES_MAX - LEAF_HEADER_BYTES - LOCK_BYT
 
 /// Unit of the leaf sizes of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grain {
+pub enum LeafGrain {
     /// Words: a leaf is at most a quarter larger than its entry.
     Words = 0,
     /// Lines of 64 bytes (Sphinx §IV, "LeafLen").
     Lines = 1,
 }
 
-impl Grain {
+impl LeafGrain {
     /// Both grains.
     pub const ALL: [Self; 2] = [Self::Words, Self::Lines];
 }
 
-/// Size class of a leaf.
+/// NodeSize class of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Class {
-    grain: Grain,
+pub struct LeafClass {
+    grain: LeafGrain,
     number: u8,
 }
 
-impl Class {
+impl LeafClass {
     /// All classes of a grain, the smallest first.
-    pub fn all(grain: Grain) -> impl Iterator<Item = Self> {
+    pub fn all(grain: LeafGrain) -> impl Iterator<Item = Self> {
         (0..CLASSES as u8).map(move |number| Self { grain, number })
     }
 
     /// The smallest class for a key and a value of these lengths; `None` if no class is large enough.
     #[inline]
-    pub fn for_entry(grain: Grain, key_bytes: usize, value_bytes: usize) -> Option<Self> {
+    pub fn for_entry(grain: LeafGrain, key_bytes: usize, value_bytes: usize) -> Option<Self> {
         let bytes = LEAF_HEADER_BYTES + key_bytes + value_bytes + LOCK_BYTES;
         let at = CLASS_BYTES[grain as usize].partition_point(|&class| class < bytes);
         (at < CLASSES).then_some(Self { grain, number: at as u8 })
@@ -129,13 +129,13 @@ impl Class {
 
     /// The class with this number in slots, of which 5 bits count.
     #[inline]
-    pub const fn of_number(grain: Grain, number: u8) -> Self {
+    pub const fn of_number(grain: LeafGrain, number: u8) -> Self {
         Self { grain, number: number & (CLASSES as u8 - 1) }
     }
 
     /// Unit of the class.
     #[inline]
-    pub const fn grain(self) -> Grain {
+    pub const fn grain(self) -> LeafGrain {
         self.grain
     }
 
@@ -157,8 +157,8 @@ impl Class {
 pub struct InnerRef {
     /// Address.
     pub at: Remote<RawInner>,
-    /// Size.
-    pub size: Size,
+    /// NodeSize.
+    pub size: NodeSize,
 }
 
 /// Address and size class of a leaf.
@@ -166,9 +166,9 @@ pub struct InnerRef {
 pub struct LeafRef {
     /// Address.
     pub at: Remote<RawLeaf>,
-    /// Size class.
-    pub class: Class,
+    /// NodeSize class.
+    pub class: LeafClass,
 }
 
-const _: () = assert!(Size::Four.bytes() == 72 && Size::All.bytes() == 2088);
+const _: () = assert!(NodeSize::Four.bytes() == 72 && NodeSize::All.bytes() == 2088);
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize && KEY_BYTES_MAX < ENTRY_BYTES_MAX);

@@ -21,7 +21,7 @@
 //! address fails. A partial key keeps its slot for as long as the node lives, so that two clients never give it two
 //! slots.
 
-use super::object::{CLASSES, Class, Grain, InnerRef, LeafRef, RawInner, RawLeaf, Size};
+use super::object::{CLASSES, InnerRef, LeafClass, LeafGrain, LeafRef, NodeSize, RawInner, RawLeaf};
 use farwood_fabric::Packed;
 
 /// Contents of a slot.
@@ -73,8 +73,8 @@ impl NodeSlot {
     /// A slot that points to a leaf.
     pub fn leaf(partial: u8, LeafRef { at, class }: LeafRef) -> Self {
         let kind = match class.grain() {
-            Grain::Words => LEAF,
-            Grain::Lines => LEAF_OF_LINES,
+            LeafGrain::Words => LEAF,
+            LeafGrain::Lines => LEAF_OF_LINES,
         };
         word(u64::from(class.number()), kind, partial, Packed::pack(at).bits())
     }
@@ -151,17 +151,17 @@ impl NodeSlot {
             FREE => return Child::Free,
             VACANT => return Child::Vacant,
             CLOSED => return Child::Closed,
-            LEAF => self.leaf_of(Class::of_number(Grain::Words, class)),
-            LEAF_OF_LINES => self.leaf_of(Class::of_number(Grain::Lines, class)),
+            LEAF => self.leaf_of(LeafClass::of_number(LeafGrain::Words, class)),
+            LEAF_OF_LINES => self.leaf_of(LeafClass::of_number(LeafGrain::Lines, class)),
             INNER => Packed::<RawInner>::unpack(self.0)
-                .and_then(|at| Size::of_number(class).map(|size| Child::Inner(InnerRef { at, size }))),
+                .and_then(|at| NodeSize::of_number(class).map(|size| Child::Inner(InnerRef { at, size }))),
             _ => None,
         };
         found.unwrap_or(Child::Damaged)
     }
 
     #[inline]
-    fn leaf_of(self, class: Class) -> Option<Child> {
+    fn leaf_of(self, class: LeafClass) -> Option<Child> {
         Packed::<RawLeaf>::unpack(self.0).map(|at| Child::Leaf(LeafRef { at, class }))
     }
 }
@@ -179,13 +179,13 @@ mod tests {
         let at = Remote::<RawLeaf>::new(NodeId(3), Memory::Host, 4096).expect("it is not null");
         let node = Remote::<RawInner>::new(NodeId(255), Memory::Host, 8 << 20).expect("it is not null");
         for partial in [0, 7, 255] {
-            for class in Grain::ALL.into_iter().flat_map(Class::all) {
+            for class in LeafGrain::ALL.into_iter().flat_map(LeafClass::all) {
                 let leaf = LeafRef { at, class };
                 let slot = NodeSlot::from_word(NodeSlot::leaf(partial, leaf).word());
                 assert_eq!((slot.partial(), slot.child()), (partial, Child::Leaf(leaf)));
                 assert!(slot.is_occupied() && !slot.is_open());
             }
-            for size in Size::ALL {
+            for size in NodeSize::ALL {
                 let node = InnerRef { at: node, size };
                 let slot = NodeSlot::inner(partial, node);
                 assert_eq!((slot.partial(), slot.child()), (partial, Child::Inner(node)));

@@ -10,7 +10,7 @@ use crate::error::IndexError;
 use crate::memory::overflow::Link;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::{Inner, InnerFormat, InnerRef, NodeState, Size};
+use crate::radix::inner::{Inner, InnerFormat, InnerRef, NodeSize, NodeState};
 use crate::radix::key::{Step, step_at};
 use crate::radix::leaf::{LEAF_BYTES_MAX, Leaf, LeafFormat, LeafState};
 use crate::radix::reverse::Reverse;
@@ -253,7 +253,12 @@ impl<P: Policy> RadixTree<P> {
 }
 
 /// Whether an inner node that was read is live, and linked in the slot that led to it.
-fn is_linked_child(child: &PendingChild, node: &Inner<Checked<RawChild>>, size: Size, number: u32) -> bool {
+fn is_linked_child(
+    child: &PendingChild,
+    node: &Inner<Checked<RawChild>>,
+    size: NodeSize,
+    number: u32,
+) -> bool {
     let (parent, header) = (&child.parent, node.header());
     child.step() != Step::End
         && header.state() == Some(NodeState::Live)
@@ -266,7 +271,7 @@ fn is_linked_child(child: &PendingChild, node: &Inner<Checked<RawChild>>, size: 
 /// Whether copies of the children of a batch that pass their checks are proven to be of one object each.
 fn is_proven<'b, F: Fabric>(client: &Client<F>, mut batch: impl Iterator<Item = &'b PendingChild>) -> bool {
     let promised = client.fabric().capabilities();
-    promised.has(Capability::VersionPair(Size::All.bytes().max(LEAF_BYTES_MAX)))
+    promised.has(Capability::VersionPair(NodeSize::All.bytes().max(LEAF_BYTES_MAX)))
         || batch.all(|child| {
             let (at, bytes) = child.extent();
             proves(promised, at, bytes)

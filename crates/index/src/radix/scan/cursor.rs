@@ -1,7 +1,7 @@
 //! The remaining part of a scan: its bounds, its limit, and the children of a node that overlap with it.
 
 use crate::memory::overflow::Link;
-use crate::radix::inner::{Size, slot_of_all};
+use crate::radix::inner::{NodeSize, slot_of_all};
 use crate::radix::key::{Step, step_at};
 use crate::radix::leaf::{Leaf, LeafValue};
 use crate::range::Direction;
@@ -38,7 +38,7 @@ pub(super) enum Overlap {
 
 impl ScanCursor<'_> {
     /// The first slot of a node in the order of the scan.
-    pub(super) fn first_slot(&self, size: Size) -> u16 {
+    pub(super) fn first_slot(&self, size: NodeSize) -> u16 {
         match self.direction {
             Direction::Forward => 0,
             Direction::Backward => size.slots() as u16,
@@ -163,7 +163,7 @@ impl ScanBounds {
         let [low, high] = self.steps;
         let slot = match direction {
             Direction::Forward => low.map_or(0, slot_of_all),
-            Direction::Backward => high.map_or(Size::All.slots(), slot_of_all),
+            Direction::Backward => high.map_or(NodeSize::All.slots(), slot_of_all),
         };
         slot as u16
     }

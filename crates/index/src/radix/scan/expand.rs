@@ -3,10 +3,10 @@
 use super::cursor::{Overlap, ScanBounds, ScanCursor};
 use super::items::{PendingChild, ScanItem, ScanParent};
 use crate::error::IndexError;
-use crate::radix::inner::{Size, slot_of_all, step_of};
+use crate::radix::inner::{NodeSize, slot_of_all, step_of};
 use crate::radix::slot::{Child, NodeSlot};
 use crate::radix::tree::damage::damaged_slot;
-use crate::radix::tree::options::Rooms;
+use crate::radix::tree::options::NodeSizing;
 use crate::radix::tree::{Direction, Policy, RadixTree};
 use std::rc::Rc;
 
@@ -15,8 +15,8 @@ impl<P: Policy> RadixTree<P> {
     /// read at once. 0 if the slot has no child that can be read.
     pub(super) fn keys_behind(&self, slot: NodeSlot) -> usize {
         match slot.child() {
-            Child::Inner(node) if self.options.rooms == Rooms::Fitting => node.size.keys_min(),
-            Child::Inner(_) => Size::Four.keys_min(),
+            Child::Inner(node) if self.options.rooms == NodeSizing::Fitting => node.size.keys_min(),
+            Child::Inner(_) => NodeSize::Four.keys_min(),
             Child::Leaf(_) => 1,
             Child::Free | Child::Vacant | Child::Closed | Child::Damaged => 0,
         }
@@ -38,7 +38,7 @@ impl<P: Policy> RadixTree<P> {
     ) -> Result<usize, IndexError> {
         let start = found.len();
         let size = parent.header.size();
-        let is_sorted = size == Size::All;
+        let is_sorted = size == NodeSize::All;
         let (mut bounds, mut keys) = (ScanBounds::of(parent.partial_prefix.as_deref(), cursor), 0);
         let last = size.slots() as u16;
         let first = if is_sorted { bounds.first_of_all(cursor.direction) } else { from };

@@ -9,17 +9,17 @@
 use super::cursor::{Overlap, ScanBounds, ScanCursor};
 use super::items::{ChildFormat, PendingChild, RawChild, ScanItem, ScanParent};
 use crate::error::IndexError;
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::{Inner, InnerFormat, InnerRef, Size, SlotSearch, slot_of_all, step_of};
+use crate::radix::inner::{Inner, InnerFormat, InnerRef, NodeSize, SlotSearch, slot_of_all, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
 use crate::radix::tree::find::SlotAt;
 use crate::radix::tree::options::Scans;
 use crate::radix::tree::{Direction, Policy, RadixTree};
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Checked, Fabric};
 use std::ops::Range;
 use std::rc::Rc;
@@ -98,10 +98,10 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             self.hit(coverage::STALE_COPY_DROPPED);
             tree.cache.remove(node.at);
         }
-        let root = self.read_parent(InnerRef { at: tree.root, size: Size::All }).await?;
+        let root = self.read_parent(InnerRef { at: tree.root, size: NodeSize::All }).await?;
         tree.cache.put(tree.root, &root);
         let parent = ScanParent::read(tree.root, root, Some(Vec::new()), tree.number);
-        let items = vec![ScanItem::Rest(parent, cursor.first_slot(Size::All))];
+        let items = vec![ScanItem::Rest(parent, cursor.first_slot(NodeSize::All))];
         Ok(ScanStart { prefix: Vec::new(), items })
     }
 
@@ -151,7 +151,7 @@ impl<P: Policy> RadixTree<P> {
     /// needs, both counts may be too small.
     fn count_keys(&self, node: &CachedNode, from: Step, cursor: &ScanCursor<'_>) -> KeyCounts {
         let wanted = cursor.left.min(KEYS_AHEAD_MAX);
-        if node.header.size() == Size::All {
+        if node.header.size() == NodeSize::All {
             return self.count_keys_of_all(node, slot_of_all(from), cursor.direction, wanted);
         }
         let mut counts = KeyCounts { all: 0, ahead: 0 };
@@ -181,7 +181,7 @@ impl<P: Policy> RadixTree<P> {
             let occupied = slots.map(|number| node.slot(number)).filter(|slot| slot.is_occupied());
             occupied.map(|slot| self.keys_behind(slot))
         };
-        let last = Size::All.slots();
+        let last = NodeSize::All.slots();
         let (slots, others) = match direction {
             Direction::Forward => (from..last + 1, 0..from),
             Direction::Backward => (0..from + 1, from + 1..last + 1),
@@ -211,11 +211,11 @@ impl<P: Policy> RadixTree<P> {
         counts: KeyCounts,
         cursor: &ScanCursor<'_>,
     ) -> Option<Vec<(u16, NodeSlot)>> {
-        let fits = node.header.size() == Size::All && cursor.left <= KEYS_AHEAD_MAX;
+        let fits = node.header.size() == NodeSize::All && cursor.left <= KEYS_AHEAD_MAX;
         if !fits || self.options.scans != Scans::Batched || slot_of_all(step_of(first, slot)) != first {
             return None;
         }
-        let (first_size, last) = (size_behind(slot), Size::All.slots());
+        let (first_size, last) = (size_behind(slot), NodeSize::All.slots());
         let (mut keys, mut children) = (counts.ahead, vec![(first as u16, slot)]);
         let (mut above, mut below) = (first + 1..=last, (1..first).rev());
         let mut next = || match cursor.direction {
@@ -226,7 +226,7 @@ impl<P: Policy> RadixTree<P> {
             let number = next()?;
             let slot = node.slot(number);
             keys += match self.keys_behind(slot) {
-                0 if self.sabotage == Some(Sabotage::GapsPassed) => continue,
+                0 if self.mutant == Some(Mutant::GapsPassed) => continue,
                 0 => return None,
                 _ if slot_of_all(step_of(number, slot)) != number => return None,
                 _ if size_behind(slot) == first_size => counts.all,
@@ -239,7 +239,7 @@ impl<P: Policy> RadixTree<P> {
 }
 
 /// The size of the inner node behind a slot.
-fn size_behind(slot: NodeSlot) -> Option<Size> {
+fn size_behind(slot: NodeSlot) -> Option<NodeSize> {
     match slot.child() {
         Child::Inner(node) => Some(node.size),
         _ => None,

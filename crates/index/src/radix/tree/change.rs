@@ -7,8 +7,9 @@ use super::options::{Inserts, LeafLock, Updates};
 use super::traversal::Traversal;
 use super::{Change, Policy, RadixTree};
 use crate::error::IndexError;
-use crate::lock::Held;
+use crate::lock::HeldLock;
 use crate::memory::overflow::Link;
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::{InsertOutcome, RemoveOutcome};
 use crate::radix::coverage;
@@ -16,7 +17,6 @@ use crate::radix::inner::slot_offset;
 use crate::radix::key::check_key;
 use crate::radix::leaf::{LeafEntry, LeafRef, LeafState, LeafValue, WRITE_BACK};
 use crate::radix::slot::{Child, NodeSlot};
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain as _, Client, Fabric, Remote, Swapped, cas, write};
 
 /// Version and overflow value of a leaf that is being unlinked.
@@ -255,12 +255,12 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     /// Writes a leaf back, and releases its lock. [1 RT; 2 if the lock is released separately]
     pub(super) async fn write_leaf(
         self,
-        held: Held<'_, F>,
+        held: HeldLock<'_, F>,
         LeafRef { at, .. }: LeafRef,
         leaf: &LeafCopy,
     ) -> Result<(), IndexError> {
         let (client, to): (_, Remote<[u8]>) = (self.client, at.part(WRITE_BACK));
-        if self.index.sabotage == Some(Sabotage::UnlockFirst) {
+        if self.index.mutant == Some(Mutant::UnlockFirst) {
             held.give_up().await?;
             return Ok(client.post(write(to, leaf.without_lock())).await?);
         }
@@ -356,7 +356,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         location: &Location,
         number: usize,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Option<(Held<'a, F>, InnerCopy)>, IndexError> {
+    ) -> Result<Option<(HeldLock<'a, F>, InnerCopy)>, IndexError> {
         let node = &location.node;
         let (held, copy) = self.lock_inner(node.inner_ref()).await?;
         let slot = copy.slot(number);

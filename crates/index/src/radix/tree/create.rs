@@ -8,10 +8,10 @@ use crate::error::IndexError;
 use crate::lifecycle;
 use crate::lock::{LocalLocks, LockMemory, LockOptions, NodeLocks};
 use crate::memory::heap::{Heap, Kind};
-use crate::memory::slot::Room;
+use crate::memory::slot::MemorySlot;
 use crate::params;
 use crate::radix::cache::node_cache::NodeCache;
-use crate::radix::inner::{self, NodeHeader, NodeState, RawInner, Size};
+use crate::radix::inner::{self, NodeHeader, NodeSize, NodeState, RawInner};
 use crate::radix::leaf::FRONT_BYTES;
 use crate::radix::reverse::Reverse;
 use farwood_fabric::directory::Entry;
@@ -37,7 +37,7 @@ impl<P: Policy> RadixTree<P> {
     ) -> Self {
         let shape = client.fabric().shape();
         let nodes = NodeLocks::new(NODE_LOCKS, shape, 0);
-        let leaves = NodeLocks::new(LEAF_LOCKS, shape, 0).sharing_doubts(&nodes);
+        let leaves = NodeLocks::new(LEAF_LOCKS, shape, 0).sharing_uncertain(&nodes);
         Self {
             options,
             number: entry.number as u32,
@@ -48,7 +48,7 @@ impl<P: Policy> RadixTree<P> {
             scratch: ScratchPool::default(),
             heap: Heap::new(&entry),
             policy,
-            sabotage: None,
+            mutant: None,
             entry,
         }
     }
@@ -101,9 +101,9 @@ pub(crate) async fn create_root<F: Fabric>(
     let heap = Heap::new(entry);
     let nodes = u64::from(client.fabric().shape().nodes);
     let home = NodeId((entry.number % nodes) as u16);
-    let kind = Kind::Inner.rooms(Size::All.bytes() + after.len());
-    let memory: Room<RawInner> = heap.allocate(client, home, kind).await?;
-    let header = NodeHeader::new(NodeState::Live, Size::All, 0, 0, GENERATION_FIRST);
+    let kind = Kind::Inner.rooms(NodeSize::All.bytes() + after.len());
+    let memory: MemorySlot<RawInner> = heap.allocate(client, home, kind).await?;
+    let header = NodeHeader::new(NodeState::Live, NodeSize::All, 0, 0, GENERATION_FIRST);
     // Only the directory links the root; its reverse pointer names the root itself.
     let reverse = Reverse::of_inner(memory.at, GENERATION_FIRST, 0);
     let mut bytes = inner::image(reverse, header, &[], entry.number as u32, &[]);

@@ -5,12 +5,12 @@ use super::copy::{InnerCopy, LeafCopy, front_of, fronts, proves};
 use super::damage::damaged;
 use super::policy::Policy;
 use crate::error::IndexError;
-use crate::lock::Held;
+use crate::lock::HeldLock;
 use crate::op::Op;
 use crate::radix::coverage;
 use crate::radix::inner::{Inner, InnerFormat, InnerRef};
 use crate::radix::leaf::{Leaf, LeafFormat, LeafRef};
-use crate::retry::{Retry, bury_the_dead};
+use crate::retry::{Retry, reap_crashed_clients};
 use farwood_fabric::{Checked, Client, Fabric, Object, Remote, read_bytes};
 
 /// Most reads of a copy that stays torn.
@@ -56,7 +56,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
 
     /// Acquires the lock of an inner node, and reads the node under it.
     /// [1 RT; 2 without [`AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
-    pub(super) async fn lock_inner(self, node: InnerRef) -> Result<(Held<'a, F>, InnerCopy), IndexError> {
+    pub(super) async fn lock_inner(self, node: InnerRef) -> Result<(HeldLock<'a, F>, InnerCopy), IndexError> {
         let (locks, promised) = (self.on(&self.index.nodes), self.fabric().capabilities());
         let bytes = node.size.bytes();
         let (held, copy) = if promised.atomic_then_read {
@@ -79,7 +79,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
 
     /// Acquires the lock of a leaf, and reads the leaf under it. [1 RT; 2 without
     /// [`AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
-    pub(super) async fn lock_leaf(self, leaf: LeafRef) -> Result<(Held<'a, F>, LeafCopy), IndexError> {
+    pub(super) async fn lock_leaf(self, leaf: LeafRef) -> Result<(HeldLock<'a, F>, LeafCopy), IndexError> {
         let bytes = leaf.class.bytes();
         let (held, copy) = self.on(&self.index.leaves).acquire_rear(leaf.at, bytes).await?;
         let copy = copy.filter(|_| proves(self.fabric().capabilities(), leaf.at, bytes));
@@ -102,10 +102,10 @@ async fn wait_for_writer<F: Fabric, T>(
     retry: &mut Retry,
     at: Remote<T>,
 ) -> Result<(), IndexError> {
-    client.fabric().mark(coverage::TORN);
+    client.fabric().record_coverage(coverage::TORN);
     client.note(|costs| costs.torn += 1);
     if (retry.tries() + 1).is_multiple_of(TORN_READS_PER_CRASH_CHECK) {
-        bury_the_dead(client).await?;
+        reap_crashed_clients(client).await?;
     }
     match retry.again(client).await {
         Err(IndexError::Exhausted { operation, .. }) => Err(damaged(

@@ -7,15 +7,15 @@ use super::node_handle::TraversalEnd;
 use super::policy::Policy;
 use super::traversal::Traversal;
 use crate::error::IndexError;
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::{InnerRef, NodeState, RawInner, Size, SlotSearch, slot_of_all};
+use crate::radix::inner::{InnerRef, NodeSize, NodeState, RawInner, SlotSearch, slot_of_all};
 use crate::radix::key::{common_prefix, step_at};
 use crate::radix::leaf::{LeafRef, LeafState};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Fabric, Remote};
 use std::sync::Arc;
 
@@ -190,7 +190,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         if let Some(root) = self.known(at, 0, traversal) {
             return Ok(root);
         }
-        let root = self.read_inner(InnerRef { at, size: Size::All }).await?;
+        let root = self.read_inner(InnerRef { at, size: NodeSize::All }).await?;
         Ok(self.keep(at, &root, traversal))
     }
 
@@ -252,7 +252,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 
     /// Whether a location proves that its key is absent.
     pub(crate) fn proves_absence(self, location: &Location, traversal: &Traversal<'_, P::Route>) -> bool {
-        if self.index.sabotage == Some(Sabotage::MissBelieved) {
+        if self.index.mutant == Some(Mutant::MissUnchecked) {
             return true;
         }
         match location.target {
@@ -272,7 +272,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     ) -> LeafVerdict {
         let (key, node, reverse) = (traversal.key(), &location.node, leaf.reverse());
         let is_same_key = leaf.key() == key;
-        let trusted = self.index.sabotage == Some(Sabotage::NoReverseCheck);
+        let trusted = self.index.mutant == Some(Mutant::NoReverseCheck);
         match leaf.state() {
             LeafState::Live if is_same_key && (reverse.is_linked() || trusted) => LeafVerdict::Match,
             LeafState::Live if !is_same_key => {

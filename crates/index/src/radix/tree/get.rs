@@ -6,7 +6,7 @@ use super::find::{LeafVerdict, SlotTarget};
 use super::policy::Policy;
 use super::traversal::Traversal;
 use crate::error::IndexError;
-use crate::memory::overflow::Far;
+use crate::memory::overflow::OverflowValue;
 use crate::op::Op;
 use crate::radix::leaf::LeafValue;
 use farwood_fabric::Fabric;
@@ -21,7 +21,7 @@ enum Source {
     /// In the leaf that was read.
     Leaf(LeafCopy),
     /// An overflow value.
-    Overflow(Far),
+    Overflow(OverflowValue),
     /// Shared with another client, which has read it.
     Shared(Arc<[u8]>),
 }

@@ -72,13 +72,13 @@ pub use node_handle::{NodeChange, NodeHandle, ParentPosition, Route, TraversalEn
 pub use options::TreeOptions;
 pub use policy::Policy;
 pub(crate) use report::problem_of;
-pub use report::{Census, Problem, RadixReport, RadixReport as Walk};
+pub use report::{Problem, RadixReport, RadixReport as Walk, TableStatistics};
 
 use crate::lock::NodeLocks;
 use crate::memory::heap::Heap;
+use crate::mutant::Mutant;
 use crate::radix::cache::node_cache::NodeCache;
 use crate::radix::inner::RawInner;
-use crate::sabotage::Sabotage;
 use farwood_fabric::Remote;
 use farwood_fabric::directory::Entry;
 use scratch::ScratchPool;
@@ -100,7 +100,7 @@ pub struct RadixTree<P: Policy> {
     pub(crate) scratch: ScratchPool<P::Route>,
     pub(crate) heap: Heap,
     pub(crate) policy: P,
-    pub(crate) sabotage: Option<Sabotage>,
+    pub(crate) mutant: Option<Mutant>,
 }
 
 impl<P: Policy> RadixTree<P> {
@@ -120,8 +120,8 @@ impl<P: Policy> RadixTree<P> {
     }
 
     /// Number of locks that this compute node may still hold after the loss of a memory node.
-    pub fn locks_in_doubt(&self) -> usize {
-        self.nodes.in_doubt()
+    pub fn locks_uncertain(&self) -> usize {
+        self.nodes.uncertain_count()
     }
 
     /// Bytes of memory that this compute node has allocated for the tree, less the bytes that it has freed.
@@ -131,11 +131,11 @@ impl<P: Policy> RadixTree<P> {
 
     /// Breaks the tree of this compute node on purpose, for tests that must notice.
     #[doc(hidden)]
-    pub fn sabotage(&mut self, sabotage: Sabotage) {
-        self.sabotage = Some(sabotage);
-        self.nodes.sabotage(sabotage);
-        self.leaves.sabotage(sabotage);
-        self.policy.sabotage(sabotage);
+    pub fn mutant(&mut self, mutant: Mutant) {
+        self.mutant = Some(mutant);
+        self.nodes.mutant(mutant);
+        self.leaves.mutant(mutant);
+        self.policy.mutant(mutant);
     }
 }
 

@@ -2,16 +2,16 @@
 
 use super::RadixTree;
 use super::node_handle::{NodeHandle, ParentPosition};
-use super::options::Rooms;
+use super::options::NodeSizing;
 use super::policy::Policy;
 use crate::error::IndexError;
 use crate::memory::heap::Kind;
-use crate::memory::slot::Room;
+use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::{self, Inner, InnerRef, NodeHeader, NodeState, RawInner, Size};
+use crate::radix::inner::{self, Inner, InnerRef, NodeHeader, NodeSize, NodeState, RawInner};
 use crate::radix::key::Step;
-use crate::radix::leaf::{self, Class, Leaf, LeafEntry, LeafId, LeafRef, RawLeaf};
+use crate::radix::leaf::{self, Leaf, LeafClass, LeafEntry, LeafId, LeafRef, RawLeaf};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::NodeSlot;
@@ -20,8 +20,8 @@ use std::ops::Deref;
 
 /// A new leaf that is not linked yet.
 pub(super) struct NewLeaf {
-    class: Class,
-    memory: Room<RawLeaf>,
+    class: LeafClass,
+    memory: MemorySlot<RawLeaf>,
     image: Leaf<Vec<u8>>,
     /// Its reverse pointer when it is linked.
     linked: Reverse,
@@ -29,8 +29,8 @@ pub(super) struct NewLeaf {
 
 /// A new inner node that is not linked yet.
 pub(super) struct NewInner {
-    size: Size,
-    memory: Room<RawInner>,
+    size: NodeSize,
+    memory: MemorySlot<RawInner>,
     image: Vec<u8>,
     /// Its reverse pointer when it is linked.
     linked: Reverse,
@@ -80,7 +80,7 @@ impl NewLeaf {
     }
 
     /// The memory of the leaf, which was never linked.
-    pub(super) fn into_memory(self) -> Room<RawLeaf> {
+    pub(super) fn into_memory(self) -> MemorySlot<RawLeaf> {
         after_unlinked_object(self.memory)
     }
 }
@@ -122,22 +122,22 @@ impl NewInner {
     }
 
     /// The memory of the node, which was never linked.
-    pub(super) fn into_memory(self) -> Room<RawInner> {
+    pub(super) fn into_memory(self) -> MemorySlot<RawInner> {
         after_unlinked_object(self.memory)
     }
 }
 
 /// The CAS that confirms an object in reused memory as linked. In unused memory, no old pointer leads to the object,
 /// and it is confirmed from the start.
-fn confirm<T>(memory: &Room<T>, offset: u64, linked: Reverse) -> Option<Cas> {
+fn confirm<T>(memory: &MemorySlot<T>, offset: u64, linked: Reverse) -> Option<Cas> {
     let before = Reverse::unlinked(memory.next_version());
     memory.is_used().then(|| cas(memory.at.part(offset), before.word(), linked.word()))
 }
 
 /// Memory after an object that was written and never linked. If no object used the memory before, no pointer leads
 /// there.
-fn after_unlinked_object<T>(Room { at, version, kind }: Room<T>) -> Room<T> {
-    Room { at, version: version.map(|version| version.wrapping_add(1)), kind }
+fn after_unlinked_object<T>(MemorySlot { at, version, kind }: MemorySlot<T>) -> MemorySlot<T> {
+    MemorySlot { at, version: version.map(|version| version.wrapping_add(1)), kind }
 }
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
@@ -153,7 +153,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             unreachable!("the length of an entry is checked before it is stored")
         };
         let kind = Kind::Leaf.rooms(class.bytes());
-        let memory: Room<RawLeaf> = self.index.heap.allocate(self.client, near, kind).await?;
+        let memory: MemorySlot<RawLeaf> = self.index.heap.allocate(self.client, near, kind).await?;
         let (linked, version) = (Reverse::of_leaf(parent.at, parent.generation), memory.next_version());
         let reverse = if memory.is_used() { Reverse::unlinked(version) } else { linked };
         let image = leaf::image(class, reverse, LeafId { number: self.index.number, version }, entry);
@@ -165,11 +165,11 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         self,
         parent: ParentSlot,
         near: NodeId,
-        size: Size,
+        size: NodeSize,
         prefix: &[u8],
     ) -> Result<NewInner, IndexError> {
         let kind = Kind::Inner.rooms(size.bytes());
-        let memory: Room<RawInner> = self.index.heap.allocate(self.client, near, kind).await?;
+        let memory: MemorySlot<RawInner> = self.index.heap.allocate(self.client, near, kind).await?;
         let generation = memory.next_version();
         let linked = Reverse::of_inner(parent.at, parent.header.generation(), parent.partial);
         let reverse = if memory.is_used() { Reverse::unlinked(generation) } else { linked };
@@ -200,10 +200,10 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 
 impl<P: Policy> RadixTree<P> {
     /// The size of a node with `children` children.
-    pub(super) fn size_for(&self, children: usize) -> Size {
+    pub(super) fn size_for(&self, children: usize) -> NodeSize {
         match self.options.rooms {
-            Rooms::Fitting => Size::fitting(children),
-            Rooms::Preallocated => Size::All,
+            NodeSizing::Fitting => NodeSize::fitting(children),
+            NodeSizing::Preallocated => NodeSize::All,
         }
     }
 
@@ -224,7 +224,7 @@ impl<P: Policy> RadixTree<P> {
     /// Frees the memory of a leaf that is not linked any more.
     pub(super) fn free_leaf(&self, leaf: LeafRef, version: u32) {
         let kind = Kind::Leaf.rooms(leaf.class.bytes());
-        self.heap.take_back(Room { at: leaf.at, version: Some(version), kind });
+        self.heap.take_back(MemorySlot { at: leaf.at, version: Some(version), kind });
     }
 
     /// Frees the memory of a leaf that was never linked.

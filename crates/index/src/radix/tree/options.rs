@@ -1,7 +1,7 @@
 //! TreeOptions of a radix tree, chosen at run time. The variants of the systems combine them.
 
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
-use crate::radix::leaf::Grain;
+use crate::radix::leaf::LeafGrain;
 
 /// Locks of inner nodes. A compute node hands one over locally at most four times in a row, as in Sherman.
 pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
@@ -40,7 +40,7 @@ pub enum LeafLock {
 
 /// Sizes of inner nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rooms {
+pub enum NodeSizing {
     /// The smallest size that holds the children.
     Fitting,
     /// 256 slots each, as the published artifact reserves them.
@@ -66,11 +66,11 @@ pub struct TreeOptions {
     /// When the lock of a leaf is released.
     pub leaf_lock: LeafLock,
     /// Sizes of inner nodes.
-    pub rooms: Rooms,
+    pub rooms: NodeSizing,
     /// How a scan reads nodes and leaves.
     pub scans: Scans,
     /// Unit of the leaf sizes.
-    pub grain: Grain,
+    pub grain: LeafGrain,
     /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
 }

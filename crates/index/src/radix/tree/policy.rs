@@ -5,10 +5,10 @@ use super::node_handle::{NodeChange, NodeHandle, ParentPosition, Route, Traversa
 use super::report::RadixReport;
 use super::traversal::Traversal;
 use crate::error::IndexError;
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::prefix::PrefixHash;
-use crate::sabotage::Sabotage;
 use farwood_fabric::{Fabric, NodeId, PoolShape};
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub trait Policy: Sized {
     }
 
     /// Breaks the system on purpose, for tests that must notice.
-    fn sabotage(&mut self, sabotage: Sabotage) {
-        let _ = sabotage;
+    fn mutant(&mut self, mutant: Mutant) {
+        let _ = mutant;
     }
 }

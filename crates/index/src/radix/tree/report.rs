@@ -11,7 +11,7 @@ const PROBLEMS_MAX: usize = 1000;
 
 /// Statistics of the hash tables, if the tree has any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct TableStatistics {
     /// Subtables.
     pub subtables: u64,
     /// RadixEntries; some may lead to no node.
@@ -34,7 +34,7 @@ pub struct RadixReport {
     /// Bytes of the leaves.
     pub leaf_bytes: u64,
     /// Overflow values.
-    pub values_far: u64,
+    pub overflow_values: u64,
     /// Bytes of the overflow values.
     pub value_bytes: u64,
     /// Most inner nodes on the path of a key.
@@ -44,9 +44,9 @@ pub struct RadixReport {
     /// Nodes among them that are closed: the next client that inserts there replaces the node.
     pub closed: u64,
     /// Statistics of the hash tables.
-    pub census: Census,
+    pub census: TableStatistics,
     /// Locks of crashed clients: the next writer takes them over.
-    pub locks_of_the_gone: u64,
+    pub locks_of_crashed_clients: u64,
     /// Locks that live clients held throughout; each is also a problem.
     pub locks_held: u64,
     /// Violated invariants; at most 1000 are listed.

@@ -30,19 +30,19 @@ use super::damage::damaged_slot;
 use super::find::{Location, ParentLink};
 use super::new_node::{LinkingNode, NewInner, ParentSlot};
 use super::node_handle::NodeChange;
-use super::options::Rooms;
+use super::options::NodeSizing;
 use super::policy::Policy;
 use super::sample_key::SampleKey;
 use super::traversal::Traversal;
 use crate::error::IndexError;
-use crate::lock::{Attempt, Held};
+use crate::lock::{HeldLock, TryLock};
 use crate::memory::heap::Kind;
-use crate::memory::slot::Room;
+use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
 use crate::radix::inner::{
-    HEADER, InnerRef, NodeHeader, NodeState, REVERSE, RawInner, Size, slot_offset, step_of,
+    HEADER, InnerRef, NodeHeader, NodeSize, NodeState, REVERSE, RawInner, slot_offset, step_of,
 };
 use crate::radix::key::Step;
 use crate::radix::leaf;
@@ -167,10 +167,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let size = before.header().size();
         let left = before.slots().filter(|slot| slot.is_occupied()).count() - 1;
         let sparse = match (self.index.options.rooms, size) {
-            (Rooms::Preallocated, _) | (_, Size::Four) => 1,
-            (_, Size::Sixteen) => 3,
-            (_, Size::FortyEight) => 12,
-            (_, Size::All) => 36,
+            (NodeSizing::Preallocated, _) | (_, NodeSize::Four) => 1,
+            (_, NodeSize::Sixteen) => 3,
+            (_, NodeSize::FortyEight) => 12,
+            (_, NodeSize::All) => 36,
         };
         if left > sparse || location.node.header.depth() == 0 {
             return;
@@ -255,8 +255,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let locks = self.on(&self.index.nodes);
         let parent_lock = locks.acquire(parent.at).await?;
         let own = match locks.try_acquire(old.at, std::slice::from_ref(&parent_lock)).await {
-            Ok(Attempt::Taken(own)) => Some(own),
-            Ok(Attempt::Mine) => None,
+            Ok(TryLock::Taken(own)) => Some(own),
+            Ok(TryLock::Mine) => None,
             busy_or_error => {
                 parent_lock.give_up().await?;
                 return busy_or_error.map(|_| ResizeOutcome::Busy);
@@ -285,7 +285,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         self,
         old: &OldNode<'_>,
         header: NodeHeader,
-        own: Option<&Held<'a, F>>,
+        own: Option<&HeldLock<'a, F>>,
         resize: Resize<'_>,
     ) -> Result<ResizeOutcome, IndexError> {
         let OldNode { at, node, .. } = old;
@@ -321,8 +321,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             return Ok(ResizeOutcome::Ambiguous);
         };
         let parent_lock = match self.try_lock_parent(old, own).await {
-            Ok(Attempt::Taken(lock)) => Some(lock),
-            Ok(Attempt::Mine) => None,
+            Ok(TryLock::Taken(lock)) => Some(lock),
+            Ok(TryLock::Mine) => None,
             busy_or_error => {
                 self.discard(replacement);
                 return busy_or_error.map(|_| ResizeOutcome::Busy);
@@ -346,18 +346,18 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     async fn try_lock_parent(
         self,
         old: &OldNode<'_>,
-        own: Option<&Held<'a, F>>,
-    ) -> Result<Attempt<'a, F>, IndexError> {
-        let Some(own) = own else { return Ok(Attempt::Mine) };
+        own: Option<&HeldLock<'a, F>>,
+    ) -> Result<TryLock<'a, F>, IndexError> {
+        let Some(own) = own else { return Ok(TryLock::Mine) };
         for _ in 0..PARENT_LOCK_TRIES {
             let held = std::slice::from_ref(own);
             let attempt = self.on(&self.index.nodes).try_acquire(old.parent.at, held).await?;
-            if !matches!(attempt, Attempt::Busy) {
+            if !matches!(attempt, TryLock::Busy) {
                 return Ok(attempt);
             }
             self.fabric().sleep(PARENT_LOCK_PAUSE_NS).await;
         }
-        Ok(Attempt::Busy)
+        Ok(TryLock::Busy)
     }
 
     /// Frees the memory of a new node to which no slot points. The old node stays closed.
@@ -405,7 +405,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         tree.cache.learn(parent.at, *number, replacement.slot);
         let header = node.header();
         let kind = Kind::Inner.rooms(header.size().bytes());
-        tree.heap.take_back(Room { at: *at, version: Some(header.generation()), kind });
+        tree.heap.take_back(MemorySlot { at: *at, version: Some(header.generation()), kind });
         let old = tree.handle_of(*at, node);
         match &replacement.node {
             None => NodeChange::Removed(old),

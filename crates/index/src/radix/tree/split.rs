@@ -11,7 +11,7 @@ use super::resize::{KnownNode, Resize};
 use super::sample_key::SampleKey;
 use super::traversal::Traversal;
 use crate::error::IndexError;
-use crate::lock::Held;
+use crate::lock::HeldLock;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
@@ -70,7 +70,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Links a split node if it was built, and releases the lock of the location's node.
     async fn install(
         self,
-        held: Held<'_, F>,
+        held: HeldLock<'_, F>,
         location: &Location,
         at: SlotAt,
         split: Result<Option<SplitNode>, IndexError>,
@@ -207,7 +207,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// [1 RT; 4 if the objects are on several memory nodes]
     async fn link_split(
         self,
-        held: Held<'_, F>,
+        held: HeldLock<'_, F>,
         location: &Location,
         SlotAt { number, slot }: SlotAt,
         SplitNode { node, leaf, child }: SplitNode,

@@ -3,9 +3,9 @@
 use super::{Policy, RadixTree};
 use crate::error::IndexError;
 use crate::memory::heap::Kind;
-use crate::memory::overflow::{self, Far, Link, RawExtent, VALUE_BYTES_MAX};
+use crate::memory::overflow::{self, Link, OverflowValue, RawOverflow, VALUE_BYTES_MAX};
 use crate::memory::overflow_store::{self, OverflowMemory, UnlinkedValue};
-use crate::memory::slot::{Room, RoomKind};
+use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
 use farwood_fabric::{Fabric, NodeId};
 use xxhash_rust::xxh3::xxh3_64;
@@ -21,11 +21,11 @@ impl<F: Fabric, P: Policy> OverflowMemory for TreeMemory<'_, F, P> {
         self.op.index.entry.number
     }
 
-    async fn allocate(&self, kind: RoomKind) -> Result<Room<RawExtent>, IndexError> {
+    async fn allocate(&self, kind: SlotKind) -> Result<MemorySlot<RawOverflow>, IndexError> {
         self.op.index.heap.allocate(self.op.client, self.near, kind).await
     }
 
-    fn take_back(&self, slot: Room<RawExtent>) {
+    fn take_back(&self, slot: MemorySlot<RawOverflow>) {
         self.op.index.heap.take_back(slot);
     }
 }
@@ -62,7 +62,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
 
     /// Reads the overflow value that `link` points to; `None` if it was replaced or removed after the link was read.
     /// [1 RT; 2 for a value of several parts]
-    pub(crate) async fn read_overflow(self, link: Link) -> Result<Option<Far>, IndexError> {
+    pub(crate) async fn read_overflow(self, link: Link) -> Result<Option<OverflowValue>, IndexError> {
         overflow_store::read(self.client, self.index.entry.number, link).await
     }
 }
@@ -76,6 +76,6 @@ pub(super) fn check_value(value: &[u8]) -> Result<(), IndexError> {
 
 /// Overflow values have their own kind of memory, which differs from those of nodes and leaves.
 const _: () = {
-    const KIND: u8 = overflow::OF_EXTENTS;
+    const KIND: u8 = overflow::OVERFLOW_KIND;
     assert!(KIND == Kind::Extent as u8 && Kind::Leaf as u8 != KIND && Kind::Inner as u8 != KIND);
 };

@@ -14,16 +14,16 @@ use super::options::NODE_LOCKS;
 use super::policy::Policy;
 use super::report::{RadixReport, problem_of};
 use crate::error::IndexError;
-use crate::lock::{comes_free, sweep, words_held};
+use crate::lock::{becomes_free, held_words, sweep};
 use crate::memory::overflow::{self, Link};
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::{Inner, InnerRef, NodeState, Size};
+use crate::radix::inner::{Inner, InnerRef, NodeSize, NodeState};
 use crate::radix::key::{Step, step_at};
 use crate::radix::leaf::{LeafRef, LeafState, RawLeaf};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
-use crate::retry::bury_the_dead;
+use crate::retry::reap_crashed_clients;
 use farwood_fabric::{Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, read};
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -89,7 +89,7 @@ impl Verifier {
         let mut closed = 0;
         let mut free = false;
         for (number, slot) in node.slots().enumerate() {
-            let has_fixed_partial = header.size() == Size::All && number > 0;
+            let has_fixed_partial = header.size() == NodeSize::All && number > 0;
             if has_fixed_partial && usize::from(slot.partial()) + 1 != number {
                 report.problem(at, format!("slot {number} has partial key {}", slot.partial()));
             }
@@ -118,9 +118,9 @@ impl Verifier {
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     async fn verify(self) -> Result<RadixReport, IndexError> {
-        bury_the_dead(self.client).await?;
+        reap_crashed_clients(self.client).await?;
         let (mut verifier, at) = (Verifier::default(), self.index.root);
-        let root = match self.read_inner(InnerRef { at, size: Size::All }).await {
+        let root = match self.read_inner(InnerRef { at, size: NodeSize::All }).await {
             Ok(root) => root,
             Err(error) => {
                 verifier.report.problem(at, problem_of(error)?);
@@ -219,7 +219,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             next = path.parent.as_ref();
         }
         let lock: Remote<u64> = at.part(class.bytes() as u64 - 8);
-        if leaf.bytes()[class.bytes() - 8..] != [0; 8] && !comes_free(self.client, lock).await? {
+        if leaf.bytes()[class.bytes() - 8..] != [0; 8] && !becomes_free(self.client, lock).await? {
             self.report_lock(lock, format!("the lock of the leaf at {at}"), report).await?;
         }
         Ok(())
@@ -233,13 +233,13 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         link: Link,
     ) -> Result<(), IndexError> {
         let (client, index, report) = (self.client, self.index.entry.number, &mut verifier.report);
-        report.values_far += 1;
+        report.overflow_values += 1;
         if !verifier.values.insert(link.at.word()) {
             report.problem(leaf, "another leaf has the same overflow value");
         }
         match overflow::follow(client, index, link).await {
             Ok(Some(_)) => {
-                let parts = overflow::rooms_of(client, index, link).await?;
+                let parts = overflow::slots_of(client, index, link).await?;
                 report.value_bytes += parts.iter().map(|part| u64::from(part.kind.bytes)).sum::<u64>();
             }
             Ok(None) => report.problem(leaf, format!("its overflow value at {} is missing", link.at)),
@@ -255,8 +255,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// pool.
     async fn verify_locks(self, report: &mut RadixReport) -> Result<(), IndexError> {
         for node in 0..self.fabric().shape().nodes {
-            for held in words_held(self.client, NODE_LOCKS, NodeId(node)).await? {
-                if !comes_free(self.client, held.at).await? {
+            for held in held_words(self.client, NODE_LOCKS, NodeId(node)).await? {
+                if !becomes_free(self.client, held.at).await? {
                     let name = format!("lock word {} of node {node}", held.number);
                     self.report_lock(held.at, name, report).await?;
                 }
@@ -279,7 +279,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             return Ok(());
         };
         if self.fabric().revoke(holder).await? == Revocation::Gone {
-            report.locks_of_the_gone += 1;
+            report.locks_of_crashed_clients += 1;
         } else {
             report.locks_held += 1;
             report.problem(name, format!("held by client {holder}, which is alive"));

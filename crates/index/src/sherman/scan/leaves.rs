@@ -4,10 +4,10 @@ use super::cursor::{LeafCursor, ScanRequest};
 use super::entries::ShermanEntries;
 use crate::coverage;
 use crate::error::IndexError;
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::range::{Direction, Range};
 use crate::retry::Retry;
-use crate::sabotage::Sabotage;
 use crate::sherman::Sherman;
 use crate::sherman::cached::CachedInner;
 use crate::sherman::node::RawNode;
@@ -132,7 +132,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                 let Some(leaf) = self.whole_leaf(at, copy, slots).await? else {
                     return Ok(BatchEnd::Stale);
                 };
-                let blind = layout.sabotage == Some(Sabotage::ScanBlind);
+                let blind = layout.mutant == Some(Mutant::ScanBlind);
                 let position = locate(&leaf, 0, &cursor.key);
                 match if blind { KeyPosition::Here } else { position } {
                     KeyPosition::Here => {

@@ -39,7 +39,7 @@
 //! the node that it leads to identifies its own prefix. Entries carry the low bits of the node's generation only so
 //! that the entries of two consecutive nodes at one address differ.
 
-use crate::radix::inner::{InnerRef, NodeHeader, RawInner, Size};
+use crate::radix::inner::{InnerRef, NodeHeader, NodeSize, RawInner};
 use crate::radix::prefix::{PrefixHash, mixed};
 use crate::radix::tree::NodeHandle;
 use farwood_fabric::{Checked, NodeId, Object, Packed, Remote, Torn};
@@ -175,7 +175,7 @@ impl TableEntry {
     #[inline]
     pub fn node(self) -> Option<InnerRef> {
         let at = Packed::unpack(self.0)?;
-        Some(InnerRef { at, size: Size::of_number((self.0 >> SIZE_SHIFT) as u8 & 3)? })
+        Some(InnerRef { at, size: NodeSize::of_number((self.0 >> SIZE_SHIFT) as u8 & 3)? })
     }
 }
 
@@ -376,7 +376,7 @@ mod tests {
 
     fn handle(number: u64, generation: u32) -> NodeHandle {
         let at = Remote::new(NodeId(3), Memory::Host, 4096 + 8 * number).expect("it is not null");
-        let node = InnerRef { at, size: Size::Sixteen };
+        let node = InnerRef { at, size: NodeSize::Sixteen };
         NodeHandle { prefix: PrefixHash::of(&number.to_be_bytes()), node, generation }
     }
 

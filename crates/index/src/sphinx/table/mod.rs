@@ -27,11 +27,11 @@ use super::coverage;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
 use crate::memory::heap::Heap;
+use crate::mutant::Mutant;
 use crate::radix::inner::{self, NodeHeader, NodeState, RawInner};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::NodeHandle;
 use crate::retry::Retry;
-use crate::sabotage::Sabotage;
 use arc_swap::ArcSwapOption;
 use directory::{Directory, LOOKUP};
 use farwood_fabric::{
@@ -144,7 +144,7 @@ impl BucketsRead {
     /// Sets a coverage mark before a change if the buckets are almost full, so that a split is near.
     fn mark_if_almost_full<F: Fabric>(&self, client: &Client<F>, mark: &'static str) {
         if self.pairs.free_words() <= ALMOST_FULL {
-            client.fabric().mark(mark);
+            client.fabric().record_coverage(mark);
         }
     }
 
@@ -180,12 +180,12 @@ impl HashTable {
     }
 
     /// Breaks the tables on purpose, for tests that must notice.
-    pub(super) fn sabotage(&mut self, sabotage: Sabotage) {
-        self.narrow = sabotage == Sabotage::PrintsNarrow;
-        if sabotage == Sabotage::TablesShallow {
+    pub(super) fn mutant(&mut self, mutant: Mutant) {
+        self.narrow = mutant == Mutant::PrintsNarrow;
+        if mutant == Mutant::TablesShallow {
             self.depth_max = 1;
         }
-        self.unconfirmed = sabotage == Sabotage::EntryUnconfirmed;
+        self.unconfirmed = mutant == Mutant::EntryUnconfirmed;
     }
 
     /// Bytes of the cached directories.
@@ -242,7 +242,7 @@ impl<F: Fabric> TableOp<'_, F> {
                 buckets.push(found);
                 continue;
             }
-            client.fabric().mark(coverage::DIRECTORY_STALE);
+            client.fabric().record_coverage(coverage::DIRECTORY_STALE);
             self.read_directory(position.home).await?;
             buckets.push(self.read_buckets(*position).await?);
         }
@@ -260,7 +260,7 @@ impl<F: Fabric> TableOp<'_, F> {
             if let Some(buckets) = table.check_copies(copies, subtable, position) {
                 return Ok(buckets);
             }
-            client.fabric().mark(coverage::DIRECTORY_STALE);
+            client.fabric().record_coverage(coverage::DIRECTORY_STALE);
             retry.again(client).await?;
             self.read_directory(position.home).await?;
         }
@@ -276,7 +276,7 @@ impl<F: Fabric> TableOp<'_, F> {
                 SplitProgress::None => return Ok(buckets),
                 SplitProgress::DirectoryStale => drop(self.read_directory(position.home).await?),
                 SplitProgress::Unfinished => {
-                    self.client.fabric().mark(coverage::SPLIT_MET);
+                    self.client.fabric().record_coverage(coverage::SPLIT_MET);
                     self.finish_split(position).await?;
                 }
             }
@@ -341,7 +341,7 @@ impl<F: Fabric> TableOp<'_, F> {
 
     /// Removes an entry that was entered in the wrong half of a split. [1 RT]
     async fn undo_wrong_half(self, at: Remote<u64>, entry: TableEntry) -> Result<(), IndexError> {
-        self.client.fabric().mark(coverage::ENTERED_IN_WRONG_HALF);
+        self.client.fabric().record_coverage(coverage::ENTERED_IN_WRONG_HALF);
         let _ = self.client.post(cas(at, entry.word(), 0)).await?;
         Ok(())
     }
@@ -371,7 +371,7 @@ impl<F: Fabric> TableOp<'_, F> {
     /// Removes the stale entry at `at`. [1 RT]
     pub(super) async fn clear_entry(self, at: Remote<u64>, entry: TableEntry) -> Result<(), IndexError> {
         if self.client.post(cas(at, entry.word(), 0)).await? == Swapped::Won {
-            self.client.fabric().mark(coverage::ENTRY_CLEARED);
+            self.client.fabric().record_coverage(coverage::ENTRY_CLEARED);
         }
         Ok(())
     }
@@ -416,7 +416,7 @@ impl<F: Fabric> TableOp<'_, F> {
             self.keep_first(again, entry).await?;
         }
         if header.state() != Some(NodeState::Live) || header.generation() != node.generation {
-            client.fabric().mark(coverage::ENTERED_LATE);
+            client.fabric().record_coverage(coverage::ENTERED_LATE);
             self.remove(node).await?;
         }
         Ok(if again.is_some() { Swap::Entered } else { Swap::WrongHalf })
@@ -428,7 +428,7 @@ impl<F: Fabric> TableOp<'_, F> {
         if let [_, others @ ..] = &addresses[..]
             && !others.is_empty()
         {
-            self.client.fabric().mark(coverage::ENTERED_TWICE);
+            self.client.fabric().record_coverage(coverage::ENTERED_TWICE);
             self.client.post(all(others.iter().map(|&at| cas(at, entry.word(), 0)))).await?.for_each(drop);
         }
         Ok(())

@@ -39,9 +39,9 @@ use super::layout::{
 };
 use super::{Entered, EntryTarget, EntryWord, HashTable, SplitProgress, TableOp, coverage, read_front};
 use crate::error::IndexError;
-use crate::lock::{Attempt, Held, NodeLocks};
+use crate::lock::{HeldLock, NodeLocks, TryLock};
 use crate::memory::heap::Kind;
-use crate::memory::slot::Room;
+use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::radix::inner::NodeHeader;
 use crate::radix::tree::damage::damaged;
@@ -75,7 +75,7 @@ struct Split {
 enum SplitStart<'a, F: Fabric> {
     /// A split, or the rest of one. The old subtable is locked: by this lock, or by the lock of the table, if both are
     /// one.
-    Split(Split, Option<Held<'a, F>>),
+    Split(Split, Option<HeldLock<'a, F>>),
     /// The subtable has space.
     HasSpace,
     /// The subtable is the new half of this split, which must be completed first.
@@ -118,7 +118,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
             let directory = self.read_directory(position.home).await?;
             let depth = directory.subtable(position)?.depth;
             let Some(split) = split_of(&directory, position, depth) else { return Ok(()) };
-            if let Attempt::Taken(held) = self.locks().try_acquire(split.old, &[]).await? {
+            if let TryLock::Taken(held) = self.locks().try_acquire(split.old, &[]).await? {
                 let done = self.resume(&split).await;
                 held.give_up().await?;
                 return done;
@@ -142,7 +142,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         if is_older || self.table.is_settled(&bytes, split.depth, split.upper) {
             return Ok(());
         }
-        self.client.fabric().mark(coverage::SPLIT_RESUMED);
+        self.client.fabric().record_coverage(coverage::SPLIT_RESUMED);
         self.move_entries(split).await
     }
 
@@ -157,7 +157,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         let mut is_full = true;
         for _ in 0..POLLS_MAX {
             if is_full
-                && let Attempt::Taken(table) = self.locks().try_acquire(table_lock, &[]).await?
+                && let TryLock::Taken(table) = self.locks().try_acquire(table_lock, &[]).await?
                 && let Some(result) = self.split(position, table).await?
             {
                 return Ok(result);
@@ -177,7 +177,11 @@ impl<'a, F: Fabric> TableOp<'a, F> {
 
     /// Splits the subtable of a position if necessary. The client holds the lock of the table, which is released.
     /// `None`: another client holds the lock of the subtable.
-    async fn split(self, position: TablePosition, table: Held<'_, F>) -> Result<Option<Entered>, IndexError> {
+    async fn split(
+        self,
+        position: TablePosition,
+        table: HeldLock<'_, F>,
+    ) -> Result<Option<Entered>, IndexError> {
         let (split, own) = match self.begin(position, &table).await {
             Ok(SplitStart::Split(split, own)) => (split, own),
             other => {
@@ -215,15 +219,15 @@ impl<'a, F: Fabric> TableOp<'a, F> {
     async fn begin(
         self,
         position: TablePosition,
-        table: &Held<'a, F>,
+        table: &HeldLock<'a, F>,
     ) -> Result<SplitStart<'a, F>, IndexError> {
         let directory = self.read_directory(position.home).await?;
         let subtable = directory.subtable(position)?;
         let held = std::slice::from_ref(table);
         let own = match self.locks().try_acquire(subtable.at, held).await? {
-            Attempt::Taken(own) => Some(own),
-            Attempt::Mine => None,
-            Attempt::Busy => return Ok(SplitStart::Busy),
+            TryLock::Taken(own) => Some(own),
+            TryLock::Mine => None,
+            TryLock::Busy => return Ok(SplitStart::Busy),
         };
         let begun = self.begin_locked(position, subtable, Directory::clone(&directory)).await;
         match (begun, own) {
@@ -260,14 +264,14 @@ impl<'a, F: Fabric> TableOp<'a, F> {
                 let what = format!("a subtable of depth {depth} is being split, and has no other half");
                 return Err(damaged(GROWTH, at, what));
             };
-            self.client.fabric().mark(coverage::SPLIT_RESUMED);
+            self.client.fabric().record_coverage(coverage::SPLIT_RESUMED);
             return Ok(SplitStart::Split(split, None));
         }
         if table.has_space(&bytes, position) {
             return Ok(SplitStart::HasSpace);
         }
         if depth >= table.depth_max {
-            self.client.fabric().mark(coverage::TABLE_FULL);
+            self.client.fabric().record_coverage(coverage::TABLE_FULL);
             return Ok(SplitStart::TableFull);
         }
         if depth == directory.depth {
@@ -282,14 +286,14 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         let (table, client) = (self.table, self.client);
         let depth = before.depth + 1;
         let kind = Kind::Directory.rooms(8 << depth);
-        let memory: Room<RawDirectory> = self.heap.allocate(client, home, kind).await?;
+        let memory: MemorySlot<RawDirectory> = self.heap.allocate(client, home, kind).await?;
         let words = before.words.iter().flat_map(|&word| [word; 2]).collect();
         let directory = Directory { depth, at: memory.at, words };
         client.post(write(memory.at, &directory.image())).await?;
-        client.fabric().mark(coverage::DOUBLING);
+        client.fabric().record_coverage(coverage::DOUBLING);
         let word = DepthPointer { depth, at: memory.at }.word();
         client.post(write(table.pointer_to_directory(home), &word.to_le_bytes())).await?;
-        client.fabric().mark(coverage::DOUBLED);
+        client.fabric().record_coverage(coverage::DOUBLED);
         table.cache_directory(home, directory.clone());
         Ok(directory)
     }
@@ -307,10 +311,10 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         let range = directory.range(depth, upper);
         check_write_survives(client, 8 * range.len())?;
         let kind = Kind::Subtable.rooms(subtable_bytes(table.groups_log2));
-        let memory: Room<RawSubtable> = self.heap.allocate(client, home, kind).await?;
+        let memory: MemorySlot<RawSubtable> = self.heap.allocate(client, home, kind).await?;
         let header = BucketHeader::new(table.number, depth + 1, upper << 1 | 1).moving();
         client.post(write(memory.at, &layout::empty_subtable(table.groups_log2, header))).await?;
-        client.fabric().mark(coverage::SPLIT_BEGUN);
+        client.fabric().record_coverage(coverage::SPLIT_BEGUN);
         let half = range.start + range.len() / 2;
         directory.words[range.start..half].fill(DepthPointer { depth: depth + 1, at: old }.word());
         directory.words[half..range.end].fill(DepthPointer { depth: depth + 1, at: memory.at }.word());
@@ -331,11 +335,11 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         if !in_use {
             self.write_headers(split.old, old.moving()).await?;
             self.move_until_done(split, image).await?;
-            client.fabric().mark(coverage::SPLIT_MOVED);
+            client.fabric().record_coverage(coverage::SPLIT_MOVED);
         }
         self.write_headers(split.new, new).await?;
         self.write_headers(split.old, old).await?;
-        client.fabric().mark(coverage::SPLIT);
+        client.fabric().record_coverage(coverage::SPLIT);
         Ok(())
     }
 
@@ -364,7 +368,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
                 }
             }
             self.client.post(write(split.new, &image)).await?;
-            self.client.fabric().mark(coverage::SPLIT_MOVING);
+            self.client.fabric().record_coverage(coverage::SPLIT_MOVING);
             corrected = self.remove_from_old(split, &leaving, &mut image).await?;
             retry.again(self.client).await?;
         }
@@ -425,7 +429,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
             let swapped: Vec<_> = self.client.post(all(emptied)).await?.collect();
             for (&LeavingEntry { number, destination, .. }, swapped) in leaving.iter().zip(swapped) {
                 if destination == Destination::New && swapped != Swapped::Won {
-                    self.client.fabric().mark(coverage::CHANGED_WHILE_MOVED);
+                    self.client.fabric().record_coverage(coverage::CHANGED_WHILE_MOVED);
                     image[8 * number..8 * number + 8].fill(0);
                     corrected = true;
                 }

@@ -5,7 +5,7 @@ use super::{EntryTarget, EntryWord, TableOp, read_front};
 use crate::error::IndexError;
 use crate::radix::inner::NodeHeader;
 use crate::radix::reverse::Reverse;
-use crate::radix::tree::{Census, NodeHandle, RadixReport};
+use crate::radix::tree::{NodeHandle, RadixReport, TableStatistics};
 use farwood_fabric::{Fabric, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ struct Verifier<'n, 'r> {
     missing: BTreeMap<(u16, u64), &'n NodeHandle>,
     /// Addresses of the nodes of the tree.
     nodes: BTreeSet<u64>,
-    census: Census,
+    census: TableStatistics,
     report: &'r mut RadixReport,
 }
 
@@ -36,14 +36,14 @@ impl<F: Fabric> TableOp<'_, F> {
         self,
         nodes: &[NodeHandle],
         report: &mut RadixReport,
-    ) -> Result<Census, IndexError> {
+    ) -> Result<TableStatistics, IndexError> {
         let mut missing = BTreeMap::new();
         for node in nodes {
             let position = self.table.position(node.prefix);
             missing.insert((position.home.0, TableEntry::new(position, node).word()), node);
         }
         let nodes = nodes.iter().map(|node| node.node.at.word()).collect();
-        let mut verifier = Verifier { missing, nodes, census: Census::default(), report };
+        let mut verifier = Verifier { missing, nodes, census: TableStatistics::default(), report };
         for home in (0..self.client.fabric().shape().nodes).map(NodeId) {
             self.verify_table(home, &mut verifier).await?;
         }

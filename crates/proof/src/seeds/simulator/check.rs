@@ -5,13 +5,13 @@ use super::draw::CLOCK;
 use super::run::Running;
 use crate::seeds::check::{LEFT_CLOSED, check_unsettled};
 use farwood_fabric::{Client, Costs, FabricError, NodeId, chunks};
-use farwood_index::ordered::{Config, Ordered, Walk};
-use farwood_index::radix::inner::Size;
+use farwood_index::ordered::{Ordered, OrderedConfig, Walk};
+use farwood_index::radix::inner::NodeSize;
 use farwood_index::sherman::layout::Values;
 use farwood_index::sphinx::table::layout::subtable_bytes;
 use farwood_index::{sherman, smart};
-use farwood_sim::fault::{Fault, Happened, RETRY_NS};
-use farwood_sim::{Counts, SimFabric, at_once};
+use farwood_sim::fault::{Fault, InjectedFault, RETRY_NS};
+use farwood_sim::{Counts, SimFabric, untimed};
 
 /// How long an operation waits for a lock, nanoseconds, within a hundredth.
 const LOCK_PATIENCE: u64 = 19_800_000_000;
@@ -42,7 +42,7 @@ pub(super) fn check_remains(
     match walk {
         Walk::Sherman(walk) => {
             // A node, and with values of any length also the value that the operation wrote and the one it replaced.
-            let any_length = matches!(&run.case.plan.index, Config::Sherman(config)
+            let any_length = matches!(&run.case.plan.index, OrderedConfig::Sherman(config)
                 if config.values == Values::AnyLength);
             let objects = if any_length { 3 } else { 1 };
             check_sherman_remains(trees, walk, interrupted, objects * interrupted)?;
@@ -73,12 +73,12 @@ fn check_radix_remains(
     // The creator of the tree allocated the root, and the first subtables and directories.
     let nodes = i64::from(run.case.spec.memory_nodes);
     let table = match &run.case.plan.index {
-        Config::Sphinx(config) if walk.census.subtables > 0 => {
+        OrderedConfig::Sphinx(config) if walk.census.subtables > 0 => {
             8 + subtable_bytes(config.options.groups.log2()).cast_signed() as i64
         }
         _ => 0,
     };
-    let created = Size::All.bytes().cast_signed() as i64 + nodes * table;
+    let created = NodeSize::All.bytes().cast_signed() as i64 + nodes * table;
     let allocated = created + trees.iter().map(Ordered::bytes_allocated).sum::<i64>();
     if linked > allocated || allocated > linked + LOST_BYTES * interrupted.cast_signed() {
         return Err(format!(
@@ -104,7 +104,7 @@ fn check_sherman_remains(
     if walk.half_merged > interrupted {
         return Err(format!("{} nodes are half-merged", walk.half_merged));
     }
-    let linked = (walk.nodes.iter().sum::<u64>() + walk.values_far).cast_signed();
+    let linked = (walk.nodes.iter().sum::<u64>() + walk.overflow_values).cast_signed();
     let allocated = trees.iter().map(|tree| match tree {
         Ordered::Sherman(tree) => tree.nodes_allocated(),
         Ordered::Smart(_) | Ordered::Sphinx(_) => 0,
@@ -121,10 +121,10 @@ fn check_sherman_remains(
 
 /// Counts the chunks that were taken and have no owner.
 fn lost_chunks(run: &Running<'_>) -> Result<u64, FabricError> {
-    let client = run.world.at_once(CLOCK);
+    let client = run.world.untimed(CLOCK);
     let mut lost = 0;
     for node in 0..run.case.spec.memory_nodes {
-        let (taken, in_use) = at_once(async {
+        let (taken, in_use) = untimed(async {
             Ok::<_, FabricError>((
                 chunks::taken(&client, NodeId(node)).await?,
                 chunks::in_use(&client, NodeId(node)).await?,
@@ -140,11 +140,11 @@ fn lost_chunks(run: &Running<'_>) -> Result<u64, FabricError> {
 pub(super) fn check_costs(run: &Running<'_>, clients: &[Client<SimFabric>]) -> Result<(), String> {
     let loses_nodes = run
         .world
-        .happened()
+        .injected_faults()
         .iter()
         .any(|happened| matches!(happened.fault, Fault::Down { .. } | Fault::Partition { .. }));
     for (number, client) in clients.iter().enumerate() {
-        if run.world.gone(client.fabric().seat().compute_node()) {
+        if run.world.gone(client.fabric().sim_thread().compute_node()) {
             continue;
         }
         let (mut counted, executed) = (executed(&client.take_costs()), client.fabric().executed());
@@ -188,7 +188,7 @@ fn covers(executed: &Counts, counted: &Counts) -> bool {
 }
 
 /// The time of a freeze, if its compute node was frozen until just before `begun`; otherwise `begun`.
-pub(super) fn time_before_freeze(happened: &Happened, compute_node: usize, begun: u64) -> u64 {
+pub(super) fn time_before_freeze(happened: &InjectedFault, compute_node: usize, begun: u64) -> u64 {
     match happened.fault {
         Fault::Freeze { compute_node: frozen, nanoseconds }
             if frozen == compute_node
@@ -202,7 +202,7 @@ pub(super) fn time_before_freeze(happened: &Happened, compute_node: usize, begun
 
 /// Whether a fault explains that an operation lost a memory node.
 pub(super) fn explains_node_lost(
-    happened: &Happened,
+    happened: &InjectedFault,
     compute_node: usize,
     lost: NodeId,
     (begun, ended): (u64, u64),
@@ -220,7 +220,7 @@ pub(super) fn explains_node_lost(
 }
 
 /// Whether a fault explains that a live client held a lock for too long.
-pub(super) fn explains_lock_held(happened: &Happened, (begun, ended): (u64, u64)) -> bool {
+pub(super) fn explains_lock_held(happened: &InjectedFault, (begun, ended): (u64, u64)) -> bool {
     matches!(happened.fault, Fault::Freeze { nanoseconds, .. }
         if nanoseconds >= LOCK_PATIENCE && happened.time <= ended && begun <= happened.time + nanoseconds)
 }

@@ -6,12 +6,12 @@ use crate::seeds::plan::{DEVICE_BYTES, Plan, SIZES};
 use crate::workload::{CHURNING, GROWING, MIXED, variant};
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::{LocalLocks, LockWidth};
-use farwood_index::ordered::{Config, System};
-use farwood_index::sabotage::Sabotage;
+use farwood_index::mutant::Mutant;
+use farwood_index::ordered::{OrderedConfig, System};
 use farwood_index::sherman::options::LockRead;
 use farwood_index::{sherman, sphinx};
-use farwood_sim::fault::{Fault, Rule, When};
-use farwood_sim::{Card, WorldSpec};
+use farwood_sim::fault::{Fault, FaultRule, FaultTrigger};
+use farwood_sim::{NicModel, WorldSpec};
 use farwood_testkit::harness::TestRng;
 
 /// One run.
@@ -28,7 +28,7 @@ pub struct SimulatorCase {
     /// Virtual time after which the run counts as stuck, nanoseconds.
     pub nanoseconds_max: u64,
     /// How the index is broken deliberately.
-    pub mutant: Option<Sabotage>,
+    pub mutant: Option<Mutant>,
     /// A rival takes every lock once, just before a client does, and holds it for this many nanoseconds.
     pub rival_holds_ns: Option<u64>,
 }
@@ -58,8 +58,8 @@ impl SimulatorCase {
         // Sherman's own lock options do not matter to a radix tree: its locks name their holders.
         case.plan.index = match system {
             System::Sherman => case.plan.index,
-            System::Smart => Config::Smart(smart_config(seed)),
-            System::Sphinx => Config::Sphinx(sphinx_config(seed)),
+            System::Smart => OrderedConfig::Smart(smart_config(seed)),
+            System::Sphinx => OrderedConfig::Sphinx(sphinx_config(seed)),
         };
         if system == System::Sphinx {
             case.plan.cache_bytes = filter_bytes(seed);
@@ -80,21 +80,22 @@ impl SimulatorCase {
         let sizes = SIZES[random.below(SIZES.len() as u64) as usize];
         let consistency = random.once_in(4).then_some(Consistency::Checksum);
         let compute_nodes = 3 + random.below(3) as usize;
-        let config = sherman::Config { sizes, options, consistency, ..sherman::Config::default() };
+        let config =
+            sherman::ShermanConfig { sizes, options, consistency, ..sherman::ShermanConfig::default() };
         let plan = Plan {
             seed,
-            index: Config::Sherman(config),
+            index: OrderedConfig::Sherman(config),
             radix_value_bytes: sizes.value_bytes,
             keys: [12, 40, 90, 240][random.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING, CHURNING][random.below(4) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][random.below(3) as usize],
             snapshots: false,
         };
-        let names = Card::names();
+        let names = NicModel::names();
         // Half of the runs use the NIC of the papers; the figures of the other NICs have tests of their own.
         let card =
             if random.once_in(2) { "cx5-100g" } else { names[random.below(names.len() as u64) as usize] };
-        let mut card = Card::named(card).expect("the simulator has this NIC");
+        let mut card = NicModel::named(card).expect("the simulator has this NIC");
         // A slow PCIe bus makes transfers long, so that they overlap.
         card.pcie.bytes_per_ns = [card.pcie.bytes_per_ns, 0.5, 0.2][random.below(3) as usize];
         let spec = WorldSpec {
@@ -123,7 +124,7 @@ impl SimulatorCase {
     pub fn with_faults(system: System, seed: u64) -> Self {
         let case = Self::new(system, seed);
         match (system, seed % 8) {
-            (System::Sphinx, 3) => Self { mutant: Some(Sabotage::TablesShallow), ..case.add_faults() },
+            (System::Sphinx, 3) => Self { mutant: Some(Mutant::TablesShallow), ..case.add_faults() },
             (System::Sphinx, 2 | 6) => case.use_growing_table().add_faults().add_delays_near_splits(),
             _ => case.add_faults(),
         }
@@ -148,7 +149,7 @@ impl SimulatorCase {
     fn use_growing_table(mut self) -> Self {
         let groups = sphinx::Groups::new(0).expect("0 is a valid number");
         let options = sphinx::Options { groups, ..sphinx::Variant::Filter.options() };
-        self.plan.use_sphinx(sphinx::Config { options, ..sphinx::Config::default() });
+        self.plan.use_sphinx(sphinx::SphinxConfig { options, ..sphinx::SphinxConfig::default() });
         (self.plan.keys, self.plan.mix, self.spec.memory_nodes) = (240, CHURNING, 1);
         self
     }
@@ -158,9 +159,9 @@ impl SimulatorCase {
         let mut random = TestRng::new(self.plan.seed ^ 0x6C61_7465);
         for compute_node in 0..self.spec.compute_nodes {
             for mark in NEAR_SPLITS {
-                let when = When::Mark { compute_node, mark, number: 1 };
+                let when = FaultTrigger::Mark { compute_node, mark, number: 1 };
                 let nanoseconds = 1_000 + random.below(60_000);
-                self.spec.rules.push(Rule { when, fault: Fault::Delay { nanoseconds } });
+                self.spec.rules.push(FaultRule { when, fault: Fault::Delay { nanoseconds } });
             }
         }
         self
@@ -180,7 +181,7 @@ impl SimulatorCase {
     #[must_use]
     pub fn with_lease(mut self) -> Self {
         self.spec.lease_ns = Some(LEASE);
-        let crashes = |rule: &Rule| match rule.fault {
+        let crashes = |rule: &FaultRule| match rule.fault {
             Fault::Crash { compute_node, .. } => Some(compute_node),
             _ => None,
         };
@@ -213,26 +214,26 @@ impl SimulatorCase {
     /// Whether locks name their holders, so that clients can take those of crashed clients.
     pub(super) fn locks_name_holders(&self) -> bool {
         match &self.plan.index {
-            Config::Sherman(config) => config.options.lock.width == LockWidth::Word,
-            Config::Smart(_) | Config::Sphinx(_) => true,
+            OrderedConfig::Sherman(config) => config.options.lock.width == LockWidth::Word,
+            OrderedConfig::Smart(_) | OrderedConfig::Sphinx(_) => true,
         }
     }
 
     /// Whether a compute node knows that it owns a lock whose release was lost.
     pub(super) fn lost_releases_are_known(&self) -> bool {
         match &self.plan.index {
-            Config::Sherman(config) => {
+            OrderedConfig::Sherman(config) => {
                 self.locks_name_holders() && config.options.lock.local != LocalLocks::None
             }
-            Config::Smart(_) | Config::Sphinx(_) => true,
+            OrderedConfig::Smart(_) | OrderedConfig::Sphinx(_) => true,
         }
     }
 
     /// Whether clients wait for a lock by spinning.
     pub(super) fn waits_by_spinning(&self) -> bool {
         match &self.plan.index {
-            Config::Sherman(config) => config.options.lock.local == LocalLocks::Spinning,
-            Config::Smart(_) | Config::Sphinx(_) => false,
+            OrderedConfig::Sherman(config) => config.options.lock.local == LocalLocks::Spinning,
+            OrderedConfig::Smart(_) | OrderedConfig::Sphinx(_) => false,
         }
     }
 }

@@ -3,12 +3,12 @@
 use super::draw::{CLOCK, FAULTS, SimulatorCase};
 use crate::workload::CHURNING;
 use farwood_fabric::NodeId;
-use farwood_index::ordered::Config;
-use farwood_sim::fault::{CrashPoint, Fault, RETRY_NS, Rule, When};
+use farwood_index::ordered::OrderedConfig;
+use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger, RETRY_NS};
 use farwood_testkit::harness::TestRng;
 
 /// Draws the faults of a run: more than a counted seed must meet.
-pub(super) fn draw(case: &SimulatorCase) -> Vec<Rule> {
+pub(super) fn draw(case: &SimulatorCase) -> Vec<FaultRule> {
     let mut draw = Draw { random: TestRng::new(case.plan.seed ^ 0x6661_756C), case, crashes: Vec::new() };
     let count = FAULTS + 2 + draw.random.below(4);
     (0..count).map(|_| draw.rule()).collect()
@@ -22,55 +22,56 @@ struct Draw<'c> {
 }
 
 impl Draw<'_> {
-    fn rule(&mut self) -> Rule {
+    fn rule(&mut self) -> FaultRule {
         let nodes = self.case.spec.compute_nodes;
         let compute_node = self.random.below(nodes as u64) as usize;
         // Most compute nodes send some thousand verbs for their share of the operations; some send fewer.
         let number = 1 + self.random.below(600);
-        let own = When::Verb { compute_node, number };
-        let clock = When::Verb { compute_node: CLOCK, number };
+        let own = FaultTrigger::Verb { compute_node, number };
+        let clock = FaultTrigger::Verb { compute_node: CLOCK, number };
         let node = NodeId(self.random.below(u64::from(self.case.spec.memory_nodes)) as u16);
         match self.random.below(7) {
             0 | 1 if self.may_crash(compute_node) => {
                 self.crashes.push(compute_node);
                 // In runs that merge leaves, every other crash interrupts a merge, which changes three nodes.
-                let own = if matches!(self.case.plan.index, Config::Sphinx(_)) && self.random.once_in(2) {
-                    self.in_growth(compute_node)
-                } else if self.case.plan.mix == CHURNING && self.random.once_in(2) {
-                    self.in_merge(compute_node)
-                } else {
-                    own
-                };
+                let own =
+                    if matches!(self.case.plan.index, OrderedConfig::Sphinx(_)) && self.random.once_in(2) {
+                        self.in_growth(compute_node)
+                    } else if self.case.plan.mix == CHURNING && self.random.once_in(2) {
+                        self.in_merge(compute_node)
+                    } else {
+                        own
+                    };
                 let point =
                     [CrashPoint::Before, CrashPoint::At, CrashPoint::After][self.random.below(3) as usize];
-                Rule { when: own, fault: Fault::Crash { compute_node, point } }
+                FaultRule { when: own, fault: Fault::Crash { compute_node, point } }
             }
-            2 => Rule { when: clock, fault: self.freeze(compute_node) },
+            2 => FaultRule { when: clock, fault: self.freeze(compute_node) },
             3 => {
                 let nanoseconds = self.outage();
-                Rule { when: clock, fault: Fault::Down { node, nanoseconds } }
+                FaultRule { when: clock, fault: Fault::Down { node, nanoseconds } }
             }
             4 => {
                 let nanoseconds = self.outage();
-                Rule { when: clock, fault: Fault::Partition { compute_node, node, nanoseconds } }
+                FaultRule { when: clock, fault: Fault::Partition { compute_node, node, nanoseconds } }
             }
-            5 => Rule { when: clock, fault: Fault::Slow { node, times: 2 + self.random.below(20) } },
+            5 => FaultRule { when: clock, fault: Fault::Slow { node, times: 2 + self.random.below(20) } },
             _ => {
                 let nanoseconds = 1 + self.random.below(1_000_000);
-                Rule { when: own, fault: Fault::Delay { nanoseconds } }
+                FaultRule { when: own, fault: Fault::Delay { nanoseconds } }
             }
         }
     }
 
     /// One of the next verbs of a merge.
-    fn in_merge(&mut self, compute_node: usize) -> When {
+    fn in_merge(&mut self, compute_node: usize) -> FaultTrigger {
         let marks = [("a merge begun", 8), ("a root about to be removed", 2), ("a marked node linked", 2)];
         let (mark, verbs) = marks[self.random.below(3) as usize];
-        When::Mark { compute_node, mark, number: 1 + self.random.below(verbs) }
+        FaultTrigger::Mark { compute_node, mark, number: 1 + self.random.below(verbs) }
     }
 
     /// One of the next verbs of a table's growth, or of a change of the tree that is about to be entered in the table.
-    fn in_growth(&mut self, compute_node: usize) -> When {
+    fn in_growth(&mut self, compute_node: usize) -> FaultTrigger {
         let marks = [
             ("sphinx: a split begun", 12),
             ("sphinx: entries in both halves", 4),
@@ -80,7 +81,7 @@ impl Draw<'_> {
             ("radix: a node that gave way", 6),
         ];
         let (mark, verbs) = marks[self.random.below(6) as usize];
-        When::Mark { compute_node, mark, number: 1 + self.random.below(verbs) }
+        FaultTrigger::Mark { compute_node, mark, number: 1 + self.random.below(verbs) }
     }
 
     /// Two compute nodes must stay. A crash needs locks that name their holders: others would stay held.

@@ -9,11 +9,11 @@ use crate::workload::TreeRequest;
 use farwood_fabric::chunks::{self, InUse};
 use farwood_fabric::{Client, Costs, Fabric as _, FabricError, LockWord, NodeId, Words, read_bytes};
 use farwood_index::IndexError;
+use farwood_index::mutant::Mutant;
 use farwood_index::ordered::{Ordered, Walk};
-use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::layout::Layout;
 use farwood_index::sherman::node::Node;
-use farwood_sim::{Ended, SimFabric, Trace, World, at_once};
+use farwood_sim::{RunOutcome, SimFabric, Trace, World, untimed};
 use farwood_testkit::history::{Action, Bytes};
 use std::cell::Cell;
 
@@ -64,17 +64,17 @@ fn run_in(case: &SimulatorCase, world: &World) -> Result<SimulatorReport, String
     let running = Running { case, world, record: &record, explained_errors: Cell::new(0) };
     if let Some(nanoseconds) = case.rival_holds_ns {
         let rival = world.client(world.add_compute_node());
-        world.outrun_all(LockWord::held_by(rival.fabric().identity()).word(), nanoseconds);
+        world.intercept_every_cas(LockWord::held_by(rival.fabric().identity()).word(), nanoseconds);
     }
-    let mut crew = world.crew();
+    let mut group = world.task_group();
     for (number, client) in (0..).zip(&clients) {
         let tree = &trees[number as usize % trees.len()];
-        crew.spawn(client, running.run_client(number, tree, client, &keys));
+        group.spawn(client, running.run_client(number, tree, client, &keys));
     }
-    let ended = crew.run_until(case.nanoseconds_max);
-    drop(crew);
+    let ended = group.run_until(case.nanoseconds_max);
+    drop(group);
     record.verdict()?;
-    if ended != Ended::Done {
+    if ended != RunOutcome::Done {
         return Err(format!("the run does not end: {ended:?} at {} ns", world.now()));
     }
     let mut report = running.report(&clients);
@@ -91,7 +91,7 @@ fn run_in(case: &SimulatorCase, world: &World) -> Result<SimulatorReport, String
     report.totals.half_linked = rest.half_linked;
     report.totals.locks_dropped = rest.locks_dropped;
     check_remains(&running, &trees, &walk, &report)?;
-    if case.mutant == Some(Sabotage::VersionsHigh)
+    if case.mutant == Some(Mutant::VersionsHigh)
         && let Ordered::Sherman(tree) = &trees[0]
     {
         report.wrapped =
@@ -108,15 +108,15 @@ const SMALL_VERSIONS: u32 = 1 << 16;
 
 /// Counts the nodes of a tree, and the entries of its leaves, whose version has wrapped.
 fn wrapped_versions(world: &World, layout: &Layout) -> Result<[u64; 2], FabricError> {
-    let client = world.at_once(0);
+    let client = world.untimed(0);
     let mut wrapped = [0; 2];
     for node in 0..world.spec().memory_nodes {
-        for InUse { chunk, .. } in at_once(chunks::in_use(&client, NodeId(node)))? {
-            let copy = at_once(
+        for InUse { chunk, .. } in untimed(chunks::in_use(&client, NodeId(node)))? {
+            let copy = untimed(
                 client.post(read_bytes(chunk.start().part::<Words>(0), chunks::CHUNK_BYTES as usize)),
             )?;
             let Ok(bytes) = copy.check(&()) else { unreachable!("any bytes pass the check") };
-            for slot_bytes in bytes.chunks_exact(layout.room_bytes) {
+            for slot_bytes in bytes.chunks_exact(layout.slot_bytes) {
                 let Ok(node) = Node::decode(layout, &slot_bytes[..layout.node_bytes]) else { continue };
                 wrapped[0] += u64::from((1..SMALL_VERSIONS).contains(&node.version()));
                 let entries = if node.level() == 0 { 0..layout.leaf_capacity } else { 0..0 };
@@ -135,8 +135,8 @@ fn wrapped_versions(world: &World, layout: &Layout) -> Result<[u64; 2], FabricEr
 fn open(case: &SimulatorCase, world: &World) -> Result<Vec<Ordered>, IndexError> {
     (0..case.spec.compute_nodes)
         .map(|node| {
-            let (client, plan) = (world.at_once(node), &case.plan);
-            let opened = at_once(async {
+            let (client, plan) = (world.untimed(node), &case.plan);
+            let opened = untimed(async {
                 match node {
                     0 => Ordered::create(&client, "seeds", plan.index, plan.cache_bytes).await,
                     _ => Ordered::open(&client, "seeds", plan.cache_bytes).await,
@@ -144,7 +144,7 @@ fn open(case: &SimulatorCase, world: &World) -> Result<Vec<Ordered>, IndexError>
             });
             let mut tree = opened?;
             if let Some(mutant) = case.mutant {
-                tree.sabotage(mutant);
+                tree.mutant(mutant);
             }
             Ok(tree)
         })
@@ -156,7 +156,7 @@ impl Running<'_> {
         let mut workload = self.case.plan.workload(keys, number + 1);
         // A client that could not release a lock when a memory node was lost continues until the lock is released.
         let continues =
-            || self.record.totals.borrow().operations < self.case.operations || tree.locks_in_doubt() > 0;
+            || self.record.totals.borrow().operations < self.case.operations || tree.locks_uncertain() > 0;
         while !self.record.failed() && continues() {
             let Some(request) = workload.next() else { break };
             let begun = client.fabric().now();
@@ -180,7 +180,7 @@ impl Running<'_> {
         error: &IndexError,
         request: &TreeRequest,
     ) {
-        let happened = self.world.happened();
+        let happened = self.world.injected_faults();
         // A loss before or during a freeze shows after it.
         let lost_since =
             happened.iter().fold(span.0, |begun, fault| time_before_freeze(fault, compute_node, begun));

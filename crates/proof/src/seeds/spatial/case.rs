@@ -2,11 +2,12 @@
 
 use farwood_fabric::{Capabilities, NodeId};
 use farwood_index::catfish::{
-    Config, Grain, Issue, Notice, Query, Rectangle, Relation, ServerSettings, ServiceSettings,
+    CatfishConfig, Issue, NotificationMode, Query, Rectangle, Relation, ServerSettings, ServiceSettings,
+    StoreGranularity,
 };
-use farwood_index::sabotage::Sabotage;
-use farwood_sim::fault::{CrashPoint, Fault, RETRY_NS, Rule, When};
-use farwood_sim::{Card, WorldSpec};
+use farwood_index::mutant::Mutant;
+use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger, RETRY_NS};
+use farwood_sim::{NicModel, WorldSpec};
 use farwood_testkit::harness::TestRng;
 
 /// One run.
@@ -16,7 +17,7 @@ pub struct SpatialCase {
     /// search.
     pub spec: WorldSpec,
     /// The index.
-    pub config: Config,
+    pub config: CatfishConfig,
     /// The settings of the server.
     pub settings: ServerSettings,
     /// Items that are loaded before the run.
@@ -37,7 +38,7 @@ pub struct SpatialCase {
     /// server change the tree.
     pub messages: Option<ServiceSettings>,
     /// How server and clients are broken deliberately.
-    pub mutant: Option<Sabotage>,
+    pub mutant: Option<Mutant>,
 }
 
 /// Searches of a counted seed.
@@ -58,10 +59,10 @@ impl SpatialCase {
     /// The run of a seed without faults.
     pub fn new(seed: u64) -> Self {
         let mut random = TestRng::new(seed ^ 0x7370_6174);
-        let names = Card::names();
+        let names = NicModel::names();
         let card =
             if random.once_in(2) { "cx5-100g" } else { names[random.below(names.len() as u64) as usize] };
-        let mut card = Card::named(card).expect("the simulator has this NIC");
+        let mut card = NicModel::named(card).expect("the simulator has this NIC");
         card.pcie.bytes_per_ns = [card.pcie.bytes_per_ns, 0.5, 0.2][random.below(3) as usize];
         let memory_nodes = 1 + random.below(2) as u16;
         let spec = WorldSpec {
@@ -72,16 +73,17 @@ impl SpatialCase {
             seed,
             ..WorldSpec::small(card)
         };
-        let grains = [Grain::Node, Grain::Line, Grain::Word, Grain::Word];
+        let grains =
+            [StoreGranularity::Node, StoreGranularity::Line, StoreGranularity::Word, StoreGranularity::Word];
         let settings = ServerSettings {
             visit_ns: random.below(300),
             store_ns: 1 + random.below(60),
             grain: grains[random.below(4) as usize],
-            rest_ns: [0, 0, 2_000, 20_000][random.below(4) as usize],
+            reuse_delay_ns: [0, 0, 2_000, 20_000][random.below(4) as usize],
         };
         Self {
             spec,
-            config: Config {
+            config: CatfishConfig {
                 blocks: 1 + random.below(2) as usize,
                 node: NodeId(memory_nodes - 1),
                 ring_bytes: 1024,
@@ -109,7 +111,7 @@ impl SpatialCase {
         self.config.node = NodeId(0);
         self.nanoseconds_max = MESSAGES_TIME_MAX;
         self.messages = Some(ServiceSettings {
-            notice: if random.once_in(2) { Notice::Event } else { Notice::Polling },
+            notice: if random.once_in(2) { NotificationMode::Event } else { NotificationMode::Polling },
             poll_ns: 100 + random.below(2_000),
             heartbeat_ns: 50_000 + random.below(500_000),
             silence_ns: 200_000 + random.below(2_000_000),
@@ -147,17 +149,17 @@ impl SpatialCase {
         let mut rules: Vec<_> = (0..=FAULTS).map(|_| case.fault(&mut random)).collect();
         if random.once_in(2) {
             let fault = Fault::Crash { compute_node: 0, point: CrashPoint::At };
-            rules.push(Rule { when: When::Time(1 + random.below(3_000_000)), fault });
+            rules.push(FaultRule { when: FaultTrigger::Time(1 + random.below(3_000_000)), fault });
         }
         case.spec.rules = rules;
         case
     }
 
     /// A fault that a search survives, or that explains its error.
-    fn fault(&self, random: &mut TestRng) -> Rule {
+    fn fault(&self, random: &mut TestRng) -> FaultRule {
         let searchers = (self.spec.compute_nodes - SERVERS) as u64;
         let compute_node = SERVERS + random.below(searchers) as usize;
-        let when = When::Verb { compute_node, number: 1 + random.below(600) };
+        let when = FaultTrigger::Verb { compute_node, number: 1 + random.below(600) };
         let node = self.config.node;
         let longest = [100_000, RETRY_NS, 3 * RETRY_NS][random.below(3) as usize];
         let outage = 1 + random.below(longest);
@@ -173,7 +175,7 @@ impl SpatialCase {
             4 => Fault::Slow { node, times: 2 + random.below(20) },
             _ => Fault::Delay { nanoseconds: 1 + random.below(1_000_000) },
         };
-        Rule { when, fault }
+        FaultRule { when, fault }
     }
 }
 

@@ -3,10 +3,12 @@
 use super::case::{EDGE, SpatialCase, bounds, query};
 use super::record::{Commit, Items, SearchRecord, SearchStart, check_committed, check_nearest, check_search};
 use super::server::{expect_found, is_node_lost};
-use farwood_fabric::{Client, Fabric as _, LocalMemory, Memory, NodeId, Remote, Server as _};
+use farwood_fabric::{Client, Fabric as _, Memory, NodeId, Remote, Server as _, ServerMemory};
 use farwood_index::IndexError;
-use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, Way};
-use farwood_index::catfish::{Catfish, Inbox, Item, Messenger, Query, Reader, ServiceSettings, Talk as _};
+use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, SearchPath};
+use farwood_index::catfish::{
+    Catfish, Inbox, Item, Query, Reader, RingRpc, ServiceSettings, SpatialRpc as _,
+};
 use farwood_sim::fault::{Fault, RETRY_NS};
 use farwood_sim::{SimFabric, World};
 use farwood_testkit::harness::TestRng;
@@ -60,7 +62,7 @@ pub(super) async fn run_messenger(
     searching: ActiveSearcher<'_>,
 ) {
     let record = searching.0;
-    let machine = NodeId(client.fabric().seat().compute_node() as u16);
+    let machine = NodeId(client.fabric().sim_thread().compute_node() as u16);
     let memory = world.server(machine);
     let at = Remote::new(machine, Memory::Host, (16 << 20) + (64 << 10) * number).expect("a valid address");
     let inbox = Inbox { local: memory.local(), at: Some(at) };
@@ -71,7 +73,7 @@ pub(super) async fn run_messenger(
     }
     while record.searches.get() < case.searches && record.failure.borrow().is_none() {
         let began = world.now();
-        let connected = Messenger::connect(index, client, inbox, settings.notice).await;
+        let connected = RingRpc::connect(index, client, inbox, settings.notice).await;
         let done = match connected {
             Ok(connection) => {
                 send_requests(case, (index, client), connection, &mut random, &mut own, record).await
@@ -96,10 +98,10 @@ pub(super) async fn run_messenger(
 }
 
 /// Sends random requests to the server, and closes the connection.
-pub(super) async fn send_requests<L: LocalMemory>(
+pub(super) async fn send_requests<L: ServerMemory>(
     case: &SpatialCase,
     (index, client): (&Catfish, &Client<SimFabric>),
-    mut connection: Messenger<'_, SimFabric, L>,
+    mut connection: RingRpc<'_, SimFabric, L>,
     random: &mut TestRng,
     own: &mut Vec<Item>,
     record: &SearchRecord,
@@ -150,8 +152,8 @@ pub(super) async fn send_requests<L: LocalMemory>(
                 let query = query(random);
                 found.clear();
                 match back_off.next(connection.take_heartbeat()?) {
-                    Way::Message => connection.search(&query, &mut found).await?,
-                    Way::Offload => reader.search(&query, &mut found).await?,
+                    SearchPath::Message => connection.search(&query, &mut found).await?,
+                    SearchPath::Offload => reader.search(&query, &mut found).await?,
                 }
                 check_search(&query, begun, found.clone(), record);
             }
@@ -179,8 +181,8 @@ async fn dropped_after(
 }
 
 /// Checks that the tree of one commit has the count that the server sends.
-pub(super) async fn check_count<L: LocalMemory>(
-    connection: &mut Messenger<'_, SimFabric, L>,
+pub(super) async fn check_count<L: ServerMemory>(
+    connection: &mut RingRpc<'_, SimFabric, L>,
     query: &Query,
     begun: SearchStart,
     record: &SearchRecord,
@@ -202,7 +204,7 @@ pub(super) async fn check_count<L: LocalMemory>(
 
 /// Whether there was any outage since `began`: the server may have closed the connection because of it.
 pub(super) fn any_outage(world: &World, began: u64) -> bool {
-    world.happened().iter().any(|happened| match happened.fault {
+    world.injected_faults().iter().any(|happened| match happened.fault {
         Fault::Down { nanoseconds, .. }
         | Fault::Partition { nanoseconds, .. }
         | Fault::Freeze { nanoseconds, .. } => began <= happened.time + nanoseconds + RETRY_NS + 40_000_000,
@@ -221,7 +223,7 @@ impl Drop for ActiveSearcher<'_> {
 
 /// Whether an outage longer than the NIC's retries explains that a memory node was lost since `began`.
 pub(super) fn outage_explains_loss(world: &World, began: u64) -> bool {
-    world.happened().iter().any(|happened| match happened.fault {
+    world.injected_faults().iter().any(|happened| match happened.fault {
         Fault::Down { nanoseconds, .. } | Fault::Partition { nanoseconds, .. } => {
             nanoseconds > RETRY_NS && began <= happened.time + nanoseconds + RETRY_NS + 1_000_000
         }

@@ -21,7 +21,7 @@ use case::{SERVERS, bounds};
 use clients::{ActiveSearcher, run_messenger, run_reader};
 use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, Issue, Item, Query, Reader, Rectangle, ServerSettings};
-use farwood_sim::{Ended, Trace, World, at_once};
+use farwood_sim::{RunOutcome, Trace, World, untimed};
 use farwood_testkit::harness::TestRng;
 use record::{Items, SearchRecord, check_search};
 use server::{serve, serve_after_crash};
@@ -31,7 +31,7 @@ pub fn run(case: &SpatialCase) -> (Result<SpatialReport, String>, Trace) {
     match World::new(case.spec.clone()) {
         Ok(world) => {
             let outcome = caught(|| run_in(case, &world));
-            (outcome.map_err(|what| format!("{what}; faults: {:?}", world.happened())), world.trace())
+            (outcome.map_err(|what| format!("{what}; faults: {:?}", world.injected_faults())), world.trace())
         }
         Err(error) => (Err(error.to_string()), Trace::default()),
     }
@@ -53,31 +53,31 @@ fn run_in(case: &SpatialCase, world: &World) -> Result<SpatialReport, String> {
         .map(|number| world.client(SERVERS + number % (case.spec.compute_nodes - SERVERS)))
         .collect();
     let indexes = open(case, world).map_err(|error| format!("opening: {error}"))?;
-    let mut crew = world.crew();
-    crew.spawn(&servers[0], serve(case, world, &indexes[0], &servers[0], &record));
-    crew.spawn(&servers[1], serve_after_crash(case, world, &indexes[1], &servers[1], &record));
+    let mut group = world.task_group();
+    group.spawn(&servers[0], serve(case, world, &indexes[0], &servers[0], &record));
+    group.spawn(&servers[1], serve_after_crash(case, world, &indexes[1], &servers[1], &record));
     for (number, client) in clients.iter().enumerate() {
         // It counts from now on: its compute node may crash before it is polled.
         let searching = ActiveSearcher(&record);
-        let index = &indexes[client.fabric().seat().compute_node()];
+        let index = &indexes[client.fabric().sim_thread().compute_node()];
         match case.messages {
             Some(settings) => {
-                crew.spawn(
+                group.spawn(
                     client,
                     run_messenger(case, (number as u64, settings), index, client, world, searching),
                 );
             }
-            None => crew.spawn(client, run_reader(case, number as u64, index, client, world, searching)),
+            None => group.spawn(client, run_reader(case, number as u64, index, client, world, searching)),
         }
     }
     // The clients of a crashed compute node stop; the others continue.
-    let ended = crew.run_until(case.nanoseconds_max);
+    let ended = group.run_until(case.nanoseconds_max);
     let live = record.searching.get();
-    drop(crew);
+    drop(group);
     if let Some(failure) = record.failure.take() {
         return Err(failure);
     }
-    if ended != Ended::Done {
+    if ended != RunOutcome::Done {
         return Err(format!(
             "the run does not end: {ended:?} at {} ns, after {} searches and {} commits, with {} clients; {:?}",
             world.now(),
@@ -92,15 +92,15 @@ fn run_in(case: &SpatialCase, world: &World) -> Result<SpatialReport, String> {
 
 /// Creates the index and loads it; no virtual time passes.
 fn load(case: &SpatialCase, world: &World) -> Result<Items, IndexError> {
-    let client = world.at_once(0);
+    let client = world.untimed(0);
     let mut random = TestRng::new(case.spec.seed ^ 0x6C6F_6164);
     let items: Vec<_> = (0..case.loaded).map(|id| Item { bounds: bounds(&mut random), id }).collect();
-    at_once(async {
+    untimed(async {
         let index = Catfish::create(&client, "seeds", case.config).await?;
         let server = world.server(case.config.node);
         let tree = index.serve(&client, &server, ServerSettings::default()).await?;
         tree.worker(&client, &server).bulk_load(&items, 0.8).await?;
-        tree.resign(&client).await
+        tree.release_lease(&client).await
     })?;
     Ok(items.iter().map(|item| (item.id, item.bounds)).collect())
 }
@@ -108,10 +108,10 @@ fn load(case: &SpatialCase, world: &World) -> Result<Items, IndexError> {
 fn open(case: &SpatialCase, world: &World) -> Result<Vec<Catfish>, IndexError> {
     (0..case.spec.compute_nodes)
         .map(|node| {
-            let client = world.at_once(node);
-            let index = at_once(Catfish::open(&client, "seeds"))?;
+            let client = world.untimed(node);
+            let index = untimed(Catfish::open(&client, "seeds"))?;
             Ok(match case.mutant {
-                Some(mutant) => index.sabotage(mutant),
+                Some(mutant) => index.mutant(mutant),
                 None => index,
             })
         })
@@ -121,8 +121,8 @@ fn open(case: &SpatialCase, world: &World) -> Result<Vec<Catfish>, IndexError> {
 /// Searches the whole tree when no client runs, and walks it.
 fn check_contents(world: &World, record: &SearchRecord) -> Result<SpatialReport, String> {
     world.end_rules();
-    let client = world.at_once(SERVERS);
-    let walk = at_once(async {
+    let client = world.untimed(SERVERS);
+    let walk = untimed(async {
         let index = Catfish::open(&client, "seeds").await?;
         let mut found = Vec::new();
         let window = Rectangle::new([-1.0, -1.0], [100.0, 100.0]).expect("a valid rectangle");

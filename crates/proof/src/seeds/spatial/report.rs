@@ -1,7 +1,7 @@
 //! What runs met: operations, faults and coverage marks.
 
 use super::super::runner::Sum;
-use farwood_sim::fault::Met;
+use farwood_sim::fault::FaultCounts;
 use std::collections::BTreeMap;
 
 /// What runs met.
@@ -24,7 +24,7 @@ pub struct SpatialReport {
     /// Searches whose errors faults explain.
     pub explained_errors: u64,
     /// Faults.
-    pub met: Met,
+    pub met: FaultCounts,
     /// Coverage marks, and how often they were passed.
     pub marks: BTreeMap<&'static str, u64>,
     /// Runs by the levels of the tree at the end.

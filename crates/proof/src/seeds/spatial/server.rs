@@ -28,7 +28,7 @@ pub(super) async fn serve(
         match index.serve(client, &server, case.settings).await {
             Ok(tree) => {
                 let tree = match case.mutant {
-                    Some(mutant) => tree.sabotage(mutant),
+                    Some(mutant) => tree.mutant(mutant),
                     None => tree,
                 };
                 let tree = record.serve(tree);
@@ -87,7 +87,7 @@ pub(super) async fn answer(
     client: &Client<SimFabric>,
     record: &SearchRecord,
 ) {
-    let seat = client.fabric().seat().compute_node();
+    let seat = client.fabric().sim_thread().compute_node();
     let service = Service::new(tree, settings);
     let server = world.server(case.config.node);
     let clients: Vec<_> = (0..CONNECTIONS).map(|_| world.client(seat)).collect();

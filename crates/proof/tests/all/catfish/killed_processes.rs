@@ -10,8 +10,8 @@
 use farwood_fabric::{Client, NodeId, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Config, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, ServerSettings,
-    Service, ServiceSettings, Talk as _,
+    Catfish, CatfishConfig, Inbox, Issue, Item, NotificationMode, Query, Reader, Rectangle, RingRpc,
+    ServerSettings, Service, ServiceSettings, SpatialRpc as _,
 };
 use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
@@ -66,7 +66,7 @@ fn run_client(me: u64, pool: &ShmPool) {
             }
         }
         let inbox = Inbox { local: memory.local(), at: None };
-        let connected = block_on(Messenger::connect(&index, &client, inbox, Notice::Event));
+        let connected = block_on(RingRpc::connect(&index, &client, inbox, NotificationMode::Event));
         let mut connection = match connected {
             Ok(connection) => connection,
             Err(IndexError::NotServed { .. } | IndexError::Crowded { .. }) => continue,
@@ -115,7 +115,7 @@ fn run_server(pool: &ShmPool) {
     };
     let service =
         Service::new(&tree, ServiceSettings { silence_ns: 50_000_000, ..ServiceSettings::default() });
-    tree.look_after(&server, CONNECTIONS).expect("local memory");
+    tree.publish_connections(&server, CONNECTIONS).expect("local memory");
     print("serving");
     let clients: Vec<_> = (0..CONNECTIONS).map(|_| pool.client()).collect();
     let mut flows: Vec<Flow<'_>> = Vec::new();
@@ -231,7 +231,7 @@ fn clients_and_servers_survive_the_death_of_others() {
     let kills = std::env::var("FARWOOD_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12);
     let harness = Shm::default();
     let survivor = harness.client();
-    let config = Config { blocks: 1, ring_bytes: 1024, ..Config::default() };
+    let config = CatfishConfig { blocks: 1, ring_bytes: 1024, ..CatfishConfig::default() };
     let index = block_on(Catfish::create(&survivor, NAME, config)).expect("a pool");
     let path = harness.path();
     let mut server = Process::start("server", path);
@@ -284,7 +284,7 @@ fn finish(
             index.serve(survivor, &server, ServerSettings::default()).await.expect("the last server is gone");
         let worker = tree.worker(survivor, &server);
         worker.insert(&item(CLIENTS, 0, 1)).await.expect("an insert");
-        tree.resign(survivor).await.expect("the server resigns");
+        tree.release_lease(survivor).await.expect("the server resigns");
         let walk = index.walk(survivor).await.expect("a walk");
         assert_eq!(walk.problems, Vec::new());
     });

@@ -3,13 +3,13 @@
 //!
 //! `FARWOOD_SEEDS=1000` runs more seeds, `FARWOOD_SEEDS=17..18` one; a failure prints the command that repeats it.
 
-use farwood_index::catfish::Grain;
-use farwood_index::sabotage::Sabotage;
+use farwood_index::catfish::StoreGranularity;
+use farwood_index::mutant::Mutant;
 use farwood_proof::seeds::mutants;
 use farwood_proof::seeds::runner;
 use farwood_proof::seeds::spatial::{SpatialCase, SpatialReport, outcome};
-use farwood_sim::Card;
-use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
+use farwood_sim::NicModel;
+use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_testkit::campaign::size;
 
 /// Runs the requested seeds.
@@ -92,30 +92,30 @@ const MUTANT_SEEDS: u64 = 200;
 /// A run without faults that reuses slots at once, and whose transfers overtake each other.
 fn hasty(seed: u64) -> SpatialCase {
     let mut case = SpatialCase::new(seed);
-    case.spec.card = Card::named("cx5-100g").expect("the simulator has this NIC");
+    case.spec.card = NicModel::named("cx5-100g").expect("the simulator has this NIC");
     case.spec.card.pcie.bytes_per_ns = 0.2;
     case.spec.stretch = 8;
-    case.settings.rest_ns = 0;
-    case.settings.grain = Grain::Word;
+    case.settings.reuse_delay_ns = 0;
+    case.settings.grain = StoreGranularity::Word;
     case.nanoseconds_max = 1_000_000_000;
     case
 }
 
-fn noticed(mutant: Sabotage) {
+fn noticed(mutant: Mutant) {
     let mutate = |case: &mut SpatialCase| case.mutant = Some(mutant);
     mutants::expect_noticed(&format!("{mutant:?}"), MUTANT_SEEDS, outcome, hasty, mutate);
 }
 
 #[test]
 fn skipping_the_rear_version_is_noticed() {
-    noticed(Sabotage::NoRearVersion);
+    noticed(Mutant::NoRearVersion);
 }
 
 /// The front version is read last. The version that is read first would show a node that is not stored completely yet,
 /// and no reference leads to such a node.
 #[test]
 fn skipping_the_front_version_is_noticed() {
-    let mutate = |case: &mut SpatialCase| case.mutant = Some(Sabotage::NoFrontVersion);
+    let mutate = |case: &mut SpatialCase| case.mutant = Some(Mutant::NoFrontVersion);
     mutants::expect_noticed(
         "NoFrontVersion by pairs",
         MUTANT_SEEDS,
@@ -127,8 +127,8 @@ fn skipping_the_front_version_is_noticed() {
 
 #[test]
 fn ignoring_the_generation_of_a_reference_is_noticed() {
-    noticed(Sabotage::GenerationIgnored);
-    let mutate = |case: &mut SpatialCase| case.mutant = Some(Sabotage::GenerationIgnored);
+    noticed(Mutant::GenerationIgnored);
+    let mutate = |case: &mut SpatialCase| case.mutant = Some(Mutant::GenerationIgnored);
     mutants::expect_noticed(
         "GenerationIgnored by pairs",
         MUTANT_SEEDS,
@@ -155,18 +155,18 @@ fn reading_a_version_pair_in_the_direction_of_writing_is_noticed() {
 
 #[test]
 fn reusing_a_slot_with_its_old_generation_is_noticed() {
-    noticed(Sabotage::GenerationStays);
+    noticed(Mutant::GenerationStays);
 }
 
 #[test]
 fn changing_a_line_without_its_version_is_noticed() {
-    noticed(Sabotage::LineNotWithdrawn);
+    noticed(Mutant::LineNotWithdrawn);
 }
 
 #[test]
 fn keeping_a_consumed_message_is_noticed() {
     let messages = |seed| hasty(seed).with_messages();
-    let mutate = |case: &mut SpatialCase| case.mutant = Some(Sabotage::ConsumedStays);
+    let mutate = |case: &mut SpatialCase| case.mutant = Some(Mutant::ConsumedStays);
     mutants::expect_noticed("ConsumedStays", MUTANT_SEEDS, outcome, messages, mutate);
 }
 
@@ -176,9 +176,9 @@ fn writing_the_root_before_its_tree_is_noticed() {
     let crashing = |seed| {
         let mut case = hasty(seed);
         let fault = Fault::Crash { compute_node: 0, point: CrashPoint::At };
-        case.spec.rules = vec![Rule { when: When::Time(50_000 + 7_919 * seed), fault }];
+        case.spec.rules = vec![FaultRule { when: FaultTrigger::Time(50_000 + 7_919 * seed), fault }];
         case
     };
-    let mutate = |case: &mut SpatialCase| case.mutant = Some(Sabotage::RootFirst);
+    let mutate = |case: &mut SpatialCase| case.mutant = Some(Mutant::RootFirst);
     mutants::expect_noticed("RootFirst", MUTANT_SEEDS, outcome, crashing, mutate);
 }

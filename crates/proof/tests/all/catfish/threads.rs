@@ -4,8 +4,8 @@
 use farwood_fabric::{Client, Fabric, NodeId, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Config, Count, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, Relation,
-    ServerSettings, Service, ServiceSettings, Talk as _,
+    Catfish, CatfishConfig, Count, Inbox, Issue, Item, NotificationMode, Query, Reader, Rectangle, Relation,
+    RingRpc, ServerSettings, Service, ServiceSettings, SpatialRpc as _,
 };
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
@@ -74,7 +74,7 @@ fn finds_what_a_list_and_rstar_find<H: ServerHarness>(harness: &H, cases: &[(usi
         for &(blocks, loaded) in cases {
             let mut random = TestRng::new(blocks as u64);
             let name = format!("model-{blocks}");
-            let config = Config { blocks, ..Config::default() };
+            let config = CatfishConfig { blocks, ..CatfishConfig::default() };
             let index = Catfish::create(&client, &name, config).await.unwrap();
             let tree = index.serve(&client, &server, ServerSettings::default()).await.unwrap();
             let worker = tree.worker(&client, &server);
@@ -98,7 +98,7 @@ fn finds_what_a_list_and_rstar_find<H: ServerHarness>(harness: &H, cases: &[(usi
             }
             let walk = index.walk(&client).await.unwrap();
             assert_eq!((walk.problems, walk.entries), (Vec::new(), items.len() as u64));
-            tree.resign(&client).await.unwrap();
+            tree.release_lease(&client).await.unwrap();
         }
     });
 }
@@ -109,7 +109,13 @@ fn readers_on_other_threads_see_each_moving_item_once() {
     const ITEMS: u64 = 300;
     let harness = Shm::default();
     let creator = harness.client();
-    harness.block_on(Catfish::create(&creator, "moving", Config { blocks: 1, ..Config::default() })).unwrap();
+    harness
+        .block_on(Catfish::create(
+            &creator,
+            "moving",
+            CatfishConfig { blocks: 1, ..CatfishConfig::default() },
+        ))
+        .unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let moving = scope.spawn(|| {
@@ -117,7 +123,7 @@ fn readers_on_other_threads_see_each_moving_item_once() {
             harness.block_on(async {
                 let index = Catfish::open(&client, "moving").await.unwrap();
                 // Slots are reused at once, so that readers often meet partly written ones.
-                let settings = ServerSettings { rest_ns: 0, ..ServerSettings::default() };
+                let settings = ServerSettings { reuse_delay_ns: 0, ..ServerSettings::default() };
                 let tree = index.serve(&client, &server, settings).await.unwrap();
                 let worker = tree.worker(&client, &server);
                 let mut random = TestRng::new(5);
@@ -167,14 +173,14 @@ fn readers_on_other_threads_see_each_moving_item_once() {
 
 #[test]
 fn a_server_answers_messages_on_another_thread_by_polling_and_by_events() {
-    for notice in [Notice::Polling, Notice::Event] {
+    for notice in [NotificationMode::Polling, NotificationMode::Event] {
         a_server_answers(&Shm::default(), notice, 500);
     }
 }
 
-fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count: u64) {
+fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: NotificationMode, count: u64) {
     let creator = harness.client();
-    let config = Config { ring_bytes: 4096, ..Config::default() };
+    let config = CatfishConfig { ring_bytes: 4096, ..CatfishConfig::default() };
     harness.block_on(Catfish::create(&creator, "messages", config)).unwrap();
     let ready = AtomicBool::new(false);
     let done = AtomicBool::new(false);
@@ -187,7 +193,7 @@ fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count:
         harness.block_on(async {
             let index = Catfish::open(&client, "messages").await.unwrap();
             let inbox = Inbox { local: memory.local(), at: None };
-            let mut connection = Messenger::connect(&index, &client, inbox, notice).await.unwrap();
+            let mut connection = RingRpc::connect(&index, &client, inbox, notice).await.unwrap();
             let mut random = TestRng::new(9);
             let items: Vec<_> = (0..count).map(|id| Item { bounds: draw_bounds(&mut random), id }).collect();
             for item in &items {
@@ -213,7 +219,12 @@ fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count:
     });
 }
 
-fn serve_until<H: ServerHarness>(harness: &H, notice: Notice, ready: &AtomicBool, done: &AtomicBool) {
+fn serve_until<H: ServerHarness>(
+    harness: &H,
+    notice: NotificationMode,
+    ready: &AtomicBool,
+    done: &AtomicBool,
+) {
     let (client, server) = (harness.client(), harness.server(NodeId(0)));
     harness.block_on(async {
         let index = Catfish::open(&client, "messages").await.unwrap();
@@ -242,7 +253,7 @@ fn serve_until<H: ServerHarness>(harness: &H, notice: Notice, ready: &AtomicBool
 /// A guest of `cargo xtask rxe` runs this module.
 mod over_rdma {
     use super::{a_server_answers, finds_what_a_list_and_rstar_find};
-    use farwood_index::catfish::Notice;
+    use farwood_index::catfish::NotificationMode;
     use farwood_proof::served::rdma_or_skip;
 
     #[test]
@@ -254,7 +265,7 @@ mod over_rdma {
 
     #[test]
     fn a_server_answers_messages_by_polling_and_by_events() {
-        for notice in [Notice::Polling, Notice::Event] {
+        for notice in [NotificationMode::Polling, NotificationMode::Event] {
             if let Some(rdma) = rdma_or_skip() {
                 a_server_answers(&rdma, notice, 100);
             }

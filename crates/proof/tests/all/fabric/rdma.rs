@@ -106,7 +106,7 @@ fn sphinx_from_the_empty_tree() {
 fn sherman_costs_the_same() {
     let Some(rdma) = rdma_or_skip() else { return };
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES };
-    let default = sherman::Config { sizes, ..sherman::Config::default() };
+    let default = sherman::ShermanConfig { sizes, ..sherman::ShermanConfig::default() };
     let (name, config) = match Consistency::for_nodes(NODE_BYTES, rdma.client().fabric().capabilities()) {
         Consistency::Versions => (sherman::Variant::Sherman.name(), default),
         Consistency::Checksum => (sherman_costs::CHECKSUMS, sherman_costs::checksums()),
@@ -144,10 +144,16 @@ fn sphinx_costs_the_same() {
     }
 }
 
-fn smart_config(variant: smart::Variant) -> ordered::Config {
-    ordered::Config::Smart(smart::Config { options: variant.options(), ..smart::Config::default() })
+fn smart_config(variant: smart::Variant) -> ordered::OrderedConfig {
+    ordered::OrderedConfig::Smart(smart::SmartConfig {
+        options: variant.options(),
+        ..smart::SmartConfig::default()
+    })
 }
 
-fn sphinx_config(variant: sphinx::Variant) -> ordered::Config {
-    ordered::Config::Sphinx(sphinx::Config { options: variant.options(), ..sphinx::Config::default() })
+fn sphinx_config(variant: sphinx::Variant) -> ordered::OrderedConfig {
+    ordered::OrderedConfig::Sphinx(sphinx::SphinxConfig {
+        options: variant.options(),
+        ..sphinx::SphinxConfig::default()
+    })
 }

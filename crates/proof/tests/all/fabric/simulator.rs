@@ -3,8 +3,8 @@
 
 use farwood_fabric::{Capabilities, Client, Memory, NodeId, write};
 use farwood_proof::simulator::Simulator;
-use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
-use farwood_sim::{Card, World, WorldSpec};
+use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
+use farwood_sim::{NicModel, World, WorldSpec};
 use farwood_testkit::campaign::size;
 use farwood_testkit::contract::Contract;
 use farwood_testkit::harness::{raw_address, read_raw};
@@ -23,12 +23,12 @@ fn print(text: &str) {
 }
 
 fn simulator(card: &str) -> Simulator {
-    Simulator::new(WorldSpec::small(Card::named(card).unwrap()))
+    Simulator::new(WorldSpec::small(NicModel::named(card).unwrap()))
 }
 
 #[test]
 fn the_contract_holds_on_every_nic() {
-    for card in Card::names() {
+    for card in NicModel::names() {
         let simulator = simulator(card);
         for (name, check) in Contract::<Simulator>::CHECKS.iter().chain(Contract::<Simulator>::SERVER_CHECKS)
         {
@@ -41,7 +41,7 @@ fn the_contract_holds_on_every_nic() {
 #[test]
 fn promises_hold_on_every_nic() {
     let iterations = size(500, ITERATIONS);
-    for card in Card::names() {
+    for card in NicModel::names() {
         let simulator = simulator(card);
         let mut reports: Vec<LitmusReport> = Litmus::<Simulator>::PROGRAMS
             .iter()
@@ -64,7 +64,7 @@ fn promises_hold_on_every_nic() {
 /// A world whose PCIe bus is slow and uneven: transfers take long, and overtake each other. It must not be so slow
 /// that a client that only writes fills the NIC faster than the NIC empties.
 fn uneven(bytes_per_ns: f64) -> WorldSpec {
-    let mut card = Card::named("cx5-100g").unwrap();
+    let mut card = NicModel::named("cx5-100g").unwrap();
     card.pcie.bytes_per_ns = bytes_per_ns;
     WorldSpec { stretch: 8, ..WorldSpec::small(card) }
 }
@@ -196,16 +196,16 @@ const BYTES: usize = 1024;
 fn torn_by_crashes(spec: &WorldSpec) -> u64 {
     let crash = Fault::Crash { compute_node: 0, point: CrashPoint::At };
     let torn = (0..2_000).filter(|&time| {
-        let rules = vec![Rule { when: When::Time(time), fault: crash }];
+        let rules = vec![FaultRule { when: FaultTrigger::Time(time), fault: crash }];
         let world =
             World::new(WorldSpec { rules, host_bytes: 16 << 20, memory_nodes: 1, ..spec.clone() }).unwrap();
         let at = raw_address(NodeId(0), Memory::Host, 8 << 20);
         let clients = [world.client(0), world.client(1)];
-        let mut crew = world.crew();
+        let mut group = world.task_group();
         let fill = async |client: &Client<_>| client.post(write(at, &[7; BYTES])).await.map(drop);
-        crew.spawn(&clients[0], async { fill(&clients[0]).await.expect("a WRITE") });
-        crew.run().expect("all clients end");
-        drop(crew);
+        group.spawn(&clients[0], async { fill(&clients[0]).await.expect("a WRITE") });
+        group.run().expect("all clients end");
+        drop(group);
         let left = world.block_on(async {
             farwood_fabric::Fabric::sleep(clients[1].fabric(), 100_000).await;
             read_raw(&clients[1], at, BYTES).await.unwrap()

@@ -2,12 +2,12 @@
 
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
+use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
-use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::{Variant, layout::Sizes};
 use farwood_proof::seeds::simulator::{SimulatorCase, SimulatorReport, outcome};
 use farwood_proof::workload::{CHURNING, GROWING, MIXED};
-use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
+use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_testkit::campaign::size;
 
 /// Runs the cases of the first `seeds` seeds; yields the sum of their reports.
@@ -38,8 +38,8 @@ fn expect_mark(report: &SimulatorReport, mark: &str) {
 fn one_verb_is_delayed_by_a_millisecond() {
     let report = run_all(60, |seed| {
         let mut case = sherman(seed);
-        let when = When::Verb { compute_node: (seed % 3) as usize, number: 1 + seed * 5 };
-        case.spec.rules = vec![Rule { when, fault: Fault::Delay { nanoseconds: 1_000_000 } }];
+        let when = FaultTrigger::Verb { compute_node: (seed % 3) as usize, number: 1 + seed * 5 };
+        case.spec.rules = vec![FaultRule { when, fault: Fault::Delay { nanoseconds: 1_000_000 } }];
         case
     });
     assert!(report.met.delays >= 55, "{:?}", report.met);
@@ -49,9 +49,9 @@ fn one_verb_is_delayed_by_a_millisecond() {
 fn a_client_freezes_for_longer_than_others_wait_for_its_lock() {
     let report = run_all(12, |seed| {
         let mut case = sherman(seed);
-        let when = When::Verb { compute_node: 1, number: 50 + 7 * seed };
+        let when = FaultTrigger::Verb { compute_node: 1, number: 50 + 7 * seed };
         case.spec.rules =
-            vec![Rule { when, fault: Fault::Freeze { compute_node: 1, nanoseconds: 21_000_000_000 } }];
+            vec![FaultRule { when, fault: Fault::Freeze { compute_node: 1, nanoseconds: 21_000_000_000 } }];
         case
     });
     expect_mark(&report, "a lock timeout");
@@ -65,8 +65,8 @@ fn a_client_crashes_at_each_verb() {
         let mut case = sherman(seed % 6);
         case.operations = 300;
         let point = [CrashPoint::Before, CrashPoint::At, CrashPoint::After][(seed % 3) as usize];
-        let when = When::Verb { compute_node: 1, number: 1 + seed / 3 };
-        case.spec.rules = vec![Rule { when, fault: Fault::Crash { compute_node: 1, point } }];
+        let when = FaultTrigger::Verb { compute_node: 1, number: 1 + seed / 3 };
+        case.spec.rules = vec![FaultRule { when, fault: Fault::Crash { compute_node: 1, point } }];
         case
     });
     assert_eq!(report.met.crashes, 180);
@@ -107,7 +107,7 @@ fn versions_wrap() {
     let report = run_all(40, |seed| {
         let mut case = sherman(seed);
         case.plan.sherman().consistency = Some(Consistency::Versions);
-        case.mutant = Some(Sabotage::VersionsHigh);
+        case.mutant = Some(Mutant::VersionsHigh);
         // Long transfers let READs find entries in the middle of the WRITE that wraps their version.
         (case.spec.card.pcie.bytes_per_ns, case.spec.stretch) = (0.2, 8);
         case
@@ -205,9 +205,9 @@ fn packed_locks_of_one_word_are_independent() {
 fn a_frozen_client_that_was_revoked_does_no_harm() {
     let report = run_all(size(15, 60), |seed| {
         let mut case = sherman(seed);
-        let when = When::Verb { compute_node: 1, number: 50 + 7 * seed };
+        let when = FaultTrigger::Verb { compute_node: 1, number: 50 + 7 * seed };
         let fault = Fault::Freeze { compute_node: 1, nanoseconds: 15_000_000 + seed * 100_000 };
-        case.spec.rules = vec![Rule { when, fault }];
+        case.spec.rules = vec![FaultRule { when, fault }];
         case.operations = 20_000;
         case.with_lease()
     });

@@ -2,7 +2,7 @@
 
 use farwood_fabric::{Client, NodeId, chunks};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
 use farwood_testkit::Harness as _;
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::loopback::{Loopback, LoopbackFabric};
@@ -23,7 +23,7 @@ impl Churned {
     fn new(variant: Variant) -> Self {
         let loopback = Loopback::default();
         let client = loopback.client();
-        let config = Config { sizes: SIZES, options: variant.options(), ..Config::default() };
+        let config = ShermanConfig { sizes: SIZES, options: variant.options(), ..ShermanConfig::default() };
         let tree = loopback.block_on(Sherman::create(&client, "churn", config, CACHE_BYTES));
         Self { tree: tree.expect("a tree is created"), loopback, client }
     }

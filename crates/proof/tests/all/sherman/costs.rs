@@ -7,12 +7,12 @@
 use farwood_fabric::Costs;
 use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{Config, Variant};
+use farwood_index::sherman::{ShermanConfig, Variant};
 use farwood_proof::golden::CostTable;
 use farwood_proof::sherman_costs::{CHECKSUMS, CostFixture, checksums, empty, key, rows};
 
 /// Adds the rows of overflow values of 1,000 bytes and of 3 MiB.
-fn rows_far(table: &mut CostTable, name: &str, config: Config) {
+fn rows_far(table: &mut CostTable, name: &str, config: ShermanConfig) {
     let bench = CostFixture::new(config);
     let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
     let (tree, client) = (&bench.tree, &bench.client);
@@ -46,17 +46,17 @@ fn table() -> CostTable {
     let mut table = empty();
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
     for (variant, name) in Variant::ALL {
-        let config = Config { sizes, options: variant.options(), ..Config::default() };
+        let config = ShermanConfig { sizes, options: variant.options(), ..ShermanConfig::default() };
         rows(&mut table, name, &CostFixture::new(config));
     }
     rows(&mut table, CHECKSUMS, &CostFixture::new(checksums()));
-    let mut packed = Config { sizes, ..Config::default() };
+    let mut packed = ShermanConfig { sizes, ..ShermanConfig::default() };
     packed.options.lock.width = LockWidth::Packed;
     rows(&mut table, "sherman, 16-bit locks", &CostFixture::new(packed));
     for variant in [Variant::Sherman, Variant::LockRead] {
         let sizes = Sizes { value_bytes: 32, ..sizes };
         let options = variant.options();
-        let config = Config { sizes, options, values: Values::AnyLength, ..Config::default() };
+        let config = ShermanConfig { sizes, options, values: Values::AnyLength, ..ShermanConfig::default() };
         rows_far(&mut table, &format!("{}, any length", variant.name()), config);
     }
     table
@@ -70,7 +70,8 @@ fn every_operation_has_the_costs_of_the_table() {
 #[test]
 fn costs_are_those_of_the_paper() {
     let cost = |variant: Variant| {
-        let bench = CostFixture::new(Config { options: variant.options(), ..Config::default() });
+        let bench =
+            CostFixture::new(ShermanConfig { options: variant.options(), ..ShermanConfig::default() });
         let get = bench.cost(bench.tree.get(&bench.client, &key(5)));
         (get.round_trips, bench.put(5, 0), bench.handed_over())
     };
@@ -85,7 +86,8 @@ fn costs_are_those_of_the_paper() {
 
 #[test]
 fn lock_and_read_in_one_doorbell_save_a_round_trip() {
-    let bench = CostFixture::new(Config { options: Variant::LockRead.options(), ..Config::default() });
+    let bench =
+        CostFixture::new(ShermanConfig { options: Variant::LockRead.options(), ..ShermanConfig::default() });
     let update = bench.put(5, 0);
     assert_eq!((update.round_trips, update.reads, update.cas, update.writes), (2, 1, 1, 2));
     let handed_over = bench.handed_over().expect("a lock is handed over");

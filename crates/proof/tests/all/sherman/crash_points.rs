@@ -1,7 +1,7 @@
 //! Every crash point of every operation of Sherman, alone and in pairs ([`crash_points`]).
 
 use farwood_index::MARKS;
-use farwood_index::ordered::Config;
+use farwood_index::ordered::OrderedConfig;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, Variant};
@@ -9,10 +9,14 @@ use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashe
 use farwood_testkit::campaign::size;
 
 /// Leaves have 8 entries, sorted or not, inner nodes 12 or 13 children.
-fn config(variant: Variant) -> Config {
+fn config(variant: Variant) -> OrderedConfig {
     let value_bytes = if variant.options().leaves == Leaves::Sorted { 16 } else { 8 };
     let sizes = Sizes { key_bytes: 8, value_bytes, node_bytes: 256 };
-    Config::Sherman(sherman::Config { sizes, options: variant.options(), ..sherman::Config::default() })
+    OrderedConfig::Sherman(sherman::ShermanConfig {
+        sizes,
+        options: variant.options(),
+        ..sherman::ShermanConfig::default()
+    })
 }
 
 fn cases(variant: Variant) -> [CrashCase; 9] {

@@ -3,9 +3,9 @@
 
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Sherman, Variant};
-use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
-use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
+use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
+use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
+use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 
 const SIZES: Sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 256 };
 const CACHE_BYTES: usize = 1 << 16;
@@ -22,14 +22,15 @@ fn bytes(number: u64) -> [u8; 8] {
 
 /// A tree of every tenth key, open on three compute nodes, its leaves a little over half full.
 fn setup() -> (World, Vec<Sherman>) {
-    let card = Card::named("cx5-100g").expect("the simulator has this NIC");
+    let card = NicModel::named("cx5-100g").expect("the simulator has this NIC");
     let world = World::new(WorldSpec { host_bytes: 32 << 20, ..WorldSpec::small(card) }).expect("a world");
-    let config = Config { sizes: SIZES, options: Variant::Sherman.options(), ..Config::default() };
-    let mut trees = vec![at_once(Sherman::create(&world.at_once(OLD), "reuse", config, CACHE_BYTES))];
-    trees.extend([BUSY, NEW].map(|node| at_once(Sherman::open(&world.at_once(node), "reuse", CACHE_BYTES))));
+    let config =
+        ShermanConfig { sizes: SIZES, options: Variant::Sherman.options(), ..ShermanConfig::default() };
+    let mut trees = vec![untimed(Sherman::create(&world.untimed(OLD), "reuse", config, CACHE_BYTES))];
+    trees.extend([BUSY, NEW].map(|node| untimed(Sherman::open(&world.untimed(node), "reuse", CACHE_BYTES))));
     let trees: Vec<_> = trees.into_iter().map(|tree| tree.expect("a tree")).collect();
     let entries = (0..30u64).map(|number| (bytes(number * 10), bytes(number)));
-    at_once(trees[BUSY].bulk_load(&world.at_once(BUSY), entries, 0.6, |_| {})).expect("a bulk load");
+    untimed(trees[BUSY].bulk_load(&world.untimed(BUSY), entries, 0.6, |_| {})).expect("a bulk load");
     (world, trees)
 }
 
@@ -50,19 +51,19 @@ fn an_unlinked_sibling_is_not_believed() {
         .flat_map(|verb| [CrashPoint::Before, CrashPoint::At, CrashPoint::After].map(|point| (verb, point)))
     {
         let (world, trees) = setup();
-        let busy = world.at_once(BUSY);
+        let busy = world.untimed(BUSY);
         for number in 0..30 {
-            at_once(value(&trees[OLD], &world.at_once(OLD), number * 10));
+            untimed(value(&trees[OLD], &world.untimed(OLD), number * 10));
         }
-        at_once(trees[BUSY].remove(&busy, &bytes(40))).expect("a removal");
-        at_once(put(&trees[BUSY], &busy, 41));
-        let when = When::Verb { compute_node: BUSY, number: world.sent(BUSY) + verb };
-        world.add_rule(Rule { when, fault: Fault::Crash { compute_node: BUSY, point } });
+        untimed(trees[BUSY].remove(&busy, &bytes(40))).expect("a removal");
+        untimed(put(&trees[BUSY], &busy, 41));
+        let when = FaultTrigger::Verb { compute_node: BUSY, number: world.sent(BUSY) + verb };
+        world.add_rule(FaultRule { when, fault: Fault::Crash { compute_node: BUSY, point } });
         let busy = world.client(BUSY);
-        let mut crew = world.crew();
-        crew.spawn(&busy, put(&trees[BUSY], &busy, 42));
-        crew.run_until(world.now() + TIME_MAX);
-        drop(crew);
+        let mut group = world.task_group();
+        group.spawn(&busy, put(&trees[BUSY], &busy, 42));
+        group.run_until(world.now() + TIME_MAX);
+        drop(group);
         let (old, new) = (world.client(OLD), world.client(NEW));
         let what = format!("verb {verb}, {point:?}");
         world.block_on(put(&trees[OLD], &old, 50));
@@ -90,30 +91,30 @@ fn a_merge_is_not_undone_in_a_reused_slot() {
     let mut met = 0;
     for (step, verb) in (1..=8).flat_map(|step| (3..60).map(move |verb| (step, verb))) {
         let (world, trees) = setup();
-        let merging = When::Mark { compute_node: BUSY, mark: "a merge begun", number: step };
-        world.add_rule(Rule {
+        let merging = FaultTrigger::Mark { compute_node: BUSY, mark: "a merge begun", number: step };
+        world.add_rule(FaultRule {
             when: merging,
             fault: Fault::Freeze { compute_node: BUSY, nanoseconds: 80_000 },
         });
-        let looking = When::Verb { compute_node: OLD, number: world.sent(OLD) + verb };
-        world.add_rule(Rule {
+        let looking = FaultTrigger::Verb { compute_node: OLD, number: world.sent(OLD) + verb };
+        world.add_rule(FaultRule {
             when: looking,
             fault: Fault::Freeze { compute_node: OLD, nanoseconds: 2_000_000 },
         });
         let (busy, old) = (world.client(BUSY), world.client(OLD));
-        let mut crew = world.crew();
-        crew.spawn(&busy, async {
+        let mut group = world.task_group();
+        group.spawn(&busy, async {
             trees[BUSY].remove(&busy, &bytes(40)).await.expect("a removal");
             for key in [40, 41, 42, 43] {
                 put(&trees[BUSY], &busy, key).await;
             }
         });
-        crew.spawn(&old, async {
+        group.spawn(&old, async {
             old.fabric().sleep(50_000).await;
             value(&trees[OLD], &old, 60).await;
         });
-        crew.run_until(world.now() + TIME_MAX);
-        drop(crew);
+        group.run_until(world.now() + TIME_MAX);
+        drop(group);
         let new = world.client(NEW);
         for key in [40, 41, 42, 43, 50, 60, 70] {
             let found = world.block_on(value(&trees[NEW], &new, key));

@@ -5,7 +5,7 @@
 use farwood_index::IndexError;
 use farwood_index::memory::overflow::{PART_BYTES_MAX, VALUE_BYTES_MAX};
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
 use farwood_proof::blocking_index::BlockingIndex;
 use farwood_proof::served::Tcp;
 use farwood_proof::sherman_model::{
@@ -70,7 +70,7 @@ fn values_of_any_length() {
     for value_bytes_max in [40, 3_000] {
         let shape = ProgramShape { value_bytes: 0, value_bytes_max, ..shape(sizes, 200, 250) };
         for variant in [Variant::RECOMMENDED, Variant::FgPlus] {
-            let config = Config { values: Values::AnyLength, ..config(sizes, variant, None) };
+            let config = ShermanConfig { values: Values::AnyLength, ..config(sizes, variant, None) };
             drawn(12, &(fill.clone(), 0..300_u16, programs(shape)), |(fill, count, program)| {
                 let value = |number: u16| vec![number as u8; usize::from(number) * 7 % value_bytes_max];
                 let keys = (0..count).map(|number| Family::Sparse.key(number, sizes.key_bytes));
@@ -87,7 +87,7 @@ fn values_of_any_length() {
 #[test]
 fn values_of_several_parts() {
     let sizes = Sizes { key_bytes: 8, value_bytes: 32, node_bytes: 1024 };
-    let config = Config { values: Values::AnyLength, ..config(sizes, Variant::RECOMMENDED, None) };
+    let config = ShermanConfig { values: Values::AnyLength, ..config(sizes, Variant::RECOMMENDED, None) };
     let lengths =
         [0, 28, 29, PART_BYTES_MAX, PART_BYTES_MAX + 1, 5 << 20, VALUE_BYTES_MAX, 3, 2 * PART_BYTES_MAX];
     let value = |number: usize| -> Bytes { (0..lengths[number]).map(|at| (at * 7 + number) as u8).collect() };
@@ -111,7 +111,7 @@ fn values_of_several_parts() {
     let too_long = shm.block_on(tree.put(&client, &[0; 8], &vec![0; VALUE_BYTES_MAX + 1]));
     assert!(matches!(too_long, Err(IndexError::TooLong { .. })), "{too_long:?}");
     let walk = shm.block_on(tree.walk(&client)).expect("a walk");
-    assert_eq!((walk.problems, walk.values_far), (vec![], 6));
+    assert_eq!((walk.problems, walk.overflow_values), (vec![], 6));
 }
 
 /// Every scan between any two of the least and greatest keys, with every small limit.

@@ -3,8 +3,8 @@
 
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
+use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
-use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::Variant;
 use farwood_proof::seeds::mutants;
 use farwood_proof::seeds::simulator::{SimulatorCase, outcome};
@@ -31,23 +31,23 @@ fn plain(seed: u64) -> SimulatorCase {
     case
 }
 
-fn mutate(mutant: Sabotage) -> impl Fn(&mut SimulatorCase) {
+fn mutate(mutant: Mutant) -> impl Fn(&mut SimulatorCase) {
     move |case| case.mutant = Some(mutant)
 }
 
 #[test]
 fn an_unlock_before_the_write_back_is_noticed() {
-    noticed("unlock first", mutate(Sabotage::UnlockFirst));
+    noticed("unlock first", mutate(Mutant::UnlockFirst));
 }
 
 #[test]
 fn ignoring_the_rear_version_is_noticed() {
-    noticed("no rear version", mutate(Sabotage::NoRearVersion));
+    noticed("no rear version", mutate(Mutant::NoRearVersion));
 }
 
 #[test]
 fn leaving_out_the_fence_check_is_noticed() {
-    noticed("no fence check", mutate(Sabotage::NoFenceCheck));
+    noticed("no fence check", mutate(Mutant::NoFenceCheck));
 }
 
 #[test]
@@ -62,18 +62,18 @@ fn believing_a_stale_cache_is_noticed() {
         SEEDS,
         outcome,
         large_cache,
-        mutate(Sabotage::CacheBelieved),
+        mutate(Mutant::CacheUnchecked),
     );
 }
 
 #[test]
 fn a_miss_among_torn_entries_is_noticed() {
-    noticed("torn is absent", mutate(Sabotage::TornIsAbsent));
+    noticed("torn is absent", mutate(Mutant::TornIsAbsent));
 }
 
 #[test]
 fn a_scan_that_ignores_lower_fences_is_noticed() {
-    noticed("scan blind", mutate(Sabotage::ScanBlind));
+    noticed("scan blind", mutate(Mutant::ScanBlind));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn churning(seed: u64) -> SimulatorCase {
 
 #[test]
 fn a_merge_that_does_not_mark_the_unlinked_node_is_noticed() {
-    mutants::expect_noticed("merge unmarked", SEEDS, outcome, churning, mutate(Sabotage::MergeUnmarked));
+    mutants::expect_noticed("merge unmarked", SEEDS, outcome, churning, mutate(Mutant::MergeUnmarked));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn believing_an_overflow_value_unchecked_is_noticed() {
         SEEDS,
         outcome,
         faulty,
-        mutate(Sabotage::ExtentBelieved),
+        mutate(Mutant::OverflowUnchecked),
     );
 }
 
@@ -121,5 +121,5 @@ fn a_lease_that_expires_under_a_frozen_client_is_noticed() {
         case.plan.sherman().options = Variant::Sherman.options();
         case
     };
-    mutants::expect_noticed("the lease expires", SEEDS, outcome, faulty, mutate(Sabotage::LeaseExpires));
+    mutants::expect_noticed("the lease expires", SEEDS, outcome, faulty, mutate(Mutant::LeaseExpires));
 }

@@ -6,7 +6,7 @@
 
 use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
 use farwood_proof::children::rerun;
 use farwood_proof::served::Tcp;
 use farwood_proof::shared_pool::{Attachment as _, SharedPool};
@@ -158,7 +158,7 @@ struct Run<S> {
 impl<S: SharedPool> Run<S> {
     fn new(test: &'static str, variant: Variant, seed: u64) -> (Self, Sherman) {
         let shared = S::default();
-        let config = Config { sizes: SIZES, options: variant.options(), ..Config::default() };
+        let config = ShermanConfig { sizes: SIZES, options: variant.options(), ..ShermanConfig::default() };
         let tree = block_on(Sherman::create(&shared.pool().client(), "history", config, CACHE_BYTES));
         (Self { shared, test, seed, started: 0 }, tree.expect("a tree is created"))
     }

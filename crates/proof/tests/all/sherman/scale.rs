@@ -1,6 +1,6 @@
 //! The cost of insertions in a large tree: a million uniform keys loaded at 80 %, then a hundred thousand new ones.
 
-use farwood_index::sherman::{Config, Sherman};
+use farwood_index::sherman::{Sherman, ShermanConfig};
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness as _;
 use farwood_testkit::harness::TestRng;
@@ -23,7 +23,8 @@ fn report(round_trips: f64, written: f64) {
 fn splits_cost_a_quarter_of_a_round_trip_at_most() {
     let shm = Shm::new();
     let client = shm.client();
-    let tree = block_on(Sherman::create(&client, "scale", Config::default(), CACHE_BYTES)).expect("a tree");
+    let tree =
+        block_on(Sherman::create(&client, "scale", ShermanConfig::default(), CACHE_BYTES)).expect("a tree");
     let mut random = TestRng::new(1);
     let mut keys = BTreeSet::new();
     while keys.len() < LOADED {

@@ -3,8 +3,8 @@
 
 use farwood_fabric::Client;
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
-use farwood_sim::{Card, Ended, SimFabric, World, WorldSpec, at_once};
+use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig, Variant};
+use farwood_sim::{NicModel, RunOutcome, SimFabric, World, WorldSpec, untimed};
 use farwood_testkit::campaign::size;
 use std::cell::Cell;
 
@@ -34,14 +34,14 @@ struct Setup {
 
 impl Setup {
     fn new(seed: u64, values: Values) -> Self {
-        let card = Card::named("cx5-100g").expect("the simulator has this NIC");
+        let card = NicModel::named("cx5-100g").expect("the simulator has this NIC");
         let spec = WorldSpec { compute_nodes: 3, memory_nodes: 2, seed, ..WorldSpec::small(card) };
         let world = World::new(WorldSpec { host_bytes: 64 << 20, ..spec }).expect("a world");
         let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 320 };
         let options = [Variant::Sherman, Variant::LockRead, Variant::FgPlus][seed as usize % 3].options();
-        let config = Config { sizes, values, options, ..Config::default() };
-        let mut trees = vec![at_once(Sherman::create(&world.at_once(0), "moment", config, 1 << 16))];
-        trees.extend((1..3).map(|node| at_once(Sherman::open(&world.at_once(node), "moment", 1 << 16))));
+        let config = ShermanConfig { sizes, values, options, ..ShermanConfig::default() };
+        let mut trees = vec![untimed(Sherman::create(&world.untimed(0), "moment", config, 1 << 16))];
+        trees.extend((1..3).map(|node| untimed(Sherman::open(&world.untimed(node), "moment", 1 << 16))));
         let trees: Vec<_> = trees.into_iter().map(|tree| tree.expect("a tree")).collect();
         Self { world, trees, values, seed }
     }
@@ -123,14 +123,14 @@ fn inconsistency(seed: u64, values: Values, mode: ReadMode) -> Option<String> {
     let setup = Setup::new(seed, values);
     let clients: Vec<_> = (0..4).map(|client| setup.world.client(client % 3)).collect();
     let (done, wrong) = (Cell::new(false), Cell::new(None));
-    let mut crew = setup.world.crew();
-    crew.spawn(&clients[0], setup.count_up(&setup.trees[0], &clients[0], &done));
-    crew.spawn(&clients[1], setup.disturb(&setup.trees[1], &clients[1], &done));
-    crew.spawn(&clients[2], async {
+    let mut group = setup.world.task_group();
+    group.spawn(&clients[0], setup.count_up(&setup.trees[0], &clients[0], &done));
+    group.spawn(&clients[1], setup.disturb(&setup.trees[1], &clients[1], &done));
+    group.spawn(&clients[2], async {
         wrong.set(setup.watch(mode, &setup.trees[2], &clients[2], &done).await);
     });
-    assert_eq!(crew.run_until(TIME_MAX), Ended::Done, "seed {seed}");
-    drop(crew);
+    assert_eq!(group.run_until(TIME_MAX), RunOutcome::Done, "seed {seed}");
+    drop(group);
     wrong.take()
 }
 

@@ -8,7 +8,7 @@
 
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
+use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig, Variant};
 use farwood_index::{PutOutcome, RemoveOutcome, UpdateOutcome};
 use farwood_proof::shm::{Shm, attach};
 use farwood_transport::runtime::block_on;
@@ -177,7 +177,7 @@ fn steps() -> u64 {
 }
 
 /// Runs all threads on a tree with that configuration, and checks the tree.
-fn run_threads(config: Config, seed: u64) {
+fn run_threads(config: ShermanConfig, seed: u64) {
     let shm = Shm::new();
     let pools: Vec<ShmPool> = (0..NODES).map(|_| attach(shm.path())).collect();
     let client = pools[0].client();
@@ -250,8 +250,8 @@ fn check_tree(
     assert_eq!(tree.locks_dropped(), 0);
 }
 
-fn config(variant: Variant, sizes: Sizes, consistency: Option<Consistency>) -> Config {
-    Config { sizes, options: variant.options(), consistency, ..Config::default() }
+fn config(variant: Variant, sizes: Sizes, consistency: Option<Consistency>) -> ShermanConfig {
+    ShermanConfig { sizes, options: variant.options(), consistency, ..ShermanConfig::default() }
 }
 
 const SMALL: Sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };

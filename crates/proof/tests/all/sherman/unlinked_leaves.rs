@@ -6,7 +6,7 @@ use farwood_fabric::{Client, Fabric, FabricError, Remote, write};
 use farwood_index::IndexError;
 use farwood_index::sherman::leaf::Change;
 use farwood_index::sherman::node::{Fences, Node, RawNode};
-use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman};
+use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig};
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::Loopback;
 
@@ -20,12 +20,12 @@ fn key(number: u64) -> [u8; 8] {
 /// A tree whose root is a leaf, followed by many leaves that only sibling pointers reach: the result of a bulk load
 /// that was interrupted before it moved the root.
 async fn tree_of_unlinked_leaves<F: Fabric>(client: &Client<F>) -> Sherman {
-    let tree = Sherman::create(client, "unlinked", Config::default(), 1 << 20).await.expect("a tree");
+    let tree = Sherman::create(client, "unlinked", ShermanConfig::default(), 1 << 20).await.expect("a tree");
     let root = client.post(farwood_fabric::read(tree.entry().root())).await.expect("a read");
     let root =
         Remote::<RawNode>::from_word(root.check(&()).expect("a word is whole").word()).expect("a root");
     let owner =
-        farwood_fabric::chunks::Owner { client: client.fabric().identity(), entry: tree.entry().slot };
+        farwood_fabric::chunks::ChunkOwner { client: client.fabric().identity(), entry: tree.entry().slot };
     let taken = farwood_fabric::chunks::take(client, root.node(), owner, 64).await.expect("a chunk");
     let (chunk, used) = taken.expect("a free chunk");
     let address = |number: u64| match number {
@@ -83,7 +83,7 @@ fn ascending_keys_are_inserted_at_the_usual_cost() {
     let world = Loopback::default();
     let client = world.client();
     let sizes = farwood_index::sherman::layout::Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 256 };
-    let config = Config { sizes, ..Config::default() };
+    let config = ShermanConfig { sizes, ..ShermanConfig::default() };
     let tree = world.block_on(Sherman::create(&client, "ascending", config, 1 << 20)).expect("a tree");
     client.take_costs();
     for number in 0..KEYS {
@@ -102,7 +102,8 @@ fn ascending_keys_are_inserted_at_the_usual_cost() {
 fn a_failed_bulk_load_returns_its_memory() {
     let world = Loopback::default();
     let client = world.client();
-    let tree = world.block_on(Sherman::create(&client, "full", Config::default(), 1 << 20)).expect("a tree");
+    let tree =
+        world.block_on(Sherman::create(&client, "full", ShermanConfig::default(), 1 << 20)).expect("a tree");
     let entries = |count: u64| (0..count).map(|number| (number.to_be_bytes(), number.to_le_bytes()));
     for _ in 0..3 {
         let loaded = world.block_on(tree.bulk_load(&client, entries(20_000_000), 0.8, |_| {}));

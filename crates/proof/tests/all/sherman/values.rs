@@ -4,18 +4,18 @@ use farwood_fabric::{Client, Fabric as _, FabricError, NodeId, chunks};
 use farwood_index::IndexError;
 use farwood_index::PutOutcome;
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
-use farwood_sim::{Card, Ended, World, WorldSpec, at_once};
+use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig, Variant};
+use farwood_sim::{NicModel, RunOutcome, World, WorldSpec, untimed};
 use farwood_testkit::Harness as _;
 use farwood_testkit::loopback::{Loopback, LoopbackFabric};
 
 const CACHE_BYTES: usize = 1 << 20;
 const MIB: usize = 1 << 20;
 
-fn config(node_bytes: usize) -> Config {
+fn config(node_bytes: usize) -> ShermanConfig {
     let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes };
     let options = Variant::RECOMMENDED.options();
-    Config { sizes, values: Values::AnyLength, options, ..Config::default() }
+    ShermanConfig { sizes, values: Values::AnyLength, options, ..ShermanConfig::default() }
 }
 
 /// A pool of two memory nodes of 64 MiB, and a compute node that has the tree open.
@@ -172,17 +172,17 @@ fn a_failed_scan_returns_no_entries() {
 /// Many clients put their first values at the same time: each compute node takes one chunk for all its clients.
 #[test]
 fn first_puts_of_a_compute_node_share_a_chunk() {
-    let card = Card::named("cx5-100g").expect("the simulator has this NIC");
+    let card = NicModel::named("cx5-100g").expect("the simulator has this NIC");
     let spec = WorldSpec { compute_nodes: 4, memory_nodes: 1, ..WorldSpec::small(card) };
     let world = World::new(spec).expect("a world");
-    let mut trees = vec![at_once(Sherman::create(&world.at_once(0), "begin", config(1024), 1 << 16))];
-    trees.extend((1..4).map(|node| at_once(Sherman::open(&world.at_once(node), "begin", 1 << 16))));
+    let mut trees = vec![untimed(Sherman::create(&world.untimed(0), "begin", config(1024), 1 << 16))];
+    trees.extend((1..4).map(|node| untimed(Sherman::open(&world.untimed(node), "begin", 1 << 16))));
     let trees: Vec<_> = trees.into_iter().map(|tree| tree.expect("a tree")).collect();
     let clients: Vec<_> = (0..32).map(|client| world.client(client % 4)).collect();
-    let mut crew = world.crew();
+    let mut group = world.task_group();
     for (number, client) in clients.iter().enumerate() {
         let tree = &trees[number % 4];
-        crew.spawn(client, async move {
+        group.spawn(client, async move {
             let put = tree.put(client, &(number as u64).to_be_bytes(), &vec![1; 32 << 10]).await;
             assert!(
                 !matches!(put, Err(IndexError::Fabric(FabricError::PoolFull { .. }))),
@@ -191,8 +191,8 @@ fn first_puts_of_a_compute_node_share_a_chunk() {
             put.expect("a put");
         });
     }
-    assert_eq!(crew.run_until(1_000_000_000), Ended::Done);
-    drop(crew);
-    let taken = at_once(chunks::taken(&world.at_once(0), NodeId(0))).expect("a count");
+    assert_eq!(group.run_until(1_000_000_000), RunOutcome::Done);
+    drop(group);
+    let taken = untimed(chunks::taken(&world.untimed(0), NodeId(0))).expect("a count");
     assert!(taken <= 1 + 4, "{taken} chunks, with the superblock's");
 }

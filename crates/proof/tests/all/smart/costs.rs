@@ -2,7 +2,7 @@
 //! smart::costs` rewrites the table.
 
 use farwood_index::ordered;
-use farwood_index::smart::{Config, Smart, Variant};
+use farwood_index::smart::{Smart, SmartConfig, Variant};
 use farwood_proof::radix_costs::{CACHE_BYTES, CostFixture, compare, key};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
@@ -10,14 +10,15 @@ use farwood_testkit::loopback::Loopback;
 
 #[test]
 fn every_operation_has_the_costs_of_the_table() {
-    let of =
-        |variant: Variant| ordered::Config::Smart(Config { options: variant.options(), ..Config::default() });
+    let of = |variant: Variant| {
+        ordered::OrderedConfig::Smart(SmartConfig { options: variant.options(), ..SmartConfig::default() })
+    };
     compare("SMART", "smart", &Variant::ALL.map(|(variant, name)| (name, of(variant))));
 }
 
 #[test]
 fn get_and_update_stay_within_their_limits() {
-    let bench = CostFixture::new(ordered::Config::Smart(Config::default()));
+    let bench = CostFixture::new(ordered::OrderedConfig::Smart(SmartConfig::default()));
     let get = bench.get(&bench.tree, &key(5, 5));
     assert!(get.round_trips == 1 && get.bytes_read <= 64, "{get:?}");
     let update = bench.put(&key(5, 5), 8);
@@ -31,7 +32,7 @@ fn a_new_key_takes_few_round_trips_on_average() {
     let world = Loopback::default();
     let client = world.client();
     let tree =
-        world.block_on(Smart::create(&client, "costs", Config::default(), CACHE_BYTES)).expect("a tree");
+        world.block_on(Smart::create(&client, "costs", SmartConfig::default(), CACHE_BYTES)).expect("a tree");
     let mut random = TestRng::new(1);
     let mut put = |count: u64| {
         for _ in 0..count {

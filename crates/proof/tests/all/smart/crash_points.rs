@@ -2,20 +2,24 @@
 //!
 //! Keys are numbers of 8 bytes in steps of 10, so 26 of them share their first seven bytes.
 
-use farwood_index::ordered::Config;
+use farwood_index::ordered::OrderedConfig;
 use farwood_index::radix::tree::MARKS;
 use farwood_index::smart::{self, Variant};
 use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes};
 use farwood_testkit::campaign::size;
 
-fn config(variant: Variant, inline_bytes: usize) -> Config {
-    Config::Smart(smart::Config { options: variant.options(), inline_bytes, ..smart::Config::default() })
+fn config(variant: Variant, inline_bytes: usize) -> OrderedConfig {
+    OrderedConfig::Smart(smart::SmartConfig {
+        options: variant.options(),
+        inline_bytes,
+        ..smart::SmartConfig::default()
+    })
 }
 
 fn cases(variant: Variant) -> Vec<CrashCase> {
     let case = |name, keys, change, mark: &str| {
         let mark = MARKS.iter().copied().find(|known| *known == mark);
-        let config = config(variant, smart::Config::default().inline_bytes);
+        let config = config(variant, smart::SmartConfig::default().inline_bytes);
         CrashCase { name, config, keys, fill: 1.0, removed: (0, 0), change, mark }
     };
     // Each value is an overflow value.

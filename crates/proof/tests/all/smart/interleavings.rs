@@ -5,7 +5,7 @@
 
 use crate::radix::{dropped_operations, interleaved};
 use farwood_index::ordered::System;
-use farwood_index::smart::{Config, Variant};
+use farwood_index::smart::{SmartConfig, Variant};
 use farwood_proof::seeds::loopback::{LoopbackCase, outcome};
 use farwood_proof::seeds::runner;
 use farwood_testkit::campaign::size;
@@ -25,7 +25,8 @@ fn dropped_operations_leave_no_lock() {
 fn combined_requests_are_explained() {
     let case = |seed| {
         let mut case = LoopbackCase::new(System::Smart, seed);
-        case.plan.use_smart(Config { options: Variant::WriteCombining.options(), ..Config::default() });
+        case.plan
+            .use_smart(SmartConfig { options: Variant::WriteCombining.options(), ..SmartConfig::default() });
         (case.plan.keys, case.compute_nodes, case.clients) = (1 + seed % 4, 2, 8);
         case
     };

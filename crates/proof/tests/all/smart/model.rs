@@ -3,20 +3,20 @@
 
 use farwood_fabric::Capabilities;
 use farwood_index::ordered::{self, Ordered};
-use farwood_index::smart::{Config, Options, Rooms, Variant};
+use farwood_index::smart::{NodeSizing, Options, SmartConfig, Variant};
 use farwood_proof::radix_model;
 use farwood_proof::served::Tcp;
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness as _;
 use farwood_testkit::loopback::{EVERYTHING, Loopback, Settings};
 
-fn of(options: Options) -> ordered::Config {
-    ordered::Config::Smart(Config { options, ..Config::default() })
+fn of(options: Options) -> ordered::OrderedConfig {
+    ordered::OrderedConfig::Smart(SmartConfig { options, ..SmartConfig::default() })
 }
 
 /// All variants, and one that reserves 256 slots.
-fn all() -> Vec<ordered::Config> {
-    let preallocated = Options { rooms: Rooms::Preallocated, ..Options::default() };
+fn all() -> Vec<ordered::OrderedConfig> {
+    let preallocated = Options { rooms: NodeSizing::Preallocated, ..Options::default() };
     Variant::ALL.map(|(variant, _)| variant.options()).into_iter().chain([preallocated]).map(of).collect()
 }
 
@@ -76,17 +76,17 @@ fn keys_of_all_lengths() {
     radix_model::keys_of_all_lengths(|seed| {
         let options = Variant::ALL[seed as usize % Variant::ALL.len()].0.options();
         // In some trees most values lie out of line.
-        let inline_bytes = if seed % 4 == 2 { 60 } else { Config::default().inline_bytes };
-        ordered::Config::Smart(Config { options, inline_bytes, ..Config::default() })
+        let inline_bytes = if seed % 4 == 2 { 60 } else { SmartConfig::default().inline_bytes };
+        ordered::OrderedConfig::Smart(SmartConfig { options, inline_bytes, ..SmartConfig::default() })
     });
 }
 
 #[test]
 fn removed_keys_free_their_memory() {
-    for inline_bytes in [Config::default().inline_bytes, 12] {
-        radix_model::removed_keys_free_their_memory(ordered::Config::Smart(Config {
+    for inline_bytes in [SmartConfig::default().inline_bytes, 12] {
+        radix_model::removed_keys_free_their_memory(ordered::OrderedConfig::Smart(SmartConfig {
             inline_bytes,
-            ..Config::default()
+            ..SmartConfig::default()
         }));
     }
 }

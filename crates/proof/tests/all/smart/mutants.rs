@@ -2,9 +2,9 @@
 //! must accept the intact tree on the same seed.
 
 use crate::radix::{POLLS_MAX, expired_lease_is_noticed, noticed};
+use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
-use farwood_index::sabotage::Sabotage;
-use farwood_index::smart::{Config, Variant};
+use farwood_index::smart::{SmartConfig, Variant};
 use farwood_proof::seeds::loopback::LoopbackCase;
 use farwood_proof::seeds::simulator::SimulatorCase;
 use farwood_proof::workload::{CHURNING, MIXED};
@@ -12,7 +12,7 @@ use farwood_proof::workload::{CHURNING, MIXED};
 /// A run on the loopback fabric with as many removals as insertions, and with large caches.
 fn churning(seed: u64) -> LoopbackCase {
     let mut case = LoopbackCase::new(System::Smart, seed);
-    case.plan.use_smart(Config { options: Variant::RearLock.options(), ..Config::default() });
+    case.plan.use_smart(SmartConfig { options: Variant::RearLock.options(), ..SmartConfig::default() });
     (case.plan.keys, case.plan.mix, case.plan.cache_bytes) = (40, CHURNING, 1 << 20);
     case.steps = 120;
     case.polls_max = POLLS_MAX;
@@ -22,7 +22,7 @@ fn churning(seed: u64) -> LoopbackCase {
 /// A run with a few hot keys, which clients read and write at the same time.
 fn hot(seed: u64) -> LoopbackCase {
     let mut case = churning(seed);
-    case.plan.use_smart(Config { options: Variant::WriteCombining.options(), ..Config::default() });
+    case.plan.use_smart(SmartConfig { options: Variant::WriteCombining.options(), ..SmartConfig::default() });
     (case.plan.keys, case.plan.mix) = (3, MIXED);
     (case.compute_nodes, case.clients) = (2, 8);
     case
@@ -30,31 +30,31 @@ fn hot(seed: u64) -> LoopbackCase {
 
 #[test]
 fn an_unlock_before_the_write_back_is_noticed() {
-    noticed("unlock first", churning, Sabotage::UnlockFirst);
+    noticed("unlock first", churning, Mutant::UnlockFirst);
 }
 
 #[test]
 fn believing_a_miss_of_any_age_is_noticed() {
-    noticed("miss believed", churning, Sabotage::MissBelieved);
+    noticed("miss believed", churning, Mutant::MissUnchecked);
 }
 
 #[test]
 fn leaving_out_the_reverse_check_is_noticed() {
-    noticed("no reverse check", churning, Sabotage::NoReverseCheck);
+    noticed("no reverse check", churning, Mutant::NoReverseCheck);
 }
 
 /// Read delegation and write combining as published: a client may share the result of a request that was posted before
 /// its own call.
 #[test]
 fn sharing_the_result_of_an_earlier_post_is_noticed() {
-    noticed("shares late", hot, Sabotage::SharesLate);
+    noticed("shares late", hot, Mutant::SharesLate);
 }
 
 #[test]
 fn a_lease_that_expires_under_a_frozen_client_is_noticed() {
     expired_lease_is_noticed(|seed| {
         let mut case = SimulatorCase::with_faults(System::Smart, seed);
-        case.plan.use_smart(Config { options: Variant::RearLock.options(), ..Config::default() });
+        case.plan.use_smart(SmartConfig { options: Variant::RearLock.options(), ..SmartConfig::default() });
         case
     });
 }

@@ -5,7 +5,7 @@
 //! rest after, it takes an unlinked leaf for a linked one.
 
 use farwood_fabric::{Client, PoolShape};
-use farwood_index::smart::{Config, Smart, Variant};
+use farwood_index::smart::{Smart, SmartConfig, Variant};
 use farwood_proof::seeds::loopback::{Copies, settings};
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::{Loopback, LoopbackFabric, SMALL, Settings};
@@ -54,7 +54,7 @@ fn node(pool: &Loopback, first: bool, cache_bytes: usize) -> Node {
     let tree = pool.block_on(async {
         let options = Variant::RearLock.options();
         if first {
-            Smart::create(&client, "t", Config { options, ..Config::default() }, cache_bytes).await
+            Smart::create(&client, "t", SmartConfig { options, ..SmartConfig::default() }, cache_bytes).await
         } else {
             Smart::open(&client, "t", cache_bytes).await
         }

@@ -2,8 +2,8 @@
 //! scan agrees with a `BTreeMap`, and the copies save a round trip.
 
 use farwood_fabric::{Client, PoolShape};
-use farwood_index::sabotage::Sabotage;
-use farwood_index::smart::{Config, Direction, Entries, Range, Smart, Variant};
+use farwood_index::mutant::Mutant;
+use farwood_index::smart::{Direction, Entries, Range, Smart, SmartConfig, Variant};
 use farwood_testkit::Harness;
 use farwood_testkit::campaign::size;
 use farwood_testkit::harness::{TestRng, round_robin};
@@ -28,7 +28,7 @@ fn node(pool: &Loopback, variant: Variant, first: bool) -> Node {
     let client = pool.separate_client();
     let tree = pool.block_on(async {
         if first {
-            let config = Config { options: variant.options(), ..Config::default() };
+            let config = SmartConfig { options: variant.options(), ..SmartConfig::default() };
             Smart::create(&client, "t", config, CACHE_BYTES).await
         } else {
             Smart::open(&client, "t", CACHE_BYTES).await
@@ -102,11 +102,11 @@ fn a_cached_copy_saves_the_round_trip_for_its_node() {
 
 /// Removes and puts keys on one compute node, single keys and whole nodes, and scans on the other. Yields the first
 /// wrong scan.
-fn scans_between_changes(variant: Variant, sabotage: Option<Sabotage>, seed: u64) -> Option<String> {
+fn scans_between_changes(variant: Variant, mutant: Option<Mutant>, seed: u64) -> Option<String> {
     let pool = Loopback::new(Settings { shape: SHAPE, seed, ..Settings::default() });
     let (writer, mut scanner, mut model) = dense(&pool, variant);
-    if let Some(sabotage) = sabotage {
-        scanner.tree.sabotage(sabotage);
+    if let Some(mutant) = mutant {
+        scanner.tree.mutant(mutant);
     }
     let mut random = TestRng::new(seed);
     let mut byte = |below: u64| random.below(below) as u8;
@@ -155,7 +155,7 @@ fn stale_copies_hide_no_key() {
 
 #[test]
 fn a_scan_that_skips_gaps_is_noticed() {
-    let broken = Some(Sabotage::GapsPassed);
+    let broken = Some(Mutant::GapsPassed);
     assert!((0..3).any(|seed| scans_between_changes(Variant::RECOMMENDED, broken, seed).is_some()));
 }
 
@@ -171,11 +171,11 @@ fn end(random: &mut TestRng) -> Vec<u8> {
 
 /// One client fills and empties nodes while a client of another compute node scans. Yields the first scan that missed
 /// a key that was present throughout.
-fn scans_during_changes(sabotage: Option<Sabotage>, seed: u64) -> Option<String> {
+fn scans_during_changes(mutant: Option<Mutant>, seed: u64) -> Option<String> {
     let pool = Loopback::new(Settings { shape: SHAPE, seed, ..Settings::default() });
     let (writer, mut scanner, model) = dense(&pool, Variant::RECOMMENDED);
-    if let Some(sabotage) = sabotage {
-        scanner.tree.sabotage(sabotage);
+    if let Some(mutant) = mutant {
+        scanner.tree.mutant(mutant);
     }
     // A key is removed from `there` before its removal, and added to both after its put.
     let there: RefCell<BTreeSet<Vec<u8>>> = RefCell::new(model.into_keys().collect());
@@ -251,5 +251,5 @@ fn scans_during_changes_miss_no_lasting_key() {
 
 #[test]
 fn a_scan_that_skips_gaps_during_changes_is_noticed() {
-    assert!((0..3).any(|seed| scans_during_changes(Some(Sabotage::GapsPassed), seed).is_some()));
+    assert!((0..3).any(|seed| scans_during_changes(Some(Mutant::GapsPassed), seed).is_some()));
 }

@@ -2,7 +2,7 @@
 //! sphinx::costs` rewrites the table.
 
 use farwood_index::ordered;
-use farwood_index::sphinx::{Config, Sphinx, Variant};
+use farwood_index::sphinx::{Sphinx, SphinxConfig, Variant};
 use farwood_proof::radix_costs::{CostFixture, compare, key};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
@@ -11,7 +11,7 @@ use farwood_testkit::loopback::Loopback;
 #[test]
 fn every_operation_has_the_costs_of_the_table() {
     let of = |variant: Variant| {
-        ordered::Config::Sphinx(Config { options: variant.options(), ..Config::default() })
+        ordered::OrderedConfig::Sphinx(SphinxConfig { options: variant.options(), ..SphinxConfig::default() })
     };
     compare("Sphinx", "sphinx", &Variant::ALL.map(|(variant, name)| (name, of(variant))));
 }
@@ -19,7 +19,7 @@ fn every_operation_has_the_costs_of_the_table() {
 /// Entry, node and leaf; an update locks and reads the leaf, and writes it back with the unlock.
 #[test]
 fn get_update_and_insert_stay_within_their_limits() {
-    let bench = CostFixture::new(ordered::Config::Sphinx(Config::default()));
+    let bench = CostFixture::new(ordered::OrderedConfig::Sphinx(SphinxConfig::default()));
     let get = bench.get(&bench.tree, &key(5, 5));
     assert_eq!((get.round_trips, get.reads), (3, 4), "{get:?}");
     let update = bench.put(&key(5, 5), 8);
@@ -35,7 +35,8 @@ fn a_lookup_takes_three_round_trips_on_average() {
     const KEYS: u64 = 100_000;
     let world = Loopback::default();
     let client = world.client();
-    let tree = world.block_on(Sphinx::create(&client, "costs", Config::default(), 64 << 10)).expect("a tree");
+    let tree =
+        world.block_on(Sphinx::create(&client, "costs", SphinxConfig::default(), 64 << 10)).expect("a tree");
     let keys: Vec<[u8; 8]> = {
         let mut random = TestRng::new(1);
         (0..KEYS).map(|_| random.next_u64().to_be_bytes()).collect()

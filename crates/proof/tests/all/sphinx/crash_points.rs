@@ -10,12 +10,12 @@ use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
 use farwood_index::radix::prefix::PrefixHash;
 use farwood_index::sphinx::table::layout::TablePosition;
-use farwood_index::sphinx::{Config, Groups, Options, Sphinx, Variant};
+use farwood_index::sphinx::{Groups, Options, Sphinx, SphinxConfig, Variant};
 use farwood_proof::crash_cluster::{
     CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
 };
-use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
-use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
+use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
+use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 use std::collections::BTreeMap;
 
 const FILTER_BYTES: usize = 1 << 12;
@@ -58,11 +58,11 @@ fn second(node: u8) -> Key {
 
 impl CrashCase {
     fn fixture(&self) -> Fixture {
-        let card = Card::named("cx6-200g").expect("the simulator has this NIC");
+        let card = NicModel::named("cx6-200g").expect("the simulator has this NIC");
         let spec = WorldSpec { host_bytes: 64 << 20, memory_nodes: 1, ..WorldSpec::small(card) };
         let world = World::new(spec).expect("a world");
         let trees: Vec<_> = (0..3).map(|node| open(&world, node)).collect();
-        let (client, mut before) = (world.at_once(FIRST_CRASH), Model::new());
+        let (client, mut before) = (world.untimed(FIRST_CRASH), Model::new());
         for node in 0..=self.nodes {
             before.insert(first(node), 1);
             if node < self.nodes {
@@ -72,12 +72,12 @@ impl CrashCase {
         // Node 0 is full.
         before.extend([([0, 3, 0], 1), ([0, 4, 0], 1)]);
         for (key, value) in &before {
-            at_once(trees[FIRST_CRASH].put(&client, key, &[*value])).expect("a put");
+            untimed(trees[FIRST_CRASH].put(&client, key, &[*value])).expect("a put");
         }
         for (node, tree) in trees.iter().enumerate() {
-            let client = world.at_once(node);
+            let client = world.untimed(node);
             for key in before.keys() {
-                at_once(tree.get(&client, key)).expect("a get");
+                untimed(tree.get(&client, key)).expect("a get");
             }
         }
         Fixture { cluster: CrashCluster { world, trees }, before }
@@ -99,12 +99,13 @@ impl CrashCase {
 }
 
 fn open(world: &World, node: usize) -> Sphinx {
-    let client = world.at_once(node);
+    let client = world.untimed(node);
     let groups = Groups::new(0).expect("0 is a valid number");
-    let config = Config { options: Options { groups, ..Variant::Filter.options() }, ..Config::default() };
+    let config =
+        SphinxConfig { options: Options { groups, ..Variant::Filter.options() }, ..SphinxConfig::default() };
     let opened = match node {
-        0 => at_once(Sphinx::create(&client, "crash", config, FILTER_BYTES)),
-        _ => at_once(Sphinx::open(&client, "crash", FILTER_BYTES)),
+        0 => untimed(Sphinx::create(&client, "crash", config, FILTER_BYTES)),
+        _ => untimed(Sphinx::open(&client, "crash", FILTER_BYTES)),
     };
     opened.expect("the tree is open")
 }
@@ -233,9 +234,10 @@ fn half_settled() -> Fixture {
     let case = CrashCase::with("sphinx: a directory doubled", None);
     let fixture = case.fixture();
     // A subtable of one group has three headers.
-    let when = When::Mark { compute_node: FIRST_CRASH, mark: "sphinx: entries that have moved", number: 4 };
+    let when =
+        FaultTrigger::Mark { compute_node: FIRST_CRASH, mark: "sphinx: entries that have moved", number: 4 };
     let fault = Fault::Crash { compute_node: FIRST_CRASH, point: CrashPoint::Before };
-    fixture.cluster.world.add_rule(Rule { when, fault });
+    fixture.cluster.world.add_rule(FaultRule { when, fault });
     fixture.change(&case);
     assert!(fixture.cluster.world.crashed(FIRST_CRASH));
     fixture
@@ -282,20 +284,20 @@ fn completing_a_split_keeps_new_entries() {
     for step in 0..40 {
         let fixture = half_settled();
         let clients = [SECOND_CRASH, SURVIVOR].map(|node| fixture.cluster.world.client(node));
-        let mut crew = fixture.cluster.world.crew();
+        let mut group = fixture.cluster.world.task_group();
         let (trees, [second, survivor]) = (&fixture.cluster.trees, &clients);
-        crew.spawn(second, async {
+        group.spawn(second, async {
             second.fabric().sleep(500 * step).await;
             let byte = of_half(0).next().expect("a byte of the lower half");
             create_node(&trees[SECOND_CRASH], second, byte).await.expect("no further crash");
         });
-        crew.spawn(survivor, async {
+        group.spawn(survivor, async {
             for byte in of_half(1).take(8) {
                 create_node(&trees[SURVIVOR], survivor, byte).await.expect("no further crash");
             }
         });
-        crew.run_until(fixture.cluster.world.now() + TIME_MAX);
-        drop(crew);
+        group.run_until(fixture.cluster.world.now() + TIME_MAX);
+        drop(group);
         fixture.check_tables();
     }
 }

@@ -2,23 +2,23 @@
 //! subtables large and small, on the loopback, shared memory and TCP.
 
 use farwood_index::ordered;
-use farwood_index::sphinx::{Config, Groups, Options, Variant};
+use farwood_index::sphinx::{Groups, Options, SphinxConfig, Variant};
 use farwood_proof::radix_model;
 use farwood_proof::served::Tcp;
 use farwood_proof::shm::Shm;
 use farwood_testkit::loopback::Loopback;
 
-fn of(options: Options) -> ordered::Config {
-    ordered::Config::Sphinx(Config { options, ..Config::default() })
+fn of(options: Options) -> ordered::OrderedConfig {
+    ordered::OrderedConfig::Sphinx(SphinxConfig { options, ..SphinxConfig::default() })
 }
 
 /// Subtables of 21 entries, which are split often.
-fn small(options: Options) -> ordered::Config {
+fn small(options: Options) -> ordered::OrderedConfig {
     of(Options { groups: Groups::new(0).expect("0 is a valid number"), ..options })
 }
 
 /// All variants, and the last with subtables as large as by default.
-fn all() -> Vec<ordered::Config> {
+fn all() -> Vec<ordered::OrderedConfig> {
     let variants = Variant::ALL.map(|(variant, _)| small(variant.options()));
     variants.into_iter().chain([of(Options::default())]).collect()
 }

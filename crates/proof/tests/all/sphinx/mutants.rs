@@ -2,18 +2,18 @@
 //! must accept the intact tree on the same seed.
 
 use crate::radix::{POLLS_MAX, expired_lease_is_noticed, noticed};
+use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
-use farwood_index::sabotage::Sabotage;
-use farwood_index::sphinx::{Config, Groups, Options, Variant};
+use farwood_index::sphinx::{Groups, Options, SphinxConfig, Variant};
 use farwood_proof::seeds::loopback::{LoopbackCase, outcome};
 use farwood_proof::seeds::runner;
 use farwood_proof::seeds::simulator::SimulatorCase;
 use farwood_proof::workload::{CHURNING, MIXED};
 use std::time::Duration;
 
-fn config() -> Config {
+fn config() -> SphinxConfig {
     let groups = Groups::new(0).expect("0 is a valid number");
-    Config { options: Options { groups, ..Variant::Filter.options() }, ..Config::default() }
+    SphinxConfig { options: Options { groups, ..Variant::Filter.options() }, ..SphinxConfig::default() }
 }
 
 /// A run on the loopback fabric with as many removals as insertions, with a filter that holds all prefixes, and with
@@ -29,22 +29,22 @@ fn churning(seed: u64) -> LoopbackCase {
 
 #[test]
 fn an_unlock_before_the_write_back_is_noticed() {
-    noticed("unlock first", churning, Sabotage::UnlockFirst);
+    noticed("unlock first", churning, Mutant::UnlockFirst);
 }
 
 #[test]
 fn believing_an_unchecked_entry_is_noticed() {
-    noticed("entry believed", churning, Sabotage::EntryBelieved);
+    noticed("entry believed", churning, Mutant::EntryUnchecked);
 }
 
 #[test]
 fn an_entry_that_is_not_confirmed_is_noticed() {
-    noticed("entry unconfirmed", churning, Sabotage::EntryUnconfirmed);
+    noticed("entry unconfirmed", churning, Mutant::EntryUnconfirmed);
 }
 
 #[test]
 fn an_entry_that_is_not_written_is_noticed() {
-    noticed("entry forgotten", churning, Sabotage::EntryForgotten);
+    noticed("entry forgotten", churning, Mutant::EntryForgotten);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn colliding_fingerprints_cost_round_trips_and_no_answer() {
     let case = |seed| {
         let mut case = churning(seed);
         case.plan.mix = MIXED;
-        case.mutant = Some(Sabotage::PrintsNarrow);
+        case.mutant = Some(Mutant::PrintsNarrow);
         case
     };
     let (_, _, failed) = runner::run(0..60, Duration::MAX, |seed| outcome(&case(seed)));

@@ -13,7 +13,7 @@ use crate::client::error::ConnectError;
 use crate::client::in_flight::{InFlight, PostDriver, Submission};
 use crate::client::post::{PostBody, Waiter};
 use crate::client::timeouts::DRAIN_MAX;
-use crate::client::transport::{ConnectionTable, ThreadConnections, Way};
+use crate::client::transport::{ConnectionTable, ThreadConnections, VerbTransport};
 use crate::runtime::{PollSource, Progress, add_poll_source};
 use crate::shm::monotonic_nanoseconds;
 use crate::wire::VERB_DATA_MAX;
@@ -190,7 +190,7 @@ thread_local! {
     static TABLE: ConnectionTable<FrameConnections> = const { RefCell::new(Vec::new()) };
 }
 
-impl Way for FrameConnections {}
+impl VerbTransport for FrameConnections {}
 
 impl ThreadConnections for FrameConnections {
     type Shared = ();

@@ -1,11 +1,11 @@
 //! Mutants: deliberately broken variants of the indexes, which the tests must detect.
 //!
-//! No preset and no directory entry selects a mutant, only `Sherman::sabotage`, which only tests call. An intact tree
+//! No preset and no directory entry selects a mutant, only `Sherman::mutant`, which only tests call. An intact tree
 //! pays one predictable branch, on a path that posts.
 
 /// The defect of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sabotage {
+pub enum Mutant {
     /// Locks are freed before the write-back of the node.
     UnlockFirst,
     /// The rear version of a copy is ignored.
@@ -15,7 +15,7 @@ pub enum Sabotage {
     /// The fences of a leaf are ignored.
     NoFenceCheck,
     /// The fences of a leaf that the cache names are ignored.
-    CacheBelieved,
+    CacheUnchecked,
     /// A torn entry counts as absent.
     TornIsAbsent,
     /// A lock is taken over from a live client after some time.
@@ -25,9 +25,9 @@ pub enum Sabotage {
     /// A merge does not mark the node that it removes.
     MergeUnmarked,
     /// The object behind a link is not checked.
-    ExtentBelieved,
+    OverflowUnchecked,
     /// A cached copy without the key proves that the key is absent (SMART).
-    MissBelieved,
+    MissUnchecked,
     /// The reverse pointer of a leaf is not checked (SMART).
     NoReverseCheck,
     /// An empty slot in a cached copy proves that the node has no such child (SMART).
@@ -36,7 +36,7 @@ pub enum Sabotage {
     /// published).
     SharesLate,
     /// The node behind an entry of the hash table is not checked (Sphinx).
-    EntryBelieved,
+    EntryUnchecked,
     /// A client does not read its new entry in the hash table again (Sphinx).
     EntryUnconfirmed,
     /// New nodes are not entered in the hash tables (Sphinx).
