@@ -58,7 +58,8 @@ fn main() {
     let harness = Shm::of_bytes(1 << 30);
     let (client, server) = (harness.client(), harness.server(NodeId(0)));
     harness.block_on(async {
-        let index = Catfish::create(&client, "speed", CatfishConfig { blocks, ..CatfishConfig::default() }).await.expect("a pool");
+        let config = CatfishConfig { blocks, ..CatfishConfig::default() };
+        let index = Catfish::create(&client, "speed", config).await.expect("a pool");
         let start = Instant::now();
         let tree = index.serve(&client, &server, ServerSettings::default()).await.expect("no other server");
         let worker = tree.worker(&client, &server);

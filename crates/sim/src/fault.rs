@@ -36,8 +36,8 @@ pub enum FaultTrigger {
         /// The number of the verb.
         number: u64,
     },
-    /// A compute node sends a verb after it hit a coverage mark ([`farwood_fabric::Fabric::record_coverage`]) for the first
-    /// time.
+    /// A compute node sends a verb after it hit a coverage mark ([`farwood_fabric::Fabric::record_coverage`]) for the
+    /// first time.
     Mark {
         /// The compute node.
         compute_node: usize,

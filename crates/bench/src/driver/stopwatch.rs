@@ -8,7 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-use farwood_sim::{TaskGroup, RunOutcome, World};
+use farwood_sim::{RunOutcome, TaskGroup, World};
 
 use super::clock::Clock;
 use super::protocol::Amount;

@@ -11,8 +11,8 @@
 //!    cover the same key at the same level. A removed object is marked as freed. So is an unlinked one in a slot to
 //!    which stale pointers may lead, until it is linked.
 //! 3. **Versions never start over.** An object in a reused slot continues from the version of the previous one
-//!    ([`MemorySlot::version`]), so a copy that mixes the two is torn. The lock keeps its state: the first WRITE of an object
-//!    in a used slot leaves the lock word alone.
+//!    ([`MemorySlot::version`]), so a copy that mixes the two is torn. The lock keeps its state: the first WRITE of an
+//!    object in a used slot leaves the lock word alone.
 //! 4. **A used slot is filled, and its object changed, under its lock**, from a copy that was read under the lock. The
 //!    lock of a slot outlives its objects. Slots of overflow values have no lock: only the client that allocated such a
 //!    slot writes it, and version and hash identify the value.

@@ -8,7 +8,7 @@ use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, Inbox, Reader, Rectangle, RingRpc, Service, ServiceSettings, TreeServer,
 };
-use farwood_sim::{Counts, TaskGroup, SimFabric, SimMemory, SimServer, World, untimed};
+use farwood_sim::{Counts, SimFabric, SimMemory, SimServer, TaskGroup, World, untimed};
 
 use super::{INDEX, VISIT_NS, message_ns};
 use crate::Result;
