@@ -194,7 +194,7 @@ impl Attachment {
             #[cfg(feature = "tcp")]
             Self::Tcp(pool) => {
                 let reports = pool.reports().map_err(Unseen::Fabric)?;
-                reports.into_iter().map(|report| NodeMemory::of_served(report)).collect()
+                reports.into_iter().map(NodeMemory::of_served).collect()
             }
             #[cfg(feature = "rdma")]
             Self::Rdma(pool) => {

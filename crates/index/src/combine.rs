@@ -225,8 +225,8 @@ impl<T: Clone> Combiner<T> {
     }
 
     /// Grants `result` to the clients of a batch.
-    fn publish(&self, slot: usize, batch: u64, result: Option<T>) {
-        self.queue(slot).lock().grant_all(batch, || Outcome::Result(result.clone()));
+    fn publish(&self, slot: usize, batch: u64, result: Option<&T>) {
+        self.queue(slot).lock().grant_all(batch, || Outcome::Result(result.cloned()));
     }
 
     /// Frees a busy slot, or passes it to the batch that waits.
@@ -269,7 +269,7 @@ impl<T: Clone> Lead<'_, T> {
     /// Shares the result with the batch; `result` is called only if there is one.
     pub fn share(mut self, result: impl FnOnce() -> T) {
         if let Some(batch) = self.batch.take() {
-            self.combiner.publish(self.slot, batch, Some(result()));
+            self.combiner.publish(self.slot, batch, Some(&result()));
         }
     }
 }

@@ -9,6 +9,7 @@
 //! variants: they must fail.
 
 #![expect(unreachable_pub, reason = "the sources that are compiled here are modules of a library")]
+#![expect(clippy::duplicate_mod, reason = "broken variants compile the same sources again")]
 
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
@@ -172,7 +173,9 @@ fn a_local_lock_is_exclusive_and_survives_dropped_waiters_and_hand_overs() {
         if let Some(guard) = poll_and_drop(locks.acquire()) {
             locks.release(guard);
         }
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         assert_eq!(locks.global.load(Ordering::SeqCst), 0, "the global lock is free");
         assert!(poll_and_drop(locks.acquire()).is_some(), "the local lock is free");
     });
@@ -194,7 +197,9 @@ fn the_writer_lock_is_exclusive_and_survives_dropped_waiters() {
             lock.1.access();
             drop(guard);
         }
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         assert!(poll_and_drop(lock.0.acquire()).is_some(), "the lock is free");
     });
 }
@@ -227,7 +232,9 @@ macro_rules! combine_requests {
             exclusive.access();
             drop(lead);
         }
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         let free = poll_and_drop(combiner.enter(b"key", 0));
         assert!(matches!(free, Some(Role::Lead(_))), "the slot is free");
     }};
@@ -301,7 +308,9 @@ impl SimpleLock {
             if poll_and_drop(lock.acquire()).is_some() {
                 lock.release();
             }
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            for thread in threads {
+                thread.join().unwrap();
+            }
         });
     }
 }

@@ -152,7 +152,6 @@ pub mod by_name {
     ///
     /// # Errors
     /// As the serializer.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn serialize<S: Serializer>(system: &System, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(system.name())
     }

@@ -196,19 +196,16 @@ impl Spatial {
     pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);
-        let server = match self.server("bulk load") {
-            Ok(server) => server,
-            #[cfg(feature = "tcp")]
-            Err(_) => {
-                let connected = self.connect(&client, None).map_err(failed)?;
-                let Connection::Socket(mut server) = connected else {
-                    unreachable!("a server on another machine is reached over a socket")
-                };
-                return block_on(server.load(items, fill)).map_err(failed);
-            }
-            #[cfg(not(feature = "tcp"))]
-            Err(error) => return Err(error),
+        #[cfg(feature = "tcp")]
+        let Ok(server) = self.server("bulk load") else {
+            let connected = self.connect(&client, None).map_err(failed)?;
+            let Connection::Socket(mut server) = connected else {
+                unreachable!("a server on another machine is reached over a socket")
+            };
+            return block_on(server.load(items, fill)).map_err(failed);
         };
+        #[cfg(not(feature = "tcp"))]
+        let server = self.server("bulk load")?;
         let _permit = self.server_permit("bulk load", &client)?;
         let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
         let loaded = block_on(tree.worker(&client, &server).bulk_load(items, fill));

@@ -395,7 +395,9 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         match self.layout.leaves {
             Leaves::Sorted => self.set_count(self.count() - gone.len()),
             Leaves::TwoLevel => {
-                gone.iter().for_each(|&slot| self.seal_entry(usize::from(slot), EntryUse::Free))
+                for &slot in gone {
+                    self.seal_entry(usize::from(slot), EntryUse::Free);
+                }
             }
         }
     }

@@ -79,7 +79,7 @@ fn child(spec: &str) {
             block_on(tree.put(&client, &key, &value(step))).map(drop)
         };
         match done {
-            Ok(_) => writeln!(out, "{number} {step}").and_then(|()| out.flush()).unwrap(),
+            Ok(()) => writeln!(out, "{number} {step}").and_then(|()| out.flush()).unwrap(),
             Err(error) => panic!("{error}"),
         }
     }

@@ -165,10 +165,7 @@ impl<'t> Service<'t> {
         server: &S,
         busy: impl FnMut() -> f64,
     ) -> Result<(), IndexError> {
-        let inboxes = |part| match self.has_ended() {
-            true => Ok(None),
-            false => self.inboxes(part, server).map(Some),
-        };
+        let inboxes = |part| if self.has_ended() { Ok(None) } else { self.inboxes(part, server).map(Some) };
         send_heartbeats(client, self.settings.heartbeat_ns, &self.pulse, inboxes, busy).await
     }
 

@@ -31,7 +31,7 @@ impl Commit {
     pub(super) fn apply(&self, items: &mut Items) {
         match self {
             Self::Inserted(item) => {
-                assert_eq!(items.insert(item.id, item.bounds), None, "numbers are unique")
+                assert_eq!(items.insert(item.id, item.bounds), None, "numbers are unique");
             }
             Self::Removed(item) => {
                 assert_eq!(items.remove(&item.id), Some(item.bounds), "a removed item was present");
