@@ -5,12 +5,12 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`create`], [`head`] | the directory entry of an index; its head, which server and clients share |
-//! | [`tree`] | nodes, drafts of changes, the decisions of the R*-tree; pure |
-//! | [`server`] | lease, commits, searches in place, connections |
-//! | [`wire`] | messages, rings, heartbeats; pure |
-//! | [`client`] | searches by READ, requests over rings and sockets, the switch between the two |
-//! | [`verify`] | checks of every invariant |
+//! | `create`, `head` | the directory entry of an index; its head, which server and clients share |
+//! | `tree` | nodes, drafts of changes, the decisions of the R*-tree; pure |
+//! | `server` | lease, commits, searches in place, connections |
+//! | `wire` | messages, rings, heartbeats; pure |
+//! | `client` | searches by READ, requests over rings and sockets, the switch between the two |
+//! | `verify` | checks of every invariant |
 //!
 //! # Why a search by READs is right while the tree changes
 //!

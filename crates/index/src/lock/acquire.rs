@@ -34,7 +34,7 @@ pub struct NodeLocks {
     breaks_live_locks: bool,
 }
 
-/// The outcome of [`Op::try_acquire`].
+/// The outcome of `Op::try_acquire`.
 pub enum TryLock<'a, F: Fabric> {
     /// This client has acquired the lock.
     Taken(HeldLock<'a, F>),

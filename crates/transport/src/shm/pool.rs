@@ -57,7 +57,7 @@ impl ShmPool {
     }
 
     /// Leaves the pool before the last handle is dropped: the identity ends, and every later post of this
-    /// compute node's clients fails with [`FabricError::Revoked`]. No operation may be under way.
+    /// compute node's clients fails with `FabricError::Revoked`. No operation may be under way.
     pub fn leave(&self) {
         self.0.leave();
     }
