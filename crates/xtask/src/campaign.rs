@@ -7,7 +7,8 @@ use crate::steps::{CheckStep, Output, run};
 /// The help text.
 pub(crate) const HELP: &str = "\
 Runs the long searches for bugs: fuzzing, random and recorded seeds in the simulator, many seeds on the loopback fabric,
-threads and killed processes on shared memory. A failed seed prints the command that repeats it.
+threads and killed processes on shared memory; from 30 minutes on, also every test of an index in its long size. A failed
+seed prints the command that repeats it.
 
 Usage: cargo xtask campaign [--minutes N]
 
@@ -67,6 +68,9 @@ fn steps(minutes: u64) -> Vec<CheckStep> {
     steps.push(
         proofs(profile, "threads", &["sherman::threads"]).with("FARWOOD_STEPS", THREAD_STEPS * minutes),
     );
+    if minutes >= OPTIMISED_MINUTES {
+        steps.push(proofs(profile, "long tests", &[]).with("FARWOOD_CAMPAIGN", 1));
+    }
     steps
 }
 
@@ -89,7 +93,9 @@ mod tests {
         let shown = |minutes| steps(minutes).iter().map(CheckStep::shown).collect::<Vec<_>>().join("\n");
         assert!(shown(6).contains("--profile dev") && shown(6).contains("--seed 0..1000"), "{}", shown(6));
         assert!(
-            shown(60).contains("--profile campaign") && shown(60).contains("fuzz/run 360"),
+            shown(60).contains("--profile campaign")
+                && shown(60).contains("fuzz/run 360")
+                && shown(60).contains("FARWOOD_CAMPAIGN=1"),
             "{}",
             shown(60)
         );
