@@ -7,8 +7,8 @@ use crate::steps::{CheckStep, Output, run};
 /// The help text.
 pub(crate) const HELP: &str = "\
 Runs the long searches for bugs: fuzzing, random and recorded seeds in the simulator, many seeds on the loopback fabric,
-threads and killed processes on shared memory; from 30 minutes on, also every test of an index in its long size. A failed
-seed prints the command that repeats it.
+threads and killed processes on shared memory; from 30 minutes on, also every test of an index in its long size. A
+failed seed prints the command that repeats it.
 
 Usage: cargo xtask campaign [--minutes N]
 
