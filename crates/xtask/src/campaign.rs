@@ -26,7 +26,7 @@ pub(crate) const MINUTES: u64 = 120;
 /// Shortest campaign that is worth a build of its own, minutes. Shorter ones run what `cargo test` built.
 const OPTIMISED_MINUTES: u64 = 30;
 /// The profiles of cargo for short and for long campaigns.
-const PROFILES: [&str; 2] = ["dev", "campaign"];
+const PROFILES: [&str; 2] = ["dev", "release"];
 
 /// Targets of the fuzzer, which run one after the other.
 const FUZZ_TARGETS: u64 = 2;
@@ -93,7 +93,7 @@ mod tests {
         let shown = |minutes| steps(minutes).iter().map(CheckStep::shown).collect::<Vec<_>>().join("\n");
         assert!(shown(6).contains("--profile dev") && shown(6).contains("--seed 0..1000"), "{}", shown(6));
         assert!(
-            shown(60).contains("--profile campaign")
+            shown(60).contains("--profile release")
                 && shown(60).contains("fuzz/run 360")
                 && shown(60).contains("FARWOOD_CAMPAIGN=1"),
             "{}",
