@@ -61,11 +61,11 @@ fn what_excludes_an_option_of_the_file_takes_its_place() {
     let output = machine.command(&["search", "shm://p/s"]).env("FARWOOD_SEARCH_CONTAINS", "true").output();
     assert_eq!(output.unwrap().stdout, b"1 0,0,9,9\n", "the environment, too");
     machine.file("farwood.toml", "[search]\nwithin = true\nnearest = 3\n");
-    machine.refused(2, &["search", "shm://p/s"], &["'within' and 'nearest' in [search] exclude each other"]);
+    machine.refused(2, &["search", "shm://p/s"], &["'within' and 'nearest' in [search] conflict"]);
     machine.file("farwood.toml", "[put]\nif-absent = true\n");
     machine.ok(&["put", "shm://p/s", "3", "7,7"]);
     machine.ok(&["create", "shm://p/i"]);
-    machine.refused(1, &["put", "shm://p/i", "1", "2", "--if-present"], &["is not there"]);
+    machine.refused(1, &["put", "shm://p/i", "1", "2", "--if-present"], &["does not exist"]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn what_is_unknown_is_refused() {
     let machine = Machine::with_index();
     for (contents, words) in [
         ("[create]\nnoodles = 2\n", "unknown key 'noodles' in [create]"),
-        ("[frobnicate]\nnodes = 2\n", "no command [frobnicate]"),
+        ("[frobnicate]\nnodes = 2\n", "no command 'frobnicate'"),
         ("nodes = 2\n", "unknown key 'nodes' at the top"),
         ("[create]\nnodes = \"many\"\n", "many"),
         ("[create]\nnodes = { a = 1 }\n", "must be a string"),

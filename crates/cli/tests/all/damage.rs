@@ -21,7 +21,7 @@ fn strangers_files_are_told_from_pools() {
 fn other_versions_are_told_apart() {
     let machine = Machine::with_index();
     machine.overwrite(72, &99u32.to_le_bytes());
-    machine.refused(7, &["stat", "shm://p"], &["layout version 99", "make it again"]);
+    machine.refused(7, &["stat", "shm://p"], &["layout version 99", "create it again"]);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn drafts_of_dead_processes_are_swept() {
     let draft = machine.file(".farwood.q.0.new", "half a segment");
     let report = machine.ok(&["doctor"]);
     assert!(report.contains(&draft) && report.contains("farwood doctor --sweep"), "{report}");
-    assert!(machine.ok(&["doctor", "--sweep"]).contains("nothing to mend"));
+    assert!(machine.ok(&["doctor", "--sweep"]).contains("no problems found"));
     assert!(!std::path::Path::new(&draft).exists());
     machine.ok(&["stat", "shm://p"]);
 }

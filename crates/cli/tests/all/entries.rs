@@ -13,11 +13,11 @@ fn an_entry_comes_and_goes() {
     let again = machine.json(&["put", "shm://p/i", "7", "43"]);
     assert_eq!(again[0], serde_json::json!({ "stored": true, "existed": true }));
     machine.ok(&["del", "shm://p/i", "7"]);
-    machine.refused(1, &["get", "shm://p/i", "7"], &["7 is not there"]);
+    machine.refused(1, &["get", "shm://p/i", "7"], &["7 does not exist"]);
     let missed = machine.run(&["get", "shm://p/i", "7", "--json"]);
     let entry: serde_json::Value = serde_json::from_str(&missed.out).unwrap();
     assert_eq!((missed.code, entry), (1, serde_json::json!({ "key": 7, "value": null })));
-    machine.refused(1, &["del", "shm://p/i", "7"], &["7 is not there"]);
+    machine.refused(1, &["del", "shm://p/i", "7"], &["7 does not exist"]);
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn put_on_a_condition() {
     machine.refused(
         1,
         &["put", "shm://p/i", "1", "10", "--if-present"],
-        &["not there", "nothing was stored"],
+        &["does not exist", "nothing was stored"],
     );
     machine.ok(&["put", "shm://p/i", "1", "11", "--if-absent"]);
     machine.refused(1, &["put", "shm://p/i", "1", "12", "--if-absent"], &["there already"]);
@@ -54,7 +54,7 @@ fn keys_and_values_are_what_the_index_says() {
     assert_eq!(machine.ok(&["get", "shm://p/t", "-été"]), "00ff\n");
     assert_eq!(machine.ok(&["scan", "shm://p/t"]), "-été\t00ff\n");
     for (key, value, words) in [
-        ("a key that is too long", "00ff", "room for 12"),
+        ("a key that is too long", "00ff", "the limit of this index is 12"),
         ("key", "00f", "4 hexadecimal digits"),
         ("key", "zzzz", "4 hexadecimal digits"),
     ] {

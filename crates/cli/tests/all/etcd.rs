@@ -128,7 +128,7 @@ fn what_is_wrong_with_a_registration_is_told() {
         (&["--etcd", "http://x", "--node", "0"][..], "etcd://HOST:PORT/POOL"),
         (&["--etcd", "etcd://127.0.0.1:1", "--node", "0"], "name is missing"),
         (&["--etcd", "etcd://127.0.0.1:1/p"], "--node"),
-        (&["--etcd", "etcd://127.0.0.1:1/p", "--node", "2", "--nodes", "2"], "no node 2 of 2"),
+        (&["--etcd", "etcd://127.0.0.1:1/p", "--node", "2", "--nodes", "2"], "--node 2 is out of range"),
     ] {
         let ran = machine.run(&serve(rest));
         assert_eq!(ran.code, 2, "{rest:?}: {ran:?}");

@@ -65,7 +65,7 @@ fn tables_have_columns() {
 fn bad_lines_are_named_or_counted() {
     let machine = with_texts();
     let bad = [
-        ("long.txt", "ant\na word of far too many letters\nbee\n", ":2:", "room for 16"),
+        ("long.txt", "ant\na word of far too many letters\nbee\n", ":2:", "the limit of this index is 16"),
         ("nul.txt", "ant\nb\0ee\n", ":2:", "NUL"),
         ("short.csv", "a,1\nb\nc,3\n", ":2:", "1 column,"),
         ("words.csv", "a,1\nb,two\n", ":2:", "'two' is no number"),

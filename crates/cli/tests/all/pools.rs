@@ -30,7 +30,7 @@ fn a_pool_comes_and_goes() {
     assert_eq!(stat["nodes"][1]["device_bytes"], 64 << 10);
     assert_eq!(stat["clients"][0]["asking"], true);
     assert_eq!(machine.json(&["doctor"])[0]["pools"][0]["pool"], "shm://p");
-    assert!(machine.ok(&["doctor"]).contains("nothing to mend"));
+    assert!(machine.ok(&["doctor"]).contains("no problems found"));
     machine.ok(&["drop", "shm://p"]);
     machine.refused(3, &["stat", "shm://p"], &["open", "no pool 'p'", "farwood create"]);
 }
@@ -56,7 +56,7 @@ fn an_index_comes_and_goes() {
 #[test]
 fn locks_of_16_bits_are_a_choice_that_is_told() {
     let machine = Machine::with_pool();
-    let told = ["16 bits", "for reproduction only"];
+    let told = ["16 bits", "only to reproduce the paper"];
     let created = machine.run(&["create", "shm://p/packed", "--lock-width", "16"]);
     assert_eq!(created.code, 0, "{created:?}");
     created.says(&told);
@@ -78,7 +78,8 @@ fn locks_of_16_bits_are_a_choice_that_is_told() {
 #[test]
 fn locks_of_two_widths_do_not_go_into_one_memory() {
     let machine = Machine::with_index();
-    let refused = ["create shm://p/packed", "index 'i' has locks of another width", "a pool of its own"];
+    let refused =
+        ["create shm://p/packed", "index 'i' of this pool has locks of another width", "a pool of its own"];
     machine.refused(2, &["create", "shm://p/packed", "--lock-width", "16"], &refused);
     machine.refused(3, &["stat", "shm://p/packed"], &["no index 'packed'"]);
     // The locks of fg lie in host memory, those of sherman in device memory.
@@ -101,7 +102,7 @@ fn an_index_makes_its_pool_if_memory_is_given() {
         machine.refused(
             2,
             &[&["create", "shm://p/i"], option].concat(),
-            &["create shm://p/i", "the pool, which exists", "1 memory node of 32 MiB", option[0]],
+            &["create shm://p/i", "the existing pool", "1 memory node of 32 MiB", option[0]],
         );
     }
     machine.ok(&["create", "shm://p/i", "--memory", "32MiB", "--nodes", "1"]);
@@ -177,7 +178,7 @@ fn sizes_that_cannot_be_are_refused() {
         (&["create", "shm://p/i", "--values", "hex", "--value-bytes", "5000"], "4096"),
         (&["create", "shm://p/i", "--variant", "btree"], "+hierarchical"),
         (&["create", "shm://p/i", "--lock-width", "32"], "possible values: 64, 16"),
-        (&["create", "shm://p", "--lock-width", "16"], "--lock-width is about an index"),
+        (&["create", "shm://p", "--lock-width", "16"], "--lock-width is an option of an index"),
         (&["create", "shm://p/i", "--keys", "float"], "u64, text or hex"),
         (&["create", "shm://p/no good"], "cannot name an index"),
         (&["create", "shm://p", "--key-bytes", "9"], "--key-bytes is about an index"),

@@ -114,12 +114,12 @@ fn dead_processes_are_told_swept_and_in_nobodys_way() {
     // Whoever comes next takes the first slot of a dead process; the other one's stays. Which is whose is chance: a
     // `stat` may have had the first slot when the first of them came.
     let stat = machine.ok(&["stat", "shm://p"]);
-    let gone = residents.iter().filter(|dead| stat.contains(&format!("process {}, gone", dead.process())));
+    let gone = residents.iter().filter(|dead| stat.contains(&format!("process {}, crashed", dead.process())));
     assert_eq!(gone.count(), 1, "{stat}");
     let report = machine.ok(&["doctor"]);
     assert!(report.contains("1 clients died") && report.contains("farwood doctor --sweep"), "{report}");
     let swept = machine.ok(&["doctor", "--sweep"]);
-    assert!(swept.contains("freed the slots of 1") && swept.contains("nothing to mend"), "{swept}");
+    assert!(swept.contains("freed the slots of 1") && swept.contains("no problems found"), "{swept}");
     Resident::start(&machine).kill();
     machine.ok(&["drop", "shm://p/i"]);
     machine.ok(&["drop", "shm://p"]);

@@ -20,9 +20,13 @@ fn keys_have_any_length() {
         let long = "k".repeat(4096);
         machine.ok(&["put", "shm://p/n", &long, "9"]);
         assert_eq!(machine.ok(&["get", "shm://p/n", &long]), "9\n");
-        machine.refused(2, &["put", "shm://p/n", &"k".repeat(4097), "9"], &["room for 4096"]);
+        machine.refused(
+            2,
+            &["put", "shm://p/n", &"k".repeat(4097), "9"],
+            &["the limit of this index is 4096"],
+        );
         machine.ok(&["del", "shm://p/n", "left"]);
-        machine.refused(1, &["get", "shm://p/n", "left"], &["left is not there"]);
+        machine.refused(1, &["get", "shm://p/n", "left"], &["left does not exist"]);
         assert_eq!(machine.ok(&["get", "shm://p/n", "leftpad"]), "4\n");
     }
 }
@@ -85,7 +89,7 @@ fn variants_have_names_and_what_does_not_fit_is_refused() {
         (&["--index", "smart", "--variant", "fg+"], "+rear-lock"),
         (&["--variant", "art"], "+hierarchical"),
         (&["--preallocate"], "--index smart"),
-        (&["--index", "sphinx", "--preallocate"], "about smart"),
+        (&["--index", "sphinx", "--preallocate"], "an option of smart"),
         (&["--index", "catfish", "--preallocate"], "spatial"),
     ] {
         let command = [&["create", "shm://p/x"], options].concat();

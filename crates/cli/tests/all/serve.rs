@@ -248,7 +248,7 @@ fn top_shows_a_memory_node_at_work() {
     }
     let text = machine.ok(&["top", &node.url, "--interval", "0.1", "--count", "1"]);
     assert!(text.contains("verbs/s") && text.contains("1 index"), "{text}");
-    machine.refused(2, &["top", &format!("{}/i", node.url)], &["a pool is meant"]);
+    machine.refused(2, &["top", &format!("{}/i", node.url)], &["the URL of its pool"]);
     machine.refused(2, &["top", &node.url, "--interval", "0"], &["0.01"]);
 }
 

@@ -97,7 +97,7 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
     let mut scrambled = whole.clone();
     scrambled[12..40].fill(0xFF);
     for (name, bytes, words) in [
-        ("none.fgb", b"x,y\n1,2\n".to_vec(), "no FlatGeobuf"),
+        ("none.fgb", b"x,y\n1,2\n".to_vec(), "not in FlatGeobuf format"),
         ("short.fgb", whole[..whole.len() - 20].to_vec(), "FlatGeobuf"),
         ("empty.fgb", Vec::new(), "damaged"),
         ("scrambled.fgb", scrambled, "damaged"),
@@ -139,7 +139,11 @@ fn boxes_across_the_antimeridian_are_found_on_both_sides() {
     assert_eq!(search(&machine, &["--at", "-179,-13"]), ["7 -180,-20,-178,-12"]);
     assert_eq!(search(&machine, &["--at", "178,-13"]), ["7 177,-20,180,-12"]);
     let row = machine.file("across.csv", "178,-20,-178,-10\n");
-    machine.refused(2, &["load", "shm://p/s", &row], &["row 1", "antimeridian", "two rectangles"]);
+    machine.refused(
+        2,
+        &["load", "shm://p/s", &row],
+        &["row 1", "antimeridian", "crosses the antimeridian in two"],
+    );
 }
 
 #[test]
@@ -160,7 +164,7 @@ fn what_is_no_rectangle_is_refused_with_its_place_or_passed_over() {
         ("1,4,2,3", "lower edge"),
         ("3,2,1,4", "lower edge"),
         ("1", "1 columns"),
-        ("1,x", "'x' is no number"),
+        ("1,x", "'x' is not a number"),
         ("1,2,3,4,-5", "'-5'"),
         ("", "no such row"),
     ] {
@@ -213,7 +217,7 @@ fn stat_says_what_a_spatial_index_is() {
         "{text}"
     );
     let counted = machine.ok(&["stat", "shm://p/s", "--count"]);
-    assert!(counted.contains("rectangles   2\n") && counted.contains("by nobody"), "{counted}");
+    assert!(counted.contains("rectangles   2\n") && counted.contains("served       no"), "{counted}");
     let stat = &machine.json(&["stat", "shm://p/s", "--count"])[0];
     let told =
         ["system", "entries", "served", "node_bytes", "node_entries", "memory_node"].map(|key| &stat[key]);
@@ -295,7 +299,7 @@ fn single_rectangles_are_put_and_taken_out() {
     machine.ok(&["put", "shm://p/s", "8", "-5,-6"]);
     let everywhere = ["--bbox", "-180,-90,180,90"];
     assert_eq!(search(&machine, &everywhere), ["7 0,0,2,2", "8 -5,-6,-5,-6"]);
-    machine.refused(1, &["del", "shm://p/s", "7", "0,0,2,3"], &["there is no 7 at 0,0,2,3"]);
+    machine.refused(1, &["del", "shm://p/s", "7", "0,0,2,3"], &["there is no rectangle 7 at 0,0,2,3"]);
     machine.ok(&["del", "shm://p/s", "7", "0,0,2,2"]);
     assert_eq!(search(&machine, &everywhere), ["8 -5,-6,-5,-6"]);
     for (arguments, words) in [
@@ -351,7 +355,7 @@ fn loads_beside_each_other_over_tcp_lose_nothing() {
 fn a_server_refuses_what_would_change_nothing() {
     let machine = with_spatial();
     let memory = ["serve", "shm://p", "--spatial", "s", "--memory", "1GiB"];
-    machine.refused(2, &memory, &["--memory is of a memory node"]);
+    machine.refused(2, &memory, &["--memory applies to memory nodes"]);
     let polling = ["serve", "--listen", "tcp://127.0.0.1:0", "--spatial", "s", "--polling"];
-    machine.refused(2, &polling, &["--polling is of shared memory"]);
+    machine.refused(2, &polling, &["--polling applies to shared memory only"]);
 }

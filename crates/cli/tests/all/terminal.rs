@@ -67,7 +67,7 @@ fn load_and_check_show_that_they_are_at_work() {
                 assert!(told.contains(words), "{size:?}, load {url}, {words}: {told:?}");
             }
             let told = on_terminal(machine.command(&["check", url]), size);
-            assert!(told.contains("walking through the index"), "{size:?}, check {url}: {told:?}");
+            assert!(told.contains("checking the index"), "{size:?}, check {url}: {told:?}");
         }
     }
 }
