@@ -221,7 +221,7 @@ fn a_full_pool_says_so_and_loses_nothing() {
     machine.ok(&["create", "shm://p/j"]);
     let ran = machine.run(&["load", "shm://p/j", &machine.file("many.txt", keys(400_000))]);
     assert_eq!(ran.code, 5, "{ran:?}");
-    ran.says(&["load shm://p/j", "full", "empty as before", "farwood drop shm://p/j"]);
+    ran.says(&["load shm://p/j", "full", "the index is still empty", "farwood drop shm://p/j"]);
 }
 
 #[test]
