@@ -29,7 +29,7 @@ fn put_on_a_condition() {
         &["does not exist", "nothing was stored"],
     );
     machine.ok(&["put", "shm://p/i", "1", "11", "--if-absent"]);
-    machine.refused(1, &["put", "shm://p/i", "1", "12", "--if-absent"], &["there already"]);
+    machine.refused(1, &["put", "shm://p/i", "1", "12", "--if-absent"], &["exists already"]);
     machine.ok(&["put", "shm://p/i", "1", "13", "--if-present"]);
     assert_eq!(machine.ok(&["get", "shm://p/i", "1"]), "13\n");
     machine.refused(2, &["put", "shm://p/i", "1", "2", "--if-absent", "--if-present"], &["cannot be used"]);

@@ -102,7 +102,7 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
         ("empty.fgb", Vec::new(), "damaged"),
         ("scrambled.fgb", scrambled, "damaged"),
         ("none.geojson", b"{\"type\":".to_vec(), "no JSON"),
-        ("list.json", b"[1, 2]".to_vec(), "no GeoJSON"),
+        ("list.json", b"[1, 2]".to_vec(), "not GeoJSON"),
     ] {
         let file = machine.file(name, bytes);
         machine.refused(2, &["load", "shm://p/s", &file], &["load shm://p/s", name, words]);
@@ -304,7 +304,7 @@ fn single_rectangles_are_put_and_taken_out() {
     assert_eq!(search(&machine, &everywhere), ["8 -5,-6,-5,-6"]);
     for (arguments, words) in [
         (&["put", "shm://p/s", "7", "1,2,3"][..], "neither x,y nor x1,y1,x2,y2"),
-        (&["put", "shm://p/s", "seven", "1,2"], "no number of a rectangle"),
+        (&["put", "shm://p/s", "seven", "1,2"], "not the number of a rectangle"),
         (&["put", "shm://p/s", "7", "1,NaN"], "put shm://p/s"),
         (&["put", "shm://p/s", "9", "170,0,-170,1"], "(170, 0) to (-170, 1) is not a rectangle"),
         (&["search", "shm://p/s", "--bbox", "9,9,8,8"], "(9, 9) to (8, 8) is not a rectangle"),
@@ -328,8 +328,8 @@ fn an_index_on_another_memory_node_is_not_served_and_the_memory_stays() {
     let _first = serve::Served::start_at(&machine, &first, &[]);
     let mut second = serve::Served::start_at(&machine, &second, &[&pool, "--spatial", "s"]);
     machine.ok(&["create", &format!("{pool}/s"), "--index", "catfish"]);
-    let why = second.hear("not served any more");
-    assert!(why.contains("memory node 0 of the pool") && why.ends_with("the memory node goes on"), "{why}");
+    let why = second.hear("no longer served");
+    assert!(why.contains("memory node 0 of the pool") && why.ends_with("the memory node continues"), "{why}");
     machine.ok(&["stat", &format!("{pool}/s"), "--count"]);
     let (status, words) = second.stop();
     assert_eq!(status.code(), Some(2), "{words}");
