@@ -172,7 +172,7 @@ fn contradictions_are_refused_with_the_flag_and_the_remedy() {
     assert!(refusal(WorkloadSpec { range_size: 0, ..base.clone() }).starts_with("--range-size"));
     assert!(refusal(WorkloadSpec { clients: 1, ..spec(Workload::RangeWrite) }).contains("at least 2"));
     let few = refusal(WorkloadSpec { ranks: 10_000, ..spec(Workload::YcsbD) });
-    assert!(few.contains("uses 10001, and there are 10000; load fewer"), "{few}");
+    assert!(few.contains("uses 10001, but only 10000 exist; load fewer keys"), "{few}");
     let theta = Distribution::Zipf { theta: -1.0 };
     assert!(refusal(WorkloadSpec { distribution: theta, ..base }).starts_with("--theta"));
     let unknown = "ycsb-g".parse::<Workload>().unwrap_err().to_string();
