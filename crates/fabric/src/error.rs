@@ -101,7 +101,7 @@ impl fmt::Display for FabricError {
             }
             Self::PoolFull { chunks, chunk_bytes } => write!(
                 f,
-                "the pool is full: all {chunks} chunks of {} MiB are in use; drop an index, or create a larger pool \
+                "the pool is full: all {chunks} chunks of {} MiB are in use; drop an index, or start again with a larger pool \
                  and load the data again",
                 chunk_bytes >> 20
             ),

@@ -250,7 +250,7 @@ mod tests {
             ("tcp://a:1?device=mlx5_0", "rdma://"),
             ("tcp://a:1?queue-pairs=2", "rdma://"),
             ("rdma://a:1?queue-pairs=0", "1 to 64"),
-            ("sim://", "not built yet"),
+            ("sim://", "not implemented"),
             ("shm://", "empty"),
             ("shm://.x", "dot"),
             ("shm://demo/", "missing"),

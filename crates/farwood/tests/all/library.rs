@@ -490,6 +490,6 @@ fn a_thread_that_used_a_pool_and_idles_keeps_no_other_process_from_removing_it()
 #[test]
 fn an_index_is_a_urls_last_part_and_no_pool() {
     let error = Pool::open("shm://pool/index").unwrap_err();
-    assert!(error.to_string().contains("a pool is meant"), "{error}");
+    assert!(error.to_string().contains("the URL of its pool"), "{error}");
     assert_eq!(Pool::open("shm://there-is-no-such-pool").unwrap_err().exit_code(), 3);
 }
