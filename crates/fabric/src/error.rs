@@ -101,8 +101,8 @@ impl fmt::Display for FabricError {
             }
             Self::PoolFull { chunks, chunk_bytes } => write!(
                 f,
-                "the pool is full: all {chunks} chunks of {} MiB are in use; drop an index, or start again with a larger pool \
-                 and load the data again",
+                "the pool is full: all {chunks} chunks of {} MiB are in use; drop an index, or start again with a \
+                 larger pool",
                 chunk_bytes >> 20
             ),
             Self::NoMemory { node, why } => {
