@@ -68,7 +68,7 @@ fn bad_lines_are_named_or_counted() {
         ("long.txt", "ant\na word of far too many letters\nbee\n", ":2:", "the limit of this index is 16"),
         ("nul.txt", "ant\nb\0ee\n", ":2:", "NUL"),
         ("short.csv", "a,1\nb\nc,3\n", ":2:", "1 column,"),
-        ("words.csv", "a,1\nb,two\n", ":2:", "'two' is no number"),
+        ("words.csv", "a,1\nb,two\n", ":2:", "'two' is not a number"),
     ];
     for (name, contents, line, why) in bad {
         let file = machine.file(name, contents);
@@ -83,7 +83,7 @@ fn bad_lines_are_named_or_counted() {
     let file = machine.file("all.csv", "a,one\nb,two\n");
     let ran = machine.run(&["load", "shm://p/t", &file, "--skip-bad"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    ran.says(&["every line of", "line 1: ", "'one' is no number", "--header"]);
+    ran.says(&["every line of", "line 1: ", "'one' is not a number", "--header"]);
     let file = machine.path().join("no-utf8.txt");
     std::fs::write(&file, b"ant\n\xff\xfe\n").unwrap();
     machine.refused(

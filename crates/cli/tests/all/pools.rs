@@ -79,7 +79,7 @@ fn locks_of_16_bits_are_a_choice_that_is_told() {
 fn locks_of_two_widths_do_not_go_into_one_memory() {
     let machine = Machine::with_index();
     let refused =
-        ["create shm://p/packed", "index 'i' of this pool has locks of another width", "a pool of its own"];
+        ["create shm://p/packed", "index 'i' of this pool has locks of another width", "in another pool"];
     machine.refused(2, &["create", "shm://p/packed", "--lock-width", "16"], &refused);
     machine.refused(3, &["stat", "shm://p/packed"], &["no index 'packed'"]);
     // The locks of fg lie in host memory, those of sherman in device memory.
@@ -181,11 +181,11 @@ fn sizes_that_cannot_be_are_refused() {
         (&["create", "shm://p", "--lock-width", "16"], "--lock-width is an option of an index"),
         (&["create", "shm://p/i", "--keys", "float"], "u64, text or hex"),
         (&["create", "shm://p/no good"], "cannot name an index"),
-        (&["create", "shm://p", "--key-bytes", "9"], "--key-bytes is about an index"),
+        (&["create", "shm://p", "--key-bytes", "9"], "--key-bytes is an option of an index"),
         (&["drop", "shm://p/i", "--force"], "--force applies to pools"),
         (&["stat", "shm://p", "--count"], "--count applies to an index"),
         (&["get", "shm://p", "1"], "write shm://p/INDEX"),
-        (&["create", "p"], "'p' for '<URL>': this is no URL"),
+        (&["create", "p"], "'p' for '<URL>': this is not a URL"),
         (&["create", "rdma://host:7700"], "farwood serve"),
         (&["create", "shm://p/i", "--frobnicate"], "--frobnicate"),
         (&["frobnicate"], "frobnicate"),

@@ -111,13 +111,13 @@ fn dead_processes_are_told_swept_and_in_nobodys_way() {
     let machine = Machine::with_index();
     let mut residents = [Resident::start(&machine), Resident::start(&machine)];
     residents.iter_mut().for_each(Resident::kill);
-    // Whoever comes next takes the first slot of a dead process; the other one's stays. Which is whose is chance: a
+    // The next client reuses the first slot of a crashed process; the other slot stays. Which is which is chance: a
     // `stat` may have had the first slot when the first of them came.
     let stat = machine.ok(&["stat", "shm://p"]);
     let gone = residents.iter().filter(|dead| stat.contains(&format!("process {}, crashed", dead.process())));
     assert_eq!(gone.count(), 1, "{stat}");
     let report = machine.ok(&["doctor"]);
-    assert!(report.contains("1 clients died") && report.contains("farwood doctor --sweep"), "{report}");
+    assert!(report.contains("crashed clients: 1;") && report.contains("farwood doctor --sweep"), "{report}");
     let swept = machine.ok(&["doctor", "--sweep"]);
     assert!(swept.contains("freed the slots of 1") && swept.contains("no problems found"), "{swept}");
     Resident::start(&machine).kill();

@@ -101,7 +101,7 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
         ("short.fgb", whole[..whole.len() - 20].to_vec(), "FlatGeobuf"),
         ("empty.fgb", Vec::new(), "damaged"),
         ("scrambled.fgb", scrambled, "damaged"),
-        ("none.geojson", b"{\"type\":".to_vec(), "no JSON"),
+        ("none.geojson", b"{\"type\":".to_vec(), "not JSON"),
         ("list.json", b"[1, 2]".to_vec(), "not GeoJSON"),
     ] {
         let file = machine.file(name, bytes);
@@ -112,7 +112,7 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
     let header_bytes = u32::from_le_bytes(whole[8..12].try_into().unwrap()) as usize;
     let features = 12 + header_bytes + 3 * 40;
     let cut = machine.file("cut.fgb", &whole[..features + (whole.len() - features) / 2]);
-    machine.refused(2, &["load", "shm://p/s", &cut], &["it ends after 1 of 2 features"]);
+    machine.refused(2, &["load", "shm://p/s", &cut], &["the file ends after 1 of 2 features"]);
     machine.refused(1, &["search", "shm://p/s", "--bbox", "-9,-9,9,9"], &[]);
     machine.ok(&["create", "shm://p/keys"]);
     let good = machine.file("good.fgb", whole);
@@ -309,8 +309,8 @@ fn single_rectangles_are_put_and_taken_out() {
         (&["put", "shm://p/s", "9", "170,0,-170,1"], "(170, 0) to (-170, 1) is not a rectangle"),
         (&["search", "shm://p/s", "--bbox", "9,9,8,8"], "(9, 9) to (8, 8) is not a rectangle"),
         (&["search", "shm://p/s", "--at", "1,1", "--nearest", "0"], "--nearest"),
-        (&["load", "shm://p/s", "no.csv", "--value", "3"], "--value is of keys"),
-        (&["put", "shm://p/s", "7", "1,2", "--if-absent"], "--if-absent is of keys"),
+        (&["load", "shm://p/s", "no.csv", "--value", "3"], "--value applies to keys"),
+        (&["put", "shm://p/s", "7", "1,2", "--if-absent"], "--if-absent applies to keys"),
         (&["del", "shm://p/s", "7"], "its edges"),
         (&["get", "shm://p/s", "7"], "`farwood search`"),
         (&["scan", "shm://p/s"], "`farwood search`"),

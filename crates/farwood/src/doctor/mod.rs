@@ -235,7 +235,7 @@ impl PoolReport {
                 let which = if self.is_served() { shell_word(&self.url) } else { String::new() };
                 (gone > 0).then(|| Finding {
                     what: format!(
-                        "{}: {gone} clients have crashed; other clients take their locks over",
+                        "{}: crashed clients: {gone}; other clients take their locks over",
                         self.url
                     ),
                     remedy: format!("farwood doctor --sweep {which}").trim_end().to_owned(),
