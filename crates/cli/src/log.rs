@@ -93,7 +93,7 @@ mod tests {
         };
         assert_eq!(
             write(Style::Text),
-            "tcp://a:1: a connection was closed for what it sent: its length (10.0.0.9:5)\n"
+            "tcp://a:1: a connection was closed for an invalid frame: its length (10.0.0.9:5)\n"
         );
         let line: Value = serde_json::from_str(&write(Style::Json)).unwrap();
         assert_eq!((&line["event"], &line["from"]), (&"bad_frame".into(), &"10.0.0.9:5".into()));

@@ -143,14 +143,14 @@ mod tests {
     #[test]
     fn text_has_one_key_per_line() {
         let rows = seen(lines(boxed(b"ant\r\n\nbee bee\n\xff\ncat")));
-        assert_eq!(rows, ["1 ant ", "3 bee bee ", "4! it is no UTF-8 text", "5 cat "]);
+        assert_eq!(rows, ["1 ant ", "3 bee bee ", "4! the line is not UTF-8 text", "5 cat "]);
     }
 
     #[test]
     fn columns_have_numbers_or_names() {
         let columns = Columns { delimiter: b',', header: true, key: "id", value: Some("price") };
         let rows = table(boxed(b"price,id\n3,\"a,b\"\n4\n\"5\",c\n"), &columns).unwrap();
-        assert_eq!(seen(rows), ["2 a,b 3", "3! it has 1 column, and column 2 is wanted", "4 c 5"]);
+        assert_eq!(seen(rows), ["2 a,b 3", "3! the line has 1 column, and column 2 is needed", "4 c 5"]);
         let columns = Columns { delimiter: b'\t', header: false, key: "2", value: None };
         let rows = table(boxed(b"x\t\"a\ny\tb\n"), &columns).unwrap();
         assert_eq!(seen(rows), ["1 \"a ", "2 b "]);
