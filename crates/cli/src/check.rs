@@ -2,13 +2,13 @@
 
 use super::{Context, Failure, Format, Opened, Outcome, open_any};
 use farwood::spatial::Spatial;
-use farwood::{Pool, Problem, Url, Walk, radix, sherman};
+use farwood::{OrderedReport, Pool, Problem, Url, radix, sherman};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Walk an index and verify every invariant
+/// OrderedReport an index and verify every invariant
 ///
 /// No process may change the index during the check: a change in progress looks like damage. Exit code 1 if the check
 /// finds problems.
@@ -73,9 +73,9 @@ fn others_have_it_open(url: &Url) -> bool {
     others.any(|client| client.open.iter().any(|open| Some(open.as_str()) == url.index()))
 }
 
-fn as_json(url: &Url, walk: &Walk) -> Value {
+fn as_json(url: &Url, walk: &OrderedReport) -> Value {
     let mut value = match walk {
-        Walk::Sherman(walk) => json!({
+        OrderedReport::Sherman(walk) => json!({
             "room": walk.room,
             "nodes_by_level": walk.nodes,
             "values_out_of_line": walk.overflow_values,
@@ -83,7 +83,7 @@ fn as_json(url: &Url, walk: &Walk) -> Value {
             "half_linked": walk.half_linked,
             "half_merged": walk.half_merged,
         }),
-        Walk::Radix(walk) => json!({
+        OrderedReport::Radix(walk) => json!({
             "nodes_by_size": walk.nodes,
             "node_bytes": walk.node_bytes,
             "leaf_bytes": walk.leaf_bytes,
@@ -139,11 +139,11 @@ fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Res
     concluded(args, &walk.problems, context)
 }
 
-fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Failure> {
+fn summary(args: &Args, walk: &OrderedReport, context: &mut Context<'_>) -> Result<(), Failure> {
     let out = &mut *context.out;
     match walk {
-        Walk::Sherman(walk) => sherman_summary(&args.url, walk, out)?,
-        Walk::Radix(walk) => radix_summary(&args.url, walk, out)?,
+        OrderedReport::Sherman(walk) => sherman_summary(&args.url, walk, out)?,
+        OrderedReport::Radix(walk) => radix_summary(&args.url, walk, out)?,
     }
     if walk.locks_of_crashed_clients() > 0 {
         writeln!(
@@ -172,7 +172,7 @@ fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Fa
     Ok(())
 }
 
-fn sherman_summary(url: &Url, walk: &sherman::Walk, out: &mut dyn Write) -> io::Result<()> {
+fn sherman_summary(url: &Url, walk: &sherman::ShermanReport, out: &mut dyn Write) -> io::Result<()> {
     let percent = if walk.room == 0 { 0.0 } else { 100.0 * walk.entries as f64 / walk.room as f64 };
     writeln!(out, "{url}: {} entries, leaves {percent:.0} % full", walk.entries)?;
     for (level, nodes) in walk.nodes.iter().enumerate().rev() {
@@ -192,7 +192,7 @@ fn sherman_summary(url: &Url, walk: &sherman::Walk, out: &mut dyn Write) -> io::
     Ok(())
 }
 
-fn radix_summary(url: &Url, walk: &radix::Walk, out: &mut dyn Write) -> io::Result<()> {
+fn radix_summary(url: &Url, walk: &radix::RadixReport, out: &mut dyn Write) -> io::Result<()> {
     let entries = walk.entries.max(1);
     writeln!(
         out,

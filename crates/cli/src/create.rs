@@ -3,8 +3,8 @@
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
 use farwood::{
-    Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, SmartOptions, SphinxOptions, Url, Values,
-    Variant, smart, sphinx,
+    Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
+    Url, Values, smart, sphinx,
 };
 use serde_json::json;
 
@@ -212,7 +212,7 @@ impl NewIndex {
             IndexKind::Sherman => Self::Sherman(index_options(args)?),
             IndexKind::Smart => Self::Smart(smart_options(args)?),
             IndexKind::Sphinx => Self::Sphinx(SphinxOptions {
-                variant: variant(args, sphinx::Variant::RECOMMENDED)?.options(),
+                variant: variant(args, sphinx::SphinxVariant::RECOMMENDED)?.features(),
                 ..SphinxOptions::default()
             }),
             IndexKind::Catfish => Self::Catfish,
@@ -303,7 +303,7 @@ fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
         value_bytes: if args.any_length { args.value_bytes } else { width(args.values, args.value_bytes) },
         values: if args.any_length { Values::AnyLength } else { Values::Fixed },
         node_bytes: usize::try_from(args.node_bytes).unwrap_or(usize::MAX),
-        variant: variant(args, Variant::RECOMMENDED)?.options(),
+        variant: variant(args, ShermanVariant::RECOMMENDED)?.features(),
         lock_width: args.lock_width.into(),
         consistency: match args.consistency {
             Scheme::Auto => None,
@@ -315,7 +315,7 @@ fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
 }
 
 fn smart_options(args: &Args) -> Result<SmartOptions, Failure> {
-    let mut options = variant(args, smart::Variant::RECOMMENDED)?.options();
+    let mut options = variant(args, smart::SmartVariant::RECOMMENDED)?.features();
     if args.preallocate {
         options.rooms = smart::NodeSizing::Preallocated;
     }

@@ -9,7 +9,7 @@ use farwood_index::lock::LockWidth;
 use farwood_index::ordered::{OrderedDescription, System, describe};
 use farwood_index::radix::tree::CONSISTENCY;
 use farwood_index::sherman::layout::Values;
-use farwood_index::sherman::{self, Variant};
+use farwood_index::sherman::{self, ShermanVariant};
 use farwood_index::{smart, sphinx};
 
 /// An index in the directory of a pool.
@@ -73,11 +73,11 @@ impl From<OrderedDescription> for IndexLayout {
         match description {
             OrderedDescription::Sherman(description) => of_sherman(&description),
             OrderedDescription::Smart(smart::SmartConfig { options, kinds, .. }) => {
-                let variant = options.variant().map(smart::Variant::name);
+                let variant = options.variant().map(smart::SmartVariant::name);
                 of_radix(System::Smart, kinds, variant, options.describe())
             }
             OrderedDescription::Sphinx(sphinx::SphinxConfig { options, kinds }) => {
-                let variant = options.variant().map(sphinx::Variant::name);
+                let variant = options.variant().map(sphinx::SphinxVariant::name);
                 of_radix(System::Sphinx, kinds, variant, options.describe())
             }
         }
@@ -89,7 +89,7 @@ fn of_sherman(description: &sherman::ShermanDescription) -> IndexLayout {
     let [keys, values] = kinds.map(Kind::from_number);
     let mut named = *options;
     named.lock.width = LockWidth::Word;
-    let variant = Variant::ALL.iter().find(|(variant, _)| variant.options() == named);
+    let variant = ShermanVariant::ALL.iter().find(|(variant, _)| variant.features() == named);
     let value_bytes = (layout.values == Values::Fixed).then_some(layout.value_bytes);
     IndexLayout {
         system: System::Sherman,

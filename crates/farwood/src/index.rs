@@ -11,7 +11,7 @@ use crate::thread_client;
 use crate::tree::Tree;
 use crate::width::Width;
 use farwood_fabric::Client;
-use farwood_index::ordered::{Ordered, Walk};
+use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
 use std::borrow::Borrow;
@@ -250,8 +250,8 @@ impl<K: Key, V: Value> Index<K, V> {
     /// and per KiB of lock table]
     ///
     /// # Errors
-    /// [`Error::Index`](crate::Error::Index). The [`Walk`] lists violated invariants.
-    pub fn check(&self) -> Result<Walk> {
+    /// [`Error::Index`](crate::Error::Index). The [`OrderedReport`] lists violated invariants.
+    pub fn check(&self) -> Result<OrderedReport> {
         let client = thread_client::client(self.tree.pool());
         block_on(self.tree.ordered().walk(&client)).map_err(|error| self.tree.failed("check", error))
     }

@@ -75,9 +75,9 @@ pub use farwood_fabric::{ClientId, Costs, FabricError};
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
 pub use farwood_index::lock::LockWidth;
-pub use farwood_index::ordered::{System, Walk};
+pub use farwood_index::ordered::{OrderedReport, System};
 pub use farwood_index::sherman::layout::Values;
-pub use farwood_index::sherman::{Direction, Options, Problem, Variant};
+pub use farwood_index::sherman::{Direction, Problem, ShermanFeatures, ShermanVariant};
 #[doc(hidden)]
 pub use farwood_transport::any::AnyFabric;
 #[cfg(feature = "etcd")]
@@ -113,20 +113,20 @@ pub use width::Width;
 /// The variants and options of SMART.
 pub mod smart {
     pub use farwood_index::smart::options::Scans;
-    pub use farwood_index::smart::{NodeSizing, Options, Variant};
+    pub use farwood_index::smart::{NodeSizing, SmartFeatures, SmartVariant};
 }
 
 /// The variants and options of Sphinx.
 pub mod sphinx {
-    pub use farwood_index::sphinx::{Groups, Options, TraversalStart, Variant};
+    pub use farwood_index::sphinx::{Groups, SphinxFeatures, SphinxVariant, TraversalStart};
 }
 
 /// Radix trees in general.
 pub mod radix {
-    pub use farwood_index::radix::tree::Walk;
+    pub use farwood_index::radix::tree::RadixReport;
 }
 
 /// Sherman.
 pub mod sherman {
-    pub use farwood_index::sherman::Walk;
+    pub use farwood_index::sherman::ShermanReport;
 }

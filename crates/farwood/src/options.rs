@@ -7,7 +7,7 @@ use farwood_index::lock::LockWidth;
 use farwood_index::ordered::{OrderedConfig, System};
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes, Values};
 use farwood_index::sherman::options::Leaves;
-use farwood_index::sherman::{self, Options, Variant};
+use farwood_index::sherman::{self, ShermanFeatures, ShermanVariant};
 use farwood_index::{smart, sphinx};
 
 /// The default budget of an index cache in bytes: enough to find the leaf of each of 50 million 8-byte keys of a
@@ -30,8 +30,8 @@ pub struct IndexOptions {
     pub values: Values,
     /// Bytes of a node, a multiple of 64. The default is 1 KiB, as in the paper.
     pub node_bytes: usize,
-    /// The variant of the tree; `Variant::Fg.options()` and others are the paper's baselines.
-    pub variant: Options,
+    /// The variant of the tree; `ShermanVariant::Fg.features()` and others are the paper's baselines.
+    pub variant: ShermanFeatures,
     /// The size of a lock, which overrides that of `variant`. The default is [`LockWidth::Word`] (64 bits).
     /// [`LockWidth::Packed`] (16 bits, as in the paper) is for reproduction only: such a lock does not name its
     /// holder's epoch, so the lock of a crashed client cannot be taken over. All indexes of a pool whose locks are in
@@ -53,7 +53,7 @@ impl Default for IndexOptions {
             value_bytes: None,
             values: Values::Fixed,
             node_bytes: NODE_BYTES_DEFAULT,
-            variant: Variant::RECOMMENDED.options(),
+            variant: ShermanVariant::RECOMMENDED.features(),
             lock_width: LockWidth::Word,
             consistency: None,
             cache_bytes: CACHE_BYTES_DEFAULT,
@@ -65,30 +65,30 @@ impl Default for IndexOptions {
 /// up to 16 MiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmartOptions {
-    /// The variant of the tree; `smart::Variant::Art.options()` and others are the paper's baselines.
-    pub variant: smart::Options,
+    /// The variant of the tree; `smart::SmartVariant::Art.features()` and others are the paper's baselines.
+    pub variant: smart::SmartFeatures,
     /// The budget of this process's cache of inner nodes in bytes; 0 disables it. See [`CACHE_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 
 impl Default for SmartOptions {
     fn default() -> Self {
-        Self { variant: smart::Options::default(), cache_bytes: CACHE_BYTES_DEFAULT }
+        Self { variant: smart::SmartFeatures::default(), cache_bytes: CACHE_BYTES_DEFAULT }
     }
 }
 
 /// The options of a Sphinx index: a radix tree whose inner nodes are found through a hash table, with a small cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SphinxOptions {
-    /// The variant of the tree; `sphinx::Variant::Art.options()` and others are the paper's baselines.
-    pub variant: sphinx::Options,
+    /// The variant of the tree; `sphinx::SphinxVariant::Art.features()` and others are the paper's baselines.
+    pub variant: sphinx::SphinxFeatures,
     /// The budget of this process's filter in bytes: less than two for each inner node. See [`FILTER_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 
 impl Default for SphinxOptions {
     fn default() -> Self {
-        Self { variant: sphinx::Options::default(), cache_bytes: FILTER_BYTES_DEFAULT }
+        Self { variant: sphinx::SphinxFeatures::default(), cache_bytes: FILTER_BYTES_DEFAULT }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Measures the memory of a SMART tree in shared memory, and the speed of one client: `smart_speed [KEYS]`.
 
-use farwood_index::smart::{Direction, Entries, Range, Smart, SmartConfig, Variant};
+use farwood_index::smart::{Direction, RadixEntries, Range, Smart, SmartConfig, SmartVariant};
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness as _;
 use std::time::Instant;
@@ -25,7 +25,7 @@ fn main() {
     let shm = Shm::of_bytes((keys * 80).next_multiple_of(8 << 20) + (64 << 20));
     let client = shm.client();
     shm.block_on(async {
-        let config = SmartConfig { options: Variant::RECOMMENDED.options(), ..SmartConfig::default() };
+        let config = SmartConfig { options: SmartVariant::RECOMMENDED.features(), ..SmartConfig::default() };
         let tree = Smart::create(&client, "speed", config, 2 << 30).await.expect("a new tree");
         let since = Instant::now();
         for number in 0..keys {
@@ -51,7 +51,7 @@ fn main() {
         let costs = client.take_costs();
         println!("round trips of a new key, cache warm: {:.3}", costs.round_trips as f64 / new as f64);
         let (since, scans) = (Instant::now(), 20_000);
-        let mut entries = Entries::new();
+        let mut entries = RadixEntries::new();
         for number in 0..scans {
             let from = scrambled(number * 31);
             let range = Range { from: Some(&from), to: None };

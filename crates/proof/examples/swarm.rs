@@ -1,6 +1,7 @@
 //! Runs counted seeds, given or fresh, and prints what they met. `cargo xtask swarm` calls it.
 //!
-//! Exit codes: 0 success; 1 a seed failed, or 1,000 seeds left a coverage mark unhit; 2 wrong command line.
+//! Exit codes: 0 success; 1 a seed failed, or a given range of 1,000 seeds or more left a coverage mark unhit; 2 wrong
+//! command line.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
 use farwood_index::ordered::System;
@@ -12,7 +13,8 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Seeds after which every coverage mark must be hit.
+/// Seeds of a given range after which every coverage mark must be hit. Fresh seeds are exempt: the rarest marks are hit
+/// once in some 400 seeds, so a thousand fresh ones miss one of them now and then.
 const MARKS_SEEDS: u64 = 1_000;
 /// Coverage marks of spatial indexes.
 const OF_CATFISH: [&str; 2] = ["a search that was overtaken", "a ring that is full"];
@@ -22,12 +24,12 @@ const SEQUENCE_EVENTS: usize = 2_000;
 const HELP: &str = "\
 Runs seeds in the simulator: an index in every variant, with faults, every answer checked.
 
-Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index NAME] [--card CARD] [--trace FOLDER]
+Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index NAME] [--nic NIC] [--trace FOLDER]
 
   --seconds N      run fresh seeds for N seconds [default: 60, unless --seed is given]
   --seed A..B      run these seeds
   --index NAME     sherman, smart, sphinx, or catfish, which draws its NICs [default: sherman]
-  --card CARD      simulate this NIC in all runs [default: drawn]
+  --nic NIC        simulate this NIC in all runs [default: drawn]
   --trace FOLDER   folder for the trace of a failed seed [default: target/swarm]
 
 Examples:
@@ -58,7 +60,7 @@ struct Arguments {
     spatial: bool,
     seconds: Option<u64>,
     seeds: Option<Range<u64>>,
-    card: Option<NicModel>,
+    nic: Option<NicModel>,
     folder: String,
 }
 
@@ -89,7 +91,7 @@ fn one_or_range(text: &str) -> Option<Range<u64>> {
 fn parse(words: &[String]) -> Result<Arguments, String> {
     let folder = "target/swarm".to_owned();
     let mut arguments =
-        Arguments { index: System::Sherman, spatial: false, seconds: None, seeds: None, card: None, folder };
+        Arguments { index: System::Sherman, spatial: false, seconds: None, seeds: None, nic: None, folder };
     for pair in words.chunks(2) {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
@@ -108,7 +110,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
                 arguments.index = known
                     .ok_or(format!("no index '{value}'; there are sherman, smart, sphinx and catfish"))?;
             }
-            "--card" => arguments.card = Some(NicModel::named(value).map_err(|error| error.to_string())?),
+            "--nic" => arguments.nic = Some(NicModel::named(value).map_err(|error| error.to_string())?),
             "--trace" => arguments.folder.clone_from(value),
             _ => return Err(format!("no flag '{flag}'")),
         }
@@ -118,8 +120,8 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
 
 fn case(arguments: &Arguments, seed: u64) -> SimulatorCase {
     let mut case = case_of(arguments.index, seed);
-    if let Some(card) = &arguments.card {
-        case.spec.card = card.clone();
+    if let Some(nic) = &arguments.nic {
+        case.spec.card = nic.clone();
     }
     case
 }
@@ -191,8 +193,8 @@ fn swarm(arguments: &Arguments) -> ExitCode {
         again.spec.tracing = Tracing::Full;
         return fail(arguments.index.name(), (seed, &what), &run(&again).trace, arguments);
     }
-    if report.totals.runs >= MARKS_SEEDS && unhit > 0 {
-        println!("{unhit} marks are unhit after {} seeds", report.totals.runs);
+    if arguments.seeds.is_some() && report.totals.runs >= MARKS_SEEDS && unhit > 0 {
+        println!("FAILED: {} seeds left {unhit} coverage marks unhit", report.totals.runs);
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
@@ -236,8 +238,8 @@ fn print(index: System, report: &SimulatorReport, first: u64, elapsed: Duration)
 /// Prints a failed seed, and writes its trace.
 fn fail(index: &str, (seed, what): (u64, &str), trace: &Trace, arguments: &Arguments) -> ExitCode {
     println!("\nseed {seed} FAILED: {what}");
-    let card = arguments.card.as_ref().map_or(String::new(), |card| format!(" --card {}", card.name));
-    println!("repeat: cargo xtask swarm --index {index} --seed {seed}..{}{card}", seed + 1);
+    let nic = arguments.nic.as_ref().map_or(String::new(), |nic| format!(" --nic {}", nic.name));
+    println!("repeat: cargo xtask swarm --index {index} --seed {seed}..{}{nic}", seed + 1);
     let base = format!("{}/seed-{seed}", arguments.folder);
     let written = std::fs::create_dir_all(&arguments.folder)
         .and_then(|()| std::fs::write(format!("{base}.json"), trace.to_json()))

@@ -8,7 +8,7 @@
 
 use crate::crash_cluster::{CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR};
 use farwood_fabric::Client;
-use farwood_index::ordered::{Entries, Length, Ordered, OrderedConfig, Walk};
+use farwood_index::ordered::{Entries, Length, Ordered, OrderedConfig, OrderedReport};
 use farwood_index::radix::inner::NodeSize;
 use farwood_index::sherman::{Direction, Range};
 use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
@@ -183,19 +183,19 @@ impl Fixture {
     }
 
     /// Checks that all allocated memory is linked, except what interrupted operations may lose.
-    fn check_memory(&self, walk: &Walk, crashes: u64) {
+    fn check_memory(&self, walk: &OrderedReport, crashes: u64) {
         let allocated = |tree: &Ordered| match tree {
             Ordered::Sherman(tree) => tree.nodes_allocated(),
             Ordered::Smart(_) | Ordered::Sphinx(_) => tree.bytes_allocated(),
         };
         // The creator of the tree allocated the root.
         let (linked, root, lost) = match walk {
-            Walk::Sherman(walk) => {
+            OrderedReport::Sherman(walk) => {
                 let half_done = (walk.half_linked, walk.half_merged);
                 assert!(half_done.0 <= crashes && half_done.1 == 0, "{half_done:?}");
                 (walk.nodes.iter().sum::<u64>(), 1, 1)
             }
-            Walk::Radix(walk) => {
+            OrderedReport::Radix(walk) => {
                 assert!(walk.unsettled == 0 || crashes > 0, "{} are unsettled", walk.unsettled);
                 (
                     walk.node_bytes + walk.leaf_bytes + walk.value_bytes,

@@ -4,12 +4,12 @@ use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs};
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig};
+use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, ShermanEntries};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::round_robin;
 use farwood_testkit::loopback::Loopback;
 
-/// Entries of the tree: three levels.
+/// ShermanEntries of the tree: three levels.
 const KEYS: u64 = 40_000;
 /// Bytes of the index cache: all of level 1.
 const CACHE_BYTES: usize = 16 << 20;
@@ -123,7 +123,7 @@ impl<H: Harness> CostFixture<H> {
     pub fn scan(&self, tree: &Sherman) -> Costs {
         let from = key(1000);
         let range = Range { from: Some(&from), to: None };
-        let mut found = Entries::new();
+        let mut found = ShermanEntries::new();
         let costs = self.cost(async {
             tree.scan(&self.client, range, Direction::Forward, 100, &mut found).await.expect("a scan");
         });
@@ -134,7 +134,7 @@ impl<H: Harness> CostFixture<H> {
     fn snapshot(&self, tree: &Sherman) -> Costs {
         let from = key(1000);
         let range = Range { from: Some(&from), to: None };
-        let mut found = Entries::new();
+        let mut found = ShermanEntries::new();
         let scan = tree.scan_snapshot(&self.client, range, Direction::Forward, 100, &mut found);
         let costs = self.cost(async { scan.await.expect("a scan") });
         assert_eq!(found.len(), 100);

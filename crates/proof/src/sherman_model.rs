@@ -4,7 +4,7 @@ use crate::blocking_index::BlockingIndex;
 use farwood_index::consistency::Consistency;
 use farwood_index::drop_index;
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Sherman, ShermanConfig, ShermanVariant};
 use farwood_testkit::Harness;
 use farwood_testkit::campaign::size;
 use farwood_testkit::model::{Bytes, Program, ProgramShape, programs, run};
@@ -36,8 +36,8 @@ pub fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Res
 }
 
 /// The configuration of a tree of those sizes.
-pub fn config(sizes: Sizes, variant: Variant, consistency: Option<Consistency>) -> ShermanConfig {
-    ShermanConfig { sizes, options: variant.options(), consistency, ..ShermanConfig::default() }
+pub fn config(sizes: Sizes, variant: ShermanVariant, consistency: Option<Consistency>) -> ShermanConfig {
+    ShermanConfig { sizes, options: variant.features(), consistency, ..ShermanConfig::default() }
 }
 
 /// Runs one program on a new tree that holds `loaded`, at that fill, and walks the tree.
@@ -81,13 +81,13 @@ pub fn shape(sizes: Sizes, keys_max: usize, steps_max: usize) -> ProgramShape {
 
 /// Runs programs on empty trees of all variants, with versions and with checksums.
 pub fn from_empty<H: Harness>(harness: &H, sizes: Sizes, steps_max: usize, cases: u32) {
-    for (variant, _) in Variant::ALL {
+    for (variant, _) in ShermanVariant::ALL {
         drawn(cases, &programs(shape(sizes, 200, steps_max)), |program| {
             agree(harness, config(sizes, variant, None), (&Model::new(), 1.0), &program)
         });
     }
     drawn(cases, &programs(shape(sizes, 200, steps_max)), |program| {
-        let config = config(sizes, Variant::Sherman, Some(Consistency::Checksum));
+        let config = config(sizes, ShermanVariant::Sherman, Some(Consistency::Checksum));
         agree(harness, config, (&Model::new(), 1.0), &program)
     });
 }

@@ -75,9 +75,9 @@ macro_rules! tree {
     };
 }
 
-tree!(Sherman, sherman::Entries::new());
-tree!(Smart, smart::Entries::new());
-tree!(Sphinx, sphinx::Entries::new());
+tree!(Sherman, sherman::ShermanEntries::new());
+tree!(Smart, smart::RadixEntries::new());
+tree!(Sphinx, sphinx::RadixEntries::new());
 tree!(Ordered, ordered::Entries::new());
 
 /// Scans a snapshot of a span, or the span itself if the tree has no snapshots.

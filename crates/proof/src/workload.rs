@@ -4,7 +4,7 @@ use crate::tree::Tree;
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::sherman::layout::Values;
-use farwood_index::sherman::{self, Range, ShermanConfig, Variant};
+use farwood_index::sherman::{self, Range, ShermanConfig, ShermanVariant};
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction};
 use std::ops::Bound;
@@ -236,7 +236,7 @@ pub fn bounds(span: &ScanSpan) -> (Bound<Bytes>, Bound<Bytes>) {
 
 /// The paper's variant number `number`, all in turn. Options beyond the paper are drawn separately, so that the seeds
 /// of the paper's variants stay the same.
-pub fn variant(number: u64) -> Variant {
-    const PAPERS: u64 = Variant::Sherman as u64 + 1;
-    Variant::ALL[(number % PAPERS) as usize].0
+pub fn variant(number: u64) -> ShermanVariant {
+    const PAPERS: u64 = ShermanVariant::Sherman as u64 + 1;
+    ShermanVariant::ALL[(number % PAPERS) as usize].0
 }

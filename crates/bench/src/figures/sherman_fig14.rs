@@ -5,7 +5,7 @@ use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{PoolShape, Remote};
 use farwood_index::consistency::versions::ENTRY_GUARD_BYTES;
 use farwood_index::lock::{GlobalLock, LOCK_BYTES, LockWidth};
-use farwood_index::sherman::Options;
+use farwood_index::sherman::ShermanFeatures;
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
 use super::builders::{Time, ZIPF, predicted, run};
@@ -125,7 +125,7 @@ pub(super) fn splits(record: &Record) -> f64 {
 fn fixed() -> Vec<Comparison> {
     let shape = PoolShape { pool: 0, nodes: 1, host_bytes: 0, device_bytes: DEVICE_BYTES_DEFAULT };
     let locks = |width| {
-        let mut lock = Options::default().lock;
+        let mut lock = ShermanFeatures::default().lock;
         lock.width = width;
         GlobalLock::count(lock, &shape) as f64
     };

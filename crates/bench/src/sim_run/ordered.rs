@@ -10,7 +10,7 @@ use std::path::Path;
 
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{Fabric as _, NodeId};
-use farwood_index::ordered::{Ordered, Walk};
+use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 
 use crate::backend::checked::{CheckedBuffers, rank_and_kind};
@@ -213,8 +213,10 @@ fn index_bytes(spec: &RunSpec, world: &World, nodes: &[Ordered]) -> Result<Optio
         return Err(Error::WrongAnswer(format!("the index is damaged: {problem}")));
     }
     Ok(match walk {
-        Walk::Radix(walk) => Some(walk.node_bytes + walk.leaf_bytes + walk.value_bytes + walk.census.bytes),
-        Walk::Sherman(_) => None,
+        OrderedReport::Radix(walk) => {
+            Some(walk.node_bytes + walk.leaf_bytes + walk.value_bytes + walk.census.bytes)
+        }
+        OrderedReport::Sherman(_) => None,
     })
 }
 

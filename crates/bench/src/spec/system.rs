@@ -10,7 +10,7 @@ use farwood_index::radix::inner::NodeSize;
 use farwood_index::radix::leaf::{LeafClass, LeafGrain};
 use farwood_index::radix::tree::options::Scans;
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
-use farwood_index::sherman::{self, Variant};
+use farwood_index::sherman::{self, ShermanVariant};
 use farwood_index::{smart, sphinx};
 
 use super::ordered::RunSpec;
@@ -21,9 +21,9 @@ impl RunSpec {
     /// The name of the variant.
     pub fn variant_name(&self) -> Result<&'static str> {
         Ok(match self.index {
-            System::Sherman => self.variant_of(Variant::RECOMMENDED)?.name(),
-            System::Smart => self.variant_of(smart::Variant::RECOMMENDED)?.name(),
-            System::Sphinx => self.variant_of(sphinx::Variant::RECOMMENDED)?.name(),
+            System::Sherman => self.variant_of(ShermanVariant::RECOMMENDED)?.name(),
+            System::Smart => self.variant_of(smart::SmartVariant::RECOMMENDED)?.name(),
+            System::Sphinx => self.variant_of(sphinx::SphinxVariant::RECOMMENDED)?.name(),
         })
     }
 
@@ -39,7 +39,7 @@ impl RunSpec {
     pub fn config(&self, keys: &Keys) -> Result<OrderedConfig> {
         Ok(match self.index {
             System::Sherman => {
-                let mut options = self.variant_of(Variant::RECOMMENDED)?.options();
+                let mut options = self.variant_of(ShermanVariant::RECOMMENDED)?.features();
                 options.lock.width = self.lock_width;
                 OrderedConfig::Sherman(sherman::ShermanConfig {
                     sizes: self.sizes(keys),
@@ -48,9 +48,9 @@ impl RunSpec {
                 })
             }
             System::Sphinx => {
-                let options = self.variant_of(sphinx::Variant::RECOMMENDED)?.options();
+                let options = self.variant_of(sphinx::SphinxVariant::RECOMMENDED)?.features();
                 let scans = self.scans(options.scans);
-                let options = sphinx::Options { scans, ..options };
+                let options = sphinx::SphinxFeatures { scans, ..options };
                 OrderedConfig::Sphinx(sphinx::SphinxConfig { options, ..Default::default() })
             }
             System::Smart => OrderedConfig::Smart(smart::SmartConfig {
@@ -60,10 +60,10 @@ impl RunSpec {
         })
     }
 
-    fn smart_options(&self) -> Result<smart::Options> {
-        let options = self.variant_of(smart::Variant::RECOMMENDED)?.options();
+    fn smart_options(&self) -> Result<smart::SmartFeatures> {
+        let options = self.variant_of(smart::SmartVariant::RECOMMENDED)?.features();
         let rooms = if self.preallocate { smart::NodeSizing::Preallocated } else { options.rooms };
-        Ok(smart::Options { rooms, scans: self.scans(options.scans), ..options })
+        Ok(smart::SmartFeatures { rooms, scans: self.scans(options.scans), ..options })
     }
 
     /// How scans of a radix tree read, if the variant reads like `of_variant`.

@@ -18,7 +18,7 @@ use farwood_bench::workload::distribution::THETA_DEFAULT;
 use farwood_bench::workload::keys::{KeyLength, Keys, words};
 use farwood_bench::workload::values::verify;
 use farwood_bench::{Error, Result};
-use farwood_index::ordered::{Entries, Ordered, System, Walk};
+use farwood_index::ordered::{Entries, Ordered, OrderedReport, System};
 use farwood_index::sherman::{Direction, Range};
 use farwood_transport::runtime::block_on;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ pub struct OrderedDemoOutcome {
     /// Descriptions of the first wrong answers.
     pub examples: Vec<String>,
     /// The result of the check of the invariants at the end.
-    pub walk: Walk,
+    pub walk: OrderedReport,
     /// Number of words in the index at the end.
     pub entries: u64,
 }

@@ -19,7 +19,7 @@ use farwood_bench::driver::protocol::{Amount, Order, Round};
 use farwood_bench::record::Record;
 use farwood_bench::run::{FabricKind, SpatialSpec, Variant};
 use farwood_bench::workload::rectangles::{RectangleSource, SpatialMix};
-use farwood_index::catfish::{Catfish, Issue, Item, Query, Reader, Rectangle, Walk};
+use farwood_index::catfish::{Catfish, CatfishReport, Issue, Item, Query, Reader, Rectangle};
 use farwood_transport::runtime::block_on;
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ pub struct SpatialDemoOutcome {
     /// Descriptions of the first wrong answers.
     pub examples: Vec<String>,
     /// The result of the check of the invariants at the end.
-    pub walk: Walk,
+    pub walk: CatfishReport,
     /// Some searches of each process, for the map.
     pub samples: Vec<SampleSearch>,
     /// The final positions of all ships, each with the number of its process.

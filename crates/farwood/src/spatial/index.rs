@@ -13,7 +13,8 @@ use crate::thread_client;
 use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, CatfishConfig, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle, ServerSettings, Walk,
+    Catfish, CatfishConfig, CatfishReport, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle,
+    ServerSettings,
 };
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 use farwood_transport::runtime::block_on;
@@ -224,8 +225,8 @@ impl Spatial {
     /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node]
     ///
     /// # Errors
-    /// [`Error::Index`]. The [`Walk`] lists violated invariants.
-    pub fn check(&self) -> Result<Walk> {
+    /// [`Error::Index`]. The [`CatfishReport`] lists violated invariants.
+    pub fn check(&self) -> Result<CatfishReport> {
         let client = thread_client::client(&self.pool);
         block_on(self.index.walk(&client)).map_err(|error| self.failed("check", error))
     }

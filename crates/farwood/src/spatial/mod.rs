@@ -13,7 +13,8 @@ mod socket_server;
 pub use connection::{Connection, ServerLocation};
 pub use editor::Editor;
 pub use farwood_index::catfish::{
-    CatfishConfig, InvalidRectangle, Item, Near, NotificationMode, Problem, Query, Rectangle, Relation, Walk,
+    CatfishConfig, CatfishProblem, CatfishReport, InvalidRectangle, Item, Near, NotificationMode, Query,
+    Rectangle, Relation,
 };
 pub use index::Spatial;
 #[doc(hidden)]

@@ -2,8 +2,8 @@
 
 use farwood::spatial::{Item, Rectangle};
 use farwood::{
-    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, Unfit, Url, Value, Values, Variant,
-    block_on, run_all,
+    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, Unfit, Url, Value,
+    Values, block_on, run_all,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -111,7 +111,7 @@ fn every_type_is_kept_and_checked() {
 fn a_pools_indexes_are_told_without_opening_them() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let fg = IndexOptions { variant: Variant::Fg.options(), node_bytes: 512, ..wide(20) };
+    let fg = IndexOptions { variant: ShermanVariant::Fg.features(), node_bytes: 512, ..wide(20) };
     drop(pool.create_index::<u64, [u8; 3]>("b", &IndexOptions::default()).unwrap());
     drop(pool.create_index::<String, Vec<u8>>("a", &fg).unwrap());
     let stats = pool.stats().unwrap();
@@ -124,7 +124,7 @@ fn a_pools_indexes_are_told_without_opening_them() {
     });
     let expected = [
         ("a", "text of 20 bytes to hex of 20 bytes", 512, Some("fg")),
-        ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(Variant::RECOMMENDED.name())),
+        ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(ShermanVariant::RECOMMENDED.name())),
     ];
     assert!(told.eq(expected.map(|(name, types, bytes, variant)| (name, types.to_owned(), bytes, variant))));
     assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].ordered().unwrap());

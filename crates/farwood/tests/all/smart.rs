@@ -184,8 +184,10 @@ fn loads_are_sorted_and_into_an_empty_index() {
 fn types_and_systems_are_kept_and_checked() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let options =
-        smart::Options { rooms: smart::NodeSizing::Preallocated, ..smart::Variant::RearLock.options() };
+    let options = smart::SmartFeatures {
+        rooms: smart::NodeSizing::Preallocated,
+        ..smart::SmartVariant::RearLock.features()
+    };
     let created = SmartOptions { variant: options, ..SmartOptions::default() };
     drop(pool.create_index::<u64, Vec<u8>>("i", &created).unwrap());
     drop(

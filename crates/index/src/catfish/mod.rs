@@ -56,22 +56,20 @@ mod wire;
 
 pub use client::adaptive;
 pub use client::reader::{Issue, Reader};
-pub use client::ring_rpc::{Inbox, RingRpc, RingRpc as Messenger};
+pub use client::ring_rpc::{Inbox, RingRpc};
 pub use client::rpc::{RequestTransport, SocketRpc, SpatialRpc};
-pub use client::rpc::{RequestTransport as Carrier, SocketRpc as Correspondent, SpatialRpc as Talk};
 pub use client::switch::Switch;
-pub use create::{CatfishConfig, CatfishConfig as Config, KIND, describe};
+pub use create::{CatfishConfig, KIND, describe};
 pub use head::CONNECTIONS_MAX;
 pub use server::service::{Service, ServiceSettings};
 pub use server::worker::Worker;
-pub use server::{ServerSettings, StoreGranularity, StoreGranularity as Grain, TreeServer};
+pub use server::{ServerSettings, StoreGranularity, TreeServer};
 pub use tree::layout;
 pub use tree::nearest::Near;
-pub use tree::rectangle::InvalidRectangle as NoRectangle;
 pub use tree::rectangle::{InvalidRectangle, Item, Query, Rectangle, Relation};
-pub use verify::{CatfishProblem, CatfishProblem as Problem, CatfishReport, CatfishReport as Walk};
+pub use verify::{CatfishProblem, CatfishReport};
+pub use wire::NotificationMode;
 pub use wire::message::{Reply, Request};
-pub use wire::{NotificationMode, NotificationMode as Notice};
 
 use crate::mutant::Mutant;
 use farwood_fabric::Remote;
@@ -89,8 +87,6 @@ pub trait SearchSink {
     /// Discards all items received so far, because the search restarts.
     fn restart(&mut self);
 }
-
-pub use SearchSink as Answer;
 
 /// Collects all items, in no order.
 impl SearchSink for Vec<Item> {

@@ -10,13 +10,13 @@ pub struct Entries(FoundEntries);
 /// The entries in the form of a system: keys of one length need no table of their ends.
 #[derive(Clone, Debug)]
 enum FoundEntries {
-    Sherman(sherman::Entries),
-    Radix(tree::Entries),
+    Sherman(sherman::ShermanEntries),
+    Radix(tree::RadixEntries),
 }
 
 impl Default for FoundEntries {
     fn default() -> Self {
-        Self::Sherman(sherman::Entries::new())
+        Self::Sherman(sherman::ShermanEntries::new())
     }
 }
 
@@ -63,7 +63,7 @@ impl Entries {
     }
 
     /// The buffer for a scan of a [`Sherman`](crate::sherman::Sherman).
-    pub(super) fn of_sherman(&mut self) -> &mut sherman::Entries {
+    pub(super) fn of_sherman(&mut self) -> &mut sherman::ShermanEntries {
         if !matches!(self.0, FoundEntries::Sherman(_)) {
             self.0 = FoundEntries::default();
         }
@@ -74,9 +74,9 @@ impl Entries {
     }
 
     /// The buffer for a scan of a radix tree.
-    pub(super) fn of_radix(&mut self) -> &mut tree::Entries {
+    pub(super) fn of_radix(&mut self) -> &mut tree::RadixEntries {
         if !matches!(self.0, FoundEntries::Radix(_)) {
-            self.0 = FoundEntries::Radix(tree::Entries::new());
+            self.0 = FoundEntries::Radix(tree::RadixEntries::new());
         }
         match &mut self.0 {
             FoundEntries::Radix(found) => found,

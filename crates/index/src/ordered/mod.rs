@@ -7,11 +7,9 @@ mod create;
 mod entries;
 mod report;
 
-pub use create::{
-    OrderedConfig, OrderedConfig as Config, OrderedDescription, OrderedDescription as Description, describe,
-};
+pub use create::{OrderedConfig, OrderedDescription, describe};
 pub use entries::Entries;
-pub use report::{OrderedReport, OrderedReport as Walk};
+pub use report::OrderedReport;
 
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockWidth};
@@ -126,7 +124,7 @@ pub enum Value {
     /// Of a [`Sherman`].
     Sherman(sherman::Value),
     /// Of a radix tree.
-    Radix(tree::Value),
+    Radix(tree::FoundValue),
 }
 
 impl Deref for Value {

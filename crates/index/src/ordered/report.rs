@@ -8,9 +8,9 @@ use crate::sherman::Problem;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderedReport {
     /// A [`Sherman`](crate::sherman::Sherman).
-    Sherman(sherman::Walk),
+    Sherman(sherman::ShermanReport),
     /// A radix tree of any system.
-    Radix(tree::Walk),
+    Radix(tree::RadixReport),
 }
 
 macro_rules! dispatch {

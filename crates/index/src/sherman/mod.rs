@@ -38,13 +38,10 @@ mod verify;
 
 pub use crate::range::{Direction, Range};
 pub use leaf::Change;
-pub use open::{
-    KIND, ShermanConfig, ShermanConfig as Config, ShermanDescription, ShermanDescription as Description,
-    describe,
-};
-pub use options::{Options, Variant};
-pub use scan::{SNAPSHOT_LEAVES_MAX, ShermanEntries as Entries};
-pub use verify::{Problem, Walk};
+pub use open::{KIND, ShermanConfig, ShermanDescription, describe};
+pub use options::{ShermanFeatures, ShermanVariant};
+pub use scan::{SNAPSHOT_LEAVES_MAX, ShermanEntries};
+pub use verify::{Problem, ShermanReport};
 
 use crate::cache::OrderedCache;
 use crate::coverage;
@@ -69,7 +66,7 @@ use values::StoredValue;
 /// One tree as a compute node has it open, shared by its clients. Every operation takes the client that performs it.
 pub struct Sherman {
     layout: Layout,
-    options: Options,
+    options: ShermanFeatures,
     entry: Entry,
     locks: NodeLocks,
     cache: OrderedCache<CachedInner>,
@@ -109,7 +106,7 @@ impl Sherman {
     }
 
     /// The variant's options.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &ShermanFeatures {
         &self.options
     }
 

@@ -16,7 +16,7 @@
 use super::Sherman;
 use super::layout::{FORMAT, INDEX, Layout, NODE_BYTES_DEFAULT, Sizes, Values};
 use super::node::{Fences, Node, RawNode};
-use super::options::{Leaves, LockRead, Options, WriteBack};
+use super::options::{Leaves, LockRead, ShermanFeatures, WriteBack};
 use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
@@ -44,7 +44,7 @@ pub struct ShermanConfig {
     /// The values of the tree.
     pub values: Values,
     /// The variant.
-    pub options: Options,
+    pub options: ShermanFeatures,
     /// The consistency scheme of two-level leaves and inner nodes; `None`: from the fabric's capabilities.
     pub consistency: Option<Consistency>,
     /// The kinds of keys and values, numbers that the caller chooses; [`Sherman::kinds`] returns them.
@@ -55,7 +55,13 @@ impl Default for ShermanConfig {
     /// 8-byte keys and values, nodes of 1 KiB, Sherman.
     fn default() -> Self {
         let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES_DEFAULT };
-        Self { sizes, values: Values::Fixed, options: Options::default(), consistency: None, kinds: [0; 2] }
+        Self {
+            sizes,
+            values: Values::Fixed,
+            options: ShermanFeatures::default(),
+            consistency: None,
+            kinds: [0; 2],
+        }
     }
 }
 
@@ -165,7 +171,7 @@ pub struct ShermanDescription {
     /// Sizes and scheme.
     pub layout: Layout,
     /// The variant's options.
-    pub options: Options,
+    pub options: ShermanFeatures,
     /// The kinds of keys and values, as the creator of the tree chose them.
     pub kinds: [u8; 2],
 }
@@ -190,7 +196,7 @@ fn choose_consistency<F: Fabric>(client: &Client<F>, config: &ShermanConfig) -> 
 fn check_capabilities<F: Fabric>(
     client: &Client<F>,
     layout: &Layout,
-    options: Options,
+    options: ShermanFeatures,
 ) -> Result<(), IndexError> {
     let mut needs = layout.consistency.needs(layout.node_bytes);
     // A node that splits is written in place.
@@ -219,7 +225,7 @@ impl Parameters for ShermanConfig {
         codec.u32(0, key_bytes, ANY);
         codec.u32(4, value_bytes, ANY);
         codec.u32(8, node_bytes, ANY);
-        let Options { leaves, lock, write_back, lock_read } = &mut self.options;
+        let ShermanFeatures { leaves, lock, write_back, lock_read } = &mut self.options;
         codec.choice(12, leaves, [Leaves::Sorted, Leaves::TwoLevel]);
         let consistency = self.consistency.get_or_insert(Consistency::Versions);
         codec.choice(13, consistency, [Consistency::Versions, Consistency::Checksum]);
@@ -247,7 +253,7 @@ impl Parameters for ShermanConfig {
 /// Returns the layout of a tree's nodes, with space for the locks that lie in nodes.
 fn layout_of(
     sizes: Sizes,
-    options: Options,
+    options: ShermanFeatures,
     consistency: Consistency,
     number: u64,
 ) -> Result<Layout, IndexError> {
@@ -255,7 +261,7 @@ fn layout_of(
     Layout::with_lock(sizes, options.leaves, consistency, number, lock_bytes)
 }
 
-fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
+fn decode(entry: &Entry) -> Result<(Layout, ShermanFeatures), IndexError> {
     let config: ShermanConfig = params::decode(entry)?;
     let consistency = config.consistency.expect("every entry has a consistency scheme");
     let layout = layout_of(config.sizes, config.options, consistency, entry.number)?;
@@ -264,15 +270,15 @@ fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::Variant;
+    use super::super::options::ShermanVariant;
     use super::*;
     use crate::params::tests::{check_codec, entry};
 
     #[test]
     fn parameters_are_read_back_and_unknown_values_are_refused() {
-        for (variant, name) in Variant::ALL {
+        for (variant, name) in ShermanVariant::ALL {
             for consistency in [Consistency::Versions, Consistency::Checksum] {
-                let options = variant.options();
+                let options = variant.features();
                 let config =
                     ShermanConfig { options, consistency: Some(consistency), ..ShermanConfig::default() };
                 check_codec(&config, &[(12, 2), (17, 3), (22, 2), (14, 3)]);

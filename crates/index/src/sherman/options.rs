@@ -51,7 +51,7 @@ pub enum LockRead {
 
 /// One point in the space of variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ShermanFeatures {
     /// Layout of leaves. Fixed when the tree is created.
     pub leaves: Leaves,
     /// How nodes are locked. Memory and width are fixed when the tree is created.
@@ -65,7 +65,7 @@ pub struct Options {
 /// The named variants, in the paper's order, and one beyond the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the module's table says what each is")]
-pub enum Variant {
+pub enum ShermanVariant {
     Fg,
     FgPlus,
     Combine,
@@ -77,7 +77,7 @@ pub enum Variant {
     LockRead,
 }
 
-impl Variant {
+impl ShermanVariant {
     /// The default of users: the fastest variant that is safe on every fabric.
     pub const RECOMMENDED: Self = Self::LockRead;
 
@@ -95,14 +95,14 @@ impl Variant {
     ];
 
     /// The options of the variant.
-    pub fn options(self) -> Options {
+    pub fn features(self) -> ShermanFeatures {
         let step = |variant: Self| self as u8 >= variant as u8;
         let pick = |variant, before: LocalLocks, after| if step(variant) { after } else { before };
         let local = pick(Self::Local, LocalLocks::None, LocalLocks::Spinning);
         let local = pick(Self::Queue, local, LocalLocks::Queued { hand_over_max: 0 });
         let local = pick(Self::Hierarchical, local, LocalLocks::Queued { hand_over_max: HAND_OVER_MAX });
         let local = pick(Self::LockRead, local, LocalLocks::Queued { hand_over_max: LONG_HAND_OVER_MAX });
-        Options {
+        ShermanFeatures {
             leaves: if step(Self::Sherman) { Leaves::TwoLevel } else { Leaves::Sorted },
             lock: LockOptions {
                 memory: if step(Self::OnChip) { LockMemory::Device } else { LockMemory::Node },
@@ -122,15 +122,15 @@ pub const HAND_OVER_MAX: u8 = 4;
 /// compute node waits for this many WRITEs at most.
 pub const LONG_HAND_OVER_MAX: u8 = 16;
 
-named!(Variant, "+two-level" is "sherman");
+named!(ShermanVariant, "+two-level" is "sherman");
 
-impl Default for Options {
+impl Default for ShermanFeatures {
     fn default() -> Self {
-        Variant::Sherman.options()
+        ShermanVariant::Sherman.features()
     }
 }
 
-impl Options {
+impl ShermanFeatures {
     /// The options as pairs of names and values, for records.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let local = match self.lock.local {
@@ -171,20 +171,20 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for (variant, name) in Variant::ALL {
+        for (variant, name) in ShermanVariant::ALL {
             assert_eq!(name.parse(), Ok(variant));
             assert_eq!(variant.to_string(), name);
         }
-        assert_eq!("+two-level".parse(), Ok(Variant::Sherman));
-        assert!("btree".parse::<Variant>().unwrap_err().contains("+hierarchical"));
+        assert_eq!("+two-level".parse(), Ok(ShermanVariant::Sherman));
+        assert!("btree".parse::<ShermanVariant>().unwrap_err().contains("+hierarchical"));
     }
 
     #[test]
     fn each_variant_adds_one_technique() {
-        let mut before = Variant::Fg.options();
-        for (variant, name) in &Variant::ALL[1..] {
-            let mut after = variant.options();
-            if *variant == Variant::LockRead {
+        let mut before = ShermanVariant::Fg.features();
+        for (variant, name) in &ShermanVariant::ALL[1..] {
+            let mut after = variant.features();
+            if *variant == ShermanVariant::LockRead {
                 // The last one changes a number of an earlier one, too.
                 assert_eq!(after.lock.local, LocalLocks::Queued { hand_over_max: LONG_HAND_OVER_MAX });
                 after.lock.local = before.lock.local;
@@ -200,6 +200,6 @@ mod tests {
             assert_eq!(changed.iter().filter(|&&changed| changed).count(), 1, "{name}");
             before = after;
         }
-        assert_eq!(Variant::Sherman.options(), Options::default());
+        assert_eq!(ShermanVariant::Sherman.features(), ShermanFeatures::default());
     }
 }

@@ -54,7 +54,7 @@ impl fmt::Display for Problem {
 
 /// The report of the verifier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walk {
+pub struct ShermanReport {
     /// Nodes of each level, leaves first.
     pub nodes: Vec<u64>,
     /// Entries of all leaves.
@@ -80,7 +80,7 @@ pub struct Walk {
 /// The nodes of the level below that the parents of a level name: the lower fence of each, by the word of its pointer.
 type NamedNodes = BTreeMap<u64, Vec<u8>>;
 
-impl Walk {
+impl ShermanReport {
     fn problem(&mut self, at: impl fmt::Display, what: impl Into<String>) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(Problem { at: at.to_string(), what: what.into() });
@@ -93,11 +93,11 @@ impl Sherman {
     /// per KiB of lock table]
     ///
     /// # Errors
-    /// The fabric's. Violations are in the [`Walk`].
-    pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<Walk, IndexError> {
+    /// The fabric's. Violations are in the [`ShermanReport`].
+    pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<ShermanReport, IndexError> {
         crate::retry::reap_crashed_clients(client).await?;
         let op = Op::new(self, client, "check");
-        let mut verifier = Verifier { op, report: Walk::default() };
+        let mut verifier = Verifier { op, report: ShermanReport::default() };
         let root = op.root_word().await?;
         if let Some(node) = verifier.read(root).await? {
             let mut first = Some(root);
@@ -127,7 +127,7 @@ impl Sherman {
 /// A verification under way.
 struct Verifier<'a, F> {
     op: Op<'a, F, Sherman>,
-    report: Walk,
+    report: ShermanReport,
 }
 
 impl<'a, F: Fabric> Verifier<'a, F> {

@@ -15,7 +15,7 @@
 //! + 22     zero
 //! ```
 
-use super::options::{Inserts, LeafLock, NodeSizing, Reads, Scans, SmartOptions, Updates, Writes};
+use super::options::{Inserts, LeafLock, NodeSizing, Reads, Scans, SmartFeatures, Updates, Writes};
 use super::shortcuts::Shortcuts;
 use super::{Smart, SmartState};
 use crate::combine::{Combiner, Leader};
@@ -36,8 +36,8 @@ pub(super) const FORMAT: u32 = 3;
 /// Configuration of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmartConfig {
-    /// SmartOptions.
-    pub options: SmartOptions,
+    /// SmartFeatures.
+    pub options: SmartFeatures,
     /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
     /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Smart::kinds`] yields
@@ -48,7 +48,7 @@ pub struct SmartConfig {
 impl Default for SmartConfig {
     /// All values that fit are stored in their leaves.
     fn default() -> Self {
-        Self { options: SmartOptions::default(), inline_bytes: ENTRY_BYTES_MAX, kinds: [0; 2] }
+        Self { options: SmartFeatures::default(), inline_bytes: ENTRY_BYTES_MAX, kinds: [0; 2] }
     }
 }
 
@@ -121,7 +121,7 @@ impl Parameters for SmartConfig {
     const NAME: &'static str = "a SMART tree";
 
     fn fields(&mut self, codec: &mut Codec) {
-        let SmartOptions { inserts, updates, leaf_lock, reads, writes, rooms, scans } = &mut self.options;
+        let SmartFeatures { inserts, updates, leaf_lock, reads, writes, rooms, scans } = &mut self.options;
         codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
         codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace]);
         codec.choice(2, leaf_lock, [LeafLock::Apart, LeafLock::Rear]);
@@ -149,7 +149,7 @@ mod tests {
             for (rooms, scans) in
                 [(NodeSizing::Fitting, Scans::OneByOne), (NodeSizing::Preallocated, Scans::Batched)]
             {
-                let options = SmartOptions { rooms, scans, ..variant.options() };
+                let options = SmartFeatures { rooms, scans, ..variant.features() };
                 check_codec(&SmartConfig { options, inline_bytes: 300, kinds: [3, 4] }, &bad);
             }
         }

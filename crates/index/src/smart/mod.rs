@@ -22,10 +22,10 @@ mod create;
 pub mod options;
 mod shortcuts;
 
-pub use crate::radix::tree::{Change, Direction, Entries, Problem, RadixReport, Range, Value, Walk};
+pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
 pub use coverage::MARKS;
-pub use create::{KIND, SmartConfig, SmartConfig as Config, describe};
-pub use options::{NodeSizing, SmartOptions, SmartOptions as Options, SmartVariant, SmartVariant as Variant};
+pub use create::{KIND, SmartConfig, describe};
+pub use options::{NodeSizing, SmartFeatures, SmartVariant};
 
 use crate::combine::{Combiner, Role};
 use crate::error::IndexError;
@@ -56,7 +56,7 @@ const UPDATE: u8 = 1;
 /// State that SMART adds to a tree.
 #[derive(Debug)]
 pub struct SmartState {
-    options: SmartOptions,
+    options: SmartFeatures,
     /// Chooses the memory nodes of nodes high in the tree, round-robin.
     next_node: AtomicU64,
     shortcuts: Shortcuts,
@@ -124,8 +124,8 @@ impl<F: Fabric> Op<'_, F, Smart> {
 }
 
 impl Smart {
-    /// SmartOptions of the tree.
-    pub fn options(&self) -> &SmartOptions {
+    /// SmartFeatures of the tree.
+    pub fn options(&self) -> &SmartFeatures {
         &self.policy.options
     }
 
@@ -139,7 +139,11 @@ impl Smart {
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::Damaged`]; the fabric's errors.
-    pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
+    pub async fn get<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+    ) -> Result<Option<FoundValue>, IndexError> {
         check_key(key)?;
         let op = Op::new(self, client, "get");
         if self.policy.options.reads == Reads::Each {
@@ -148,7 +152,7 @@ impl Smart {
         match self.policy.reads.enter(key, 0).await {
             Role::Done { result, .. } => {
                 op.hit(coverage::READ_SHARED);
-                Ok(result.map(Value::shared))
+                Ok(result.map(FoundValue::shared))
             }
             Role::Alone => op.get(key).await,
             Role::Lead(lead) => {

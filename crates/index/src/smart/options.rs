@@ -1,4 +1,4 @@
-//! SmartOptions and named variants of SMART, chosen at run time.
+//! SmartFeatures and named variants of SMART, chosen at run time.
 //!
 //! The variants are the steps of SMART's factor analysis, each adding one technique to the one before it:
 //!
@@ -34,9 +34,9 @@ pub enum Writes {
     Combined,
 }
 
-/// SmartOptions of a SMART tree.
+/// SmartFeatures of a SMART tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SmartOptions {
+pub struct SmartFeatures {
     /// How a new key is put into a slot.
     pub inserts: Inserts,
     /// How a value is replaced.
@@ -53,7 +53,7 @@ pub struct SmartOptions {
     pub scans: Scans,
 }
 
-impl SmartOptions {
+impl SmartFeatures {
     /// The options of the radix tree.
     pub(super) fn tree(self, inline_bytes: usize) -> tree::TreeOptions {
         let Self { inserts, updates, leaf_lock, rooms, scans, .. } = self;
@@ -88,9 +88,9 @@ impl SmartVariant {
     ];
 
     /// The options of the variant.
-    pub fn options(self) -> SmartOptions {
+    pub fn features(self) -> SmartFeatures {
         let step = |variant: Self| self as u8 >= variant as u8;
-        SmartOptions {
+        SmartFeatures {
             inserts: if step(Self::LockFree) { Inserts::LockFree } else { Inserts::Locked },
             updates: if step(Self::InPlace) { Updates::InPlace } else { Updates::OutOfPlace },
             leaf_lock: if step(Self::RearLock) { LeafLock::Rear } else { LeafLock::Apart },
@@ -102,7 +102,7 @@ impl SmartVariant {
     }
 }
 
-impl SmartOptions {
+impl SmartFeatures {
     /// The options as pairs of names and values, for records.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let pick = |first: bool, one: &'static str, other: &'static str| if first { one } else { other };
@@ -124,15 +124,15 @@ impl SmartOptions {
         SmartVariant::ALL
             .iter()
             .map(|(variant, _)| *variant)
-            .find(|variant| variant.options() == plain(*self))
+            .find(|variant| variant.features() == plain(*self))
     }
 }
 
 named!(SmartVariant, "+write-combining" is "smart");
 
-impl Default for SmartOptions {
+impl Default for SmartFeatures {
     fn default() -> Self {
-        SmartVariant::RECOMMENDED.options()
+        SmartVariant::RECOMMENDED.features()
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn variants_have_names_and_differ() {
         for pair in SmartVariant::ALL.windows(2) {
-            assert_ne!(pair[0].0.options(), pair[1].0.options());
+            assert_ne!(pair[0].0.features(), pair[1].0.features());
         }
         for (variant, name) in SmartVariant::ALL {
             assert_eq!(name.parse(), Ok(variant));

@@ -12,7 +12,7 @@
 //! + 22     zero
 //! ```
 
-use super::options::{Groups, Scans, SphinxOptions, TraversalStart};
+use super::options::{Groups, Scans, SphinxFeatures, TraversalStart};
 use super::table::layout::GROUPS_LOG2_MAX;
 use super::table::{self, HashTable};
 use super::{Sphinx, SphinxState};
@@ -33,8 +33,8 @@ const FORMAT: u32 = 2;
 /// Configuration of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SphinxConfig {
-    /// SphinxOptions.
-    pub options: SphinxOptions,
+    /// SphinxFeatures.
+    pub options: SphinxFeatures,
     /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Sphinx::kinds`] yields
     /// them.
     pub kinds: [u8; 2],
@@ -111,7 +111,7 @@ impl Parameters for SphinxConfig {
     const NAME: &'static str = "a Sphinx tree";
 
     fn fields(&mut self, codec: &mut Codec) {
-        let SphinxOptions { begins, scans, groups } = &mut self.options;
+        let SphinxFeatures { begins, scans, groups } = &mut self.options;
         codec.choice(0, begins, [TraversalStart::Root, TraversalStart::Table, TraversalStart::Filter]);
         codec.choice(1, scans, [Scans::OneByOne, Scans::Batched]);
         let mut groups_log2 = groups.log2();
@@ -133,7 +133,7 @@ mod tests {
     fn parameters_are_read_back_and_unknown_values_are_refused() {
         for (variant, _) in SphinxVariant::ALL {
             let groups = Groups::new(variant as u8).expect("a variant's number is a legal logarithm");
-            let options = SphinxOptions { groups, ..variant.options() };
+            let options = SphinxFeatures { groups, ..variant.features() };
             check_codec(&SphinxConfig { options, kinds: [3, 4] }, &[(0, 3), (1, 2), (2, 12)]);
         }
     }

@@ -36,12 +36,10 @@ mod lookup;
 pub mod options;
 pub mod table;
 
-pub use crate::radix::tree::{Change, Direction, Entries, Problem, RadixReport, Range, Value, Walk};
+pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
 pub use coverage::MARKS;
-pub use create::{KIND, SphinxConfig, SphinxConfig as Config, describe};
-pub use options::{
-    Groups, SphinxOptions, SphinxOptions as Options, SphinxVariant, SphinxVariant as Variant, TraversalStart,
-};
+pub use create::{KIND, SphinxConfig, describe};
+pub use options::{Groups, SphinxFeatures, SphinxVariant, TraversalStart};
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
@@ -65,7 +63,7 @@ pub type Sphinx = RadixTree<SphinxState>;
 /// State that Sphinx adds to a tree.
 #[derive(Debug)]
 pub struct SphinxState {
-    options: SphinxOptions,
+    options: SphinxFeatures,
     table: HashTable,
     filter: Filter,
     mutant: Option<Mutant>,
@@ -171,8 +169,8 @@ impl<'a, F: Fabric> Op<'a, F, Sphinx> {
 }
 
 impl Sphinx {
-    /// SphinxOptions of the tree.
-    pub fn options(&self) -> &SphinxOptions {
+    /// SphinxFeatures of the tree.
+    pub fn options(&self) -> &SphinxFeatures {
         &self.policy.options
     }
 
@@ -188,7 +186,11 @@ impl Sphinx {
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::Damaged`]; the fabric's errors.
-    pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
+    pub async fn get<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+    ) -> Result<Option<FoundValue>, IndexError> {
         check_key(key)?;
         Op::new(self, client, "get").get(key).await
     }

@@ -1,4 +1,4 @@
-//! SphinxOptions and named variants of Sphinx, chosen at run time.
+//! SphinxFeatures and named variants of Sphinx, chosen at run time.
 //!
 //! | variant | a traversal starts | a scan reads |
 //! |---|---|---|
@@ -43,9 +43,9 @@ impl Groups {
     }
 }
 
-/// SphinxOptions of a Sphinx tree.
+/// SphinxFeatures of a Sphinx tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SphinxOptions {
+pub struct SphinxFeatures {
     /// How a traversal finds its start.
     pub begins: TraversalStart,
     /// How a scan reads nodes and leaves.
@@ -54,7 +54,7 @@ pub struct SphinxOptions {
     pub groups: Groups,
 }
 
-impl SphinxOptions {
+impl SphinxFeatures {
     /// The options of the radix tree.
     pub(super) fn tree(self) -> tree::TreeOptions {
         tree::TreeOptions {
@@ -86,7 +86,7 @@ impl SphinxOptions {
     /// The variant that has these options; the size of subtables may differ.
     pub fn variant(&self) -> Option<SphinxVariant> {
         let plain = Self { groups: Groups::DEFAULT, ..*self };
-        SphinxVariant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.options() == plain)
+        SphinxVariant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.features() == plain)
     }
 
     /// Whether the tree has hash tables.
@@ -113,21 +113,21 @@ impl SphinxVariant {
         [(Self::Art, "art"), (Self::HashTable, "+hash-table"), (Self::Filter, "sphinx")];
 
     /// The options of the variant.
-    pub fn options(self) -> SphinxOptions {
+    pub fn features(self) -> SphinxFeatures {
         let (begins, scans) = match self {
             Self::Art => (TraversalStart::Root, Scans::OneByOne),
             Self::HashTable => (TraversalStart::Table, Scans::Batched),
             Self::Filter => (TraversalStart::Filter, Scans::Batched),
         };
-        SphinxOptions { begins, scans, groups: Groups::DEFAULT }
+        SphinxFeatures { begins, scans, groups: Groups::DEFAULT }
     }
 }
 
 named!(SphinxVariant, "+filter" is "sphinx");
 
-impl Default for SphinxOptions {
+impl Default for SphinxFeatures {
     fn default() -> Self {
-        SphinxVariant::RECOMMENDED.options()
+        SphinxVariant::RECOMMENDED.features()
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn variants_have_names_and_differ() {
         for pair in SphinxVariant::ALL.windows(2) {
-            assert_ne!(pair[0].0.options(), pair[1].0.options());
+            assert_ne!(pair[0].0.features(), pair[1].0.features());
         }
         for (variant, name) in SphinxVariant::ALL {
             assert_eq!(name.parse(), Ok(variant));

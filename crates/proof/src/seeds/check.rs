@@ -5,7 +5,7 @@ use crate::tree::{Tree as _, snapshot_span};
 use crate::workload::{ScanSpan, TreeRequest, perform, scan};
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
-use farwood_index::ordered::{Ordered, Walk};
+use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_index::smart;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction, History};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub(crate) async fn check_contents<F: Fabric>(
     nodes: &[(&Ordered, &Client<F>)],
     keys: &[Bytes],
     record: &RunRecord,
-) -> Result<Walk, IndexError> {
+) -> Result<OrderedReport, IndexError> {
     let mut present = 0;
     for (number, &(tree, client)) in (1_000..).zip(nodes) {
         present = 0;
@@ -104,7 +104,7 @@ pub(crate) const LEFT_CLOSED: &str = "radix: a node left closed";
 
 /// Checks a radix tree after a run in which no client crashed: only closed nodes may be unsettled, at most as many as
 /// were marked.
-pub(crate) fn check_unsettled(walk: &smart::Walk, marked: u64) -> Result<(), String> {
+pub(crate) fn check_unsettled(walk: &smart::RadixReport, marked: u64) -> Result<(), String> {
     if walk.unsettled > walk.closed || walk.closed > marked {
         return Err(format!(
             "{} slots or entries are unsettled and {} nodes are closed, though no client crashed and clients left only \

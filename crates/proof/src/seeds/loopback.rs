@@ -13,7 +13,7 @@ use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::mutant::Mutant;
-use farwood_index::ordered::{Ordered, OrderedConfig, System, Walk};
+use farwood_index::ordered::{Ordered, OrderedConfig, OrderedReport, System};
 use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
@@ -81,7 +81,7 @@ impl LoopbackCase {
         let copies = if seed.is_multiple_of(2) { Copies::SharedMemory } else { Copies::Overtaking };
         let mut case = Self::on(system, seed, copies);
         if let OrderedConfig::Sherman(config) = &mut case.plan.index {
-            config.options = variant(seed / 2).options();
+            config.options = variant(seed / 2).features();
         }
         case.settings.faults.atomics_at_once = true;
         case.dropped_once_in = Some(10);
@@ -105,7 +105,7 @@ impl LoopbackCase {
     /// The run of a seed with a Sherman tree.
     fn sherman(seed: u64, copies: Copies) -> Self {
         let mut random = TestRng::new(seed);
-        let mut options = variant(seed).options();
+        let mut options = variant(seed).features();
         if random.once_in(4) {
             options.lock.width = LockWidth::Packed;
         }
@@ -147,8 +147,8 @@ const INLINE_BYTES: usize = 24;
 /// All variants of SMART in turn, combined with other options.
 pub(crate) fn smart_config(seed: u64) -> smart::SmartConfig {
     let mut random = TestRng::new(seed ^ 0x736D_6172);
-    let variants = smart::Variant::ALL;
-    let mut options = variants[(seed % variants.len() as u64) as usize].0.options();
+    let variants = smart::SmartVariant::ALL;
+    let mut options = variants[(seed % variants.len() as u64) as usize].0.features();
     if random.once_in(8) {
         options.rooms = smart::NodeSizing::Preallocated;
     }
@@ -166,11 +166,11 @@ pub(crate) fn smart_config(seed: u64) -> smart::SmartConfig {
 pub(crate) fn sphinx_config(seed: u64) -> sphinx::SphinxConfig {
     let mut random = TestRng::new(seed ^ 0x7370_6869);
     let variant = match seed % 4 {
-        0 => sphinx::Variant::HashTable,
-        1 if seed % 8 == 1 => sphinx::Variant::Art,
-        _ => sphinx::Variant::Filter,
+        0 => sphinx::SphinxVariant::HashTable,
+        1 if seed % 8 == 1 => sphinx::SphinxVariant::Art,
+        _ => sphinx::SphinxVariant::Filter,
     };
-    let mut options = variant.options();
+    let mut options = variant.features();
     options.groups = sphinx::Groups::new(random.below(3) as u8 / 2).expect("0 and 1 are valid");
     if random.once_in(6) {
         options.scans = sphinx::options::Scans::OneByOne;
@@ -240,11 +240,11 @@ pub fn run(case: &LoopbackCase) -> Result<RunTotals, String> {
     }
     if case.dropped_once_in.is_none() {
         let rest = match &walk {
-            Walk::Radix(walk) => check_unsettled(walk, loopback.marked(LEFT_CLOSED)),
-            Walk::Sherman(_) if walk.half_done() > 0 => {
+            OrderedReport::Radix(walk) => check_unsettled(walk, loopback.marked(LEFT_CLOSED)),
+            OrderedReport::Sherman(_) if walk.half_done() > 0 => {
                 Err(format!("{} nodes are half-linked", walk.half_done()))
             }
-            Walk::Sherman(_) => Ok(()),
+            OrderedReport::Sherman(_) => Ok(()),
         };
         rest.unwrap_or_else(|what| record.fail(what));
     }

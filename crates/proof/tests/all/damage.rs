@@ -158,7 +158,7 @@ fn smart_survives_damage() {
 
 #[test]
 fn art_survives_damage() {
-    let options = smart::Variant::Art.options();
+    let options = smart::SmartVariant::Art.features();
     survives(
         OrderedConfig::Smart(smart::SmartConfig { options, ..smart::SmartConfig::default() }),
         true,

@@ -14,7 +14,7 @@ use farwood_index::drop_index;
 use farwood_index::lock::NodeLocks;
 use farwood_index::ordered::{self, Entries, Ordered};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, ShermanVariant};
 use farwood_index::smart;
 use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
@@ -295,8 +295,8 @@ fn the_lock_of_a_killed_process_is_taken_over() {
     }
     let shm = Shm::new();
     let client = shm.pool().client();
-    for (variant, name) in Variant::ALL {
-        let config = ShermanConfig { options: variant.options(), ..ShermanConfig::default() };
+    for (variant, name) in ShermanVariant::ALL {
+        let config = ShermanConfig { options: variant.features(), ..ShermanConfig::default() };
         let tree =
             block_on(Sherman::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");
         let mut holder = holder("the_lock_of_a_killed_process_is_taken_over", shm.path());

@@ -1,7 +1,7 @@
 //! The hot path allocates nothing: gets, updates, inserts without a split and scans, once warm.
 
 use super::blocks;
-use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, ShermanEntries, ShermanVariant};
 use farwood_proof::shm::Shm;
 use farwood_transport::runtime::block_on;
 
@@ -14,8 +14,8 @@ fn key(number: u64) -> [u8; 8] {
 pub(crate) fn warm_operations_allocate_nothing() {
     let shm = Shm::new();
     let client = shm.pool().client();
-    for (variant, name) in Variant::ALL {
-        let config = ShermanConfig { options: variant.options(), ..ShermanConfig::default() };
+    for (variant, name) in ShermanVariant::ALL {
+        let config = ShermanConfig { options: variant.features(), ..ShermanConfig::default() };
         let tree =
             block_on(Sherman::create(&client, &name.replace('+', "p"), config, 16 << 20)).expect("a tree");
         let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
@@ -39,7 +39,7 @@ pub(crate) fn warm_operations_allocate_nothing() {
                 assert!(block_on(tree.insert(&client, &key, &[1; 8])).expect("an insert").inserted());
             }
         });
-        let mut found = Entries::new();
+        let mut found = ShermanEntries::new();
         let scans = blocks(|| {
             for n in (0..KEYS - 200).step_by(301) {
                 let from = key(n);

@@ -106,7 +106,7 @@ demo() {
         step "bench, $pairs queue pairs" bench --fabric rdma --pool "rdma://$here:7470?queue-pairs=$pairs" \
             --workload ycsb-a --keys 2k --clients 4 --threads 1 --operations 400 --warmup 0
     done
-    FARWOOD_RDMA_DEVICE=rxe_right,masked-cas "$FARWOOD" get "$url" far 2>&1 | grep 'no card of mlx5' ||
+    FARWOOD_RDMA_DEVICE=rxe_right,masked-cas "$FARWOOD" get "$url" far 2>&1 | grep 'it is not an mlx5 device' ||
         failed+=('demo: masked compare-and-swap, which is not there')
     FARWOOD_RDMA_DEVICE=rxe_right,mtu=512 "$FARWOOD" get "$url" far 2>&1 |
         grep 'a WRITE of 1024 bytes is placed whole when its writer crashes' ||

@@ -86,7 +86,7 @@ async fn lock_and_unlock(
 }
 
 fn describe(options: LockOptions) -> Map<String, Value> {
-    let pairs = farwood_index::sherman::Options { lock: options, ..Default::default() }.describe();
+    let pairs = farwood_index::sherman::ShermanFeatures { lock: options, ..Default::default() }.describe();
     let of_locks = pairs.into_iter().filter(|(name, _)| !matches!(*name, "leaves" | "write_back"));
     of_locks.map(|(name, value)| (name.to_owned(), value.into())).collect()
 }

@@ -7,8 +7,6 @@
 //! without bound, and starts again at one window after an idle one. [`BackOffRule::Printed`] is the listing.
 
 pub use super::super::wire::heartbeat::{heartbeat, utilisation};
-pub use BackOffRule as Rule;
-pub use SearchPath as Way;
 
 /// A reading of Algorithm 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

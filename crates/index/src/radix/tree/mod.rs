@@ -63,16 +63,16 @@ mod values;
 mod verify;
 
 pub use super::MARKS;
-pub use super::scan::{RadixEntries, RadixEntries as Entries};
+pub use super::scan::RadixEntries;
 pub use crate::range::{Direction, Range};
 pub use crate::sherman::Change;
 pub use create::CONSISTENCY;
-pub use get::{FoundValue, FoundValue as Value};
+pub use get::FoundValue;
 pub use node_handle::{NodeChange, NodeHandle, ParentPosition, Route, TraversalEnd};
 pub use options::TreeOptions;
 pub use policy::Policy;
 pub(crate) use report::problem_of;
-pub use report::{Problem, RadixReport, RadixReport as Walk, TableStatistics};
+pub use report::{Problem, RadixReport, TableStatistics};
 
 use crate::lock::NodeLocks;
 use crate::memory::heap::Heap;

@@ -5,7 +5,7 @@ use super::draw::CLOCK;
 use super::run::Running;
 use crate::seeds::check::{LEFT_CLOSED, check_unsettled};
 use farwood_fabric::{Client, Costs, FabricError, NodeId, chunks};
-use farwood_index::ordered::{Ordered, OrderedConfig, Walk};
+use farwood_index::ordered::{Ordered, OrderedConfig, OrderedReport};
 use farwood_index::radix::inner::NodeSize;
 use farwood_index::sherman::layout::Values;
 use farwood_index::sphinx::table::layout::subtable_bytes;
@@ -25,7 +25,7 @@ const LOST_BYTES: i64 = 8192;
 pub(super) fn check_remains(
     run: &Running<'_>,
     trees: &[Ordered],
-    walk: &Walk,
+    walk: &OrderedReport,
     report: &SimulatorReport,
 ) -> Result<(), String> {
     let crashed = (0..run.case.clients).filter(|client| run.world.gone(client % trees.len())).count() as u64;
@@ -40,14 +40,14 @@ pub(super) fn check_remains(
         return Err(format!("{} locks were dropped", report.totals.locks_dropped));
     }
     match walk {
-        Walk::Sherman(walk) => {
+        OrderedReport::Sherman(walk) => {
             // A node, and with values of any length also the value that the operation wrote and the one it replaced.
             let any_length = matches!(&run.case.plan.index, OrderedConfig::Sherman(config)
                 if config.values == Values::AnyLength);
             let objects = if any_length { 3 } else { 1 };
             check_sherman_remains(trees, walk, interrupted, objects * interrupted)?;
         }
-        Walk::Radix(walk) => {
+        OrderedReport::Radix(walk) => {
             check_radix_remains(run, trees, walk, (interrupted, marked(LEFT_CLOSED)))?;
         }
     }
@@ -62,7 +62,7 @@ pub(super) fn check_remains(
 fn check_radix_remains(
     run: &Running<'_>,
     trees: &[Ordered],
-    walk: &smart::Walk,
+    walk: &smart::RadixReport,
     (interrupted, closed): (u64, u64),
 ) -> Result<(), String> {
     // A table that misses a node's entry stays out of date until a client misses the entry.
@@ -91,7 +91,7 @@ fn check_radix_remains(
 /// Checks what a Sherman tree leaves behind.
 fn check_sherman_remains(
     trees: &[Ordered],
-    walk: &sherman::Walk,
+    walk: &sherman::ShermanReport,
     interrupted: u64,
     objects_lost: u64,
 ) -> Result<(), String> {

@@ -70,7 +70,7 @@ impl SimulatorCase {
     /// The run of a seed with a Sherman tree and without faults.
     fn sherman(seed: u64) -> Self {
         let mut random = TestRng::new(seed);
-        let mut options = variant(seed).options();
+        let mut options = variant(seed).features();
         if random.once_in(6) {
             options.lock.width = LockWidth::Packed;
         }
@@ -148,7 +148,7 @@ impl SimulatorCase {
     /// Uses many keys and one table of small subtables.
     fn use_growing_table(mut self) -> Self {
         let groups = sphinx::Groups::new(0).expect("0 is a valid number");
-        let options = sphinx::Options { groups, ..sphinx::Variant::Filter.options() };
+        let options = sphinx::SphinxFeatures { groups, ..sphinx::SphinxVariant::Filter.features() };
         self.plan.use_sphinx(sphinx::SphinxConfig { options, ..sphinx::SphinxConfig::default() });
         (self.plan.keys, self.plan.mix, self.spec.memory_nodes) = (240, CHURNING, 1);
         self

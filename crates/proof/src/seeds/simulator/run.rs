@@ -10,7 +10,7 @@ use farwood_fabric::chunks::{self, InUse};
 use farwood_fabric::{Client, Costs, Fabric as _, FabricError, LockWord, NodeId, Words, read_bytes};
 use farwood_index::IndexError;
 use farwood_index::mutant::Mutant;
-use farwood_index::ordered::{Ordered, Walk};
+use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_index::sherman::layout::Layout;
 use farwood_index::sherman::node::Node;
 use farwood_sim::{RunOutcome, SimFabric, Trace, World, untimed};
@@ -213,7 +213,7 @@ impl Running<'_> {
         &self,
         reading: &[(&Ordered, &Client<SimFabric>)],
         keys: &[Bytes],
-    ) -> Result<Walk, IndexError> {
+    ) -> Result<OrderedReport, IndexError> {
         self.world.end_rules();
         let (_, client) = reading[0];
         client.fabric().sleep(QUIET).await;

@@ -87,16 +87,16 @@ fn sherman_from_the_empty_tree() {
 #[test]
 fn smart_from_the_empty_tree() {
     if let Some(rdma) = rdma_or_skip() {
-        let of = |(variant, _): (smart::Variant, _)| smart_config(variant);
-        radix_model::from_empty(&rdma, &smart::Variant::ALL.map(of), 60, 1);
+        let of = |(variant, _): (smart::SmartVariant, _)| smart_config(variant);
+        radix_model::from_empty(&rdma, &smart::SmartVariant::ALL.map(of), 60, 1);
     }
 }
 
 #[test]
 fn sphinx_from_the_empty_tree() {
     if let Some(rdma) = rdma_or_skip() {
-        let of = |(variant, _): (sphinx::Variant, _)| sphinx_config(variant);
-        radix_model::from_empty(&rdma, &sphinx::Variant::ALL.map(of), 60, 1);
+        let of = |(variant, _): (sphinx::SphinxVariant, _)| sphinx_config(variant);
+        radix_model::from_empty(&rdma, &sphinx::SphinxVariant::ALL.map(of), 60, 1);
     }
 }
 
@@ -108,7 +108,7 @@ fn sherman_costs_the_same() {
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES };
     let default = sherman::ShermanConfig { sizes, ..sherman::ShermanConfig::default() };
     let (name, config) = match Consistency::for_nodes(NODE_BYTES, rdma.client().fabric().capabilities()) {
-        Consistency::Versions => (sherman::Variant::Sherman.name(), default),
+        Consistency::Versions => (sherman::ShermanVariant::Sherman.name(), default),
         Consistency::Checksum => (sherman_costs::CHECKSUMS, sherman_costs::checksums()),
     };
     let mut table = sherman_costs::empty();
@@ -130,7 +130,7 @@ fn catfish_costs_the_same() {
 
 #[test]
 fn smart_costs_the_same() {
-    let (variant, name) = smart::Variant::ALL[smart::Variant::ALL.len() - 1];
+    let (variant, name) = smart::SmartVariant::ALL[smart::SmartVariant::ALL.len() - 1];
     if let Some(rdma) = rdma_or_skip() {
         compare_on(rdma, "smart", (name, smart_config(variant)));
     }
@@ -138,22 +138,22 @@ fn smart_costs_the_same() {
 
 #[test]
 fn sphinx_costs_the_same() {
-    let (variant, name) = sphinx::Variant::ALL[sphinx::Variant::ALL.len() - 1];
+    let (variant, name) = sphinx::SphinxVariant::ALL[sphinx::SphinxVariant::ALL.len() - 1];
     if let Some(rdma) = rdma_or_skip() {
         compare_on(rdma, "sphinx", (name, sphinx_config(variant)));
     }
 }
 
-fn smart_config(variant: smart::Variant) -> ordered::OrderedConfig {
+fn smart_config(variant: smart::SmartVariant) -> ordered::OrderedConfig {
     ordered::OrderedConfig::Smart(smart::SmartConfig {
-        options: variant.options(),
+        options: variant.features(),
         ..smart::SmartConfig::default()
     })
 }
 
-fn sphinx_config(variant: sphinx::Variant) -> ordered::OrderedConfig {
+fn sphinx_config(variant: sphinx::SphinxVariant) -> ordered::OrderedConfig {
     ordered::OrderedConfig::Sphinx(sphinx::SphinxConfig {
-        options: variant.options(),
+        options: variant.features(),
         ..sphinx::SphinxConfig::default()
     })
 }

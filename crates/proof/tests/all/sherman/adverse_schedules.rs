@@ -4,7 +4,7 @@ use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
-use farwood_index::sherman::{Variant, layout::Sizes};
+use farwood_index::sherman::{ShermanVariant, layout::Sizes};
 use farwood_proof::seeds::simulator::{SimulatorCase, SimulatorReport, outcome};
 use farwood_proof::workload::{CHURNING, GROWING, MIXED};
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
@@ -26,7 +26,7 @@ fn run_all(seeds: u64, case: impl Fn(u64) -> SimulatorCase) -> SimulatorReport {
 /// A run of Sherman with 64-bit locks and without faults.
 fn sherman(seed: u64) -> SimulatorCase {
     let mut case = SimulatorCase::new(System::Sherman, seed);
-    case.plan.sherman().options = Variant::Sherman.options();
+    case.plan.sherman().options = ShermanVariant::Sherman.features();
     case
 }
 

@@ -2,7 +2,7 @@
 
 use farwood_fabric::{Client, NodeId, chunks};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Sherman, ShermanConfig, ShermanVariant};
 use farwood_testkit::Harness as _;
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::loopback::{Loopback, LoopbackFabric};
@@ -20,10 +20,10 @@ struct Churned {
 }
 
 impl Churned {
-    fn new(variant: Variant) -> Self {
+    fn new(variant: ShermanVariant) -> Self {
         let loopback = Loopback::default();
         let client = loopback.client();
-        let config = ShermanConfig { sizes: SIZES, options: variant.options(), ..ShermanConfig::default() };
+        let config = ShermanConfig { sizes: SIZES, options: variant.features(), ..ShermanConfig::default() };
         let tree = loopback.block_on(Sherman::create(&client, "churn", config, CACHE_BYTES));
         Self { tree: tree.expect("a tree is created"), loopback, client }
     }
@@ -64,7 +64,7 @@ fn spread(number: u64) -> u64 {
 
 #[test]
 fn random_insertions_and_removals_need_no_further_memory() {
-    for variant in [Variant::Sherman, Variant::Combine] {
+    for variant in [ShermanVariant::Sherman, ShermanVariant::Combine] {
         let churned = Churned::new(variant);
         let mut keys: Vec<u64> = (0..KEYS).map(spread).collect();
         for &key in &keys {
@@ -87,7 +87,7 @@ fn random_insertions_and_removals_need_no_further_memory() {
 /// Keys are inserted at one end and removed at the other, so that every leaf is emptied.
 #[test]
 fn a_sliding_window_of_keys_needs_no_further_memory() {
-    let churned = Churned::new(Variant::Sherman);
+    let churned = Churned::new(ShermanVariant::Sherman);
     for key in 0..KEYS {
         churned.insert(key);
     }
@@ -104,7 +104,7 @@ fn a_sliding_window_of_keys_needs_no_further_memory() {
 /// A tree that is emptied becomes one leaf, and its memory is free for other compute nodes.
 #[test]
 fn an_emptied_tree_frees_its_memory_for_other_compute_nodes() {
-    let churned = Churned::new(Variant::Sherman);
+    let churned = Churned::new(ShermanVariant::Sherman);
     for key in 0..KEYS {
         churned.insert(spread(key));
     }

@@ -7,7 +7,7 @@
 use farwood_fabric::Costs;
 use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{ShermanConfig, Variant};
+use farwood_index::sherman::{ShermanConfig, ShermanVariant};
 use farwood_proof::golden::CostTable;
 use farwood_proof::sherman_costs::{CHECKSUMS, CostFixture, checksums, empty, key, rows};
 
@@ -45,17 +45,17 @@ fn rows_far(table: &mut CostTable, name: &str, config: ShermanConfig) {
 fn table() -> CostTable {
     let mut table = empty();
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
-    for (variant, name) in Variant::ALL {
-        let config = ShermanConfig { sizes, options: variant.options(), ..ShermanConfig::default() };
+    for (variant, name) in ShermanVariant::ALL {
+        let config = ShermanConfig { sizes, options: variant.features(), ..ShermanConfig::default() };
         rows(&mut table, name, &CostFixture::new(config));
     }
     rows(&mut table, CHECKSUMS, &CostFixture::new(checksums()));
     let mut packed = ShermanConfig { sizes, ..ShermanConfig::default() };
     packed.options.lock.width = LockWidth::Packed;
     rows(&mut table, "sherman, 16-bit locks", &CostFixture::new(packed));
-    for variant in [Variant::Sherman, Variant::LockRead] {
+    for variant in [ShermanVariant::Sherman, ShermanVariant::LockRead] {
         let sizes = Sizes { value_bytes: 32, ..sizes };
-        let options = variant.options();
+        let options = variant.features();
         let config = ShermanConfig { sizes, options, values: Values::AnyLength, ..ShermanConfig::default() };
         rows_far(&mut table, &format!("{}, any length", variant.name()), config);
     }
@@ -69,16 +69,16 @@ fn every_operation_has_the_costs_of_the_table() {
 
 #[test]
 fn costs_are_those_of_the_paper() {
-    let cost = |variant: Variant| {
+    let cost = |variant: ShermanVariant| {
         let bench =
-            CostFixture::new(ShermanConfig { options: variant.options(), ..ShermanConfig::default() });
+            CostFixture::new(ShermanConfig { options: variant.features(), ..ShermanConfig::default() });
         let get = bench.cost(bench.tree.get(&bench.client, &key(5)));
         (get.round_trips, bench.put(5, 0), bench.handed_over())
     };
-    let (get, update, _) = cost(Variant::FgPlus);
+    let (get, update, _) = cost(ShermanVariant::FgPlus);
     assert_eq!((get, update.round_trips), (1, 4));
     assert_eq!(update.bytes_written, 1016 + 8, "one node, and the lock in it");
-    let (get, update, handed_over) = cost(Variant::Sherman);
+    let (get, update, handed_over) = cost(ShermanVariant::Sherman);
     assert_eq!((get, update.round_trips), (1, 3));
     assert!(update.bytes_written <= 32, "{update:?}");
     assert_eq!(handed_over.map(|costs| costs.round_trips), Some(2));
@@ -86,8 +86,10 @@ fn costs_are_those_of_the_paper() {
 
 #[test]
 fn lock_and_read_in_one_doorbell_save_a_round_trip() {
-    let bench =
-        CostFixture::new(ShermanConfig { options: Variant::LockRead.options(), ..ShermanConfig::default() });
+    let bench = CostFixture::new(ShermanConfig {
+        options: ShermanVariant::LockRead.features(),
+        ..ShermanConfig::default()
+    });
     let update = bench.put(5, 0);
     assert_eq!((update.round_trips, update.reads, update.cas, update.writes), (2, 1, 1, 2));
     let handed_over = bench.handed_over().expect("a lock is handed over");

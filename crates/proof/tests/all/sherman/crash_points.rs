@@ -4,22 +4,22 @@ use farwood_index::MARKS;
 use farwood_index::ordered::OrderedConfig;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::options::Leaves;
-use farwood_index::sherman::{self, Variant};
+use farwood_index::sherman::{self, ShermanVariant};
 use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes};
 use farwood_testkit::campaign::size;
 
 /// Leaves have 8 entries, sorted or not, inner nodes 12 or 13 children.
-fn config(variant: Variant) -> OrderedConfig {
-    let value_bytes = if variant.options().leaves == Leaves::Sorted { 16 } else { 8 };
+fn config(variant: ShermanVariant) -> OrderedConfig {
+    let value_bytes = if variant.features().leaves == Leaves::Sorted { 16 } else { 8 };
     let sizes = Sizes { key_bytes: 8, value_bytes, node_bytes: 256 };
     OrderedConfig::Sherman(sherman::ShermanConfig {
         sizes,
-        options: variant.options(),
+        options: variant.features(),
         ..sherman::ShermanConfig::default()
     })
 }
 
-fn cases(variant: Variant) -> [CrashCase; 9] {
+fn cases(variant: ShermanVariant) -> [CrashCase; 9] {
     let case = |name, keys, fill, change| CrashCase {
         name,
         config: config(variant),
@@ -56,13 +56,13 @@ fn cases(variant: Variant) -> [CrashCase; 9] {
 
 #[test]
 fn a_crash_at_any_verb_loses_no_key() {
-    let variants = [Variant::Sherman, Variant::Combine, Variant::LockRead];
+    let variants = [ShermanVariant::Sherman, ShermanVariant::Combine, ShermanVariant::LockRead];
     let points: u64 = variants.map(|variant| single_crashes(&cases(variant))).iter().sum();
     assert!(points > 300, "{points} crash points");
 }
 
 #[test]
 fn a_second_crash_at_any_verb_loses_no_key() {
-    let pairs = paired_crashes(&cases(Variant::Sherman), size(8, 40) as usize);
+    let pairs = paired_crashes(&cases(ShermanVariant::Sherman), size(8, 40) as usize);
     assert!(pairs > size(200, 1_000), "{pairs} pairs");
 }

@@ -5,7 +5,7 @@ use farwood_fabric::Capabilities;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;
-use farwood_index::sherman::Variant;
+use farwood_index::sherman::ShermanVariant;
 use farwood_proof::seeds::loopback::{Copies, LoopbackCase, outcome};
 use farwood_proof::seeds::mutants;
 use farwood_testkit::loopback::{Bug, Copying, Faults};
@@ -22,10 +22,10 @@ fn noticed(name: &str, intact: impl Fn(u64) -> LoopbackCase, mutate: impl Fn(&mu
 }
 
 /// A run of one variant on a fabric that copies as shared memory does, with 64-bit locks and version pairs.
-fn plain(variant: Variant) -> impl Fn(u64) -> LoopbackCase {
+fn plain(variant: ShermanVariant) -> impl Fn(u64) -> LoopbackCase {
     move |seed| {
         let mut case = LoopbackCase::on(System::Sherman, seed, Copies::SharedMemory);
-        case.plan.sherman().options = variant.options();
+        case.plan.sherman().options = variant.features();
         case.plan.sherman().consistency = Some(Consistency::Versions);
         case.settings.faults.atomic_loses_writes = false;
         case
@@ -33,7 +33,7 @@ fn plain(variant: Variant) -> impl Fn(u64) -> LoopbackCase {
 }
 
 fn faulty_fabric(name: &str, fault: impl Fn(&mut Faults)) {
-    noticed(name, plain(Variant::Sherman), |case| fault(&mut case.settings.faults));
+    noticed(name, plain(ShermanVariant::Sherman), |case| fault(&mut case.settings.faults));
 }
 
 fn buggy_fabric(name: &str, intact: impl Fn(u64) -> LoopbackCase, bug: Bug) {
@@ -45,7 +45,7 @@ fn buggy_fabric(name: &str, intact: impl Fn(u64) -> LoopbackCase, bug: Bug) {
 fn version_pairs_are_noticed_if_reads_overtake() {
     let hashes = |seed| {
         let mut case = LoopbackCase::on(System::Sherman, seed, Copies::Overtaking);
-        case.plan.sherman().options = Variant::Sherman.options();
+        case.plan.sherman().options = ShermanVariant::Sherman.features();
         case.plan.sherman().consistency = Some(Consistency::Checksum);
         case
     };
@@ -63,7 +63,7 @@ fn version_pairs_are_noticed_if_writes_are_placed_downward() {
 
 #[test]
 fn unlocks_before_the_write_back_are_noticed() {
-    buggy_fabric("chains reversed", plain(Variant::Sherman), Bug::ChainReversed);
+    buggy_fabric("chains reversed", plain(ShermanVariant::Sherman), Bug::ChainReversed);
     faulty_fabric("writes overtake", |faults| faults.write_overtakes = true);
 }
 
@@ -76,7 +76,7 @@ fn write_backs_that_the_next_holder_misses_are_noticed() {
 #[test]
 fn unlocks_by_write_are_noticed_if_a_failed_cas_stores() {
     let declared = |seed| {
-        let mut case = plain(Variant::Sherman)(seed);
+        let mut case = plain(ShermanVariant::Sherman)(seed);
         case.settings.faults.failed_cas_stores = true;
         case.settings.promises.write_beside_cas = false;
         case
@@ -87,9 +87,9 @@ fn unlocks_by_write_are_noticed_if_a_failed_cas_stores() {
 #[test]
 fn locks_that_two_clients_can_take_are_noticed() {
     faulty_fabric("atomics race", |faults| faults.atomic_races = true);
-    buggy_fabric("a failed CAS stores its word", plain(Variant::Fg), Bug::CasAlwaysSwaps);
-    buggy_fabric("a failed CAS reports success", plain(Variant::Sherman), Bug::CasReportsSuccess);
-    buggy_fabric("live clients are revoked", plain(Variant::Sherman), Bug::RevokesLiveClients);
+    buggy_fabric("a failed CAS stores its word", plain(ShermanVariant::Fg), Bug::CasAlwaysSwaps);
+    buggy_fabric("a failed CAS reports success", plain(ShermanVariant::Sherman), Bug::CasReportsSuccess);
+    buggy_fabric("live clients are revoked", plain(ShermanVariant::Sherman), Bug::RevokesLiveClients);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn roots_that_two_clients_can_replace_are_noticed() {
     let growing = |seed| {
         let mut case = LoopbackCase::growing(seed);
         // Locks survive this bug: the WRITE of the holder releases a lock, whichever client it names.
-        case.plan.sherman().options = Variant::Sherman.options();
+        case.plan.sherman().options = ShermanVariant::Sherman.features();
         case
     };
     buggy_fabric("the loser replaces the root", growing, Bug::CasAlwaysSwaps);
@@ -105,9 +105,9 @@ fn roots_that_two_clients_can_replace_are_noticed() {
 
 #[test]
 fn locks_that_stay_held_are_noticed() {
-    buggy_fabric("FAA saturates", plain(Variant::Fg), Bug::AddSaturates);
+    buggy_fabric("FAA saturates", plain(ShermanVariant::Fg), Bug::AddSaturates);
     let packed = |seed| {
-        let mut case = plain(Variant::Sherman)(seed);
+        let mut case = plain(ShermanVariant::Sherman)(seed);
         case.plan.sherman().options.lock.width = LockWidth::Packed;
         case
     };
@@ -116,9 +116,9 @@ fn locks_that_stay_held_are_noticed() {
 
 #[test]
 fn bytes_that_were_never_written_are_noticed() {
-    buggy_fabric("reads are short", plain(Variant::Sherman), Bug::ReadShort);
+    buggy_fabric("reads are short", plain(ShermanVariant::Sherman), Bug::ReadShort);
     let odd_keys = |seed| {
-        let mut case = plain(Variant::Sherman)(seed);
+        let mut case = plain(ShermanVariant::Sherman)(seed);
         case.plan.sherman().sizes.key_bytes = 13;
         case
     };

@@ -3,7 +3,7 @@
 
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Sherman, ShermanConfig, ShermanVariant};
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 
@@ -24,8 +24,11 @@ fn bytes(number: u64) -> [u8; 8] {
 fn setup() -> (World, Vec<Sherman>) {
     let card = NicModel::named("cx5-100g").expect("the simulator has this NIC");
     let world = World::new(WorldSpec { host_bytes: 32 << 20, ..WorldSpec::small(card) }).expect("a world");
-    let config =
-        ShermanConfig { sizes: SIZES, options: Variant::Sherman.options(), ..ShermanConfig::default() };
+    let config = ShermanConfig {
+        sizes: SIZES,
+        options: ShermanVariant::Sherman.features(),
+        ..ShermanConfig::default()
+    };
     let mut trees = vec![untimed(Sherman::create(&world.untimed(OLD), "reuse", config, CACHE_BYTES))];
     trees.extend([BUSY, NEW].map(|node| untimed(Sherman::open(&world.untimed(node), "reuse", CACHE_BYTES))));
     let trees: Vec<_> = trees.into_iter().map(|tree| tree.expect("a tree")).collect();

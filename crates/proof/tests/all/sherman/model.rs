@@ -5,7 +5,7 @@
 use farwood_index::IndexError;
 use farwood_index::memory::overflow::{PART_BYTES_MAX, VALUE_BYTES_MAX};
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Sherman, ShermanConfig, ShermanVariant};
 use farwood_proof::blocking_index::BlockingIndex;
 use farwood_proof::served::Tcp;
 use farwood_proof::sherman_model::{
@@ -48,7 +48,7 @@ fn from_bulk_loaded_trees() {
     let family = prop::sample::select(&Family::ALL[..]);
     for sizes in SIZES {
         let inputs = (fill.clone(), family.clone(), 1..600_u16, programs(shape(sizes, 200, 200)));
-        for variant in [Variant::Sherman, Variant::FgPlus] {
+        for variant in [ShermanVariant::Sherman, ShermanVariant::FgPlus] {
             drawn(12, &inputs, |(fill, family, count, program)| {
                 let keys = (0..count).map(|number| family.key(number, sizes.key_bytes));
                 let loaded: Model = keys.map(|key| (key, vec![1; sizes.value_bytes])).collect();
@@ -69,7 +69,7 @@ fn values_of_any_length() {
     let fill = prop::sample::select(&[0.5, 1.0][..]);
     for value_bytes_max in [40, 3_000] {
         let shape = ProgramShape { value_bytes: 0, value_bytes_max, ..shape(sizes, 200, 250) };
-        for variant in [Variant::RECOMMENDED, Variant::FgPlus] {
+        for variant in [ShermanVariant::RECOMMENDED, ShermanVariant::FgPlus] {
             let config = ShermanConfig { values: Values::AnyLength, ..config(sizes, variant, None) };
             drawn(12, &(fill.clone(), 0..300_u16, programs(shape)), |(fill, count, program)| {
                 let value = |number: u16| vec![number as u8; usize::from(number) * 7 % value_bytes_max];
@@ -87,7 +87,8 @@ fn values_of_any_length() {
 #[test]
 fn values_of_several_parts() {
     let sizes = Sizes { key_bytes: 8, value_bytes: 32, node_bytes: 1024 };
-    let config = ShermanConfig { values: Values::AnyLength, ..config(sizes, Variant::RECOMMENDED, None) };
+    let config =
+        ShermanConfig { values: Values::AnyLength, ..config(sizes, ShermanVariant::RECOMMENDED, None) };
     let lengths =
         [0, 28, 29, PART_BYTES_MAX, PART_BYTES_MAX + 1, 5 << 20, VALUE_BYTES_MAX, 3, 2 * PART_BYTES_MAX];
     let value = |number: usize| -> Bytes { (0..lengths[number]).map(|at| (at * 7 + number) as u8).collect() };
@@ -120,7 +121,7 @@ fn scans_begin_and_end_where_they_should() {
     let loopback = Loopback::default();
     let client = loopback.client();
     let sizes = SIZES[0];
-    let config = config(sizes, Variant::Sherman, None);
+    let config = config(sizes, ShermanVariant::Sherman, None);
     let tree = loopback.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
     let (mut index, mut model) = (BlockingIndex { harness: &loopback, tree, client }, Model::new());
     let keys: Vec<Bytes> = (0..24).map(|number| Family::Extreme.key(number, sizes.key_bytes)).collect();

@@ -5,7 +5,7 @@ use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
-use farwood_index::sherman::Variant;
+use farwood_index::sherman::ShermanVariant;
 use farwood_proof::seeds::mutants;
 use farwood_proof::seeds::simulator::{SimulatorCase, outcome};
 use farwood_proof::workload::{CHURNING, MIXED};
@@ -22,7 +22,7 @@ fn noticed(name: &str, mutate: impl Fn(&mut SimulatorCase)) {
 /// A run without faults, with 64-bit locks and version pairs, whose transfers overtake each other.
 fn plain(seed: u64) -> SimulatorCase {
     let mut case = SimulatorCase::new(System::Sherman, seed);
-    case.plan.sherman().options = Variant::Sherman.options();
+    case.plan.sherman().options = ShermanVariant::Sherman.features();
     case.plan.sherman().options.lock.width = LockWidth::Word;
     case.plan.sherman().consistency = Some(Consistency::Versions);
     case.spec.stretch = 8;
@@ -118,7 +118,7 @@ fn believing_an_overflow_value_unchecked_is_noticed() {
 fn a_lease_that_expires_under_a_frozen_client_is_noticed() {
     let faulty = |seed| {
         let mut case = SimulatorCase::with_faults(System::Sherman, seed);
-        case.plan.sherman().options = Variant::Sherman.options();
+        case.plan.sherman().options = ShermanVariant::Sherman.features();
         case
     };
     mutants::expect_noticed("the lease expires", SEEDS, outcome, faulty, mutate(Mutant::LeaseExpires));

@@ -6,7 +6,7 @@
 
 use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Sherman, ShermanConfig, ShermanVariant};
 use farwood_proof::children::rerun;
 use farwood_proof::served::Tcp;
 use farwood_proof::shared_pool::{Attachment as _, SharedPool};
@@ -156,9 +156,9 @@ struct Run<S> {
 }
 
 impl<S: SharedPool> Run<S> {
-    fn new(test: &'static str, variant: Variant, seed: u64) -> (Self, Sherman) {
+    fn new(test: &'static str, variant: ShermanVariant, seed: u64) -> (Self, Sherman) {
         let shared = S::default();
-        let config = ShermanConfig { sizes: SIZES, options: variant.options(), ..ShermanConfig::default() };
+        let config = ShermanConfig { sizes: SIZES, options: variant.features(), ..ShermanConfig::default() };
         let tree = block_on(Sherman::create(&shared.pool().client(), "history", config, CACHE_BYTES));
         (Self { shared, test, seed, started: 0 }, tree.expect("a tree is created"))
     }
@@ -229,7 +229,7 @@ fn overlaps(history: &History) -> usize {
     operations.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[1].1 < pair[0].2).count()
 }
 
-fn check_processes<S: SharedPool>(test: &'static str, variants: &[(Variant, &str)]) {
+fn check_processes<S: SharedPool>(test: &'static str, variants: &[(ShermanVariant, &str)]) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child::<S>(&spec);
     }
@@ -249,22 +249,22 @@ fn check_processes<S: SharedPool>(test: &'static str, variants: &[(Variant, &str
 
 #[test]
 fn processes_on_hot_keys_agree() {
-    check_processes::<Shm>("processes_on_hot_keys_agree", &Variant::ALL);
+    check_processes::<Shm>("processes_on_hot_keys_agree", &ShermanVariant::ALL);
 }
 
 #[test]
 fn processes_on_hot_keys_agree_over_tcp() {
     // The other variants do not depend on the fabric.
-    let some: Vec<_> = Variant::ALL.into_iter().rev().step_by(3).take(size(1, 8) as usize).collect();
+    let some: Vec<_> = ShermanVariant::ALL.into_iter().rev().step_by(3).take(size(1, 8) as usize).collect();
     check_processes::<Tcp>("processes_on_hot_keys_agree_over_tcp", &some);
 }
 
-const KILLED: [Variant; 2] = [Variant::Sherman, Variant::FgPlus];
+const KILLED: [ShermanVariant; 2] = [ShermanVariant::Sherman, ShermanVariant::FgPlus];
 const KILLS: u64 = 12;
 /// Bytes of a child's journals when it is killed: about 1,000 operations.
 const JOURNAL_BYTES: u64 = 120_000;
 
-fn killed_processes<S: SharedPool>(test: &'static str, variants: &[Variant], kills: u64) {
+fn killed_processes<S: SharedPool>(test: &'static str, variants: &[ShermanVariant], kills: u64) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child::<S>(&spec);
     }
@@ -302,7 +302,7 @@ fn kill_child(mut child: Child) {
 /// The guests of `cargo xtask rxe` run this module.
 mod over_rdma {
     use super::{KILLED, check_processes, killed_processes};
-    use farwood_index::sherman::Variant;
+    use farwood_index::sherman::ShermanVariant;
     use farwood_proof::served::{Rdma, has_rdma};
 
     #[test]
@@ -310,7 +310,7 @@ mod over_rdma {
         if has_rdma() {
             check_processes::<Rdma>(
                 "over_rdma::processes_on_hot_keys_agree",
-                &[(Variant::Sherman, Variant::Sherman.name())],
+                &[(ShermanVariant::Sherman, ShermanVariant::Sherman.name())],
             );
         }
     }

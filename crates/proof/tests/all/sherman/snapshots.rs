@@ -3,7 +3,7 @@
 
 use farwood_fabric::Client;
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, ShermanEntries, ShermanVariant};
 use farwood_sim::{NicModel, RunOutcome, SimFabric, World, WorldSpec, untimed};
 use farwood_testkit::campaign::size;
 use std::cell::Cell;
@@ -38,7 +38,9 @@ impl Setup {
         let spec = WorldSpec { compute_nodes: 3, memory_nodes: 2, seed, ..WorldSpec::small(card) };
         let world = World::new(WorldSpec { host_bytes: 64 << 20, ..spec }).expect("a world");
         let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 320 };
-        let options = [Variant::Sherman, Variant::LockRead, Variant::FgPlus][seed as usize % 3].options();
+        let options = [ShermanVariant::Sherman, ShermanVariant::LockRead, ShermanVariant::FgPlus]
+            [seed as usize % 3]
+            .features();
         let config = ShermanConfig { sizes, values, options, ..ShermanConfig::default() };
         let mut trees = vec![untimed(Sherman::create(&world.untimed(0), "moment", config, 1 << 16))];
         trees.extend((1..3).map(|node| untimed(Sherman::open(&world.untimed(node), "moment", 1 << 16))));
@@ -85,7 +87,7 @@ impl Setup {
         client: &Client<SimFabric>,
         done: &Cell<bool>,
     ) -> Option<String> {
-        let mut found = Entries::new();
+        let mut found = ShermanEntries::new();
         while !done.get() {
             let range = Range { from: Some(&[0; 8]), to: None };
             let direction =

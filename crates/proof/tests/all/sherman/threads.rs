@@ -8,7 +8,7 @@
 
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, ShermanEntries, ShermanVariant};
 use farwood_index::{PutOutcome, RemoveOutcome, UpdateOutcome};
 use farwood_proof::shm::{Shm, attach};
 use farwood_transport::runtime::block_on;
@@ -138,7 +138,7 @@ impl Worker<'_> {
         let (from, to) = (a.min(b), a.max(b));
         let limit = if self.draw(2) == 0 { usize::MAX } else { 20 };
         let direction = if self.draw(2) == 0 { Direction::Forward } else { Direction::Backward };
-        let mut found = Entries::new();
+        let mut found = ShermanEntries::new();
         let (low, high) = (self.key(from), self.key(to));
         let range = Range { from: Some(&low), to: Some(&high) };
         block_on(self.tree.scan(&self.client, range, direction, limit, &mut found))
@@ -230,7 +230,7 @@ fn check_tree(
     tree: &Sherman,
     union: &Model,
 ) {
-    let mut found = Entries::new();
+    let mut found = ShermanEntries::new();
     block_on(tree.scan(client, Range::default(), Direction::Forward, usize::MAX, &mut found))
         .expect("a scan");
     let layout = tree.layout();
@@ -250,8 +250,8 @@ fn check_tree(
     assert_eq!(tree.locks_dropped(), 0);
 }
 
-fn config(variant: Variant, sizes: Sizes, consistency: Option<Consistency>) -> ShermanConfig {
-    ShermanConfig { sizes, options: variant.options(), consistency, ..ShermanConfig::default() }
+fn config(variant: ShermanVariant, sizes: Sizes, consistency: Option<Consistency>) -> ShermanConfig {
+    ShermanConfig { sizes, options: variant.features(), consistency, ..ShermanConfig::default() }
 }
 
 const SMALL: Sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
@@ -259,26 +259,26 @@ const LARGE: Sizes = Sizes { key_bytes: 40, value_bytes: 100, node_bytes: 1024 }
 
 #[test]
 fn every_variant_answers_right() {
-    for (at, (variant, _)) in Variant::ALL.into_iter().enumerate() {
+    for (at, (variant, _)) in ShermanVariant::ALL.into_iter().enumerate() {
         run_threads(config(variant, SMALL, None), at as u64);
     }
 }
 
 #[test]
 fn checksums_answer_right() {
-    run_threads(config(Variant::Sherman, SMALL, Some(Consistency::Checksum)), 20);
-    run_threads(config(Variant::Sherman, LARGE, Some(Consistency::Checksum)), 21);
+    run_threads(config(ShermanVariant::Sherman, SMALL, Some(Consistency::Checksum)), 20);
+    run_threads(config(ShermanVariant::Sherman, LARGE, Some(Consistency::Checksum)), 21);
 }
 
 #[test]
 fn long_keys_with_a_common_prefix_answer_right() {
-    run_threads(config(Variant::Sherman, LARGE, None), 30);
-    run_threads(config(Variant::FgPlus, LARGE, None), 31);
+    run_threads(config(ShermanVariant::Sherman, LARGE, None), 30);
+    run_threads(config(ShermanVariant::FgPlus, LARGE, None), 31);
 }
 
 #[test]
 fn packed_locks_answer_right() {
-    let mut config = config(Variant::Sherman, SMALL, None);
+    let mut config = config(ShermanVariant::Sherman, SMALL, None);
     config.options.lock.width = farwood_index::lock::LockWidth::Packed;
     run_threads(config, 40);
 }

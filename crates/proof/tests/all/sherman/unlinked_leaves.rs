@@ -6,7 +6,7 @@ use farwood_fabric::{Client, Fabric, FabricError, Remote, write};
 use farwood_index::IndexError;
 use farwood_index::sherman::leaf::Change;
 use farwood_index::sherman::node::{Fences, Node, RawNode};
-use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig};
+use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, ShermanEntries};
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::Loopback;
 
@@ -60,7 +60,7 @@ fn leaves_that_no_parent_names_are_found_and_entered() {
             world.block_on(tree.put(&client, &key(number), &number.to_le_bytes())).expect("a put").replaced()
         );
     }
-    let mut found = Entries::new();
+    let mut found = ShermanEntries::new();
     let scan = tree.scan(&client, Range::default(), Direction::Backward, usize::MAX, &mut found);
     world.block_on(scan).expect("a scan");
     assert_eq!(found.len() as u64, LEAVES);

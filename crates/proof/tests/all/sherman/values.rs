@@ -4,7 +4,7 @@ use farwood_fabric::{Client, Fabric as _, FabricError, NodeId, chunks};
 use farwood_index::IndexError;
 use farwood_index::PutOutcome;
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{Direction, Entries, Range, Sherman, ShermanConfig, Variant};
+use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, ShermanEntries, ShermanVariant};
 use farwood_sim::{NicModel, RunOutcome, World, WorldSpec, untimed};
 use farwood_testkit::Harness as _;
 use farwood_testkit::loopback::{Loopback, LoopbackFabric};
@@ -14,7 +14,7 @@ const MIB: usize = 1 << 20;
 
 fn config(node_bytes: usize) -> ShermanConfig {
     let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes };
-    let options = Variant::RECOMMENDED.options();
+    let options = ShermanVariant::RECOMMENDED.features();
     ShermanConfig { sizes, values: Values::AnyLength, options, ..ShermanConfig::default() }
 }
 
@@ -162,7 +162,7 @@ fn a_failed_scan_returns_no_entries() {
     for key in 0..1_000 {
         setup.put_first(key, &[1; 4]).expect("memory is free");
     }
-    let mut found = Entries::new();
+    let mut found = ShermanEntries::new();
     let wide =
         setup.tree.scan_snapshot(&setup.client, Range::default(), Direction::Forward, usize::MAX, &mut found);
     assert!(matches!(setup.pool.block_on(wide), Err(IndexError::NoSnapshot(_))));

@@ -2,7 +2,7 @@
 //! smart::costs` rewrites the table.
 
 use farwood_index::ordered;
-use farwood_index::smart::{Smart, SmartConfig, Variant};
+use farwood_index::smart::{Smart, SmartConfig, SmartVariant};
 use farwood_proof::radix_costs::{CACHE_BYTES, CostFixture, compare, key};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
@@ -10,10 +10,10 @@ use farwood_testkit::loopback::Loopback;
 
 #[test]
 fn every_operation_has_the_costs_of_the_table() {
-    let of = |variant: Variant| {
-        ordered::OrderedConfig::Smart(SmartConfig { options: variant.options(), ..SmartConfig::default() })
+    let of = |variant: SmartVariant| {
+        ordered::OrderedConfig::Smart(SmartConfig { options: variant.features(), ..SmartConfig::default() })
     };
-    compare("SMART", "smart", &Variant::ALL.map(|(variant, name)| (name, of(variant))));
+    compare("SMART", "smart", &SmartVariant::ALL.map(|(variant, name)| (name, of(variant))));
 }
 
 #[test]

@@ -4,19 +4,19 @@
 
 use farwood_index::ordered::OrderedConfig;
 use farwood_index::radix::tree::MARKS;
-use farwood_index::smart::{self, Variant};
+use farwood_index::smart::{self, SmartVariant};
 use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes};
 use farwood_testkit::campaign::size;
 
-fn config(variant: Variant, inline_bytes: usize) -> OrderedConfig {
+fn config(variant: SmartVariant, inline_bytes: usize) -> OrderedConfig {
     OrderedConfig::Smart(smart::SmartConfig {
-        options: variant.options(),
+        options: variant.features(),
         inline_bytes,
         ..smart::SmartConfig::default()
     })
 }
 
-fn cases(variant: Variant) -> Vec<CrashCase> {
+fn cases(variant: SmartVariant) -> Vec<CrashCase> {
     let case = |name, keys, change, mark: &str| {
         let mark = MARKS.iter().copied().find(|known| *known == mark);
         let config = config(variant, smart::SmartConfig::default().inline_bytes);
@@ -42,13 +42,13 @@ fn cases(variant: Variant) -> Vec<CrashCase> {
 
 #[test]
 fn every_named_coverage_mark_exists() {
-    let marked = cases(Variant::WriteCombining).iter().filter(|case| case.mark.is_some()).count();
+    let marked = cases(SmartVariant::WriteCombining).iter().filter(|case| case.mark.is_some()).count();
     assert_eq!(marked, 5, "each mark is one of the tree");
 }
 
 #[test]
 fn a_crash_at_any_verb_loses_no_key() {
-    let variants = [Variant::WriteCombining, Variant::InPlace, Variant::Art];
+    let variants = [SmartVariant::WriteCombining, SmartVariant::InPlace, SmartVariant::Art];
     let count = size(1, 3) as usize;
     let points: u64 = variants[..count].iter().map(|&variant| single_crashes(&cases(variant))).sum();
     assert!(points > 100 * count as u64, "{points} crash points");
@@ -56,6 +56,6 @@ fn a_crash_at_any_verb_loses_no_key() {
 
 #[test]
 fn a_second_crash_at_any_verb_loses_no_key() {
-    let pairs = paired_crashes(&cases(Variant::WriteCombining), 12);
+    let pairs = paired_crashes(&cases(SmartVariant::WriteCombining), 12);
     assert!(pairs > 300, "{pairs} pairs");
 }

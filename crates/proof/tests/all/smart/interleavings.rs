@@ -5,7 +5,7 @@
 
 use crate::radix::{dropped_operations, interleaved};
 use farwood_index::ordered::System;
-use farwood_index::smart::{SmartConfig, Variant};
+use farwood_index::smart::{SmartConfig, SmartVariant};
 use farwood_proof::seeds::loopback::{LoopbackCase, outcome};
 use farwood_proof::seeds::runner;
 use farwood_testkit::campaign::size;
@@ -25,8 +25,10 @@ fn dropped_operations_leave_no_lock() {
 fn combined_requests_are_explained() {
     let case = |seed| {
         let mut case = LoopbackCase::new(System::Smart, seed);
-        case.plan
-            .use_smart(SmartConfig { options: Variant::WriteCombining.options(), ..SmartConfig::default() });
+        case.plan.use_smart(SmartConfig {
+            options: SmartVariant::WriteCombining.features(),
+            ..SmartConfig::default()
+        });
         (case.plan.keys, case.compute_nodes, case.clients) = (1 + seed % 4, 2, 8);
         case
     };

@@ -3,21 +3,26 @@
 
 use farwood_fabric::Capabilities;
 use farwood_index::ordered::{self, Ordered};
-use farwood_index::smart::{NodeSizing, Options, SmartConfig, Variant};
+use farwood_index::smart::{NodeSizing, SmartConfig, SmartFeatures, SmartVariant};
 use farwood_proof::radix_model;
 use farwood_proof::served::Tcp;
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness as _;
 use farwood_testkit::loopback::{EVERYTHING, Loopback, Settings};
 
-fn of(options: Options) -> ordered::OrderedConfig {
+fn of(options: SmartFeatures) -> ordered::OrderedConfig {
     ordered::OrderedConfig::Smart(SmartConfig { options, ..SmartConfig::default() })
 }
 
 /// All variants, and one that reserves 256 slots.
 fn all() -> Vec<ordered::OrderedConfig> {
-    let preallocated = Options { rooms: NodeSizing::Preallocated, ..Options::default() };
-    Variant::ALL.map(|(variant, _)| variant.options()).into_iter().chain([preallocated]).map(of).collect()
+    let preallocated = SmartFeatures { rooms: NodeSizing::Preallocated, ..SmartFeatures::default() };
+    SmartVariant::ALL
+        .map(|(variant, _)| variant.features())
+        .into_iter()
+        .chain([preallocated])
+        .map(of)
+        .collect()
 }
 
 #[test]
@@ -43,7 +48,7 @@ fn a_long_leaf_is_not_changed_in_place() {
         let loopback = in_packets(packet);
         let client = loopback.client();
         let updated = loopback.block_on(async {
-            let tree = Ordered::create(&client, "t", of(Options::default()), 1 << 20).await.unwrap();
+            let tree = Ordered::create(&client, "t", of(SmartFeatures::default()), 1 << 20).await.unwrap();
             tree.put(&client, b"key", &[1; 600]).await.unwrap();
             client.take_costs();
             assert!(tree.update(&client, b"key", &[2; 600]).await.unwrap().updated());
@@ -68,13 +73,13 @@ fn from_the_empty_tree_over_tcp() {
 
 #[test]
 fn from_bulk_loaded_trees() {
-    radix_model::from_bulk_loaded(of(Options::default()));
+    radix_model::from_bulk_loaded(of(SmartFeatures::default()));
 }
 
 #[test]
 fn keys_of_all_lengths() {
     radix_model::keys_of_all_lengths(|seed| {
-        let options = Variant::ALL[seed as usize % Variant::ALL.len()].0.options();
+        let options = SmartVariant::ALL[seed as usize % SmartVariant::ALL.len()].0.features();
         // In some trees most values lie out of line.
         let inline_bytes = if seed % 4 == 2 { 60 } else { SmartConfig::default().inline_bytes };
         ordered::OrderedConfig::Smart(SmartConfig { options, inline_bytes, ..SmartConfig::default() })

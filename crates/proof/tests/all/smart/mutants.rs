@@ -4,7 +4,7 @@
 use crate::radix::{POLLS_MAX, expired_lease_is_noticed, noticed};
 use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
-use farwood_index::smart::{SmartConfig, Variant};
+use farwood_index::smart::{SmartConfig, SmartVariant};
 use farwood_proof::seeds::loopback::LoopbackCase;
 use farwood_proof::seeds::simulator::SimulatorCase;
 use farwood_proof::workload::{CHURNING, MIXED};
@@ -12,7 +12,7 @@ use farwood_proof::workload::{CHURNING, MIXED};
 /// A run on the loopback fabric with as many removals as insertions, and with large caches.
 fn churning(seed: u64) -> LoopbackCase {
     let mut case = LoopbackCase::new(System::Smart, seed);
-    case.plan.use_smart(SmartConfig { options: Variant::RearLock.options(), ..SmartConfig::default() });
+    case.plan.use_smart(SmartConfig { options: SmartVariant::RearLock.features(), ..SmartConfig::default() });
     (case.plan.keys, case.plan.mix, case.plan.cache_bytes) = (40, CHURNING, 1 << 20);
     case.steps = 120;
     case.polls_max = POLLS_MAX;
@@ -22,7 +22,10 @@ fn churning(seed: u64) -> LoopbackCase {
 /// A run with a few hot keys, which clients read and write at the same time.
 fn hot(seed: u64) -> LoopbackCase {
     let mut case = churning(seed);
-    case.plan.use_smart(SmartConfig { options: Variant::WriteCombining.options(), ..SmartConfig::default() });
+    case.plan.use_smart(SmartConfig {
+        options: SmartVariant::WriteCombining.features(),
+        ..SmartConfig::default()
+    });
     (case.plan.keys, case.plan.mix) = (3, MIXED);
     (case.compute_nodes, case.clients) = (2, 8);
     case
@@ -54,7 +57,8 @@ fn sharing_the_result_of_an_earlier_post_is_noticed() {
 fn a_lease_that_expires_under_a_frozen_client_is_noticed() {
     expired_lease_is_noticed(|seed| {
         let mut case = SimulatorCase::with_faults(System::Smart, seed);
-        case.plan.use_smart(SmartConfig { options: Variant::RearLock.options(), ..SmartConfig::default() });
+        case.plan
+            .use_smart(SmartConfig { options: SmartVariant::RearLock.features(), ..SmartConfig::default() });
         case
     });
 }

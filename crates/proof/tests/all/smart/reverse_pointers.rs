@@ -5,7 +5,7 @@
 //! rest after, it takes an unlinked leaf for a linked one.
 
 use farwood_fabric::{Client, PoolShape};
-use farwood_index::smart::{Smart, SmartConfig, Variant};
+use farwood_index::smart::{Smart, SmartConfig, SmartVariant};
 use farwood_proof::seeds::loopback::{Copies, settings};
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::{Loopback, LoopbackFabric, SMALL, Settings};
@@ -52,7 +52,7 @@ impl Node {
 fn node(pool: &Loopback, first: bool, cache_bytes: usize) -> Node {
     let client = pool.separate_client();
     let tree = pool.block_on(async {
-        let options = Variant::RearLock.options();
+        let options = SmartVariant::RearLock.features();
         if first {
             Smart::create(&client, "t", SmartConfig { options, ..SmartConfig::default() }, cache_bytes).await
         } else {

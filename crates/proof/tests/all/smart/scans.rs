@@ -3,7 +3,7 @@
 
 use farwood_fabric::{Client, PoolShape};
 use farwood_index::mutant::Mutant;
-use farwood_index::smart::{Direction, Entries, Range, Smart, SmartConfig, Variant};
+use farwood_index::smart::{Direction, RadixEntries, Range, Smart, SmartConfig, SmartVariant};
 use farwood_testkit::Harness;
 use farwood_testkit::campaign::size;
 use farwood_testkit::harness::{TestRng, round_robin};
@@ -24,11 +24,11 @@ struct Node {
     client: Client<LoopbackFabric>,
 }
 
-fn node(pool: &Loopback, variant: Variant, first: bool) -> Node {
+fn node(pool: &Loopback, variant: SmartVariant, first: bool) -> Node {
     let client = pool.separate_client();
     let tree = pool.block_on(async {
         if first {
-            let config = SmartConfig { options: variant.options(), ..SmartConfig::default() };
+            let config = SmartConfig { options: variant.features(), ..SmartConfig::default() };
             Smart::create(&client, "t", config, CACHE_BYTES).await
         } else {
             Smart::open(&client, "t", CACHE_BYTES).await
@@ -46,7 +46,7 @@ impl Node {
         direction: Direction,
         limit: usize,
     ) -> (Vec<Vec<u8>>, u64) {
-        let mut entries = Entries::new();
+        let mut entries = RadixEntries::new();
         self.client.take_costs();
         pool.block_on(self.tree.scan(&self.client, range, direction, limit, &mut entries)).expect("a scan");
         let keys = entries.iter().map(|(key, _)| key.to_vec()).collect();
@@ -59,7 +59,7 @@ fn key(middle: u8, last: u8) -> Vec<u8> {
 }
 
 /// A tree of three-byte keys, open on a writer and on a scanner.
-fn dense(pool: &Loopback, variant: Variant) -> (Node, Node, Model) {
+fn dense(pool: &Loopback, variant: SmartVariant) -> (Node, Node, Model) {
     let model: Model = (0..MIDDLES)
         .flat_map(|middle| (0..=u8::MAX).map(move |last| (key(middle, last), vec![last])))
         .collect();
@@ -86,7 +86,7 @@ fn expected(model: &Model, from: &[u8], to: &[u8], direction: Direction, limit: 
 #[test]
 fn a_cached_copy_saves_the_round_trip_for_its_node() {
     let pool = Loopback::new(Settings { shape: SHAPE, ..Settings::default() });
-    let (_, scanner, model) = dense(&pool, Variant::RECOMMENDED);
+    let (_, scanner, model) = dense(&pool, SmartVariant::RECOMMENDED);
     for (from, direction) in [(key(3, 200), Direction::Forward), (key(9, 60), Direction::Backward)] {
         let (low, high) = match direction {
             Direction::Forward => (from.clone(), vec![8]),
@@ -102,7 +102,7 @@ fn a_cached_copy_saves_the_round_trip_for_its_node() {
 
 /// Removes and puts keys on one compute node, single keys and whole nodes, and scans on the other. Yields the first
 /// wrong scan.
-fn scans_between_changes(variant: Variant, mutant: Option<Mutant>, seed: u64) -> Option<String> {
+fn scans_between_changes(variant: SmartVariant, mutant: Option<Mutant>, seed: u64) -> Option<String> {
     let pool = Loopback::new(Settings { shape: SHAPE, seed, ..Settings::default() });
     let (writer, mut scanner, mut model) = dense(&pool, variant);
     if let Some(mutant) = mutant {
@@ -148,15 +148,15 @@ fn scans_between_changes(variant: Variant, mutant: Option<Mutant>, seed: u64) ->
 #[test]
 fn stale_copies_hide_no_key() {
     for seed in 0..3 {
-        assert_eq!(scans_between_changes(Variant::RECOMMENDED, None, seed), None);
+        assert_eq!(scans_between_changes(SmartVariant::RECOMMENDED, None, seed), None);
     }
-    assert_eq!(scans_between_changes(Variant::Art, None, 3), None);
+    assert_eq!(scans_between_changes(SmartVariant::Art, None, 3), None);
 }
 
 #[test]
 fn a_scan_that_skips_gaps_is_noticed() {
     let broken = Some(Mutant::GapsPassed);
-    assert!((0..3).any(|seed| scans_between_changes(Variant::RECOMMENDED, broken, seed).is_some()));
+    assert!((0..3).any(|seed| scans_between_changes(SmartVariant::RECOMMENDED, broken, seed).is_some()));
 }
 
 /// A key of [`dense`], or one between two of them.
@@ -173,7 +173,7 @@ fn end(random: &mut TestRng) -> Vec<u8> {
 /// a key that was present throughout.
 fn scans_during_changes(mutant: Option<Mutant>, seed: u64) -> Option<String> {
     let pool = Loopback::new(Settings { shape: SHAPE, seed, ..Settings::default() });
-    let (writer, mut scanner, model) = dense(&pool, Variant::RECOMMENDED);
+    let (writer, mut scanner, model) = dense(&pool, SmartVariant::RECOMMENDED);
     if let Some(mutant) = mutant {
         scanner.tree.mutant(mutant);
     }
@@ -201,7 +201,7 @@ fn scans_during_changes(mutant: Option<Mutant>, seed: u64) -> Option<String> {
         done.set(true);
     };
     let scan = async || {
-        let (mut random, mut entries) = (TestRng::new(!seed), Entries::new());
+        let (mut random, mut entries) = (TestRng::new(!seed), RadixEntries::new());
         while !done.get() {
             let ends = [end(&mut random), end(&mut random)];
             let [low, high] = if ends[0] <= ends[1] { [&ends[0], &ends[1]] } else { [&ends[1], &ends[0]] };

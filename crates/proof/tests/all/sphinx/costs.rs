@@ -2,7 +2,7 @@
 //! sphinx::costs` rewrites the table.
 
 use farwood_index::ordered;
-use farwood_index::sphinx::{Sphinx, SphinxConfig, Variant};
+use farwood_index::sphinx::{Sphinx, SphinxConfig, SphinxVariant};
 use farwood_proof::radix_costs::{CostFixture, compare, key};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
@@ -10,10 +10,13 @@ use farwood_testkit::loopback::Loopback;
 
 #[test]
 fn every_operation_has_the_costs_of_the_table() {
-    let of = |variant: Variant| {
-        ordered::OrderedConfig::Sphinx(SphinxConfig { options: variant.options(), ..SphinxConfig::default() })
+    let of = |variant: SphinxVariant| {
+        ordered::OrderedConfig::Sphinx(SphinxConfig {
+            options: variant.features(),
+            ..SphinxConfig::default()
+        })
     };
-    compare("Sphinx", "sphinx", &Variant::ALL.map(|(variant, name)| (name, of(variant))));
+    compare("Sphinx", "sphinx", &SphinxVariant::ALL.map(|(variant, name)| (name, of(variant))));
 }
 
 /// Entry, node and leaf; an update locks and reads the leaf, and writes it back with the unlock.

@@ -10,7 +10,7 @@ use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
 use farwood_index::radix::prefix::PrefixHash;
 use farwood_index::sphinx::table::layout::TablePosition;
-use farwood_index::sphinx::{Groups, Options, Sphinx, SphinxConfig, Variant};
+use farwood_index::sphinx::{Groups, Sphinx, SphinxConfig, SphinxFeatures, SphinxVariant};
 use farwood_proof::crash_cluster::{
     CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
 };
@@ -101,8 +101,10 @@ impl CrashCase {
 fn open(world: &World, node: usize) -> Sphinx {
     let client = world.untimed(node);
     let groups = Groups::new(0).expect("0 is a valid number");
-    let config =
-        SphinxConfig { options: Options { groups, ..Variant::Filter.options() }, ..SphinxConfig::default() };
+    let config = SphinxConfig {
+        options: SphinxFeatures { groups, ..SphinxVariant::Filter.features() },
+        ..SphinxConfig::default()
+    };
     let opened = match node {
         0 => untimed(Sphinx::create(&client, "crash", config, FILTER_BYTES)),
         _ => untimed(Sphinx::open(&client, "crash", FILTER_BYTES)),

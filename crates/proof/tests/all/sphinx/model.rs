@@ -2,25 +2,25 @@
 //! subtables large and small, on the loopback, shared memory and TCP.
 
 use farwood_index::ordered;
-use farwood_index::sphinx::{Groups, Options, SphinxConfig, Variant};
+use farwood_index::sphinx::{Groups, SphinxConfig, SphinxFeatures, SphinxVariant};
 use farwood_proof::radix_model;
 use farwood_proof::served::Tcp;
 use farwood_proof::shm::Shm;
 use farwood_testkit::loopback::Loopback;
 
-fn of(options: Options) -> ordered::OrderedConfig {
+fn of(options: SphinxFeatures) -> ordered::OrderedConfig {
     ordered::OrderedConfig::Sphinx(SphinxConfig { options, ..SphinxConfig::default() })
 }
 
 /// Subtables of 21 entries, which are split often.
-fn small(options: Options) -> ordered::OrderedConfig {
-    of(Options { groups: Groups::new(0).expect("0 is a valid number"), ..options })
+fn small(options: SphinxFeatures) -> ordered::OrderedConfig {
+    of(SphinxFeatures { groups: Groups::new(0).expect("0 is a valid number"), ..options })
 }
 
 /// All variants, and the last with subtables as large as by default.
 fn all() -> Vec<ordered::OrderedConfig> {
-    let variants = Variant::ALL.map(|(variant, _)| small(variant.options()));
-    variants.into_iter().chain([of(Options::default())]).collect()
+    let variants = SphinxVariant::ALL.map(|(variant, _)| small(variant.features()));
+    variants.into_iter().chain([of(SphinxFeatures::default())]).collect()
 }
 
 #[test]
@@ -40,17 +40,17 @@ fn from_the_empty_tree_over_tcp() {
 
 #[test]
 fn from_bulk_loaded_trees() {
-    radix_model::from_bulk_loaded(small(Options::default()));
+    radix_model::from_bulk_loaded(small(SphinxFeatures::default()));
 }
 
 #[test]
 fn keys_of_all_lengths() {
     radix_model::keys_of_all_lengths(|seed| {
-        small(Variant::ALL[seed as usize % Variant::ALL.len()].0.options())
+        small(SphinxVariant::ALL[seed as usize % SphinxVariant::ALL.len()].0.features())
     });
 }
 
 #[test]
 fn removed_keys_free_their_memory() {
-    radix_model::removed_keys_free_their_memory(of(Options::default()));
+    radix_model::removed_keys_free_their_memory(of(SphinxFeatures::default()));
 }

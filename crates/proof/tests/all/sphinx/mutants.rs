@@ -4,7 +4,7 @@
 use crate::radix::{POLLS_MAX, expired_lease_is_noticed, noticed};
 use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
-use farwood_index::sphinx::{Groups, Options, SphinxConfig, Variant};
+use farwood_index::sphinx::{Groups, SphinxConfig, SphinxFeatures, SphinxVariant};
 use farwood_proof::seeds::loopback::{LoopbackCase, outcome};
 use farwood_proof::seeds::runner;
 use farwood_proof::seeds::simulator::SimulatorCase;
@@ -13,7 +13,10 @@ use std::time::Duration;
 
 fn config() -> SphinxConfig {
     let groups = Groups::new(0).expect("0 is a valid number");
-    SphinxConfig { options: Options { groups, ..Variant::Filter.options() }, ..SphinxConfig::default() }
+    SphinxConfig {
+        options: SphinxFeatures { groups, ..SphinxVariant::Filter.features() },
+        ..SphinxConfig::default()
+    }
 }
 
 /// A run on the loopback fabric with as many removals as insertions, with a filter that holds all prefixes, and with
