@@ -166,6 +166,7 @@ fn seal(index: u64, bytes: &[u8], slot: &mut MemorySlot<RawOverflow>, images: &m
     image[ROOM..ROOM + 4].copy_from_slice(&slot.kind.bytes.to_le_bytes());
     image[INDEX..INDEX + 8].copy_from_slice(&index.to_le_bytes());
     image.extend_from_slice(bytes);
+    debug_assert!(RawOverflow::check(&image, &expected).is_ok(), "readers accept a new object");
     images.push((slot.at, image));
     slot.version = Some(version);
     Link { at: slot.at, version, length: expected.length }
@@ -280,6 +281,7 @@ impl Link {
         bytes[..8].copy_from_slice(&self.at.word().to_le_bytes());
         bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
         bytes[12..].copy_from_slice(&self.length.to_le_bytes());
+        debug_assert_eq!(Self::from_bytes(&bytes), Some(self), "readers find the link that was written");
         bytes
     }
 

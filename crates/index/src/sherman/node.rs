@@ -253,6 +253,8 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
                 checksum::seal_node(&mut self.bytes, covered);
             }
         }
+        debug_assert!(RawNode::check(&self.bytes, self.layout).is_ok(), "readers accept a sealed node");
+        debug_assert!(Node::decode(self.layout, &*self.bytes).is_ok(), "readers can decode a sealed node");
     }
 }
 

@@ -117,6 +117,7 @@ pub(in crate::catfish) fn item_of(words: &[u64]) -> Option<Item> {
 impl Request {
     /// Appends the words of the request.
     pub(in crate::catfish) fn encode(&self, words: &mut Vec<u64>) {
+        let begin = words.len();
         let query = |words: &mut Vec<u64>, kind, query: &Query| {
             words.extend([kind, query.relation as u64]);
             words.extend(edges(&query.window));
@@ -139,6 +140,11 @@ impl Request {
                 words.extend(edges(bounds));
             }
         }
+        debug_assert_eq!(
+            Self::decode(&words[begin..]),
+            Some(*self),
+            "the server decodes what the client encodes"
+        );
     }
 
     /// Decodes a request; `None`: the words are not a request.

@@ -340,6 +340,7 @@ pub fn image(
     bytes.extend_from_slice(&header.hash(prefix, number).to_le_bytes());
     bytes.extend(slots.iter().flat_map(|slot| slot.word().to_le_bytes()));
     bytes.extend_from_slice(&(u64::from(generation) | u64::from(number) << 32).to_le_bytes());
+    debug_assert!(RawInner::check(&bytes, &InnerFormat { number }).is_ok(), "readers accept a new node");
     bytes
 }
 

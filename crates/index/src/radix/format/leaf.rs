@@ -299,6 +299,7 @@ pub fn image(
     bytes[KEY..KEY + key.len()].copy_from_slice(key);
     let mut leaf = Leaf { bytes };
     leaf.set_value(&value);
+    debug_assert!(RawLeaf::check(&leaf.bytes, &LeafFormat { number }).is_ok(), "readers accept a new leaf");
     leaf
 }
 
