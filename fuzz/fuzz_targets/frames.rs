@@ -2,7 +2,7 @@
 //! long as it says. `fuzz/run 60 frames`
 #![no_main]
 
-use farwood_transport::wire::{Frame, Hello, Kind, Welcome};
+use farwood_transport::wire::{Frame, FrameKind, Hello, Welcome};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -10,9 +10,9 @@ fuzz_target!(|bytes: &[u8]| {
     while let Ok(Some(frame)) = Frame::first(rest) {
         assert!(frame.bytes() <= rest.len() && frame.bytes() >= 16);
         match frame.kind {
-            Kind::Hello => drop(Hello::read(&frame)),
-            Kind::Welcome => drop(Welcome::read(&frame)),
-            Kind::Request => {
+            FrameKind::Hello => drop(Hello::read(&frame)),
+            FrameKind::Welcome => drop(Welcome::read(&frame)),
+            FrameKind::Request => {
                 for verb in frame.verbs() {
                     let Ok(verb) = verb else { break };
                     let _ = verb.op.answer_bytes();

@@ -3,8 +3,8 @@
 //! `fuzz/run 60 server`
 #![no_main]
 
-use farwood_transport::wire::{ANY_NODE, Hello, Kind, RequestFrame, WireOp, WireVerb, put_frame};
 use farwood_transport::tcp::{Credentials, MemoryNode, NodeSpec, TcpPool};
+use farwood_transport::wire::{ANY_NODE, FrameKind, Hello, RequestFrame, WireOp, WireVerb, put_frame};
 use libfuzzer_sys::fuzz_target;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -37,7 +37,8 @@ fn connect() -> TcpStream {
 
 /// Returns the bytes as frames with valid headers: each piece has a kind, a code, a count and a length.
 fn framed(mut bytes: &[u8]) -> Vec<u8> {
-    let kinds = [Kind::Hello, Kind::Request, Kind::Control, Kind::Reply, Kind::Goodbye];
+    let kinds =
+        [FrameKind::Hello, FrameKind::Request, FrameKind::Control, FrameKind::Reply, FrameKind::Goodbye];
     let mut frames = Vec::new();
     while let [kind, code, count, words, rest @ ..] = bytes {
         let (body, behind) = rest.split_at((8 * usize::from(words % 64)).min(rest.len()) / 8 * 8);

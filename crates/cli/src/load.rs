@@ -193,7 +193,7 @@ fn layout_of(args: &Args) -> Result<Layout, Failure> {
     }
 }
 
-/// What a file's name ends in, in small letters.
+/// The extension of a file name, in lower case.
 fn extension(file: &Path) -> Option<String> {
     file.extension().and_then(|extension| extension.to_str()).map(str::to_lowercase)
 }

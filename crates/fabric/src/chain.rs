@@ -18,7 +18,7 @@
 //! }
 //! ```
 //!
-//! A WRITE behind a READ or an atomic may overtake it, and therefore requires a fence:
+//! A WRITE after a READ or an atomic may overtake it, and therefore requires a fence:
 //!
 //! ```compile_fail,E0277
 //! use farwood_fabric::{read, write, Chain, Remote};

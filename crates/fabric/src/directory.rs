@@ -111,7 +111,7 @@ pub struct Entry {
     pub number: u64,
     /// The name.
     pub name: String,
-    /// VerbClass of index, a number defined by the index crate.
+    /// The kind of index, a number that the index crate defines.
     pub kind: u32,
     /// Version of the index's format.
     pub format: u32,
@@ -141,7 +141,7 @@ impl Entry {
 pub struct NewDirectoryEntry<'a> {
     /// The name, at most [`NAME_BYTES_MAX`] bytes.
     pub name: &'a str,
-    /// VerbClass of index.
+    /// The kind of index.
     pub kind: u32,
     /// Version of the index's format.
     pub format: u32,

@@ -30,7 +30,7 @@ pub trait VerbClass: sealed::Sealed {}
 /// WRITEs: later verbs of the chain execute after them.
 #[derive(Debug)]
 pub enum WriteClass {}
-/// READs and atomics: a WRITE chained behind them may overtake them unless it is fenced.
+/// READs and atomics: a WRITE chained after them may overtake them unless it is fenced.
 #[derive(Debug)]
 pub enum FetchClass {}
 

@@ -1,5 +1,6 @@
-//! What the library adds to a lookup: `Index::get`, which finds its thread's client, beside the tree's own `get`
-//! through a client at hand. Rounds are short and alternate, and the fastest counts: the others were disturbed.
+//! The overhead that the library adds to a lookup: `Index::get`, which finds its thread's client, compared with the
+//! tree's own `get` through an existing client. Rounds are short and alternate, and the fastest counts, because other
+//! processes disturb the slower ones.
 //!
 //! `cargo bench -p farwood`
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
@@ -34,7 +35,7 @@ fn measure(url: &str) -> farwood::Result<()> {
     Ok(())
 }
 
-/// Keys in an order that is none.
+/// The keys in a pseudo-random order.
 fn keys() -> impl Iterator<Item = u64> {
     (0..OPERATIONS).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % KEYS)
 }

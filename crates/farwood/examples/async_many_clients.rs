@@ -1,4 +1,4 @@
-//! Many clients on one thread: each is a session, and a session that waits lets the others go on.
+//! Many clients on one thread: each is a session, and while one session waits, the others continue.
 //!
 //! `cargo run --example async_many_clients`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -34,7 +34,7 @@ fn use_it(url: &str) -> farwood::Result<()> {
     Ok(())
 }
 
-/// One client: its keys lie between those of the others, so they meet in every leaf.
+/// One client: its keys lie between those of the others, so the clients contend for every leaf.
 async fn work(index: &Index<u64, u64>, client: u64) -> farwood::Result<Costs> {
     let session = index.session();
     for number in 0..OPERATIONS {

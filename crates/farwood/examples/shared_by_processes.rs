@@ -19,7 +19,7 @@ fn main() -> Result<(), Failure> {
     }
 }
 
-/// What the first process does.
+/// Runs the first process.
 fn share() -> Result<(), Failure> {
     let url = format!("shm://example-shared-{}", std::process::id());
     Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() })?;
@@ -35,7 +35,7 @@ fn run_all(url: &str) -> Result<(), Failure> {
     for mut child in children {
         assert!(child.wait()?.success());
     }
-    // The processes are gone; what they wrote is not.
+    // The processes have ended, and their entries are still in the index.
     let index = Pool::open(url)?.open_index::<u64, u64>("shared")?;
     assert_eq!(index.count()?, KEYS * PROCESSES);
     for entry in &index {
@@ -46,7 +46,7 @@ fn run_all(url: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What every other process does: its keys lie between those of the others.
+/// Runs every other process: its keys lie between those of the others.
 fn write(url: &str, process: u64) -> farwood::Result<()> {
     let index = Pool::open(url)?.open_or_create::<u64, u64>("shared", &IndexOptions::default())?;
     for number in 0..KEYS {

@@ -22,7 +22,7 @@ fn use_it(url: &str) -> farwood::Result<()> {
         words.put(word, &(word.len() as u64))?;
     }
     let mut found = Vec::new();
-    // Everything from "be" on, and in front of whatever comes after it.
+    // All keys that begin with "be": from "be" on, and below the smallest string above all of them.
     for entry in words.scan("be".."bf") {
         let (word, letters) = entry?;
         println!("{word} has {letters} letters");

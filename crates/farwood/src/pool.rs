@@ -362,7 +362,7 @@ fn check_type<T: Codec>(tree: &Tree, what: &'static str, at: usize) -> Result<()
     Err(Error::Type { url: tree.url(), what, expected, found })
 }
 
-/// The processes of the living clients of a pool, but for this attachment. Those that are gone lose their slots.
+/// Returns the processes of the live clients of a pool, without this attachment. Crashed clients lose their slots.
 fn others(pool: &ShmPool) -> Result<Vec<u64>, FabricError> {
     use farwood_fabric::Fabric as _;
     let client = pool.client();

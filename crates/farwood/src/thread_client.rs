@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 /// A thread's client of one pool.
 struct ThreadClient {
-    /// Cannot be upgraded when the last handle of the pool is gone. Its address identifies the pool.
+    /// Cannot be upgraded after the last handle of the pool was dropped. Its address identifies the pool.
     pool: Weak<Attached>,
     client: Rc<Client<AnyFabric>>,
 }
@@ -48,7 +48,7 @@ pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
 fn add_client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
     let client = Rc::new(pool.attachment().client());
     let kept = ThreadClient { pool: Arc::downgrade(pool), client: Rc::clone(&client) };
-    // While the thread ends, its list is gone; the client then serves this call only.
+    // While the thread ends, its list no longer exists; the client then serves this call only.
     let _ = CLIENTS.try_with(|clients| {
         let gone = take_where(clients, |kept| kept.pool.strong_count() == 0);
         clients.borrow_mut().push(kept);

@@ -91,7 +91,7 @@ impl Batches {
     }
 }
 
-/// What a waiting client is granted.
+/// The role that a waiting client is granted.
 #[derive(Debug)]
 enum Outcome<T> {
     /// The client executes the request for its batch.
@@ -100,7 +100,7 @@ enum Outcome<T> {
     Result(Option<T>),
 }
 
-/// A request: its key and operation, its slot, and the word that says that it is being executed.
+/// A request: its key and operation, its slot, and the word that marks it as being executed.
 #[derive(Clone, Copy)]
 struct Request<'k> {
     key: &'k [u8],

@@ -27,7 +27,7 @@ pub enum IndexError {
         /// The length given, bytes.
         found: usize,
     },
-    /// A snapshot of the range is impossible, for the given reason.
+    /// A snapshot of the range is impossible for the given reason.
     NoSnapshot(&'static str),
     /// The fabric lacks a guarantee on which the consistency of the index depends.
     Unsafe {

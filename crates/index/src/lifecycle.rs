@@ -80,7 +80,7 @@ async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry
 /// Marks an index as open by this compute node, so that no client drops it. [3 RT; more while it is being dropped]
 ///
 /// # Errors
-/// [`IndexError::NoSuchIndex`] where it was dropped meanwhile.
+/// [`IndexError::NoSuchIndex`] if it was dropped in the meantime.
 pub(crate) async fn mark_open<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<(), IndexError> {
     let newly = client_table::mark_open(client, entry.open_bit()).await?;
     if directory::still(client, entry).await? {

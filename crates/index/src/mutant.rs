@@ -24,7 +24,7 @@ pub enum Mutant {
     ScanBlind,
     /// A merge does not mark the node that it removes.
     MergeUnmarked,
-    /// The object behind a link is not checked.
+    /// The object that a link points to is not checked.
     OverflowUnchecked,
     /// A cached copy without the key proves that the key is absent (SMART).
     MissUnchecked,
@@ -35,7 +35,7 @@ pub enum Mutant {
     /// A client that joins a combined request late shares the result of a request that began before its own (SMART as
     /// published).
     SharesLate,
-    /// The node behind an entry of the hash table is not checked (Sphinx).
+    /// The node that an entry of the hash table points to is not checked (Sphinx).
     EntryUnchecked,
     /// A client does not read its new entry in the hash table again (Sphinx).
     EntryUnconfirmed,

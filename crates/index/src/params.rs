@@ -94,7 +94,7 @@ impl Codec {
         self.choice(LOCK_WIDTH, width, [LockWidth::Word, LockWidth::Packed]);
     }
 
-    /// What keys and values mean to the caller.
+    /// The types of keys and values, as the caller numbers them.
     pub(crate) fn kinds(&mut self, kinds: &mut [u8; 2]) {
         let [keys, values] = kinds;
         self.u8(KINDS, keys, 0..=u8::MAX);

@@ -14,6 +14,6 @@ pub enum Direction {
 pub struct Range<'a> {
     /// The smallest key, inclusive; `None`: the first key of the index.
     pub from: Option<&'a [u8]>,
-    /// The end, exclusive; `None`: behind the last key of the index.
+    /// The end, exclusive; `None`: the range ends after the last key of the index.
     pub to: Option<&'a [u8]>,
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p farwood-proof --example load -- [--index sherman] [--seconds 300] [--processes 4]
 //! [--clients 4] [--seed 1]`
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
 use farwood_index::ordered::System;
 use farwood_proof::load::{Load, run_child};

@@ -2,7 +2,7 @@
 //!
 //! Exit codes: 0 success; 1 a seed failed, or a given range of 1,000 seeds or more left a coverage mark unhit; 2 wrong
 //! command line.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
 use farwood_index::ordered::System;
 use farwood_index::{MARKS, radix, smart, sphinx};

@@ -5,7 +5,7 @@ use crate::workload::{ScanSpan, perform, scan};
 use farwood_fabric::Client;
 use farwood_index::sherman::Sherman;
 use farwood_testkit::Harness;
-use farwood_testkit::history::{Action, Answer, Bytes, Direction};
+use farwood_testkit::history::{Action, Answer, ByteString, Direction};
 use farwood_testkit::model::{Edge, Ordered};
 use std::ops::Bound;
 
@@ -31,7 +31,7 @@ impl<H: Harness, T: Tree> BlockingIndex<'_, H, T> {
         from: Edge<'_>,
         to: Edge<'_>,
         limit: usize,
-    ) -> Vec<(Bytes, Bytes)> {
+    ) -> Vec<(ByteString, ByteString)> {
         // A tree's range has the first key and the first key behind it. No key lies behind the greatest one, so a
         // range from behind it is empty, and a range up to behind it has no upper bound.
         let Ok(from) = successor_bound(from, Bound::Included(())) else { return Vec::new() };
@@ -39,13 +39,13 @@ impl<H: Harness, T: Tree> BlockingIndex<'_, H, T> {
         self.scan(&ScanSpan { direction, from, to, limit })
     }
 
-    fn scan(&mut self, span: &ScanSpan) -> Vec<(Bytes, Bytes)> {
+    fn scan(&mut self, span: &ScanSpan) -> Vec<(ByteString, ByteString)> {
         self.harness.block_on(scan(&self.tree, &self.client, span)).expect("the operation succeeds")
     }
 }
 
 /// Converts a bound to the kind `wanted`: the same key, or its successor. `Err` if the key has no successor.
-fn successor_bound(bound: Edge<'_>, wanted: Bound<()>) -> Result<Option<Bytes>, ()> {
+fn successor_bound(bound: Edge<'_>, wanted: Bound<()>) -> Result<Option<ByteString>, ()> {
     let (key, same) = match bound {
         Bound::Unbounded => return Ok(None),
         Bound::Included(key) => (key, matches!(wanted, Bound::Included(()))),
@@ -61,7 +61,7 @@ fn successor_bound(bound: Edge<'_>, wanted: Bound<()>) -> Result<Option<Bytes>, 
 }
 
 impl<H: Harness, T: Tree> Ordered for BlockingIndex<'_, H, T> {
-    fn get(&mut self, key: &[u8]) -> Option<Bytes> {
+    fn get(&mut self, key: &[u8]) -> Option<ByteString> {
         let got = perform(&self.tree, &self.client, key, &Action::Get);
         match self.harness.block_on(got).expect("the operation succeeds") {
             Answer::Found(found) => found,
@@ -86,11 +86,11 @@ impl<H: Harness, T: Tree> Ordered for BlockingIndex<'_, H, T> {
         self.done(key, &Action::Remove)
     }
 
-    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)> {
         self.span(Direction::Forward, from, to, limit)
     }
 
-    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)> {
         self.span(Direction::Backward, from, to, limit)
     }
 

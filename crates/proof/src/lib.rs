@@ -1,4 +1,4 @@
-//! What the tests of indexes on fabrics share: every fabric as a harness of the testkit, tables of costs, random
+//! Code that the tests of indexes on fabrics share: every fabric as a harness of the testkit, tables of costs, random
 //! workloads, and runs that a seed determines. No other crate depends on this one.
 #![forbid(unsafe_code)]
 

@@ -9,16 +9,17 @@ use farwood_index::ordered::{self, Ordered};
 use farwood_testkit::Harness;
 use farwood_testkit::campaign::size;
 use farwood_testkit::harness::TestRng;
+use farwood_testkit::history::ByteString;
 use farwood_testkit::history::{Action, Answer, Direction};
 use farwood_testkit::loopback::Loopback;
-use farwood_testkit::model::{Bytes, Family, Program, ProgramShape, programs, run};
+use farwood_testkit::model::{Family, Program, ProgramShape, programs, run};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const CACHE_BYTES: usize = 8 << 10;
 const NAME: &str = "model";
 
-type Model = BTreeMap<Bytes, Bytes>;
+type Model = BTreeMap<ByteString, ByteString>;
 
 /// A new tree that holds `loaded`.
 fn tree<'h, H: Harness>(
@@ -99,8 +100,8 @@ pub fn from_bulk_loaded(config: ordered::OrderedConfig) {
 
 /// Keys of all lengths. Each begins with a prefix of an earlier key, and continues with a few bytes: any bytes, one of
 /// three, or one byte repeated.
-fn draw_keys(random: &mut TestRng, count: usize) -> Vec<Bytes> {
-    let mut keys = vec![Bytes::new()];
+fn draw_keys(random: &mut TestRng, count: usize) -> Vec<ByteString> {
+    let mut keys = vec![ByteString::new()];
     while keys.len() < count {
         let mut key = keys[random.below(keys.len() as u64) as usize].clone();
         key.truncate(random.below(key.len() as u64 + 1) as usize);
@@ -120,7 +121,7 @@ fn draw_keys(random: &mut TestRng, count: usize) -> Vec<Bytes> {
 fn run_random<H: Harness>(
     index: &BlockingIndex<'_, H, Ordered>,
     model: &mut Model,
-    keys: &[Bytes],
+    keys: &[ByteString],
     random: &mut TestRng,
     steps: u64,
 ) {
@@ -156,15 +157,16 @@ fn run_random<H: Harness>(
 fn compare_scan<H: Harness>(
     index: &BlockingIndex<'_, H, Ordered>,
     model: &Model,
-    ends: (Bytes, Bytes),
+    ends: (ByteString, ByteString),
     random: &mut TestRng,
 ) {
     let (from, to) = (ends.0.clone().min(ends.1.clone()), ends.0.max(ends.1));
     let from = (!random.once_in(4)).then_some(from);
     let to = (!random.once_in(4)).then_some(to);
     let limit = [1, 3, 40, usize::MAX][random.below(4) as usize];
-    let inside =
-        |key: &Bytes| from.as_ref().is_none_or(|from| key >= from) && to.as_ref().is_none_or(|to| key < to);
+    let inside = |key: &ByteString| {
+        from.as_ref().is_none_or(|from| key >= from) && to.as_ref().is_none_or(|to| key < to)
+    };
     let within = model.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone()));
     let (direction, right): (_, Vec<_>) = if random.once_in(2) {
         (Direction::Forward, within.take(limit).collect())

@@ -11,7 +11,7 @@ use std::path::Path;
 /// A pool under test, its address for other processes, and a folder for their files.
 pub trait SharedPool: Harness + Default {
     /// The type of a process's attachment.
-    type Pool: Attachment<Fabric = Self::Fabric>;
+    type Pool: PoolAttachment<Fabric = Self::Fabric>;
 
     /// This process's attachment.
     fn pool(&self) -> &Self::Pool;
@@ -27,11 +27,11 @@ pub trait SharedPool: Harness + Default {
 }
 
 /// A process's attachment to a pool: a compute node.
-pub trait Attachment: Send + Sync {
+pub trait PoolAttachment: Send + Sync {
     /// The fabric.
     type Fabric: Fabric;
 
-    /// A client, for the calling thread.
+    /// A client for the calling thread.
     fn client(&self) -> Client<Self::Fabric>;
 
     /// The identity of the compute node.
@@ -58,7 +58,7 @@ impl SharedPool for Shm {
     }
 }
 
-impl Attachment for ShmPool {
+impl PoolAttachment for ShmPool {
     type Fabric = ShmFabric;
 
     fn client(&self) -> Client<ShmFabric> {
@@ -90,7 +90,7 @@ impl<K: Transport> SharedPool for Served<K> {
     }
 }
 
-impl<W: VerbTransport> Attachment for ServedPool<W> {
+impl<W: VerbTransport> PoolAttachment for ServedPool<W> {
     type Fabric = ServedFabric<W>;
 
     fn client(&self) -> Client<ServedFabric<W>> {

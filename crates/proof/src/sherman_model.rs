@@ -7,7 +7,8 @@ use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Sherman, ShermanConfig, ShermanVariant};
 use farwood_testkit::Harness;
 use farwood_testkit::campaign::size;
-use farwood_testkit::model::{Bytes, Program, ProgramShape, programs, run};
+use farwood_testkit::history::ByteString;
+use farwood_testkit::model::{Program, ProgramShape, programs, run};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Runs, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ pub const CACHE_BYTES: usize = 8 << 10;
 pub const NAME: &str = "model";
 
 /// The contents of a tree.
-pub type Model = BTreeMap<Bytes, Bytes>;
+pub type Model = BTreeMap<ByteString, ByteString>;
 
 /// Runs `test` on the first `cases` of a fixed sequence of inputs (a third of them outside campaigns), or on as many
 /// as `FARWOOD_SEEDS` says.

@@ -7,7 +7,7 @@ use farwood_index::ordered::{self, Ordered};
 use farwood_index::sherman::{self, Sherman};
 use farwood_index::smart::{self, Smart};
 use farwood_index::sphinx::{self, Sphinx};
-use farwood_testkit::history::{Action, Answer, Bytes};
+use farwood_testkit::history::{Action, Answer, ByteString};
 
 /// The operations of every ordered index.
 #[expect(async_fn_in_trait, reason = "clients belong to one thread")]
@@ -25,7 +25,7 @@ pub trait Tree {
         &self,
         client: &Client<F>,
         span: &ScanSpan,
-    ) -> Result<Vec<(Bytes, Bytes)>, IndexError>;
+    ) -> Result<Vec<(ByteString, ByteString)>, IndexError>;
 
     /// Counts the keys.
     async fn count_all<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError>;
@@ -58,7 +58,7 @@ macro_rules! tree {
                 &self,
                 client: &Client<F>,
                 span: &ScanSpan,
-            ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+            ) -> Result<Vec<(ByteString, ByteString)>, IndexError> {
                 let mut entries = $entries;
                 self.scan(client, span.range(), span.tree_direction(), span.limit, &mut entries).await?;
                 Ok(entries.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
@@ -88,7 +88,7 @@ pub async fn snapshot_span<F: Fabric>(
     tree: &Ordered,
     client: &Client<F>,
     span: &ScanSpan,
-) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+) -> Result<Vec<(ByteString, ByteString)>, IndexError> {
     let mut entries = ordered::Entries::new();
     let (range, direction) = (span.range(), span.tree_direction());
     match tree.scan_snapshot(client, range, direction, span.limit, &mut entries).await {

@@ -6,14 +6,14 @@ use farwood_index::IndexError;
 use farwood_index::sherman::layout::Values;
 use farwood_index::sherman::{self, Range, ShermanConfig, ShermanVariant};
 use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::{Action, Answer, Bytes, Direction};
+use farwood_testkit::history::{Action, Answer, ByteString, Direction};
 use std::ops::Bound;
 
 /// A request of a client to its index.
 #[derive(Clone, Debug)]
 pub enum TreeRequest {
     /// An operation on one key.
-    Operation(Bytes, Action),
+    Operation(ByteString, Action),
     /// A scan.
     Scan(ScanSpan),
     /// A scan of a snapshot.
@@ -30,9 +30,9 @@ pub struct ScanSpan {
     /// The direction.
     pub direction: Direction,
     /// The first key.
-    pub from: Option<Bytes>,
+    pub from: Option<ByteString>,
     /// The first key behind the span.
-    pub to: Option<Bytes>,
+    pub to: Option<ByteString>,
     /// Most entries.
     pub limit: usize,
 }
@@ -106,7 +106,7 @@ impl ValueLengths {
 /// The requests of one client. Each value is written once, and names its writer.
 #[derive(Debug)]
 pub struct Workload<'k> {
-    keys: &'k [Bytes],
+    keys: &'k [ByteString],
     lengths: ValueLengths,
     snapshots: bool,
     mix: Mix,
@@ -117,7 +117,7 @@ pub struct Workload<'k> {
 
 impl<'k> Workload<'k> {
     /// The requests of client number `client`.
-    pub fn new(keys: &'k [Bytes], lengths: ValueLengths, mix: Mix, client: u64, seed: u64) -> Self {
+    pub fn new(keys: &'k [ByteString], lengths: ValueLengths, mix: Mix, client: u64, seed: u64) -> Self {
         let chance = TestRng::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
         Self { keys, lengths, snapshots: false, mix, client, step: 0, chance }
     }
@@ -132,14 +132,14 @@ impl<'k> Workload<'k> {
         &mut self.chance
     }
 
-    fn key(&mut self) -> Bytes {
+    fn key(&mut self) -> ByteString {
         // Every other draw is one of a few neighbours, which lie in one leaf.
         let all = self.keys.len() as u64;
         let limit = if self.chance.once_in(2) { all } else { all.min(4) };
         self.keys[self.chance.below(limit) as usize].clone()
     }
 
-    fn value(&mut self) -> Bytes {
+    fn value(&mut self) -> ByteString {
         self.step += 1;
         let word = (self.client << 40 | self.step).to_le_bytes();
         let length = match self.lengths {
@@ -185,7 +185,7 @@ impl Iterator for Workload<'_> {
 
 impl Workload<'_> {
     /// A scan or a count, and now and then a `Leave`.
-    fn read_many(&mut self, key: Bytes) -> TreeRequest {
+    fn read_many(&mut self, key: ByteString) -> TreeRequest {
         if self.chance.once_in(5) {
             return if self.chance.once_in(3) { TreeRequest::Leave } else { TreeRequest::Count };
         }
@@ -224,12 +224,12 @@ pub async fn scan<F: Fabric>(
     tree: &impl Tree,
     client: &Client<F>,
     span: &ScanSpan,
-) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+) -> Result<Vec<(ByteString, ByteString)>, IndexError> {
     tree.scan_span(client, span).await
 }
 
 /// The bounds of a span, in the terms of the history.
-pub fn bounds(span: &ScanSpan) -> (Bound<Bytes>, Bound<Bytes>) {
+pub fn bounds(span: &ScanSpan) -> (Bound<ByteString>, Bound<ByteString>) {
     let from = span.from.clone().map_or(Bound::Unbounded, Bound::Included);
     (from, span.to.clone().map_or(Bound::Unbounded, Bound::Excluded))
 }

@@ -1,7 +1,7 @@
 //! A toy index, built and measured in the simulator: a hash table in far memory that uses one-sided verbs only.
 //!
 //! A bucket has two words, key and value. An insert claims a free bucket with a CAS and then writes the value; a get
-//! reads one bucket after the other. A get that runs during an insert may find the value 0, which means no value yet.
+//! reads the buckets one at a time. A get that runs during an insert may find the value 0, which means no value yet.
 //!
 //! Run it with `cargo run --release -p farwood-sim --example toy_index`.
 #![expect(clippy::print_stdout, reason = "an example that reports")]
@@ -20,7 +20,7 @@ struct Table {
 }
 
 const BUCKET_BYTES: u64 = 16;
-/// Offset of the table on every memory node: behind the superblock's chunk.
+/// Offset of the table on every memory node: directly after the superblock's chunk.
 const START: u64 = 8 << 20;
 
 impl Table {

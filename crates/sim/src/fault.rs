@@ -60,7 +60,7 @@ pub enum Fault {
         /// How far the triggering verb has come. Ignored if the trigger is a time.
         point: CrashPoint,
     },
-    /// The threads of a compute node stop for a while. Posted verbs continue.
+    /// The threads of a compute node stop for some time. Posted verbs continue.
     Freeze {
         /// The compute node.
         compute_node: usize,

@@ -182,7 +182,7 @@ impl<'env> TaskGroup<'env> {
     /// Runs until all work is done, or until `time`.
     ///
     /// # Panics
-    /// Where another group of the world was stopped in the middle of its work: it has to go on, or be dropped, first.
+    /// If another group of the world was stopped in the middle of its work: it must finish, or be dropped, first.
     pub fn run_until(&mut self, time: u64) -> RunOutcome {
         let paused = self.device.borrow_mut().paused.take();
         assert!(
@@ -203,7 +203,7 @@ impl<'env> TaskGroup<'env> {
                 NextStep::Later => return RunOutcome::Time,
                 NextStep::Thread(thread) => self.run_next(thread),
                 NextStep::WokenTasks(cost) => {
-                    // The dead are not woken, whatever their last verbs came to.
+                    // Tasks of crashed compute nodes are not woken, whatever the result of their last verbs.
                     self.drop_crashed();
                     self.call(cost, None);
                 }
@@ -213,7 +213,7 @@ impl<'env> TaskGroup<'env> {
         RunOutcome::Done
     }
 
-    /// Lets events happen until a thread is to run, or somebody was woken.
+    /// Processes events until a thread must run, or a task was woken.
     fn next_that_matters(&self, time: u64) -> NextStep {
         let device = &mut *self.device.borrow_mut();
         loop {

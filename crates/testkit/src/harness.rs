@@ -43,7 +43,7 @@ pub trait ServerHarness: Harness {
     /// A memory node's server.
     type Server: Server;
 
-    /// The server of memory node `node`, for the calling thread.
+    /// The server of memory node `node` for the calling thread.
     fn server(&self, node: NodeId) -> Self::Server;
 
     /// Runs the server of memory node 0 and one client at the same time.

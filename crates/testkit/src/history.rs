@@ -23,18 +23,18 @@ use std::fmt;
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Bytes of a key or value.
-pub type Bytes = Vec<u8>;
+/// The bytes of a key or a value.
+pub type ByteString = Vec<u8>;
 
 /// The action of an operation on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Stores a value, whether the key is present or not.
-    Put(Bytes),
+    Put(ByteString),
     /// Stores a value if the key is absent.
-    Insert(Bytes),
+    Insert(ByteString),
     /// Stores a value if the key is present.
-    Update(Bytes),
+    Update(ByteString),
     /// Removes the key.
     Remove,
     /// Reads the key.
@@ -52,7 +52,7 @@ pub enum Answer {
         existed: bool,
     },
     /// The value that a get found.
-    Found(Option<Bytes>),
+    Found(Option<ByteString>),
 }
 
 /// One operation on one key.
@@ -61,7 +61,7 @@ pub struct Operation {
     /// The client.
     pub client: u64,
     /// The key.
-    pub key: Bytes,
+    pub key: ByteString,
     /// The action.
     pub action: Action,
     /// The time of the call.
@@ -92,20 +92,20 @@ pub struct Scan {
     /// The direction.
     pub direction: Direction,
     /// Least key.
-    pub from: Bound<Bytes>,
+    pub from: Bound<ByteString>,
     /// Greatest key.
-    pub to: Bound<Bytes>,
+    pub to: Bound<ByteString>,
     /// Most entries.
     pub limit: usize,
     /// Keys and values.
-    pub entries: Vec<(Bytes, Bytes)>,
+    pub entries: Vec<(ByteString, ByteString)>,
 }
 
 /// All operations of some clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The entries before all operations.
-    pub initial: BTreeMap<Bytes, Bytes>,
+    pub initial: BTreeMap<ByteString, ByteString>,
     /// Operations on single keys, in no order.
     pub operations: Vec<Operation>,
     /// Scans, in no order.
@@ -116,7 +116,7 @@ pub struct History {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The key.
-    pub key: Bytes,
+    pub key: ByteString,
     /// A description.
     pub what: String,
     /// The last operations on the key before it.
@@ -150,7 +150,7 @@ pub struct Verdict {
     /// The violations.
     pub violations: Vec<Violation>,
     /// Keys whose operations have too many possible orders to be decided in time.
-    pub undecided: Vec<Bytes>,
+    pub undecided: Vec<ByteString>,
 }
 
 impl Verdict {

@@ -130,6 +130,13 @@ pub fn expect_kept(reports: &[LitmusReport]) {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// Whether the fabric makes the promise that a program tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Promise {
+    Made,
+    Withheld,
+}
+
 /// Counts the tries and violations of several clients.
 #[derive(Debug, Default)]
 struct Tally {
@@ -141,9 +148,13 @@ struct Tally {
 
 impl Tally {
     /// Counts one try.
-    fn tried(&self, met: bool) {
+    fn tried(&self) {
         self.iterations.fetch_add(1, Relaxed);
-        self.met.fetch_add(u64::from(met), Relaxed);
+    }
+
+    /// Counts the current try as one that met a change.
+    fn met_change(&self) {
+        self.met.fetch_add(1, Relaxed);
     }
 
     /// Whether a client continues after `tries` tries: until `iterations / 10` tries have met a change, or
@@ -153,17 +164,17 @@ impl Tally {
         tries < iterations || !met_enough && tries < iterations * PATIENCE
     }
 
-    /// Counts a violation if `broken`.
-    fn check(&self, broken: bool, describe: impl FnOnce() -> String) {
-        if broken && self.violations.fetch_add(1, Relaxed) == 0 {
+    /// Counts a violation, and describes the first one.
+    fn violated(&self, describe: impl FnOnce() -> String) {
+        if self.violations.fetch_add(1, Relaxed) == 0 {
             *self.first.lock().expect("no thread panics while it holds the lock") = Some(describe());
         }
     }
 
-    fn report(self, name: impl Into<String>, promised: bool) -> LitmusReport {
+    fn report(self, name: impl Into<String>, promise: Promise) -> LitmusReport {
         LitmusReport {
             name: name.into(),
-            promised,
+            promised: promise == Promise::Made,
             iterations: self.iterations.into_inner(),
             met: self.met.into_inner(),
             violations: self.violations.into_inner(),
@@ -267,4 +278,15 @@ fn with_memory<H: Harness, T>(harness: &H, bytes: usize, program: impl FnOnce(Ra
 
 fn promises<H: Harness>(harness: &H, capability: Capability) -> bool {
     harness.client().fabric().capabilities().has(capability)
+}
+
+/// The fabric's promise of a capability.
+fn promise_of<H: Harness>(harness: &H, capability: Capability) -> Promise {
+    if promises(harness, capability) { Promise::Made } else { Promise::Withheld }
+}
+
+/// The fabric's promise of whole blocks of `bytes` bytes.
+fn promise_of_whole<H: Harness>(harness: &H, bytes: usize) -> Promise {
+    let whole_bytes = harness.client().fabric().capabilities().whole_bytes;
+    if whole_bytes >= bytes { Promise::Made } else { Promise::Withheld }
 }

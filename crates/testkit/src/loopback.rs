@@ -44,7 +44,7 @@ pub const SMALL: PoolShape =
 /// The order in which the pieces of a transfer are copied while other clients run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Copying {
-    /// At once: no client runs in between.
+    /// In one step: no other client runs during the transfer.
     #[default]
     Whole,
     /// In increasing address order.

@@ -3,15 +3,13 @@
 //! [`programs`] is a proptest strategy: failures shrink to few steps on few keys. Keys come from families that stress
 //! trees ([`Family`]). [`run`] compares every answer, and at the end the whole contents, in both directions.
 
+use crate::history::ByteString;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::ops::Bound;
-
-/// Bytes of a key or value.
-pub type Bytes = Vec<u8>;
 
 /// A bound of a scan.
 pub type Edge<'a> = Bound<&'a [u8]>;
@@ -20,7 +18,7 @@ pub type Edge<'a> = Bound<&'a [u8]>;
 /// lengths of the program.
 pub trait Ordered {
     /// The value under `key`.
-    fn get(&mut self, key: &[u8]) -> Option<Bytes>;
+    fn get(&mut self, key: &[u8]) -> Option<ByteString>;
     /// Stores a value, whether the key is present or not.
     fn put(&mut self, key: &[u8], value: &[u8]);
     /// Stores a value if the key is absent; yields whether it was.
@@ -30,16 +28,16 @@ pub trait Ordered {
     /// Removes the key; yields whether it was present.
     fn remove(&mut self, key: &[u8]) -> bool;
     /// At most `limit` entries between the bounds, the least keys first.
-    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)>;
+    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)>;
     /// At most `limit` entries between the bounds, the greatest keys first.
-    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)>;
+    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)>;
     /// Number of keys.
     fn count(&mut self) -> u64;
 }
 
 /// The reference implementation.
-impl Ordered for BTreeMap<Bytes, Bytes> {
-    fn get(&mut self, key: &[u8]) -> Option<Bytes> {
+impl Ordered for BTreeMap<ByteString, ByteString> {
+    fn get(&mut self, key: &[u8]) -> Option<ByteString> {
         BTreeMap::get(self, key).cloned()
     }
 
@@ -67,12 +65,12 @@ impl Ordered for BTreeMap<Bytes, Bytes> {
         BTreeMap::remove(self, key).is_some()
     }
 
-    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)> {
         let within = within(self, from, to);
         within.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)> {
         let within = within(self, from, to).rev();
         within.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
@@ -84,10 +82,10 @@ impl Ordered for BTreeMap<Bytes, Bytes> {
 
 /// The entries between two bounds; none if the bounds are inverted.
 fn within<'a>(
-    map: &'a BTreeMap<Bytes, Bytes>,
+    map: &'a BTreeMap<ByteString, ByteString>,
     from: Edge<'_>,
     to: Edge<'_>,
-) -> impl DoubleEndedIterator<Item = (&'a Bytes, &'a Bytes)> {
+) -> impl DoubleEndedIterator<Item = (&'a ByteString, &'a ByteString)> {
     let empty = match (from, to) {
         (Bound::Excluded(from), Bound::Excluded(to) | Bound::Included(to))
         | (Bound::Included(from), Bound::Excluded(to)) => from >= to,
@@ -118,7 +116,7 @@ impl Family {
     pub const ALL: [Self; 5] = [Self::Dense, Self::Sparse, Self::Extreme, Self::SharedPrefix, Self::Branches];
 
     /// Key number `index` of the family. Different numbers may give the same key if the keys are short.
-    pub fn key(self, index: u16, key_bytes: usize) -> Bytes {
+    pub fn key(self, index: u16, key_bytes: usize) -> ByteString {
         let number = u64::from(index);
         match self {
             Self::Dense => low(0, number, key_bytes),
@@ -140,7 +138,7 @@ impl Family {
 }
 
 /// A key of bytes `prefix` that ends with `number`, big endian.
-fn low(prefix: u8, number: u64, key_bytes: usize) -> Bytes {
+fn low(prefix: u8, number: u64, key_bytes: usize) -> ByteString {
     let mut key = vec![prefix; key_bytes];
     let digits = number.to_be_bytes();
     // Numbers have 16 bits; the rest is the prefix.
@@ -207,7 +205,7 @@ pub struct ProgramShape {
 #[derive(Clone)]
 pub struct Program {
     /// The keys.
-    keys: Vec<Bytes>,
+    keys: Vec<ByteString>,
     order: Order,
     value_bytes: usize,
     value_bytes_max: usize,
@@ -226,7 +224,7 @@ impl Debug for Program {
 
 impl Program {
     /// The key of a step.
-    fn key(&self, step: usize) -> &Bytes {
+    fn key(&self, step: usize) -> &ByteString {
         let count = self.keys.len();
         match self.order {
             Order::Ascending => &self.keys[step % count],
@@ -262,7 +260,7 @@ pub fn programs(shape: ProgramShape) -> impl Strategy<Value = Program> {
         let run = |(family, start, length): (Family, u16, u16)| {
             (0..=length).map(move |at| family.key(start.wrapping_add(at), shape.key_bytes))
         };
-        let mut keys: Vec<Bytes> = runs.into_iter().flat_map(run).take(keys_max).collect();
+        let mut keys: Vec<ByteString> = runs.into_iter().flat_map(run).take(keys_max).collect();
         keys.sort();
         keys.dedup();
         let ProgramShape { value_bytes, value_bytes_max, .. } = shape;
@@ -311,7 +309,7 @@ impl std::error::Error for Mismatch {}
 pub fn run(
     program: &Program,
     index: &mut impl Ordered,
-    model: &mut BTreeMap<Bytes, Bytes>,
+    model: &mut BTreeMap<ByteString, ByteString>,
 ) -> Result<(), Mismatch> {
     for step in 0..program.len() {
         one(program, step, index, model).map_err(|what| Mismatch { step: Some(step), what })?;
@@ -330,7 +328,7 @@ fn one(
     program: &Program,
     number: usize,
     index: &mut impl Ordered,
-    model: &mut BTreeMap<Bytes, Bytes>,
+    model: &mut BTreeMap<ByteString, ByteString>,
 ) -> Result<(), String> {
     let (key, step) = (program.key(number), &program.steps[number].1);
     let value = |byte: &u8| {
@@ -368,7 +366,7 @@ fn one(
 }
 
 /// A value that depends on its step; sometimes all zeroes or all ones.
-fn value(byte: u8, step: usize, value_bytes: usize) -> Bytes {
+fn value(byte: u8, step: usize, value_bytes: usize) -> ByteString {
     if byte == 0 || byte == u8::MAX {
         return vec![byte; value_bytes];
     }
@@ -377,7 +375,7 @@ fn value(byte: u8, step: usize, value_bytes: usize) -> Bytes {
 }
 
 /// Compares the contents of an index with those of the model.
-fn contents(index: &mut impl Ordered, model: &mut BTreeMap<Bytes, Bytes>) -> Result<(), String> {
+fn contents(index: &mut impl Ordered, model: &mut BTreeMap<ByteString, ByteString>) -> Result<(), String> {
     const ALL: (Edge<'static>, Edge<'static>) = (Bound::Unbounded, Bound::Unbounded);
     same(|| "count".to_owned(), &index.count(), &model.count())?;
     let right = model.scan_forward(ALL.0, ALL.1, usize::MAX);

@@ -1,4 +1,4 @@
-//! What a test needs from its machine: a program, a header, a device, a right.
+//! The requirements of a test on its machine: a program, a header, a device, a privilege.
 //!
 //! A test states its need and returns where the machine does not meet it:
 //!

@@ -1,4 +1,4 @@
-//! The time of a READ of one node, in ns, in cache and out of cache, beside the time of `memcpy`.
+//! The time of a READ of one node, in ns, in cache and out of cache, compared with the time of `memcpy`.
 //!
 //! Run with `cargo bench -p farwood-transport --bench copy`. One thread; every line is the best of seven
 //! rounds.

@@ -1,4 +1,4 @@
-//! The time of a READ of 1 KiB over TCP beside a bare ping-pong of 32 bytes out and 1 KiB back, on the same
+//! The time of a READ of 1 KiB over TCP, compared with a bare ping-pong of 32 bytes out and 1 KiB back, on the same
 //! machine in the same run: with one client, and with many clients of one thread.
 
 use farwood_fabric::{Memory, NodeId, Remote, read_bytes};

@@ -13,7 +13,7 @@ pub enum TcpError {
     BadAddress {
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// A memory node cannot have these sizes.

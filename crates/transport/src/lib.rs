@@ -20,13 +20,13 @@ pub mod any;
 #[cfg(feature = "tcp")]
 #[cfg_attr(
     not(feature = "rdma"),
-    allow(dead_code, reason = "RDMA uses more of the shared half than TCP does")
+    expect(dead_code, reason = "RDMA uses more of the shared half than TCP does")
 )]
 mod client;
 #[cfg(feature = "tcp")]
 #[cfg_attr(
     not(feature = "rdma"),
-    allow(dead_code, reason = "RDMA uses more of the shared half than TCP does")
+    expect(dead_code, reason = "RDMA uses more of the shared half than TCP does")
 )]
 mod daemon;
 #[cfg(feature = "etcd")]

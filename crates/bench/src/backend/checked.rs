@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use crate::record::measurement::OperationKind;
-use crate::workload::Operation;
 use crate::workload::keys::Keys;
 use crate::workload::values::{fill_value, verify, verify_for};
+use crate::workload::{Operation, Workload};
 use crate::{Error, Result};
 
 /// Buffers for a key and a value, with the rules that they must meet.
@@ -32,9 +32,11 @@ pub(crate) fn rank_and_kind(operation: Operation) -> (u64, OperationKind) {
 }
 
 impl<'a> CheckedBuffers<'a> {
-    /// Buffers for `keys` and values of `value_bytes`. With `may_miss`, a key that the workload draws can be absent.
-    pub(crate) fn new(keys: &'a Keys, value_bytes: usize, may_miss: bool) -> CheckedBuffers<'a> {
+    /// Buffers for `keys` and values of `value_bytes`. Keys that `workload` draws can be absent if it
+    /// [draws from more keys than are loaded](Workload::may_miss).
+    pub(crate) fn new(keys: &'a Keys, value_bytes: usize, workload: Workload) -> CheckedBuffers<'a> {
         let key = Vec::with_capacity(keys.key_bytes());
+        let may_miss = workload.may_miss();
         CheckedBuffers { keys, may_miss, found: key.clone(), key, value: vec![0; value_bytes] }
     }
 
@@ -50,12 +52,15 @@ impl<'a> CheckedBuffers<'a> {
         fill_value(&mut self.value, rank, version);
     }
 
-    /// Checks the answer to a get of the key of `rank`, whose value is in the buffer.
+    /// Checks the value in the buffer, which a get found under the key of `rank`.
     #[inline]
-    pub(crate) fn check_get(&self, rank: u64, is_there: bool) -> Result<()> {
-        if is_there {
-            return verify_for(rank, &self.value).map(drop);
-        }
+    pub(crate) fn check_found(&self, rank: u64) -> Result<()> {
+        verify_for(rank, &self.value).map(drop)
+    }
+
+    /// Checks that a get of the key of `rank` may find no value.
+    #[inline]
+    pub(crate) fn check_absent(&self, rank: u64) -> Result<()> {
         if self.may_miss { Ok(()) } else { Err(missing(rank)) }
     }
 
@@ -132,7 +137,7 @@ mod tests {
             (keys.key(rank), value)
         };
         let check = |ranks: &[u64]| {
-            let mut buffers = CheckedBuffers::new(&keys, 16, false);
+            let mut buffers = CheckedBuffers::new(&keys, 16, Workload::YcsbC);
             let mut first = First::Yes;
             ranks.iter().try_for_each(|rank| {
                 let (key, value) = entry(*rank);
@@ -143,9 +148,9 @@ mod tests {
         assert!(check(&[ranks[0], ranks[0]]).is_err(), "twice");
         ranks.swap(1, 2);
         assert!(check(&ranks).unwrap_err().to_string().contains("out of order"));
-        let mut buffers = CheckedBuffers::new(&keys, 16, false);
+        let mut buffers = CheckedBuffers::new(&keys, 16, Workload::YcsbC);
         let wrong = buffers.check_entry(First::Yes, &entry(1).0, &entry(2).1).unwrap_err().to_string();
         assert!(wrong.contains("another key"), "{wrong}");
-        assert!(buffers.check_get(1, false).unwrap_err().to_string().contains("missing"));
+        assert!(buffers.check_absent(1).unwrap_err().to_string().contains("missing"));
     }
 }

@@ -15,7 +15,7 @@ use crate::workload::{InsertBoard, OperationStream, WorkloadSpec};
 /// Mixed into the seed of the reads during the warm-up.
 pub(crate) const WARM_UP_SEED: u64 = 0x7761_726D_5F75_7021;
 
-/// The clients of one process.
+/// The clients of one process, as a job that a worker executes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ClientsJob {
     pub(crate) keys: KeySource,
@@ -24,7 +24,7 @@ pub(crate) struct ClientsJob {
     pub(crate) threads: usize,
     /// The CPUs that the process may use; empty: all.
     pub(crate) cpus: Vec<usize>,
-    /// Their numbers among all clients of the run.
+    /// The numbers of these clients among all clients of the run.
     pub(crate) clients: Range<u64>,
 }
 
@@ -41,8 +41,8 @@ impl ClientsJob {
         }
     }
 
-    /// The jobs of `processes` processes, which share the clients evenly. Neighbours stay together, so that each
-    /// process has its share of every kind of client.
+    /// The jobs of `processes` processes, which share the clients evenly. Clients with consecutive numbers stay in one
+    /// process, so that each process has its share of every kind of client.
     pub(crate) fn split(&self, processes: usize) -> impl Iterator<Item = ClientsJob> + use<'_> {
         shares(self.workload.clients, processes).map(|clients| ClientsJob { clients, ..self.clone() })
     }

@@ -9,25 +9,25 @@ use crate::driver::processes::{WorkerCommand, WorkerProcesses};
 use crate::driver::protocol::Round;
 use crate::record::Record;
 
-/// A system that a run measures. Opening it has created and loaded its store, unless its own processes do.
+/// A system that a run measures. Opening a backend creates and loads its store, unless the backend's own processes do
+/// so later.
 pub(crate) trait Backend {
     /// Its name in tables and on progress bars.
     fn label(&self) -> String;
 
-    /// Starts the server, if the system needs one of its own, and the processes of clients. All are ready when this
-    /// returns.
+    /// Starts the system's own server, if it needs one, and the client processes. All are ready when this returns.
     fn start(&self, worker: &WorkerCommand) -> Result<Running>;
 
     /// Adds the results of `round` to the record of the run.
     fn finish(&self, record: Record, round: &Round) -> Record;
 }
 
-/// The processes of a backend, which wait for orders.
+/// The processes of a backend, which wait for requests of the parent.
 pub(crate) struct Running {
     /// The record of the run without its results.
     pub(crate) record: Record,
     pub(crate) processes: WorkerProcesses,
-    /// What the processes use: a server, a folder. Dropped after them.
+    /// The resources that the processes use: a server, a folder. Dropped after the processes.
     pub(crate) held: Option<Box<dyn Any>>,
 }
 

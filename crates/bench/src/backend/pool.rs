@@ -27,8 +27,8 @@ use crate::{Error, Result};
 /// Entries between two calls of a progress callback.
 const PROGRESS_STEP: u64 = 1 << 16;
 
-/// A name that no other run has, even if several PID namespaces share the directory: the process id is for people, and
-/// 64 random bits prevent collisions.
+/// A name that no other run has, even if several PID namespaces share the directory: the process id helps diagnosis,
+/// and 64 random bits prevent collisions.
 pub(crate) fn unique_name(prefix: &str) -> String {
     let random = RandomState::new().build_hasher().finish();
     format!("{prefix}-{}-{random:016x}", std::process::id())
@@ -219,7 +219,7 @@ impl Drop for TempFolder {
     }
 }
 
-/// What a run creates outside of its processes.
+/// The objects that a run creates outside its processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoreCleanup {
     /// The URL of a pool.

@@ -1,4 +1,4 @@
-//! Real time, and the end of a client's work.
+//! Real time, and the condition under which a client stops.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ impl Clock {
         self.0.elapsed().as_nanos() as u64
     }
 
-    /// The end of a phase that starts now, in which each client does `amount`.
+    /// The deadline of a phase that starts now, in which each client does `amount` of work.
     pub fn deadline(&self, amount: Amount) -> Deadline {
         match amount {
             Amount::Seconds(seconds) => Deadline::Time(self.now() + (seconds * 1e9) as u64),

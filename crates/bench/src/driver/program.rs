@@ -1,4 +1,4 @@
-//! Workers that become another program, such as a server of the system under measurement.
+//! Workers that execute another program in their place (`exec`), such as a server of the system under measurement.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};

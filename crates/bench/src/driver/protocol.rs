@@ -11,7 +11,7 @@
 //!   end            ------->        exits
 //! ```
 //!
-//! A worker exits as soon as its pipe closes, because its parent is gone.
+//! A worker exits as soon as its pipe closes, because the parent has then ended.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,13 +67,13 @@ pub enum Report {
     Warm,
     /// The result of a round.
     Measured(Round),
-    /// A result whose form is a matter of the job and its parent.
+    /// A result whose format only the job and its parent define.
     Output(Value),
     /// The job has failed, with the text of its error.
     Failed(String),
 }
 
-/// What one process, or all processes of a backend, measured in one round.
+/// The measurements of one process, or of all processes of a backend, in one round.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Round {
     /// Latencies and costs of the operations.

@@ -21,14 +21,14 @@ pub(crate) trait StepClient {
         0
     }
 
-    /// Waits that long.
+    /// Waits for [`think_ns`](Self::think_ns).
     async fn think(&mut self) {}
 
     /// Does the next operation and checks its answer; `None` if no operation is left.
     async fn step(&mut self) -> Result<Option<(OperationKind, CostTotals)>>;
 }
 
-/// Lets each client do `amount`, and measures all operations.
+/// Runs each client until it has done `amount` of work, and measures all operations.
 pub(crate) fn run_clients<C: StepClient>(clients: &mut [C], amount: Amount) -> Result<Measurement> {
     let clock = Clock::new();
     let deadline = clock.deadline(amount);
@@ -94,13 +94,13 @@ fn run_in_turns<C: StepClient>(clients: &mut [C], clock: &Clock, deadline: Deadl
     Ok(measurement.into_inner())
 }
 
-/// Awaits `operation`, and then yields to the thread's other clients unless they ran while it waited. The future stays
-/// pinned where it is, because it can have kilobytes.
+/// Awaits `operation`, and then yields to the thread's other clients unless they ran while it waited. The future is not
+/// moved, because it can be several kilobytes large.
 pub async fn then_yield<T>(operation: Pin<&mut impl Future<Output = T>>) -> T {
     yield_after(operation).await.0
 }
 
-/// Does the same, and returns whether it yielded.
+/// Like [`then_yield`], and also returns whether it yielded.
 async fn yield_after<T>(mut operation: Pin<&mut impl Future<Output = T>>) -> (T, bool) {
     let mut waited = false;
     let output = poll_fn(|context| {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::protocol::{JobMessage, Order, Report};
 use crate::{Error, Result};
 
-/// Exit code of a worker whose parent is gone.
+/// Exit code of a worker whose parent has ended.
 const PARENT_GONE: i32 = 3;
 
 /// The job of one worker process: its parameters, and what the worker does with them.
@@ -51,7 +51,7 @@ pub(crate) fn message<J: Job>(job: &J) -> JobMessage {
 /// code 3 if `input` closes before an order to end.
 ///
 /// # Errors
-/// An unknown job, and every error of the job; the parent has been told.
+/// An unknown job, and every error of the job; the error has been reported to the parent.
 pub fn serve(
     mut input: impl BufRead + Send + 'static,
     mut output: impl Write,
@@ -82,7 +82,7 @@ pub struct ParentConnection<'w> {
 }
 
 impl ParentConnection<'_> {
-    /// Starts the thread that reads orders, and that ends the process as soon as the parent is gone. A job calls this
+    /// Starts the thread that reads orders, and that ends the process as soon as the parent has ended. A job calls this
     /// after it has pinned itself to CPUs, which threads inherit, and before it begins its work.
     pub fn follow(&mut self) {
         if let Some(input) = self.input.take() {
@@ -130,7 +130,7 @@ impl ParentConnection<'_> {
     }
 }
 
-/// Reads orders on a thread of its own, which ends the process when the parent is gone.
+/// Reads orders on a separate thread, which ends the process when the parent has ended.
 fn read_orders(input: Box<dyn BufRead + Send>) -> Receiver<String> {
     let (sender, orders) = mpsc::channel();
     thread::spawn(move || {

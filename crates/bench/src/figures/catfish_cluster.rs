@@ -120,12 +120,12 @@ pub(super) fn latency_us(record: &Record) -> f64 {
     record.by_operation.search.as_ref().map_or(record.latency_us.mean, |search| search.latency_us.mean)
 }
 
-/// A curve: its panel, its values, and which values are better.
+/// A curve of a figure: its panel, its values, and whether larger or smaller values are better.
 #[derive(Clone, Copy)]
 pub(super) struct Curve {
     pub(super) panel: &'static str,
     pub(super) of: fn(&Record) -> f64,
-    /// Larger values are better.
+    /// A figure of merit: a larger result is better.
     pub(super) merit: fn(&Record) -> f64,
 }
 

@@ -147,7 +147,8 @@ impl<'a> Plot<'a> {
         for tick in 0..=(end / step).round() as u32 {
             let mops = f64::from(tick) * step;
             let label = if tick == 0 { "0".to_owned() } else { tick_rate(mops) };
-            grid_line(scene, y(mops), tick == 0, label);
+            let line = if tick == 0 { GridLine::Axis } else { GridLine::Inner };
+            grid_line(scene, y(mops), line, label);
         }
         self.draw_bars(scene, bottom, |scene, bar, measured| {
             scene.rectangle(bar.x, y(measured.mops), bar.width, bottom - y(measured.mops), bar.color);
@@ -167,7 +168,8 @@ impl<'a> Plot<'a> {
         let y = |us: f64| bottom - (bottom - top) * (us.max(1e-9).log10() - from) / (to - from);
         for decade in from as i32..=to as i32 {
             let label = tick_microseconds(decade);
-            grid_line(scene, y(10f64.powi(decade)), decade == from as i32, label);
+            let line = if decade == from as i32 { GridLine::Axis } else { GridLine::Inner };
+            grid_line(scene, y(10f64.powi(decade)), line, label);
         }
         self.draw_bars(scene, bottom, |scene, bar, measured| {
             let latency = &measured.latency_us;
@@ -241,8 +243,19 @@ fn panel_title(scene: &mut Scene, top: f64, title: &str) {
     scene.text(24.0, top - 18.0, 14.0, Weight::Bold, Align::Start, INK, title.to_owned());
 }
 
-fn grid_line(scene: &mut Scene, y: f64, is_axis: bool, label: String) {
-    let color = if is_axis { INK } else { GRID };
+/// The role of a horizontal line of a panel.
+#[derive(Clone, Copy)]
+enum GridLine {
+    /// The line on which the bars stand.
+    Axis,
+    Inner,
+}
+
+fn grid_line(scene: &mut Scene, y: f64, line: GridLine, label: String) {
+    let color = match line {
+        GridLine::Axis => INK,
+        GridLine::Inner => GRID,
+    };
     scene.line((PANEL_X.0, y), (PANEL_X.1, y), 1.0, color);
     scene.text(PANEL_X.0 - 8.0, y + 4.0, 12.0, Weight::Regular, Align::End, MUTED, label);
 }

@@ -175,7 +175,7 @@ fn measure(
     let mut group = world.task_group();
     for (compute_node, job) in job.split(spec.compute_nodes).enumerate() {
         for streams in job.streams()? {
-            let buffers = CheckedBuffers::new(keys, job.value_bytes, job.workload.workload.may_miss());
+            let buffers = CheckedBuffers::new(keys, job.value_bytes, job.workload.workload);
             let client = world.client(compute_node);
             let client = OrderedClient::new(client, &nodes[compute_node], streams, buffers);
             group.spawn_at(client.client.fabric().sim_thread(), run_client(client, &stopwatch));

@@ -1,4 +1,4 @@
-//! What a run measures: the parameters of runs of ordered and of spatial indexes, and what they imply.
+//! The specification of a run: the parameters of runs of ordered and of spatial indexes, and values derived from them.
 //!
 //! Nothing here starts a process or opens a pool.
 

@@ -1,4 +1,4 @@
-//! The parameters of a run of an ordered index, and what they imply.
+//! The parameters of a run of an ordered index, and values derived from them.
 
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;

@@ -1,4 +1,4 @@
-//! The parameters of a run of a spatial index, and what they imply.
+//! The parameters of a run of a spatial index, and values derived from them.
 
 use farwood_fabric::NodeId;
 use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};

@@ -88,7 +88,7 @@ impl Variant {
         matches!(self, Variant::FastMessaging | Variant::Offloading)
     }
 
-    /// How the server learns of requests.
+    /// How the server is notified of requests.
     pub(crate) fn notice(self) -> NotificationMode {
         if self.is_polling() { NotificationMode::Polling } else { NotificationMode::Event }
     }

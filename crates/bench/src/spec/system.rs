@@ -1,4 +1,4 @@
-//! What a run of each ordered index needs: its configuration, its variant and its memory.
+//! The requirements of a run of each ordered index: its configuration, its variant and its memory.
 //!
 //! A new index adds one arm to each function.
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 /// A rectangle; and another one, of the same number, where it reaches across the antimeridian.
 pub(super) type Placed = (Item, Option<Item>);
 
-/// What was read.
+/// The rectangles of a file, and its bad rows.
 #[derive(Default)]
 pub(super) struct Found {
     items: Vec<Item>,

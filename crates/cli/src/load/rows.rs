@@ -21,7 +21,7 @@ pub(crate) enum Trouble {
     Line {
         /// The line's number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The file cannot be read any further.

@@ -147,7 +147,7 @@ fn wait_for(pool: &str, name: &str, stop: &AtomicBool) -> Result<Option<Spatial>
         if open.is_none() {
             open = Pool::find(pool).ok();
         }
-        // One that is of keys may be dropped, and made anew with rectangles.
+        // An index of keys with this name may be dropped, and created again for rectangles.
         let found = open
             .as_ref()
             .map(|pool| if pool.is_spatial(name)? { pool.open_spatial(name).map(Some) } else { Ok(None) });

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A directory of its own for the segments of pools.
+/// A private directory for the segments of pools.
 struct Place(TempDir);
 
 impl Place {
@@ -22,12 +22,12 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
         command.arg("bench").args(arguments.split_whitespace());
         command.env("FARWOOD_SHM_DIR", self.0.path()).current_dir(self.0.path()).stdin(Stdio::null());
-        // For other memory nodes than those that a run starts.
+        // Credentials for memory nodes other than those that a run starts.
         command.env("FARWOOD_TOKEN_FILE", "/nowhere").env("FARWOOD_TLS_CA", "/nowhere");
         command
     }
 
-    /// The records of a run that succeeds, and prints nothing else.
+    /// The records of a run that must succeed and print nothing else.
     fn records(&self, arguments: &str) -> Vec<Value> {
         let output = self.bench(arguments).arg("--json").output().unwrap();
         assert!(output.status.success(), "{arguments}: {}", words(&output));
@@ -41,7 +41,7 @@ impl Place {
         records.remove(0)
     }
 
-    /// What lies in the directory.
+    /// The names of the files in the directory.
     fn leftovers(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path()).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -120,9 +120,9 @@ fn every_workload_has_its_operations() {
 #[test]
 fn warm_operations_cost_what_each_variant_promises() {
     let place = Place::new();
-    // Round trips of a put, bytes that it writes at least, and at most.
+    // Round trips of a put, and the minimum and maximum number of bytes that it writes.
     let variants = [
-        // Of 1,024 B the last 8 are the lock.
+        // The last 8 of the 1,024 bytes are the lock.
         ("fg", 4.0, (1016.0, 1016.0)),
         ("fg+", 4.0, (1016.0, 1024.0)),
         ("+combine", 3.0, (1016.0, 1024.0)),
@@ -449,7 +449,7 @@ fn a_run_in_an_existing_pool_drops_its_index() {
     assert_eq!(place.leftovers().len(), 3, "the segments and the journal of the pool that was there before");
 }
 
-/// A run that would go on for a minute, once its processes are at work.
+/// A run that would take a minute; returned when its processes are measuring.
 fn long_run(place: &Place) -> (Child, Vec<u32>) {
     let mut command =
         place.bench("--workload ycsb-a --keys 2000 --seconds 60 --compute-nodes 2 --warmup 0.01");
@@ -459,7 +459,7 @@ fn long_run(place: &Place) -> (Child, Vec<u32>) {
         let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
         list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>()
     };
-    // The janitor, and two workers that measure: they have used a tenth of a second of processor time.
+    // The cleanup process, and two workers that are measuring: each has used 0.1 s of processor time.
     let at_work = |id: &u32| {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
@@ -485,7 +485,7 @@ fn signal(name: &str, process: u32) {
 }
 
 fn is_there(process: u32) -> bool {
-    // A zombie that waits for init is gone for all that matters.
+    // A zombie that waits for init counts as terminated.
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }

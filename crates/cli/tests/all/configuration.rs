@@ -1,4 +1,4 @@
-//! Flag over environment over configuration file over default.
+//! Precedence of settings: a flag, the environment, the configuration file, the default.
 
 use crate::machine::Machine;
 

@@ -1,8 +1,8 @@
-//! Pools and indexes that are not what they should be.
+//! Damaged pools and indexes.
 
 use crate::machine::{Machine, lines};
 
-/// Where the first leaf of the first index of a pool of one memory node lies: at the start of chunk 1.
+/// The offset of the first leaf of the first index in a pool of one memory node: the start of chunk 1.
 const FIRST_LEAF: u64 = 8 << 20;
 
 #[test]
@@ -74,7 +74,7 @@ fn a_half_written_entry_is_found() {
     assert!(walk["problems"][0]["what"].as_str().unwrap().contains("half-written"), "{walk}");
 }
 
-/// Whatever the machine has: it has no device of that name.
+/// No machine has a device of that name.
 #[test]
 fn a_device_that_is_asked_for_and_not_there_is_found() {
     let machine = Machine::with_pool();

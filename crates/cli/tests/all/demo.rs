@@ -9,7 +9,7 @@ use tempfile::TempDir;
 fn demo(place: &TempDir, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
     command.arg("demo").args(arguments).env("FARWOOD_SHM_DIR", place.path()).current_dir(place.path());
-    // For other memory nodes than those that a demo starts.
+    // Credentials for memory nodes other than those that a demo starts.
     command.env("FARWOOD_TOKEN_FILE", "/nowhere").env("FARWOOD_TLS_CA", "/nowhere");
     command.output().unwrap()
 }

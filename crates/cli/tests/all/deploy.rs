@@ -1,5 +1,5 @@
-//! The files in `deploy/`, as far as they can be checked without a cluster: every option that they give `farwood serve`
-//! is one that it takes, the YAML is YAML, the unit is one that systemd understands.
+//! The files in `deploy/`, as far as they can be checked without a cluster: `farwood serve` accepts every option that
+//! they pass, the YAML files parse, and systemd accepts the unit.
 
 use farwood_testkit::need;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ fn options() -> BTreeSet<String> {
     words(&String::from_utf8(help.stdout).unwrap())
 }
 
-/// The words of a text that begin with two dashes, without what they are given.
+/// The words of a text that begin with two dashes, without their values.
 fn words(text: &str) -> BTreeSet<String> {
     let word = |word: &str| {
         let name = word.strip_prefix("--")?;
@@ -27,7 +27,7 @@ fn words(text: &str) -> BTreeSet<String> {
     text.split(|c: char| c.is_whitespace() || "\"'[,`".contains(c)).filter_map(word).collect()
 }
 
-/// Lines of a file that are no comments.
+/// The lines of a file that are not comments.
 fn code(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n")
 }

@@ -88,7 +88,7 @@ fn a_killed_memory_node_is_off_the_list_when_its_lease_ends_and_takes_its_place_
     let port = free_port();
     let listen = format!("tcp://127.0.0.1:{port}");
     let start = || Served::start_at(&machine, &listen, &["--etcd", &url, "--node", "0"]);
-    // Killed, and at once started anew where it was: the lease of the first is still there.
+    // The memory node is killed, and started again at the same address while its first lease is still valid.
     drop(start());
     let again = start();
     machine.ok(&["create", &format!("{url}/i")]);

@@ -1,4 +1,4 @@
-//! `farwood load`: files of all layouts, and what is wrong with them.
+//! `farwood load`: files of all layouts, and the errors for bad files.
 
 use crate::machine::{Machine, lines};
 

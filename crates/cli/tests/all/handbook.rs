@@ -1,4 +1,4 @@
-//! `docs/cli.md` and `--help` say the same.
+//! `docs/cli.md` and `--help` name the same options.
 
 use crate::machine::Machine;
 use std::collections::BTreeSet;

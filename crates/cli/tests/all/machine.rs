@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A directory in shared memory, where there is some, that vanishes with the test.
+/// A directory, in shared memory if the machine has it, which is removed when the test ends.
 pub(crate) struct Machine(TempDir);
 
 /// A text of one line for each item.
@@ -19,7 +19,7 @@ pub(crate) fn lines<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     })
 }
 
-/// What a command did.
+/// The result of a command: exit code, stdout and stderr.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -102,7 +102,7 @@ impl Machine {
         ran.out
     }
 
-    /// Runs a command that must end with `code`, and say all of `words` on stderr and nothing on stdout.
+    /// Runs a command that must exit with `code` and print all of `words` on stderr and nothing on stdout.
     pub(crate) fn refused(&self, code: i32, arguments: &[&str], words: &[&str]) {
         let ran = self.run(arguments);
         assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");
@@ -123,7 +123,7 @@ impl Ran {
         Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Stderr holds all of `words`.
+    /// Asserts that stderr contains all of `words`.
     pub(crate) fn says(&self, words: &[&str]) {
         for word in words {
             assert!(self.err.contains(word), "{word:?} is missing in: {}", self.err);
@@ -131,7 +131,7 @@ impl Ran {
     }
 }
 
-/// A port of this machine that nobody listens to just now.
+/// A port of this machine on which no process listens at the moment.
 pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,4 +1,4 @@
-//! The real binary, in processes of its own, on good and on bad input: exit codes, stdout, and what stderr says.
+//! Tests of the real binary in separate processes, with valid and invalid input: exit codes, stdout and stderr.
 
 mod bench;
 mod configuration;

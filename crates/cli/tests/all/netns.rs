@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 /// What a process of this program is to do in the compute node's namespace.
 const ROLE: &str = "FARWOOD_NETNS_ROLE";
-/// A memory node that is silent for 10 s (`REPLY_MAX`) and cannot be dialled again in 3 s is told lost; and what it
-/// takes to find that out.
+/// The client reports a memory node as lost that is silent for 10 s (`REPLY_MAX`) and that it cannot reconnect to
+/// within 3 s; the other 2 s are for the test to notice.
 const LOST_MAX: Duration = Duration::from_secs(15);
 /// A compute node whose machine is gone counts as gone within this time (15 s), and what it takes to look.
 const GONE_MAX: Duration = Duration::from_secs(20);
@@ -60,7 +60,7 @@ impl Link {
         run(&["ip", "-n", client, "route", "add", "10.77.0.1", "via", "10.77.0.3"])
     }
 
-    /// Cuts the link, or mends it: packets vanish, and nobody is told.
+    /// Takes the link down or up. While it is down, packets are lost without an error.
     fn set(&self, state: &str) {
         // The memory node's end goes down; the compute node's keeps its routes.
         run(&["ip", "-n", &self.server, "link", "set", "veth0", state]).unwrap();
@@ -281,7 +281,7 @@ fn a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used() {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).unwrap();
         let since = Instant::now();
-        // It may take a moment until the way is there again; then it is told what happened.
+        // Once the client has reconnected, the error states that the memory node has fresh memory.
         loop {
             let error = index.get(&1).expect_err("what the pool had there is lost");
             if error.to_string().contains("fresh memory") {

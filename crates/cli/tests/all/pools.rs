@@ -94,7 +94,7 @@ fn an_index_makes_its_pool_if_memory_is_given() {
     let created = machine.json(&["create", "shm://p/i", "--memory", "32MiB"]);
     assert_eq!(created[0]["created"], serde_json::json!(["shm://p", "shm://p/i"]));
     machine.ok(&["drop", "shm://p"]);
-    // A pool that is there keeps its shape.
+    // A pool that exists keeps its shape.
     machine.ok(&["create", "shm://p", "--memory", "32MiB"]);
     for option in
         [&["--memory", "99GiB"][..], &["--nodes", "7"], &["--reserve"], &["--device-memory", "1MiB"]]
@@ -107,7 +107,7 @@ fn an_index_makes_its_pool_if_memory_is_given() {
     }
     machine.ok(&["create", "shm://p/i", "--memory", "32MiB", "--nodes", "1"]);
     machine.ok(&["drop", "shm://p"]);
-    // What cannot be an index leaves no pool behind.
+    // If the index cannot be created, no pool is left behind.
     machine.refused(
         2,
         &["create", "shm://p/i", "--memory", "32MiB", "--node-bytes", "100"],
@@ -147,7 +147,7 @@ fn what_does_not_exist_is_not_used() {
     for command in commands {
         machine.refused(3, &command, &["farwood create shm://"]);
     }
-    // Nobody creates what is to be dropped.
+    // The remedy for a missing pool or index that should be dropped is a command that lists what exists.
     for (command, remedy) in [
         (&["drop", "shm://nowhere"][..], "`farwood doctor`"),
         (&["drop", "shm://nowhere", "--force"], "`farwood doctor`"),
@@ -231,14 +231,14 @@ fn what_may_not_be_touched_is_refused() {
     let machine = Machine::with_index();
     let mut command = machine.command(&["get", "shm://p/i", "1"]);
     if std::fs::metadata(machine.path()).unwrap().uid() == 0 {
-        // Root may do everything: somebody else asks.
+        // Root has every permission, so the command runs as another user.
         std::fs::set_permissions(machine.path(), PermissionsExt::from_mode(0o755)).unwrap();
         command.uid(65534).gid(65534);
     } else {
         std::fs::set_permissions(machine.segment(), PermissionsExt::from_mode(0o000)).unwrap();
     }
     let Ok(output) = command.output() else {
-        return; // That somebody cannot even reach the binary.
+        return; // The other user may not execute the binary.
     };
     assert_eq!(output.status.code(), Some(6), "{output:?}");
     let words = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,4 @@
-//! Several processes at once, and processes that die.
+//! Several processes at once, and processes that crash.
 
 use crate::machine::{Machine, lines};
 use std::io::Write as _;
@@ -13,7 +13,7 @@ fn four_processes_put_at_once() {
             machine.command(&["load", "shm://p/i", "-", "--sort-memory", "0", "--format", "csv"]);
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
-        // The keys of the processes alternate, so they meet in every leaf.
+        // The keys of the processes alternate, so the processes contend for every leaf.
         for number in 0..2_000 {
             writeln!(input, "{},{}", number * 4 + process, process).unwrap();
         }
@@ -58,7 +58,7 @@ fn of_four_that_create_one_succeeds() {
 /// A process that has `shm://p/i` open and waits for its input, killed when the test ends.
 struct Resident {
     child: Child,
-    /// Open, so that the process waits for more.
+    /// Kept open, so that the process waits for more input.
     _input: ChildStdin,
 }
 
@@ -111,8 +111,8 @@ fn dead_processes_are_told_swept_and_in_nobodys_way() {
     let machine = Machine::with_index();
     let mut residents = [Resident::start(&machine), Resident::start(&machine)];
     residents.iter_mut().for_each(Resident::kill);
-    // The next client reuses the first slot of a crashed process; the other slot stays. Which is which is chance: a
-    // `stat` may have had the first slot when the first of them came.
+    // The next client reuses the first slot of a crashed process; the other slot stays. Either process may have the
+    // first slot, because a `stat` may have occupied it when the first process attached.
     let stat = machine.ok(&["stat", "shm://p"]);
     let gone = residents.iter().filter(|dead| stat.contains(&format!("process {}, crashed", dead.process())));
     assert_eq!(gone.count(), 1, "{stat}");

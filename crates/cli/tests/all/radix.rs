@@ -1,4 +1,4 @@
-//! Radix trees on the command line: keys of any length, prefixes, and what does not fit.
+//! Radix trees on the command line: keys of any length, prefixes, and refused keys and values.
 
 use crate::machine::{Machine, lines};
 

@@ -1,4 +1,5 @@
-//! What commands say of pools over TCP that are not as they should be, and that what they advise can be done.
+//! Error messages for pools over TCP that cannot be opened: each message names the cause, and the remedy that it names
+//! works.
 
 use crate::machine::{Machine, Ran, lines};
 use crate::serve::Served;
@@ -7,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Runs the command behind `farwood` that stands between backticks, as a shell does.
+/// Runs the `farwood` command that the text has in backticks, as a shell would.
 fn follow(machine: &Machine, advice: &str, begins: &str) -> Ran {
     let command =
         advice.split('`').find(|part| part.starts_with(begins)).unwrap_or_else(|| panic!("{advice}"));
@@ -63,7 +64,7 @@ fn who_only_looks_at_fresh_memory_nodes_makes_no_pool_of_them() {
         doctor.contains("no pool yet") && doctor.contains(&format!("farwood create {one}/INDEX")),
         "{doctor}"
     );
-    // They still go together, in the other order too.
+    // The refused commands changed nothing: the nodes can still form one pool, also in the other order.
     let pool = format!("{two},{}", nodes[0].at());
     machine.ok(&["create", &format!("{pool}/i")]);
     assert_eq!(machine.json(&["stat", &pool])[0]["nodes"].as_array().unwrap().len(), 2);
@@ -188,7 +189,7 @@ fn what_is_wrong_with_a_memory_nodes_file_has_its_own_exit_code() {
     fails(machine.path().to_str().unwrap(), 10, &["directory"]);
     fails("/nowhere/at/all", 10, &["/nowhere/at/all"]);
     fails(&machine.file("other", "no memory node's"), 7, &["not a memory node's file", "--memory"]);
-    // Its header is behind host and device memory.
+    // Its header is after host and device memory.
     let header = (64 << 20) + (256 << 10);
     let spoil = |at: u64, word: u64| {
         let opened = std::fs::File::options().read(true).write(true).open(&path).unwrap();

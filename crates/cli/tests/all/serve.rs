@@ -22,7 +22,7 @@ impl Served {
         Self::run(machine, &[&["--listen", listen, "--memory", "64MiB"], options].concat())
     }
 
-    /// With so much memory.
+    /// Starts a memory node with this much memory.
     pub(crate) fn start_of(machine: &Machine, memory: &str) -> Self {
         Self::run(machine, &["--listen", "tcp://127.0.0.1:0", "--memory", memory])
     }
@@ -42,13 +42,13 @@ impl Served {
         self.url.strip_prefix("tcp://").unwrap()
     }
 
-    /// The first line from now on that it says and that has those words in it.
+    /// The next line of the log that contains these words.
     pub(crate) fn hear(&mut self, words: &str) -> String {
         let mut lines = BufReader::new(self.process.stderr.as_mut().unwrap()).lines();
         lines.find_map(|line| line.ok().filter(|line| line.contains(words))).unwrap()
     }
 
-    /// Asks it to stop; yields how it ended, and what it said.
+    /// Stops it with a signal; yields its exit status and its output.
     pub(crate) fn stop(mut self) -> (ExitStatus, String) {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -143,7 +143,7 @@ fn beyond_this_machine_a_memory_node_wants_a_token() {
     assert_eq!(with("/nowhere", &["get", &url, "1"]), Some(2));
 }
 
-/// Files of an authority, and of a certificate for `127.0.0.1` by it.
+/// Files of a certificate authority, and of a certificate for `127.0.0.1` that it issued.
 struct Certified {
     ca: String,
     cert: String,
@@ -166,7 +166,7 @@ impl Certified {
         }
     }
 
-    /// What a compute node adds to a URL.
+    /// The parameters that a compute node adds to a URL.
     fn parameters(&self) -> String {
         format!("?tls-ca={}&tls-cert={}&tls-key={}", self.ca, self.cert, self.key)
     }

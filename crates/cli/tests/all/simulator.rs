@@ -1,4 +1,5 @@
-//! `farwood bench --fabric sim` as people run it: the same record as on other fabrics, virtual, and the same again.
+//! `farwood bench --fabric sim`: its record has the same fields as on other fabrics, virtual times, and is
+//! reproducible.
 
 use serde_json::Value;
 use std::fs;
@@ -21,7 +22,7 @@ fn record(folder: &Path, arguments: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The record without what depends on real time.
+/// The record without the fields that depend on real time.
 fn virtual_part(mut record: Value) -> String {
     let fields = record.as_object_mut().unwrap();
     assert!(fields.remove("simulated_verbs_per_second").unwrap().as_f64().unwrap() > 0.0);

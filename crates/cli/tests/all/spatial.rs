@@ -1,4 +1,5 @@
-//! Spatial indexes on the command line: rectangles from files of all kinds, what is asked of them, and what is none.
+//! Spatial indexes on the command line: rectangles from files of all formats, searches, and input that is not a
+//! rectangle.
 
 use crate::machine::{Machine, free_port, lines};
 use crate::serve;
@@ -107,8 +108,8 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
         let file = machine.file(name, bytes);
         machine.refused(2, &["load", "shm://p/s", &file], &["load shm://p/s", name, words]);
     }
-    // Cut off between two features of one size: what is there is whole, and not all. Before them lie magic, the header
-    // with its length, and three nodes of the file's index.
+    // Truncated between two features of the same size: the remaining features are complete, but some are missing. They
+    // follow the magic, the header with its length, and three nodes of the file's index.
     let header_bytes = u32::from_le_bytes(whole[8..12].try_into().unwrap()) as usize;
     let features = 12 + header_bytes + 3 * 40;
     let cut = machine.file("cut.fgb", &whole[..features + (whole.len() - features) / 2]);
@@ -231,7 +232,7 @@ fn stat_says_what_a_spatial_index_is() {
     assert!(machine.ok(&["stat", "shm://p"]).contains("rectangles, catfish"));
 }
 
-/// A server of the index, until the test is over.
+/// Runs a server of the index until the test ends.
 struct Served(Child);
 
 impl Drop for Served {
@@ -279,12 +280,12 @@ fn over_tcp_an_empty_index_is_loaded_at_once() {
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let url = line.split_whitespace().find(|word| word.starts_with("tcp://")).unwrap().trim_end_matches(':');
     let index = format!("{url}/s");
-    // One of keys is none to serve, but the server goes on looking.
+    // An ordered index cannot be served, but the server continues to wait for a spatial one.
     machine.ok(&["create", &index]);
     std::thread::sleep(std::time::Duration::from_millis(200));
     machine.ok(&["drop", &index]);
     machine.ok(&["create", &index, "--index", "catfish"]);
-    // Just then the server has not found it yet.
+    // The server may not have found the index yet.
     let report = machine.json(&["load", &index, &machine.file("two.csv", "0,0,2,2\n5,5,6,6\n")]);
     assert_eq!((&report[0]["loaded"], &report[0]["bulk"]), (&json!(2), &json!(true)));
     let report = machine.json(&["load", &index, &machine.file("one.csv", "7,7,8,8\n")]);

@@ -1,4 +1,4 @@
-//! What people see meanwhile: the commands that show how far they are, with a terminal as stderr.
+//! Progress bars: the commands that report their progress, with a terminal as stderr.
 
 use crate::machine::{Machine, lines};
 use rustix::fs::{Mode, OFlags};
@@ -14,10 +14,10 @@ use std::time::Duration;
 /// Far more than any command here needs.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Columns and rows of the terminals: a usual one, and a serial console, which does not know.
+/// Columns and rows of the terminals: an ordinary one, and a serial console, which does not report its size.
 const SIZES: [(u16, u16); 2] = [(80, 24), (0, 0)];
 
-/// Runs a command that must succeed, with a terminal as stderr; yields all that the terminal was told.
+/// Runs a command that must succeed, with a terminal as stderr; yields everything that was written to the terminal.
 fn on_terminal(mut command: Command, (columns, rows): (u16, u16)) -> String {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&ours).unwrap();
@@ -28,7 +28,7 @@ fn on_terminal(mut command: Command, (columns, rows): (u16, u16)) -> String {
 
     command.env("TERM", "xterm").stdout(Stdio::null()).stderr(Stdio::from(theirs));
     let mut child = command.spawn().unwrap();
-    // The last holder of the other end but for the child: what is read ends when the child does.
+    // Closes the last handle of the other end in this process, so that reading ends when the child exits.
     drop(command);
     let told = told_to(File::from(ours));
     let Ok(told) = told.recv_timeout(PATIENCE) else {
@@ -39,7 +39,7 @@ fn on_terminal(mut command: Command, (columns, rows): (u16, u16)) -> String {
     told
 }
 
-/// All that the other end of a terminal writes until nobody has it any more.
+/// Everything that is written to the other end of a terminal until all processes have closed it.
 fn told_to(mut terminal: File) -> Receiver<String> {
     let (done, told) = channel();
     thread::spawn(move || {

@@ -79,7 +79,7 @@ pub struct SpatialDemoOutcome {
     pub examples: Vec<String>,
     /// The result of the check of the invariants at the end.
     pub walk: CatfishReport,
-    /// Some searches of each process, for the map.
+    /// Some searches of each process, to draw on the map.
     pub samples: Vec<SampleSearch>,
     /// The final positions of all ships, each with the number of its process.
     pub ships: Vec<(u64, [f64; 2])>,

@@ -24,7 +24,7 @@ pub struct Report {
     /// The directory of the segments.
     pub directory: Space,
     /// The machine's memory.
-    pub memory: Memory,
+    pub memory: MachineMemory,
     /// The relevant limits of this process; `None` if unlimited.
     pub limits: Vec<(&'static str, Option<u64>)>,
     /// The pools.
@@ -52,7 +52,7 @@ pub struct Space {
 
 /// The machine's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct MachineMemory {
     /// Total bytes.
     pub bytes: u64,
     /// Available bytes.
@@ -273,7 +273,7 @@ fn space(path: &Path) -> Result<Space> {
     })
 }
 
-fn memory() -> Memory {
+fn memory() -> MachineMemory {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let meminfo = text("/proc/meminfo");
     let kib = |name| meminfo_value(&meminfo, name).unwrap_or(0) << 10;
@@ -281,7 +281,7 @@ fn memory() -> Memory {
         let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{file}");
         fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     };
-    Memory {
+    MachineMemory {
         bytes: kib("MemTotal"),
         available_bytes: kib("MemAvailable"),
         huge_pages: (huge("nr_hugepages"), huge("free_hugepages")),

@@ -1,8 +1,8 @@
 //! The handle of a spatial index.
 //!
 //! Every process that has the pool open searches the index by reading its nodes. One process at a time changes it: a
-//! server that receives changes as messages or, where no process serves the index, the process that makes a change,
-//! for the duration of that change.
+//! server that receives changes as messages or, if no process serves the index, the process that makes a change while
+//! it makes that change.
 
 use super::connection::{Connection, ServerLocation};
 use crate::attached::{Attached, ServerPermit};

@@ -109,7 +109,7 @@ fn values_that_outgrow_their_leaves_lie_elsewhere() {
     let error = index.put("k", &value((16 << 20) + 1)).unwrap_err();
     assert!(matches!(error, Error::Unfit { .. }), "{error}");
     assert_eq!(index.check().unwrap().problems(), []);
-    // What is replaced again and again needs no more memory.
+    // Repeated replacement of a value reuses the memory of the old ones.
     for turn in 0..40 {
         index.put("again", &value((2 << 20) + turn)).unwrap();
     }

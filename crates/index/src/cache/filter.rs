@@ -380,7 +380,8 @@ mod tests {
         assert_eq!((filter.bytes(), filter.load()), (0, (0, 0)));
     }
 
-    /// Threads fill a filter up to three quarters; what they inserted is there, whatever was moved meanwhile.
+    /// Threads fill a filter up to three quarters; all inserted entries are found, although others were moved during
+    /// the inserts.
     #[test]
     fn clients_of_one_process_do_not_undo_each_other() {
         let filter = Filter::new(64 << 10);

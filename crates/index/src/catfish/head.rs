@@ -65,7 +65,7 @@ pub(super) const OPEN: u64 = 24;
 pub(super) const CONSUMED: u64 = 32;
 pub(super) const MEMORY: u64 = 40;
 
-/// Bits of an ask that are the ticket; the others are the term.
+/// Bits of a connection request that hold the ticket; the others hold the term.
 pub(super) const TICKET_BITS: u32 = 32;
 
 /// The value of `open` after the server has closed the connection of `ask`: the next server does not open it again.
@@ -86,7 +86,7 @@ pub(super) const fn of_connection(connection: usize, field: u64) -> u64 {
     CONNECTIONS + CONNECTION_BYTES * connection as u64 + field
 }
 
-/// The first node slot, behind the head.
+/// The first node slot, directly after the head.
 pub(super) fn first_slot(head: Remote<RawHead>) -> Remote<RawNode> {
     head.part(HEAD_BYTES)
 }

@@ -68,8 +68,8 @@ struct Expected {
 }
 
 impl Catfish {
-    /// Visits all nodes of the tree, and checks every invariant. No client may change the tree meanwhile. [1 RT for
-    /// each node, and 3]
+    /// Visits all nodes of the tree, and checks every invariant. No client may change the tree during the call. [1 RT
+    /// for each node, and 3]
     ///
     /// # Errors
     /// The fabric's. Violations are in the [`CatfishReport`].

@@ -30,7 +30,7 @@ pub struct NodeLocks {
     slot_bytes: u64,
     dropped: AtomicU64,
     uncertain: Arc<UncertainLocks>,
-    /// Mutant: takes locks over from live clients, too.
+    /// Mutant: also takes locks over from live clients.
     breaks_live_locks: bool,
 }
 
@@ -44,7 +44,7 @@ pub enum TryLock<'a, F: Fabric> {
     Busy,
 }
 
-/// What an attempt reads after the first one has failed.
+/// The memory that an attempt reads after the first one has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reread {
     Nothing,
@@ -182,8 +182,8 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         Ok(held)
     }
 
-    /// Acquires the lock as [`acquire`](Self::acquire) does; the first attempt reads `bytes` bytes of the node behind
-    /// the lock, in the same doorbell. The fabric executes an atomic and a READ after it in order. A lock that is
+    /// Acquires the lock as [`acquire`](Self::acquire) does; the first attempt reads `bytes` bytes of the node after
+    /// the atomic, in the same doorbell. The fabric executes an atomic and a READ after it in order. A lock that is
     /// handed over carries the node. Returns no copy where the handed-over lock carries another node, or where a later
     /// attempt acquired the lock. [1 RT; 0 when it is handed over; otherwise as `acquire`]
     ///
@@ -282,8 +282,8 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         Ok(self.held(lock, local))
     }
 
-    /// Acquires the global lock for a client that holds the local one, with a READ behind it in the same doorbell. A
-    /// copy is valid only if the attempt that read it acquired the lock.
+    /// Acquires the global lock for a client that holds the local one, with a READ chained after the atomic in the same
+    /// doorbell. A copy is valid only if the attempt that read it acquired the lock.
     async fn acquire_global_and_read<T: Object + ?Sized>(
         self,
         held: HeldLock<'a, F>,

@@ -1,4 +1,4 @@
-//! A held lock, and its release: first the global lock, by a verb behind the write-back, then the local one.
+//! A held lock, and its release: first the global lock, by a verb chained after the write-back, then the local lock.
 
 use super::acquire::NodeLocks;
 use super::local::LocalGuard;
@@ -14,7 +14,7 @@ pub struct HeldLock<'a, F: Fabric> {
     pub(super) client: &'a Client<F>,
     pub(super) lock: GlobalLock,
     pub(super) local: LocalGuard<'a>,
-    /// Whether the global lock is held: not during the acquisition, nor after the release.
+    /// Whether the global lock is held. False during the acquisition and after the release.
     pub(super) global_held: bool,
 }
 
@@ -25,7 +25,7 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
         self
     }
 
-    /// Releases the lock. The caller chains the verb, if there is one, behind the write-back; there is none where the
+    /// Releases the lock. The caller chains the verb, if there is one, after the write-back; there is none where the
     /// lock is handed over to the next client of this compute node. The caller completes the [`PendingRelease`] after
     /// the answer to the post.
     pub fn release(mut self) -> (Option<Unlock>, PendingRelease<'a, F>) {

@@ -30,7 +30,7 @@ const SPINS: u64 = 100;
 /// Idle payloads that are kept.
 const PAYLOADS_MAX: usize = 64;
 
-/// What the previous holder passes on with the local lock.
+/// The state that the previous holder passes on with the local lock.
 #[derive(Debug)]
 enum Grant {
     /// The local lock alone; the global lock is free.
@@ -209,8 +209,8 @@ impl LocalGuard<'_> {
         self.handed_over
     }
 
-    /// Whether the global lock is to be kept for the next client of this compute node (Figure 6, lines 24-26):
-    /// a client waits, and the lock has not reached the limit of hand-overs in a row.
+    /// Whether to keep the global lock for the next client of this compute node (Figure 6, lines 24-26): a client
+    /// waits, and the lock has not reached the limit of hand-overs in a row.
     pub fn should_hand_over(&self) -> bool {
         let LocalLocks::Queued { hand_over_max } = self.tables.kind else { return false };
         if !self.held {

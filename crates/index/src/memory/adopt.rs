@@ -1,5 +1,5 @@
-//! Adopting the chunks of crashed compute nodes. No header says how much of such a chunk is in use, only its bytes do:
-//! every object is recognizable, and no object behind the last one was ever linked.
+//! Adopting the chunks of crashed compute nodes. No header records how much of such a chunk is in use. The contents
+//! show it: every object is recognizable, and no object after the last one was ever linked.
 
 use crate::coverage;
 use crate::error::IndexError;
@@ -22,8 +22,8 @@ pub trait Objects {
 }
 
 /// Adopts a chunk of memory node `node` from a crashed client, with `bytes` free bytes; returns it with the number of
-/// its used bytes. No client writes behind them: the client that carved the chunk is revoked. [as [`chunks::inherit`];
-/// 1 RT per 256 KiB of the chunk]
+/// its used bytes. No client writes after them, because the client that carved the chunk is revoked. [as
+/// [`chunks::inherit`]; 1 RT per 256 KiB of the chunk]
 pub(crate) async fn adopt<F: Fabric>(
     client: &Client<F>,
     node: NodeId,

@@ -231,7 +231,7 @@ impl Allocator {
         Err(pool_full(client))
     }
 
-    /// Returns the rest of the chunk, for the next compute node. [1 RT]
+    /// Returns the rest of the chunk, which the next compute node can take. [1 RT]
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         let chunk = self.state().chunk.take();
         if let Some(chunk) = chunk {

@@ -96,7 +96,8 @@ impl OpenChunk {
         self.used
     }
 
-    /// Carves the slot that begins at byte `start`, which is at or behind the used bytes; `None` where it does not fit.
+    /// Carves the slot that begins at byte `start`, which is at or after the end of the used bytes; `None` where it
+    /// does not fit.
     pub(crate) fn carve<T>(&mut self, start: u64, kind: SlotKind) -> Option<MemorySlot<T>> {
         debug_assert!(start >= self.used, "slots do not overlap");
         let end = start + u64::from(kind.bytes);

@@ -32,7 +32,7 @@ const LINE_BYTES: u64 = 64;
 /// The kind of the objects in a slot, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Kind {
+pub enum ObjectKind {
     Inner = 0,
     /// An overflow value, or a part of one.
     Extent = OVERFLOW_KIND as isize,
@@ -41,7 +41,7 @@ pub enum Kind {
     Directory = 4,
 }
 
-impl Kind {
+impl ObjectKind {
     /// Slots of `bytes` bytes for such objects.
     pub fn rooms(self, bytes: usize) -> SlotKind {
         SlotKind { bytes: bytes as u32, of: self as u8 }
@@ -163,7 +163,7 @@ impl Heap {
         self.state().allocated
     }
 
-    /// Returns the rests of the chunks, for the next compute node. [1 RT for each]
+    /// Returns the rests of the chunks, which the next compute node can take. [1 RT for each]
     ///
     /// # Errors
     /// The fabric's.
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_first_words_of_a_large_slot_are_in_one_line() {
-        let (small, large) = (Kind::Leaf.rooms(1024), Kind::Inner.rooms(2088));
+        let (small, large) = (ObjectKind::Leaf.rooms(1024), ObjectKind::Inner.rooms(2088));
         for used in (0..256).step_by(8) {
             assert_eq!(start_of(small, used), used);
             let start = start_of(large, used);

@@ -1,7 +1,7 @@
 //! An ordered index whose system is chosen at run time, for callers that open indexes by name.
 //!
-//! A new system needs a variant of [`Ordered`], [`OrderedConfig`], [`Value`] and [`OrderedReport`], and the match arms
-//! that the compiler then requires. Operations that all systems provide are dispatched by `dispatch!`.
+//! A new system needs a variant of [`Ordered`], [`OrderedConfig`], [`OrderedValue`] and [`OrderedReport`], and the
+//! match arms that the compiler then requires. Operations that all systems provide are dispatched by `dispatch!`.
 
 mod create;
 mod entries;
@@ -120,14 +120,14 @@ impl Length {
 }
 
 /// A value, in the fetched copy that contains it.
-pub enum Value {
+pub enum OrderedValue {
     /// Of a [`Sherman`].
-    Sherman(sherman::Value),
+    Sherman(sherman::ShermanValue),
     /// Of a radix tree.
     Radix(tree::FoundValue),
 }
 
-impl Deref for Value {
+impl Deref for OrderedValue {
     type Target = [u8];
 
     #[inline]
@@ -139,7 +139,7 @@ impl Deref for Value {
     }
 }
 
-impl fmt::Debug for Value {
+impl fmt::Debug for OrderedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
@@ -260,11 +260,15 @@ impl Ordered {
     /// # Errors
     /// The system's.
     #[inline]
-    pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
+    pub async fn get<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+    ) -> Result<Option<OrderedValue>, IndexError> {
         Ok(match self {
-            Self::Sherman(index) => index.get(client, key).await?.map(Value::Sherman),
-            Self::Smart(index) => index.get(client, key).await?.map(Value::Radix),
-            Self::Sphinx(index) => index.get(client, key).await?.map(Value::Radix),
+            Self::Sherman(index) => index.get(client, key).await?.map(OrderedValue::Sherman),
+            Self::Smart(index) => index.get(client, key).await?.map(OrderedValue::Radix),
+            Self::Sphinx(index) => index.get(client, key).await?.map(OrderedValue::Radix),
         })
     }
 

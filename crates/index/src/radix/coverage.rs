@@ -7,17 +7,17 @@ pub(crate) const READ_AGAIN: &str = "radix: a cached node read again";
 /// A cached copy of a node that is gone was dropped.
 pub(crate) const STALE_COPY_DROPPED: &str = "radix: a cached node that is gone";
 /// A slot was ambiguous although its node had just been read.
-pub(crate) const AMBIGUOUS: &str = "radix: unclear, though just read";
+pub(crate) const AMBIGUOUS: &str = "radix: an ambiguous fresh copy";
 /// A slot was repaired under the lock of its node.
-pub(crate) const REPAIRED: &str = "radix: a slot settled";
+pub(crate) const REPAIRED: &str = "radix: a slot repaired";
 /// A reverse pointer was set by a client that needed it.
-pub(crate) const REVERSE_REPAIRED: &str = "radix: a reverse pointer settled";
+pub(crate) const REVERSE_REPAIRED: &str = "radix: a reverse pointer repaired";
 /// A removal was completed by another client.
-pub(crate) const REMOVAL_COMPLETED: &str = "radix: a removal ended by another";
+pub(crate) const REMOVAL_COMPLETED: &str = "radix: a removal completed by another client";
 /// A move was undone.
-pub(crate) const MOVE_UNDONE: &str = "radix: a move taken back";
+pub(crate) const MOVE_UNDONE: &str = "radix: a move undone";
 /// The CAS of a slot failed because another client changed it.
-pub(crate) const SLOT_LOST: &str = "radix: a slot lost to another";
+pub(crate) const SLOT_LOST: &str = "radix: a slot lost to another client";
 /// A node changed before it was locked.
 pub(crate) const CHANGED_BEFORE_LOCK: &str = "radix: a node that changed before it was locked";
 /// A leaf was split.
@@ -25,21 +25,21 @@ pub(crate) const LEAF_SPLIT: &str = "radix: a leaf split";
 /// A prefix was split.
 pub(crate) const PREFIX_SPLIT: &str = "radix: a prefix split";
 /// A node was replaced by one at least as large.
-pub(crate) const NODE_GREW: &str = "radix: a node replaced by a larger";
+pub(crate) const NODE_GREW: &str = "radix: a node replaced by a larger one";
 /// A node was replaced by a smaller one.
-pub(crate) const NODE_SHRANK: &str = "radix: a node replaced by a smaller";
+pub(crate) const NODE_SHRANK: &str = "radix: a node replaced by a smaller one";
 /// A node was replaced by its only child, or removed.
-pub(crate) const NODE_REMOVED: &str = "radix: a node that gave way";
+pub(crate) const NODE_REMOVED: &str = "radix: a node removed";
 /// The lock of the parent of a node that was to be replaced stayed busy.
 pub(crate) const PARENT_LOCK_BUSY: &str = "radix: a replacement that would have to wait";
 /// A node was closed and not replaced; the next client that inserts there replaces it.
 pub(crate) const LEFT_CLOSED: &str = "radix: a node left closed";
 /// A replacement was completed by another client.
-pub(crate) const RESIZE_RESUMED: &str = "radix: a replacement ended by another";
+pub(crate) const RESIZE_RESUMED: &str = "radix: a replacement completed by another client";
 /// A value moved to another leaf.
 pub(crate) const LEAF_MOVED: &str = "radix: a leaf that moved";
 /// A scan restarted after the entries that it had found.
-pub(crate) const SCAN_RESTARTED: &str = "radix: a scan begun again";
+pub(crate) const SCAN_RESTARTED: &str = "radix: a scan restarted";
 
 /// All marks, by the text under which a fabric counts them.
 pub const MARKS: &[&str] = &[

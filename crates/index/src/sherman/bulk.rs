@@ -28,7 +28,7 @@ const VALUE_BYTES_PER_POST: usize = 1 << 20;
 /// The nodes of one level, from left to right.
 #[derive(Default)]
 struct Level {
-    /// Their lower fences, one after the other.
+    /// Their lower fences, concatenated.
     lowers: Vec<u8>,
     nodes: Vec<Remote<RawNode>>,
 }
@@ -323,7 +323,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         held.give_up().await?;
         let grown = linked?;
         if grown != Swapped::Won {
-            // Another client has split a new leaf and added a root meanwhile: link the leaves one by one.
+            // In the meantime another client has split a new leaf and added a root: link the leaves one by one.
             for leaf in 1..built.leaves.nodes.len() {
                 let (lower, at) = (built.leaves.lower(leaf).to_vec(), built.leaves.nodes[leaf]);
                 self.link_in_parent(UnlinkedSibling { lower, at }, 1).await?;

@@ -9,11 +9,12 @@ use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A copy of an inner node, laid out for searching: the first cache line holds the data of a search by eight bytes.
+/// A copy of an inner node, laid out for searching: the first cache line holds the data of a search by the first eight
+/// bytes of a key.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct CachedInner {
-    /// The first eight bytes of the lower fence, and of the upper one, if there is one.
+    /// The first eight bytes of the lower fence and of the upper fence; `u64::MAX` if there is no upper fence.
     lower_prefix: u64,
     upper_prefix: u64,
     /// The children, by the first eight bytes of their lower fences.
@@ -23,7 +24,7 @@ pub(super) struct CachedInner {
     has_upper: bool,
     /// The address of the node.
     pub(super) at: Remote<RawNode>,
-    /// The lower fences of the children, one after the other, the node's own first; empty for keys of eight bytes.
+    /// The lower fences of the children, concatenated, the node's own first; empty for keys of eight bytes.
     lowers: Box<[u8]>,
     lower: Box<[u8]>,
     upper: Box<[u8]>,
@@ -68,7 +69,7 @@ impl CachedInner {
         above && below
     }
 
-    /// The number of the child that covers `key`, which the node covers.
+    /// The number of the child that covers `key`. The node must cover `key`.
     #[inline]
     pub(super) fn child_covering(&self, key: &[u8]) -> usize {
         let count = self.children.at_or_below(prefix(key), |child| {
@@ -105,7 +106,7 @@ impl Ranged for CachedInner {
     }
 }
 
-/// The root and copies of its children, which are always cached, outside of the budget.
+/// The root and copies of its children, which are always cached and do not count towards the budget.
 #[derive(Debug)]
 pub(super) struct Top {
     /// The address of the root.

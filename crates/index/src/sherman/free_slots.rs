@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A client prepends a list to the others by CAS. A client takes all of them at once, by a CAS that leaves 0: it then
-//! owns them, and no list that is pointed at ever changes. Therefore it does not matter whether the pointer had another
-//! value in between.
+//! owns them. A list never changes while a pointer names it. Therefore the CAS is correct even if the pointer had
+//! another value in the meantime (ABA).
 
 use super::Sherman;
 use super::node::{Fences, Freed, Node, RawNode};
@@ -21,7 +21,7 @@ use crate::op::Op;
 use farwood_fabric::{Fabric, Remote, Swapped, cas, read, write};
 use std::ops::Deref;
 
-/// Lists that a client takes over at once, at most.
+/// Maximum number of lists that a client takes over at once.
 const LISTS_MAX: u32 = 1 << 20;
 /// Attempts to prepend a list to the others.
 const TRIES_MAX: u32 = 1000;

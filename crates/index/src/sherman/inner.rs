@@ -42,7 +42,8 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         self.separators_where(|separator| compare(separator, key) != Ordering::Greater)
     }
 
-    /// The number of leading separators that satisfy `low`, which holds up to some separator and for none behind it.
+    /// The number of leading separators that satisfy `low`, which holds for all separators up to some position and for
+    /// none after it.
     fn separators_where(&self, low: impl Fn(&[u8]) -> bool) -> usize {
         let (mut from, mut to) = (0, self.count());
         while from < to {

@@ -95,7 +95,7 @@ pub struct Layout {
     pub values: Values,
     /// Bytes of a node, as READs and WRITEs of the whole node transfer it.
     pub node_bytes: usize,
-    /// Bytes of the slot of a node: the node and, where locks lie in nodes, its lock behind it.
+    /// Bytes of the slot of a node: the node and, if locks are stored in nodes, its lock after it.
     pub slot_bytes: usize,
     /// Layout of leaves.
     pub leaves: Leaves,

@@ -244,11 +244,11 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
             }
             (Some(slot), Change::Put(value) | Change::Update(value)) => {
                 self.set_entry(slot, key, value);
-                Ok(self.touched(slot, true))
+                Ok(Placed::Entry { bytes: self.finish_entry(slot), existed: true })
             }
             (Some(slot), Change::Remove) => {
                 self.clear_entry(slot);
-                Ok(self.touched(slot, true))
+                Ok(Placed::Entry { bytes: self.finish_entry(slot), existed: true })
             }
             (None, Change::Put(value) | Change::Insert(value)) => self.add(key, value),
         }
@@ -262,7 +262,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         };
         let Some(slot) = slot else { return Ok(Placed::Full) };
         self.set_entry(slot, key, value);
-        Ok(self.touched(slot, false))
+        Ok(Placed::Entry { bytes: self.finish_entry(slot), existed: false })
     }
 
     /// Shifts the entries behind the slot where `key` belongs in a sorted leaf that is not full.
@@ -325,16 +325,15 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         }
     }
 
-    /// The bytes to write back after a change of one entry.
-    fn touched(&mut self, slot: usize, existed: bool) -> Placed {
-        let bytes = match self.layout.leaves {
+    /// Seals a sorted leaf after a change of one entry, and returns the bytes to write back.
+    fn finish_entry(&mut self, slot: usize) -> Range<usize> {
+        match self.layout.leaves {
             Leaves::TwoLevel => self.layout.entry(slot),
             Leaves::Sorted => {
                 self.seal();
                 0..self.layout.node_bytes
             }
-        };
-        Placed::Entry { bytes, existed }
+        }
     }
 
     /// Moves the upper half of a full leaf to a new right sibling, whose address is `at`, and places `key` in

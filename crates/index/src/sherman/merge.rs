@@ -16,15 +16,15 @@
 //! such a node. *After step 2 alone* `L` still ends where `R` begins. A client that follows the sibling pointer of such
 //! an `L` to such an `R` acquires the lock of `L`, for which it waits while the merging client is alive, and that of
 //! `R`, if it is free. If `L` then still links `R`, the client removes the mark ([`undo_merge`](Op::undo_merge)). Both
-//! locks are necessary. The lock of `L` is freed behind the WRITE of step 3 even if the merge was cancelled in the
-//! middle of that WRITE, because both verbs go to one memory node; the lock of `R` is freed behind the WRITE that
+//! locks are necessary. The lock of `L` is released after the WRITE of step 3 even if the merge was cancelled in the
+//! middle of that WRITE, because both verbs go to one memory node; the lock of `R` is released after the WRITE that
 //! removes the mark. No other client changes a marked node that is linked, so it has all its entries.
 //!
 //! A *new* node in a reused slot, to which stale pointers may lead, is marked in the same manner until it is linked
 //! ([`split`](super::split)).
 //!
 //! A client that *links a sibling in its parent* checks, under the parent's lock, that the sibling still exists:
-//! another client may have linked and merged it meanwhile. A merge needs that lock, too.
+//! another client may have linked and merged it since. A merge needs that lock as well.
 //!
 //! *The root* is replaced by its only child: it is marked as freed, then the root pointer is swapped. Both happen under
 //! the root's lock, and so does every other change of the root pointer; a client that reads a marked root swaps the

@@ -75,14 +75,14 @@ pub struct Sherman {
 }
 
 /// A value, in the copy of its leaf or in a copy of its own.
-pub struct Value(ValueBytes);
+pub struct ShermanValue(ValueBytes);
 
 enum ValueBytes {
     Leaf { leaf: Checked<RawNode>, at: Span<usize> },
     Overflow(OverflowValue),
 }
 
-impl Deref for Value {
+impl Deref for ShermanValue {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
@@ -93,7 +93,7 @@ impl Deref for Value {
     }
 }
 
-impl fmt::Debug for Value {
+impl fmt::Debug for ShermanValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
@@ -169,7 +169,11 @@ impl Sherman {
     /// # Errors
     /// [`IndexError::WrongLength`]; [`IndexError::Damaged`] where the leaf stays torn; the fabric's errors.
     #[inline]
-    pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
+    pub async fn get<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+    ) -> Result<Option<ShermanValue>, IndexError> {
         self.check_key(key)?;
         let op = Op::new(self, client, "get");
         let (mut torn, mut moved) = (Retry::new("get", TORN_TRIES_MAX), Retry::new("get", TORN_TRIES_MAX));
@@ -207,7 +211,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         at: Remote<RawNode>,
         leaf: NodeCopy<'_>,
         slot: usize,
-    ) -> Result<Option<Value>, IndexError> {
+    ) -> Result<Option<ShermanValue>, IndexError> {
         let layout = &self.index.layout;
         let bytes = layout.entry_value(slot);
         match layout.stored(&leaf.bytes[bytes.clone()]) {
@@ -216,10 +220,10 @@ impl<F: Fabric> Op<'_, F, Sherman> {
                     Values::Fixed => bytes,
                     Values::AnyLength => layout.inline_value(slot, value.len()),
                 };
-                Ok(Some(Value(ValueBytes::Leaf { leaf: leaf.bytes, at: bytes })))
+                Ok(Some(ShermanValue(ValueBytes::Leaf { leaf: leaf.bytes, at: bytes })))
             }
             StoredValue::Overflow(link) => {
-                Ok(self.read_overflow(link).await?.map(|value| Value(ValueBytes::Overflow(value))))
+                Ok(self.read_overflow(link).await?.map(|value| ShermanValue(ValueBytes::Overflow(value))))
             }
             StoredValue::Invalid => Err(self.damaged(at, NO_LINK.to_owned())),
         }

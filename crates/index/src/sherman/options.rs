@@ -62,7 +62,7 @@ pub struct ShermanFeatures {
     pub lock_read: LockRead,
 }
 
-/// The named variants, in the paper's order, and one beyond the paper.
+/// The named variants, in the paper's order, and one that the paper does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the module's table says what each is")]
 pub enum ShermanVariant {

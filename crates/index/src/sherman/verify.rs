@@ -89,8 +89,8 @@ impl ShermanReport {
 }
 
 impl Sherman {
-    /// Verifies the tree, which no client changes meanwhile, and reports every violated invariant. [1 RT per node, and
-    /// per KiB of lock table]
+    /// Verifies the tree and reports every violated invariant. No client may change the tree during the call. [1 RT per
+    /// node, and per KiB of lock table]
     ///
     /// # Errors
     /// The fabric's. Violations are in the [`ShermanReport`].
@@ -151,7 +151,7 @@ impl<'a, F: Fabric> Verifier<'a, F> {
                 break;
             }
             let Some(node) = self.read(at).await? else {
-                // Continue behind an unreadable node with the next node that a parent names.
+                // After an unreadable node, continue with the next node that a parent names.
                 named.remove(&at.word());
                 next = first_at_or_above(&named, &mut lower);
                 continue;

@@ -2,23 +2,23 @@
 //! those that all indexes share).
 
 /// The filter knows a prefix that has no node.
-pub(super) const FILTER_FALSE_POSITIVE: &str = "sphinx: the filter misled";
+pub(super) const FILTER_FALSE_POSITIVE: &str = "sphinx: a filter false positive";
 /// An entry led to a node of another prefix with the same fingerprint.
 pub(super) const FINGERPRINT_COLLISION: &str = "sphinx: an entry of another prefix";
 /// An entry led to a node that is gone.
-pub(super) const ENTRY_STALE: &str = "sphinx: an entry that leads nowhere";
+pub(super) const ENTRY_STALE: &str = "sphinx: an entry of a removed node";
 /// A client removed an entry that led to a node that is gone.
-pub(super) const ENTRY_CLEARED: &str = "sphinx: an entry taken out by another";
+pub(super) const ENTRY_CLEARED: &str = "sphinx: an entry cleared by another client";
 /// A client found a node without an entry, and entered it.
-pub(super) const ENTRY_RESTORED: &str = "sphinx: an entry entered by who missed it";
+pub(super) const ENTRY_RESTORED: &str = "sphinx: a missing entry inserted by a reader";
 /// A node was not entered, because its memory node is lost or its table is full.
-pub(super) const NOT_ENTERED: &str = "sphinx: a node that was not entered";
+pub(super) const NOT_ENTERED: &str = "sphinx: a node without an entry";
 /// A cached directory was out of date.
 pub(super) const DIRECTORY_STALE: &str = "sphinx: a directory out of date";
 /// A client met a subtable that is being split, or whose split was interrupted.
-pub(super) const SPLIT_MET: &str = "sphinx: a split that was met";
+pub(super) const SPLIT_MET: &str = "sphinx: a client found a split in progress";
 /// A split was completed by another client.
-pub(super) const SPLIT_RESUMED: &str = "sphinx: a split ended by another";
+pub(super) const SPLIT_RESUMED: &str = "sphinx: a split completed by another client";
 /// A split was begun: the new subtable is written.
 pub(super) const SPLIT_BEGUN: &str = "sphinx: a split begun";
 /// Entries are in both halves of a split.
@@ -34,15 +34,15 @@ pub(super) const DOUBLED: &str = "sphinx: a directory doubled";
 /// An entry changed while it moved to another subtable.
 pub(super) const CHANGED_WHILE_MOVED: &str = "sphinx: an entry that changed as it moved";
 /// A node is about to be entered in an almost full bucket. Fault injection uses this mark.
-pub(super) const ENTERING: &str = "sphinx: an entry about to be entered where there is little room";
+pub(super) const ENTERING: &str = "sphinx: an entry about to be inserted into a nearly full bucket";
 /// An entry in an almost full bucket is about to be replaced or removed. Fault injection uses this mark.
-pub(super) const CHANGING: &str = "sphinx: an entry about to change where there is little room";
+pub(super) const CHANGING: &str = "sphinx: an entry about to change in a nearly full bucket";
 /// An entry was entered in the wrong half of a split.
 pub(super) const ENTERED_IN_WRONG_HALF: &str = "sphinx: an entry in the wrong half";
 /// An entry was entered twice.
-pub(super) const ENTERED_TWICE: &str = "sphinx: an entry entered twice";
+pub(super) const ENTERED_TWICE: &str = "sphinx: an entry inserted twice";
 /// A node was gone before its entry was written.
-pub(super) const ENTERED_LATE: &str = "sphinx: a node gone before it was entered";
+pub(super) const ENTERED_LATE: &str = "sphinx: a node removed before its entry was inserted";
 /// A subtable cannot be split any more.
 pub(super) const TABLE_FULL: &str = "sphinx: a full table";
 

@@ -7,7 +7,7 @@ use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_index::smart;
-use farwood_testkit::history::{Action, Answer, Bytes, Direction, History};
+use farwood_testkit::history::{Action, Answer, ByteString, Direction, History};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub(crate) async fn perform_request<F: Fabric>(
 /// Reads every key from every compute node when no client runs, and walks the tree.
 pub(crate) async fn check_contents<F: Fabric>(
     nodes: &[(&Ordered, &Client<F>)],
-    keys: &[Bytes],
+    keys: &[ByteString],
     record: &RunRecord,
 ) -> Result<OrderedReport, IndexError> {
     let mut present = 0;

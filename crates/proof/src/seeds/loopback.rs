@@ -17,7 +17,7 @@ use farwood_index::ordered::{Ordered, OrderedConfig, OrderedReport, System};
 use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::Bytes;
+use farwood_testkit::history::ByteString;
 use farwood_testkit::loopback::{Copying, EVERYTHING, Faults, Loopback, LoopbackFabric, SMALL, Settings};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -275,7 +275,7 @@ async fn run_client(
     number: u64,
     tree: &Ordered,
     client: &Client<LoopbackFabric>,
-    keys: &[Bytes],
+    keys: &[ByteString],
     record: &RunRecord,
 ) {
     let mut workload = case.plan.workload(keys, number + 1);

@@ -5,7 +5,7 @@ use farwood_index::ordered::OrderedConfig;
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::Bytes;
+use farwood_testkit::history::ByteString;
 
 /// What a run asks of its index.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ impl Plan {
     }
 
     /// The requests of client number `client`.
-    pub(crate) fn workload<'k>(&self, keys: &'k [Bytes], client: u64) -> Workload<'k> {
+    pub(crate) fn workload<'k>(&self, keys: &'k [ByteString], client: u64) -> Workload<'k> {
         let lengths = match &self.index {
             OrderedConfig::Sherman(config) => ValueLengths::of(config),
             OrderedConfig::Smart(_) | OrderedConfig::Sphinx(_) => {
@@ -96,9 +96,9 @@ impl Plan {
 
     /// Keys of many lengths. Each begins with a prefix of an earlier key, and continues with a few bytes: any bytes,
     /// one of three, or one byte repeated.
-    fn draw_radix_keys(&self) -> Vec<Bytes> {
+    fn draw_radix_keys(&self) -> Vec<ByteString> {
         let mut random = TestRng::new(self.seed ^ 0x7061_7468);
-        let mut keys = vec![Bytes::new()];
+        let mut keys = vec![ByteString::new()];
         while keys.len() < self.keys as usize {
             let mut key = keys[random.below(keys.len() as u64) as usize].clone();
             key.truncate(random.below(key.len() as u64 + 1) as usize);
@@ -119,7 +119,7 @@ impl Plan {
 
     /// The keys of the run. For Sherman: the least and the greatest key, and keys that differ in all bytes or in the
     /// last ones.
-    pub(crate) fn draw_keys(&self) -> Vec<Bytes> {
+    pub(crate) fn draw_keys(&self) -> Vec<ByteString> {
         let OrderedConfig::Sherman(config) = &self.index else { return self.draw_radix_keys() };
         let bytes = config.sizes.key_bytes;
         let mut keys = vec![vec![0; bytes], vec![u8::MAX; bytes]];

@@ -2,7 +2,7 @@
 
 use crate::workload::{ScanSpan, bounds};
 use farwood_fabric::Costs;
-use farwood_testkit::history::{Action, Answer, Bytes, History, Operation, Scan};
+use farwood_testkit::history::{Action, Answer, ByteString, History, Operation, Scan};
 use std::cell::{Cell, RefCell};
 
 /// Operations, costs and the final trees of some runs.
@@ -99,7 +99,13 @@ impl RunRecord {
     }
 
     /// Records a scan that began at `call` and ends now.
-    pub(crate) fn scanned(&self, client: u64, call: u64, span: &ScanSpan, entries: Vec<(Bytes, Bytes)>) {
+    pub(crate) fn scanned(
+        &self,
+        client: u64,
+        call: u64,
+        span: &ScanSpan,
+        entries: Vec<(ByteString, ByteString)>,
+    ) {
         let (end, (from, to)) = (self.tick(), bounds(span));
         let (direction, limit) = (span.direction, span.limit);
         self.history.borrow_mut().scans.push(Scan { client, call, end, direction, from, to, limit, entries });

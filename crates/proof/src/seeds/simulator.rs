@@ -35,7 +35,7 @@ use farwood_sim::Counts;
 use farwood_sim::fault::FaultCounts;
 use std::collections::BTreeMap;
 
-/// What runs met.
+/// Counters of several runs.
 #[derive(Clone, Debug, Default)]
 pub struct SimulatorReport {
     /// Operations and their costs.

@@ -160,7 +160,7 @@ impl Device {
         let (now, queue) = (self.queue.now, self.verbs[verb as usize].queue);
         let resent = self.verbs[verb as usize].resent;
         let until = match self.unreachable_until(client, node) {
-            // Requests behind a resent request stay behind it.
+            // Requests that follow a resent request stay after it.
             None if !resent && self.queues[queue].resending > 0 => now.max(self.queues[queue].last_arrival),
             None => {
                 self.queues[queue].resending -=
@@ -177,7 +177,7 @@ impl Device {
             self.queue.at(now + RETRY_NS, Event::Expire(verb));
             return false;
         }
-        // The request is resent until it arrives, and later requests wait behind it.
+        // The request is resent until it arrives, and later requests wait for it.
         self.queues[queue].last_arrival = self.queues[queue].last_arrival.max(until);
         self.queue.at(until, Event::Arrive(verb));
         false

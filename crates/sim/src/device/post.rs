@@ -138,7 +138,7 @@ impl Device {
         let left =
             nic.out.send(self.queue.now, (service.message + penalty.service) * slow, service.request * slow);
         let arrival = left + self.card.wire.one_way_ns as u64 + penalty.latency + delay;
-        // A reliable connection delivers in order: a delayed request delays the requests behind it.
+        // A reliable connection delivers in order: a delayed request also delays the requests after it.
         let arrival = arrival.max(self.queues[queue].last_arrival);
         self.queues[queue].last_arrival = arrival;
         self.queue.at(arrival, Event::Arrive(verb));

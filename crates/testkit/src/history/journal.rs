@@ -11,7 +11,7 @@
 //! `*`. An operation's beginning is written before it begins: a process that is killed leaves it without an answer.
 //! A line that was cut off by death is not a line.
 
-use super::{Action, Answer, Bytes, Direction, History, Operation, Scan};
+use super::{Action, Answer, ByteString, Direction, History, Operation, Scan};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
@@ -119,7 +119,7 @@ impl<W: Write> Recorder<W> {
         hex(&mut self.line, bytes);
     }
 
-    fn bound(&mut self, bound: &Bound<Bytes>) {
+    fn bound(&mut self, bound: &Bound<ByteString>) {
         self.line.push(' ');
         match bound {
             Bound::Unbounded => self.line.push('*'),
@@ -151,7 +151,7 @@ fn hex(line: &mut String, bytes: &[u8]) {
     }
 }
 
-fn unhex(text: &str) -> Option<Bytes> {
+fn unhex(text: &str) -> Option<ByteString> {
     let digits = text.strip_prefix('x')?.as_bytes();
     let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
     let pairs = digits.chunks(2);
@@ -240,7 +240,7 @@ fn read_scan<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Scan> {
     Some(Scan { client, call, end, direction, from, to, limit, entries })
 }
 
-fn read_bound(word: &str) -> Option<Bound<Bytes>> {
+fn read_bound(word: &str) -> Option<Bound<ByteString>> {
     match word.split_at_checked(1)? {
         ("*", "") => Some(Bound::Unbounded),
         ("[", key) => Some(Bound::Included(unhex(key)?)),

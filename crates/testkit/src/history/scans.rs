@@ -1,6 +1,6 @@
 //! Checks which entries a scan may show and which it must show.
 
-use super::{Action, Answer, Bytes, Direction, History, KeyHistory, Scan, Verdict, Violation};
+use super::{Action, Answer, ByteString, Direction, History, KeyHistory, Scan, Verdict, Violation};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
@@ -14,7 +14,7 @@ struct Changes {
     /// Removals that may have taken effect, by their calls, with the latest end up to each.
     removals: Latest,
     /// For each value, the stores that may have written it: call and end.
-    sources: HashMap<Bytes, Vec<(u64, u64)>>,
+    sources: HashMap<ByteString, Vec<(u64, u64)>>,
 }
 
 /// For each moment, the largest number among the points up to that moment.
@@ -42,7 +42,7 @@ impl Latest {
 impl Changes {
     fn of(key: &KeyHistory<'_>) -> Self {
         let (mut stores, mut changes, mut removals) = (Vec::new(), Vec::new(), Vec::new());
-        let mut sources: HashMap<Bytes, Vec<(u64, u64)>> = HashMap::new();
+        let mut sources: HashMap<ByteString, Vec<(u64, u64)>> = HashMap::new();
         if let Some(value) = key.initial {
             stores.push((0, 0));
             sources.entry(value.to_vec()).or_default().push((0, 0));
@@ -111,7 +111,7 @@ fn last(key: &KeyHistory<'_>, scan: &Scan) -> Vec<super::Operation> {
     before[before.len().saturating_sub(SHOWN_MAX)..].iter().map(|&&operation| operation.clone()).collect()
 }
 
-type Wrong = (Bytes, String);
+type Wrong = (ByteString, String);
 
 /// Checks order, bounds and limit.
 fn check_form(scan: &Scan) -> Vec<Wrong> {
@@ -138,7 +138,7 @@ fn check_form(scan: &Scan) -> Vec<Wrong> {
     wrongs
 }
 
-fn within(key: &[u8], from: &Bound<Bytes>, to: &Bound<Bytes>) -> bool {
+fn within(key: &[u8], from: &Bound<ByteString>, to: &Bound<ByteString>) -> bool {
     let above = match from {
         Bound::Unbounded => true,
         Bound::Included(from) => key >= from.as_slice(),

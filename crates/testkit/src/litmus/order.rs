@@ -1,6 +1,6 @@
 //! The order in which verbs take effect, in a chain and between clients.
 
-use super::{LitmusReport, RoundBarrier, Tally, promises, race, with_memory};
+use super::{LitmusReport, Promise, RoundBarrier, Tally, promise_of, promises, race, with_memory};
 use crate::harness::{
     Harness, RawAddress, ServerHarness, TestRng, raw_address, read_raw, read_word, words, write_word,
 };
@@ -20,14 +20,14 @@ pub(super) fn write_then_write<H: Harness>(harness: &H, iterations: u64) -> Litm
         let flagged = read_word(client, flag).await.expect("a READ");
         (flagged, read_word(client, data).await.expect("a READ"))
     });
-    tally.report("WRITE then WRITE in order", true)
+    tally.report("WRITE then WRITE in order", Promise::Made)
 }
 
 /// An atomic and a READ chained behind it take effect in order.
 pub(super) fn atomic_then_read<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     let tally = flagged(harness, iterations, None, ask_in_a_chain);
     let capability = Capability::AtomicThenRead;
-    tally.report(capability.to_string(), promises(harness, capability))
+    tally.report(capability.to_string(), promise_of(harness, capability))
 }
 
 /// The same with the atomic in device memory, where Sherman takes a lock together with the READ of its node.
@@ -35,7 +35,7 @@ pub(super) fn device_atomic_then_read<H: Harness>(harness: &H, iterations: u64) 
     let flag = raw_address(NodeId(0), Memory::Device, 0).part(0);
     let tally = flagged(harness, iterations, Some(flag), ask_in_a_chain);
     let name = format!("{}, the atomic in device memory", Capability::AtomicThenRead);
-    tally.report(name, promises(harness, Capability::AtomicThenRead))
+    tally.report(name, promise_of(harness, Capability::AtomicThenRead))
 }
 
 async fn ask_in_a_chain<F: Fabric>(client: &Client<F>, flag: Remote<u64>, data: Remote<u64>) -> (u64, u64) {
@@ -49,7 +49,7 @@ pub(super) fn read_then_read<H: Harness>(harness: &H, iterations: u64) -> Litmus
         let (flagged, data) = client.post(read(flag).then(read(data))).await.expect("a chain");
         (flagged.check(&()).expect("a word").word(), data.check(&()).expect("a word").word())
     });
-    tally.report("READ then READ in order", promises(harness, Capability::AtomicThenRead))
+    tally.report("READ then READ in order", promise_of(harness, Capability::AtomicThenRead))
 }
 
 /// A writer chains WRITEs of data and flag; a client that reads the flag and then the data must not find older data.
@@ -73,8 +73,13 @@ fn flagged<H: Harness>(
             },
             async |client, _| {
                 let (flagged, data) = read(client, flag, data).await;
-                tally.tried(last.swap(flagged, Relaxed) != flagged);
-                tally.check(data < flagged, || format!("the flag was {flagged}, the data were {data}"));
+                tally.tried();
+                if last.swap(flagged, Relaxed) != flagged {
+                    tally.met_change();
+                }
+                if data < flagged {
+                    tally.violated(|| format!("the flag was {flagged}, the data were {data}"));
+                }
             },
         );
     });
@@ -121,8 +126,13 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
                 }
                 let node = read_raw(&client, at, NODE_BYTES).await.expect("a READ");
                 let (oldest, expected) = (words(&node).min().unwrap_or(0), newest.load(SeqCst));
-                tally.tried(expected != mine);
-                tally.check(oldest != expected, || format!("holder {expected} of the lock found {oldest}"));
+                tally.tried();
+                if expected != mine {
+                    tally.met_change();
+                }
+                if oldest != expected {
+                    tally.violated(|| format!("holder {expected} of the lock found {oldest}"));
+                }
                 mine = expected + 1;
                 newest.store(mine, SeqCst);
                 let node = mine.to_le_bytes().repeat(NODE_BYTES / 8);
@@ -137,7 +147,7 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
     });
     let memory = if device { "device" } else { "host" };
     let name = format!("{}: handed over by a lock in {memory} memory", Capability::ArrivalSeesWrite);
-    tally.report(name, promises(harness, Capability::ArrivalSeesWrite))
+    tally.report(name, promise_of(harness, Capability::ArrivalSeesWrite))
 }
 
 /// A client that waits for a lock never finds that it holds it: no compare-and-swap is executed twice, and a failed
@@ -158,7 +168,7 @@ pub(super) fn unlock_by_write<H: Harness>(harness: &H, iterations: u64) -> Litmu
                     let taking = cas(lock, 0, mine).then(read_bytes(at, NODE_BYTES));
                     let Swapped::Lost(found) = client.post(taking).await.expect("a chain").0 else { break };
                     if found % CLIENTS == number as u64 {
-                        tally.check(true, || {
+                        tally.violated(|| {
                             let which = if found == mine {
                                 "a successful CAS reported a failure"
                             } else {
@@ -174,14 +184,17 @@ pub(super) fn unlock_by_write<H: Harness>(harness: &H, iterations: u64) -> Litmu
                         client.fabric().sleep(0).await;
                     }
                 }
-                tally.tried(losses > before);
+                tally.tried();
+                if losses > before {
+                    tally.met_change();
+                }
                 let node = mine.to_le_bytes().repeat(NODE_BYTES / 8);
                 client.post(write(at, &node).then(write(lock, &[0; 8]))).await.expect("a chain");
             }
         });
     });
     let capability = Capability::WriteBesideCas;
-    tally.report(capability.to_string(), promises(harness, capability))
+    tally.report(capability.to_string(), promise_of(harness, capability))
 }
 
 /// Two clients each write a word and then read the other's word: one of them sees the other's WRITE.
@@ -242,17 +255,22 @@ fn crossing<H: Harness>(
     let tally = Tally::default();
     for (round, (one, other)) in (1..).zip(seen[0].iter().zip(&seen[1])) {
         // Neither client was a round ahead when the other read.
-        tally.tried(*one <= round && *other <= round);
+        tally.tried();
+        if *one <= round && *other <= round {
+            tally.met_change();
+        }
         let missed = *one < round && *other < round;
-        tally.check(missed, || format!("in round {round} the two saw {one} and {other}"));
+        if missed {
+            tally.violated(|| format!("in round {round} the two saw {one} and {other}"));
+        }
     }
     let name = format!("{}: {what}", Capability::ArrivalSeesWrite);
-    tally.report(name, promises(harness, Capability::ArrivalSeesWrite))
+    tally.report(name, promise_of(harness, Capability::ArrivalSeesWrite))
 }
 
 /// Masked CAS on neighbouring fields of one word do not change each other's field.
 pub(super) fn masked_neighbours<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
-    let promised = promises(harness, Capability::MaskedCas);
+    let promise = promise_of(harness, Capability::MaskedCas);
     let (tally, there) = (Tally::default(), AtomicBool::new(true));
     with_memory(harness, 64, |at| {
         let word = at.part::<u64>(0);
@@ -266,16 +284,21 @@ pub(super) fn masked_neighbours<H: Harness>(harness: &H, iterations: u64) -> Lit
                     Err(error) => panic!("a masked CAS: {error}"),
                     Ok(found) => {
                         let (mine, other) = (found >> (16 * field), found >> (16 * (1 - field)));
-                        tally.tried(other != 0);
+                        tally.tried();
+                        if other != 0 {
+                            tally.met_change();
+                        }
                         let lost = mine & 0xFFFF != count & 0xFFFF;
-                        tally.check(lost, || format!("field {field} was {mine:#x} after {count} changes"));
+                        if lost {
+                            tally.violated(|| format!("field {field} was {mine:#x} after {count} changes"));
+                        }
                     }
                 }
             }
         });
     });
     let remark = (!there.load(SeqCst)).then(|| "the fabric has no masked CAS".to_owned());
-    let report = tally.report("masked CAS of neighbouring fields", promised);
+    let report = tally.report("masked CAS of neighbouring fields", promise);
     LitmusReport { remark: report.remark.clone().or(remark), ..report }
 }
 
@@ -316,13 +339,18 @@ pub(super) fn write_beside_atomic<H: Harness>(harness: &H, iterations: u64) -> L
                 let mine = iteration as u32 + 1;
                 client.post(write(upper, &mine.to_le_bytes())).await.expect("a WRITE");
                 let found = read_word(client, word).await.expect("a READ");
-                tally.tried(found as u32 != 0);
+                tally.tried();
+                if found as u32 != 0 {
+                    tally.met_change();
+                }
                 let kept = (found >> 32) as u32;
-                tally.check(kept != mine, || format!("wrote {mine} beside a counter and found {kept}"));
+                if kept != mine {
+                    tally.violated(|| format!("wrote {mine} beside a counter and found {kept}"));
+                }
             },
         );
     });
-    tally.report("a WRITE beside an atomic in one word stays", false)
+    tally.report("a WRITE beside an atomic in one word stays", Promise::Withheld)
 }
 
 /// The memory node's CPU sees a completed WRITE.
@@ -335,8 +363,13 @@ pub(super) fn cpu_sees_write<H: ServerHarness>(harness: &H, iterations: u64) -> 
             while !stop.load(SeqCst) {
                 let known = completed.load(SeqCst);
                 let seen = server.local().load(OFFSET).expect("local memory");
-                tally.tried(known != last);
-                tally.check(seen < known, || format!("WRITE {known} was complete, the CPU read {seen}"));
+                tally.tried();
+                if known != last {
+                    tally.met_change();
+                }
+                if seen < known {
+                    tally.violated(|| format!("WRITE {known} was complete, the CPU read {seen}"));
+                }
                 last = known;
                 server.compute(100).await;
             }
@@ -357,5 +390,5 @@ pub(super) fn cpu_sees_write<H: ServerHarness>(harness: &H, iterations: u64) -> 
     let word = raw_address(NodeId(0), Memory::Host, OFFSET).part(0);
     harness.block_on(async { write_word(&harness.client(), word, 0).await.expect("a WRITE") });
     let name = Capability::CpuSeesWrite.to_string();
-    tally.report(name, promises(harness, Capability::CpuSeesWrite))
+    tally.report(name, promise_of(harness, Capability::CpuSeesWrite))
 }

@@ -1,6 +1,6 @@
 //! The torn copies that a READ may see during a WRITE.
 
-use super::{LitmusReport, Tally, promises, race, with_memory};
+use super::{LitmusReport, Promise, Tally, promise_of, promise_of_whole, promises, race, with_memory};
 use crate::harness::{Harness, RawAddress, ServerHarness, TestRng, raw_address, read_raw, read_word, words};
 use farwood_fabric::{Capability, Fabric as _, Memory, NodeId, Server as _, ServerMemory as _, write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -35,12 +35,18 @@ fn whole_at<H: Harness>(harness: &H, iterations: u64, at: RawAddress, bytes: usi
         },
         async |client, _| {
             let seen = read_raw(client, at, bytes).await.expect("a READ");
-            tally.tried(last.swap(u64::from(seen[0]), Relaxed) != u64::from(seen[0]));
-            tally.check(seen.iter().any(|byte| *byte != seen[0]), || format!("read {:x?}", runs(&seen)));
+            tally.tried();
+            if last.swap(u64::from(seen[0]), Relaxed) != u64::from(seen[0]) {
+                tally.met_change();
+            }
+            if seen.iter().any(|byte| *byte != seen[0]) {
+                tally.violated(|| format!("read {:x?}", runs(&seen)));
+            }
         },
     );
-    let promised = harness.client().fabric().capabilities().whole_bytes.max(8) >= bytes;
-    tally.report("", promised)
+    // Every fabric keeps words whole.
+    let promise = if bytes <= 8 { Promise::Made } else { promise_of_whole(harness, bytes) };
+    tally.report("", promise)
 }
 
 /// Equal versions in the first and the last word prove that a READ of `BYTES` bytes met no WRITE.
@@ -59,14 +65,19 @@ pub(super) fn version_pair<H: Harness, const BYTES: usize>(harness: &H, iteratio
                 let node = read_raw(client, at, BYTES).await.expect("a READ");
                 let front = words(&node).next().expect("at least a word");
                 let rear = words(&node).next_back().expect("at least a word");
-                tally.tried(front != rear || last.swap(front, Relaxed) != front);
+                tally.tried();
+                if front != rear || last.swap(front, Relaxed) != front {
+                    tally.met_change();
+                }
                 let mixed = front == rear && words(&node).any(|word| word != front);
-                tally.check(mixed, || format!("versions {front} around {:?}", runs(&node)));
+                if mixed {
+                    tally.violated(|| format!("versions {front} around {:?}", runs(&node)));
+                }
             },
         );
     });
     let capability = Capability::VersionPair(BYTES);
-    tally.report(capability.to_string(), promises(harness, capability))
+    tally.report(capability.to_string(), promise_of(harness, capability))
 }
 
 /// The words of a node, equal neighbours told once: (words, value).
@@ -101,12 +112,17 @@ pub(super) fn write_upward<H: Harness>(harness: &H, iterations: u64) -> LitmusRe
                 let (earlier_at, later_at) = (at.part(8 * earlier), at.part(8 * later));
                 let new = read_word(client, later_at).await.expect("a READ");
                 let old = read_word(client, earlier_at).await.expect("a READ");
-                tally.tried(last.swap(new, Relaxed) != new);
-                tally.check(old < new, || format!("word {later} was {new}, then word {earlier} was {old}"));
+                tally.tried();
+                if last.swap(new, Relaxed) != new {
+                    tally.met_change();
+                }
+                if old < new {
+                    tally.violated(|| format!("word {later} was {new}, then word {earlier} was {old}"));
+                }
             },
         );
     });
-    tally.report(Capability::WriteUpward.to_string(), promises(harness, Capability::WriteUpward))
+    tally.report(Capability::WriteUpward.to_string(), promise_of(harness, Capability::WriteUpward))
 }
 
 /// Offset of the WRITEs that a server watches, and their words.
@@ -124,8 +140,13 @@ pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> L
             while !stop.load(SeqCst) {
                 let new = load(WATCHED_WORDS - 1);
                 let old = (0..WATCHED_WORDS - 1).map(load).min().unwrap_or(new);
-                tally.tried(std::mem::replace(&mut last, new) != new);
-                tally.check(old < new, || format!("the last word was {new}, an earlier one {old}"));
+                tally.tried();
+                if std::mem::replace(&mut last, new) != new {
+                    tally.met_change();
+                }
+                if old < new {
+                    tally.violated(|| format!("the last word was {new}, an earlier one {old}"));
+                }
                 server.compute(30).await;
             }
         },
@@ -144,7 +165,7 @@ pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> L
     let nothing = [0; 8 * WATCHED_WORDS as usize];
     harness.block_on(async { harness.client().post(write(address, &nothing)).await.expect("a WRITE") });
     let name = format!("{}, as a server sees it", Capability::WriteUpward);
-    tally.report(name, promises(harness, Capability::WriteUpward))
+    tally.report(name, promise_of(harness, Capability::WriteUpward))
 }
 
 /// What a READ sees of a server's stores: `LINES` lines, each store a word, as `stores` orders them for a round. What
@@ -175,8 +196,13 @@ fn server_stores<H: ServerHarness>(
                 let seen: Vec<u64> =
                     words(&read_raw(&client, at, 64 * LINES).await.expect("a READ")).collect();
                 let number = seen[seen.len() - 1];
-                tally.tried(std::mem::replace(&mut last, number) != number);
-                tally.check(violation(&seen), || format!("read {seen:?}"));
+                tally.tried();
+                if std::mem::replace(&mut last, number) != number {
+                    tally.met_change();
+                }
+                if violation(&seen) {
+                    tally.violated(|| format!("read {seen:?}"));
+                }
             }
         },
     );
@@ -206,8 +232,8 @@ pub(super) fn server_lines<H: ServerHarness>(harness: &H, iterations: u64) -> Li
         })
     };
     let tally = server_stores(harness, iterations, stores, violation);
-    let promised = harness.client().fabric().capabilities().whole_bytes >= 8 * LINE_WORDS as usize;
-    tally.report("lines that a server withdraws before it changes them", promised)
+    let promise = promise_of_whole(harness, 8 * LINE_WORDS as usize);
+    tally.report("lines that a server withdraws before it changes them", promise)
 }
 
 /// Words that a server stores upward are whole where the first of them equals the last.
@@ -216,7 +242,10 @@ pub(super) fn server_pair<H: ServerHarness>(harness: &H, iterations: u64) -> Lit
     let violation =
         |seen: &[u64]| seen[0] == seen[seen.len() - 1] && seen.iter().any(|&word| word != seen[0]);
     let tally = server_stores(harness, iterations, stores, violation);
-    let promised =
-        promises(harness, Capability::CpuSeesWrite) && promises(harness, Capability::VersionPair(64 * LINES));
-    tally.report("versions front and rear of what a server stores upward", promised)
+    let promise = if promises(harness, Capability::CpuSeesWrite) {
+        promise_of(harness, Capability::VersionPair(64 * LINES))
+    } else {
+        Promise::Withheld
+    };
+    tally.report("versions front and rear of what a server stores upward", promise)
 }

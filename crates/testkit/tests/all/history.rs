@@ -2,7 +2,7 @@
 
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{
-    Action, Answer, Bytes, Direction, History, Operation, Recorder, Scan, Verdict,
+    Action, Answer, ByteString, Direction, History, Operation, Recorder, Scan, Verdict,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn bytes(text: &str) -> Bytes {
+fn bytes(text: &str) -> ByteString {
     text.as_bytes().to_vec()
 }
 
@@ -239,7 +239,7 @@ fn an_operation_without_an_answer_takes_effect_or_not() {
 
 #[test]
 fn initial_entries_are_considered() {
-    let initial: BTreeMap<Bytes, Bytes> = [(bytes("k"), bytes("old"))].into();
+    let initial: BTreeMap<ByteString, ByteString> = [(bytes("k"), bytes("old"))].into();
     let with = |operations: &[Operation]| History { initial: initial.clone(), ..history(operations) };
     check(&with(&[operation(0, 1, Action::Get, found("old"))])).expect_right();
     let verdict = check(&with(&[operation(0, 1, Action::Get, NONE)]));
@@ -269,7 +269,7 @@ fn invalid_lines_are_errors() {
 }
 
 /// Keys "a" to "e", initially with the value "1".
-fn five() -> BTreeMap<Bytes, Bytes> {
+fn five() -> BTreeMap<ByteString, ByteString> {
     ["a", "b", "c", "d", "e"].map(|key| (bytes(key), bytes("1"))).into()
 }
 

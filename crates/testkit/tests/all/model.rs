@@ -1,12 +1,13 @@
 //! Random programs accept a correct index, and find the faults of incorrect ones, shrunk to few steps.
 
-use farwood_testkit::model::{Bytes, Edge, Family, Ordered, Program, ProgramShape, programs, run};
+use farwood_testkit::history::ByteString;
+use farwood_testkit::model::{Edge, Family, Ordered, Program, ProgramShape, programs, run};
 use proptest::strategy::Strategy as _;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-type Map = BTreeMap<Bytes, Bytes>;
+type Map = BTreeMap<ByteString, ByteString>;
 
 const SHAPE: ProgramShape =
     ProgramShape { key_bytes: 8, value_bytes: 8, value_bytes_max: 8, keys_max: 200, steps_max: 200 };
@@ -41,7 +42,7 @@ struct Faulty {
 }
 
 impl Ordered for Faulty {
-    fn get(&mut self, key: &[u8]) -> Option<Bytes> {
+    fn get(&mut self, key: &[u8]) -> Option<ByteString> {
         let value = Ordered::get(&mut self.map, key);
         value.filter(|value| self.fault != Fault::ZeroIsAbsent || value.iter().any(|byte| *byte != 0))
     }
@@ -82,7 +83,7 @@ impl Ordered for Faulty {
         Ordered::remove(&mut self.map, key)
     }
 
-    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)> {
         use std::ops::Bound::{Excluded, Included};
         let from = match from {
             Excluded(from) if self.fault == Fault::BoundIncluded => Included(from),
@@ -91,7 +92,7 @@ impl Ordered for Faulty {
         self.map.scan_forward(from, to, limit)
     }
 
-    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)> {
         let mut entries = self.map.scan_backward(from, to, limit);
         if self.fault == Fault::BackwardSkips && limit < 5 && !entries.is_empty() {
             entries.remove(0);
@@ -150,9 +151,9 @@ fn keys_have_their_length_and_families_differ() {
     let mut all = BTreeSet::new();
     for family in [Family::Dense, Family::Sparse, Family::Extreme, Family::SharedPrefix, Family::Branches] {
         for key_bytes in [1, 2, 3, 8, 24, 1024] {
-            let keys: Vec<Bytes> = (0..200).map(|index| family.key(index, key_bytes)).collect();
+            let keys: Vec<ByteString> = (0..200).map(|index| family.key(index, key_bytes)).collect();
             assert!(keys.iter().all(|key| key.len() == key_bytes), "{family:?}");
-            let distinct: BTreeSet<&Bytes> = keys.iter().collect();
+            let distinct: BTreeSet<&ByteString> = keys.iter().collect();
             assert!(key_bytes < 2 || distinct.len() > 190, "{family:?}: {} keys", distinct.len());
             all.extend(keys);
         }

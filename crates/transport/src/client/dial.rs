@@ -4,7 +4,7 @@ use super::credentials::Credentials;
 use super::error::ConnectError;
 use crate::stream::{Cipher, Stream, connect};
 use crate::wire::{
-    Code, Control, FRAME_BYTES_MAX, Frame, GreetingError, HEADER_BYTES, Hello, Kind, VERSION, Welcome,
+    Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, VERSION, Welcome,
     put_words,
 };
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -38,7 +38,7 @@ pub(crate) fn dial(
     let answer = exchange(&mut stream, &bytes)
         .map_err(|why| if hello.pool == 0 { greeted(why, &stream) } else { why })?;
     let frame = whole(&answer);
-    if frame.kind != Kind::Welcome {
+    if frame.kind != FrameKind::Welcome {
         return Err(ConnectError::Lost("its answer is not that of a memory node".to_owned()));
     }
     let welcome = Welcome::read(&frame).map_err(|greeting| match greeting {
@@ -60,7 +60,7 @@ pub(crate) fn control(
     words: [u64; 4],
 ) -> Result<[u64; 4], ConnectError> {
     let mut bytes = Vec::new();
-    put_words(&mut bytes, Kind::Control, control as u8, 0, words);
+    put_words(&mut bytes, FrameKind::Control, control as u8, 0, words);
     let answer = exchange(stream, &bytes)?;
     let frame = whole(&answer);
     match Code::from_byte(frame.code) {
@@ -87,7 +87,7 @@ fn exchange(stream: &mut Stream, bytes: &[u8]) -> Result<Vec<u8>, ConnectError> 
     answer.resize(length, 0);
     stream.read_exact(&mut answer[HEADER_BYTES..]).map_err(|error| lost(&error))?;
     match Frame::first(&answer) {
-        Ok(Some(frame)) if matches!(frame.kind, Kind::Refused | Kind::Goodbye) => {
+        Ok(Some(frame)) if matches!(frame.kind, FrameKind::Refused | FrameKind::Goodbye) => {
             let code = Code::from_byte(frame.code).unwrap_or(Code::Malformed);
             Err(ConnectError::Refused(code, frame.text()))
         }

@@ -52,7 +52,7 @@ impl<W: VerbTransport> ServedPool<W> {
         Ok(Self(Arc::new(Attachment { endpoints, shared, identity, next_number, per_thread_max, left })))
     }
 
-    /// Returns a new client of this compute node, for the calling thread. The clients of a thread share its
+    /// Returns a new client of this compute node for the calling thread. The clients of a thread share its
     /// connections, which are made at first use.
     pub fn client(&self) -> Client<ServedFabric<W>> {
         Client::new(self.fabric())

@@ -4,7 +4,7 @@ use farwood_fabric::{Capabilities, Capability, Doorbell, FabricError, Memory, Op
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The error of a detached post, for the client's next post.
+/// The error of a detached post, which the client's next post returns.
 pub(super) type DetachedError = Rc<RefCell<Option<FabricError>>>;
 
 /// What waits for a post.

@@ -1,6 +1,5 @@
-//! What differs between the transports of pools that memory nodes serve: how verbs reach the memory nodes.
-//! They share everything else ([`pool`](super::pool)): forming a pool, entering and leaving it, liveness,
-//! fencing.
+//! The differences between the transports of pools that memory nodes serve: how verbs reach the memory nodes. They
+//! share everything else ([`pool`](super::pool)): forming a pool, entering and leaving it, liveness, fencing.
 
 use super::endpoints::Endpoints;
 use super::post::Waiter;

@@ -12,7 +12,7 @@ use super::store::WriteFence;
 use super::verb_executor::VerbExecutor;
 use crate::stream::Cipher;
 use crate::wire::{
-    Code, Control, FRAME_BYTES_MAX, Frame, GreetingError, HEADER_BYTES, Hello, Kind, Malformed, VERSION,
+    Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, Malformed, VERSION,
     WireVerb, header_words, put_text, put_words,
 };
 use farwood_fabric::ClientId;
@@ -299,11 +299,11 @@ impl Connection {
             let input = std::mem::take(&mut self.input);
             let frame = Frame::first(&input[self.start..self.end]);
             let executed = match frame {
-                Ok(Some(frame)) if frame.kind == Kind::Request && shared.executor.is_some() => {
+                Ok(Some(frame)) if frame.kind == FrameKind::Request && shared.executor.is_some() => {
                     let why = "an RDMA device executes its verbs: open the pool as rdma://".to_owned();
                     Err(CloseReason::Refused((Code::WrongTransport, why)))
                 }
-                Ok(Some(frame)) if frame.kind == Kind::Request && self.greeted => {
+                Ok(Some(frame)) if frame.kind == FrameKind::Request && self.greeted => {
                     if guard.is_none() {
                         guard = peer.execution_guard();
                     }
@@ -387,8 +387,8 @@ impl Connection {
         }
         let bytes = 8 * (self.out.len() - start);
         let header = match failed {
-            None => header_words(bytes, Kind::Reply, 0, 0, frame.tag),
-            Some(code) => header_words(bytes, Kind::Failed, code as u8, executed, frame.tag),
+            None => header_words(bytes, FrameKind::Reply, 0, 0, frame.tag),
+            Some(code) => header_words(bytes, FrameKind::Failed, code as u8, executed, frame.tag),
         };
         self.out[start..start + header.len()].copy_from_slice(&header);
         done.requests += 1;
@@ -401,7 +401,7 @@ impl Connection {
     /// Handles any frame but a request; returns its length.
     fn handle_frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> Result<usize, CloseReason> {
         match frame.kind {
-            Kind::Hello if !self.greeted => {
+            FrameKind::Hello if !self.greeted => {
                 let hello = Hello::read(frame).map_err(|greeting| match greeting {
                     GreetingError::Malformed(malformed) => CloseReason::Malformed(malformed),
                     GreetingError::Version(version) => {
@@ -419,11 +419,11 @@ impl Connection {
                 welcome.put(&mut bytes);
                 self.queue_bytes(&bytes);
             }
-            Kind::Control if self.greeted => {
+            FrameKind::Control if self.greeted => {
                 let mut bytes = Vec::new();
                 match self.control(shared, frame)? {
-                    Ok(words) => put_words(&mut bytes, Kind::Answer, 0, frame.tag, words),
-                    Err((code, why)) => put_text(&mut bytes, Kind::Answer, code, frame.tag, &why),
+                    Ok(words) => put_words(&mut bytes, FrameKind::Answer, 0, frame.tag, words),
+                    Err((code, why)) => put_text(&mut bytes, FrameKind::Answer, code, frame.tag, &why),
                 }
                 self.queue_bytes(&bytes);
             }
@@ -483,7 +483,7 @@ impl Connection {
     /// Sends the reason of a refusal, if the stream accepts it at once.
     pub(super) fn refuse(&mut self, code: Code, why: &str) {
         let mut bytes = Vec::new();
-        put_text(&mut bytes, Kind::Refused, code, 0, why);
+        put_text(&mut bytes, FrameKind::Refused, code, 0, why);
         self.queue_bytes(&bytes);
         let _ = self.flush();
     }
@@ -496,7 +496,7 @@ impl Connection {
             let executed = self.execute_rest(shared);
             match executed {
                 Ok(true) => self.queue_goodbye(),
-                // What was executed is answered.
+                // The answers to executed requests are still sent.
                 Err(_) => self.drain = DrainPhase::GoodbyeQueued,
                 Ok(false) => {}
             }
@@ -521,7 +521,7 @@ impl Connection {
 
     fn queue_goodbye(&mut self) {
         let mut bytes = Vec::new();
-        put_text(&mut bytes, Kind::Goodbye, Code::Stopping, 0, "the memory node was stopped");
+        put_text(&mut bytes, FrameKind::Goodbye, Code::Stopping, 0, "the memory node was stopped");
         self.queue_bytes(&bytes);
         self.drain = DrainPhase::GoodbyeQueued;
     }

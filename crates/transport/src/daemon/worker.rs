@@ -5,7 +5,7 @@ use super::counters::Counters;
 use super::event::NodeEvent;
 use super::shared::{DRAIN_MAX, Shared};
 use crate::stream::{Cipher, ServerTls, keep_alive};
-use crate::wire::{Code, Kind, put_text};
+use crate::wire::{Code, FrameKind, put_text};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
@@ -279,7 +279,7 @@ impl Worker {
         self.shared.log(|| NodeEvent::Refused { from, code: Code::TooManyConnections, why: why.to_owned() });
         if self.shared.tls.is_none() {
             let mut words = Vec::new();
-            put_text(&mut words, Kind::Refused, Code::TooManyConnections, 0, why);
+            put_text(&mut words, FrameKind::Refused, Code::TooManyConnections, 0, why);
             // It leaves at once, or not at all.
             let _ = stream.write(&words);
         }

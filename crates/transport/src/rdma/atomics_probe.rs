@@ -1,7 +1,8 @@
-//! A test of a device's atomics on memory of this process, before a client relies on them: two queue pairs of
-//! the device, connected to each other, one word, and its neighbours.
+//! A test of a device's atomics on memory of this process, before a client relies on them. The test uses two queue
+//! pairs of the device that are connected to each other, and one word with a guard word on each side.
 //!
-//! A device that misreads a request would change other memory. Here that is a page that no other code uses.
+//! A device that misinterprets a request may change other memory. The test therefore uses a page that no other code
+//! uses.
 
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
@@ -19,7 +20,7 @@ const ACCESS: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
 const PAGE_BYTES: u64 = 4096;
 /// The time limit of one atomic.
 const PROBE_MAX: Duration = Duration::from_secs(5);
-/// The offset of the word: its neighbours are before and behind it, and the answer is behind those.
+/// The offset of the word. The guard words are before and after it, and the answer follows them.
 const WORD: u64 = 8;
 const ANSWER: u64 = 24;
 const NEIGHBOUR: u64 = 0xA5A5_5A5A_C3C3_3C3C;
@@ -41,8 +42,8 @@ impl Attempt {
     }
 }
 
-/// Of each kind one that succeeds and one that fails. The masks differ from each other and are no
-/// palindromes, so that swapped bytes, or exchanged masks and bits, change the result.
+/// One attempt of each kind that succeeds and one that fails. The masks differ from each other and are not byte
+/// palindromes, so swapped bytes, or exchanged masks and values, change the result.
 const PLAIN: [Attempt; 2] = [
     Attempt { compare: BEFORE, swap: 0x1122_3344_5566_7788, masks: None },
     Attempt { compare: BEFORE ^ 1, swap: 0x1122_3344_5566_7788, masks: None },
@@ -63,7 +64,7 @@ const MASKED: [Attempt; 2] = [
 /// Tests the device's compare-and-swap, and masked ones if the user asked for them.
 ///
 /// # Errors
-/// The reason.
+/// The reason why the atomics cannot be used.
 pub(super) fn probe_atomics(device: &Device) -> Result<(), String> {
     let failed = |error: io::Error| format!("its atomics cannot be tested: {error}");
     let mut setup = ProbeSetup::new(device).map_err(failed)?;
@@ -76,7 +77,7 @@ struct ProbeSetup {
     from: QueuePair,
     _to: QueuePair,
     sent: Arc<Completions>,
-    // Before its memory: the registration ends first.
+    // Declared before `page`, so that the memory is deregistered before it is unmapped.
     region: Region,
     page: Arc<Mapping>,
 }

@@ -32,7 +32,7 @@ pub enum RdmaError {
     BadDevice {
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The device exists, and cannot be used.

@@ -159,7 +159,7 @@ pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
     }
 }
 
-/// What a memory node reports of its device.
+/// The attributes that a memory node reports of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeDevice {
     /// The kind of device.

@@ -1,11 +1,11 @@
-//! What all threads of a compute node with an RDMA device share.
+//! The state that all threads of a compute node with an RDMA device share.
 
 use super::device::Device;
 use super::region::NodeDevice;
 use farwood_fabric::Capabilities;
 use std::sync::Arc;
 
-/// What all threads of a compute node share.
+/// The state that all threads of a compute node share.
 #[derive(Debug)]
 pub struct RdmaShared {
     pub(super) device: Arc<Device>,

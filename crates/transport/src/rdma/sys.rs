@@ -368,12 +368,12 @@ impl Domain {
 
 owned! {
     /// Registered memory, on the host or on the device.
-    Region, abi::Mr, dereg_mr, { base: u64, bytes: u64, _domain: Arc<Domain>, _memory: Memory }
+    Region, abi::Mr, dereg_mr, { base: u64, bytes: u64, _domain: Arc<Domain>, _memory: RegisteredMemory }
 }
 
 /// The memory that a region keeps alive.
 #[derive(Debug)]
-pub(super) enum Memory {
+pub(super) enum RegisteredMemory {
     Host { _mapping: Arc<Mapping> },
     Device { _memory: DeviceMemory },
 }
@@ -398,7 +398,7 @@ impl Region {
         let handle = non_null(unsafe {
             (functions.reg_mr)(domain.handle.as_ptr(), at, bytes as usize, access.cast_signed())
         })?;
-        let memory = Memory::Host { _mapping: Arc::clone(mapping) };
+        let memory = RegisteredMemory::Host { _mapping: Arc::clone(mapping) };
         Ok(Self { handle, base, bytes, _domain: Arc::clone(domain), _memory: memory })
     }
 
@@ -410,13 +410,13 @@ impl Region {
         let (pd, dm, access) = (domain.handle.as_ptr(), memory.handle.as_ptr(), access | numbers::ZERO_BASED);
         // SAFETY: domain and device memory are of one open context; the region keeps both alive.
         let handle = non_null(unsafe { register(pd, dm, 0, bytes as usize, access) })?;
-        let memory = Memory::Device { _memory: memory };
+        let memory = RegisteredMemory::Device { _memory: memory };
         Ok(Self { handle, base: 0, bytes, _domain: Arc::clone(domain), _memory: memory })
     }
 
     /// Returns whether it is the device's own memory.
     pub(super) fn is_on_card(&self) -> bool {
-        matches!(self._memory, Memory::Device { .. })
+        matches!(self._memory, RegisteredMemory::Device { .. })
     }
 
     /// Returns the address of its first byte, for requests.

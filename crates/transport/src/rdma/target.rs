@@ -266,7 +266,7 @@ struct CompletionThread {
 }
 
 impl CompletionThread {
-    /// Runs until it is told to stop; yields why it cannot go on.
+    /// Runs until `stopping` is set, or until a step fails.
     fn run(&self) -> io::Result<()> {
         while !self.stopping.load(Ordering::SeqCst) {
             self.step()?;

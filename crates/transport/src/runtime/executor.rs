@@ -148,8 +148,8 @@ impl ReadySet {
         taken
     }
 
-    /// Like [`take`](Self::take), for the first word that has any; `None`: no future was woken. `except` has
-    /// all words.
+    /// Takes the woken futures of the first word that has any, except those in `except`, which has a mask for each
+    /// word. Returns the word and the futures; `None`: no future was woken.
     fn take_any(&self, except: &[u64]) -> Option<(usize, u64)> {
         let mut words = except.iter().enumerate().map(|(word, except)| (word, self.take(word, *except)));
         words.find(|(_, taken)| *taken != 0)

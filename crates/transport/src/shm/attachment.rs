@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One process's attachment to a pool.
-pub(super) struct Attachment {
+pub(super) struct ShmAttachment {
     pub(super) nodes: MappedNodes,
     pub(super) presence: Presence,
     pub(super) journal: Arc<Journal>,
@@ -56,7 +56,7 @@ pub(super) fn enter(
     Err(refused.unwrap_or(full))
 }
 
-impl Attachment {
+impl ShmAttachment {
     /// Leaves the client table, once. If that fails, the end of the process has the same effect.
     pub(super) fn leave(&self) {
         if !self.left.swap(true, Ordering::SeqCst) {
@@ -75,7 +75,7 @@ impl Attachment {
     }
 }
 
-impl Drop for Attachment {
+impl Drop for ShmAttachment {
     fn drop(&mut self) {
         self.leave();
     }

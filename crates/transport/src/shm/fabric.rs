@@ -1,6 +1,6 @@
 //! One client's connection to a shared-memory pool, as a fabric.
 
-use super::attachment::Attachment;
+use super::attachment::ShmAttachment;
 use super::sys;
 use crate::runtime::{sleep, thread_number};
 use farwood_fabric::{
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// One client's connection to a shared-memory pool. Posts are complete when they return.
 pub struct ShmFabric {
-    pub(super) pool: Arc<Attachment>,
+    pub(super) pool: Arc<ShmAttachment>,
     /// The number of its journal buffer.
     pub(super) buffer: usize,
     /// The error of a detached post.

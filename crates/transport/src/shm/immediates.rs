@@ -61,10 +61,10 @@ impl<'a> ImmediateRing<'a> {
                 return Ok(true);
             }
             if found & !(FULL - 1) == empty | FULL {
-                // Another sender filled it, and has not moved the tail yet, or crashed.
+                // Another sender filled the slot, and has not advanced the tail yet or has crashed.
                 self.memory.compare_exchange(TAIL, ticket, ticket + 1)?;
             } else {
-                // Full since the lap before: the receiver is behind, or gone.
+                // Still full from the previous lap: the receiver is slow or has crashed.
                 if monotonic_nanoseconds() > deadline {
                     return Ok(false);
                 }

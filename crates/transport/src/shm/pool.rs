@@ -1,6 +1,6 @@
 //! A pool of shared-memory nodes, and this process's attachment to it.
 
-use super::attachment::{Attachment, enter};
+use super::attachment::{ShmAttachment, enter};
 use super::error::ShmError;
 use super::fabric::ShmFabric;
 use super::journal::{Journal, JournalBuffers};
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 
 /// This process's attachment to a pool: a compute node. Clones share it.
 #[derive(Clone)]
-pub struct ShmPool(Arc<Attachment>);
+pub struct ShmPool(Arc<ShmAttachment>);
 
 impl ShmPool {
     /// Attaches this process to a pool, as a new compute node.
@@ -43,10 +43,10 @@ impl ShmPool {
         let identity = enter(&nodes, &presence, &journal)?;
         let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
         let left = AtomicBool::new(false);
-        Ok(Self(Arc::new(Attachment { nodes, presence, journal, buffers, identity, left })))
+        Ok(Self(Arc::new(ShmAttachment { nodes, presence, journal, buffers, identity, left })))
     }
 
-    /// Returns a new client of this compute node, for the calling thread.
+    /// Returns a new client of this compute node for the calling thread.
     pub fn client(&self) -> Client<ShmFabric> {
         Client::new(self.fabric())
     }

@@ -1,6 +1,6 @@
 //! Frames: a header and a body.
 
-use super::{Code, FRAME_BYTES_MAX, HEADER_BYTES, Kind};
+use super::{Code, FRAME_BYTES_MAX, FrameKind, HEADER_BYTES};
 use std::fmt;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -21,7 +21,7 @@ pub enum Malformed {
     /// The control is unknown.
     Control(u8),
     /// A frame of this kind is not allowed here.
-    UnexpectedFrame(Kind),
+    UnexpectedFrame(FrameKind),
 }
 
 impl fmt::Display for Malformed {
@@ -55,7 +55,7 @@ pub(super) struct Header {
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// The kind.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// See the map.
     pub code: u8,
     /// See the map.
@@ -79,7 +79,7 @@ impl<'a> Frame<'a> {
         if !fits || !length.is_multiple_of(8) {
             return Err(Malformed::Length(length));
         }
-        let kind = Kind::from_byte(header.kind).ok_or(Malformed::Kind(header.kind))?;
+        let kind = FrameKind::from_byte(header.kind).ok_or(Malformed::Kind(header.kind))?;
         let Some(body) = bytes.get(HEADER_BYTES..length as usize) else { return Ok(None) };
         Ok(Some(Self { kind, code: header.code, count: header.count.get(), tag: header.tag.get(), body }))
     }
@@ -114,11 +114,11 @@ impl<'a> Frame<'a> {
 
 /// Returns the first two words of a frame, for frames that are built of words.
 #[inline]
-pub fn header_words(bytes: usize, kind: Kind, code: u8, count: u16, tag: u64) -> [u64; 2] {
+pub fn header_words(bytes: usize, kind: FrameKind, code: u8, count: u16, tag: u64) -> [u64; 2] {
     zerocopy::transmute!(header(bytes, kind, code, count, tag))
 }
 
-pub(super) fn header(bytes: usize, kind: Kind, code: u8, count: u16, tag: u64) -> Header {
+pub(super) fn header(bytes: usize, kind: FrameKind, code: u8, count: u16, tag: u64) -> Header {
     assert!(bytes <= FRAME_BYTES_MAX && bytes.is_multiple_of(8), "a frame of {bytes} bytes");
     Header {
         bytes: U32::new(bytes as u32),
@@ -130,7 +130,7 @@ pub(super) fn header(bytes: usize, kind: Kind, code: u8, count: u16, tag: u64) -
 }
 
 /// Appends a frame of `kind` with `body`, padded to a multiple of 8.
-pub fn put_frame(out: &mut Vec<u8>, kind: Kind, code: u8, count: u16, tag: u64, body: &[u8]) {
+pub fn put_frame(out: &mut Vec<u8>, kind: FrameKind, code: u8, count: u16, tag: u64, body: &[u8]) {
     let bytes = HEADER_BYTES + body.len().next_multiple_of(8);
     out.extend_from_slice(header(bytes, kind, code, count, tag).as_bytes());
     out.extend_from_slice(body);
@@ -138,14 +138,14 @@ pub fn put_frame(out: &mut Vec<u8>, kind: Kind, code: u8, count: u16, tag: u64, 
 }
 
 /// Appends a frame with a text, truncated to its limit.
-pub fn put_text(out: &mut Vec<u8>, kind: Kind, code: Code, tag: u64, text: &str) {
+pub fn put_text(out: &mut Vec<u8>, kind: FrameKind, code: Code, tag: u64, text: &str) {
     const TEXT_BYTES_MAX: usize = 1000;
     let text = &text.as_bytes()[..text.len().min(TEXT_BYTES_MAX)];
     put_frame(out, kind, code as u8, text.len() as u16, tag, text);
 }
 
 /// Appends a control, or the answer to one.
-pub fn put_words(out: &mut Vec<u8>, kind: Kind, code: u8, tag: u64, words: [u64; 4]) {
+pub fn put_words(out: &mut Vec<u8>, kind: FrameKind, code: u8, tag: u64, words: [u64; 4]) {
     put_frame(out, kind, code, 0, tag, words.map(U64::new).as_bytes());
 }
 

@@ -1,7 +1,7 @@
 //! Greetings: the first frame of each side.
 
 use super::frame::put_frame;
-use super::{Frame, Kind, MAGIC, Malformed, TOKEN_BYTES_MAX, VERSION};
+use super::{Frame, FrameKind, MAGIC, Malformed, TOKEN_BYTES_MAX, VERSION};
 use farwood_fabric::ClientId;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -72,7 +72,7 @@ impl Hello {
             connection_number: U64::new(self.connection_number),
         };
         let body = [head.as_bytes(), token].concat();
-        put_frame(out, Kind::Hello, 0, 0, 0, &body);
+        put_frame(out, FrameKind::Hello, 0, 0, 0, &body);
     }
 
     /// Decodes the frame.
@@ -80,7 +80,7 @@ impl Hello {
     /// # Errors
     /// [`GreetingError`].
     pub fn read(frame: &Frame<'_>) -> Result<Self, GreetingError> {
-        if frame.kind != Kind::Hello {
+        if frame.kind != FrameKind::Hello {
             return Err(Malformed::UnexpectedFrame(frame.kind).into());
         }
         let (head, token) = HelloHead::ref_from_prefix(frame.body).map_err(|_| Malformed::Body)?;
@@ -172,7 +172,7 @@ impl Welcome {
             device_bytes: U64::new(self.device_bytes),
             incarnation: U64::new(self.incarnation),
         };
-        put_frame(out, Kind::Welcome, 0, 0, 0, body.as_bytes());
+        put_frame(out, FrameKind::Welcome, 0, 0, 0, body.as_bytes());
     }
 
     /// Decodes the frame.

@@ -74,7 +74,7 @@ mod tests;
 
 pub use frame::{Frame, Malformed, header_words, put_frame, put_text, put_words};
 pub use greeting::{Formation, GreetingError, Hello, Welcome};
-pub use numbers::{Code, Control, Kind};
+pub use numbers::{Code, Control, FrameKind};
 pub use request::{RequestFrame, Verbs, WireOp, WireVerb};
 
 /// "FARWIRE\0", read as a little-endian word.

@@ -26,7 +26,7 @@ macro_rules! numbered {
 
 numbered! {
     /// The kind of a frame.
-    pub enum Kind {
+    pub enum FrameKind {
         /// The greeting of a compute node.
         Hello = 1,
         /// The memory node accepts the connection.

@@ -1,7 +1,7 @@
 //! Requests: a sequence of verbs.
 
 use super::frame::{Frame, header, pad};
-use super::{FRAME_BYTES_MAX, HEADER_BYTES, Kind, Malformed, VERB_BYTES, VERB_DATA_MAX};
+use super::{FRAME_BYTES_MAX, FrameKind, HEADER_BYTES, Malformed, VERB_BYTES, VERB_DATA_MAX};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -227,7 +227,7 @@ impl<'o> RequestFrame<'o> {
     /// Ends the request.
     pub fn end(self, tag: u64) {
         let bytes = self.out.len() - self.start;
-        let header = header(bytes, Kind::Request, 0, self.count, tag);
+        let header = header(bytes, FrameKind::Request, 0, self.count, tag);
         self.out[self.start..self.start + HEADER_BYTES].copy_from_slice(header.as_bytes());
     }
 }

@@ -50,7 +50,7 @@ proptest! {
     fn verbs_round_trip(verbs in prop::collection::vec(verb(), 0..4), tag: u64) {
         let bytes = encoded(&verbs, tag);
         let frame = Frame::first(&bytes).unwrap().unwrap();
-        prop_assert_eq!((frame.kind, frame.tag, frame.bytes()), (Kind::Request, tag, bytes.len()));
+        prop_assert_eq!((frame.kind, frame.tag, frame.bytes()), (FrameKind::Request, tag, bytes.len()));
         let back: Vec<_> = frame.verbs().collect();
         let expected: Vec<_> = verbs.iter().map(|(at, op)| Ok(WireVerb { at: *at, op: op.op() })).collect();
         prop_assert_eq!(back, expected);
@@ -101,7 +101,7 @@ proptest! {
         kind in 1..=9_u8, count: u16,
         body in prop::collection::vec(any::<u8>(), 0..30).prop_map(|words| words.repeat(8)),
     ) {
-        let kind = Kind::from_byte(kind).unwrap();
+        let kind = FrameKind::from_byte(kind).unwrap();
         let mut bytes = Vec::new();
         put_frame(&mut bytes, kind, 0, count, 0, &body);
         let frame = Frame::first(&bytes).unwrap().unwrap();
@@ -136,7 +136,7 @@ fn invalid_lengths_are_refused() {
     for bytes in [0, 8, 15, 17, 20, FRAME_BYTES_MAX as u32 + 8, u32::MAX] {
         let mut frame = vec![0; 64];
         frame[..4].copy_from_slice(&bytes.to_le_bytes());
-        frame[4] = Kind::Request as u8;
+        frame[4] = FrameKind::Request as u8;
         assert_eq!(Frame::first(&frame).unwrap_err(), Malformed::Length(bytes), "{bytes}");
     }
 }
@@ -173,7 +173,7 @@ fn the_largest_verbs_fit_and_one_more_byte_does_not() {
 #[test]
 fn every_number_of_a_kind_a_code_and_a_control_round_trips() {
     let all = |from: fn(u8) -> Option<u8>| (0..=u8::MAX).filter_map(from).collect::<Vec<_>>();
-    assert_eq!(all(|byte| Kind::from_byte(byte).map(|kind| kind as u8)), (1..=9).collect::<Vec<_>>());
+    assert_eq!(all(|byte| FrameKind::from_byte(byte).map(|kind| kind as u8)), (1..=9).collect::<Vec<_>>());
     assert_eq!(all(|byte| Code::from_byte(byte).map(|code| code as u8)), (1..=15).collect::<Vec<_>>());
     assert_eq!(
         all(|byte| Control::from_byte(byte).map(|control| control as u8)),

@@ -3,7 +3,7 @@
 use farwood_fabric::{Address, Memory, NodeId, Remote};
 use farwood_transport::tcp::{MemoryNode, NodeCounts, NodeSpec, Token};
 use farwood_transport::wire::{
-    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Hello, Kind, RequestFrame, WireOp,
+    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Hello, RequestFrame, WireOp,
     WireVerb, put_frame, put_words,
 };
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ impl Caller {
     /// An authenticated connection to a node that is node 0 of pool [`POOL`].
     fn greeted(node: &MemoryNode) -> Self {
         let mut caller = Self::connect(node);
-        assert_eq!(caller.say_hello(&hello()).0, Kind::Welcome);
+        assert_eq!(caller.say_hello(&hello()).0, FrameKind::Welcome);
         assert_eq!(caller.control(Control::Form, [POOL, 0, 1, 0]), Ok([0; 4]));
         caller
     }
@@ -47,7 +47,7 @@ impl Caller {
     }
 
     /// Returns the next frame; `None`: the connection was closed.
-    fn frame(&mut self) -> Option<(Kind, u8, u16, u64, Vec<u8>)> {
+    fn frame(&mut self) -> Option<(FrameKind, u8, u16, u64, Vec<u8>)> {
         let mut bytes = vec![0; HEADER_BYTES];
         match self.0.read_exact(&mut bytes) {
             Ok(()) => {}
@@ -62,19 +62,19 @@ impl Caller {
         Some((frame.kind, frame.code, frame.count, frame.tag, frame.body.to_vec()))
     }
 
-    fn say_hello(&mut self, hello: &Hello) -> (Kind, u8) {
+    fn say_hello(&mut self, hello: &Hello) -> (FrameKind, u8) {
         let mut bytes = Vec::new();
         hello.put(&mut bytes);
         self.send(&bytes);
-        self.frame().map_or((Kind::Goodbye, 0), |(kind, code, ..)| (kind, code))
+        self.frame().map_or((FrameKind::Goodbye, 0), |(kind, code, ..)| (kind, code))
     }
 
     fn control(&mut self, control: Control, words: [u64; 4]) -> Result<[u64; 4], u8> {
         let mut bytes = Vec::new();
-        put_words(&mut bytes, Kind::Control, control as u8, 9, words);
+        put_words(&mut bytes, FrameKind::Control, control as u8, 9, words);
         self.send(&bytes);
         let (kind, code, _, tag, body) = self.frame().ok_or(0)?;
-        assert_eq!((kind, tag), (Kind::Answer, 9));
+        assert_eq!((kind, tag), (FrameKind::Answer, 9));
         if code != 0 {
             return Err(code);
         }
@@ -83,14 +83,14 @@ impl Caller {
         Ok(words.try_into().unwrap())
     }
 
-    fn post(&mut self, verbs: &[WireVerb<'_>]) -> Option<(Kind, u8, u16, u64, Vec<u8>)> {
+    fn post(&mut self, verbs: &[WireVerb<'_>]) -> Option<(FrameKind, u8, u16, u64, Vec<u8>)> {
         self.send(&request(verbs, 5));
         self.frame()
     }
 
     fn read_word(&mut self, offset: u64) -> Option<u64> {
         let (kind, _, _, _, body) = self.post(&[WireVerb { at: host(offset), op: WireOp::Read(8) }])?;
-        assert_eq!(kind, Kind::Reply);
+        assert_eq!(kind, FrameKind::Reply);
         Some(u64::from_le_bytes(body.try_into().unwrap()))
     }
 }
@@ -136,15 +136,15 @@ fn bad_frames_close_only_their_connection_and_are_counted() {
         unfinished(u32::MAX, 4),
         unfinished(24, 0),
         unfinished(24, 77),
-        unfinished(24, Kind::Welcome as u8),
-        unfinished(24, Kind::Control as u8),
+        unfinished(24, FrameKind::Welcome as u8),
+        unfinished(24, FrameKind::Control as u8),
         wrong_count,
     ];
     for (number, bytes) in (1..).zip(&bad) {
         let mut caller = Caller::greeted(&node);
         caller.send(bytes);
         let (kind, code, ..) = caller.frame().expect("the refusal has a reason");
-        assert_eq!((kind, code), (Kind::Refused, Code::Malformed as u8), "bad frame {number}");
+        assert_eq!((kind, code), (FrameKind::Refused, Code::Malformed as u8), "bad frame {number}");
         assert_eq!(caller.frame(), None, "bad frame {number} ends its connection");
         eventually(&node, "the bad frame is counted", |counts| counts.bad_frames == number);
         assert!(good.read_word(64).is_some(), "others go on");
@@ -153,7 +153,7 @@ fn bad_frames_close_only_their_connection_and_are_counted() {
     for bytes in [request(&[WireVerb { at: host(64), op: WireOp::Read(8) }], 1), unfinished(1 << 16, 1)] {
         let mut caller = Caller::connect(&node);
         caller.send(&bytes);
-        assert_eq!(caller.frame().map(|frame| frame.0), Some(Kind::Refused));
+        assert_eq!(caller.frame().map(|frame| frame.0), Some(FrameKind::Refused));
     }
     eventually(&node, "only the good one is left", |counts| counts.connections == 1);
 }
@@ -168,19 +168,19 @@ fn a_refused_client_gets_the_reason() {
     let mut caller = Caller::connect(&node);
     caller.send(&version);
     let (kind, code, count, _, body) = caller.frame().unwrap();
-    assert_eq!((kind, code), (Kind::Refused, Code::BadVersion as u8));
+    assert_eq!((kind, code), (FrameKind::Refused, Code::BadVersion as u8));
     let text = String::from_utf8(body[..usize::from(count)].to_vec()).unwrap();
     assert!(text.contains("version 2") && text.contains('9'), "{text}");
     for token in [&b""[..], b"0123456789abcdeg", b"0123456789abcdef0"] {
         let reply = Caller::connect(&node).say_hello(&Hello { token: token.to_vec(), ..hello() });
-        assert_eq!(reply, (Kind::Refused, Code::BadToken as u8), "{token:?}");
+        assert_eq!(reply, (FrameKind::Refused, Code::BadToken as u8), "{token:?}");
     }
     let mut right = Caller::connect(&node);
     let token = b"0123456789abcdef".to_vec();
-    assert_eq!(right.say_hello(&Hello { token: token.clone(), ..hello() }).0, Kind::Welcome);
+    assert_eq!(right.say_hello(&Hello { token: token.clone(), ..hello() }).0, FrameKind::Welcome);
     assert_eq!(right.control(Control::Form, [POOL, 0, 1, 0]), Ok([0; 4]));
     let other = Caller::connect(&node).say_hello(&Hello { token, pool: POOL + 1, node: 0, ..hello() });
-    assert_eq!(other, (Kind::Refused, Code::WrongPool as u8));
+    assert_eq!(other, (FrameKind::Refused, Code::WrongPool as u8));
     assert_eq!(node.counts().refused, 5);
 }
 
@@ -203,7 +203,7 @@ fn silent_connections_do_not_block_others() {
     // Also when all its slots are taken for a moment.
     let mut second = loop {
         let mut second = Caller::connect(&node);
-        if second.say_hello(&hello()).0 == Kind::Welcome {
+        if second.say_hello(&hello()).0 == FrameKind::Welcome {
             break second;
         }
     };
@@ -235,7 +235,8 @@ fn clients_with_a_complete_hello_are_accepted_under_load() {
         for caller in &mut callers {
             caller.send(&bytes);
         }
-        let welcomed = |caller: &mut Caller| caller.frame().is_some_and(|frame| frame.0 == Kind::Welcome);
+        let welcomed =
+            |caller: &mut Caller| caller.frame().is_some_and(|frame| frame.0 == FrameKind::Welcome);
         // Connections before their hello may exceed the limit for a moment; most must not.
         let accepted = callers.iter_mut().filter_map(|caller| welcomed(caller).then_some(())).count();
         assert!(accepted >= 16, "{accepted}");
@@ -262,7 +263,7 @@ fn invalid_verbs_fail_and_the_connection_continues() {
     ] {
         let chain = [WireVerb { at: host(512), op: WireOp::Faa(1) }, WireVerb { at, op }, read(host(512), 8)];
         let (kind, got, count, tag, body) = caller.post(&chain).expect("the connection goes on");
-        assert_eq!((kind, got, count, tag), (Kind::Failed, code as u8, 1, 5), "{op:?}");
+        assert_eq!((kind, got, count, tag), (FrameKind::Failed, code as u8, 1, 5), "{op:?}");
         assert_eq!(body.len(), 8, "what was executed before it is answered");
     }
     assert_eq!(caller.read_word(512), Some(9), "what was before the failure was executed, once");
@@ -292,7 +293,7 @@ fn a_client_that_does_not_read_its_answers_is_not_read_from() {
     assert!(executed() < READS / 2, "{} of {READS} were executed ahead", executed());
     for tag in 0..READS {
         let (kind, _, _, got, body) = greedy.frame().expect("an answer");
-        assert_eq!((kind, got, body.len()), (Kind::Reply, tag, 200 << 10));
+        assert_eq!((kind, got, body.len()), (FrameKind::Reply, tag, 200 << 10));
     }
 }
 
@@ -306,10 +307,10 @@ fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
     };
     let mut callers: Vec<_> = (1..=3).map(|_| Caller::connect(&node)).collect();
     for (connection_number, caller) in (1..).zip(&mut callers) {
-        assert_eq!(caller.say_hello(&named(4, 7, connection_number)).0, Kind::Welcome);
+        assert_eq!(caller.say_hello(&named(4, 7, connection_number)).0, FrameKind::Welcome);
     }
     let mut next = Caller::connect(&node);
-    assert_eq!(next.say_hello(&named(4, 8, 1)).0, Kind::Welcome);
+    assert_eq!(next.say_hello(&named(4, 8, 1)).0, FrameKind::Welcome);
     assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([3, 0, 0, 0]));
     assert_eq!(judge.control(Control::Claim, [4, 0, 0, 0]), Err(Code::SlotTaken as u8));
     assert_eq!(judge.control(Control::Fence, [4, 7, 0, 0]), Ok([0; 4]));
@@ -321,10 +322,10 @@ fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
     assert_eq!(judge.read_word(256), Some(0), "nothing of it landed");
     for epoch in [7, 6] {
         let again = Caller::connect(&node).say_hello(&named(4, epoch, 9));
-        assert_eq!(again, (Kind::Refused, Code::Revoked as u8), "epoch {epoch}");
+        assert_eq!(again, (FrameKind::Refused, Code::Revoked as u8), "epoch {epoch}");
     }
     assert!(next.post(&add).is_some(), "the next owner of the slot goes on");
-    assert_eq!(Caller::connect(&node).say_hello(&named(4, 9, 1)).0, Kind::Welcome);
+    assert_eq!(Caller::connect(&node).say_hello(&named(4, 9, 1)).0, FrameKind::Welcome);
 }
 
 #[test]
@@ -336,9 +337,9 @@ fn the_newest_connection_of_a_number_replaces_the_others() {
         |connection_number| Hello { pool: POOL, node: 0, client, connection_number, token: Vec::new() };
     let (mut old, mut new, mut other) =
         (Caller::connect(&node), Caller::connect(&node), Caller::connect(&node));
-    assert_eq!(old.say_hello(&hello(3)).0, Kind::Welcome);
-    assert_eq!(other.say_hello(&hello(4)).0, Kind::Welcome);
-    assert_eq!(new.say_hello(&hello(3)).0, Kind::Welcome);
+    assert_eq!(old.say_hello(&hello(3)).0, FrameKind::Welcome);
+    assert_eq!(other.say_hello(&hello(4)).0, FrameKind::Welcome);
+    assert_eq!(new.say_hello(&hello(3)).0, FrameKind::Welcome);
     let add = [WireVerb { at: host(256), op: WireOp::Faa(1) }];
     assert_eq!(old.post(&add), None, "nothing of the old connection lands after the new one was welcomed");
     assert!(new.post(&add).is_some() && other.post(&add).is_some());
@@ -351,10 +352,10 @@ fn a_full_queue_of_immediates_refuses_verb_and_immediate_together() {
     let mut caller = Caller::greeted(&node);
     let send = |word: &'static [u8; 8]| [WireVerb { at: host(512), op: WireOp::Write(word, Some(1)) }];
     for _ in 0..4096 {
-        assert_eq!(caller.post(&send(&[1; 8])).unwrap().0, Kind::Reply);
+        assert_eq!(caller.post(&send(&[1; 8])).unwrap().0, FrameKind::Reply);
     }
     let (kind, code, count, ..) = caller.post(&send(&[2; 8])).unwrap();
-    assert_eq!((kind, code, count), (Kind::Failed, Code::QueueFull as u8, 0));
+    assert_eq!((kind, code, count), (FrameKind::Failed, Code::QueueFull as u8, 0));
     assert_eq!(caller.read_word(512), Some(0x0101_0101_0101_0101), "a refused WRITE was not executed");
 }
 
@@ -385,10 +386,10 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
         });
         for tag in 0..REQUESTS {
             let (kind, _, _, got, _) = caller.frame().expect("accepted requests are answered");
-            assert_eq!((kind, got), (Kind::Reply, tag));
+            assert_eq!((kind, got), (FrameKind::Reply, tag));
         }
-        let last = std::iter::from_fn(|| caller.frame()).find(|frame| frame.0 != Kind::Reply);
-        assert_eq!(last.map(|frame| frame.0), Some(Kind::Goodbye));
+        let last = std::iter::from_fn(|| caller.frame()).find(|frame| frame.0 != FrameKind::Reply);
+        assert_eq!(last.map(|frame| frame.0), Some(FrameKind::Goodbye));
         assert_eq!(caller.frame(), None);
         stopped.join().unwrap();
         caller.0.shutdown(std::net::Shutdown::Both).unwrap_or(());
@@ -424,7 +425,7 @@ fn a_thousand_idle_and_two_hundred_busy_connections_are_served() {
         }
         for caller in &mut busy {
             let (kind, _, _, tag, body) = caller.frame().expect("an answer");
-            assert_eq!((kind, tag, body.len()), (Kind::Reply, 3, 1032));
+            assert_eq!((kind, tag, body.len()), (FrameKind::Reply, 3, 1032));
         }
     }
     assert_eq!(busy[0].read_word(512), Some(ROUNDS * BUSY as u64));
@@ -445,7 +446,7 @@ proptest! {
         let mut good = Caller::greeted(&node);
         let mut bad = if greeted { Caller::greeted(&node) } else { Caller::connect(&node) };
         let mut frame = Vec::new();
-        put_frame(&mut frame, Kind::Request, 0, bytes.len() as u16, 0, &bytes);
+        put_frame(&mut frame, FrameKind::Request, 0, bytes.len() as u16, 0, &bytes);
         frame[4] = kind;
         bad.send(if bytes.len() % 2 == 0 { &bytes } else { &frame });
         drop(bad);

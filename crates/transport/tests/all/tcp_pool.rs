@@ -9,7 +9,7 @@ use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::{
     Credentials, MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
 };
-use farwood_transport::wire::{Kind, put_frame};
+use farwood_transport::wire::{FrameKind, put_frame};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -332,7 +332,7 @@ fn invalid_answers_break_only_their_connection() {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut bytes = Vec::new();
-            put_frame(&mut bytes, Kind::Reply, 0, 0, 77, &[1; 64]);
+            put_frame(&mut bytes, FrameKind::Reply, 0, 0, 77, &[1; 64]);
             let _ = stream.unwrap().write_all(&bytes);
         }
     });
@@ -373,7 +373,7 @@ fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
     let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
     let mut bytes = Vec::new();
     Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() }.put(&mut bytes);
-    put_words(&mut bytes, Kind::Control, Control::Fence as u8, 0, [slot.into(), epoch.into(), 0, 0]);
+    put_words(&mut bytes, FrameKind::Control, Control::Fence as u8, 0, [slot.into(), epoch.into(), 0, 0]);
     stream.write_all(&bytes).unwrap();
     stream.read_exact(&mut [0; 72 + 48]).unwrap();
 }
@@ -492,7 +492,7 @@ fn a_memory_node_with_a_file_continues_where_it_stopped() {
     stream.write_all(&hello).unwrap();
     let mut head = [0; 16];
     stream.read_exact(&mut head).unwrap();
-    assert_eq!(head[4], Kind::Refused as u8, "a fence outlives its memory node");
+    assert_eq!(head[4], FrameKind::Refused as u8, "a fence outlives its memory node");
     drop((again, pool));
     drop(node);
     std::fs::remove_file(&path).unwrap();

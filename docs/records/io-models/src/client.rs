@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Who found nothing for so long gives way, and goes on looking.
+/// A client without answers for this long yields its CPU between polls.
 const PATIENCE: Duration = Duration::from_micros(50);
 const WARM_UP: Duration = Duration::from_millis(200);
 

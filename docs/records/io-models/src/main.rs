@@ -57,7 +57,7 @@ struct Options {
     /// JSON in place of a table.
     #[arg(long)]
     json: bool,
-    /// Be a node of this model for so many connections (what a node's process is started with).
+    /// Run a node of this model for `--connections` connections (the program starts its nodes with this option).
     #[arg(long, hide = true, requires = "connections")]
     node: Option<Model>,
     #[arg(long, hide = true)]

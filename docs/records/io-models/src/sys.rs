@@ -14,9 +14,9 @@ const SUBMISSIONS: u32 = 512;
 const COMPLETIONS: u32 = 4096;
 const BUFFERS: u16 = 256;
 const BUFFER: usize = 4096;
-/// A thread of the kernel that found nothing for so long sleeps.
+/// The kernel's polling thread sleeps after this time without submissions.
 const SQPOLL_IDLE_MS: u32 = 1;
-/// Marks what is told of a send; the rest is the connection.
+/// Marks the user data of a send; the other bits are the connection.
 const SEND: u64 = 1 << 63;
 const MSG_WAITALL: i32 = 0x100;
 const ENOBUFS: i32 = 105;
@@ -25,7 +25,7 @@ const ENOBUFS: i32 = 105;
 #[repr(C, align(4096))]
 struct Offers([BufRingEntry; BUFFERS as usize]);
 
-/// What has come, in a buffer that is this program's until it is given back.
+/// Received bytes, in a buffer that this program owns until it gives it back.
 pub(crate) struct Bytes {
     buffer: u16,
     len: usize,
@@ -113,7 +113,7 @@ impl Ring {
         while let Some(entry) = self.completions.next() {
             let (key, result) = ((entry.user_data() & !SEND) as usize, entry.result());
             if entry.user_data() & SEND != 0 {
-                // What was not sent whole belongs to a connection that is over, which its receive tells.
+                // A send is incomplete only if its connection ended, which the completion of its receive reports.
                 return Ok(Some(Event::Sent { key, part: std::mem::take(&mut self.sending[key]) }));
             }
             if result <= 0 && result != -ENOBUFS {
@@ -129,7 +129,7 @@ impl Ring {
         Ok(None)
     }
 
-    /// What has come.
+    /// The received bytes.
     pub(crate) fn bytes(&self, bytes: &Bytes) -> &[u8] {
         let buffer = self.buffers.wrapping_add(usize::from(bytes.buffer));
         // SAFETY: the kernel has named one of the `BUFFERS` buffers, which are leaked, and has let it go. It gets it
@@ -169,8 +169,8 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: only `send` and `receive` make entries. What is sent is in `sending` until `next` hears that the
-            // kernel is done with it; what is received goes to offered buffers. The leaked ring owns both.
+            // SAFETY: only `send` and `receive` make entries. `sending` holds the bytes of a send until `next` sees its
+            // completion; the kernel receives into offered buffers. The leaked ring owns both.
             let pushed = unsafe { self.submissions.push(entry) };
             self.submissions.sync();
             if pushed.is_ok() {

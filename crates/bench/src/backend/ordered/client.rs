@@ -43,8 +43,8 @@ impl<'a, F: Fabric> OrderedClient<'a, F> {
         let CheckedBuffers { key, value, .. } = &mut self.buffers;
         match operation {
             Operation::Get { .. } => {
-                let is_there = get(self.index, &self.client, key, value).await?;
-                self.buffers.check_get(rank, is_there)
+                let is_found = get(self.index, &self.client, key, value).await?;
+                if is_found { self.buffers.check_found(rank) } else { self.buffers.check_absent(rank) }
             }
             Operation::Put { version, .. } => {
                 fill_value(value, rank, version);
@@ -62,8 +62,12 @@ impl<'a, F: Fabric> OrderedClient<'a, F> {
             }
             Operation::Scan { length, .. } => self.scan(length).await,
             Operation::ReadModifyWrite { version, .. } => {
-                let is_there = get(self.index, &self.client, key, value).await?;
-                self.buffers.check_get(rank, is_there)?;
+                let is_found = get(self.index, &self.client, key, value).await?;
+                if is_found {
+                    self.buffers.check_found(rank)?;
+                } else {
+                    self.buffers.check_absent(rank)?;
+                }
                 self.buffers.fill_value(rank, version);
                 self.index.put(&self.client, &self.buffers.key, &self.buffers.value).await?;
                 Ok(())

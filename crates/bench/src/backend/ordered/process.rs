@@ -64,11 +64,10 @@ fn serve<N: ComputeNode>(node: &N, job: &OrderedJob, parent: &mut ParentConnecti
     let clients = &job.clients;
     let ranks = WarmUpRanks::new(index.system(), loaded_keys(&clients.workload), job.cache_bytes);
     let keys = clients.keys.keys()?;
-    let may_miss = clients.workload.workload.may_miss();
     let streams = clients.streams_by_thread()?;
     let make = |thread: usize| {
         let client = |streams: &ClientStreams| {
-            let buffers = CheckedBuffers::new(&keys, clients.value_bytes, may_miss);
+            let buffers = CheckedBuffers::new(&keys, clients.value_bytes, clients.workload.workload);
             OrderedClient::new(node.client(), &index, streams.clone(), buffers)
         };
         let warm_up = ranks.share(thread, streams.len());

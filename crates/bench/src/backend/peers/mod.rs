@@ -184,11 +184,7 @@ impl<'a> PeerClients<'a> {
         crate::workload::values::check_value_bytes(value_bytes)?;
         let client = |streams| PeerClient { streams, done: 0, over: false };
         let clients = streams.into_iter().map(client).collect();
-        Ok(PeerClients {
-            peer,
-            clients,
-            buffers: CheckedBuffers::new(keys, value_bytes, spec.workload.may_miss()),
-        })
+        Ok(PeerClients { peer, clients, buffers: CheckedBuffers::new(keys, value_bytes, spec.workload) })
     }
 
     /// Does an operation on the key of `rank`, and checks its answer.
@@ -219,8 +215,8 @@ impl<'a> PeerClients<'a> {
 
 #[inline]
 fn get(peer: &dyn Peer, buffers: &mut CheckedBuffers<'_>, rank: u64) -> Result<()> {
-    let is_there = peer.get(&buffers.key, &mut buffers.value)?;
-    buffers.check_get(rank, is_there)
+    let is_found = peer.get(&buffers.key, &mut buffers.value)?;
+    if is_found { buffers.check_found(rank) } else { buffers.check_absent(rank) }
 }
 
 fn scan(peer: &dyn Peer, buffers: &mut CheckedBuffers<'_>, length: usize) -> Result<()> {

@@ -1,4 +1,4 @@
-//! A peer in processes of its own, with the same streams of operations as Farwood.
+//! A peer in separate processes, with the same streams of operations as Farwood.
 
 use std::path::PathBuf;
 

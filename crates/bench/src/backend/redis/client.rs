@@ -72,7 +72,7 @@ pub(super) fn serve(job: &RedisJob, parent: &mut ParentConnection<'_>) -> Result
             connection: RedisConnection::connect(job.address)?,
             data_type,
             clients: streams[thread].iter().cloned().map(client).collect(),
-            buffers: CheckedBuffers::new(&keys, value_bytes, workload.workload.may_miss()),
+            buffers: CheckedBuffers::new(&keys, value_bytes, workload.workload),
             batch: Vec::new(),
             member: Vec::new(),
         })
@@ -189,14 +189,14 @@ impl RedisDriver<'_> {
         let (rank, kind) = rank_and_kind(operation);
         let RedisDriver { connection, buffers, .. } = self;
         match (operation, connection.reply()?) {
-            (Operation::Get { .. }, Reply::Bulk(found)) => {
-                match found {
-                    Some(value) if value.len() == buffers.value.len() => buffers.value.copy_from_slice(value),
-                    Some(_) => return Err(Error::WrongAnswer("a value of another length".to_owned())),
-                    None => {}
+            (Operation::Get { .. }, Reply::Bulk(found)) => match found {
+                Some(value) if value.len() == buffers.value.len() => {
+                    buffers.value.copy_from_slice(value);
+                    buffers.check_found(rank)?;
                 }
-                buffers.check_get(rank, found.is_some())?;
-            }
+                Some(_) => return Err(Error::WrongAnswer("a value of another length".to_owned())),
+                None => buffers.check_absent(rank)?,
+            },
             (Operation::Scan { length, .. }, Reply::Array(count)) if count <= length as usize => {
                 self.receive_scan(rank, count)?;
             }

@@ -35,8 +35,8 @@ pub(crate) async fn windows<F: Fabric, S: Server>(
     Ok(windows.into())
 }
 
-/// A square window around `centre` with about `wanted` results: first as large as the distance of that many neighbours,
-/// then enlarged or reduced until it has between 50 and 150 results.
+/// A square window around `centre` with about `wanted` results: first as large as the distance to the farthest of that
+/// many nearest neighbours, then enlarged or reduced until it has between 50 and 150 results.
 async fn window_with<F: Fabric, S: Server>(
     worker: &Worker<'_, F, S>,
     centre: [f64; 2],

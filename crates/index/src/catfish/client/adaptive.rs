@@ -44,7 +44,7 @@ pub enum SearchPath {
     Offload,
 }
 
-/// The back-off of a client. `predict` maps the utilisation that a heartbeat tells to the expected one (the paper's
+/// The back-off of a client. `predict` maps the utilisation that a heartbeat reports to the expected one (the paper's
 /// `predUtil`, which returns it unchanged).
 #[derive(Clone, Debug)]
 pub struct BackOff<P = fn(f64) -> f64> {

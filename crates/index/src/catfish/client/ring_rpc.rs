@@ -298,7 +298,8 @@ async fn read_word<F: Fabric>(
     Ok(word.word())
 }
 
-/// Asks the server of `term` to open connection `number`; yields the ask, and the address of the ring for requests.
+/// Asks the server of `term` to open connection `number`; yields the connection request (term and ticket), and the
+/// address of the ring for requests.
 async fn open<F: Fabric, L: ServerMemory>(
     tree: &Catfish,
     client: &Client<F>,

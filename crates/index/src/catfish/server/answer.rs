@@ -63,7 +63,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         Ok(())
     }
 
-    /// Turns the errors that a response tells into a status; others remain errors.
+    /// Turns the errors that a response can report into a status; others remain errors.
     fn outcome(
         &self,
         status: Result<Status, IndexError>,

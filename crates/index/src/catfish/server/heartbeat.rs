@@ -1,4 +1,4 @@
-//! Heartbeats: the server tells its clients how busy it is (Catfish §IV-A).
+//! Heartbeats: the server reports its utilisation to its clients (Catfish §IV-A).
 //!
 //! Each client gets one heartbeat in an interval, and not all clients at the same time. If they did, all clients that
 //! are to offload would begin together, the server would be idle while their windows last, and the next heartbeat
@@ -40,7 +40,7 @@ pub(super) async fn send_heartbeats<F: Fabric>(
         drop_answered(posts).await;
         for (number, inbox) in inboxes {
             if posts.iter().all(|(other, _)| *other != number) {
-                // The flow of the connection notices a client whose machine is lost.
+                // The flow of the connection detects a client whose machine is lost.
                 let post = async move { client.post(write(inbox, &beat.to_le_bytes())).await };
                 posts.push((number, Box::pin(post)));
             }

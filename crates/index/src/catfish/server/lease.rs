@@ -7,7 +7,7 @@ use farwood_fabric::{
 };
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What a compute node knows about its own lease.
+/// The state of a compute node's own lease, as far as the compute node knows it.
 mod state {
     /// It does not hold the lease.
     pub(super) const NONE: u8 = 0;

@@ -113,7 +113,7 @@ impl Notifiers {
 }
 
 /// Replaces a timer that has expired, so that the task is woken again. The new timer may have expired as well, because
-/// the thread may have been suspended meanwhile.
+/// the thread may have been suspended in between.
 fn restart_expired<P: Future>(timer: &mut Pin<Box<P>>, new_timer: impl Fn() -> P, context: &mut Context<'_>) {
     while timer.as_mut().poll(context).is_ready() {
         timer.set(new_timer());

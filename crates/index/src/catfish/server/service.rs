@@ -1,9 +1,9 @@
 //! Fast messaging, the server's side: one flow for each connection (Catfish §III-A, §IV-B).
 //!
 //! The flow of a connection receives requests from its ring, executes them, and writes the responses into the client's
-//! inbox. The [`NotificationMode`] says how it learns of a request: it polls the ring, or it sleeps until an immediate
-//! names the connection. No client can delay another's connection: if a client's inbox is full, or the client crashed
-//! in the middle of a message, only its own flow waits.
+//! inbox. The [`NotificationMode`] determines how the flow is notified of a request: it polls the ring, or it sleeps
+//! until an immediate names the connection. No client can delay another's connection: if a client's inbox is full, or
+//! the client crashed in the middle of a message, only its own flow waits.
 
 use super::super::head::{
     ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RING_CHUNKS,
@@ -31,7 +31,7 @@ use std::task::Poll;
 /// How a server exchanges messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// How it learns of requests.
+    /// How the service is notified of requests.
     pub notice: NotificationMode,
     /// Time between two polls of a ring, nanoseconds.
     pub poll_ns: u64,
@@ -222,7 +222,7 @@ impl<'t> Service<'t> {
         Ok(())
     }
 
-    /// Opens the connection if a client asks for it in this term; frees a connection whose owner has crashed.
+    /// Opens the connection if a client requests it in this term; frees a connection whose owner has crashed.
     async fn accept<F: Fabric, S: Server>(
         &self,
         number: usize,
@@ -283,7 +283,7 @@ impl<'t> Service<'t> {
         Ok(at.expect("a chunk lies within its memory node"))
     }
 
-    /// Answers requests until the connection is to be disconnected.
+    /// Answers requests until the connection must be closed.
     async fn serve_requests<F: Fabric, S: Server>(
         &self,
         connection: &mut OpenConnection,
@@ -351,7 +351,7 @@ impl<'t> Service<'t> {
         }
     }
 
-    /// Awaits `work`; a thread that polls keeps its core busy meanwhile.
+    /// Awaits `work`. A thread that polls keeps its core busy while it waits.
     async fn poll_during<S: Server, T>(&self, server: &S, work: impl Future<Output = T>) -> T {
         if self.settings.notice == NotificationMode::Event {
             return work.await;
@@ -374,7 +374,7 @@ impl<'t> Service<'t> {
         }
     }
 
-    /// Whether the connection is to be disconnected, and why.
+    /// Whether the connection must be closed, and why.
     fn check_connection<F: Fabric, S: Server>(
         &self,
         connection: &OpenConnection,
@@ -389,8 +389,8 @@ impl<'t> Service<'t> {
         Ok(finished.then_some(Disconnect::Finished))
     }
 
-    /// Closes a connection on which an error occurred. Its client notices when it checks why no response arrives, and
-    /// must ask again. (It may have asked already, so its word is not changed.)
+    /// Closes a connection on which an error occurred. Its client detects this when it checks why no response arrives,
+    /// and must request a new connection. (It may have done so already, so its word is not changed.)
     fn disconnect<F: Fabric, S: Server>(
         &self,
         connection: &OpenConnection,
@@ -447,7 +447,7 @@ impl<'t> Service<'t> {
         }
     }
 
-    /// Writes a message into the client's inbox, once the ring has room; `false`: the connection was disconnected
+    /// Writes a message into the client's inbox, once the ring has space; `false`: the connection was disconnected
     /// first. [1 RT]
     async fn send<F: Fabric, S: Server>(
         &self,

@@ -1,4 +1,4 @@
-//! The writer lock of the server: one worker at a time changes the tree, in the order in which they ask.
+//! The writer lock of the server: one worker at a time changes the tree, in the order of their requests.
 
 use crate::queue::FairQueue;
 

@@ -369,6 +369,7 @@ pub(in crate::catfish) fn image(layout: &Layout, at: NodeRef, level: u8, entries
     for line in words.chunks_exact_mut(WORDS_PER_LINE) {
         line[VERSION_WORD] = at.version();
     }
+    debug_assert!(words[words.len() - 1] == at.version(), "the last word of a node is its rear version");
     words
 }
 

@@ -17,12 +17,12 @@ const BEAT_BITS: u32 = 16;
 /// Parts of a heartbeat interval: each connection gets its heartbeat in the part that its number determines.
 pub(crate) const PARTS: usize = 16;
 
-/// The heartbeat that tells a utilisation.
+/// The heartbeat that reports a utilisation.
 pub fn heartbeat(utilisation: f64) -> u64 {
     (utilisation.clamp(0.0, 1.0) * 10_000.0).round() as u64 + 1
 }
 
-/// The utilisation that a heartbeat tells; `None`: none has arrived.
+/// The utilisation that a heartbeat reports; `None`: no heartbeat has arrived.
 pub fn utilisation(heartbeat: u64) -> Option<f64> {
     heartbeat.checked_sub(1).map(|told| told.min(10_000) as f64 / 10_000.0)
 }

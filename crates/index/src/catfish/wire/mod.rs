@@ -1,10 +1,11 @@
-//! What clients and the server of a spatial index exchange: messages, the rings that carry them, and heartbeats.
+//! The communication between clients and the server of a spatial index: messages, the rings that carry them, and
+//! heartbeats.
 
 pub(super) mod heartbeat;
 pub(super) mod message;
 pub(super) mod ring;
 
-/// How a server learns of requests.
+/// How a server is notified of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NotificationMode {
     /// It polls the rings (Catfish §III-A).

@@ -1,5 +1,5 @@
-//! A ring of messages between one sender and one receiver, written with WRITE (Catfish §III-A, Figure 5). Pure: the
-//! sender learns which bytes to write where, the receiver which message has arrived.
+//! A ring of messages between one sender and one receiver, written with WRITE (Catfish §III-A, Figure 5). Pure: these
+//! functions tell the sender which bytes to write where, and the receiver which message has arrived.
 //!
 //! ```text
 //! ring of n bytes, a multiple of 8; position p of the stream lies at p mod n
@@ -12,10 +12,10 @@
 //!        +-----------------+--------+-----------------+
 //! ```
 //!
-//! All bytes that are not part of a message are zero: the receiver clears a message before it reports it as consumed.
-//! A message has arrived when both its headers have: a WRITE stores its bytes in ascending order
-//! ([`Capability::WriteUpward`](farwood_fabric::Capability)), so a receiver that reads the last word reads all of
-//! them. The sender overwrites only bytes that it knows to be consumed; without room it waits.
+//! All bytes that are not part of a message are zero: the receiver clears a message before it reports it as consumed. A
+//! message has arrived when both its headers have: a WRITE stores its bytes in ascending order
+//! ([`Capability::WriteUpward`](farwood_fabric::Capability)), so a receiver that reads the last word reads all of them.
+//! The sender overwrites only bytes that it knows to be consumed; if the ring is full, it waits.
 //!
 //! **Repeated WRITEs.** Through shared memory the last WRITE of a process that crashed may be repeated, late, by the
 //! process that proves the crash (decision 18). Its message may have been consumed before, and is in the ring again.
@@ -140,7 +140,7 @@ pub(in crate::catfish) struct RingReceiver {
     number: u64,
 }
 
-/// What a poll of a ring found.
+/// The result of polling a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::catfish) enum Received {
     /// No whole message.
@@ -287,7 +287,7 @@ mod tests {
                     let (payload, segment) = in_flight.pop_front().unwrap();
                     prop_assert_eq!(ring.poll(&mut receiver), Some((payload.clone(), segment)));
                     receiver.consume(payload.len(), |at| ring.store((at, 0)));
-                    // The sender need not learn of it at once.
+                    // The sender may be notified later.
                     if number % 2 == 0 {
                         sender.consumed(receiver.head());
                     }

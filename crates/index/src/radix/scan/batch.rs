@@ -26,7 +26,7 @@ const BATCH_MAX: usize = 64;
 
 const _: () = assert!(KEYS_AHEAD_MAX == 4 * BATCH_MAX);
 
-/// What a scan has still to read below one node, and buffers that its batches share.
+/// The objects that a scan still has to read below one node, and the buffers that its batches share.
 #[derive(Default)]
 struct ScanBuffers {
     /// The items, the next one last.

@@ -11,8 +11,8 @@ use crate::radix::tree::{Direction, Policy, RadixTree};
 use std::rc::Rc;
 
 impl<P: Policy> RadixTree<P> {
-    /// Fewest keys behind a slot, if nodes are no larger than their children need. A scan estimates with it how much to
-    /// read at once. 0 if the slot has no child that can be read.
+    /// Minimum number of keys below a slot, if nodes are no larger than their children need. A scan estimates with it
+    /// how much to read at once. 0 if the slot has no child that can be read.
     pub(super) fn keys_behind(&self, slot: NodeSlot) -> usize {
         match slot.child() {
             Child::Inner(node) if self.options.rooms == NodeSizing::Fitting => node.size.keys_min(),

@@ -1,4 +1,4 @@
-//! What a scan has still to read, in the order of its keys.
+//! The objects that a scan still has to read, in key order.
 
 use super::cursor::Overlap;
 use crate::radix::cache::cached_node::CachedNode;
@@ -30,7 +30,7 @@ enum Source {
     Cached(Arc<CachedNode>),
 }
 
-/// What a scan has still to read.
+/// An object that a scan still has to read.
 pub(super) enum ScanItem {
     /// A child.
     Child(PendingChild),

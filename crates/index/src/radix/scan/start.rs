@@ -48,7 +48,7 @@ impl CachedChildren {
 pub(super) struct ScanStart {
     /// Prefix of all keys of this part.
     pub(super) prefix: Vec<u8>,
-    /// What to read, the next one last.
+    /// The objects to read, in reverse order.
     pub(super) items: Vec<ScanItem>,
 }
 

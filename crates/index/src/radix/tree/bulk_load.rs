@@ -7,7 +7,7 @@ use super::node_handle::{NodeChange, NodeHandle, ParentPosition};
 use super::policy::Policy;
 use super::values::check_value;
 use crate::error::IndexError;
-use crate::memory::heap::Kind;
+use crate::memory::heap::ObjectKind;
 use crate::memory::overflow::Link;
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
@@ -93,7 +93,12 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
     }
 
     /// Allocates memory. It is unused, because the tree is empty before it is loaded.
-    async fn allocate<T>(&self, near: NodeId, kind: Kind, bytes: usize) -> Result<MemorySlot<T>, IndexError> {
+    async fn allocate<T>(
+        &self,
+        near: NodeId,
+        kind: ObjectKind,
+        bytes: usize,
+    ) -> Result<MemorySlot<T>, IndexError> {
         self.op.index.heap.allocate(self.op.client, near, kind.rooms(bytes)).await
     }
 
@@ -120,7 +125,7 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
         let Some(class) = entry.class(tree.options.grain) else {
             unreachable!("the length of an entry is checked before it is stored")
         };
-        let memory: MemorySlot<RawLeaf> = self.allocate(parent.near, Kind::Leaf, class.bytes()).await?;
+        let memory: MemorySlot<RawLeaf> = self.allocate(parent.near, ObjectKind::Leaf, class.bytes()).await?;
         let reverse = Reverse::of_leaf(parent.at, parent.header.generation());
         let id = LeafId { number: tree.number, version: memory.next_version() };
         let leaf = leaf::image(class, reverse, id, entry);
@@ -140,7 +145,7 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
         let size = tree.size_for(partials);
         let position = ParentPosition { node: parent.near, level: parent.header.level() };
         let near = tree.policy.place_node(self.op.fabric().shape(), position, PrefixHash::of(prefix));
-        let memory: MemorySlot<RawInner> = self.allocate(near, Kind::Inner, size.bytes()).await?;
+        let memory: MemorySlot<RawInner> = self.allocate(near, ObjectKind::Inner, size.bytes()).await?;
         let level = parent.header.level() + 1;
         let header = NodeHeader::new(NodeState::Live, size, level, depth, memory.next_version());
         let node = LoadParent { at: memory.at, header, near };

@@ -82,7 +82,7 @@ impl Location {
     }
 }
 
-/// What a leaf proves about a key.
+/// The conclusion about a key from a leaf that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeafVerdict {
     /// It is the leaf of the key.
@@ -316,7 +316,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         Ok(())
     }
 
-    /// Reads a cached node again, and removes the copy if the node is gone. [1 RT]
+    /// Reads a cached node again, and removes the copy if the node no longer exists. [1 RT]
     pub(crate) async fn read_again(
         self,
         node: &Arc<CachedNode>,

@@ -5,7 +5,7 @@ use super::node_handle::{NodeHandle, ParentPosition};
 use super::options::NodeSizing;
 use super::policy::Policy;
 use crate::error::IndexError;
-use crate::memory::heap::Kind;
+use crate::memory::heap::ObjectKind;
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
@@ -152,7 +152,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let Some(class) = entry.class(self.index.options.grain) else {
             unreachable!("the length of an entry is checked before it is stored")
         };
-        let kind = Kind::Leaf.rooms(class.bytes());
+        let kind = ObjectKind::Leaf.rooms(class.bytes());
         let memory: MemorySlot<RawLeaf> = self.index.heap.allocate(self.client, near, kind).await?;
         let (linked, version) = (Reverse::of_leaf(parent.at, parent.generation), memory.next_version());
         let reverse = if memory.is_used() { Reverse::unlinked(version) } else { linked };
@@ -168,7 +168,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         size: NodeSize,
         prefix: &[u8],
     ) -> Result<NewInner, IndexError> {
-        let kind = Kind::Inner.rooms(size.bytes());
+        let kind = ObjectKind::Inner.rooms(size.bytes());
         let memory: MemorySlot<RawInner> = self.index.heap.allocate(self.client, near, kind).await?;
         let generation = memory.next_version();
         let linked = Reverse::of_inner(parent.at, parent.header.generation(), parent.partial);
@@ -223,7 +223,7 @@ impl<P: Policy> RadixTree<P> {
 
     /// Frees the memory of a leaf that is not linked any more.
     pub(super) fn free_leaf(&self, leaf: LeafRef, version: u32) {
-        let kind = Kind::Leaf.rooms(leaf.class.bytes());
+        let kind = ObjectKind::Leaf.rooms(leaf.class.bytes());
         self.heap.take_back(MemorySlot { at: leaf.at, version: Some(version), kind });
     }
 

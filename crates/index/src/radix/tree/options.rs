@@ -1,9 +1,10 @@
-//! TreeOptions of a radix tree, chosen at run time. The variants of the systems combine them.
+//! Options of a radix tree, chosen at run time. The variants of the systems combine them.
 
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use crate::radix::leaf::LeafGrain;
 
-/// Locks of inner nodes. A compute node hands one over locally at most four times in a row, as in Sherman.
+/// Locks of inner nodes. A compute node hands a lock over to its own clients at most four times in a row, as in
+/// Sherman.
 pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
     memory: LockMemory::Host,
     width: LockWidth::Word,
@@ -14,7 +15,7 @@ pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
 /// How a new key is put into a slot that has no child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserts {
-    /// Under the node's lock.
+    /// While holding the node's lock.
     Locked,
     /// By one CAS.
     LockFree,
@@ -32,7 +33,7 @@ pub enum Updates {
 /// When the lock of a leaf is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafLock {
-    /// After the write-back has completed.
+    /// By a separate verb, after the write-back has completed.
     Apart,
     /// By the write-back, whose last word is the lock.
     Rear,
@@ -50,13 +51,13 @@ pub enum NodeSizing {
 /// How a scan reads nodes and leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scans {
-    /// Many per doorbell, ahead of time.
+    /// Many per doorbell, before the scan needs them.
     Batched,
-    /// One after the other.
+    /// One per doorbell, when the scan needs it.
     OneByOne,
 }
 
-/// TreeOptions of one tree.
+/// The options of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeOptions {
     /// How a new key is put into a slot.

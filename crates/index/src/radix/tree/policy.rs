@@ -1,4 +1,5 @@
-//! What differs between the systems: where a traversal starts, where new nodes are placed, and what a system records.
+//! The differences between the systems: where a traversal starts, where new nodes are placed, and what a system
+//! records.
 
 use super::RadixTree;
 use super::node_handle::{NodeChange, NodeHandle, ParentPosition, Route, TraversalEnd};
@@ -12,7 +13,7 @@ use crate::radix::prefix::PrefixHash;
 use farwood_fabric::{Fabric, NodeId, PoolShape};
 use std::sync::Arc;
 
-/// What a system adds to the tree.
+/// The extensions of one system (SMART or Sphinx) to the shared tree.
 #[expect(async_fn_in_trait, reason = "clients belong to one thread")]
 pub trait Policy: Sized {
     /// Name of the system.

@@ -57,9 +57,9 @@ impl LockedSlot<'_> {
 }
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
-    /// Repairs slot `number` of `node`. If `key` is below the slot, it shows the bytes of a prefix. [4 to 6 RT; 1 more
-    /// for each node or leaf down to the next key, if the child is a node that is several bytes deeper; 11 more if a
-    /// dead node is replaced]
+    /// Repairs slot `number` of `node`. If `key` is below the slot, the prefix of the child is taken from it. [4 to 6
+    /// RT; 1 more for each node or leaf down to the next key, if the child is a node that is several bytes deeper; 11
+    /// more if a dead node is replaced]
     ///
     /// # Errors
     /// [`IndexError::Damaged`] if the slot points to an object that belongs elsewhere.
@@ -141,8 +141,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     }
 
     /// Whether all keys below a node belong below a slot, as far as the client can determine: by the hash of the node
-    /// if the node is one byte deeper than its parent, otherwise by one of the keys. [0 or 1 RT, and more; as
-    /// [`sample_key`](Self::sample_key)]
+    /// if the node is one byte deeper than its parent, otherwise by one of the keys. [0 RT if the node is one byte
+    /// deeper; otherwise as [`sample_key`](Self::sample_key)]
     async fn belongs(
         self,
         locked: LockedSlot<'_>,

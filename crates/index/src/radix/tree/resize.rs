@@ -36,7 +36,7 @@ use super::sample_key::SampleKey;
 use super::traversal::Traversal;
 use crate::error::IndexError;
 use crate::lock::{HeldLock, TryLock};
-use crate::memory::heap::Kind;
+use crate::memory::heap::ObjectKind;
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
@@ -62,7 +62,7 @@ const RESIZES_MAX: usize = 8;
 /// Coverage mark of a replacement that a live client left unfinished: after a removal that is done, or because the
 /// node's prefix is unknown. The next client that uses the node completes it. This is so rare that swarm runs need not
 /// reach it, so it is not in [`MARKS`](crate::radix::MARKS).
-const LEFT_UNFINISHED: &str = "radix: a replacement that was cut off";
+const LEFT_UNFINISHED: &str = "radix: a replacement interrupted";
 
 /// A node as a client knows it.
 #[derive(Clone, Copy)]
@@ -404,7 +404,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         tree.cache.remove(*at);
         tree.cache.learn(parent.at, *number, replacement.slot);
         let header = node.header();
-        let kind = Kind::Inner.rooms(header.size().bytes());
+        let kind = ObjectKind::Inner.rooms(header.size().bytes());
         tree.heap.take_back(MemorySlot { at: *at, version: Some(header.generation()), kind });
         let old = tree.handle_of(*at, node);
         match &replacement.node {

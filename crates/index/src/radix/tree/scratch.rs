@@ -1,5 +1,5 @@
-//! Pooled memory for what an operation reads. Without it, an operation whose nodes are not cached allocates for each
-//! of them.
+//! Pooled memory for the nodes that an operation reads. Without it, an operation would allocate memory for each node
+//! that is not cached.
 //!
 //! An operation takes a scratch from the pool of its tree when it first needs one, and returns it at its end. If
 //! another client is using the pool at that moment, the operation allocates a new scratch instead of waiting.
@@ -11,16 +11,16 @@ use crate::radix::inner::RawInner;
 use farwood_fabric::Remote;
 use std::sync::{Arc, Mutex};
 
-/// Most unused scratches in a pool: one for each of this many concurrent operations.
+/// Maximum number of unused scratches in a pool, which is the number of concurrent operations that need not allocate.
 const POOLED_MAX: usize = 64;
-/// Most unused copies in a scratch.
+/// Maximum number of unused copies in a scratch.
 const SPARE_COPIES_MAX: usize = 16;
 
 /// The unused scratches of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct ScratchPool<R>(Mutex<Vec<Scratch<R>>>);
 
-/// Memory for what one operation reads.
+/// Memory for the nodes that one operation reads.
 #[derive(Debug, Default)]
 struct Scratch<R> {
     /// The nodes that the operation has read. No other client updates these copies.

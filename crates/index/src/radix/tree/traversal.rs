@@ -10,17 +10,17 @@ use crate::retry::Retry;
 use farwood_fabric::{Client, Fabric, Remote};
 use std::sync::Arc;
 
-/// Most tries of an operation that concurrent changes disturb.
+/// Maximum number of tries of an operation that concurrent changes interrupt.
 const TRIES_MAX: u32 = 10_000;
-/// Ambiguous reads before the slot is repaired, and between two repairs.
+/// Number of ambiguous reads before a slot is repaired, and between two repairs.
 const TRIES_PER_REPAIR: u32 = 6;
 
-/// An operation that searches for its key.
+/// The search of one operation for its key: the nodes it has read, its retries, and where it may start.
 pub struct Traversal<'k, R: Route> {
     key: &'k [u8],
     retry: Retry,
     scratch: ScratchGuard<'k, R>,
-    /// The traversal must start at a node that is less deep than this.
+    /// The traversal must start at a node whose depth is less than this.
     depth_limit: usize,
 }
 
@@ -47,19 +47,19 @@ impl<'k, R: Route> Traversal<'k, R> {
         self.key.len().min(self.depth_limit.saturating_sub(1))
     }
 
-    /// Restricts the next start to nodes that are less deep than `depth`, so that the traversal finds the parent of a
+    /// Restricts the next start to nodes whose depth is less than `depth`, so that the traversal finds the parent of a
     /// node of that depth.
     pub(super) fn start_above(&mut self, depth: usize) {
         self.depth_limit = depth;
     }
 
-    /// State of the system; `None` if the operation has read nothing.
+    /// The route that the system (SMART or Sphinx) records; `None` if the operation has read nothing.
     #[inline]
     pub(crate) fn route(&self) -> Option<&R> {
         self.scratch.route()
     }
 
-    /// State of the system.
+    /// The route that the system records.
     pub(crate) fn route_mut(&mut self) -> &mut R {
         self.scratch.route_mut()
     }
@@ -100,7 +100,7 @@ impl<'k, R: Route> Traversal<'k, R> {
         self.scratch.record(at, node)
     }
 
-    /// Records a node that was just read, instead of an earlier copy of it.
+    /// Records a node that was just read, and discards the earlier copy of it.
     pub(super) fn record_again(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
         self.scratch.remove(at);
         self.scratch.record(at, node)
@@ -118,7 +118,7 @@ impl<'k, R: Route> Traversal<'k, R> {
         self.retry.again(client).await
     }
 
-    /// Whether the slot that was ambiguous is to be repaired before the next try.
+    /// Whether the ambiguous slot must be repaired before the next try.
     pub(super) fn repairs_now(&self) -> bool {
         self.retry.tries().is_multiple_of(TRIES_PER_REPAIR)
     }

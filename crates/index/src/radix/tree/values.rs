@@ -2,7 +2,7 @@
 
 use super::{Policy, RadixTree};
 use crate::error::IndexError;
-use crate::memory::heap::Kind;
+use crate::memory::heap::ObjectKind;
 use crate::memory::overflow::{self, Link, OverflowValue, RawOverflow, VALUE_BYTES_MAX};
 use crate::memory::overflow_store::{self, OverflowMemory, UnlinkedValue};
 use crate::memory::slot::{MemorySlot, SlotKind};
@@ -77,5 +77,7 @@ pub(super) fn check_value(value: &[u8]) -> Result<(), IndexError> {
 /// Overflow values have their own kind of memory, which differs from those of nodes and leaves.
 const _: () = {
     const KIND: u8 = overflow::OVERFLOW_KIND;
-    assert!(KIND == Kind::Extent as u8 && Kind::Leaf as u8 != KIND && Kind::Inner as u8 != KIND);
+    assert!(
+        KIND == ObjectKind::Extent as u8 && ObjectKind::Leaf as u8 != KIND && ObjectKind::Inner as u8 != KIND
+    );
 };

@@ -37,7 +37,7 @@ struct PathNode {
     height: u64,
 }
 
-/// A child that is to be verified.
+/// A child that has not been verified yet.
 struct PendingCheck {
     parent: Rc<PathNode>,
     step: Step,
@@ -58,8 +58,8 @@ struct Verifier {
 }
 
 impl<P: Policy> RadixTree<P> {
-    /// Verifies the tree, which no client changes meanwhile, and reports every violated invariant.
-    /// [1 RT per node and leaf, and per KiB of lock table]
+    /// Verifies the tree and reports every violated invariant. No client may change the tree during the call. [1 RT per
+    /// node and leaf, and per KiB of lock table]
     ///
     /// # Errors
     /// The fabric's errors. Problems of the tree are in the [`RadixReport`].

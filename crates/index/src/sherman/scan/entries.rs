@@ -17,7 +17,7 @@ pub struct ShermanEntries {
     pub(super) slots: Vec<u16>,
     /// Buffer for the key that a scan has reached.
     pub(super) cursor: Vec<u8>,
-    /// Positions of values of any length; `None`: values have one length and lie behind their keys.
+    /// Positions of values of any length; `None`: values have one length and directly follow their keys.
     pub(super) values: Option<ScannedValues>,
     /// The leaves that a snapshot scan visited.
     pub(super) visited: Option<Vec<LeafImage>>,
@@ -136,7 +136,7 @@ impl ShermanEntries {
         self.bytes.copy_within(from * step..(from + 1) * step, to * step);
     }
 
-    /// Adds an entry: its key, and its value right behind it.
+    /// Adds an entry: its key, directly followed by its value.
     #[inline]
     pub(super) fn push(&mut self, entry: &[u8]) {
         match <&[u8; 16]>::try_from(entry) {

@@ -1,5 +1,5 @@
-//! Snapshot scans: the leaves of a range are read twice, and the scan succeeds only if nothing has changed in between
-//! (double collect).
+//! Snapshot scans: the leaves of a range are read twice, and the scan succeeds only if nothing changed between the two
+//! reads (double collect).
 //!
 //! The second reading begins when the first has ended. A leaf whose copies are equal in every byte, versions included,
 //! was not written between them: each WRITE of an entry raises the entry's version, each WRITE of a whole leaf that of
@@ -35,9 +35,9 @@ impl Sherman {
         self.layout.leaves == Leaves::Sorted || self.layout.consistency == Consistency::Versions
     }
 
-    /// As [`scan`](Self::scan), all entries as they were at one moment between the call and its answer; for ranges
-    /// in at most 32 leaves. [2 RT where the leaves' parent is cached; 1 more for overflow values; all of it again each
-    /// time that another client changes one of the leaves meanwhile]
+    /// As [`scan`](Self::scan), but returns all entries as they were at one moment between the call and its answer. For
+    /// ranges of at most 32 leaves. [2 RT where the leaves' parent is cached; 1 more for overflow values; all of it
+    /// again each time that another client changes one of the leaves during the scan]
     ///
     /// # Errors
     /// [`IndexError::NoSnapshot`] where the range has more leaves, or the tree's entries have no versions;

@@ -20,7 +20,7 @@ const VALUES_PER_POST: usize = 64;
 /// Longest of them, bytes: longer values are read one by one.
 const SHORT_BYTES_MAX: u32 = 64 << 10;
 
-/// What to do with an entry whose overflow value is gone.
+/// How to treat an entry whose overflow value no longer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IfGone {
     /// Look its key up again, and leave it out if the key is absent now.
@@ -31,8 +31,8 @@ pub(super) enum IfGone {
 
 impl<F: Fabric> Op<'_, F, Sherman> {
     /// Scans values of any length. The scan leaves out an entry whose value was removed after its leaf was read, and
-    /// continues behind the last entry for as many entries as it left out. [1 RT more for up to 64 overflow values,
-    /// 1 for each that is longer than 64 KiB, 1 or 2 for each that was replaced meanwhile]
+    /// continues after the last entry until it has replaced the entries that it left out. [1 RT more for up to 64
+    /// overflow values, 1 for each that is longer than 64 KiB, 1 or 2 for each that was replaced meanwhile]
     pub(super) async fn scan_any_length(
         self,
         request: ScanRequest<'_>,

@@ -33,8 +33,8 @@ pub(super) fn check_remains(
     let marked = |mark| report.marks.get(mark).copied().unwrap_or(0);
     let not_entered = marked("a sibling that could not be linked")
         + marked("an interrupted merge")
-        + marked("radix: a replacement that was cut off")
-        + marked("sphinx: a node that was not entered");
+        + marked("radix: a replacement interrupted")
+        + marked("sphinx: a node without an entry");
     let interrupted = crashed + run.explained_errors.get() + not_entered;
     if report.totals.locks_dropped > 0 {
         return Err(format!("{} locks were dropped", report.totals.locks_dropped));

@@ -46,8 +46,8 @@ pub(super) const CLOCK: usize = 0;
 
 /// Coverage marks near the split of a hash table: a client that is delayed there meets the split.
 const NEAR_SPLITS: [&str; 3] = [
-    "sphinx: an entry about to be entered where there is little room",
-    "sphinx: an entry about to change where there is little room",
+    "sphinx: an entry about to be inserted into a nearly full bucket",
+    "sphinx: an entry about to change in a nearly full bucket",
     "sphinx: entries in both halves",
 ];
 

@@ -77,8 +77,8 @@ impl Draw<'_> {
             ("sphinx: entries in both halves", 4),
             ("sphinx: a directory about to be doubled", 2),
             ("radix: a leaf split", 6),
-            ("radix: a node replaced by a larger", 8),
-            ("radix: a node that gave way", 6),
+            ("radix: a node replaced by a larger one", 8),
+            ("radix: a node removed", 6),
         ];
         let (mark, verbs) = marks[self.random.below(6) as usize];
         FaultTrigger::Mark { compute_node, mark, number: 1 + self.random.below(verbs) }

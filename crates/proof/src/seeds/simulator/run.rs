@@ -14,7 +14,7 @@ use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_index::sherman::layout::Layout;
 use farwood_index::sherman::node::Node;
 use farwood_sim::{RunOutcome, SimFabric, Trace, World, untimed};
-use farwood_testkit::history::{Action, Bytes};
+use farwood_testkit::history::{Action, ByteString};
 use std::cell::Cell;
 
 /// A run: its outcome and its trace.
@@ -152,7 +152,7 @@ fn open(case: &SimulatorCase, world: &World) -> Result<Vec<Ordered>, IndexError>
 }
 
 impl Running<'_> {
-    async fn run_client(&self, number: u64, tree: &Ordered, client: &Client<SimFabric>, keys: &[Bytes]) {
+    async fn run_client(&self, number: u64, tree: &Ordered, client: &Client<SimFabric>, keys: &[ByteString]) {
         let mut workload = self.case.plan.workload(keys, number + 1);
         // A client that could not release a lock when a memory node was lost continues until the lock is released.
         let continues =
@@ -212,7 +212,7 @@ impl Running<'_> {
     async fn check_contents(
         &self,
         reading: &[(&Ordered, &Client<SimFabric>)],
-        keys: &[Bytes],
+        keys: &[ByteString],
     ) -> Result<OrderedReport, IndexError> {
         self.world.end_rules();
         let (_, client) = reading[0];

@@ -1,4 +1,4 @@
-//! What a run records: every commit in order. An answer is right if the tree of one commit gives it.
+//! The record of a run: every commit in order. An answer is right if the tree of one commit gives it.
 
 use farwood_index::catfish::{Item, Near, Query, Rectangle, Request, TreeServer};
 use std::cell::{Cell, RefCell};

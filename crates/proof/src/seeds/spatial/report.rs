@@ -1,10 +1,10 @@
-//! What runs met: operations, faults and coverage marks.
+//! Counters of runs: operations, faults and coverage marks.
 
 use super::super::runner::Sum;
 use farwood_sim::fault::FaultCounts;
 use std::collections::BTreeMap;
 
-/// What runs met.
+/// Counters of several runs.
 #[derive(Clone, Debug, Default)]
 pub struct SpatialReport {
     /// Runs.

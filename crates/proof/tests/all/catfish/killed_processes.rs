@@ -2,7 +2,7 @@
 //! of a message, of a commit, of a response.
 //!
 //! Each client moves its own items by message, one after the other, and prints every acknowledged move. After its kill
-//! each item must be at its last acknowledged position, or, for the move in progress, at the next one. All other
+//! each item must be at its last acknowledged position, or at the next one if its move was in progress. All other
 //! processes continue, a new server replaces a killed one, and the tree stays valid.
 //!
 //! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all catfish::killed` kills N processes instead of 12.

@@ -54,7 +54,7 @@ fn by_message_with_faults_one_commit_gives_each_answer() {
     assert!(report.successors > 0, "servers crash and are replaced");
 }
 
-/// Each seed of a swarm failed once, because of the bug beside it.
+/// Seeds of swarm runs that failed once; the comment next to each names the bug.
 #[test]
 fn seeds_that_failed_once_succeed() {
     for (seed, bug) in [

@@ -13,8 +13,9 @@ use farwood_proof::sherman_model::{
 };
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
+use farwood_testkit::history::ByteString;
 use farwood_testkit::loopback::Loopback;
-use farwood_testkit::model::{Bytes, Family, Ordered as _, ProgramShape, programs};
+use farwood_testkit::model::{Family, Ordered as _, ProgramShape, programs};
 use proptest::prelude::*;
 use std::ops::Bound;
 
@@ -91,7 +92,8 @@ fn values_of_several_parts() {
         ShermanConfig { values: Values::AnyLength, ..config(sizes, ShermanVariant::RECOMMENDED, None) };
     let lengths =
         [0, 28, 29, PART_BYTES_MAX, PART_BYTES_MAX + 1, 5 << 20, VALUE_BYTES_MAX, 3, 2 * PART_BYTES_MAX];
-    let value = |number: usize| -> Bytes { (0..lengths[number]).map(|at| (at * 7 + number) as u8).collect() };
+    let value =
+        |number: usize| -> ByteString { (0..lengths[number]).map(|at| (at * 7 + number) as u8).collect() };
     let entries = || (0..lengths.len()).map(|number| ((number as u64).to_be_bytes(), value(number)));
     let shm = Shm::new();
     let client = shm.client();
@@ -124,7 +126,7 @@ fn scans_begin_and_end_where_they_should() {
     let config = config(sizes, ShermanVariant::Sherman, None);
     let tree = loopback.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
     let (mut index, mut model) = (BlockingIndex { harness: &loopback, tree, client }, Model::new());
-    let keys: Vec<Bytes> = (0..24).map(|number| Family::Extreme.key(number, sizes.key_bytes)).collect();
+    let keys: Vec<ByteString> = (0..24).map(|number| Family::Extreme.key(number, sizes.key_bytes)).collect();
     for key in &keys {
         index.put(key, key);
         model.insert(key.clone(), key.clone());

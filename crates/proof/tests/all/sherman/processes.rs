@@ -9,14 +9,14 @@ use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Sherman, ShermanConfig, ShermanVariant};
 use farwood_proof::children::rerun;
 use farwood_proof::served::Tcp;
-use farwood_proof::shared_pool::{Attachment as _, SharedPool};
+use farwood_proof::shared_pool::{PoolAttachment as _, SharedPool};
 use farwood_proof::shm::Shm;
 use farwood_proof::workload::{
     CHURNING, MIXED, ScanSpan, TreeRequest, ValueLengths, Workload, bounds, perform, scan,
 };
 use farwood_proof::yielding::Yielding;
 use farwood_testkit::campaign::size;
-use farwood_testkit::history::{Action, Bytes, Direction, History, Recorder, Scan};
+use farwood_testkit::history::{Action, ByteString, Direction, History, Recorder, Scan};
 use farwood_transport::runtime::block_on;
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -36,7 +36,7 @@ const STEPS: usize = 2_500;
 /// Time in which a key must be decided.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn keys() -> Vec<Bytes> {
+fn keys() -> Vec<ByteString> {
     (0..KEYS).map(|number| (number * 3).to_be_bytes().to_vec()).collect()
 }
 

@@ -45,7 +45,7 @@ fn values_of_any_length_are_right_with_faults() {
     }
 }
 
-/// Each seed failed once, because of the bug beside it.
+/// Seeds that failed once; the comment next to each names the bug.
 #[test]
 fn seeds_that_failed_once_succeed() {
     for (seed, bug) in [

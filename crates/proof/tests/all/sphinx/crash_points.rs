@@ -169,8 +169,12 @@ impl Fixture {
 fn cases() -> [CrashCase; 5] {
     [
         CrashCase { nodes: 4, change: Change::Put(second(4)), mark: "radix: a leaf split" },
-        CrashCase { nodes: 4, change: Change::Put([0, 5, 0]), mark: "radix: a node replaced by a larger" },
-        CrashCase { nodes: 4, change: Change::Remove(second(3)), mark: "radix: a node that gave way" },
+        CrashCase {
+            nodes: 4,
+            change: Change::Put([0, 5, 0]),
+            mark: "radix: a node replaced by a larger one",
+        },
+        CrashCase { nodes: 4, change: Change::Remove(second(3)), mark: "radix: a node removed" },
         CrashCase::with("sphinx: a directory doubled", None),
         CrashCase::with("sphinx: a subtable split", Some("sphinx: a directory doubled")),
     ]
@@ -263,7 +267,7 @@ impl Fixture {
         let walk = self.cluster.world.block_on(self.cluster.trees[SURVIVOR].walk(&client)).expect("a walk");
         assert_eq!(walk.problems, []);
         assert!(walk.unsettled <= 1, "{} are unsettled: {walk:?}", walk.unsettled);
-        assert!(!self.cluster.world.marks().contains_key("sphinx: a node that was not entered"));
+        assert!(!self.cluster.world.marks().contains_key("sphinx: a node without an entry"));
     }
 }
 

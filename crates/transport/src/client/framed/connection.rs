@@ -7,7 +7,7 @@ use crate::client::endpoints::Endpoints;
 use crate::client::error::ConnectError;
 use crate::client::timeouts::REPLY_MAX;
 use crate::stream::Stream;
-use crate::wire::{FRAME_BYTES_MAX, Frame, Kind, Malformed};
+use crate::wire::{FRAME_BYTES_MAX, Frame, FrameKind, Malformed};
 use farwood_fabric::{ClientId, NodeId};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::Arc;
@@ -336,7 +336,9 @@ impl Input {
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, String> {
         match Frame::first(&self.bytes[self.start..self.end]) {
-            Ok(Some(frame)) if matches!(frame.kind, Kind::Goodbye | Kind::Refused) => Err(frame.text()),
+            Ok(Some(frame)) if matches!(frame.kind, FrameKind::Goodbye | FrameKind::Refused) => {
+                Err(frame.text())
+            }
             Ok(Some(frame)) => {
                 self.start += frame.bytes();
                 Ok(Some(frame))

@@ -17,7 +17,7 @@ use crate::client::transport::{ConnectionTable, ThreadConnections, VerbTransport
 use crate::runtime::{PollSource, Progress, add_poll_source};
 use crate::shm::monotonic_nanoseconds;
 use crate::wire::VERB_DATA_MAX;
-use crate::wire::{Code, Control, Frame, Kind, Malformed, put_words};
+use crate::wire::{Code, Control, Frame, FrameKind, Malformed, put_words};
 use farwood_fabric::{Capabilities, ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
 use std::cell::RefCell;
@@ -131,7 +131,7 @@ impl FrameConnections {
             let connection = &mut state.connections[usize::from(node.0)];
             match connection.prepare(&self.endpoints, self.client, self.number) {
                 Ok(()) => {
-                    put_words(&mut connection.out, Kind::Control, control as u8, part as u64, words);
+                    put_words(&mut connection.out, FrameKind::Control, control as u8, part as u64, words);
                     connection.frame_queued();
                 }
                 Err(why) => state.end_part(part, Some(why)),
@@ -271,7 +271,7 @@ impl PostDriver for FrameConnections {
 }
 
 impl Drop for FrameConnections {
-    /// What was posted and not waited for lands all the same.
+    /// Completes the posts that no future waits for, within [`DRAIN_MAX`].
     fn drop(&mut self) {
         self.drain();
     }
@@ -354,7 +354,7 @@ impl State {
         }
         let (node, post) = (part.node, part.post);
         match (self.posts.body(post), frame.kind) {
-            (PostBody::Verbs(doorbell), Kind::Reply) => {
+            (PostBody::Verbs(doorbell), FrameKind::Reply) => {
                 part.from = part.from.answer(node, doorbell, AnsweredVerbs::UpTo(part.to), frame.body)?;
                 if part.from.is_done(node, doorbell) {
                     self.end_part(key, None);
@@ -362,12 +362,12 @@ impl State {
                     self.send(key);
                 }
             }
-            (PostBody::Verbs(doorbell), Kind::Failed) => {
+            (PostBody::Verbs(doorbell), FrameKind::Failed) => {
                 part.from =
                     part.from.answer(node, doorbell, AnsweredVerbs::Count(frame.count), frame.body)?;
                 self.failed(key, frame)?;
             }
-            (PostBody::Control(words), Kind::Answer) => {
+            (PostBody::Control(words), FrameKind::Answer) => {
                 match Code::from_byte(frame.code) {
                     None => *words = frame.words()?,
                     Some(code) => self.posts.fail(post, refused(node, self.client, code, frame.text())),

@@ -9,7 +9,7 @@ pub enum EtcdError {
     BadAddress {
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// No etcd server answers, or not as etcd does.
@@ -27,7 +27,7 @@ pub enum EtcdError {
     Incomplete {
         /// The pool.
         pool: String,
-        /// What is missing.
+        /// The memory nodes that are missing.
         found: String,
         /// The address in etcd.
         at: String,

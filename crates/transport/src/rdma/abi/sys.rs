@@ -476,8 +476,8 @@ pub(in crate::rdma) struct Sge {
     pub(in crate::rdma) lkey: u32,
 }
 
-/// `struct ibv_send_wr`. What is a union there is here the words of its largest part that is used: address, then
-/// (for atomics) compare and swap; the key is behind the address, or behind the swap.
+/// `struct ibv_send_wr`. Its union is represented by the words of the largest member in use: address, then (for
+/// atomics) compare and swap; the key follows the address, or the swap.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rdma) struct SendWr {

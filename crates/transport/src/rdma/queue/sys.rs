@@ -129,7 +129,7 @@ impl Receives {
         Ok(Arc::new(Self { handle, context, _domain: Arc::clone(domain) }))
     }
 
-    /// Posts a receive without memory, for the immediate of one WRITE_WITH_IMM.
+    /// Posts a receive without memory, which takes the immediate of one WRITE_WITH_IMM.
     pub(in crate::rdma) fn post(&self) -> io::Result<()> {
         let post = entry!(self.context.handle.as_ptr(), ops.post_srq_recv)?;
         let mut receive =

@@ -5,7 +5,7 @@ use crate::catfish::tree::rectangle::Rectangle;
 /// Children whose overlap is compared: those that grow least (R*-tree, section 4.1).
 const CANDIDATES: usize = 32;
 
-/// What the children of a node are.
+/// The kind of a node's children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::catfish::tree) enum Children {
     Leaves,
