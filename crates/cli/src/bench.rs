@@ -35,7 +35,7 @@ Examples:
 Workloads: load, ycsb-a to ycsb-f, ycsb-d-update (updates of the latest keys), write-only, write-intensive, \
 read-intensive, range-only, range-write; of catfish search and mixed (10 % inserts), whose --keys are rectangles.
 Without --pool the run creates a pool, loads it, and removes it.
-With --fabric sim, --seconds, --warmup and all latencies are virtual, the warm-up is the workload before it counts, \
+With --fabric sim, --seconds, --warmup and all latencies are virtual, the warm-up runs the same workload unmeasured, \
 and only simulated_verbs_per_second differs between records of the same seed.";
 
 /// Measure an index: run one workload and print one record
@@ -55,18 +55,18 @@ pub(crate) struct Args {
     #[arg(long)]
     preallocate: bool,
     /// Radix trees only: whether a scan reads many nodes and leaves with one doorbell
-    #[arg(long, default_value_t = Switch::On, value_enum)]
+    #[arg(long, value_name = "SWITCH", default_value_t = Switch::On, value_enum)]
     batched_scans: Switch,
-    /// Bits of a lock. A lock of 16 bits (as in the paper) does not name its holder's epoch, so the lock of a crashed
-    /// client cannot be taken over: for reproduction of the paper only
+    /// sherman only: bits of a lock. A lock of 16 bits (as in the paper) does not name its holder's epoch, so the lock
+    /// of a crashed client cannot be taken over: for reproduction of the paper only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
     lock_width: LockBits,
     /// The transport: shm; tcp, with memory nodes that the run starts; rdma, with those of --pool; or sim, the
     /// simulator, whose times are virtual
     #[arg(long, default_value = "shm")]
     fabric: String,
-    /// With --fabric sim: the NIC model: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a file
-    /// with a model [default: cx5-100g]
+    /// With --fabric sim: the NIC model: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of
+    /// a NIC model file [default: cx5-100g]
     #[arg(long, value_name = "NIC")]
     nic: Option<String>,
     /// With --fabric sim: run memory node i and compute node i on one machine with one NIC
@@ -132,7 +132,7 @@ pub(crate) struct Args {
     /// Measure this many operations of all clients together instead of a duration
     #[arg(long, value_name = "COUNT", value_parser = count)]
     operations: Option<u64>,
-    /// Seconds of warm-up reads after a pass that fills the caches; 0 starts with cold caches [default: 1; with
+    /// Duration of the warm-up reads that follow a pass over all keys; 0 starts with cold caches [default: 1; with
     /// --fabric sim 0.005]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     warmup: Option<f64>,
@@ -158,9 +158,9 @@ pub(crate) struct Args {
 /// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Switch {
-    /// Yes
+    /// Many objects per doorbell
     On,
-    /// No
+    /// One object per doorbell
     Off,
 }
 

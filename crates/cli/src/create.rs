@@ -27,7 +27,7 @@ Examples:
 ///
 /// Memory: each memory node uses 8 MiB for its superblock. Each index uses 8 MiB for every process that inserts at the
 /// same time, plus the memory of its entries: about 32 B for each entry with keys and values of 8 bytes at 80 % fill.
-/// So 16MiB are enough for one writing process and one index.
+/// So 16 MiB is enough for one writing process and one index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Device memory of each memory node, which holds the locks
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256KiB", help_heading = "Pool")]
     device_memory: u64,
-    /// Allocate all memory now, so that the machine cannot run out of it later
+    /// Allocate all memory now, so that a later access cannot fail for lack of memory
     #[arg(long, help_heading = "Pool")]
     reserve: bool,
 
@@ -317,7 +317,7 @@ fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
 fn smart_options(args: &Args) -> Result<SmartOptions, Failure> {
     let mut options = variant(args, smart::SmartVariant::RECOMMENDED)?.features();
     if args.preallocate {
-        options.rooms = smart::NodeSizing::Preallocated;
+        options.node_sizing = smart::NodeSizing::Preallocated;
     }
     Ok(SmartOptions { variant: options, ..SmartOptions::default() })
 }

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Pools to examine in addition to those in shared memory of this machine
     #[arg(value_name = "URL")]
     pools: Vec<Url>,
-    /// Remove what crashed processes left: unfinished segments, client slots, and locks
+    /// Remove what crashed processes left behind: unfinished segments, client slots, and locks
     #[arg(long)]
     sweep: bool,
 }

@@ -8,7 +8,7 @@ const EXAMPLES: &str = "\
 Examples:
   farwood drop shm://demo/words
   farwood drop shm://demo
-  farwood drop shm://demo --force      in use, or broken";
+  farwood drop shm://demo --force      in use, or damaged";
 
 /// Remove a pool, or an index from its pool
 ///

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     to: Option<String>,
     /// Print only keys that begin with this text or, in an index of byte strings, with these hexadecimal digits.
     /// Conflicts with --from and --to
-    #[arg(long, value_name = "BEGINNING", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
+    #[arg(long, value_name = "PREFIX", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
     prefix: Option<String>,
     /// Print at most this many entries
     #[arg(long, value_name = "N")]

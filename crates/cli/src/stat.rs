@@ -21,13 +21,13 @@ Examples:
 
 /// Show the memory, clients and indexes of a pool, or the layout and options of an index
 ///
-/// The command opens no index unless --count is given.
+/// Without --count, the command does not open the index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The URL of a pool or an index
     url: Url,
-    /// Open the index and count its entries
+    /// Count the entries, which reads the whole index
     #[arg(long)]
     count: bool,
 }

@@ -126,7 +126,7 @@ impl Entry {
     }
 
     /// The word in which compute nodes exchange free memory of the index, 0 at first; changed by CAS.
-    pub fn rooms(&self) -> Remote<u64> {
+    pub fn free_list(&self) -> Remote<u64> {
         at(usize::from(self.slot)).part(24)
     }
 

@@ -12,7 +12,7 @@
 //! | [`wire`] | the frames between compute nodes and memory nodes | `tcp` |
 //! | `client`, `daemon`, `stream` | the two halves that TCP and RDMA share, and their connections | `tcp` |
 //!
-//! `rdma` imports nothing of `tcp`. Unsafe code lives only in files named `sys.rs`: one unsafe operation per block,
+//! `rdma` imports nothing from `tcp`. Unsafe code lives only in files named `sys.rs`: one unsafe operation per block,
 //! each with its proof.
 #![deny(unsafe_code)]
 

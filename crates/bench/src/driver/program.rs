@@ -38,7 +38,7 @@ impl Job for ProgramJob {
     fn run(self, parent: &mut ParentConnection<'_>) -> Result<()> {
         pin(&self.cpus).map_err(failed("pin a server to its CPUs"))?;
         let dies_with_parent = set_parent_process_death_signal(Some(Signal::KILL));
-        dies_with_parent.map_err(|error| failed("tie a server to this run")(error.into()))?;
+        dies_with_parent.map_err(|error| failed("set the parent-death signal of a server")(error.into()))?;
         let mut command = match &self.program {
             Some(program) => Command::new(program),
             None => Command::new(std::env::current_exe().map_err(failed("find this program"))?),

@@ -79,9 +79,9 @@ pub(super) fn runs_of(mix: SpatialMix, effort: Effort) -> Vec<Run> {
 }
 
 /// The records of one scale: by clients, and then by schemes.
-pub(super) struct OfScale<'r>(pub(super) &'r [Record]);
+pub(super) struct ScaleRecords<'r>(pub(super) &'r [Record]);
 
-impl OfScale<'_> {
+impl ScaleRecords<'_> {
     fn at(&self, clients: usize, scheme: usize) -> &Record {
         &self.0[clients * SCHEMES.len() + scheme]
     }
@@ -137,8 +137,9 @@ pub(super) const LATENCY: Curve =
 
 /// Compares records with the paper's values: the curves, and the largest ratios.
 pub(super) fn compare_curves(records: &[Record], curve: Curve, paper: &Printed) -> Vec<Comparison> {
-    let of_scale =
-        |at: usize| OfScale(&records[at * CLIENTS.len() * SCHEMES.len()..][..CLIENTS.len() * SCHEMES.len()]);
+    let of_scale = |at: usize| {
+        ScaleRecords(&records[at * CLIENTS.len() * SCHEMES.len()..][..CLIENTS.len() * SCHEMES.len()])
+    };
     let mut all = Vec::new();
     for (at, (_, scale)) in SCALES.into_iter().enumerate() {
         all.extend(compare_scale(&of_scale(at), scale, at, curve, paper));
@@ -146,14 +147,14 @@ pub(super) fn compare_curves(records: &[Record], curve: Curve, paper: &Printed) 
     let schemes = [(FAST_MESSAGING, "fast messaging"), (OFFLOADING, "RDMA offloading"), (TCP_1G, "TCP/IP")];
     for ((scheme, name), gain) in schemes.into_iter().zip(paper.gains) {
         let ours = (0..SCALES.len()).map(|at| of_scale(at).gain(scheme, curve.merit)).fold(0.0, f64::max);
-        let panel = format!("{}: Catfish over others, up to, times", curve.panel);
+        let panel = format!("{}: largest ratio of Catfish to another scheme", curve.panel);
         all.push(predicted(panel, name, Some(gain), ours, paper.source));
     }
     all
 }
 
 fn compare_scale(
-    records: &OfScale<'_>,
+    records: &ScaleRecords<'_>,
     scale: &str,
     at: usize,
     curve: Curve,
@@ -187,12 +188,12 @@ pub(super) fn compare_first(
     let mut all = Vec::new();
     for (at, (_, scale)) in SCALES.into_iter().enumerate() {
         let of_scale =
-            OfScale(&records[at * CLIENTS.len() * SCHEMES.len()..][..CLIENTS.len() * SCHEMES.len()]);
+            ScaleRecords(&records[at * CLIENTS.len() * SCHEMES.len()..][..CLIENTS.len() * SCHEMES.len()]);
         for (number, clients) in CLIENTS.into_iter().enumerate() {
             let one = |first: bool| f64::from(u8::from(first));
             let point = format!("scale {scale}, {clients} clients");
             let ours = one(of_scale.is_first(number, merit));
-            let panel = "Catfish is ahead of all baselines, 1 = it is";
+            let panel = "Catfish is better than all baselines (1 = yes, 0 = no)";
             all.push(predicted(panel, point, Some(one(should(at, clients))), ours, source));
         }
     }

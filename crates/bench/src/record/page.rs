@@ -17,7 +17,7 @@ How to read them:
   process over TCP. Peers get the same keys, the same streams of operations, the same checks and, if they support it,
   the same number of processes.
 - The clock is read once per operation if a client has its thread to itself: the end of one operation is the start of
-  the next. A latency hence includes the work of an application's loop: choosing the key (about 50 ns for zipf 0.99),
+  the next. So a latency includes the work of an application's loop: choosing the key (about 50 ns for zipf 0.99),
   making the value, the operation, and reading the answer. If several clients share a thread, the clock is read again
   after other clients ran.
 - Every value identifies its write and its key, and every value that is read is checked.

@@ -62,8 +62,9 @@ impl RunSpec {
 
     fn smart_options(&self) -> Result<smart::SmartFeatures> {
         let options = self.variant_of(smart::SmartVariant::RECOMMENDED)?.features();
-        let rooms = if self.preallocate { smart::NodeSizing::Preallocated } else { options.rooms };
-        Ok(smart::SmartFeatures { rooms, scans: self.scans(options.scans), ..options })
+        let node_sizing =
+            if self.preallocate { smart::NodeSizing::Preallocated } else { options.node_sizing };
+        Ok(smart::SmartFeatures { node_sizing, scans: self.scans(options.scans), ..options })
     }
 
     /// How scans of a radix tree read, if the variant reads like `of_variant`.

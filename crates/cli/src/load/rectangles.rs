@@ -64,7 +64,7 @@ fn load_at_once(index: &Spatial, args: &Args, items: &[Item]) -> Result<bool, Fa
     }
 }
 
-/// Inserts one after the other, and says how far it came.
+/// Inserts one after the other, and reports the number of inserted rectangles.
 fn insert_each(index: &Spatial, items: &[Item], progress: &ProgressBar) -> Result<(), Failure> {
     let mut inserted = 0;
     let done = index.change(|editor| {
@@ -131,7 +131,7 @@ fn layout_of(args: &Args) -> Layout {
 }
 
 impl Found {
-    /// Takes what is at a place of the file, or passes over it.
+    /// Inserts the rectangle of a row, or skips a bad row.
     pub(super) fn add(
         &mut self,
         args: &Args,

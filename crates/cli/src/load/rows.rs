@@ -53,7 +53,7 @@ pub(crate) fn lines(reader: Box<dyn BufRead>) -> impl Iterator<Item = Result<Row
 
 /// Which columns of a table are wanted, and how they are written.
 pub(crate) struct Columns<'a> {
-    /// What stands between columns; a tab means that nothing is quoted.
+    /// The column separator. With a tab, quotes have no special meaning.
     pub(crate) delimiter: u8,
     /// Whether the first line names the columns.
     pub(crate) header: bool,

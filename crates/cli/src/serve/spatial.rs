@@ -72,12 +72,12 @@ fn tell(at: &str, context: &mut Context<'_>) -> Result<(), Failure> {
 /// The server of an index in a thread beside its memory node.
 pub(super) struct Beside {
     stop: Arc<AtomicBool>,
-    /// It serves, and has not said so.
+    /// Serving, not yet announced.
     ready: Arc<AtomicBool>,
     at: String,
     /// Until it has ended.
     thread: Option<JoinHandle<Result<(), Error>>>,
-    /// How it ended by itself.
+    /// The result, if the server ended without a signal.
     ended: Option<std::thread::Result<Result<(), Error>>>,
 }
 
@@ -102,7 +102,7 @@ impl Beside {
         Ok(Self { stop, ready, at, thread: Some(thread), ended: None })
     }
 
-    /// Says that it serves, once it does; or why it does not any more.
+    /// Announces that the server is ready, or reports why it ended.
     pub(super) fn tell(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         if self.ready.swap(false, Ordering::AcqRel) {
             tell(&self.at, context)?;

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// An etcd of the test's own; killed when dropped.
+/// A private etcd process; killed when dropped.
 struct Etcd {
     process: Child,
     address: String,
@@ -59,7 +59,7 @@ fn memory_nodes_register_and_compute_nodes_find_them() {
     let machine = Machine::new();
     let Some(etcd) = Etcd::start(&machine) else { return };
     let url = etcd.url("words");
-    // In the wrong order: it is the number that counts.
+    // Started in the wrong order: only the node number matters.
     let second = serve(&machine, &url, "1");
     machine.refused(
         3,

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What a process of this program is to do in the compute node's namespace.
+/// The task of a process of this program in the compute node's namespace.
 const ROLE: &str = "FARWOOD_NETNS_ROLE";
 /// The client reports a memory node as lost that is silent for 10 s (`REPLY_MAX`) and that it cannot reconnect to
 /// within 3 s; the other 2 s are for the test to notice.
@@ -55,7 +55,7 @@ impl Link {
             run(&["ip", "-n", space, "link", "set", "lo", "up"])?;
             run(&["ip", "-n", space, "link", "set", "veth0", "up"])?;
         }
-        // The memory node's address is its machine's own, so that it is there whatever becomes of the link.
+        // The memory node's address is its machine's own, so it stays reachable locally if the link fails.
         run(&["ip", "-n", server, "addr", "add", "10.77.0.1/32", "dev", "lo"])?;
         run(&["ip", "-n", client, "route", "add", "10.77.0.1", "via", "10.77.0.3"])
     }
@@ -82,14 +82,14 @@ impl Link {
         node
     }
 
-    /// Starts this program in the compute node's namespace with a part to play.
+    /// Starts this program in the compute node's namespace with a role.
     fn play(&self, test: &str, role: &str) -> Process {
         let mut command = Self::command(&self.client, std::env::current_exe().unwrap().to_str().unwrap());
         command.args(["--exact", test, "--nocapture"]).env(ROLE, role);
         Process::start(command)
     }
 
-    /// Connections that the memory node has, by its own word.
+    /// The number of connections that the memory node reports.
     fn connections(&self) -> u64 {
         let mut command = Self::command(&self.server, env!("CARGO_BIN_EXE_farwood"));
         let output = command.args(["stat", URL_POOL, "--json"]).output().unwrap();
@@ -291,7 +291,7 @@ fn a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used() {
             std::thread::sleep(Duration::from_millis(100));
         }
         say("REFUSED");
-        // It cannot leave a pool that is no more; that takes no time either.
+        // It cannot leave a pool that no longer exists, and the attempt fails immediately.
         return;
     }
     let Some(link) = Link::make() else { return };
@@ -300,7 +300,7 @@ fn a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used() {
     command.args(["--exact", TEST, "--nocapture"]).env(ROLE, "half-open").stdin(Stdio::piped());
     let mut client = Process::start(command);
     client.line("READY");
-    // It dies behind a link that is cut: its connections stay half-open at the compute node.
+    // The compute node is killed while its link is down: its connections stay half-open at the compute node.
     link.set("down");
     node.kill();
     let line = client.line("LOST ");

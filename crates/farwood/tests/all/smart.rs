@@ -99,7 +99,7 @@ fn values_that_outgrow_their_leaves_lie_elsewhere() {
     assert!(!index.update("none", &value(9_000)).unwrap(), "what was written for nothing is given back");
     let all: Vec<_> = index.iter().map(|entry| entry.unwrap().1.len()).collect();
     assert_eq!((all, index.count().unwrap()), (lengths.to_vec(), 6));
-    // A long one becomes short, a short one long, and one goes.
+    // One long value is shortened, one short value is lengthened, and one is removed.
     index.put("00100000", b"short").unwrap();
     index.put("00000000", &value(50_000)).unwrap();
     index.put("00008200", &value(9_999)).unwrap();
@@ -185,7 +185,7 @@ fn types_and_systems_are_kept_and_checked() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
     let options = smart::SmartFeatures {
-        rooms: smart::NodeSizing::Preallocated,
+        node_sizing: smart::NodeSizing::Preallocated,
         ..smart::SmartVariant::RearLock.features()
     };
     let created = SmartOptions { variant: options, ..SmartOptions::default() };

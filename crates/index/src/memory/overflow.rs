@@ -50,9 +50,9 @@ pub const UNIT_BYTES: usize = 64;
 const KIND: usize = 8;
 const VERSION: usize = 12;
 const LENGTH: usize = 16;
-const ROOM: usize = 20;
+const SLOT_BYTES: usize = 20;
 /// The byte of an overflow object at the offset of a node's level.
-const IS_EXTENT: u8 = 255;
+const IS_OVERFLOW: u8 = 255;
 const ITEM_BYTES: usize = 16;
 
 /// An overflow object in far memory.
@@ -90,7 +90,7 @@ impl Object for RawOverflow {
         };
         let same = (found.index, found.version, found.length)
             == (expected.index, expected.version, expected.length)
-            && header[KIND] == IS_EXTENT;
+            && header[KIND] == IS_OVERFLOW;
         let same = same && bytes.len() >= HEADER_BYTES + expected.length as usize;
         if same && word(header, 0) == hash(body(bytes), found) { Ok(()) } else { Err(Torn) }
     }
@@ -121,7 +121,7 @@ pub fn room_kind(length: usize) -> SlotKind {
 
 /// Returns the bytes of the slot of the overflow object that begins with `unit`; `None` where no object does.
 pub fn stored_slot_bytes(unit: &[u8]) -> Option<u64> {
-    (unit[KIND] == IS_EXTENT).then(|| u64::from(number(unit, ROOM)))
+    (unit[KIND] == IS_OVERFLOW).then(|| u64::from(number(unit, SLOT_BYTES)))
 }
 
 /// Returns the lengths of the objects for a value of `length` bytes: its parts, then their list if there are several.
@@ -160,10 +160,10 @@ fn seal(index: u64, bytes: &[u8], slot: &mut MemorySlot<RawOverflow>, images: &m
     let expected = Expected { index, version, length: bytes.len() as u32 };
     let mut image = vec![0; HEADER_BYTES];
     image[..8].copy_from_slice(&hash(bytes, expected).to_le_bytes());
-    image[KIND] = IS_EXTENT;
+    image[KIND] = IS_OVERFLOW;
     image[VERSION..VERSION + 4].copy_from_slice(&version.to_le_bytes());
     image[LENGTH..LENGTH + 4].copy_from_slice(&expected.length.to_le_bytes());
-    image[ROOM..ROOM + 4].copy_from_slice(&slot.kind.bytes.to_le_bytes());
+    image[SLOT_BYTES..SLOT_BYTES + 4].copy_from_slice(&slot.kind.bytes.to_le_bytes());
     image[INDEX..INDEX + 8].copy_from_slice(&index.to_le_bytes());
     image.extend_from_slice(bytes);
     debug_assert!(RawOverflow::check(&image, &expected).is_ok(), "readers accept a new object");
@@ -327,7 +327,7 @@ impl fmt::Debug for OverflowValue {
     }
 }
 
-const _: () = assert!(ROOM + 4 == INDEX && INDEX + 8 == HEADER_BYTES && VERSION + 4 == LENGTH);
+const _: () = assert!(SLOT_BYTES + 4 == INDEX && INDEX + 8 == HEADER_BYTES && VERSION + 4 == LENGTH);
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(UNIT_BYTES as u64) && HEADER_BYTES <= UNIT_BYTES);
 const _: () = assert!(VALUE_BYTES_MAX.div_ceil(PART_BYTES_MAX) * ITEM_BYTES <= PART_BYTES_MAX);
 
@@ -338,7 +338,7 @@ mod tests {
 
     const INDEX_NUMBER: u64 = 7;
 
-    fn rooms(length: usize) -> Vec<MemorySlot<RawOverflow>> {
+    fn slots(length: usize) -> Vec<MemorySlot<RawOverflow>> {
         let room = |(at, length): (usize, usize)| {
             let at = Remote::new(NodeId(0), Memory::Host, (at as u64 + 1) << 22).expect("it is not 0");
             MemorySlot { at, version: Some(4), kind: room_kind(length) }
@@ -362,15 +362,15 @@ mod tests {
     #[test]
     fn an_object_matches_its_own_link_only() {
         for length in [0, 1, 31, 4000, PART_BYTES_MAX] {
-            let mut rooms = rooms(length);
+            let mut slots = slots(length);
             let value: Vec<u8> = (0..length).map(|at| at as u8).collect();
-            let (link, images) = lay_out(INDEX_NUMBER, &value, &mut rooms);
+            let (link, images) = lay_out(INDEX_NUMBER, &value, &mut slots);
             let expected = link.expected(INDEX_NUMBER);
             let (at, image) = &images[0];
-            assert_eq!((images.len(), *at, link.version), (1, rooms[0].at, 5));
-            assert!(image.len() <= rooms[0].kind.bytes as usize && image[HEADER_BYTES..] == value);
+            assert_eq!((images.len(), *at, link.version), (1, slots[0].at, 5));
+            assert!(image.len() <= slots[0].kind.bytes as usize && image[HEADER_BYTES..] == value);
             assert_eq!(RawOverflow::check(image, &expected), Ok(()));
-            assert_eq!(stored_slot_bytes(image), Some(u64::from(rooms[0].kind.bytes)));
+            assert_eq!(stored_slot_bytes(image), Some(u64::from(slots[0].kind.bytes)));
             let others = [
                 Expected { version: 6, ..expected },
                 Expected { index: 8, ..expected },
@@ -382,15 +382,15 @@ mod tests {
 
     #[test]
     fn a_flipped_bit_is_detected() {
-        let (link, images) = lay_out(INDEX_NUMBER, &[3; 100], &mut rooms(100));
+        let (link, images) = lay_out(INDEX_NUMBER, &[3; 100], &mut slots(100));
         let image = &images[0].1;
         for bit in (0..8 * image.len()).filter(|bit| !(9 * 8..12 * 8).contains(bit)) {
             let mut image = image.clone();
             image[bit / 8] ^= 1 << (bit % 8);
-            let in_room = (ROOM * 8..ROOM * 8 + 32).contains(&bit);
+            let in_slot_bytes = (SLOT_BYTES * 8..SLOT_BYTES * 8 + 32).contains(&bit);
             assert_eq!(
                 RawOverflow::check(&image, &link.expected(INDEX_NUMBER)).is_ok(),
-                in_room,
+                in_slot_bytes,
                 "bit {bit}"
             );
         }
@@ -401,9 +401,9 @@ mod tests {
         let length = 2 * PART_BYTES_MAX + 5;
         assert_eq!(lengths(length).collect::<Vec<_>>(), [PART_BYTES_MAX, PART_BYTES_MAX, 5, 48]);
         assert_eq!(lengths(PART_BYTES_MAX).count(), 1);
-        let mut rooms = rooms(length);
-        let (link, images) = lay_out(INDEX_NUMBER, &vec![1; length], &mut rooms);
-        assert_eq!((images.len(), link.at, link.length as usize), (4, rooms[3].at, length));
+        let mut slots = slots(length);
+        let (link, images) = lay_out(INDEX_NUMBER, &vec![1; length], &mut slots);
+        assert_eq!((images.len(), link.at, link.length as usize), (4, slots[3].at, length));
         assert_eq!(RawOverflow::check(&images[3].1, &link.list().expected(INDEX_NUMBER)), Ok(()));
     }
 }

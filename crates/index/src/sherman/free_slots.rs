@@ -123,7 +123,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             let first = self.first_list().await?;
             let mut list = self.index.list(&place, slots, Remote::from_word(first));
             self.client.post(write(place.at, &list.seal_in(&place))).await?;
-            let prepend = cas(self.index.entry.rooms(), first, place.at.word());
+            let prepend = cas(self.index.entry.free_list(), first, place.at.word());
             if self.client.post(prepend).await? == Swapped::Won {
                 return Ok(());
             }
@@ -137,7 +137,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     async fn receive_slots(self) -> Result<bool, IndexError> {
         let (tree, op) = (self.index, self.named("split"));
         let first = self.first_list().await?;
-        if first == 0 || self.client.post(cas(tree.entry.rooms(), first, 0)).await? != Swapped::Won {
+        if first == 0 || self.client.post(cas(tree.entry.free_list(), first, 0)).await? != Swapped::Won {
             return Ok(false);
         }
         self.hit(coverage::SLOTS_RECEIVED);
@@ -167,7 +167,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
     /// Returns the word of the pointer to the first list; 0: there is none. [1 RT]
     async fn first_list(self) -> Result<u64, IndexError> {
-        let Ok(first) = self.client.post(read(self.index.entry.rooms())).await?.check(&()) else {
+        let Ok(first) = self.client.post(read(self.index.entry.free_list())).await?.check(&()) else {
             unreachable!("words are whole")
         };
         Ok(first.word())

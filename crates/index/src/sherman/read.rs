@@ -18,7 +18,7 @@ const TORN_TRIES_LOCKED: u32 = 64;
 const TRIES_PER_LIVENESS_CHECK: u32 = 40;
 
 /// Damage of a leaf with a torn entry that no client is writing.
-pub(super) const HALF_WRITTEN: &str = "an entry stays half-written, and nobody is writing it";
+pub(super) const HALF_WRITTEN: &str = "an entry is half-written, and no client is writing it";
 /// Damage of an entry without a valid link to its value.
 pub(super) const NO_LINK: &str = "an entry links no value";
 

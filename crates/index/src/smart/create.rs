@@ -121,11 +121,12 @@ impl Parameters for SmartConfig {
     const NAME: &'static str = "a SMART tree";
 
     fn fields(&mut self, codec: &mut Codec) {
-        let SmartFeatures { inserts, updates, leaf_lock, reads, writes, rooms, scans } = &mut self.options;
+        let SmartFeatures { inserts, updates, leaf_lock, reads, writes, node_sizing, scans } =
+            &mut self.options;
         codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
         codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace]);
         codec.choice(2, leaf_lock, [LeafLock::Apart, LeafLock::Rear]);
-        codec.choice(3, rooms, [NodeSizing::Fitting, NodeSizing::Preallocated]);
+        codec.choice(3, node_sizing, [NodeSizing::Fitting, NodeSizing::Preallocated]);
         codec.choice(4, scans, [Scans::OneByOne, Scans::Batched]);
         codec.choice(5, reads, [Reads::Each, Reads::Delegated]);
         codec.choice(6, writes, [Writes::Each, Writes::Combined]);
@@ -146,10 +147,10 @@ mod tests {
     fn parameters_are_read_back_and_unknown_values_are_refused() {
         let bad: Vec<_> = (0..7).map(|at| (at, 2)).chain([(17, 255)]).collect();
         for (variant, _) in SmartVariant::ALL {
-            for (rooms, scans) in
+            for (node_sizing, scans) in
                 [(NodeSizing::Fitting, Scans::OneByOne), (NodeSizing::Preallocated, Scans::Batched)]
             {
-                let options = SmartFeatures { rooms, scans, ..variant.features() };
+                let options = SmartFeatures { node_sizing, scans, ..variant.features() };
                 check_codec(&SmartConfig { options, inline_bytes: 300, kinds: [3, 4] }, &bad);
             }
         }

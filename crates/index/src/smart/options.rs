@@ -48,7 +48,7 @@ pub struct SmartFeatures {
     /// Whether changes are combined.
     pub writes: Writes,
     /// Sizes of inner nodes.
-    pub rooms: NodeSizing,
+    pub node_sizing: NodeSizing,
     /// How a scan reads nodes and leaves.
     pub scans: Scans,
 }
@@ -56,8 +56,16 @@ pub struct SmartFeatures {
 impl SmartFeatures {
     /// The options of the radix tree.
     pub(super) fn tree(self, inline_bytes: usize) -> tree::TreeOptions {
-        let Self { inserts, updates, leaf_lock, rooms, scans, .. } = self;
-        tree::TreeOptions { inserts, updates, leaf_lock, rooms, scans, grain: LeafGrain::Words, inline_bytes }
+        let Self { inserts, updates, leaf_lock, node_sizing, scans, .. } = self;
+        tree::TreeOptions {
+            inserts,
+            updates,
+            leaf_lock,
+            node_sizing,
+            scans,
+            grain: LeafGrain::Words,
+            inline_bytes,
+        }
     }
 }
 
@@ -96,7 +104,7 @@ impl SmartVariant {
             leaf_lock: if step(Self::RearLock) { LeafLock::Rear } else { LeafLock::Apart },
             reads: if step(Self::ReadDelegation) { Reads::Delegated } else { Reads::Each },
             writes: if step(Self::WriteCombining) { Writes::Combined } else { Writes::Each },
-            rooms: NodeSizing::Fitting,
+            node_sizing: NodeSizing::Fitting,
             scans: Scans::Batched,
         }
     }
@@ -112,7 +120,7 @@ impl SmartFeatures {
             ("leaf_lock", pick(self.leaf_lock == LeafLock::Rear, "at the rear", "released apart")),
             ("reads", pick(self.reads == Reads::Delegated, "delegated", "each its own")),
             ("writes", pick(self.writes == Writes::Combined, "combined", "each its own")),
-            ("rooms", pick(self.rooms == NodeSizing::Preallocated, "256 slots", "fitting")),
+            ("nodes", pick(self.node_sizing == NodeSizing::Preallocated, "256 slots", "fitting")),
             ("scans", pick(self.scans == Scans::Batched, "batched", "one by one")),
         ];
         pairs.map(|(name, value)| (name, value.to_owned())).into()
@@ -120,7 +128,8 @@ impl SmartFeatures {
 
     /// The variant that has these options; sizes of inner nodes and scans may differ.
     pub fn variant(&self) -> Option<SmartVariant> {
-        let plain = |options: Self| Self { rooms: NodeSizing::Fitting, scans: Scans::Batched, ..options };
+        let plain =
+            |options: Self| Self { node_sizing: NodeSizing::Fitting, scans: Scans::Batched, ..options };
         SmartVariant::ALL
             .iter()
             .map(|(variant, _)| *variant)

@@ -61,7 +61,7 @@ impl SphinxFeatures {
             inserts: Inserts::LockFree,
             updates: Updates::InPlace,
             leaf_lock: LeafLock::Rear,
-            rooms: NodeSizing::Fitting,
+            node_sizing: NodeSizing::Fitting,
             scans: self.scans,
             grain: LeafGrain::Lines,
             inline_bytes: ENTRY_BYTES_MAX,

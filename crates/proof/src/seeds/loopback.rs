@@ -150,7 +150,7 @@ pub(crate) fn smart_config(seed: u64) -> smart::SmartConfig {
     let variants = smart::SmartVariant::ALL;
     let mut options = variants[(seed % variants.len() as u64) as usize].0.features();
     if random.once_in(8) {
-        options.rooms = smart::NodeSizing::Preallocated;
+        options.node_sizing = smart::NodeSizing::Preallocated;
     }
     if random.once_in(6) {
         options.scans = smart::options::Scans::OneByOne;

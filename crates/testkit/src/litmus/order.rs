@@ -222,7 +222,7 @@ pub(super) fn crossed_after_chains<H: Harness>(harness: &H, iterations: u64) -> 
         let _ = client.post(write(mine, &round.to_le_bytes()).then(read(mine))).await.expect("a chain");
         read_word(client, other).await.expect("a READ")
     };
-    crossing(harness, iterations, "crossed READs behind chains of WRITE and READ", chained)
+    crossing(harness, iterations, "crossed READs after chains of WRITE and READ", chained)
 }
 
 /// The most spins by which one client is later than the other.

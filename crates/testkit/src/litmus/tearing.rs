@@ -80,7 +80,7 @@ pub(super) fn version_pair<H: Harness, const BYTES: usize>(harness: &H, iteratio
     tally.report(capability.to_string(), promise_of(harness, capability))
 }
 
-/// The words of a node, equal neighbours told once: (words, value).
+/// The words of a node, with runs of equal words merged: (words, value).
 fn runs(node: &[u8]) -> Vec<(usize, u64)> {
     let mut runs: Vec<(usize, u64)> = Vec::new();
     for word in words(node) {

@@ -7,14 +7,14 @@ use std::rc::Rc;
 /// The error of a detached post, which the client's next post returns.
 pub(super) type DetachedError = Rc<RefCell<Option<FabricError>>>;
 
-/// What waits for a post.
+/// The waiter of a post.
 #[derive(Debug)]
 pub enum Waiter {
     /// A future.
     Future,
     /// Nothing; the client's next post reports the error.
     Detached(DetachedError),
-    /// Nothing any more: the future was dropped.
+    /// None: the future was dropped.
     Gone,
 }
 

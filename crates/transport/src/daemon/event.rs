@@ -61,7 +61,7 @@ impl fmt::Display for NodeEvent {
             Self::BadFrame { why, .. } => write!(f, "a connection was closed for an invalid frame: {why}"),
             Self::Card(why) => write!(f, "the RDMA device failed: {why}"),
             Self::Discovery(what) => f.write_str(what),
-            Self::Gone(client) => write!(f, "client {client} is gone: it has left, or was revoked"),
+            Self::Gone(client) => write!(f, "client {client} left the pool or was revoked"),
         }
     }
 }

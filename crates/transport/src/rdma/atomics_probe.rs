@@ -84,7 +84,8 @@ struct ProbeSetup {
 
 impl ProbeSetup {
     fn new(device: &Device) -> io::Result<Self> {
-        let file: File = rustix::fs::memfd_create("farwood-trial", rustix::fs::MemfdFlags::CLOEXEC)?.into();
+        let file: File =
+            rustix::fs::memfd_create("farwood-atomics-probe", rustix::fs::MemfdFlags::CLOEXEC)?.into();
         file.set_len(PAGE_BYTES)?;
         let page = Arc::new(Mapping::new(&file, PAGE_BYTES)?);
         let region = Region::of_host(&device.domain, &page, 0, PAGE_BYTES, ACCESS)?;

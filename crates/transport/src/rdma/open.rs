@@ -44,7 +44,7 @@ impl Device {
         let unusable = |why: String| RdmaError::Unusable { device: name.to_owned(), why };
         let system = |error: std::io::Error| unusable(error.to_string());
         let context = Context::open(name).map_err(unusable)?;
-        let context = context.ok_or_else(|| unusable("it is gone".to_owned()))?;
+        let context = context.ok_or_else(|| unusable("it no longer exists".to_owned()))?;
         let limits = context.limits().map_err(system)?;
         if !limits.atomics {
             return Err(unusable("it has no atomics, which locks require; use another device".to_owned()));

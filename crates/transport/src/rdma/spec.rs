@@ -74,7 +74,7 @@ impl FromStr for DeviceSpec {
         };
         let (port, gid) = (number()?, number()?);
         if parts.next().is_some() {
-            return Err(refuse("there is text behind the GID"));
+            return Err(refuse("unexpected text after the GID"));
         }
         if port == Some(0) {
             return Err(refuse("ports count from 1"));

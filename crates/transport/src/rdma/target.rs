@@ -166,7 +166,7 @@ impl VerbExecutor for Target {
         let ended = self.listener().take_if(|listener| listener.is_finished())?;
         Some(match ended.join() {
             Ok(Err(error)) => format!("its completions cannot be waited for: {error}"),
-            Ok(Ok(())) => "its thread was told to stop".to_owned(),
+            Ok(Ok(())) => "its thread received a stop request".to_owned(),
             Err(_) => "its thread panicked".to_owned(),
         })
     }

@@ -15,7 +15,7 @@ impl<P: Policy> RadixTree<P> {
     /// how much to read at once. 0 if the slot has no child that can be read.
     pub(super) fn keys_behind(&self, slot: NodeSlot) -> usize {
         match slot.child() {
-            Child::Inner(node) if self.options.rooms == NodeSizing::Fitting => node.size.keys_min(),
+            Child::Inner(node) if self.options.node_sizing == NodeSizing::Fitting => node.size.keys_min(),
             Child::Inner(_) => NodeSize::Four.keys_min(),
             Child::Leaf(_) => 1,
             Child::Free | Child::Vacant | Child::Closed | Child::Damaged => 0,

@@ -7,10 +7,10 @@ use super::node_handle::{NodeChange, NodeHandle, ParentPosition};
 use super::policy::Policy;
 use super::values::check_value;
 use crate::error::IndexError;
-use crate::memory::heap::ObjectKind;
 use crate::memory::overflow::Link;
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
+use crate::radix::heap::ObjectKind;
 use crate::radix::inner::{
     self, Inner, InnerRef, NodeHeader, NodeSize, NodeState, RawInner, slot_of_all, slot_offset,
 };
@@ -99,7 +99,7 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
         kind: ObjectKind,
         bytes: usize,
     ) -> Result<MemorySlot<T>, IndexError> {
-        self.op.index.heap.allocate(self.op.client, near, kind.rooms(bytes)).await
+        self.op.index.heap.allocate(self.op.client, near, kind.slot_kind(bytes)).await
     }
 
     /// Writes a subtree that is to be linked in the node `parent`; yields the slot that points to it.

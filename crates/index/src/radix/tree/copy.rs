@@ -9,7 +9,7 @@
 //! - if equal versions at both ends prove that no WRITE overlapped the READ ([`Capability::VersionPair`]): the front is
 //!   one of the pair, the word salted with it is the other;
 //! - if the fabric reads whole lines and the three words are in one line, as they are in all slots that are larger than
-//!   what such a pair proves ([`Heap`](crate::memory::heap::Heap)). The bytes after them prove themselves: a leaf by
+//!   what such a pair proves ([`Heap`](crate::radix::heap::Heap)). The bytes after them prove themselves: a leaf by
 //!   its checksum, an inner node by the generation in each slot without a child and by the reverse pointer of each
 //!   child;
 //! - otherwise, if the front has the same value before and after the READ.

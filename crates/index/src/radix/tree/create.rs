@@ -7,10 +7,10 @@ use super::{Policy, RadixTree, TreeOptions};
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::lock::{LocalLocks, LockMemory, LockOptions, NodeLocks};
-use crate::memory::heap::{Heap, ObjectKind};
 use crate::memory::slot::MemorySlot;
 use crate::params;
 use crate::radix::cache::node_cache::NodeCache;
+use crate::radix::heap::{Heap, ObjectKind};
 use crate::radix::inner::{self, NodeHeader, NodeSize, NodeState, RawInner};
 use crate::radix::leaf::FRONT_BYTES;
 use crate::radix::reverse::Reverse;
@@ -101,7 +101,7 @@ pub(crate) async fn create_root<F: Fabric>(
     let heap = Heap::new(entry);
     let nodes = u64::from(client.fabric().shape().nodes);
     let home = NodeId((entry.number % nodes) as u16);
-    let kind = ObjectKind::Inner.rooms(NodeSize::All.bytes() + after.len());
+    let kind = ObjectKind::Inner.slot_kind(NodeSize::All.bytes() + after.len());
     let memory: MemorySlot<RawInner> = heap.allocate(client, home, kind).await?;
     let header = NodeHeader::new(NodeState::Live, NodeSize::All, 0, 0, GENERATION_FIRST);
     // Only the directory links the root; its reverse pointer names the root itself.

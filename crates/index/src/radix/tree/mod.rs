@@ -75,9 +75,9 @@ pub(crate) use report::problem_of;
 pub use report::{Problem, RadixReport, TableStatistics};
 
 use crate::lock::NodeLocks;
-use crate::memory::heap::Heap;
 use crate::mutant::Mutant;
 use crate::radix::cache::node_cache::NodeCache;
+use crate::radix::heap::Heap;
 use crate::radix::inner::RawInner;
 use farwood_fabric::Remote;
 use farwood_fabric::directory::Entry;

@@ -5,10 +5,10 @@ use super::node_handle::{NodeHandle, ParentPosition};
 use super::options::NodeSizing;
 use super::policy::Policy;
 use crate::error::IndexError;
-use crate::memory::heap::ObjectKind;
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
+use crate::radix::heap::ObjectKind;
 use crate::radix::inner::{self, Inner, InnerRef, NodeHeader, NodeSize, NodeState, RawInner};
 use crate::radix::key::Step;
 use crate::radix::leaf::{self, Leaf, LeafClass, LeafEntry, LeafId, LeafRef, RawLeaf};
@@ -142,7 +142,7 @@ fn after_unlinked_object<T>(MemorySlot { at, version, kind }: MemorySlot<T>) -> 
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Creates a leaf for `entry` on memory node `near`, to be linked in `parent`.
-    /// [0 RT; as [`Heap::allocate`](crate::memory::heap::Heap::allocate)]
+    /// [0 RT; as [`Heap::allocate`](crate::radix::heap::Heap::allocate)]
     pub(super) async fn new_leaf(
         self,
         parent: LinkingNode,
@@ -152,7 +152,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let Some(class) = entry.class(self.index.options.grain) else {
             unreachable!("the length of an entry is checked before it is stored")
         };
-        let kind = ObjectKind::Leaf.rooms(class.bytes());
+        let kind = ObjectKind::Leaf.slot_kind(class.bytes());
         let memory: MemorySlot<RawLeaf> = self.index.heap.allocate(self.client, near, kind).await?;
         let (linked, version) = (Reverse::of_leaf(parent.at, parent.generation), memory.next_version());
         let reverse = if memory.is_used() { Reverse::unlinked(version) } else { linked };
@@ -168,7 +168,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         size: NodeSize,
         prefix: &[u8],
     ) -> Result<NewInner, IndexError> {
-        let kind = ObjectKind::Inner.rooms(size.bytes());
+        let kind = ObjectKind::Inner.slot_kind(size.bytes());
         let memory: MemorySlot<RawInner> = self.index.heap.allocate(self.client, near, kind).await?;
         let generation = memory.next_version();
         let linked = Reverse::of_inner(parent.at, parent.header.generation(), parent.partial);
@@ -201,7 +201,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 impl<P: Policy> RadixTree<P> {
     /// The size of a node with `children` children.
     pub(super) fn size_for(&self, children: usize) -> NodeSize {
-        match self.options.rooms {
+        match self.options.node_sizing {
             NodeSizing::Fitting => NodeSize::fitting(children),
             NodeSizing::Preallocated => NodeSize::All,
         }
@@ -223,7 +223,7 @@ impl<P: Policy> RadixTree<P> {
 
     /// Frees the memory of a leaf that is not linked any more.
     pub(super) fn free_leaf(&self, leaf: LeafRef, version: u32) {
-        let kind = ObjectKind::Leaf.rooms(leaf.class.bytes());
+        let kind = ObjectKind::Leaf.slot_kind(leaf.class.bytes());
         self.heap.take_back(MemorySlot { at: leaf.at, version: Some(version), kind });
     }
 

@@ -67,7 +67,7 @@ pub struct TreeOptions {
     /// When the lock of a leaf is released.
     pub leaf_lock: LeafLock,
     /// Sizes of inner nodes.
-    pub rooms: NodeSizing,
+    pub node_sizing: NodeSizing,
     /// How a scan reads nodes and leaves.
     pub scans: Scans,
     /// Unit of the leaf sizes.

@@ -36,11 +36,11 @@ use super::sample_key::SampleKey;
 use super::traversal::Traversal;
 use crate::error::IndexError;
 use crate::lock::{HeldLock, TryLock};
-use crate::memory::heap::ObjectKind;
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
+use crate::radix::heap::ObjectKind;
 use crate::radix::inner::{
     HEADER, InnerRef, NodeHeader, NodeSize, NodeState, REVERSE, RawInner, slot_offset, step_of,
 };
@@ -166,7 +166,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     ) {
         let size = before.header().size();
         let left = before.slots().filter(|slot| slot.is_occupied()).count() - 1;
-        let sparse = match (self.index.options.rooms, size) {
+        let sparse = match (self.index.options.node_sizing, size) {
             (NodeSizing::Preallocated, _) | (_, NodeSize::Four) => 1,
             (_, NodeSize::Sixteen) => 3,
             (_, NodeSize::FortyEight) => 12,
@@ -404,7 +404,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         tree.cache.remove(*at);
         tree.cache.learn(parent.at, *number, replacement.slot);
         let header = node.header();
-        let kind = ObjectKind::Inner.rooms(header.size().bytes());
+        let kind = ObjectKind::Inner.slot_kind(header.size().bytes());
         tree.heap.take_back(MemorySlot { at: *at, version: Some(header.generation()), kind });
         let old = tree.handle_of(*at, node);
         match &replacement.node {

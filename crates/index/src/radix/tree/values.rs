@@ -2,11 +2,11 @@
 
 use super::{Policy, RadixTree};
 use crate::error::IndexError;
-use crate::memory::heap::ObjectKind;
 use crate::memory::overflow::{self, Link, OverflowValue, RawOverflow, VALUE_BYTES_MAX};
 use crate::memory::overflow_store::{self, OverflowMemory, UnlinkedValue};
 use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
+use crate::radix::heap::ObjectKind;
 use farwood_fabric::{Fabric, NodeId};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -12,7 +12,7 @@
 
 use super::cursor::{SNAPSHOT_LEAVES_MAX, ScanRequest};
 use super::entries::{LeafImage, ShermanEntries};
-use super::values::IfGone;
+use super::values::MissingValue;
 use crate::consistency::Consistency;
 use crate::coverage;
 use crate::error::IndexError;
@@ -100,7 +100,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     async fn linked_values(self, found: &mut ShermanEntries) -> Result<bool, IndexError> {
         match self.index.layout.values {
             Values::Fixed => Ok(true),
-            Values::AnyLength => self.fetch_values(found, 0, IfGone::GiveUp).await,
+            Values::AnyLength => self.fetch_values(found, 0, MissingValue::GiveUp).await,
         }
     }
 }

@@ -22,7 +22,7 @@ const SHORT_BYTES_MAX: u32 = 64 << 10;
 
 /// How to treat an entry whose overflow value no longer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IfGone {
+pub(super) enum MissingValue {
     /// Look its key up again, and leave it out if the key is absent now.
     LookUp,
     /// Discard all entries.
@@ -48,7 +48,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             let Some(last) = found.len().checked_sub(1) else { return Ok(()) };
             let all = found.len() < limit;
             let last = found.slot(last).0.to_vec();
-            self.fetch_values(found, first, IfGone::LookUp).await?;
+            self.fetch_values(found, first, MissingValue::LookUp).await?;
             if all || found.len() == limit {
                 return Ok(());
             }
@@ -63,13 +63,13 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         }
     }
 
-    /// Fetches the values of the entries from `first` on; returns `false` where one is gone and `if_gone` says to give
+    /// Fetches the values of the entries from `first` on; returns `false` where one is gone and `missing` says to give
     /// up.
     pub(super) async fn fetch_values(
         self,
         found: &mut ShermanEntries,
         first: usize,
-        if_gone: IfGone,
+        missing: MissingValue,
     ) -> Result<bool, IndexError> {
         let layout = &self.index.layout;
         let mut values = found.values.take().unwrap_or_default();
@@ -83,9 +83,9 @@ impl<F: Fabric> Op<'_, F, Sherman> {
                     StoredValue::Inline(value) => {
                         Some(found.inline_span(kept, layout.inline_bytes_max(), value.len()))
                     }
-                    StoredValue::Overflow(_) => match (linked.next().flatten(), if_gone) {
-                        (None, IfGone::GiveUp) => return Ok(false),
-                        (None, IfGone::LookUp) => {
+                    StoredValue::Overflow(_) => match (linked.next().flatten(), missing) {
+                        (None, MissingValue::GiveUp) => return Ok(false),
+                        (None, MissingValue::LookUp) => {
                             self.index.get(self.client, key).await?.map(|value| values.append(&value))
                         }
                         (span, _) => span,

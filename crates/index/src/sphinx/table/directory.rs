@@ -6,8 +6,8 @@ use super::layout::{
 use super::{HashTable, TableOp};
 use crate::error::IndexError;
 use crate::lock::BYTES_PER_LOCK;
-use crate::memory::heap::{Heap, ObjectKind};
 use crate::memory::slot::MemorySlot;
+use crate::radix::heap::{Heap, ObjectKind};
 use crate::radix::tree::damage::damaged;
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, NodeId, Remote, Words, read, read_bytes, write};
@@ -99,12 +99,12 @@ pub(crate) async fn create<F: Fabric>(
     let heap = Heap::new(entry);
     let mut words = Vec::new();
     for home in (0..client.fabric().shape().nodes).map(NodeId) {
-        let kind = ObjectKind::Subtable.rooms(subtable_bytes(groups_log2));
+        let kind = ObjectKind::Subtable.slot_kind(subtable_bytes(groups_log2));
         let subtable: MemorySlot<RawSubtable> = heap.allocate(client, home, kind).await?;
         let header = BucketHeader::new(entry.number as u32, 0, 0);
         client.post(write(subtable.at, &layout::empty_subtable(groups_log2, header))).await?;
         let directory: MemorySlot<RawDirectory> =
-            heap.allocate(client, home, ObjectKind::Directory.rooms(8)).await?;
+            heap.allocate(client, home, ObjectKind::Directory.slot_kind(8)).await?;
         let word = DepthPointer { depth: 0, at: subtable.at }.word();
         client.post(write(directory.at, &word.to_le_bytes())).await?;
         words.extend(DepthPointer { depth: 0, at: directory.at }.word().to_le_bytes());

@@ -40,9 +40,9 @@ use super::layout::{
 use super::{Entered, EntryTarget, EntryWord, HashTable, SplitProgress, TableOp, coverage, read_front};
 use crate::error::IndexError;
 use crate::lock::{HeldLock, NodeLocks, TryLock};
-use crate::memory::heap::ObjectKind;
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
+use crate::radix::heap::ObjectKind;
 use crate::radix::inner::NodeHeader;
 use crate::radix::tree::damage::damaged;
 use crate::retry::Retry;
@@ -285,7 +285,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
     async fn double_directory(self, home: NodeId, before: &Directory) -> Result<Directory, IndexError> {
         let (table, client) = (self.table, self.client);
         let depth = before.depth + 1;
-        let kind = ObjectKind::Directory.rooms(8 << depth);
+        let kind = ObjectKind::Directory.slot_kind(8 << depth);
         let memory: MemorySlot<RawDirectory> = self.heap.allocate(client, home, kind).await?;
         let words = before.words.iter().flat_map(|&word| [word; 2]).collect();
         let directory = Directory { depth, at: memory.at, words };
@@ -310,7 +310,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         let upper = position.upper(depth);
         let range = directory.range(depth, upper);
         check_write_survives(client, 8 * range.len())?;
-        let kind = ObjectKind::Subtable.rooms(subtable_bytes(table.groups_log2));
+        let kind = ObjectKind::Subtable.slot_kind(subtable_bytes(table.groups_log2));
         let memory: MemorySlot<RawSubtable> = self.heap.allocate(client, home, kind).await?;
         let header = BucketHeader::new(table.number, depth + 1, upper << 1 | 1).moving();
         client.post(write(memory.at, &layout::empty_subtable(table.groups_log2, header))).await?;

@@ -16,7 +16,7 @@ fn of(options: SmartFeatures) -> ordered::OrderedConfig {
 
 /// All variants, and one that reserves 256 slots.
 fn all() -> Vec<ordered::OrderedConfig> {
-    let preallocated = SmartFeatures { rooms: NodeSizing::Preallocated, ..SmartFeatures::default() };
+    let preallocated = SmartFeatures { node_sizing: NodeSizing::Preallocated, ..SmartFeatures::default() };
     SmartVariant::ALL
         .map(|(variant, _)| variant.features())
         .into_iter()

@@ -30,7 +30,7 @@ const QUEUE_FULL_MAX: u64 = 10_000_000_000;
 /// Pause before a refused WRITE_WITH_IMM is sent again, nanoseconds.
 const QUEUE_FULL_PAUSE: u64 = 50_000;
 
-/// What a memory node promises whose threads execute verbs of different connections concurrently.
+/// The capabilities of a memory node whose threads execute verbs of different connections concurrently.
 ///
 /// The threads copy as processors do that share memory ([`copying`](crate::shm::copying)): READs downward,
 /// WRITEs upward, so that a pair of versions proves a copy whole, up to the largest READ of one verb; nothing

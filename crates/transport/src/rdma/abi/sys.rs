@@ -5,7 +5,7 @@
 //! front of [`VerbsContext`], which says how large it is. `const` asserts at the bottom pin the layouts for a 64-bit
 //! Linux, and `tests.rs` compares them with the C compiler's where the header is installed.
 //!
-//! Fields that nobody here reads are `_`-prefixed. Names are the header's without their prefix.
+//! Fields that this crate does not read are `_`-prefixed. Names are the header's without their prefix.
 
 #![expect(clippy::struct_field_names, reason = "they are the header's")]
 
@@ -88,7 +88,7 @@ pub(in crate::rdma) struct VerbsContext {
     _after_qp: [usize; 5],
     /// Bytes before `context` that the library knows of.
     pub(in crate::rdma) size: usize,
-    /// The part that everybody has a pointer to.
+    /// The public part of the object.
     pub(in crate::rdma) context: Context,
 }
 

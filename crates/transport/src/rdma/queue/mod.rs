@@ -186,7 +186,7 @@ pub(super) fn why(status: u32, vendor: u32) -> String {
             "the memory node's device refuses the address or its key: it was restarted, or this is a bug of Farwood"
         }
         11 => "the memory node's device could not execute it",
-        12 => "the memory node does not answer: it is gone, or packets are lost (run `farwood doctor`)",
+        12 => "the memory node does not answer: it has stopped, or packets are lost (run `farwood doctor`)",
         13 => "its server does not receive messages",
         _ => "the device reports an error",
     };

@@ -1,22 +1,22 @@
 //! An allocator for slots of several sizes, 64 to 8192 bytes and those of overflow values, with one chunk of 8 MiB per
 //! memory node.
 //!
-//! A slot serves objects of one kind and size for as long as its index exists ([`slot`](super::slot)); freed slots are
-//! reused first. The caller chooses the memory node, so that the WRITE of an object and the CAS that links it form one
-//! chain.
+//! A slot serves objects of one kind and size for as long as its index exists ([`slot`](crate::memory::slot)); freed slots
+//! are reused first. The caller chooses the memory node, so that the WRITE of an object and the CAS that links it form
+//! one chain.
 //!
 //! When a compute node leaves, the next one takes the rests of its chunks; those of a crashed compute node are adopted
-//! ([`adopt`](super::adopt)). The free slots of a compute node that leaves or crashes are lost until the index is
-//! dropped.
+//! ([`adopt`](crate::memory::adopt)). The free slots of a compute node that leaves or crashes are lost until the index
+//! is dropped.
 
-use super::adopt::{Objects, SLOT_BYTES_MAX};
-use super::chunks::{Chunks, OpenChunk, pool_full, wait_for_chunk};
-use super::free_list::{FreeList, Which};
-use super::overflow::{self, OVERFLOW_KIND};
-use super::slot::{MemorySlot, SlotKind};
+use super::leaf;
 use crate::coverage;
 use crate::error::IndexError;
-use crate::radix::leaf;
+use crate::memory::adopt::{Objects, SLOT_BYTES_MAX};
+use crate::memory::chunks::{Chunks, OpenChunk, pool_full, wait_for_chunk};
+use crate::memory::free_list::{FreeList, Which};
+use crate::memory::overflow::{self, OVERFLOW_KIND};
+use crate::memory::slot::{MemorySlot, SlotKind};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, NodeId};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// Slots of `bytes` bytes for such objects.
-    pub fn rooms(self, bytes: usize) -> SlotKind {
+    pub fn slot_kind(self, bytes: usize) -> SlotKind {
         SlotKind { bytes: bytes as u32, of: self as u8 }
     }
 }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_first_words_of_a_large_slot_are_in_one_line() {
-        let (small, large) = (ObjectKind::Leaf.rooms(1024), ObjectKind::Inner.rooms(2088));
+        let (small, large) = (ObjectKind::Leaf.slot_kind(1024), ObjectKind::Inner.slot_kind(2088));
         for used in (0..256).step_by(8) {
             assert_eq!(start_of(small, used), used);
             let start = start_of(large, used);
