@@ -1,8 +1,8 @@
 //! An allocator for slots of several sizes, 64 to 8192 bytes and those of overflow values, with one chunk of 8 MiB per
 //! memory node.
 //!
-//! A slot serves objects of one kind and size for as long as its index exists ([`slot`](crate::memory::slot)); freed slots
-//! are reused first. The caller chooses the memory node, so that the WRITE of an object and the CAS that links it form
+//! A slot serves objects of one kind and size for as long as its index exists ([`slot`](crate::memory::slot)); freed
+//! slots are reused first. The caller chooses the memory node, so that the WRITE of an object and the CAS that links it form
 //! one chain.
 //!
 //! When a compute node leaves, the next one takes the rests of its chunks; those of a crashed compute node are adopted
