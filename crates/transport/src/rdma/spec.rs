@@ -157,7 +157,7 @@ mod tests {
             (",1", "no name"),
             ("a,x", "not a number"),
             ("a,0", "from 1"),
-            ("a,1,2,3", "behind"),
+            ("a,1,2,3", "unexpected text"),
             ("masked-cas,1,masked", "not a number"),
             (",masked-cas", "no name"),
             ("a,mtu=1500", "2048"),

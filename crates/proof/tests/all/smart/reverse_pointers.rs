@@ -8,6 +8,7 @@ use farwood_fabric::{Client, PoolShape};
 use farwood_index::smart::{Smart, SmartConfig, SmartVariant};
 use farwood_proof::seeds::loopback::{Copies, settings};
 use farwood_testkit::Harness;
+use farwood_testkit::campaign::size;
 use farwood_testkit::loopback::{Loopback, LoopbackFabric, SMALL, Settings};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -20,7 +21,7 @@ const KEY: &[u8] = b"the key";
 const FIRST: [u8; 34] = [1; 34];
 const OTHER: [u8; 34] = [2; 34];
 /// Seeds of the fabric, each of which lets a transfer rest at other words.
-const SEEDS: u64 = 16;
+const SEEDS: [u64; 2] = [4, 16];
 /// Polls after which an operation without an answer waits for another client.
 const POLLS_ENOUGH: usize = 4_000;
 /// The most polls of the reader before the writer continues.
@@ -93,7 +94,7 @@ fn answers_on(pool: &Loopback, reader: usize, writer: usize) -> Option<[Option<V
 /// Yields a case in which a reader finds a value that a later reader does not find, though no removal runs.
 fn found_too_early(fabric: impl Fn(u64) -> Settings) -> Option<String> {
     let mut found = 0;
-    for seed in 0..SEEDS {
+    for seed in 0..size(SEEDS[0], SEEDS[1]) {
         for (reader, writer) in
             (0..READER_POLLS).flat_map(|reader| (0..WRITER_POLLS).map(move |writer| (reader, writer)))
         {
