@@ -7,13 +7,12 @@ use crate::kind::Kind;
 use crate::padded::Padded;
 use crate::scan::Scan;
 use crate::session::Session;
-use crate::thread_client;
 use crate::tree::Tree;
 use crate::width::Width;
 use farwood_fabric::Client;
 use farwood_index::ordered::{Ordered, OrderedReport};
+use farwood_index::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use farwood_transport::any::AnyFabric;
-use farwood_transport::runtime::block_on;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -77,12 +76,7 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn get(&self, key: &K::View) -> Result<Option<V>> {
         let tree = &*self.tree;
         let key = tree.key::<K>("get", key)?;
-        let client = thread_client::client(tree.pool());
-        match block_on(tree.ordered().get(&client, key.as_ref())) {
-            Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
-            Ok(None) => Ok(None),
-            Err(error) => Err(tree.failed("get", error)),
-        }
+        tree.get(key.as_ref())?.map(|value| tree.decode("get", "value", &value)).transpose()
     }
 
     /// Stores `value` under `key`; returns whether the key existed before.
@@ -100,10 +94,7 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
-        let client = thread_client::client(tree.pool());
-        block_on(tree.ordered().put(&client, key.as_ref(), value.as_ref()))
-            .map(farwood_index::PutOutcome::replaced)
-            .map_err(|error| tree.failed("put", error))
+        tree.put(key.as_ref(), value.as_ref()).map(PutOutcome::replaced)
     }
 
     /// Stores `value` under `key` if the key does not exist; returns whether it was stored. Costs and errors as
@@ -111,10 +102,7 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
-        let client = thread_client::client(tree.pool());
-        block_on(tree.ordered().insert(&client, key.as_ref(), value.as_ref()))
-            .map(farwood_index::InsertOutcome::inserted)
-            .map_err(|error| tree.failed("insert", error))
+        tree.insert(key.as_ref(), value.as_ref()).map(InsertOutcome::inserted)
     }
 
     /// Replaces the value of `key` if the key exists; returns whether it does. Costs and errors as
@@ -122,20 +110,14 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
-        let client = thread_client::client(tree.pool());
-        block_on(tree.ordered().update(&client, key.as_ref(), value.as_ref()))
-            .map(farwood_index::UpdateOutcome::updated)
-            .map_err(|error| tree.failed("update", error))
+        tree.update(key.as_ref(), value.as_ref()).map(UpdateOutcome::updated)
     }
 
     /// Removes `key`; returns whether it existed. Costs and errors as [`put`](Self::put), without splits.
     pub fn remove(&self, key: &K::View) -> Result<bool> {
         let tree = &*self.tree;
         let key = tree.key::<K>("remove", key)?;
-        let client = thread_client::client(tree.pool());
-        block_on(tree.ordered().remove(&client, key.as_ref()))
-            .map(farwood_index::RemoveOutcome::removed)
-            .map_err(|error| tree.failed("remove", error))
+        tree.remove(key.as_ref()).map(RemoveOutcome::removed)
     }
 
     /// Iterates over the entries whose keys are in `range`, in increasing order, or in decreasing order after
@@ -202,8 +184,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # Errors
     /// [`Error::Index`](crate::Error::Index).
     pub fn count(&self) -> Result<u64> {
-        let client = thread_client::client(self.tree.pool());
-        block_on(self.tree.ordered().count(&client)).map_err(|error| self.tree.failed("count", error))
+        self.tree.count()
     }
 
     /// Loads `entries`, whose keys are strictly increasing, into the empty index; returns their number. `fill` is the
@@ -218,7 +199,7 @@ impl<K: Key, V: Value> Index<K, V> {
         &self,
         entries: impl IntoIterator<Item = (A, B)>,
         fill: f64,
-        progress: impl FnMut(u64),
+        mut progress: impl FnMut(u64),
     ) -> Result<u64>
     where
         A: Borrow<K::View>,
@@ -227,7 +208,7 @@ impl<K: Key, V: Value> Index<K, V> {
         let tree = &*self.tree;
         let mut unfit = None;
         // An entry that does not fit is replaced by an empty one, which ends the load before the index is visible.
-        let encoded = entries.into_iter().map(|(key, value)| {
+        let mut encoded = entries.into_iter().map(|(key, value)| {
             let encoded = || -> Result<_> {
                 let key = tree.key::<K>("bulk load", key.borrow())?;
                 let value = tree.value::<V>("bulk load", value.borrow())?;
@@ -238,12 +219,8 @@ impl<K: Key, V: Value> Index<K, V> {
                 (keep(&[]), keep(&[]))
             })
         });
-        let client = thread_client::client(tree.pool());
-        let loaded = block_on(tree.ordered().bulk_load(&client, encoded, fill, progress));
-        match unfit {
-            Some(error) => Err(error),
-            None => loaded.map_err(|error| tree.failed("bulk load", error)),
-        }
+        let loaded = tree.bulk_load(&mut encoded, fill, &mut progress);
+        unfit.map_or(loaded, Err)
     }
 
     /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node,
@@ -252,8 +229,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # Errors
     /// [`Error::Index`](crate::Error::Index). The [`OrderedReport`] lists violated invariants.
     pub fn check(&self) -> Result<OrderedReport> {
-        let client = thread_client::client(self.tree.pool());
-        block_on(self.tree.ordered().walk(&client)).map_err(|error| self.tree.failed("check", error))
+        self.tree.check()
     }
 
     /// Sizes, options and cache usage of the index in this process. [0 RT]

@@ -45,6 +45,7 @@
 
 mod attached;
 mod attachment;
+mod blocking;
 mod codec;
 pub mod doctor;
 mod entry;

@@ -17,7 +17,7 @@ use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, FabricError, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
-use farwood_index::ordered::Ordered;
+use farwood_index::ordered::{Ordered, OrderedConfig};
 use farwood_transport::any::{AnyFabric, PoolLocation};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
@@ -323,8 +323,12 @@ impl Pool {
     ) -> Result<Arc<Tree>> {
         let config =
             options.config(columns).map_err(|why| Error::Options { url: self.0.index_url(name), why })?;
+        self.create_ordered(name, config, options.cache_bytes())
+    }
+
+    fn create_ordered(&self, name: &str, config: OrderedConfig, cache_bytes: usize) -> Result<Arc<Tree>> {
         let mut open = self.0.open();
-        let created = block_on(Ordered::create(&self.client(), name, config, options.cache_bytes()));
+        let created = block_on(Ordered::create(&self.client(), name, config, cache_bytes));
         let index = created.map_err(|error| self.failed("create", name, error))?;
         Ok(open.add(name, index, &self.0))
     }

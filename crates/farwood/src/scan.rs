@@ -3,12 +3,10 @@
 use crate::codec::{Codec, Key, Value};
 use crate::error::{Error, Result};
 use crate::span::Span;
-use crate::thread_client;
 use crate::tree::Tree;
 use crate::width::Width;
 use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
-use farwood_transport::runtime::block_on;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -104,10 +102,8 @@ impl<K: Key, V: Value> Scan<K, V> {
         if self.remaining == 0 || self.span.is_void() {
             return Ok(Vec::new());
         }
-        let (tree, client) = (&*self.tree, thread_client::client(self.tree.pool()));
-        let (range, limit) = (self.span.range(), self.remaining);
-        block_on(tree.ordered().scan_snapshot(&client, range, self.direction, limit, &mut self.entries))
-            .map_err(|error| tree.failed("snapshot", error))?;
+        let tree = &*self.tree;
+        tree.snapshot(self.span.range(), self.direction, self.remaining, &mut self.entries)?;
         self.entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
@@ -118,10 +114,7 @@ impl<K: Key, V: Value> Scan<K, V> {
             self.done = true;
             return Ok(());
         }
-        let tree = &*self.tree;
-        let client = thread_client::client(tree.pool());
-        block_on(tree.ordered().scan(&client, self.span.range(), self.direction, limit, &mut self.entries))
-            .map_err(|error| tree.failed("scan", error))?;
+        self.tree.scan(self.span.range(), self.direction, limit, &mut self.entries)?;
         self.returned = 0;
         let entry_bytes = (self.entries.bytes() / self.entries.len().max(1)).max(1);
         self.batch_max = (self.batch_max * 4).min(BATCH_MAX).min((BATCH_BYTES / entry_bytes).max(1));
