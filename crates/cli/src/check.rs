@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// OrderedReport an index and verify every invariant
+/// Walk an index and verify every invariant
 ///
 /// No process may change the index during the check: a change in progress looks like damage. Exit code 1 if the check
 /// finds problems.

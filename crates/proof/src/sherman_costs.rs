@@ -9,7 +9,7 @@ use farwood_testkit::Harness;
 use farwood_testkit::harness::round_robin;
 use farwood_testkit::loopback::Loopback;
 
-/// ShermanEntries of the tree: three levels.
+/// Entries of the tree: three levels.
 const KEYS: u64 = 40_000;
 /// Bytes of the index cache: all of level 1.
 const CACHE_BYTES: usize = 16 << 20;

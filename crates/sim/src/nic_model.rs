@@ -179,7 +179,7 @@ pub enum NicModelError {
         must: &'static str,
     },
     /// No NIC model has this name.
-    #[error("there is no card `{name}`; there are {}, or give the path of a card file", NicModel::names().join(", "))]
+    #[error("there is no NIC model `{name}`; there are {}, or give a model file", NicModel::names().join(", "))]
     Unknown {
         /// The requested name.
         name: String,

@@ -13,7 +13,7 @@ pub enum TcpError {
     BadAddress {
         /// The text.
         text: String,
-        /// The reason.
+        /// Why it is invalid.
         why: String,
     },
     /// A memory node cannot have these sizes.
@@ -54,7 +54,7 @@ pub enum TcpError {
     Token {
         /// The file.
         path: PathBuf,
-        /// The reason.
+        /// Why it is invalid.
         why: String,
     },
     /// A file of TLS is unreadable or has the wrong content.
@@ -91,7 +91,7 @@ pub enum TcpError {
     NotThere {
         /// The address.
         address: String,
-        /// The reason.
+        /// Why it is invalid.
         why: String,
     },
     /// The memory node requires another token.
@@ -113,7 +113,7 @@ pub enum TcpError {
     Untrusted {
         /// The address.
         address: String,
-        /// The reason.
+        /// Why it is invalid.
         why: String,
     },
     /// The memory node at the address cannot be used.
@@ -146,7 +146,7 @@ pub enum TcpError {
     Pool {
         /// The pool's URL.
         pool: String,
-        /// The reason.
+        /// Why it is invalid.
         error: FabricError,
     },
 }

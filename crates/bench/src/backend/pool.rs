@@ -158,7 +158,7 @@ impl BenchPool {
         let card = pool.card();
         let soft = if card.kind == DeviceKind::SoftRoce { " (Soft-RoCE)" } else { "" };
         let on_card = pool.cards().iter().all(|node| node.device_on_card);
-        let locks = if on_card { "on the card" } else { "in host memory" };
+        let locks = if on_card { "on the NIC" } else { "in host memory" };
         Some(format!("{}{soft}, MTU {}, device memory {locks}", card.name, card.mtu_bytes))
     }
 }

@@ -147,7 +147,7 @@ pub(super) fn compare_curves(records: &[Record], curve: Curve, paper: &Printed) 
     let schemes = [(FAST_MESSAGING, "fast messaging"), (OFFLOADING, "RDMA offloading"), (TCP_1G, "TCP/IP")];
     for ((scheme, name), gain) in schemes.into_iter().zip(paper.gains) {
         let ours = (0..SCALES.len()).map(|at| of_scale(at).gain(scheme, curve.merit)).fold(0.0, f64::max);
-        let panel = format!("{}: largest ratio of Catfish to another scheme", curve.panel);
+        let panel = format!("{}: largest advantage of Catfish over another scheme, as a factor", curve.panel);
         all.push(predicted(panel, name, Some(gain), ours, paper.source));
     }
     all

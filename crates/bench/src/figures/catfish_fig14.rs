@@ -57,7 +57,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     for ((scheme, name), [throughput, latency]) in schemes.into_iter().zip(PAPER) {
         let most = |gain: &dyn Fn(usize) -> f64| (0..CLIENTS.len()).map(gain).fold(0.0, f64::max);
         let ours = most(&|at| kops(of(at, 4)) / kops(of(at, scheme)));
-        let panel = "largest ratio of Catfish to another scheme";
+        let panel = "Largest advantage of Catfish over another scheme, as a factor";
         all.push(predicted(panel, format!("throughput, {name}"), Some(throughput), ours, SOURCE));
         let ours = most(&|at| latency_us(of(at, scheme)) / latency_us(of(at, 4)));
         all.push(predicted(panel, format!("latency (shorter), {name}"), Some(latency), ours, SOURCE));

@@ -21,7 +21,7 @@ pub(crate) enum Trouble {
     Line {
         /// The line's number, from 1.
         line: u64,
-        /// The reason.
+        /// Why it is invalid.
         why: String,
     },
     /// The file cannot be read any further.

@@ -2,8 +2,8 @@
 //! the lock failed, and so did the attempt to free it, because its memory node was unreachable.
 //!
 //! The next client of the compute node that acquires any lock frees them once the memory node answers again. That
-//! client holds the local lock while it does so, and therefore no other client of the compute node holds the global
-//! one. Therefore only locks of options with local locks, whose words name their holder, are recorded here.
+//! client holds the local lock while it does so, so no other client of the compute node holds the global one. For that
+//! reason only locks of options with local locks, whose words name their holder, are recorded here.
 
 use super::{GlobalLock, LocalTables};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -113,7 +113,7 @@ pub(crate) const OVERFLOW_KIND: u8 = 1;
 
 /// Returns the kind of slots for an overflow object of `length` bytes: at most a quarter larger than necessary, so that
 /// slots have few sizes and a free one fits another value.
-pub fn room_kind(length: usize) -> SlotKind {
+pub fn slot_kind(length: usize) -> SlotKind {
     let units = (HEADER_BYTES + length).div_ceil(UNIT_BYTES);
     let step = (units.next_power_of_two() / 8).max(1);
     SlotKind { bytes: (units.next_multiple_of(step) * UNIT_BYTES) as u32, of: OVERFLOW_KIND }
@@ -233,7 +233,7 @@ pub async fn slots_of<F: Fabric>(
     link: Link,
 ) -> Result<Vec<MemorySlot<RawOverflow>>, FabricError> {
     let slot = |link: Link| {
-        let kind = room_kind(link.length as usize);
+        let kind = slot_kind(link.length as usize);
         MemorySlot { at: link.at, version: Some(link.version), kind }
     };
     if link.length as usize <= PART_BYTES_MAX {
@@ -267,8 +267,8 @@ fn image_bytes(link: Link) -> usize {
 }
 
 /// The bytes of an object, according to its length field.
-fn body(extent: &[u8]) -> &[u8] {
-    &extent[HEADER_BYTES..HEADER_BYTES + number(extent, LENGTH) as usize]
+fn body(object: &[u8]) -> &[u8] {
+    &object[HEADER_BYTES..HEADER_BYTES + number(object, LENGTH) as usize]
 }
 
 impl Link {
@@ -315,7 +315,7 @@ impl Deref for OverflowValue {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Self::One(extent) => body(extent),
+            Self::One(object) => body(object),
             Self::Joined(bytes) => bytes,
         }
     }
@@ -339,17 +339,17 @@ mod tests {
     const INDEX_NUMBER: u64 = 7;
 
     fn slots(length: usize) -> Vec<MemorySlot<RawOverflow>> {
-        let room = |(at, length): (usize, usize)| {
+        let slot = |(at, length): (usize, usize)| {
             let at = Remote::new(NodeId(0), Memory::Host, (at as u64 + 1) << 22).expect("it is not 0");
-            MemorySlot { at, version: Some(4), kind: room_kind(length) }
+            MemorySlot { at, version: Some(4), kind: slot_kind(length) }
         };
-        lengths(length).enumerate().map(room).collect()
+        lengths(length).enumerate().map(slot).collect()
     }
 
     #[test]
     fn slots_have_few_sizes_and_little_is_wasted() {
         let mut sizes: Vec<u32> =
-            (0..=PART_BYTES_MAX).step_by(31).map(|length| room_kind(length).bytes).collect();
+            (0..=PART_BYTES_MAX).step_by(31).map(|length| slot_kind(length).bytes).collect();
         for (length, &bytes) in (0..=PART_BYTES_MAX).step_by(31).zip(&sizes) {
             let needed = HEADER_BYTES + length;
             assert!(bytes as usize >= needed && bytes as usize <= needed + needed / 4 + UNIT_BYTES);

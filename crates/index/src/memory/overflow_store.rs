@@ -43,7 +43,7 @@ pub(crate) async fn store<F: Fabric>(
 ) -> Result<UnlinkedValue, IndexError> {
     let mut slots = Vec::new();
     for length in overflow::lengths(value.len()) {
-        match memory.allocate(overflow::room_kind(length)).await {
+        match memory.allocate(overflow::slot_kind(length)).await {
             Ok(slot) => slots.push(slot),
             Err(error) => {
                 free_slots(slots, memory);

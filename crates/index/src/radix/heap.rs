@@ -35,7 +35,7 @@ const LINE_BYTES: u64 = 64;
 pub enum ObjectKind {
     Inner = 0,
     /// An overflow value, or a part of one.
-    Extent = OVERFLOW_KIND as isize,
+    Overflow = OVERFLOW_KIND as isize,
     Leaf = 2,
     Subtable = 3,
     Directory = 4,

@@ -159,10 +159,10 @@ async fn write_root<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64,
     let allocator = allocator_of(entry, &layout);
     let lowest = vec![0; layout.key_bytes];
     let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
-    let room: MemorySlot<RawNode> = allocator.allocate(client, layout.node_slots()).await?;
-    client.post(write(room.at, &root.seal_in(&room))).await?;
+    let slot: MemorySlot<RawNode> = allocator.allocate(client, layout.node_slots()).await?;
+    client.post(write(slot.at, &root.seal_in(&slot))).await?;
     allocator.leave(client).await?;
-    Ok(room.at.word())
+    Ok(slot.at.word())
 }
 
 /// The directory entry of a tree, decoded without opening the tree.

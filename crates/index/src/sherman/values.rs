@@ -191,7 +191,7 @@ impl Sherman {
         }
         let first = slots.len();
         for length in overflow::lengths(value.len()) {
-            slots.push(self.allocator.allocate_new(client, overflow::room_kind(length)).await?);
+            slots.push(self.allocator.allocate_new(client, overflow::slot_kind(length)).await?);
         }
         let (link, images) = overflow::lay_out(self.layout.index, value, &mut slots[first..]);
         Ok((ValueField::linked(&self.layout, link), images))

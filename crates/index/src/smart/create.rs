@@ -36,7 +36,7 @@ pub(super) const FORMAT: u32 = 3;
 /// Configuration of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmartConfig {
-    /// SmartFeatures.
+    /// The features of the tree.
     pub options: SmartFeatures,
     /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,

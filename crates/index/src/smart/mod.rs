@@ -124,7 +124,7 @@ impl<F: Fabric> Op<'_, F, Smart> {
 }
 
 impl Smart {
-    /// SmartFeatures of the tree.
+    /// The features of the tree.
     pub fn options(&self) -> &SmartFeatures {
         &self.policy.options
     }

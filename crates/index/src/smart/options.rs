@@ -1,4 +1,4 @@
-//! SmartFeatures and named variants of SMART, chosen at run time.
+//! Features and named variants of SMART, chosen at run time.
 //!
 //! The variants are the steps of SMART's factor analysis, each adding one technique to the one before it:
 //!
@@ -34,7 +34,7 @@ pub enum Writes {
     Combined,
 }
 
-/// SmartFeatures of a SMART tree.
+/// The features of a SMART tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmartFeatures {
     /// How a new key is put into a slot.
@@ -120,7 +120,7 @@ impl SmartFeatures {
             ("leaf_lock", pick(self.leaf_lock == LeafLock::Rear, "at the rear", "released apart")),
             ("reads", pick(self.reads == Reads::Delegated, "delegated", "each its own")),
             ("writes", pick(self.writes == Writes::Combined, "combined", "each its own")),
-            ("nodes", pick(self.node_sizing == NodeSizing::Preallocated, "256 slots", "fitting")),
+            ("node_sizes", pick(self.node_sizing == NodeSizing::Preallocated, "256 slots", "fitting")),
             ("scans", pick(self.scans == Scans::Batched, "batched", "one by one")),
         ];
         pairs.map(|(name, value)| (name, value.to_owned())).into()

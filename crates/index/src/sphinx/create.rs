@@ -33,7 +33,7 @@ const FORMAT: u32 = 2;
 /// Configuration of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SphinxConfig {
-    /// SphinxFeatures.
+    /// The features of the tree.
     pub options: SphinxFeatures,
     /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Sphinx::kinds`] yields
     /// them.

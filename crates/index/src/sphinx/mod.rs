@@ -169,7 +169,7 @@ impl<'a, F: Fabric> Op<'a, F, Sphinx> {
 }
 
 impl Sphinx {
-    /// SphinxFeatures of the tree.
+    /// The features of the tree.
     pub fn options(&self) -> &SphinxFeatures {
         &self.policy.options
     }

@@ -1,4 +1,4 @@
-//! SphinxFeatures and named variants of Sphinx, chosen at run time.
+//! Features and named variants of Sphinx, chosen at run time.
 //!
 //! | variant | a traversal starts | a scan reads |
 //! |---|---|---|
@@ -43,7 +43,7 @@ impl Groups {
     }
 }
 
-/// SphinxFeatures of a Sphinx tree.
+/// The features of a Sphinx tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SphinxFeatures {
     /// How a traversal finds its start.

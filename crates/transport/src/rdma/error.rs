@@ -32,7 +32,7 @@ pub enum RdmaError {
     BadDevice {
         /// The text.
         text: String,
-        /// The reason.
+        /// Why it is invalid.
         why: String,
     },
     /// The device exists, and cannot be used.

@@ -78,6 +78,8 @@ pub(super) fn check_value(value: &[u8]) -> Result<(), IndexError> {
 const _: () = {
     const KIND: u8 = overflow::OVERFLOW_KIND;
     assert!(
-        KIND == ObjectKind::Extent as u8 && ObjectKind::Leaf as u8 != KIND && ObjectKind::Inner as u8 != KIND
+        KIND == ObjectKind::Overflow as u8
+            && ObjectKind::Leaf as u8 != KIND
+            && ObjectKind::Inner as u8 != KIND
     );
 };

@@ -74,8 +74,8 @@ fn taking_over_a_chunk_overwrites_no_value() {
         let (client, tree) = setup.other_node();
         let mut value = vec![0; MIB];
         for unit in value.chunks_exact_mut(64) {
-            // The index's number where an extent has it, in every unit that the value covers; before it a kind and a
-            // size.
+            // The index's number where an overflow object has it, in every unit that the value covers; before it a kind
+            // and a size.
             unit[40..48].copy_from_slice(fake);
             unit[48..56].copy_from_slice(&[7; 8]);
             unit[56..64].copy_from_slice(&setup.tree.layout().index.to_le_bytes());

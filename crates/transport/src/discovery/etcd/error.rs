@@ -9,7 +9,7 @@ pub enum EtcdError {
     BadAddress {
         /// The text.
         text: String,
-        /// The reason.
+        /// Why it is invalid.
         why: String,
     },
     /// No etcd server answers, or not as etcd does.
