@@ -1,6 +1,6 @@
 //! `farwood check`: walks an index and verifies every invariant.
 
-use super::{Context, Failure, Format, Opened, Outcome, open_any};
+use super::{Context, Failure, Format, Opened, Outcome, open_any, size};
 use farwood::spatial::Spatial;
 use farwood::{OrderedReport, Pool, Problem, Url, radix, sherman};
 use indicatif::ProgressBar;
@@ -128,11 +128,14 @@ fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Res
             let within = bounds.map_or(String::new(), |bounds| format!(" within {bounds}"));
             writeln!(context.out, "{}: {} rectangles{within}", args.url, walk.entries)?;
             for (level, nodes) in walk.nodes.iter().enumerate().rev() {
-                let what = if level == 0 { "leaves" } else { "inner nodes" };
-                writeln!(context.out, "  level {level}: {nodes} {what}")?;
+                let (one, many) = if level == 0 { ("leaf", "leaves") } else { ("inner node", "inner nodes") };
+                writeln!(context.out, "  level {level}: {}", size::count(*nodes, one, many))?;
             }
             for problem in &walk.problems {
                 writeln!(context.out, "  problem: {problem}")?;
+            }
+            if walk.problems.is_empty() {
+                writeln!(context.out, "every invariant holds")?;
             }
         }
     }

@@ -121,7 +121,7 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
         context.json(&json!({ "stored": stored, "existed": existed }))?;
     } else if !stored {
         let why = if existed { "exists already" } else { "does not exist" };
-        writeln!(context.messages, "put {}: the key {} {why}; nothing was stored", args.url, args.key)?;
+        writeln!(context.messages, "put {}: the key '{}' {why}; nothing was stored", args.url, args.key)?;
     }
     Ok(if stored { Outcome::Done } else { Outcome::Negative })
 }
@@ -134,7 +134,7 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
         if context.format == Format::Json {
             context.json(&json!({ "key": show::json(key_kind, &key), "value": null }))?;
         }
-        writeln!(context.messages, "get {}: the key {} does not exist", args.url, args.key)?;
+        writeln!(context.messages, "get {}: the key '{}' does not exist", args.url, args.key)?;
         return Ok(Outcome::Negative);
     };
     match context.format {
@@ -163,7 +163,7 @@ pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, 
     if context.format == Format::Json {
         context.json(&json!({ "existed": existed }))?;
     } else if !existed {
-        writeln!(context.messages, "del {}: the key {} does not exist", args.url, args.key)?;
+        writeln!(context.messages, "del {}: the key '{}' does not exist", args.url, args.key)?;
     }
     Ok(if existed { Outcome::Done } else { Outcome::Negative })
 }

@@ -123,9 +123,9 @@ impl Column {
             )),
             (Some(own), _) => Ok(own),
             (None, Some(chosen)) => Ok(chosen),
-            (None, None) => {
-                Err(format!("a {what} of type {kind} needs a length; give it ({what}_bytes, --{what}-bytes)"))
-            }
+            (None, None) => Err(format!(
+                "a {what} of type {kind} needs a length; set {what}_bytes, or give --{what}-bytes N"
+            )),
         }
     }
 }

@@ -151,6 +151,17 @@ pub(crate) fn encode<P: Parameters>(config: &P) -> [u8; PARAMETER_BYTES] {
     codec.bytes
 }
 
+/// The name of a kind of index, for messages.
+pub(crate) fn kind_name(kind: u32) -> String {
+    match kind {
+        KIND_SHERMAN => "a Sherman tree".to_owned(),
+        KIND_SMART => "a SMART tree".to_owned(),
+        KIND_SPHINX => "a Sphinx tree".to_owned(),
+        KIND_CATFISH => "a spatial index (Catfish)".to_owned(),
+        unknown => format!("of the unknown kind {unknown}"),
+    }
+}
+
 /// Reads the configuration of an index from its directory entry.
 ///
 /// # Errors
@@ -158,7 +169,11 @@ pub(crate) fn encode<P: Parameters>(config: &P) -> [u8; PARAMETER_BYTES] {
 pub(crate) fn decode<P: Parameters>(entry: &Entry) -> Result<P, IndexError> {
     let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
     if entry.kind != P::KIND {
-        return refuse(format!("it is of kind {}, not {}", entry.kind, P::NAME));
+        return refuse(format!(
+            "it is {}, not {}; use the operations of its kind",
+            kind_name(entry.kind),
+            P::NAME
+        ));
     }
     if entry.format != P::FORMAT {
         let (found, known) = (entry.format, P::FORMAT);

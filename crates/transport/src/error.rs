@@ -50,7 +50,7 @@ pub enum TcpError {
         source: io::Error,
     },
     /// The file of a token is unreadable or holds no token.
-    #[error("{}: {why}; a token is a line of 16 to 1024 characters", path.display())]
+    #[error("cannot use the token file {}: {why}; it must hold a line of 16 to 1024 characters", path.display())]
     Token {
         /// The file.
         path: PathBuf,
@@ -96,7 +96,7 @@ pub enum TcpError {
     },
     /// The memory node requires another token.
     #[error(
-        "the memory node at {address} refuses the token: {why}; name the token's file in FARWOOD_TOKEN_FILE, or in the \
+        "the memory node at {address} refuses this client: {why}; name the token's file in FARWOOD_TOKEN_FILE, or in the \
          URL (?token-file=FILE), which takes precedence"
     )]
     BadToken {

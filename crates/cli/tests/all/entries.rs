@@ -13,11 +13,11 @@ fn an_entry_comes_and_goes() {
     let again = machine.json(&["put", "shm://p/i", "7", "43"]);
     assert_eq!(again[0], serde_json::json!({ "stored": true, "existed": true }));
     machine.ok(&["del", "shm://p/i", "7"]);
-    machine.refused(1, &["get", "shm://p/i", "7"], &["7 does not exist"]);
+    machine.refused(1, &["get", "shm://p/i", "7"], &["'7' does not exist"]);
     let missed = machine.run(&["get", "shm://p/i", "7", "--json"]);
     let entry: serde_json::Value = serde_json::from_str(&missed.out).unwrap();
     assert_eq!((missed.code, entry), (1, serde_json::json!({ "key": 7, "value": null })));
-    machine.refused(1, &["del", "shm://p/i", "7"], &["7 does not exist"]);
+    machine.refused(1, &["del", "shm://p/i", "7"], &["'7' does not exist"]);
 }
 
 #[test]

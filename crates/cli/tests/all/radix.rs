@@ -26,7 +26,7 @@ fn keys_have_any_length() {
             &["the limit of this index is 4096"],
         );
         machine.ok(&["del", "shm://p/n", "left"]);
-        machine.refused(1, &["get", "shm://p/n", "left"], &["left does not exist"]);
+        machine.refused(1, &["get", "shm://p/n", "left"], &["'left' does not exist"]);
         assert_eq!(machine.ok(&["get", "shm://p/n", "leftpad"]), "4\n");
     }
 }

@@ -76,7 +76,7 @@ pub fn describe(entry: &Entry) -> Result<CatfishConfig, IndexError> {
 impl Parameters for CatfishConfig {
     const KIND: u32 = KIND;
     const FORMAT: u32 = FORMAT;
-    const NAME: &'static str = "a spatial one";
+    const NAME: &'static str = "a spatial index";
 
     fn fields(&mut self, codec: &mut Codec) {
         let (mut node, mut ring_bytes) = (usize::from(self.node.0), self.ring_bytes as usize);

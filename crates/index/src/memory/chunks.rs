@@ -112,7 +112,8 @@ impl OpenChunk {
 /// The error of a pool without free chunks.
 pub(crate) fn pool_full<F: Fabric>(client: &Client<F>) -> IndexError {
     let shape = client.fabric().shape();
-    let chunks = shape.chunks() * u64::from(shape.nodes);
+    // The first chunk of a memory node holds the tables of the pool.
+    let chunks = (shape.chunks() - 1) * u64::from(shape.nodes);
     IndexError::Fabric(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES })
 }
 

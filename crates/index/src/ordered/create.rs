@@ -3,6 +3,7 @@
 use super::{Ordered, System};
 use crate::error::IndexError;
 use crate::lifecycle;
+use crate::params::kind_name;
 use crate::sherman::{self, Sherman};
 use crate::smart::{self, Smart};
 use crate::sphinx::{self, Sphinx};
@@ -101,12 +102,7 @@ pub fn describe(entry: &Entry) -> Result<OrderedDescription, IndexError> {
 
 fn system_of(entry: &Entry) -> Result<System, IndexError> {
     System::ALL.into_iter().find(|system| system.kind() == entry.kind).ok_or_else(|| {
-        let known: Vec<_> = System::ALL.map(|system| format!("{} ({system})", system.kind())).into();
-        IndexError::WrongFormat(format!(
-            "index '{}': it is of kind {}, and ordered indexes are of kinds {}",
-            entry.name,
-            entry.kind,
-            known.join(", ")
-        ))
+        let kind = kind_name(entry.kind);
+        IndexError::WrongFormat(format!("index '{}': it is {kind}, and has no keys", entry.name))
     })
 }
