@@ -8,25 +8,44 @@ use super::trouble::{Place, Trouble};
 use crate::Failure;
 use farwood::spatial::Rectangle;
 use flatgeobuf::{Error, FallibleStreamingIterator as _, FgbFeature, FgbReader, Geometry, GeometryType};
-use std::io::{BufRead, ErrorKind};
+use std::io::{self, BufRead, ErrorKind, Read};
 
 /// Largest number of features that the header may promise; the size of the file's index then fits 64 bits.
 const FEATURES_MAX: u64 = 1 << 48;
 
-pub(super) fn read(mut reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
-    match read_features(&mut reader, found) {
-        Ok(read) => read,
-        Err(error) => Err(found.failure(trouble(error))),
-    }?;
-    match reader.fill_buf() {
+pub(super) fn read(reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
+    let mut source = Source { reader, is_cut: false };
+    match read_features(&mut source, found) {
+        Ok(read) => read?,
+        Err(error) => return Err(found.failure(trouble(error))),
+    }
+    match source.reader.fill_buf() {
+        Ok([]) if source.is_cut => Err(found.failure(damaged("it ends within the size of a feature"))),
         Ok([]) => Ok(()),
         Ok(_) => Err(found.failure(damaged("bytes follow the last feature"))),
         Err(error) => Err(found.failure(error.into())),
     }
 }
 
+/// A file that notes whether it has ended within a request. The library takes such an end for that of the features.
+struct Source<R> {
+    reader: R,
+    /// Whether the last request for bytes yielded a part of them.
+    is_cut: bool,
+}
+
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(bytes)?;
+        if read > 0 {
+            self.is_cut = read < bytes.len();
+        }
+        Ok(read)
+    }
+}
+
 /// Reads header and features. The outer error is one of the file, the inner one is the end of the load.
-fn read_features(reader: impl BufRead, found: &mut Found<'_>) -> Result<Result<(), Failure>, Error> {
+fn read_features(reader: impl Read, found: &mut Found<'_>) -> Result<Result<(), Failure>, Error> {
     let file = FgbReader::open(reader)?;
     let (kind, promised) = (file.header().geometry_type(), file.header().features_count());
     if file.header().index_node_size() == 1 || promised > FEATURES_MAX {

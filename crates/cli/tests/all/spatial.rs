@@ -101,6 +101,8 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
         ("none.fgb", b"x,y\n1,2\n".to_vec(), "not in FlatGeobuf format"),
         ("short.fgb", whole[..whole.len() - 20].to_vec(), "FlatGeobuf"),
         ("empty.fgb", Vec::new(), "damaged"),
+        ("tail.fgb", [&whole[..], &[0; 9]].concat(), "bytes follow the last feature"),
+        ("cut-size.fgb", [flatgeobuf(&[]), vec![1, 2]].concat(), "ends within"),
         ("scrambled.fgb", scrambled, "damaged"),
         ("none.geojson", b"{\"type\":".to_vec(), "not JSON"),
         ("list.json", b"[1, 2]".to_vec(), "not GeoJSON"),
