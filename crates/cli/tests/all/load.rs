@@ -232,6 +232,19 @@ fn edges_of_geojson_are_exact() {
 }
 
 #[test]
+fn results_of_a_search_are_loaded_unchanged() {
+    let machine = with_spatial();
+    let rows = "1.5,2,3.25,4,18446744073709551615\n0,0,0,0,0\n0.1,0.2,0.30000000000000004,0.7,7\n";
+    machine.ok(&["load", "shm://p/s", &machine.file("a.csv", rows)]);
+    let before = rectangles(&machine);
+    let found = machine.ok(&["search", "shm://p/s", "--bbox", "-9,-9,9,9", "--json"]);
+    machine.ok(&["drop", "shm://p/s"]);
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    machine.ok(&["load", "shm://p/s", &machine.file("found.geojson", found)]);
+    assert_eq!(rectangles(&machine), before);
+}
+
+#[test]
 fn sequences_of_geojson_texts_are_read() {
     let machine = with_spatial();
     let lines = "{\"type\":\"Point\",\"coordinates\":[1,1]}\r\n\n{\"type\":\"Point\",\"coordinates\":[2,2]}";
