@@ -96,8 +96,8 @@ pub enum TcpError {
     },
     /// The memory node requires another token.
     #[error(
-        "the memory node at {address} refuses this client: {why}; name the token's file in FARWOOD_TOKEN_FILE, or in the \
-         URL (?token-file=FILE), which takes precedence"
+        "the memory node at {address} refuses this client: {why}; name the token's file in FARWOOD_TOKEN_FILE, or in \
+         the URL (?token-file=FILE), which takes precedence"
     )]
     BadToken {
         /// The address.

@@ -1,62 +1,121 @@
-//! Rectangles of FlatGeobuf features: the bounds of each geometry, numbered from 1 in the order of the file.
+//! Rectangles of FlatGeobuf features: the bounds of each geometry, numbered by their position in the file.
 //!
-//! The file's own index is passed over, so that it may come through a pipe. Geometries with curves are refused: what
-//! lies in the file are their control points, which do not bound them.
+//! The file's own index is passed over, so that it may come through a pipe. Geometries with curves are refused: their
+//! coordinates in the file are control points, which do not bound them.
 
-use super::Args;
-use super::rectangles::{Found, Placed};
+use super::found::{Bounds, Found, Placed};
+use super::trouble::{Place, Trouble};
 use crate::Failure;
-use farwood::spatial::{Item, Rectangle};
+use farwood::spatial::Rectangle;
 use flatgeobuf::{Error, FallibleStreamingIterator as _, FgbFeature, FgbReader, Geometry, GeometryType};
-use std::io::BufRead;
+use std::io::{self, BufRead, ErrorKind, Read};
 
-pub(super) fn read(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
-    let refuse = |what: String| Failure::Usage(format!("load {}: {}: {what}", args.url, args.file.display()));
-    let failed = |error: Error| match error {
-        Error::MissingMagicBytes => refuse("the file is not in FlatGeobuf format".to_owned()),
-        Error::IO(source) if source.kind() != std::io::ErrorKind::UnexpectedEof => {
-            Failure::File { operation: "read", path: args.file.clone(), source }
-        }
-        error => refuse(format!("the FlatGeobuf file is damaged: {error}")),
-    };
-    let mut features = FgbReader::open(reader).and_then(FgbReader::select_all_seq).map_err(failed)?;
-    let (kind, promised) = (features.header().geometry_type(), features.header().features_count());
-    let (mut found, mut number) = (Found::default(), 0);
-    while let Some(feature) = features.next().map_err(failed)? {
-        number += 1;
-        found.add(args, &format!("feature {number}"), placed(number, kind, feature))?;
+/// Largest number of features that the header may promise; the size of the file's index then fits 64 bits.
+const FEATURES_MAX: u64 = 1 << 48;
+
+pub(super) fn read(reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
+    let mut source = Source { reader, is_cut: false };
+    match read_features(&mut source, found) {
+        Ok(read) => read?,
+        Err(error) => return Err(found.failure(trouble(error))),
     }
-    // 0 is a file whose writer did not know.
-    if promised > number {
-        return Err(refuse(format!("the file ends after {number} of {promised} features")));
+    match source.reader.fill_buf() {
+        Ok([]) if source.is_cut => Err(found.failure(damaged("it ends within the size of a feature"))),
+        Ok([]) => Ok(()),
+        Ok(_) => Err(found.failure(damaged("bytes follow the last feature"))),
+        Err(error) => Err(found.failure(error.into())),
     }
-    Ok(found)
 }
 
-/// Where feature `number` is.
-fn placed(number: u64, kind: GeometryType, feature: &FgbFeature) -> Result<Placed, String> {
+/// A file that notes whether it has ended within a request. The library takes such an end for that of the features.
+struct Source<R> {
+    reader: R,
+    /// Whether the last request for bytes yielded a part of them.
+    is_cut: bool,
+}
+
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(bytes)?;
+        if read > 0 {
+            self.is_cut = read < bytes.len();
+        }
+        Ok(read)
+    }
+}
+
+/// Reads header and features. The outer error is one of the file, the inner one is the end of the load.
+fn read_features(reader: impl Read, found: &mut Found<'_>) -> Result<Result<(), Failure>, Error> {
+    let file = FgbReader::open(reader)?;
+    let (kind, promised) = (file.header().geometry_type(), file.header().features_count());
+    if file.header().index_node_size() == 1 || promised > FEATURES_MAX {
+        return Ok(Err(found.failure(damaged("its header is not valid"))));
+    }
+    let mut features = file.select_all_seq()?;
+    let mut number = 0;
+    while let Some(feature) = features.next()? {
+        number += 1;
+        let placed = Placed { id: None, bounds: bounds(kind, feature) };
+        if let Err(failure) = found.add(Place::Feature(number), number, placed) {
+            return Ok(Err(failure));
+        }
+    }
+    // 0 is a file whose writer did not know the number.
+    if promised > number {
+        let why = format!("the file ends after {number} of {promised} features");
+        return Ok(Err(found.failure(Trouble::rest(Place::File, why))));
+    }
+    Ok(Ok(()))
+}
+
+fn damaged(why: &str) -> Trouble {
+    Trouble::rest(Place::File, format!("the FlatGeobuf file is damaged: {why}"))
+}
+
+fn trouble(error: Error) -> Trouble {
+    match error {
+        Error::MissingMagicBytes => Trouble::rest(Place::File, "the file is not in FlatGeobuf format"),
+        Error::IO(source) if source.kind() != ErrorKind::UnexpectedEof => source.into(),
+        error => damaged(&error.to_string()),
+    }
+}
+
+/// The bounds of a feature.
+fn bounds(kind: GeometryType, feature: &FgbFeature) -> Result<Bounds, String> {
     let geometry = feature.geometry().ok_or("the feature has no geometry")?;
+    let kind = if kind == GeometryType::Unknown { geometry.type_() } else { kind };
+    if kind == GeometryType::Unknown {
+        return Err("the type of the geometry is not stated".to_owned());
+    }
     let mut bounds = None;
     bounds_of(&geometry, kind, &mut bounds)?;
-    let bounds = bounds.ok_or("the geometry has no coordinates")?;
-    Ok((Item { bounds, id: number }, None))
+    Ok((bounds.ok_or("the geometry has no coordinates")?, None))
 }
 
-/// Adds the bounds of a geometry of that kind, or of the kind that it says itself.
+/// Adds the bounds of a geometry of that kind. The parts of a geometry need not state their kinds, except in a
+/// collection.
 fn bounds_of(
     geometry: &Geometry<'_>,
     kind: GeometryType,
     bounds: &mut Option<Rectangle>,
 ) -> Result<(), String> {
-    let kind = if kind == GeometryType::Unknown { geometry.type_() } else { kind };
     if (GeometryType::CircularString.0..=GeometryType::Surface.0).contains(&kind.0) {
         return Err(format!("{kind:?} geometries contain curves, which are not supported"));
     }
+    if kind.0 > GeometryType::Triangle.0 {
+        return Err(format!("the geometry has the unknown type {}", kind.0));
+    }
     let mut edges = geometry.xy().into_iter().flat_map(|edges| edges.iter());
-    while let (Some(x), Some(y)) = (edges.next(), edges.next()) {
+    while let Some(x) = edges.next() {
+        let y = edges.next().ok_or("the geometry has an x without a y")?;
         let point = Rectangle::point([x, y]).map_err(|error| error.to_string())?;
         *bounds = Some(bounds.map_or(point, |bounds| bounds.union(&point)));
     }
-    let mut parts = geometry.parts().into_iter().flat_map(|parts| parts.iter());
-    parts.try_for_each(|part| bounds_of(&part, GeometryType::Unknown, bounds))
+    for part in geometry.parts().into_iter().flat_map(|parts| parts.iter()) {
+        if kind == GeometryType::GeometryCollection && part.type_() == GeometryType::Unknown {
+            return Err("the type of a geometry in a collection is not stated".to_owned());
+        }
+        bounds_of(&part, part.type_(), bounds)?;
+    }
+    Ok(())
 }

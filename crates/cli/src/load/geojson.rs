@@ -1,119 +1,142 @@
-//! Rectangles of GeoJSON features (RFC 7946): the bounds of each geometry, and its `id` where that is a number.
-//!
-//! A feature whose `bbox` reaches across the antimeridian, west above east, is two rectangles of one number.
+//! Rectangles of GeoJSON texts (RFC 7946), read as a stream: memory holds the members of one feature, without its
+//! coordinates and properties, and the rectangles.
 
-use super::Args;
-use super::rectangles::{Found, Placed};
+mod coordinates;
+mod feature;
+mod object;
+
+use self::object::{Document, FeatureSink};
+use super::found::{Found, Placed};
+use super::lines::{self, Appended, Lines};
+use super::trouble::{Place, Trouble};
 use crate::Failure;
-use farwood::spatial::{Item, Rectangle};
-use serde_json::{Number, Value};
-use std::io::BufRead;
+use serde::de::DeserializeSeed as _;
+use serde_json::Deserializer;
+use std::io::{BufRead, BufReader};
 
-pub(super) fn read(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
-    let refuse = |what: String| Failure::Usage(format!("load {}: {}: {what}", args.url, args.file.display()));
-    let value: Value =
-        serde_json::from_reader(reader).map_err(|error| refuse(format!("the file is not JSON: {error}")))?;
-    let features = match value.get("type").and_then(Value::as_str) {
-        Some("FeatureCollection") => value.get("features").and_then(Value::as_array).cloned(),
-        Some(_) => Some(vec![value.clone()]),
-        None => None,
-    };
-    let features = features
-        .ok_or_else(|| refuse("the file is not GeoJSON: it must be an object with a type".to_owned()))?;
-    let mut found = Found::default();
-    for (number, feature) in (1..).zip(&features) {
-        found.add(args, &format!("feature {number}"), placed(number, feature))?;
-    }
-    Ok(found)
+/// The byte before each text of a sequence (RFC 8142).
+const RECORD_SEPARATOR: u8 = 0x1E;
+
+/// Bytes of the buffer from which the parser takes single bytes.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Adds the features of a text to the rectangles.
+struct Sink<'s, 'a> {
+    found: &'s mut Found<'a>,
+    /// The number of features so far.
+    position: u64,
+    /// The line on which the text begins, if the file is a sequence.
+    line: Option<u64>,
+    /// The reason for the end of the load.
+    failure: Option<Failure>,
 }
 
-/// Where feature `number` is.
-fn placed(number: u64, feature: &Value) -> Result<Placed, String> {
-    let id = feature.get("id").and_then(Value::as_u64).unwrap_or(number);
-    let item = |bounds| Item { bounds, id };
-    if let Some((bounds, beyond)) = across_antimeridian(feature)? {
-        return Ok((item(bounds), beyond.map(item)));
-    }
-    let geometry = match feature.get("geometry") {
-        Some(Value::Null) => return Err("the feature has no geometry".to_owned()),
-        Some(geometry) => geometry,
-        None => feature,
-    };
-    let mut bounds = None;
-    bounds_of(geometry, &mut bounds)?;
-    let bounds = bounds.ok_or_else(|| "the geometry has no coordinates".to_owned())?;
-    Ok((item(bounds), None))
-}
-
-/// The two parts of a `bbox` whose west lies above its east; `None`: there is none like that.
-fn across_antimeridian(feature: &Value) -> Result<Option<(Rectangle, Option<Rectangle>)>, String> {
-    let edges: Option<Vec<f64>> = feature
-        .get("bbox")
-        .and_then(Value::as_array)
-        .and_then(|edges| edges.iter().map(Value::as_f64).collect());
-    let (min, max) = match edges.as_deref() {
-        Some(&[west, south, east, north] | &[west, south, _, east, north, _]) if west > east => {
-            ([west, south], [east, north])
+impl Sink<'_, '_> {
+    /// The place of the feature with that position.
+    fn place(&self, feature: u64) -> Place {
+        match self.line {
+            Some(line) => Place::FeatureOnLine { feature, line },
+            None => Place::Feature(feature),
         }
-        _ => return Ok(None),
-    };
-    Rectangle::around_globe(min, max).map(Some).map_err(|error| format!("the bbox: {error}"))
+    }
 }
 
-/// Adds the bounds of a geometry, or of some coordinates.
-fn bounds_of(value: &Value, bounds: &mut Option<Rectangle>) -> Result<(), String> {
-    if let Some(geometries) = value.get("geometries").and_then(Value::as_array) {
-        return geometries.iter().try_for_each(|geometry| bounds_of(geometry, bounds));
+impl FeatureSink for Sink<'_, '_> {
+    fn add(&mut self, placed: Placed) -> Result<(), object::LoadEnded> {
+        self.position += 1;
+        let place = self.place(self.position);
+        self.found.add(place, self.position, placed).map_err(|failure| {
+            self.failure = Some(failure);
+            object::LoadEnded
+        })
     }
-    let coordinates = value.get("coordinates").unwrap_or(value);
-    let Some(parts) = coordinates.as_array() else { return Ok(()) };
-    if let [Value::Number(x), Value::Number(y), ..] = parts.as_slice() {
-        let number = |number: &Number| number.as_f64().unwrap_or(f64::NAN);
-        let point = Rectangle::point([number(x), number(y)]).map_err(|error| error.to_string())?;
-        *bounds = Some(bounds.map_or(point, |bounds| bounds.union(&point)));
+}
+
+/// Reads a file that is one text.
+pub(super) fn read(reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
+    let mut sink = Sink { found, position: 0, line: None, failure: None };
+    let mut parser = Deserializer::from_reader(BufReader::with_capacity(BUFFER_BYTES, reader));
+    let parsed = Document(&mut sink).deserialize(&mut parser);
+    if let Some(failure) = sink.failure {
+        return Err(failure);
+    }
+    let whole = parsed.and_then(|document| parser.end().map(|()| document));
+    match whole {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(why)) => Err(found.failure(Trouble::rest(Place::File, why))),
+        Err(error) if error.is_io() => Err(found.failure(Trouble::Read(error.into()))),
+        Err(error) if error.is_data() => {
+            let place = Place::Feature(sink.position + 1);
+            Err(found.failure(Trouble::rest(place, format!("it is not GeoJSON: {error}"))))
+        }
+        Err(error) => {
+            let hint = "if the file has several texts, one per line or after record separators, give --format \
+                        geojson-seq";
+            Err(found.failure(Trouble::rest(Place::File, format!("the file is not JSON: {error}; {hint}"))))
+        }
+    }
+}
+
+/// Reads a file that is a sequence of texts: after record separators if it begins with one, otherwise one per line.
+pub(super) fn read_sequence(mut reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
+    let separated = match reader.fill_buf() {
+        Ok(bytes) => bytes.first() == Some(&RECORD_SEPARATOR),
+        Err(error) => return Err(found.failure(error.into())),
+    };
+    let end = if separated { RECORD_SEPARATOR } else { b'\n' };
+    let mut records = Lines::ending_with(reader, end);
+    let mut sink = Sink { found, position: 0, line: Some(1), failure: None };
+    let (mut record, mut line) = (Vec::new(), 1);
+    loop {
+        record.clear();
+        match records.append(&mut record) {
+            Ok(Appended::End) => return Ok(()),
+            Ok(Appended::TooLong) if separated => {
+                // The lines of the rest of the text are not counted.
+                return Err(sink.found.failure(Trouble::rest(Place::Line(line), lines::too_long())));
+            }
+            Ok(Appended::TooLong) => {
+                sink.position += 1;
+                sink.found.bad(Trouble::record(Place::Line(line), lines::too_long()))?;
+            }
+            Ok(Appended::Whole) => read_record(&record, line, &mut sink)?,
+            Err(error) => return Err(sink.found.failure(error.into())),
+        }
+        line += if separated { line_feeds(&record) } else { 1 };
+    }
+}
+
+fn line_feeds(text: &[u8]) -> u64 {
+    text.iter().map(|&byte| u64::from(byte == b'\n')).sum()
+}
+
+/// Reads one text of a sequence, with the byte that ends it.
+fn read_record(record: &[u8], line: u64, sink: &mut Sink<'_, '_>) -> Result<(), Failure> {
+    let text = record.strip_suffix(&[RECORD_SEPARATOR]).unwrap_or(record);
+    if text.trim_ascii().is_empty() {
         return Ok(());
     }
-    parts.iter().try_for_each(|part| bounds_of(part, bounds))
+    sink.line = Some(line);
+    let before = sink.position;
+    let mut parser = Deserializer::from_slice(text);
+    let parsed = Document(sink).deserialize(&mut parser);
+    if let Some(failure) = sink.failure.take() {
+        return Err(failure);
+    }
+    let why = match parsed.and_then(|document| parser.end().map(|()| document)) {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(why)) => why,
+        Err(error) => {
+            format!("the text is not JSON: {}, at column {}", without_place(&error), error.column())
+        }
+    };
+    // A text that yields no feature has a position as well, so that later features keep theirs under --skip-bad.
+    sink.position = sink.position.max(before + 1);
+    sink.found.bad(Trouble::record(Place::Line(line), why))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_feature_is_the_bounds_of_its_geometry() {
-        let line = json!({ "type": "Feature", "id": 5, "geometry":
-            { "type": "LineString", "coordinates": [[1.0, 9.0], [-2.0, 3.0, 100.0]] } });
-        let (item, beyond) = placed(1, &line).unwrap();
-        assert_eq!((item.id, item.bounds.to_string(), beyond), (5, "-2,3,1,9".to_owned(), None));
-        let collection = json!({ "type": "GeometryCollection", "geometries":
-            [{ "type": "Point", "coordinates": [0, 0] }, { "type": "Point", "coordinates": [4, 5] }] });
-        assert_eq!(placed(3, &collection).unwrap().0.bounds.to_string(), "0,0,4,5");
-        for bad in
-            [json!({ "type": "Feature", "geometry": null }), json!({ "type": "Point", "coordinates": [] })]
-        {
-            assert!(placed(1, &bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_feature_across_the_antimeridian_is_two_rectangles() {
-        let of = |bbox: Value| {
-            json!({ "type": "Feature", "id": 7, "bbox": bbox, "geometry":
-            { "type": "MultiPoint", "coordinates": [[179.0, -17.0], [-179.0, -16.0]] } })
-        };
-        for bbox in [json!([177.0, -20.0, -178.0, -16.0]), json!([177.0, -20.0, 0.0, -178.0, -16.0, 9.0])] {
-            let (west, east) = placed(1, &of(bbox)).unwrap();
-            let east = east.unwrap();
-            assert_eq!((west.id, west.bounds.to_string()), (7, "177,-20,180,-16".to_owned()));
-            assert_eq!((east.id, east.bounds.to_string()), (7, "-180,-20,-178,-16".to_owned()));
-        }
-        assert_eq!(
-            placed(1, &of(json!([-179.0, -17.0, 179.0, -16.0]))).unwrap().1,
-            None,
-            "nothing is reached across"
-        );
-        assert!(placed(1, &of(json!([177.0, 20.0, -178.0, -16.0]))).is_err(), "upside down");
-    }
+/// The error without the line, which is counted within the text.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_owned()
 }

@@ -1,169 +1,187 @@
-//! Rows of text, TSV and CSV files, with the numbers of their lines.
+//! Rows of text, TSV and CSV files that become entries, with the numbers of their lines.
 
+use super::args::Args;
+use super::columns::{self, Header};
+use super::lines::{self, Appended, LONE_RETURN, Lines};
+use super::table::{Table, TableRow};
+use super::trouble::{Place, Trouble};
 use crate::size;
-use std::io::{self, BufRead};
+use std::io::BufRead;
 
 /// One line that may become an entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(super) struct Row {
     /// The line's number, from 1.
-    pub(crate) line: u64,
-    /// The key's words.
-    pub(crate) key: String,
-    /// The value's words, if the file has a column of values.
-    pub(crate) value: Option<String>,
-}
-
-/// Why there is no row.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The line is bad; the next one may be good.
-    Line {
-        /// The line's number, from 1.
-        line: u64,
-        /// Why it is invalid.
-        why: String,
-    },
-    /// The file cannot be read any further.
-    Read(io::Error),
+    pub(super) line: u64,
+    /// The text of the key.
+    pub(super) key: String,
+    /// The text of the value, if the file has a column of values.
+    pub(super) value: Option<String>,
 }
 
 /// Rows, one after the other.
-pub(crate) type Rows = dyn Iterator<Item = Result<Row, Trouble>>;
+pub(super) type Rows = dyn Iterator<Item = Result<Row, Trouble>>;
 
-/// The rows of a text file: one key per line, empty lines passed over.
-pub(crate) fn lines(reader: Box<dyn BufRead>) -> impl Iterator<Item = Result<Row, Trouble>> {
-    reader.split(b'\n').zip(1..).filter_map(|(text, line)| {
-        let mut text = match text {
-            Ok(text) => text,
-            Err(error) => return Some(Err(Trouble::Read(error))),
-        };
-        if text.last() == Some(&b'\r') {
-            text.pop();
+/// The rows of a text file: one key per line. Empty lines are not rows.
+pub(super) fn text(reader: impl BufRead) -> impl Iterator<Item = Result<Row, Trouble>> {
+    let (mut lines, mut line, mut text) = (Lines::new(reader), 0, Vec::new());
+    std::iter::from_fn(move || {
+        loop {
+            text.clear();
+            let appended = match lines.append(&mut text) {
+                Ok(Appended::End) => return None,
+                Ok(appended) => appended,
+                Err(error) => return Some(Err(Trouble::Read(error))),
+            };
+            line += 1;
+            let key = lines::without_end(&text);
+            if appended == Appended::TooLong {
+                return Some(Err(Trouble::record(Place::Line(line), lines::too_long())));
+            }
+            if !key.is_empty() {
+                return Some(text_row(line, key));
+            }
         }
-        if text.is_empty() {
-            return None;
-        }
-        Some(match String::from_utf8(text) {
-            Ok(key) => Ok(Row { line, key, value: None }),
-            Err(_) => Err(Trouble::Line { line, why: "the line is not UTF-8 text".to_owned() }),
-        })
     })
 }
 
-/// Which columns of a table are wanted, and how they are written.
-pub(crate) struct Columns<'a> {
-    /// The column separator. With a tab, quotes have no special meaning.
-    pub(crate) delimiter: u8,
-    /// Whether the first line names the columns.
-    pub(crate) header: bool,
-    /// The column of keys, by number or name.
-    pub(crate) key: &'a str,
-    /// The column of values, if there is one.
-    pub(crate) value: Option<&'a str>,
+fn text_row(line: u64, key: &[u8]) -> Result<Row, Trouble> {
+    if key.contains(&b'\r') {
+        return Err(Trouble::record(Place::Line(line), LONE_RETURN));
+    }
+    match std::str::from_utf8(key) {
+        Ok(key) => Ok(Row { line, key: key.to_owned(), value: None }),
+        Err(_) => Err(Trouble::record(Place::Line(line), "the line is not UTF-8 text")),
+    }
 }
 
-/// The rows of a TSV or CSV file.
-pub(crate) fn table(
-    reader: Box<dyn BufRead>,
-    columns: &Columns<'_>,
-) -> Result<impl Iterator<Item = Result<Row, Trouble>> + use<>, String> {
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(columns.delimiter)
-        .quoting(columns.delimiter != b'\t')
-        .has_headers(columns.header)
-        .flexible(true)
-        .from_reader(reader);
-    let names: Option<Vec<String>> = if columns.header {
-        let names = reader.byte_headers().map_err(|error| format!("the first line: {error}"))?;
-        Some(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
-    } else {
-        None
+/// The columns of keys and values in a table.
+pub(super) struct EntryColumns<'a> {
+    /// The column of keys, by number or name.
+    key: Option<&'a str>,
+    /// The column of values, by number or name.
+    value: Option<&'a str>,
+    /// Where values come from.
+    values: Values,
+}
+
+/// The source of the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// A column.
+    Column,
+    /// `--value`.
+    Constant,
+}
+
+impl<'a> EntryColumns<'a> {
+    /// The columns that the command line selects.
+    pub(super) fn of(args: &'a Args) -> Self {
+        let values = if args.value.is_some() { Values::Constant } else { Values::Column };
+        Self { key: args.key_column.as_deref(), value: args.value_column.as_deref(), values }
+    }
+
+    /// The number of columns that a file has at most if the command line selects none: more would be ignored.
+    fn columns_max(&self) -> Option<usize> {
+        match (self.key, self.value, self.values) {
+            (None, None, Values::Column) => Some(2),
+            (None, None, Values::Constant) => Some(1),
+            _ => None,
+        }
+    }
+}
+
+/// The rows of a TSV or CSV file. Without a header, the first row decides whether the columns must be selected.
+pub(super) fn table<R: BufRead>(
+    mut table: Table<R>,
+    header: Option<&Header>,
+    columns: &EntryColumns<'_>,
+) -> Result<impl Iterator<Item = Result<Row, Trouble>> + use<R>, String> {
+    let key = columns::index(columns.key.unwrap_or("1"), header)?;
+    let value = match columns.values {
+        Values::Column => Some(columns::index(columns.value.unwrap_or("2"), header)?),
+        Values::Constant => None,
     };
-    let key = column(columns.key, names.as_deref())?;
-    let value = columns.value.map(|value| column(value, names.as_deref())).transpose()?;
-    Ok(reader.into_byte_records().map(move |record| match record {
-        Ok(record) => row(&record, key, value),
-        Err(error) => Err(trouble(error)),
+    let columns_max = columns.columns_max();
+    Ok(std::iter::from_fn(move || {
+        let row = match table.next()? {
+            Ok(row) => row,
+            Err(trouble) => return Some(Err(trouble)),
+        };
+        Some(check_columns(&row, columns_max).and_then(|()| entry(&row, key, value)))
     }))
 }
 
-/// The position, from 0, of the column with this name or number. `names`: those in the header, if there is one.
-fn column(name: &str, names: Option<&[String]>) -> Result<usize, String> {
-    if let Some(at) = names.unwrap_or_default().iter().position(|known| known == name) {
-        return Ok(at);
-    }
-    match (name.parse::<usize>(), names) {
-        (Ok(number), _) if number > 0 => Ok(number - 1),
-        (_, Some(names)) => Err(format!("there is no column '{name}'; the header has {}", names.join(", "))),
-        (_, None) => Err(format!("'{name}' is not a column number (from 1); to use names, give --header")),
-    }
-}
-
-fn row(record: &csv::ByteRecord, key: usize, value: Option<usize>) -> Result<Row, Trouble> {
-    let line = record.position().map_or(0, csv::Position::line);
-    let field = |at: usize| match record.get(at).map(|field| String::from_utf8(field.to_vec())) {
-        Some(Ok(field)) => Ok(field),
-        Some(Err(_)) => Err(Trouble::Line { line, why: format!("column {} is not UTF-8 text", at + 1) }),
-        None => {
-            let columns = size::count(record.len() as u64, "column", "columns");
-            let why = format!("the line has {columns}, and column {} is needed", at + 1);
-            Err(Trouble::Line { line, why })
+/// Refuses columns that would be ignored although the command line does not say so.
+fn check_columns(row: &TableRow<'_>, columns_max: Option<usize>) -> Result<(), Trouble> {
+    match columns_max {
+        Some(most) if row.columns() > most => {
+            let found = size::count(row.columns() as u64, "column", "columns");
+            let why = format!(
+                "the file has {found}; select those of the keys and the values with --key-column and --value-column \
+                 (or --value), the others are not loaded"
+            );
+            Err(Trouble::rest(Place::Line(row.line), why))
         }
-    };
-    Ok(Row { line, key: field(key)?, value: value.map(field).transpose()? })
+        _ => Ok(()),
+    }
 }
 
-fn trouble(error: csv::Error) -> Trouble {
-    let line = error.position().map_or(0, csv::Position::line);
-    let why = error.to_string();
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => Trouble::Read(error),
-        _ => Trouble::Line { line, why },
-    }
+fn entry(row: &TableRow<'_>, key: usize, value: Option<usize>) -> Result<Row, Trouble> {
+    let field = |index: usize| {
+        let field = row.field(index).map(str::to_owned);
+        field.map_err(|why| Trouble::record(Place::Line(row.line), why))
+    };
+    Ok(Row { line: row.line, key: field(key)?, value: value.map(field).transpose()? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn boxed(text: &'static [u8]) -> Box<dyn BufRead> {
-        Box::new(text)
-    }
-
     fn seen(rows: impl Iterator<Item = Result<Row, Trouble>>) -> Vec<String> {
         let show = |row: Result<Row, Trouble>| match row {
             Ok(row) => format!("{} {} {}", row.line, row.key, row.value.unwrap_or_default()),
-            Err(Trouble::Line { line, why }) => format!("{line}! {why}"),
-            Err(Trouble::Read(error)) => error.to_string(),
+            Err(Trouble::Record { place: Place::Line(line), why }) => format!("{line}! {why}"),
+            Err(trouble) => format!("{trouble:?}"),
         };
         rows.map(show).collect()
     }
 
     #[test]
     fn text_has_one_key_per_line() {
-        let rows = seen(lines(boxed(b"ant\r\n\nbee bee\n\xff\ncat")));
+        let rows = seen(text(&b"ant\r\n\nbee bee\n\xff\ncat"[..]));
         assert_eq!(rows, ["1 ant ", "3 bee bee ", "4! the line is not UTF-8 text", "5 cat "]);
+        assert!(seen(text(&b"ant\rbee\n"[..]))[0].contains("carriage return"));
+    }
+
+    /// The rows of a file, whose first line is `header` if there is one.
+    fn rows_of(header: Option<&str>, file: &str, key: Option<&str>, value: Option<&str>) -> Vec<String> {
+        let text = header.map_or_else(|| file.to_owned(), |header| format!("{header}\n{file}"));
+        let mut source = Table::new(text.as_bytes(), b',');
+        let header = header.map(|_| Header::read(&mut source).unwrap());
+        let columns = EntryColumns { key, value, values: Values::Column };
+        match table(source, header.as_ref(), &columns) {
+            Ok(rows) => seen(rows),
+            Err(why) => vec![why],
+        }
     }
 
     #[test]
     fn columns_have_numbers_or_names() {
-        let columns = Columns { delimiter: b',', header: true, key: "id", value: Some("price") };
-        let rows = table(boxed(b"price,id\n3,\"a,b\"\n4\n\"5\",c\n"), &columns).unwrap();
-        assert_eq!(seen(rows), ["2 a,b 3", "3! the line has 1 column, and column 2 is needed", "4 c 5"]);
-        let columns = Columns { delimiter: b'\t', header: false, key: "2", value: None };
-        let rows = table(boxed(b"x\t\"a\ny\tb\n"), &columns).unwrap();
-        assert_eq!(seen(rows), ["1 \"a ", "2 b "]);
+        let rows = rows_of(Some("price,id"), "3,\"a,b\"\n\"5\",c\n", Some("id"), Some("price"));
+        assert_eq!(rows, ["2 a,b 3", "3 c 5"]);
+        assert_eq!(rows_of(None, "x,y,z\n", Some("3"), Some("1")), ["1 z x"]);
+        assert_eq!(
+            rows_of(None, "x,y\n", Some("3"), None),
+            ["1! the line has 2 columns, and column 3 is needed"]
+        );
     }
 
     #[test]
-    fn columns_that_are_not_there_are_refused() {
-        let refused = |header, key| {
-            let columns = Columns { delimiter: b',', header, key, value: None };
-            table(boxed(b"id,price\n"), &columns).err().unwrap_or_default()
-        };
-        assert!(refused(true, "name").contains("id, price"));
-        assert!(refused(false, "id").contains("--header"));
-        assert!(refused(false, "0").contains("from 1"));
+    fn a_column_that_no_option_selects_is_refused() {
+        let rows = rows_of(None, "x,y,z\n", None, None);
+        assert!(rows[0].contains("3 columns") && rows[0].contains("--key-column"), "{rows:?}");
+        assert_eq!(rows_of(None, "x,y,z\n", None, Some("2")), ["1 x y"]);
     }
 }

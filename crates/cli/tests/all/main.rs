@@ -9,6 +9,7 @@ mod entries;
 mod etcd;
 mod files;
 mod handbook;
+mod load;
 mod machine;
 mod netns;
 mod pools;

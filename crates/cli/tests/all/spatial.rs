@@ -54,7 +54,7 @@ fn flatgeobuf(lines: &[&[[f64; 2]]]) -> Vec<u8> {
 
 #[test]
 fn what_csv_has_is_found_by_every_kind_of_search() {
-    let machine = loaded("0,0,2,2\n1,1,3,3,77\n10,10\n");
+    let machine = loaded("0,0,2,2,1\n1,1,3,3,77\n10,10,10,10,3\n");
     assert_eq!(search(&machine, &["--bbox", "2.5,2.5,4,4"]), ["77 1,1,3,3"]);
     assert_eq!(search(&machine, &["--bbox", "0,0,4,4"]), ["1 0,0,2,2", "77 1,1,3,3"]);
     assert_eq!(search(&machine, &["--bbox", "0,0,2.5,2.5", "--within"]), ["1 0,0,2,2"]);
@@ -101,6 +101,8 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
         ("none.fgb", b"x,y\n1,2\n".to_vec(), "not in FlatGeobuf format"),
         ("short.fgb", whole[..whole.len() - 20].to_vec(), "FlatGeobuf"),
         ("empty.fgb", Vec::new(), "damaged"),
+        ("tail.fgb", [&whole[..], &[0; 9]].concat(), "bytes follow the last feature"),
+        ("cut-size.fgb", [flatgeobuf(&[]), vec![1, 2]].concat(), "ends within"),
         ("scrambled.fgb", scrambled, "damaged"),
         ("none.geojson", b"{\"type\":".to_vec(), "not JSON"),
         ("list.json", b"[1, 2]".to_vec(), "not GeoJSON"),
@@ -143,7 +145,7 @@ fn boxes_across_the_antimeridian_are_found_on_both_sides() {
     machine.refused(
         2,
         &["load", "shm://p/s", &row],
-        &["row 1", "antimeridian", "crosses the antimeridian in two"],
+        &["across.csv:1", "antimeridian", "crosses the antimeridian in two"],
     );
 }
 
@@ -159,14 +161,15 @@ fn what_contains_a_window_across_the_antimeridian_contains_both_parts() {
 fn what_is_no_rectangle_is_refused_with_its_place_or_passed_over() {
     let machine = with_spatial();
     for (row, words) in [
-        ("nan,2", "finite"),
+        ("nan,2,3,4", "finite"),
         ("1,2,inf,4", "finite"),
         ("1,-inf,2,4", "finite"),
         ("1,4,2,3", "lower edge"),
         ("3,2,1,4", "lower edge"),
-        ("1", "1 columns"),
-        ("1,x", "'x' is not a number"),
-        ("1,2,3,4,-5", "'-5'"),
+        ("1", "1 column,"),
+        ("1,x,3,4", "'x' is not a number"),
+        ("1,2,3,4,5", "5 columns"),
+        ("1,2", "2 columns"),
         ("", "no such row"),
     ] {
         let file = machine.file("rows.csv", lines(["0,0,1,1", row]));
@@ -174,10 +177,10 @@ fn what_is_no_rectangle_is_refused_with_its_place_or_passed_over() {
             machine.ok(&["load", "shm://p/s", &file]);
             continue;
         }
-        machine.refused(2, &["load", "shm://p/s", &file], &["row 2", words]);
+        machine.refused(2, &["load", "shm://p/s", &file], &["rows.csv:2", words]);
         assert_eq!(machine.run(&["search", "shm://p/s", "--at", "0,0"]).code, 1, "nothing of it is loaded");
     }
-    let bad = machine.file("bad.csv", "nan,1\n5,5,6,6\n");
+    let bad = machine.file("bad.csv", "nan,1,2,2\n5,5,6,6\n");
     let report = machine.json(&["load", "shm://p/s", &bad, "--skip-bad"]);
     assert_eq!((&report[0]["loaded"], &report[0]["skipped"]), (&json!(1), &json!(1)));
     for window in ["nan,0,1,1", "0,0,inf,1", "0,2,1,1", "-inf,0,1,1", "200,0,100,1", "5,3,-5,1"] {

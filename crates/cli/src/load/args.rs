@@ -1,0 +1,86 @@
+//! The options of `farwood load`.
+
+use super::file_kind::FileKind;
+use super::ids::IdSource;
+use crate::size;
+use farwood::Url;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  farwood load shm://demo/words data/english-words.txt
+  farwood load shm://demo/prices prices.csv --header --key-column id --value-column price
+  zcat words.gz | farwood load shm://demo/words - --value 1
+  farwood load shm://demo/places streets.geojson                         into a spatial index
+  farwood load shm://demo/places buildings.fgb                           FlatGeobuf
+  farwood load shm://demo/places boxes.csv                               x1,y1,x2,y2[,number] or x,y[,number]
+  farwood load shm://demo/places cities.csv --header --columns lon,lat,id";
+
+/// Load an index from a text, TSV, CSV, GeoJSON or FlatGeobuf file, or from stdin
+///
+/// A text file has one key per line; the value is the line number, or --value. Input that is not understood stops the
+/// load with its line or feature number and the reason; with --skip-bad, the command counts and skips bad lines and
+/// features. Exit code 1 if all are bad. Empty lines, and a byte order mark of UTF-8 at the start, are not data. The
+/// command prints the format of the file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// shm://POOL/INDEX
+    pub(super) url: Url,
+    /// The file, or `-` for stdin
+    pub(super) file: PathBuf,
+    /// Format of the file. auto decides by the extension, in any case: .txt, .tsv, .csv; for a spatial index also
+    /// .json, .geojson, .fgb, and .geojsonl, .geojsons, .ndjson, .jsonl (geojson-seq). Files without an extension, and
+    /// stdin, are text, or CSV for a spatial index. Other extensions need this option
+    #[arg(long, value_enum, default_value_t = FileKind::Auto)]
+    pub(super) format: FileKind,
+    /// The first line of a TSV or CSV file holds the column names
+    #[arg(long)]
+    pub(super) header: bool,
+    /// The column of the keys: its number, from 1, or its name in the header [default: 1]
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) key_column: Option<String>,
+    /// The column of the values: its number, from 1, or its name in the header [default: 2]
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) value_column: Option<String>,
+    /// The value of every key, instead of a column or the line number
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    pub(super) value: Option<String>,
+    /// The columns of rectangles in a TSV or CSV file: x,y or x1,y1,x2,y2, and optionally the number, each by its
+    /// number, from 1, or its name in the header. Without this option, every column must be one of these, in this
+    /// order, or named x, y, x1, y1, x2, y2, lon, lat, min_x, west, .., id or number in the header
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(super) columns: Option<Vec<String>>,
+    /// The numbers of rectangles
+    #[arg(long, value_enum, default_value_t = IdSource::File)]
+    pub(super) ids: IdSource,
+    /// Skip bad lines and features, and report their number and the first of them
+    #[arg(long)]
+    pub(super) skip_bad: bool,
+    /// Fill factor of the nodes in a bulk load, 0.5 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.8, value_parser = share)]
+    pub(super) fill: f64,
+    /// Maximum memory for sorting the entries of a bulk load; 0 disables bulk loading
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
+    pub(super) sort_memory: u64,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.5..=1.0).contains(&share) => Ok(share),
+        _ => Err("give a number from 0.5 to 1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_share() {
+        assert_eq!(share("0.8"), Ok(0.8));
+        assert!(
+            share("0.4").is_err() && share("1.1").is_err() && share("NaN").is_err() && share("x").is_err()
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! The bounds and the number of a feature.
+//!
+//! The bounds are those of the geometry. A `bbox` whose west is above its east crosses the antimeridian, and replaces
+//! them by two rectangles.
+
+use super::coordinates::Coordinates;
+use super::object::{Members, Object};
+use crate::load::found::{Bounds, Placed};
+use farwood::spatial::Rectangle;
+use serde_json::Value;
+
+/// The types of geometries, with the depth of their coordinates.
+const GEOMETRIES: [(&str, usize); 6] = [
+    ("Point", 1),
+    ("MultiPoint", 2),
+    ("LineString", 2),
+    ("MultiLineString", 3),
+    ("Polygon", 3),
+    ("MultiPolygon", 4),
+];
+
+/// A geometry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Geometry {
+    bounds: Rectangle,
+    /// The two parts of a `bbox` that crosses the antimeridian.
+    across: Option<Bounds>,
+}
+
+/// Whether GeoJSON defines this type for features and geometries.
+pub(super) fn is_type(name: &str) -> bool {
+    matches!(name, "Feature" | "GeometryCollection") || GEOMETRIES.iter().any(|(known, _)| *known == name)
+}
+
+/// The number and the bounds of a feature, or of a geometry in the place of one.
+pub(super) fn placed(object: Object) -> Placed {
+    let members = match object {
+        Ok(Some(members)) => members,
+        Ok(None) => return Placed { id: None, bounds: Err("it is null, and not a feature".to_owned()) },
+        Err(why) => return Placed { id: None, bounds: Err(why) },
+    };
+    let id = members.id.as_ref().map(number);
+    Placed { id, bounds: bounds(members) }
+}
+
+fn bounds(members: Members) -> Result<Bounds, String> {
+    let members = members.unique()?;
+    let geometry = if members.kind.as_ref().and_then(Value::as_str) == Some("Feature") {
+        let own = members.bbox.as_ref().map(across_antimeridian).transpose()?.flatten();
+        let geometry = members.geometry.ok_or("the feature has no geometry member")??;
+        let geometry = geometry.ok_or("the feature has no geometry")?;
+        Geometry { bounds: geometry.bounds, across: own.or(geometry.across) }
+    } else {
+        geometry(members)?
+    };
+    Ok(geometry.across.unwrap_or((geometry.bounds, None)))
+}
+
+/// The geometry of a feature; `None` for null.
+pub(super) fn geometry_or_null(object: Object) -> Result<Option<Geometry>, String> {
+    object.map_err(|why| format!("the geometry: {why}"))?.map(geometry).transpose()
+}
+
+/// A geometry of a collection, joined with those before it.
+pub(super) fn joined(all: Option<Geometry>, object: Object) -> Result<Geometry, String> {
+    let one = geometry_or_null(object)?.ok_or("a geometry of the collection is null")?;
+    if one.across.is_some() {
+        return Err(
+            "a geometry of a collection has a bbox across the antimeridian; give the feature one".to_owned()
+        );
+    }
+    let bounds = all.map_or(one.bounds, |all| all.bounds.union(&one.bounds));
+    Ok(Geometry { bounds, across: None })
+}
+
+fn geometry(members: Members) -> Result<Geometry, String> {
+    let members = members.unique()?;
+    let across = members.bbox.as_ref().map(across_antimeridian).transpose()?.flatten();
+    let kind = match &members.kind {
+        Some(Value::String(kind)) => kind.as_str(),
+        Some(other) => return Err(format!("the type is {other}, and not a string")),
+        None => return Err("it has no type".to_owned()),
+    };
+    if kind == "GeometryCollection" {
+        let Geometry { bounds, .. } = members.geometries.ok_or("the collection has no geometries")??;
+        return Ok(Geometry { bounds, across });
+    }
+    let known = GEOMETRIES.iter().find(|(name, _)| *name == kind);
+    let (_, depth) = known.ok_or_else(|| format!("'{kind}' is not a type of geometry"))?;
+    let Coordinates(coordinates) =
+        members.coordinates.ok_or_else(|| format!("the {kind} has no coordinates"))?;
+    let positions = coordinates?;
+    if positions.depth != *depth {
+        return Err(format!(
+            "the coordinates of a {kind} are arrays {depth} deep, and these are {} deep",
+            positions.depth
+        ));
+    }
+    Ok(Geometry { bounds: positions.bounds, across })
+}
+
+/// The two parts of a `bbox` whose west is above its east; `None` for other boxes, which the geometry replaces.
+fn across_antimeridian(bbox: &Value) -> Result<Option<Bounds>, String> {
+    let numbers =
+        bbox.as_array().and_then(|edges| edges.iter().map(Value::as_f64).collect::<Option<Vec<_>>>());
+    let (min, max) = match numbers.as_deref() {
+        Some(&[west, south, east, north] | &[west, south, _, east, north, _]) => {
+            ([west, south], [east, north])
+        }
+        _ => return Err("the bbox is not an array of 4 or 6 numbers".to_owned()),
+    };
+    let parts = Rectangle::around_globe(min, max).map_err(|error| format!("the bbox: {error}"))?;
+    Ok(Some(parts).filter(|_| min[0] > max[0]))
+}
+
+/// The number of a feature. Only the numbers that an index can hold have an identity there.
+fn number(id: &Value) -> Result<u64, String> {
+    id.as_u64().ok_or_else(|| format!("its id {id} is not an integer from 0 to 2^64 - 1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::object::{Document, FeatureSink, LoadEnded};
+    use super::*;
+    use serde::de::DeserializeSeed as _;
+    use serde_json::json;
+
+    struct Seen(Vec<Placed>);
+
+    impl FeatureSink for Seen {
+        fn add(&mut self, placed: Placed) -> Result<(), LoadEnded> {
+            self.0.push(placed);
+            Ok(())
+        }
+    }
+
+    fn seen(text: &Value) -> Vec<Placed> {
+        let mut seen = Seen(Vec::new());
+        Document(&mut seen).deserialize(text).unwrap().unwrap();
+        seen.0
+    }
+
+    fn refused(text: &Value) -> String {
+        Document(&mut Seen(Vec::new())).deserialize(text).unwrap().unwrap_err()
+    }
+
+    #[test]
+    fn a_feature_is_the_bounds_of_its_geometry() {
+        let line = json!({ "type": "Feature", "id": 5, "geometry":
+            { "coordinates": [[1.0, 9.0], [-2.0, 3.0, 100.0]], "type": "LineString" } });
+        let rectangle = Rectangle::new([-2.0, 3.0], [1.0, 9.0]).unwrap();
+        assert_eq!(seen(&line), [Placed { id: Some(Ok(5)), bounds: Ok((rectangle, None)) }]);
+        let collection = json!({ "type": "GeometryCollection", "geometries":
+            [{ "type": "Point", "coordinates": [0, 0] }, { "type": "Point", "coordinates": [4, 5] }] });
+        let rectangle = Rectangle::new([0.0, 0.0], [4.0, 5.0]).unwrap();
+        assert_eq!(seen(&collection), [Placed { id: None, bounds: Ok((rectangle, None)) }]);
+    }
+
+    #[test]
+    fn a_feature_that_is_not_understood_has_a_reason() {
+        let point = json!({ "type": "Point", "coordinates": [1, 2] });
+        for (feature, why) in [
+            (json!({ "type": "Feature", "geometry": null }), "no geometry"),
+            (json!({ "type": "Feature" }), "no geometry member"),
+            (json!({ "type": "Feature", "geometry": [1, 2] }), "an array, and not an object"),
+            (
+                json!({ "type": "Feature", "geometry": { "type": "Circle", "coordinates": [1, 2] } }),
+                "'Circle'",
+            ),
+            (json!({ "type": "Feature", "geometry": { "coordinates": [1, 2] } }), "no type"),
+            (json!({ "type": "Feature", "geometry": { "type": "Point" } }), "no coordinates"),
+            (json!({ "type": "Feature", "bbox": "all", "geometry": point }), "the bbox"),
+            (json!({ "type": "Feature", "bbox": [1, 2, 3], "geometry": point }), "the bbox"),
+            (json!({ "type": "Feature", "bbox": [1, 5, 3, 2], "geometry": point }), "the bbox"),
+            (json!({ "type": "Polygon", "coordinates": [[1, 2], [3, 4]] }), "3 deep, and these are 2 deep"),
+            (json!({ "type": "Point", "coordinates": [] }), "no coordinates"),
+            (json!({ "type": "GeometryCollection", "geometries": [] }), "no geometries"),
+            (json!({ "type": "GeometryCollection", "geometries": [null] }), "null"),
+            (json!({ "type": "GeometryCollection", "geometries": 5 }), "not an array"),
+        ] {
+            let found = seen(&feature);
+            assert!(found[0].bounds.as_ref().unwrap_err().contains(why), "{feature}: {found:?}");
+        }
+        let nulls = seen(&json!({ "type": "FeatureCollection", "features": [null, 5, "x", point] }));
+        let good: Vec<_> = nulls.iter().map(|placed| placed.bounds.is_ok()).collect();
+        assert_eq!(good, [false, false, false, true]);
+    }
+
+    #[test]
+    fn a_text_that_is_not_geojson_is_refused() {
+        for (text, why) in [
+            (json!([1, 2]), "not GeoJSON"),
+            (json!({ "type": "Topology" }), "'Topology'"),
+            (json!({ "features": [] }), "not GeoJSON"),
+            (json!({ "type": "FeatureCollection" }), "no features"),
+            (json!({ "type": "FeatureCollection", "features": {} }), "not an array"),
+            (json!({ "type": "Feature", "features": [] }), "its type is Feature"),
+        ] {
+            assert!(refused(&text).contains(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_of_every_kind_are_kept_or_refused() {
+        let id = |id: Value| number(&id);
+        assert_eq!(id(json!(0)), Ok(0));
+        assert_eq!(id(json!(u64::MAX)), Ok(u64::MAX));
+        for bad in [json!("way/17"), json!("10"), json!(7.0), json!(1e3), json!(-5), json!(null), json!(2e64)]
+        {
+            assert!(id(bad.clone()).unwrap_err().contains(&bad.to_string()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_feature_across_the_antimeridian_is_two_rectangles() {
+        let of = |bbox: Value| {
+            json!({ "type": "Feature", "id": 7, "bbox": bbox, "geometry":
+            { "type": "MultiPoint", "coordinates": [[179.0, -17.0], [-179.0, -16.0]] } })
+        };
+        let parts = |feature: &Value| {
+            let (west, east) = seen(feature)[0].bounds.clone()?;
+            Ok::<_, String>((west.to_string(), east.map(|east| east.to_string())))
+        };
+        let expected = ("177,-20,180,-16".to_owned(), Some("-180,-20,-178,-16".to_owned()));
+        for bbox in [json!([177.0, -20.0, -178.0, -16.0]), json!([177.0, -20.0, 0.0, -178.0, -16.0, 9.0])] {
+            assert_eq!(parts(&of(bbox)), Ok(expected.clone()));
+        }
+        let geometry = json!({ "type": "Feature", "geometry": { "type": "Point", "coordinates": [179.0, -17.0],
+            "bbox": [177.0, -20.0, -178.0, -16.0] } });
+        assert_eq!(parts(&geometry), Ok(expected));
+        let around = parts(&of(json!([-179.0, -17.0, 179.0, -16.0]))).unwrap();
+        assert_eq!(around, ("-179,-17,179,-16".to_owned(), None), "the box does not cross it");
+        assert!(parts(&of(json!([177.0, 20.0, -178.0, -16.0]))).is_err(), "upside down");
+    }
+}

@@ -1,0 +1,201 @@
+//! Rectangles of TSV and CSV files.
+//!
+//! A row has a point (x, y) or a rectangle (least x, least y, greatest x, greatest y), and perhaps its number. The
+//! columns are selected on the command line, known by their names in the header, or all columns in this order.
+
+use super::args::Args;
+use super::columns::{self, Header};
+use super::found::{Bounds, Found, Placed};
+use super::table::{Table, TableRow};
+use super::trouble::{Place, Trouble};
+use crate::{Failure, size};
+use farwood::spatial::Rectangle;
+use std::io::BufRead;
+
+/// Names of the columns of a point, in the order x, y.
+const POINT_NAMES: [[&str; 2]; 5] =
+    [["x", "y"], ["lon", "lat"], ["lng", "lat"], ["long", "lat"], ["longitude", "latitude"]];
+
+/// Names of the columns of a rectangle, in the order least x, least y, greatest x, greatest y.
+const RECTANGLE_NAMES: [[&str; 4]; 7] = [
+    ["x1", "y1", "x2", "y2"],
+    ["min_x", "min_y", "max_x", "max_y"],
+    ["minx", "miny", "maxx", "maxy"],
+    ["x_min", "y_min", "x_max", "y_max"],
+    ["xmin", "ymin", "xmax", "ymax"],
+    ["west", "south", "east", "north"],
+    ["min_lon", "min_lat", "max_lon", "max_lat"],
+];
+
+/// Names of the column of the number.
+const NUMBER_NAMES: [&str; 2] = ["id", "number"];
+
+/// The indexes of the columns of a rectangle; those of a point are both its least and its greatest edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RectangleColumns {
+    min: [usize; 2],
+    max: [usize; 2],
+    number: Option<usize>,
+}
+
+impl RectangleColumns {
+    /// The columns at these indexes, in order.
+    fn of(indexes: &[usize]) -> Option<Self> {
+        let (min, max, number) = match *indexes {
+            [x, y] => ([x, y], [x, y], None),
+            [x, y, number] => ([x, y], [x, y], Some(number)),
+            [x1, y1, x2, y2] => ([x1, y1], [x2, y2], None),
+            [x1, y1, x2, y2, number] => ([x1, y1], [x2, y2], Some(number)),
+            _ => return None,
+        };
+        Some(Self { min, max, number })
+    }
+}
+
+/// Reads the rows of a file.
+pub(super) fn read(
+    args: &Args,
+    mut text: impl BufRead,
+    delimiter: u8,
+    found: &mut Found<'_>,
+) -> Result<(), Failure> {
+    check_start(&mut text).map_err(|trouble| found.failure(trouble))?;
+    let mut table = Table::new(text, delimiter);
+    let columns = columns_of(args, &mut table).map_err(|trouble| found.failure(trouble))?;
+    let mut position = 0;
+    while let Some(row) = table.next() {
+        position += 1;
+        match row {
+            Ok(row) => found.add(Place::Line(row.line), position, placed(&row, columns, args))?,
+            Err(trouble) => found.bad(trouble)?,
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a text that is GeoJSON.
+fn check_start(text: &mut impl BufRead) -> Result<(), Trouble> {
+    match text.fill_buf()?.first() {
+        Some(b'{' | 0x1E) => Err(Trouble::rest(
+            Place::Line(1),
+            "the file begins as GeoJSON does, and is read as a table; give --format geojson or --format geojson-seq",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The columns that the command line or the header names; `None`: all columns, in order.
+fn columns_of<R: BufRead>(args: &Args, table: &mut Table<R>) -> Result<Option<RectangleColumns>, Trouble> {
+    let header = args.header.then(|| Header::read(table)).transpose()?;
+    let columns = match (&args.columns, &header) {
+        (Some(columns), header) => selected(columns, header.as_ref()).map(Some),
+        (None, Some(header)) => named(header.names()).map(Some),
+        (None, None) => Ok(None),
+    };
+    columns.map_err(|why| Trouble::rest(Place::File, why))
+}
+
+/// The columns that the command line selects.
+fn selected(columns: &[String], header: Option<&Header>) -> Result<RectangleColumns, String> {
+    let indexes: Vec<usize> =
+        columns.iter().map(|column| columns::index(column, header)).collect::<Result<_, _>>()?;
+    RectangleColumns::of(&indexes).ok_or_else(|| wrong_count("--columns", columns.len()))
+}
+
+/// The columns with known names. A column with another name is an error: it would be ignored.
+fn named(names: &[String]) -> Result<RectangleColumns, String> {
+    let names: Vec<String> = names.iter().map(|name| name.trim().to_lowercase()).collect();
+    let index = |wanted: &str| names.iter().position(|name| name == wanted);
+    let number = NUMBER_NAMES.iter().find_map(|name| index(name));
+    let points = POINT_NAMES.iter().map(<[&str; 2]>::as_slice);
+    let rectangles = RECTANGLE_NAMES.iter().map(<[&str; 4]>::as_slice);
+    for wanted in points.chain(rectangles) {
+        let edges: Option<Vec<usize>> = wanted.iter().map(|name| index(name)).collect();
+        let indexes: Vec<usize> = edges.into_iter().flatten().chain(number).collect();
+        if indexes.len() == names.len()
+            && indexes.len() >= wanted.len()
+            && let Some(columns) = RectangleColumns::of(&indexes)
+        {
+            return Ok(columns);
+        }
+    }
+    Err(format!(
+        "the columns {} are not known as those of a rectangle or a point; select the columns with --columns, such as \
+         --columns x,y,id; the others are not loaded",
+        names.join(", ")
+    ))
+}
+
+fn wrong_count(what: &str, columns: usize) -> String {
+    let columns = size::count(columns as u64, "column", "columns");
+    format!("{what} has {columns}; give 2 for a point or 4 for a rectangle, optionally followed by a number")
+}
+
+/// What a row states.
+fn placed(row: &TableRow<'_>, columns: Option<RectangleColumns>, args: &Args) -> Placed {
+    let columns = columns.or_else(|| RectangleColumns::of(&(0..row.columns().min(6)).collect::<Vec<_>>()));
+    let Some(columns) = columns else {
+        return Placed {
+            id: None,
+            bounds: Err(with_hint(wrong_count("the line", row.columns()), row, args)),
+        };
+    };
+    let bounds = bounds(row, columns).map_err(|why| with_hint(why, row, args));
+    Placed { id: columns.number.map(|column| number(row, column)), bounds }
+}
+
+/// Only the user knows the contents of a first line that is not a rectangle.
+fn with_hint(why: String, row: &TableRow<'_>, args: &Args) -> String {
+    if row.line != 1 || args.header {
+        return why;
+    }
+    format!("{why}; if this line holds the column names, give --header")
+}
+
+fn bounds(row: &TableRow<'_>, columns: RectangleColumns) -> Result<Bounds, String> {
+    let edge = |column: usize| {
+        let text = row.field(column)?.trim();
+        text.parse::<f64>().map_err(|_| format!("column {}: '{text}' is not a number", column + 1))
+    };
+    let corner = |[x, y]: [usize; 2]| Ok::<_, String>([edge(x)?, edge(y)?]);
+    let bounds = Rectangle::new(corner(columns.min)?, corner(columns.max)?);
+    Ok((bounds.map_err(|error| error.to_string())?, None))
+}
+
+/// The number of a rectangle, as the command prints it.
+fn number(row: &TableRow<'_>, column: usize) -> Result<u64, String> {
+    let text = row.field(column)?.trim();
+    match text.parse::<u64>() {
+        Ok(number) if number.to_string() == text => Ok(number),
+        _ => Err(format!(
+            "column {}: '{text}' is not a number from 0 to 2^64 - 1 without sign and leading zeros",
+            column + 1
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(header: &str) -> Result<RectangleColumns, String> {
+        named(&header.split(',').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn columns_with_known_names_have_any_order() {
+        let point = RectangleColumns { min: [1, 2], max: [1, 2], number: Some(0) };
+        assert_eq!(names("id,x,y"), Ok(point));
+        assert_eq!(names("ID,Lon, lat"), Ok(point));
+        assert_eq!(names("lat,lon"), Ok(RectangleColumns { min: [1, 0], max: [1, 0], number: None }));
+        let rectangle = RectangleColumns { min: [1, 0], max: [3, 2], number: Some(4) };
+        assert_eq!(names("miny,minx,maxy,maxx,number"), Ok(rectangle));
+    }
+
+    #[test]
+    fn columns_with_unknown_names_are_refused() {
+        for header in ["id,x", "x,y,name", "x,y,id,number", "a,b", "x1,y1,x2", "x,lat"] {
+            assert!(names(header).unwrap_err().contains("--columns"), "{header}");
+        }
+    }
+}
