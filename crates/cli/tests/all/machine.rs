@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -91,7 +91,11 @@ impl Machine {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        match child.stdin.take().unwrap().write_all(input.as_bytes()) {
+            // A command that refuses its options may end before it reads.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            written => written.unwrap(),
+        }
         Ran::of(child.wait_with_output().unwrap())
     }
 
