@@ -137,7 +137,7 @@ impl BenchPool {
         Ok(block_on(Ordered::create(&self.pool.client(), &self.index, config, cache_bytes))?)
     }
 
-    /// The bytes of the pool that have pages, and the kind of the pages.
+    /// The resident bytes of the pool, and the kind of its pages (known only for shared memory).
     ///
     /// # Errors
     /// Memory nodes that do not answer.
@@ -159,7 +159,7 @@ impl BenchPool {
         let soft = if card.kind == DeviceKind::SoftRoce { " (Soft-RoCE)" } else { "" };
         let on_card = pool.cards().iter().all(|node| node.device_on_card);
         let locks = if on_card { "on the NIC" } else { "in host memory" };
-        Some(format!("{}{soft}, MTU {}, device memory {locks}", card.name, card.mtu_bytes))
+        Some(format!("{}{soft}, MTU {}, locks {locks}", card.name, card.mtu_bytes))
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) trait ThreadDriver {
     /// Scans the whole store once.
     fn scan_all(&mut self) -> Result<()>;
 
-    /// Reads this thread's share of the keys that fill caches which a scan does not fill.
+    /// Fills the caches that a scan does not fill, by reading this thread's share of the keys.
     fn fill_caches(&mut self) -> Result<()> {
         Ok(())
     }
@@ -37,7 +37,7 @@ enum Step {
     Measure(Amount),
 }
 
-/// The process's side of one thread.
+/// The channels to and from one client thread.
 struct WorkerThread {
     steps: Sender<Step>,
     results: Receiver<Result<Round>>,
@@ -114,7 +114,7 @@ impl WorkerThread {
     }
 }
 
-/// Runs the steps of one thread until the process hangs up.
+/// Runs the steps of one thread until the sender of the steps is dropped.
 fn run_thread<D: ThreadDriver>(driver: Result<D>, steps: &Receiver<Step>, results: &Sender<Result<Round>>) {
     let mut driver = match driver {
         Ok(driver) => driver,

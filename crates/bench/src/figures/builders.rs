@@ -9,7 +9,7 @@ use crate::spec::spatial::SpatialSpec;
 use crate::workload::Workload;
 use crate::workload::distribution::{Distribution, THETA_DEFAULT};
 
-/// The skew of all papers.
+/// Zipf with theta 0.99, the key distribution in the evaluations of the ordered indexes.
 pub(super) const ZIPF: Distribution = Distribution::Zipf { theta: THETA_DEFAULT };
 
 /// Virtual seconds of the warm-up and of the measured phase.

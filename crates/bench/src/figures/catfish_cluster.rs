@@ -125,7 +125,7 @@ pub(super) fn latency_us(record: &Record) -> f64 {
 pub(super) struct Curve {
     pub(super) panel: &'static str,
     pub(super) of: fn(&Record) -> f64,
-    /// A figure of merit: a larger result is better.
+    /// The value, or its inverse, so that larger is better.
     pub(super) merit: fn(&Record) -> f64,
 }
 

@@ -71,7 +71,7 @@ impl Device {
             && let Some(doorbell) = &flight.doorbell
             && let Op::Write { data, .. } = &doorbell.requests()[index as usize].op
         {
-            // The client takes its doorbell back before the last lines are placed.
+            // The client gets its request buffer back before the last cache lines of the WRITE are placed.
             let data = doorbell.payload()[data.clone()].to_vec();
             self.verbs[verb as usize].kept = Some(data);
         }

@@ -18,7 +18,7 @@ pub(super) struct LateWrite {
     due: u64,
 }
 
-/// A WRITE in progress that is copied upward.
+/// A WRITE in progress whose bytes are copied in ascending address order.
 pub(super) struct Writing {
     at: Address,
     bytes: usize,
@@ -290,7 +290,7 @@ fn overlap(write: &LateWrite, request: &Request) -> bool {
     same && a.offset() < b.offset() + bytes as u64 && b.offset() < a.offset() + write.bytes.len() as u64
 }
 
-/// Answers an atomic that found `before`; the word to store, if any.
+/// Sets the result of an atomic that read `before`, and returns the word to store, if any.
 fn answer(op: &mut Op, before: u64, bug: Option<Bug>) -> Option<u64> {
     match op {
         Op::Cas { compare, swap, old } => {

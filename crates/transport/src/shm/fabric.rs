@@ -76,9 +76,9 @@ impl Fabric for ShmFabric {
         sleep(nanoseconds)
     }
 
-    /// A client is gone when the kernel has dropped its process's presence lock, which it does only after all
-    /// threads of the process have stopped, and when its journal is replayed. The process that replays it
-    /// holds the lock meanwhile, and the client still counts as alive.
+    /// A client is gone after two steps. First, the kernel releases the presence lock of its process, which it does
+    /// only after all threads of the process have stopped. Then another process takes that lock and replays the
+    /// journal. Until the replay is done, the client counts as alive.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
         if !client_table::slot_state(&table, client.slot).await?.is(client) {

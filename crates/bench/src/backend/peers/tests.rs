@@ -129,7 +129,7 @@ fn lmdb_is_shared_by_processes_and_reports_its_size() {
     };
     if let Some(folder) = std::env::var_os(CHILD_FOLDER) {
         let peer = PeerKind::Lmdb.open(Path::new(&folder), SMALL, 10_000).unwrap();
-        assert!(work(&*peer, 1), "the parent's key is there");
+        assert!(work(&*peer, 1), "the parent's key is missing");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn lmdb_is_shared_by_processes_and_reports_its_size() {
     load(&*peer, &keys, &spec, 8).unwrap();
     assert!(work(&*peer, 0));
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "peers::tests::lmdb_is_shared_by_processes_and_reports_its_size"])
+        .args(["--exact", "backend::peers::tests::lmdb_is_shared_by_processes_and_reports_its_size"])
         .env(CHILD_FOLDER, folder.path())
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -145,7 +145,7 @@ fn lmdb_is_shared_by_processes_and_reports_its_size() {
     work(&*peer, 0);
     assert!(child.wait().unwrap().success());
     let mut value = [0; 8];
-    assert!(peer.get(&keys.key(5001), &mut value).unwrap(), "the child's key is there");
+    assert!(peer.get(&keys.key(5001), &mut value).unwrap(), "the child's key is missing");
     assert_eq!(verify_for(5001, &value).unwrap(), 7);
     assert!(peer.bytes().unwrap() > 32_000);
 }
@@ -155,7 +155,8 @@ fn a_key_that_is_missing_or_a_foreign_value_stops_the_run() {
     let keys = Keys::integers(8).unwrap();
     let spec = spec(Workload::YcsbC, 1);
     each_peer(SMALL, |kind, peer| {
-        let streams = vec![(spec.stream(0).unwrap(), spec.stream(0).unwrap())];
+        let streams =
+            vec![ClientStreams { measured: spec.stream(0).unwrap(), warm_up: spec.stream(0).unwrap() }];
         let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
         let error = clients.measure(Amount::Operations(10)).unwrap_err().to_string();
         assert!(error.contains("is not there"), "{kind}: {error}");

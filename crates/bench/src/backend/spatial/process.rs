@@ -43,7 +43,7 @@ pub(crate) struct SpatialJob {
     variant: Variant,
     pub(super) mix: SpatialMix,
     scale: Scale,
-    /// Windows to choose from.
+    /// The search windows from which the requests are drawn.
     windows: Vec<[f64; 4]>,
     /// Number of rectangles loaded.
     loaded: u64,

@@ -136,7 +136,8 @@ impl ThreadDriver for RstarDriver<'_> {
         let clock = Clock::new();
         let deadline = clock.deadline(amount);
         let clients = self.streams.len();
-        // Without inserts the thread holds the lock for the whole round, so that searches do not pay for it.
+        // Without inserts the thread holds the lock for the whole round, so that locking is not part of the measured
+        // searches.
         let held = (!self.has_inserts).then(|| self.tree.read().unwrap_or_else(PoisonError::into_inner));
         let (mut start, mut done, mut number) = (clock.now(), 0, 0);
         loop {
