@@ -159,7 +159,7 @@ fn a_key_that_is_missing_or_a_foreign_value_stops_the_run() {
             vec![ClientStreams { measured: spec.stream(0).unwrap(), warm_up: spec.stream(0).unwrap() }];
         let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
         let error = clients.measure(Amount::Operations(10)).unwrap_err().to_string();
-        assert!(error.contains("is not there"), "{kind}: {error}");
+        assert!(error.contains("is missing"), "{kind}: {error}");
         for rank in 0..spec.keys {
             peer.put(&keys.key(rank), &[0xff; 8]).unwrap();
         }
