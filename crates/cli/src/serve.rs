@@ -54,7 +54,8 @@ pub(crate) struct Args {
     /// Over TCP the index must be on this memory node, and may be created later
     #[arg(long, value_name = "INDEX")]
     spatial: Option<String>,
-    /// Also accept requests for the spatial index over a socket (always on over TCP)
+    /// Also accept requests for the spatial index over a socket (always on over TCP). In shared memory this requires
+    /// --token-file or --insecure
     #[arg(long, requires = "spatial")]
     requests: bool,
     /// Poll for messages instead of waiting for notifications
@@ -94,8 +95,8 @@ pub(crate) struct Args {
     /// Require a client certificate issued by one of the authorities in this file (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     client_ca: Option<PathBuf>,
-    /// Listen on an address that other machines can reach without a token and without client certificates: every
-    /// client that reaches the port can read and change all data
+    /// Listen without a token and without client certificates on an address that other machines can reach, or with
+    /// --requests in shared memory: every client that reaches the port can read and change all data
     #[arg(long)]
     insecure: bool,
     /// Serve Prometheus metrics at http://HOST:PORT/metrics and a health check at /healthz
@@ -178,7 +179,9 @@ impl Args {
                 "compute nodes cannot connect to {address}; give --advertise HOST:PORT"
             )));
         }
-        let address = self.advertise.clone().unwrap_or_else(|| address.to_string());
+        let advertised = self.advertise.clone().unwrap_or_else(|| address.to_string());
+        let address =
+            advertised.parse().map_err(|why| refuse(format!("--advertise: {why}; write HOST:PORT")))?;
         Ok(Some(Registrant { etcd: place, node, nodes: self.nodes, address }))
     }
 
@@ -194,7 +197,7 @@ impl Args {
 }
 
 /// Options that apply to a memory node only.
-const MEMORY_NODE_OPTIONS: [&str; 17] = [
+const MEMORY_NODE_OPTIONS: [&str; 16] = [
     "listen",
     "rdma",
     "memory",
@@ -204,7 +207,6 @@ const MEMORY_NODE_OPTIONS: [&str; 17] = [
     "tls_cert",
     "tls_key",
     "client_ca",
-    "insecure",
     "metrics",
     "etcd",
     "node",
@@ -236,6 +238,10 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 "applies to memory nodes over TCP, and a pool in shared memory has none; omit it",
                 context,
             )?;
+            if !args.requests {
+                let why = "applies to sockets, and this server has none; omit it, or give --requests";
+                refuse_given(url, &["insecure"], why, context)?;
+            }
             return spatial::serve(url, args, context);
         }
         Some(url) if args.spatial.is_none() => return Err(spatial::nothing_to_serve(url)),

@@ -9,7 +9,7 @@ use farwood_transport::any::{AnyFabric, PoolLocation};
 use farwood_transport::rdma::{self, DeviceSpec, NodeDevice, RdmaPool};
 use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::{Credentials, FreshNodePolicy, NodeReport, PoolAddress, TcpPool};
+use farwood_transport::tcp::{Credentials, FreshNodePolicy, HostPort, NodeReport, PoolAddress, TcpPool};
 use std::sync::Arc;
 
 /// This process's attachment to a pool.
@@ -155,9 +155,9 @@ impl Attachment {
                 None
             }
             #[cfg(feature = "tcp")]
-            Self::Tcp(pool) => pool.address().nodes().get(usize::from(node.0)).map(String::as_str),
+            Self::Tcp(pool) => pool.address().nodes().get(usize::from(node.0)).map(HostPort::as_str),
             #[cfg(feature = "rdma")]
-            Self::Rdma(pool) => pool.address().nodes().get(usize::from(node.0)).map(String::as_str),
+            Self::Rdma(pool) => pool.address().nodes().get(usize::from(node.0)).map(HostPort::as_str),
         }
     }
 

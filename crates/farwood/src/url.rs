@@ -5,8 +5,10 @@ use crate::error::Error;
 use crate::shell_word::shell_word;
 use farwood_transport::any::PoolLocation;
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::PoolAddress;
+use farwood_transport::tcp::{AddressOptions, PoolAddress};
 use std::fmt;
+#[cfg(feature = "tcp")]
+use std::path::Path;
 use std::str::FromStr;
 
 /// Schemes that are planned.
@@ -68,6 +70,42 @@ impl Url {
     /// The URL of the index `name` in the pool at `place`.
     pub(crate) fn of_index(place: &PoolLocation, name: &str) -> Self {
         Self { pool: place.clone(), index: Some(name.to_owned()) }
+    }
+
+    /// The same URL with the token in `file`, unless it names a token. No effect in shared memory.
+    #[cfg(feature = "tcp")]
+    #[must_use]
+    pub fn or_token_file(self, file: &Path) -> Self {
+        self.map_access(|access| access.or_token_file(file))
+    }
+
+    /// The same URL without the fallback to the environment. No effect in shared memory.
+    #[cfg(feature = "tcp")]
+    #[must_use]
+    pub fn ignoring_environment(self) -> Self {
+        self.map_access(AddressOptions::ignoring_environment)
+    }
+
+    #[cfg(feature = "tcp")]
+    fn map_access(self, change: impl FnOnce(AddressOptions) -> AddressOptions) -> Self {
+        let pool = match self.pool {
+            PoolLocation::Shm(name) => PoolLocation::Shm(name),
+            PoolLocation::Tcp(address) => {
+                let access = change(address.access().clone());
+                PoolLocation::Tcp(address.with_access(access))
+            }
+            #[cfg(feature = "rdma")]
+            PoolLocation::Rdma(address) => {
+                let access = change(address.access().clone());
+                PoolLocation::Rdma(address.with_access(access))
+            }
+            #[cfg(feature = "etcd")]
+            PoolLocation::Etcd(address) => {
+                let access = change(address.access().clone());
+                PoolLocation::Etcd(address.with_access(access))
+            }
+        };
+        Self { pool, index: self.index }
     }
 
     /// The location of the pool.

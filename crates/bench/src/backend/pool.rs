@@ -11,7 +11,7 @@ use farwood_transport::any::{AnyPool, PoolLocation};
 use farwood_transport::rdma::{DeviceKind, DeviceSpec, RdmaPool, queue_pairs};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, Pages, PoolSpec, SegmentDir, ShmPool, create};
-use farwood_transport::tcp::{Credentials, FreshNodePolicy, NodeReport, TcpPool};
+use farwood_transport::tcp::{Credentials, FreshNodePolicy, NodeReport, PoolAddress, TcpPool};
 use serde::{Deserialize, Serialize};
 
 use super::memory_nodes::MemoryNodesJob;
@@ -103,7 +103,9 @@ impl BenchPool {
                 let (processes, addresses): (_, Vec<String>) = WorkerProcesses::start_one(worker, &job)?;
                 memory_nodes = Some(processes);
                 // These memory nodes need no credentials, so those of the environment are not sent to them.
-                (PoolLocation::Tcp(format!("{}?environment=no", addresses.join(",")).parse()?), true)
+                let nodes: PoolAddress = addresses.join(",").parse()?;
+                let access = nodes.access().clone().ignoring_environment();
+                (PoolLocation::Tcp(nodes.with_access(access)), true)
             }
             PoolSource::New { .. } => (PoolLocation::Shm(index.parse()?), true),
             PoolSource::Existing(place) => (place.clone(), false),

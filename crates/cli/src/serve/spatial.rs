@@ -48,6 +48,12 @@ pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result
     }
     let index = Pool::find(url.pool_url())?.open_spatial(name)?;
     let listen = args.requests.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    if args.requests && args.token_file.is_none() && !args.insecure {
+        return Err(Failure::Usage(format!(
+            "serve {url}: with --requests every user of this machine could change the index, also users who may not open \
+             the pool; give --token-file, or --insecure if you trust all of them"
+        )));
+    }
     let mut options = args.options(listen)?;
     if context.is_given("connections") {
         options.connections = args.connections;
@@ -89,7 +95,7 @@ impl Beside {
                 "serve: a spatial index cannot be served over TLS; omit --spatial or --tls-cert".to_owned(),
             ));
         }
-        let pool = pool_of(args, listen);
+        let pool = pool_of(args, listen)?;
         let mut options = args.options(Some(node.address().ip()))?;
         options.memory_node = Some(node.server());
         let (stop, ready) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -125,22 +131,20 @@ impl Beside {
     }
 }
 
-/// The URL of the pool that the index lies in. Where that is this memory node alone, the environment has no say.
-fn pool_of(args: &Args, listen: &str) -> String {
-    let token = args.token_file.as_ref().map(|file| format!("token-file={}", file.display()));
-    let Some(url) = &args.url else {
-        let token = token.map_or_else(String::new, |token| token + "&");
-        return format!("{listen}?{token}environment=no");
+/// The URL of the pool that contains the index. If that is this memory node alone, the environment has no effect.
+fn pool_of(args: &Args, listen: &str) -> Result<Url, Error> {
+    let url = match &args.url {
+        Some(url) => url.pool_url(),
+        None => listen.parse::<Url>()?.ignoring_environment(),
     };
-    let pool = url.pool_url().to_string();
-    match token {
-        Some(token) if !pool.contains('?') => format!("{pool}?{token}"),
-        _ => pool,
-    }
+    Ok(match &args.token_file {
+        Some(file) => url.or_token_file(file),
+        None => url,
+    })
 }
 
 /// The index, once it is there; `None`: the memory node stopped before.
-fn wait_for(pool: &str, name: &str, stop: &AtomicBool) -> Result<Option<Spatial>, Error> {
+fn wait_for(pool: &Url, name: &str, stop: &AtomicBool) -> Result<Option<Spatial>, Error> {
     let mut open = None;
     while !stop.load(Ordering::Acquire) {
         // Another memory node of the pool may not be there yet.

@@ -4,8 +4,11 @@
 
 use crate::machine::{Machine, free_port};
 use crate::serve::Served;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use farwood_testkit::need;
-use std::net::TcpStream;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -147,4 +150,50 @@ fn what_is_wrong_with_a_registration_is_told() {
     machine.refused(2, &open, &["--advertise"]);
     let nobody = serve(&["--etcd", "etcd://127.0.0.1:1/p", "--node", "0", "--memory", "64MiB"]);
     machine.refused(3, &nobody, &["etcd does not answer", "127.0.0.1:1"]);
+}
+
+/// An HTTP server that answers every request with `body`, until the test ends.
+fn answering(status: &'static str, body: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.read(&mut [0; 4096]);
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ = stream.write_all((head + &body).as_bytes());
+        }
+    });
+    address
+}
+
+/// etcd names a listener as memory node, with parameters that would send a file of the user there without TLS.
+#[test]
+fn etcd_supplies_addresses_and_nothing_else() {
+    let machine = Machine::new();
+    let secret = machine.file("private.txt", "a-secret-of-this-user\n");
+    let thief = TcpListener::bind("127.0.0.1:0").unwrap();
+    thief.set_nonblocking(true).unwrap();
+    let at = thief.local_addr().unwrap();
+    let value = format!("{{\"address\":\"{at}?token-file={secret}&tls-name=x\",\"nodes\":1}}");
+    let [key, value] = ["/farwood/p/0", &value].map(|text| BASE64.encode(text));
+    let etcd = answering("200 OK", format!("{{\"kvs\":[{{\"key\":\"{key}\",\"value\":\"{value}\"}}]}}"));
+    let url = format!("etcd://{etcd}/p?tls-ca={}", machine.file("ca.pem", ""));
+    machine.refused(3, &["stat", &url], &["/farwood/p/0 holds", "is not a port number"]);
+    assert!(thief.accept().is_err(), "the command connected to the address");
+}
+
+#[test]
+fn an_advertised_address_is_a_host_and_a_port() {
+    let machine = Machine::new();
+    for advertise in ["h:1?environment=no", "h", "h:1,g:2", "::1:5"] {
+        let options =
+            ["serve", "--listen", "tcp://127.0.0.1:0", "--etcd", "etcd://127.0.0.1:1/p", "--node", "0"];
+        machine.refused(
+            2,
+            &[&options[..], &["--advertise", advertise]].concat(),
+            &["--advertise", "HOST:PORT"],
+        );
+    }
 }

@@ -363,3 +363,21 @@ fn a_server_refuses_what_would_change_nothing() {
     let polling = ["serve", "--listen", "tcp://127.0.0.1:0", "--spatial", "s", "--polling"];
     machine.refused(2, &polling, &["--polling applies to shared memory only"]);
 }
+
+/// A pool in shared memory has the rights of its files; its request socket must not be a way around them.
+#[test]
+fn a_socket_beside_shared_memory_requires_a_token() {
+    let machine = with_spatial();
+    let serve = ["serve", "shm://p", "--spatial", "s"];
+    let requests = [&serve[..], &["--requests"]].concat();
+    machine.refused(2, &requests, &["every user of this machine", "--token-file", "--insecure"]);
+    machine.refused(2, &[&serve[..], &["--insecure"]].concat(), &["--insecure", "--requests"]);
+    let token = machine.file("token", "a-token-of-24-characters\n");
+    for options in [&["--token-file", &token][..], &["--insecure"]] {
+        let mut command = machine.command(&[&requests[..], options].concat());
+        let mut server = Served(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "shm://p/s: serving\n", "{options:?}");
+    }
+}

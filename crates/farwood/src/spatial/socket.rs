@@ -31,9 +31,8 @@ impl Socket {
         let not_served = || IndexError::NotServed { name: name.clone() };
         let port = index.port(client).await?.ok_or_else(not_served)?;
         let node = &pool.address().nodes()[usize::from(index.layout().node.0)];
-        let host = node.rsplit_once(':').map_or(node.as_str(), |(host, _)| host).trim_matches(['[', ']']);
         let token = Credentials::find(pool.address()).map_err(|_| not_served())?.token;
-        let exchange = Exchange::open((host, port), token.as_ref()).map_err(|_| not_served())?;
+        let exchange = Exchange::open((node.host(), port), token.as_ref()).map_err(|_| not_served())?;
         Ok(Socket::new(exchange, name))
     }
 }

@@ -1,5 +1,6 @@
 //! The addresses of a pool's memory nodes: `host:port,host:port`, node 0 first, with parameters after a `?`.
 
+use super::host_port::HostPort;
 use super::options::AddressOptions;
 use crate::error::TcpError;
 use farwood_fabric::Packed;
@@ -13,19 +14,44 @@ use std::str::FromStr;
 /// let address: PoolAddress = "10.0.0.1:7470,10.0.0.2:7470".parse()?;
 /// assert_eq!(address.nodes().len(), 2);
 /// let address: PoolAddress = "10.0.0.1:7470?tls-ca=/etc/farwood/ca.pem".parse()?;
-/// assert_eq!(address.nodes(), ["10.0.0.1:7470"]);
+/// assert_eq!(address.hosts(), "10.0.0.1:7470");
 /// assert!("10.0.0.1".parse::<PoolAddress>().is_err());
 /// # Ok::<(), farwood_transport::tcp::TcpError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PoolAddress {
-    nodes: Vec<String>,
+    nodes: Vec<HostPort>,
     access: AddressOptions,
 }
 
 impl PoolAddress {
+    /// The address of memory nodes `nodes`, node 0 first, with the parameters `access`.
+    ///
+    /// # Errors
+    /// [`TcpError::BadAddress`]: there are too many, or one is listed twice.
+    pub fn new(nodes: Vec<HostPort>, access: AddressOptions) -> Result<Self, TcpError> {
+        let address = Self { nodes, access };
+        let refuse = |why: String| Err(TcpError::BadAddress { text: address.hosts(), why });
+        for (at, node) in address.nodes.iter().enumerate() {
+            if address.nodes[..at].contains(node) {
+                return refuse(format!("'{node}' is listed twice"));
+            }
+        }
+        let nodes_max = Packed::<u64>::NODES_MAX as usize;
+        if address.nodes.is_empty() || address.nodes.len() > nodes_max {
+            return refuse(format!("a pool has 1 to {nodes_max} memory nodes"));
+        }
+        Ok(address)
+    }
+
+    /// Returns the same memory nodes with other parameters.
+    #[must_use]
+    pub fn with_access(&self, access: AddressOptions) -> Self {
+        Self { nodes: self.nodes.clone(), access }
+    }
+
     /// Returns each memory node's `host:port`.
-    pub fn nodes(&self) -> &[String] {
+    pub fn nodes(&self) -> &[HostPort] {
         &self.nodes
     }
 
@@ -36,7 +62,7 @@ impl PoolAddress {
 
     /// Returns the addresses without the parameters.
     pub fn hosts(&self) -> String {
-        self.nodes.join(",")
+        self.nodes.iter().map(HostPort::as_str).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -49,26 +75,8 @@ impl FromStr for PoolAddress {
             None => (text, AddressOptions::default()),
             Some((list, access)) => (list, access.parse().map_err(refuse)?),
         };
-        let mut nodes: Vec<String> = Vec::new();
-        for node in list.split(',') {
-            let parts = node.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-            let (host, port) = parts.ok_or_else(|| refuse(format!("'{node}' has no host or no port")))?;
-            if port.parse::<u16>().is_err() {
-                return Err(refuse(format!("'{port}' is not a port number")));
-            }
-            if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
-                return Err(refuse(format!("'{host}' is an IPv6 address: put brackets around it")));
-            }
-            if nodes.iter().any(|known| known == node) {
-                return Err(refuse(format!("'{node}' is listed twice")));
-            }
-            nodes.push(node.to_owned());
-        }
-        let nodes_max = Packed::<u64>::NODES_MAX as usize;
-        if nodes.len() > nodes_max {
-            return Err(refuse(format!("a pool has at most {nodes_max} memory nodes")));
-        }
-        Ok(Self { nodes, access })
+        let nodes = list.split(',').map(|node| node.parse().map_err(refuse)).collect::<Result<_, _>>()?;
+        Self::new(nodes, access)
     }
 }
 

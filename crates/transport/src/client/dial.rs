@@ -2,6 +2,7 @@
 
 use super::credentials::Credentials;
 use super::error::ConnectError;
+use super::host_port::HostPort;
 use crate::stream::{Cipher, Stream, connect};
 use crate::wire::{
     Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, VERSION, Welcome,
@@ -25,13 +26,13 @@ pub(crate) struct AcceptedConnection {
 
 /// Connects, and sends `hello`.
 pub(crate) fn dial(
-    address: &str,
+    address: &HostPort,
     credentials: &Credentials,
     hello: &Hello,
 ) -> Result<AcceptedConnection, ConnectError> {
-    let tcp = connect(address).map_err(|error| lost(&error))?;
+    let tcp = connect((address.host(), address.port())).map_err(|error| lost(&error))?;
     limit(&tcp).map_err(|error| lost(&error))?;
-    let cipher = credentials.tls.as_ref().map_or(Ok(Cipher::default()), |tls| tls.cipher(address));
+    let cipher = credentials.tls.as_ref().map_or(Ok(Cipher::default()), |tls| tls.cipher(address.host()));
     let mut stream = Stream { tcp, cipher: cipher.map_err(ConnectError::Untrusted)? };
     let mut bytes = Vec::new();
     hello.put(&mut bytes);

@@ -1,5 +1,6 @@
 //! Why a connection to a memory node fails.
 
+use super::host_port::HostPort;
 use crate::error::TcpError;
 use crate::wire::Code;
 use farwood_fabric::{ClientId, FabricError, NodeId};
@@ -31,8 +32,8 @@ impl ConnectError {
     }
 }
 
-pub(crate) fn node_error(address: &str, why: ConnectError) -> TcpError {
-    let address = address.to_owned();
+pub(crate) fn node_error(address: &HostPort, why: ConnectError) -> TcpError {
+    let address = address.to_string();
     match why {
         ConnectError::Lost(why) => TcpError::NotThere { address, why },
         ConnectError::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },

@@ -5,6 +5,7 @@ use super::credentials::Credentials;
 use super::dial::{AcceptedConnection, control, dial};
 use super::endpoints::PRESENCE_CONNECTION;
 use super::error::{ConnectError, node_error};
+use super::host_port::HostPort;
 use crate::error::TcpError;
 use crate::wire::{ANY_NODE, Code, Control, Formation, Hello, Welcome};
 use farwood_fabric::PoolShape;
@@ -40,7 +41,7 @@ impl<'a> CandidateNodes<'a> {
         let token = credentials.token_bytes();
         let hello =
             Hello { pool: 0, node: ANY_NODE, client: None, connection_number: PRESENCE_CONNECTION, token };
-        let dialled = |at: &String| dial(at, credentials, &hello).map_err(|why| node_error(at, why));
+        let dialled = |at: &HostPort| dial(at, credentials, &hello).map_err(|why| node_error(at, why));
         let all = address.nodes().iter().map(dialled).collect::<Result<_, _>>()?;
         Ok(Self { address, scheme, all })
     }

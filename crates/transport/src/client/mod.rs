@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `address.rs` | [`PoolAddress`]: the addresses of a pool's memory nodes |
+//! | `host_port.rs` | [`HostPort`]: the address of one server |
 //! | `options.rs` | [`AddressOptions`]: the parameters of such an address |
 //! | `credentials.rs` | [`Credentials`]: the token and the certificates of a compute node |
 //! | `dial.rs`, `endpoints.rs` | connecting to memory nodes, and staying present at node 0 |
@@ -23,6 +24,7 @@ pub(crate) mod error;
 mod fabric;
 mod formation;
 pub(crate) mod framed;
+pub(crate) mod host_port;
 pub(crate) mod in_flight;
 mod membership;
 mod options;
@@ -35,6 +37,7 @@ pub use address::PoolAddress;
 pub use credentials::Credentials;
 pub use fabric::ServedFabric;
 pub use formation::FreshNodePolicy;
+pub use host_port::HostPort;
 pub use options::AddressOptions;
 pub use pool::{NodeReport, ServedPool};
 pub use transport::VerbTransport;

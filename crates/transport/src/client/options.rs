@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::num::NonZeroU16;
+use std::path::Path;
 use std::str::FromStr;
 
 /// The files of a compute node's token and certificates, the RDMA device, and the queue pairs per thread.
@@ -63,6 +64,20 @@ impl FromStr for AddressOptions {
 }
 
 impl AddressOptions {
+    /// Sets the file of the token, unless these parameters name one.
+    #[must_use]
+    pub fn or_token_file(mut self, file: &Path) -> Self {
+        self.values[0].get_or_insert_with(|| file.display().to_string());
+        self
+    }
+
+    /// Ignores the environment.
+    #[must_use]
+    pub fn ignoring_environment(mut self) -> Self {
+        self.ignores_environment = true;
+        self
+    }
+
     /// Returns these parameters, completed from the environment.
     pub(super) fn or_environment(&self) -> Self {
         let mut all = self.clone();

@@ -10,7 +10,7 @@ use super::sys::keep_from_children;
 use super::target::Target;
 use crate::client::dial::{AcceptedConnection, control};
 use crate::client::error::node_error;
-use crate::client::{Credentials, FreshNodePolicy, PoolAddress, ServedFabric, ServedPool};
+use crate::client::{Credentials, FreshNodePolicy, HostPort, PoolAddress, ServedFabric, ServedPool};
 use crate::daemon::verb_executor::VerbExecutor;
 use crate::daemon::{MemoryNode, NodeSpec};
 use crate::error::TcpError;
@@ -49,7 +49,7 @@ impl RdmaPool {
             let mut promised: Option<Capabilities> = None;
             for (node, address) in nodes.iter_mut().zip(address.nodes()) {
                 let region = ask(node, address)?;
-                let unusable = |why| TcpError::Unusable { address: address.clone(), why };
+                let unusable = |why| TcpError::Unusable { address: address.to_string(), why };
                 region.check_link(&device).map_err(unusable)?;
                 cards.push(region.card());
                 let promises = region.capabilities();
@@ -76,10 +76,10 @@ impl RdmaPool {
     }
 }
 
-fn ask(node: &mut AcceptedConnection, address: &str) -> Result<NodeRegions, TcpError> {
+fn ask(node: &mut AcceptedConnection, address: &HostPort) -> Result<NodeRegions, TcpError> {
     let words = control(&mut node.stream, Control::Region, [0; 4]).map_err(|why| node_error(address, why))?;
     NodeRegions::from_words(words).ok_or_else(|| TcpError::Unusable {
-        address: address.to_owned(),
+        address: address.to_string(),
         why: "its device is of an unknown kind; use the same version on both sides".to_owned(),
     })
 }

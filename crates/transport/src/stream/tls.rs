@@ -131,10 +131,8 @@ impl ClientTls {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// Returns the TLS layer of a connection to `host:port`.
-    pub(crate) fn cipher(&self, address: &str) -> Result<Cipher, String> {
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+    /// Returns the TLS layer of a connection to `host`.
+    pub(crate) fn cipher(&self, host: &str) -> Result<Cipher, String> {
         let name = self.name.as_deref().unwrap_or(host).to_owned();
         let server = ServerName::try_from(name.clone())
             .map_err(|_| format!("'{name}' is not a valid name of a certificate"))?;

@@ -14,8 +14,8 @@ mod pool;
 pub use crate::client::framed::CAPABILITIES;
 pub use crate::client::timeouts::REPLY_MAX;
 pub use crate::client::{
-    AddressOptions, Credentials, FreshNodePolicy, NodeReport, PoolAddress, ServedFabric, ServedPool,
-    VerbTransport,
+    AddressOptions, Credentials, FreshNodePolicy, HostPort, NodeReport, PoolAddress, ServedFabric,
+    ServedPool, VerbTransport,
 };
 pub use crate::daemon::{
     CONNECTIONS_MAX_DEFAULT, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile,

@@ -13,7 +13,7 @@ use farwood_transport::any::AnyPool;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{ShmPool, ShmServer};
 use farwood_transport::tcp::exchange::Exchange;
-use farwood_transport::tcp::{Credentials, TcpPool};
+use farwood_transport::tcp::{Credentials, TcpPool, Token};
 use serde::{Deserialize, Serialize};
 
 use super::super::attachment::ComputeNode;
@@ -40,6 +40,8 @@ pub(crate) struct SpatialJob {
     pool: String,
     /// The name of the index.
     name: String,
+    /// The token of the server's socket in shared memory.
+    token: Option<String>,
     variant: Variant,
     pub(super) mix: SpatialMix,
     scale: Scale,
@@ -61,6 +63,7 @@ impl SpatialJob {
         SpatialJob {
             pool: store.pool.place.to_string(),
             name: store.pool.index.clone(),
+            token: store.token.clone(),
             variant: spec.variant,
             mix: spec.mix,
             scale: spec.scale,
@@ -126,8 +129,8 @@ trait SpatialNode: ComputeNode {
     /// The server's access to the memory of `node`, if this process has it.
     fn server(&self, node: NodeId) -> Option<Self::Server>;
 
-    /// Opens a socket to the server of the index.
-    fn socket(&self, port: u16) -> std::io::Result<Exchange>;
+    /// Opens a socket to the server of the index; `token` is that of a server in shared memory.
+    fn socket(&self, port: u16, token: Option<&Token>) -> std::io::Result<Exchange>;
 }
 
 impl SpatialNode for ShmPool {
@@ -137,8 +140,8 @@ impl SpatialNode for ShmPool {
         ShmPool::server(self, node)
     }
 
-    fn socket(&self, port: u16) -> std::io::Result<Exchange> {
-        Exchange::open(("127.0.0.1", port), None)
+    fn socket(&self, port: u16, token: Option<&Token>) -> std::io::Result<Exchange> {
+        Exchange::open(("127.0.0.1", port), token)
     }
 }
 
@@ -149,11 +152,9 @@ impl SpatialNode for TcpPool {
         None
     }
 
-    fn socket(&self, port: u16) -> std::io::Result<Exchange> {
-        let node = self.address().nodes().first().map_or("", String::as_str);
-        let host = node.rsplit_once(':').map_or(node, |(host, _)| host).trim_matches(['[', ']']);
+    fn socket(&self, port: u16, _: Option<&Token>) -> std::io::Result<Exchange> {
         let credentials = Credentials::find(self.address()).map_err(std::io::Error::other)?;
-        Exchange::open((host, port), credentials.token.as_ref())
+        Exchange::open((self.address().nodes()[0].host(), port), credentials.token.as_ref())
     }
 }
 
@@ -294,7 +295,8 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         let Some(port) = port else {
             return Err(IndexError::NotServed { name: self.job.name.clone() }.into());
         };
-        let open = self.node.socket(port);
+        let token = self.job.token.as_deref().and_then(|token| Token::new(token).ok());
+        let open = self.node.socket(port, token.as_ref());
         let exchange = open.map_err(|source| Error::Processes {
             doing: format!("connect to the server at port {port}"),
             source,

@@ -8,6 +8,10 @@ use farwood_transport::runtime::block_on;
 use farwood_transport::shm::ShmPool;
 use farwood_transport::tcp::TcpPool;
 use farwood_transport::tcp::exchange::Exchange;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 
 use super::super::pool::{BenchPool, PoolSource, unique_name};
 use super::describe::describe;
@@ -29,6 +33,8 @@ pub struct SpatialStore {
     _server: Option<SpatialServer>,
     pub(super) windows: Vec<[f64; 4]>,
     scheme: &'static str,
+    /// The token of the server's socket, if clients use one in shared memory.
+    pub(super) token: Option<String>,
 }
 
 impl SpatialStore {
@@ -64,21 +70,55 @@ fn open_in_memory(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) ->
     let pool = BenchPool::open(&source, worker)?;
     let AnyPool::Shm(shm) = &pool.pool else { unreachable!("the pool was created in shared memory") };
     let (scheme, windows) = block_on(load_in_place(spec, shm, &pool.index, items))?;
-    let server = if spec.connects() {
-        let url = pool.place.to_string();
-        let connections = (spec.clients() as usize + 8).to_string();
-        let mut arguments =
-            vec![&*url, "--spatial", &pool.index, "--connections", &connections, "--requests"];
-        if spec.variant.is_polling() {
-            arguments.push("--polling");
-        }
-        let mut server = SpatialServer::start(worker, &arguments)?;
-        server.wait_for("serving")?;
-        Some(server)
-    } else {
-        None
-    };
-    Ok(SpatialStore { _server: server, pool, windows, scheme })
+    let token = (spec.variant == Variant::Tcp).then(|| unique_name("token"));
+    let server = spec.connects().then(|| serve_in_memory(spec, worker, &pool, token.as_deref()));
+    Ok(SpatialStore { _server: server.transpose()?, pool, windows, scheme, token })
+}
+
+/// Starts the server of an index in shared memory. With `token` it also listens at a socket, whose port every user of
+/// this machine can reach.
+fn serve_in_memory(
+    spec: &SpatialSpec,
+    worker: &WorkerCommand,
+    pool: &BenchPool,
+    token: Option<&str>,
+) -> Result<SpatialServer> {
+    let url = pool.place.to_string();
+    let connections = (spec.clients() as usize + 8).to_string();
+    let mut arguments = vec![&*url, "--spatial", &pool.index, "--connections", &connections];
+    if spec.variant.is_polling() {
+        arguments.push("--polling");
+    }
+    let file = token.map(SecretFile::write).transpose()?;
+    let path = file.as_ref().map(|SecretFile(path)| path.display().to_string());
+    if let Some(path) = &path {
+        arguments.extend(["--requests", "--token-file", path]);
+    }
+    let mut server = SpatialServer::start(worker, &arguments)?;
+    server.wait_for("serving")?;
+    Ok(server)
+}
+
+/// A file with a secret that only this user can read. Removed when dropped.
+struct SecretFile(PathBuf);
+
+impl SecretFile {
+    fn write(secret: &str) -> Result<SecretFile> {
+        let failed = |source| Error::Processes { doing: "write a token".to_owned(), source };
+        let path = std::env::temp_dir().join(unique_name("farwood"));
+        let mut file =
+            File::options().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+        let written = SecretFile(path);
+        writeln!(file, "{secret}").map_err(failed)?;
+        Ok(written)
+    }
+}
+
+impl Drop for SecretFile {
+    fn drop(&mut self) {
+        // A file that remains holds the token of a server that ends with this run.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 async fn load_in_place(
@@ -129,7 +169,7 @@ fn open_over_tcp(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) -> 
     server.wait_for("serving")?;
     load_over_socket(tcp, &index, items)?;
     block_on(index.close(&client))?;
-    Ok(SpatialStore { _server: Some(server), pool, windows: Vec::new(), scheme })
+    Ok(SpatialStore { _server: Some(server), pool, windows: Vec::new(), scheme, token: None })
 }
 
 /// Sends the server the items to load.

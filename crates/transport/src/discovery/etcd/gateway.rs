@@ -1,6 +1,8 @@
 //! The JSON gateway of etcd version 3: leases, keys, and one transaction. Keys and values travel in base64.
 
 use super::error::EtcdError;
+use super::listed;
+use crate::client::HostPort;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// The servers of one etcd.
 #[derive(Clone, Debug)]
 pub(super) struct Gateway {
-    servers: Vec<String>,
+    servers: Vec<HostPort>,
     agent: ureq::Agent,
 }
 
@@ -26,7 +28,7 @@ pub(super) enum KeyCreation {
 }
 
 impl Gateway {
-    pub(super) fn new(servers: &[String]) -> Self {
+    pub(super) fn new(servers: &[HostPort]) -> Self {
         let agent =
             ureq::Agent::config_builder().timeout_global(Some(ANSWER_MAX)).http_status_as_error(false);
         Self { servers: servers.to_vec(), agent: agent.build().into() }
@@ -99,7 +101,7 @@ impl Gateway {
         Err(EtcdError::NoAnswer { why: problems.join("; ") })
     }
 
-    fn ask_one(&self, server: &str, what: &str, body: &Value) -> Result<Value, String> {
+    fn ask_one(&self, server: &HostPort, what: &str, body: &Value) -> Result<Value, String> {
         let in_words = |error: ureq::Error| error.to_string();
         let sent = self.agent.post(format!("http://{server}/v3/{what}")).send(body.to_string());
         let mut response = sent.map_err(in_words)?;
@@ -111,7 +113,7 @@ impl Gateway {
     }
 
     fn unexpected(&self, answer: &Value) -> EtcdError {
-        EtcdError::NoAnswer { why: format!("{}: unexpected answer: {answer}", self.servers.join(",")) }
+        EtcdError::NoAnswer { why: format!("{}: unexpected answer: {answer}", listed(&self.servers)) }
     }
 }
 

@@ -15,7 +15,9 @@ mod gateway;
 
 pub use error::EtcdError;
 
-use crate::client::{AddressOptions, PoolAddress};
+use crate::client::host_port::decimal;
+use crate::client::{AddressOptions, HostPort, PoolAddress};
+use farwood_fabric::{Packed, printable};
 use gateway::{Gateway, KeyCreation};
 use serde_json::{Value, json};
 use std::fmt;
@@ -36,7 +38,7 @@ const POLL_PAUSE: Duration = Duration::from_millis(200);
 /// A pool in etcd: `host:port,host:port/pool`, the servers of one etcd cluster and the pool's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EtcdAddress {
-    servers: Vec<String>,
+    servers: Vec<HostPort>,
     pool: String,
     access: AddressOptions,
 }
@@ -49,12 +51,18 @@ impl EtcdAddress {
 
     /// Returns the servers and the pool, without parameters.
     pub fn place(&self) -> String {
-        format!("{}/{}", self.servers.join(","), self.pool)
+        format!("{}/{}", listed(&self.servers), self.pool)
     }
 
     /// Returns the parameters: the files of the token and the certificates.
     pub fn access(&self) -> &AddressOptions {
         &self.access
+    }
+
+    /// Returns the same pool with other parameters.
+    #[must_use]
+    pub fn with_access(&self, access: AddressOptions) -> Self {
+        Self { access, ..self.clone() }
     }
 
     fn prefix(&self) -> String {
@@ -71,8 +79,8 @@ impl EtcdAddress {
             let found = self.complete(&gateway.list(&self.prefix())?);
             match found {
                 Ok(nodes) => {
-                    let text = format!("{}{}", nodes.join(","), self.access);
-                    return text.parse().map_err(|error| self.incomplete(format!("{error}")));
+                    let pool = PoolAddress::new(nodes, self.access.clone());
+                    return pool.map_err(|error| self.incomplete(format!("{error}")));
                 }
                 Err(why) if Instant::now() > end => return Err(self.incomplete(why)),
                 Err(_) => std::thread::sleep(POLL_PAUSE),
@@ -85,19 +93,21 @@ impl EtcdAddress {
     }
 
     /// Returns the addresses of all memory nodes, in the order of their numbers, or what is missing.
-    fn complete(&self, entries: &[(String, String)]) -> Result<Vec<String>, String> {
+    fn complete(&self, entries: &[(String, String)]) -> Result<Vec<HostPort>, String> {
         let prefix = self.prefix();
         let mut nodes = Vec::new();
         for (key, value) in entries {
-            let number = key.strip_prefix(&prefix).and_then(|number| number.parse::<u16>().ok());
-            let (address, count) = read(value).ok_or_else(|| format!("{key} holds {value}"))?;
-            nodes.push((
-                number.ok_or_else(|| format!("{key} is not the key of a memory node"))?,
-                address,
-                count,
-            ));
+            let number = key.strip_prefix(&prefix).and_then(decimal);
+            let number =
+                number.ok_or_else(|| format!("{} is not the key of a memory node", printable(key)))?;
+            let (address, count) =
+                read(value).map_err(|why| format!("{} holds {}: {why}", printable(key), printable(value)))?;
+            nodes.push((number, address, count));
         }
         nodes.sort_unstable();
+        if let Some([one, _]) = nodes.array_windows().find(|[one, next]| one.0 == next.0) {
+            return Err(format!("node {} is listed twice", one.0));
+        }
         let Some(wanted) = nodes.iter().map(|node| node.2).max() else {
             return Err("no memory node has registered".to_owned());
         };
@@ -120,10 +130,18 @@ impl EtcdAddress {
     }
 }
 
-/// Returns the address and the number of memory nodes in a value.
-fn read(value: &str) -> Option<(String, u16)> {
-    let value: Value = serde_json::from_str(value).ok()?;
-    Some((value["address"].as_str()?.to_owned(), u16::try_from(value["nodes"].as_u64()?).ok()?))
+/// Returns the address and the number of memory nodes in a value, or why it is invalid.
+fn read(value: &str) -> Result<(HostPort, u16), String> {
+    let value: Value = serde_json::from_str(value).map_err(|error| error.to_string())?;
+    let address = value["address"].as_str().ok_or("it has no address")?.parse()?;
+    let count =
+        value["nodes"].as_u64().filter(|count| (1..=u64::from(Packed::<u64>::NODES_MAX)).contains(count));
+    Ok((address, count.ok_or("it has no valid number of memory nodes")? as u16))
+}
+
+/// Returns the servers with commas between them.
+fn listed(servers: &[HostPort]) -> String {
+    servers.iter().map(HostPort::as_str).collect::<Vec<_>>().join(",")
 }
 
 impl FromStr for EtcdAddress {
@@ -162,7 +180,7 @@ pub struct Registrant {
     /// Memory nodes of the pool.
     pub nodes: u16,
     /// The address that compute nodes connect to.
-    pub address: String,
+    pub address: HostPort,
 }
 
 /// A registered memory node; its registration ends on drop.
@@ -178,7 +196,7 @@ impl Registrant {
     }
 
     fn value(&self) -> String {
-        json!({ "address": self.address, "nodes": self.nodes }).to_string()
+        json!({ "address": self.address.as_str(), "nodes": self.nodes }).to_string()
     }
 
     /// Registers the memory node, and keeps it registered. Calls `tell` when a renewal fails, and when it
@@ -232,7 +250,8 @@ impl Registrant {
             KeyCreation::Exists(there) if there == value => gateway.put(&key, &value, &lease)?,
             KeyCreation::Exists(there) => {
                 let _ = gateway.revoke(&lease);
-                let other = read(&there).map_or(there, |(address, _)| address);
+                let other = read(&there)
+                    .map_or_else(|_| printable(&there).into_owned(), |(address, _)| address.to_string());
                 return Err(EtcdError::Taken { node: self.node, other });
             }
         }
@@ -276,10 +295,10 @@ mod tests {
         let entry = |number: &str, nodes: u16| {
             (
                 format!("/farwood/p/{number}"),
-                json!({ "address": format!("h:{number}"), "nodes": nodes }).to_string(),
+                json!({ "address": format!("h:1{number}"), "nodes": nodes }).to_string(),
             )
         };
-        assert_eq!(etcd.complete(&[entry("1", 2), entry("0", 2)]).unwrap(), ["h:0", "h:1"]);
+        assert_eq!(listed(&etcd.complete(&[entry("1", 2), entry("0", 2)]).unwrap()), "h:10,h:11");
         let why = |entries: &[(String, String)]| etcd.complete(entries).unwrap_err();
         assert_eq!(why(&[]), "no memory node has registered");
         assert_eq!(why(&[entry("1", 2)]), "it has 2 memory nodes, and node 0 has not registered");
@@ -290,5 +309,39 @@ mod tests {
         );
         assert!(etcd.complete(&[entry("x", 1)]).unwrap_err().contains("not the key of a memory node"));
         assert!(etcd.complete(&[("/farwood/p/0".to_owned(), "{}".to_owned())]).is_err());
+    }
+
+    /// Whoever can write to etcd, or answers in its place, supplies addresses and nothing else: neither the token file nor
+    /// TLS of the URL changes.
+    #[test]
+    fn an_entry_that_contains_more_than_an_address_is_refused() {
+        let etcd: EtcdAddress = "a:1/p?tls-ca=/ca.pem".parse().unwrap();
+        for address in [
+            "h:1?token-file=/secret&tls-name=x",
+            "h:1?environment=no",
+            "h:1,g:2",
+            "h:1/x",
+            "h:1#",
+            "u@h:1",
+            "h",
+            "\u{1b}[2J:1",
+        ] {
+            let value = json!({ "address": address, "nodes": 1 }).to_string();
+            let why = etcd.complete(&[("/farwood/p/0".to_owned(), value)]).unwrap_err();
+            assert!(why.starts_with("/farwood/p/0 holds ") && !why.contains(char::is_control), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_memory_node_has_one_number_and_one_address() {
+        let etcd: EtcdAddress = "a:1/p".parse().unwrap();
+        let entry = |number: &str, address: &str| {
+            (format!("/farwood/p/{number}"), json!({ "address": address, "nodes": 1 }).to_string())
+        };
+        for number in ["00", "+0", " 0", "-0", "0x0", "65536", ""] {
+            let why = etcd.complete(&[entry(number, "h:1")]).unwrap_err();
+            assert!(why.contains("not the key of a memory node"), "{number}: {why}");
+        }
+        assert!(etcd.complete(&[entry("0", "h:1"), entry("0", "g:2")]).unwrap_err().contains("listed twice"));
     }
 }
