@@ -25,7 +25,7 @@ fn node() -> &'static MemoryNode {
 
 fn hello() -> Vec<u8> {
     let mut bytes = Vec::new();
-    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() }.put(&mut bytes);
+    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, nonce: None }.put(&mut bytes);
     bytes
 }
 

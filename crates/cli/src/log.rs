@@ -1,6 +1,6 @@
 //! The log of a memory node on stderr: one line per event, as text or as JSON.
 
-use farwood::NodeEvent;
+use farwood::{NodeEvent, printable};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -46,7 +46,7 @@ impl Log {
         fields: Value,
     ) -> io::Result<()> {
         match self.style {
-            Style::Text => writeln!(out, "{}: {words}", self.node),
+            Style::Text => writeln!(out, "{}: {}", self.node, printable(words)),
             Style::Json => {
                 let mut line = json!({ "time": now(), "node": self.node, "event": event, "message": words });
                 if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
@@ -60,7 +60,7 @@ impl Log {
     /// Writes the events in the queue.
     pub(super) fn write_events(&self, out: &mut dyn Write) -> io::Result<()> {
         for event in self.events.try_iter() {
-            let from = event.from().map(|from| from.to_string());
+            let from = event.from();
             let words = match &from {
                 Some(from) => format!("{event} ({from})"),
                 None => event.to_string(),

@@ -33,6 +33,7 @@ mod show;
 mod size;
 mod stat;
 mod top;
+mod tsv;
 mod worker;
 
 pub(crate) use context::{Context, Format, Opened, Untyped, index_of, open, open_any, read, warn_of_locks};

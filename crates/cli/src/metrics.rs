@@ -1,51 +1,30 @@
 //! The HTTP port of a memory node: `/metrics` in Prometheus' text format, and `/healthz`.
-//!
-//! The server answers one request at a time, within a second each, and reads only the first line of a request.
 
-use farwood::NodeCounts;
+mod http;
+
+use farwood::{NodeCounts, NodeMonitor};
+use http::HttpListener;
+pub(super) use http::HttpServer;
 use std::fmt::Write as _;
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::io;
+use std::net::SocketAddr;
 
-/// The time limit for one request.
-const REQUEST_MAX: Duration = Duration::from_secs(1);
-/// Bytes of a request that the server reads.
-const REQUEST_BYTES_MAX: usize = 4096;
-
-/// The HTTP listener.
-pub(super) struct Watch(TcpListener);
+/// The port, before its memory node runs.
+pub(super) struct Watch(HttpListener);
 
 impl Watch {
     pub(super) fn listen(at: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(at)?;
-        listener.set_nonblocking(true)?;
-        Ok(Self(listener))
+        HttpListener::bind(at).map(Self)
     }
 
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.0.address()
     }
 
-    /// Answers waiting requests for at most a second, so that the caller can check for signals in between.
-    pub(super) fn answer(&self, counts: impl Fn() -> NodeCounts) {
-        let begun = Instant::now();
-        while begun.elapsed() < REQUEST_MAX
-            && let Ok((stream, _)) = self.0.accept()
-        {
-            // A client that disconnects or sends nothing gets no answer.
-            let _ = answer(stream, &counts);
-        }
+    /// Answers requests on a thread of its own until the result is dropped.
+    pub(super) fn start(self, node: NodeMonitor) -> io::Result<HttpServer> {
+        self.0.start(move |request| reply(request, || node.counts()))
     }
-}
-
-fn answer(mut stream: TcpStream, counts: impl Fn() -> NodeCounts) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(REQUEST_MAX))?;
-    stream.set_write_timeout(Some(REQUEST_MAX))?;
-    let mut request = [0; REQUEST_BYTES_MAX];
-    let bytes = stream.read(&mut request)?;
-    stream.write_all(reply(&request[..bytes], counts).as_bytes())
 }
 
 /// The response to a request: the head, and for GET the body.

@@ -1,6 +1,6 @@
 //! `farwood scan`: a range of entries.
 
-use super::{Context, Failure, Format, Outcome, Untyped, open, read, show};
+use super::{Context, Failure, Format, Outcome, Untyped, open, read, show, tsv};
 use farwood::{Error, Kind, Url, Width};
 use serde_json::json;
 use std::ops::Bound;
@@ -15,7 +15,8 @@ Examples:
 
 /// Print entries in the order of their keys
 ///
-/// Prints one entry per line: key, tab, value; with --json an object {"key", "value"}. If the reader of the output
+/// Prints one entry per line: key, tab, value, with \t, \n, \\ and so on for control characters and backslashes, as
+/// `farwood load --format tsv` reads them; with --json an object {"key", "value"}. If the reader of the output
 /// stops reading, the command ends without an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -60,6 +61,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         scan = scan.reverse();
     }
     let [key_kind, value_kind] = index.kinds();
+    let has_values = index.value_width().most() > 0;
     let entries: Box<dyn Iterator<Item = _>> =
         if args.snapshot { Box::new(scan.snapshot()?.into_iter().map(Ok)) } else { Box::new(scan) };
     for entry in entries {
@@ -69,8 +71,14 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 let (key, value) = (show::json(key_kind, &key), show::json(value_kind, &value));
                 context.json(&json!({ "key": key, "value": value }))?;
             }
-            Format::Text if value.is_empty() => writeln!(context.out, "{}", key_kind.show(&key))?,
-            Format::Text => writeln!(context.out, "{}\t{}", key_kind.show(&key), value_kind.show(&value))?,
+            Format::Text => {
+                let [key, value] = [key_kind.show(&key), value_kind.show(&value)];
+                write!(context.out, "{}", tsv::escape(&key))?;
+                if has_values {
+                    write!(context.out, "\t{}", tsv::escape(&value))?;
+                }
+                writeln!(context.out)?;
+            }
         }
     }
     Ok(Outcome::Done)

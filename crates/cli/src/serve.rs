@@ -7,11 +7,11 @@ use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::{
-    DeviceReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeEvent, NodeEvents, NodeFile,
-    NodeSpec, Registrant, Registration, ServerTls, TcpError, Token, Url,
+    AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeEvent,
+    NodeEvents, NodeFile, NodeSpec, Registrant, Registration, ServerTls, TcpError, Url,
 };
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -40,9 +40,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Run a memory node: memory that compute nodes access over TCP or RDMA
 ///
 /// A memory node stores bytes and executes READ, WRITE and atomic verbs on them; it does not know about indexes. On
-/// SIGTERM or SIGINT it answers the requests that it has accepted, and stops. On an address that other machines can
+/// SIGTERM or SIGINT it answers the requests that it has accepted, and stops. On SIGHUP it reads the files of tokens and
+/// certificates again. On an address that other machines can
 /// reach, it starts only with a token or client certificates, or with --insecure. Without TLS all data travels
-/// unencrypted, including the token.
+/// unencrypted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -83,7 +84,11 @@ pub(crate) struct Args {
     /// incomplete
     #[arg(long, requires = "file")]
     accept_unclean: bool,
-    /// Require the token in the first line of this file (16 to 1024 characters) from every client
+    /// Remove the fences of revoked clients from the file. Clients that were attached before have to open the pool again
+    #[arg(long, requires = "file")]
+    clear_fences: bool,
+    /// Require the token in this file (a line of 16 to 1024 characters) from every client; during a rotation the file has
+    /// two lines, and both tokens are accepted
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Accept only TLS 1.3, with this certificate (PEM, including intermediate certificates)
@@ -96,7 +101,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     client_ca: Option<PathBuf>,
     /// Listen without a token and without client certificates on an address that other machines can reach, or with
-    /// --requests in shared memory: every client that reaches the port can read and change all data
+    /// --requests in shared memory: every client that reaches the port can read and change all data. Also required if
+    /// other machines can reach --metrics
     #[arg(long)]
     insecure: bool,
     /// Serve Prometheus metrics at http://HOST:PORT/metrics and a health check at /healthz
@@ -132,7 +138,7 @@ impl Args {
     fn spec(&self) -> Result<NodeSpec, Failure> {
         let listen = self.address()?;
         let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
-        let token = self.token_file.as_deref().map(Token::from_file).transpose().map_err(failed)?;
+        let token = self.tokens()?;
         let tls = self.tls().map_err(failed)?;
         let closed = token.is_some() || tls.as_ref().is_some_and(ServerTls::requires_certificates);
         if !listen.ip().is_loopback() && !closed && !self.insecure {
@@ -146,7 +152,11 @@ impl Args {
             listen,
             host_bytes: self.memory,
             device_bytes: self.device_memory,
-            file: self.file.clone().map(|path| NodeFile { path, accept_unclean: self.accept_unclean }),
+            file: self.file.clone().map(|path| NodeFile {
+                path,
+                accept_unclean: self.accept_unclean,
+                clear_fences: self.clear_fences,
+            }),
             token,
             tls,
             events: None,
@@ -156,9 +166,45 @@ impl Args {
         })
     }
 
+    fn tokens(&self) -> Result<Option<AcceptedTokens>, Failure> {
+        let read = self.token_file.as_deref().map(AcceptedTokens::from_file).transpose();
+        read.map_err(|source| Failure::Farwood(Error::Tcp { operation: "serve", source }))
+    }
+
     fn tls(&self) -> Result<Option<ServerTls>, TcpError> {
         let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         ServerTls::from_files(Identity { cert, key }, self.client_ca.as_deref()).map(Some)
+    }
+
+    /// Reads the files of the tokens and of TLS again, for new connections; yields a message and its fields. What cannot be
+    /// read remains as it was.
+    fn reload(&self, spec: &NodeSpec) -> (String, serde_json::Value) {
+        let token = spec.token.as_ref().zip(self.token_file.as_deref());
+        let token = token.map(|(tokens, path)| tokens.reload(path));
+        let tls = match (&spec.tls, &self.tls_cert, &self.tls_key) {
+            (Some(tls), Some(cert), Some(key)) => {
+                Some(tls.reload(Identity { cert, key }, self.client_ca.as_deref()))
+            }
+            _ => None,
+        };
+        let failures: Vec<_> =
+            [token, tls].into_iter().flatten().filter_map(|read| Some(read.err()?.to_string())).collect();
+        let words = if failures.is_empty() {
+            "read the files of the tokens and the certificates again".to_owned()
+        } else {
+            format!("continues with the present credentials: {}", failures.join("; "))
+        };
+        (words, json!({ "failures": failures }))
+    }
+
+    /// Warns about secrets that all users of the machine can read.
+    fn warn_of_secrets(&self, context: &mut Context<'_>) -> Result<(), Failure> {
+        for path in [&self.token_file, &self.tls_key].into_iter().flatten() {
+            if let Some(words) = farwood::secret_warning(path) {
+                writeln!(context.messages, "warning: {words}")?;
+            }
+        }
+        Ok(())
     }
 
     /// The entry in etcd for the memory node at `address`.
@@ -185,6 +231,23 @@ impl Args {
         Ok(Some(Registrant { etcd: place, node, nodes: self.nodes, address }))
     }
 
+    /// Opens the port for metrics.
+    fn watch(&self) -> Result<Option<Watch>, Failure> {
+        let Some(at) = self.metrics.as_deref() else { return Ok(None) };
+        let found = at.to_socket_addrs().ok().and_then(|mut found| found.next());
+        let address =
+            found.ok_or_else(|| Failure::Usage(format!("serve: --metrics '{at}': write HOST:PORT")))?;
+        if !address.ip().is_loopback() && !self.insecure {
+            return Err(Failure::Usage(format!(
+                "serve: --metrics {at}: other machines can reach that address, and the port has neither TLS nor a token; \
+                 give an address of this machine (127.0.0.1:PORT), or --insecure if only monitoring can reach the port"
+            )));
+        }
+        let source = |source| TcpError::Listen { address: at.to_owned(), source };
+        let listen = |error| Failure::Farwood(Error::Tcp { operation: "serve", source: source(error) });
+        Watch::listen(address).map(Some).map_err(listen)
+    }
+
     fn address(&self) -> Result<SocketAddr, Failure> {
         let refuse =
             |why: String| Failure::Usage(format!("serve: '{}': {why}; write tcp://HOST:PORT", self.listen));
@@ -197,13 +260,14 @@ impl Args {
 }
 
 /// Options that apply to a memory node only.
-const MEMORY_NODE_OPTIONS: [&str; 16] = [
+const MEMORY_NODE_OPTIONS: [&str; 17] = [
     "listen",
     "rdma",
     "memory",
     "device_memory",
     "file",
     "accept_unclean",
+    "clear_fences",
     "tls_cert",
     "tls_key",
     "client_ca",
@@ -253,11 +317,12 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let spec = NodeSpec { events: Some(events.clone()), ..args.spec()? };
     // Report a wrong option before the memory is allocated.
     args.registrant(spec.listen)?;
+    args.warn_of_secrets(context)?;
     raise_descriptors(spec.connections_max);
     let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
     let system = |source| failed(TcpError::System { operation: "wait for signals", source });
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(system)?;
-    let watch = args.metrics.as_deref().map(watch).transpose()?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(system)?;
+    let watch = args.watch()?;
     let (node, card) = start(args, &spec)?;
     let scheme = if card.is_some() { "rdma" } else { "tcp" };
     let url = format!("{scheme}://{}", node.address());
@@ -265,11 +330,23 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
     let registration = registration.transpose()?;
     introduce((args, &spec, node.device_bytes()), &url, card.as_ref(), watch.as_ref(), context)?;
-    let spatial = args.spatial.as_deref().map(|name| spatial::Beside::start(args, name, &url, &node));
+    let watch = watch
+        .map(|watch| watch.start(node.monitor()))
+        .transpose()
+        .map_err(|source| failed(TcpError::System { operation: "start the thread of --metrics", source }))?;
+    let spatial = args
+        .spatial
+        .as_deref()
+        .map(|name| spatial::Beside::start(args, name, &url, (&node, spec.token.clone())));
     let mut spatial = spatial.transpose()?;
-    while node.is_running() && signals.pending().next().is_none() {
-        if let Some(watch) = &watch {
-            watch.answer(|| node.counts());
+    while node.is_running() {
+        let arrived: Vec<_> = signals.pending().collect();
+        if arrived.iter().any(|signal| *signal != SIGHUP) {
+            break;
+        }
+        if !arrived.is_empty() {
+            let (words, fields) = args.reload(&spec);
+            let _ = log.write(context.messages, "reloaded", &words, fields);
         }
         // If stderr is closed, the memory node continues without a log.
         let _ = log.write_events(context.messages);
@@ -283,6 +360,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let counts = node.counts();
     // From now on, etcd does not send new clients here.
     drop(registration);
+    // It holds the memory node's state.
+    drop(watch);
     node.stop().map_err(failed)?;
     log.write_events(context.messages)?;
     let words = format!(
@@ -362,19 +441,6 @@ fn introduce(
         )?,
     }
     Ok(context.out.flush()?)
-}
-
-/// Opens the port for metrics.
-fn watch(at: &str) -> Result<Watch, Failure> {
-    let listen = |source| {
-        Failure::Farwood(Error::Tcp {
-            operation: "serve",
-            source: TcpError::Listen { address: at.to_owned(), source },
-        })
-    };
-    let found = at.to_socket_addrs().ok().and_then(|mut found| found.next());
-    let address = found.ok_or_else(|| Failure::Usage(format!("serve: --metrics '{at}': write HOST:PORT")))?;
-    Watch::listen(address).map_err(listen)
 }
 
 /// Raises the limit on open files to what the connections need, as far as the system permits.

@@ -63,8 +63,18 @@ impl SlotState {
     }
 }
 
+/// Returns the offset of the state of `slot` in the host memory of memory node 0.
+pub const fn state_offset(slot: u16) -> u64 {
+    CLIENT_TABLE_OFFSET + CLIENT_SLOT_BYTES as u64 * slot as u64
+}
+
+/// Returns the newest epoch in the state word of a slot.
+pub const fn epoch_in(state: u64) -> u32 {
+    (state >> 32) as u32
+}
+
 fn state_of(slot: u16) -> Remote<u64> {
-    word(NodeId(0), CLIENT_TABLE_OFFSET + CLIENT_SLOT_BYTES as u64 * u64::from(slot))
+    word(NodeId(0), state_offset(slot))
 }
 
 /// Reads the state of `slot`. [1 RT]

@@ -319,7 +319,7 @@ fn of_tcp(error: &TcpError) -> u8 {
         | TcpError::Tls { .. } => 2,
         TcpError::NotThere { .. } | TcpError::NoPool { .. } => NOT_FOUND,
         TcpError::Memory { .. } => FULL,
-        TcpError::BadToken { .. } | TcpError::Untrusted { .. } => 6,
+        TcpError::BadToken { .. } | TcpError::Unproven { .. } | TcpError::Untrusted { .. } => 6,
         TcpError::Unusable { .. } | TcpError::NotThisPool { .. } => 7,
         TcpError::File { fault, .. } => of_file(fault),
         TcpError::Unclean { .. } => 8,

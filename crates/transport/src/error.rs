@@ -50,7 +50,7 @@ pub enum TcpError {
         source: io::Error,
     },
     /// The file of a token is unreadable or holds no token.
-    #[error("cannot use the token file {}: {why}; it must hold a line of 16 to 1024 characters", path.display())]
+    #[error("cannot use the token file {}: {why}; it must hold a line of 16 to 1024 characters, or two of them during a rotation", path.display())]
     Token {
         /// The file.
         path: PathBuf,
@@ -103,6 +103,17 @@ pub enum TcpError {
         /// The address.
         address: String,
         /// The memory node's message.
+        why: String,
+    },
+    /// The memory node does not know the token of this client.
+    #[error(
+        "the memory node at {address} does not know this client's token: {why}; check the address; if its memory nodes \
+         require no token, name none (?environment=no in the URL ignores FARWOOD_TOKEN_FILE)"
+    )]
+    Unproven {
+        /// The address.
+        address: String,
+        /// What the memory node does instead of the proof.
         why: String,
     },
     /// The memory node and this program do not trust each other, or only one of them speaks TLS.

@@ -2,6 +2,7 @@
 
 use super::table::Table;
 use super::trouble::{Place, Trouble};
+use std::borrow::Cow;
 use std::io::BufRead;
 
 /// The names in the first line of a table.
@@ -22,7 +23,7 @@ impl Header {
             row => row?,
         };
         let names: Result<Vec<_>, _> =
-            (0..row.columns()).map(|index| row.field(index).map(str::to_owned)).collect();
+            (0..row.columns()).map(|index| row.field(index).map(Cow::into_owned)).collect();
         let names = names.map_err(|why| Trouble::rest(Place::Line(row.line), why))?;
         let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
         match twice {

@@ -154,7 +154,8 @@ fn with_hint(why: String, row: &TableRow<'_>, args: &Args) -> String {
 
 fn bounds(row: &TableRow<'_>, columns: RectangleColumns) -> Result<Bounds, String> {
     let edge = |column: usize| {
-        let text = row.field(column)?.trim();
+        let field = row.field(column)?;
+        let text = field.trim();
         text.parse::<f64>().map_err(|_| format!("column {}: '{text}' is not a number", column + 1))
     };
     let corner = |[x, y]: [usize; 2]| Ok::<_, String>([edge(x)?, edge(y)?]);
@@ -164,7 +165,8 @@ fn bounds(row: &TableRow<'_>, columns: RectangleColumns) -> Result<Bounds, Strin
 
 /// The number of a rectangle, as the command prints it.
 fn number(row: &TableRow<'_>, column: usize) -> Result<u64, String> {
-    let text = row.field(column)?.trim();
+    let field = row.field(column)?;
+    let text = field.trim();
     match text.parse::<u64>() {
         Ok(number) if number.to_string() == text => Ok(number),
         _ => Err(format!(

@@ -6,6 +6,7 @@ use super::lines::{self, Appended, LONE_RETURN, Lines};
 use super::table::{Table, TableRow};
 use super::trouble::{Place, Trouble};
 use crate::size;
+use std::borrow::Cow;
 use std::io::BufRead;
 
 /// One line that may become an entry.
@@ -129,7 +130,7 @@ fn check_columns(row: &TableRow<'_>, columns_max: Option<usize>) -> Result<(), T
 
 fn entry(row: &TableRow<'_>, key: usize, value: Option<usize>) -> Result<Row, Trouble> {
     let field = |index: usize| {
-        let field = row.field(index).map(str::to_owned);
+        let field = row.field(index).map(Cow::into_owned);
         field.map_err(|why| Trouble::record(Place::Line(row.line), why))
     };
     Ok(Row { line: row.line, key: field(key)?, value: value.map(field).transpose()? })

@@ -5,8 +5,9 @@
 
 use super::lines::{self, Appended, LONE_RETURN, Lines};
 use super::trouble::{Place, Trouble};
-use crate::size;
+use crate::{size, tsv};
 use csv_core::ReadRecordResult;
+use std::borrow::Cow;
 use std::io::BufRead;
 
 /// Largest number of columns.
@@ -35,6 +36,7 @@ pub(super) struct TableRow<'t> {
     pub(super) line: u64,
     fields: &'t [u8],
     ends: &'t [usize],
+    delimiter: u8,
 }
 
 impl TableRow<'_> {
@@ -49,13 +51,19 @@ impl TableRow<'_> {
         self.fields.get(start..*self.ends.get(index)?)
     }
 
-    /// The text of the field at `index`.
-    pub(super) fn field(&self, index: usize) -> Result<&str, String> {
+    /// The text of the field at `index`; fields of TSV have escapes.
+    pub(super) fn field(&self, index: usize) -> Result<Cow<'_, str>, String> {
         let Some(bytes) = self.bytes(index) else {
             let columns = size::count(self.columns() as u64, "column", "columns");
             return Err(format!("the line has {columns}, and column {} is needed", index + 1));
         };
-        std::str::from_utf8(bytes).map_err(|_| format!("column {} is not UTF-8 text", index + 1))
+        let column = |why: &str| format!("column {}: {why}", index + 1);
+        let field =
+            std::str::from_utf8(bytes).map_err(|_| format!("column {} is not UTF-8 text", index + 1))?;
+        if self.delimiter == b'\t' {
+            return tsv::unescape(field).map_err(|why| column(&why));
+        }
+        Ok(Cow::Borrowed(field))
     }
 }
 
@@ -94,7 +102,8 @@ impl<R: BufRead> Table<R> {
             Err(trouble) => Some(Err(trouble)),
             Ok(Some((line, ends))) => {
                 let fields = &self.fields;
-                Some(Ok(TableRow { line, fields, ends: &self.ends[..ends] }))
+                let delimiter = self.delimiter;
+                Some(Ok(TableRow { line, fields, ends: &self.ends[..ends], delimiter }))
             }
         }
     }
@@ -162,7 +171,8 @@ impl<R: BufRead> Table<R> {
 
     /// Checks the number of columns and the quotes of a row.
     fn accept(&mut self, line: u64, ends: usize) -> Result<(), Trouble> {
-        let row = TableRow { line, fields: &self.fields, ends: &self.ends[..ends] };
+        let delimiter = self.delimiter;
+        let row = TableRow { line, fields: &self.fields, ends: &self.ends[..ends], delimiter };
         let quotes = self.delimiter != b'\t' && self.text.contains(&b'"');
         if quotes && !is_written(&row, &self.text, self.delimiter) {
             let why =
@@ -239,6 +249,8 @@ mod tests {
         assert_eq!(rows("a,b\r\n\n\"c,\nd\",\"e\"\"f\"\ng,", b','), ["1 a|b", "3 c,\nd|e\"f", "5 g|"]);
         assert_eq!(rows("x\t\"a\ny\tb\n", b'\t'), ["1 x|\"a", "2 y|b"]);
         assert_eq!(rows("a,b\"c\n", b','), ["1 a|b\"c"]);
+        assert_eq!(rows("a\\tb\t\\n\n", b'\t'), ["1 a\tb|\n"]);
+        assert_eq!(rows("a\\tb,\\n\n", b','), ["1 a\\tb|\\n"], "CSV has no escapes");
         assert_eq!(rows("", b','), [""; 0]);
     }
 

@@ -3,7 +3,7 @@
 use super::super::{Context, Failure, Format, Outcome};
 use super::{Args, LOOK};
 use farwood::spatial::{NotificationMode, ServeOptions, Spatial};
-use farwood::{Error, IndexError, MemoryNode, Pool, TcpError, Token, Url};
+use farwood::{AcceptedTokens, Error, IndexError, MemoryNode, Pool, TcpError, Url};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -19,7 +19,11 @@ pub(super) fn nothing_to_serve(url: &Url) -> Failure {
 }
 
 impl Args {
-    fn options(&self, listen: Option<IpAddr>) -> Result<ServeOptions, Failure> {
+    fn options(
+        &self,
+        listen: Option<IpAddr>,
+        token: Option<AcceptedTokens>,
+    ) -> Result<ServeOptions, Failure> {
         let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
         let bind = |address: IpAddr| {
             let refused = |source| failed(TcpError::Listen { address: address.to_string(), source });
@@ -30,7 +34,7 @@ impl Args {
             threads: self.threads.unwrap_or(default.threads),
             notice: if self.polling { NotificationMode::Polling } else { NotificationMode::Event },
             listener: listen.map(bind).transpose()?,
-            token: self.token_file.as_deref().map(Token::from_file).transpose().map_err(failed)?,
+            token,
             ..default
         })
     }
@@ -54,7 +58,8 @@ pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result
              the pool; give --token-file, or --insecure if you trust all of them"
         )));
     }
-    let mut options = args.options(listen)?;
+    let token = args.tokens()?;
+    let mut options = args.options(listen, token)?;
     if context.is_given("connections") {
         options.connections = args.connections;
     }
@@ -89,14 +94,19 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Starts it: it serves as soon as the index is there.
-    pub(super) fn start(args: &Args, name: &str, listen: &str, node: &MemoryNode) -> Result<Self, Failure> {
+    pub(super) fn start(
+        args: &Args,
+        name: &str,
+        listen: &str,
+        (node, token): (&MemoryNode, Option<AcceptedTokens>),
+    ) -> Result<Self, Failure> {
         if args.tls_cert.is_some() {
             return Err(Failure::Usage(
                 "serve: a spatial index cannot be served over TLS; omit --spatial or --tls-cert".to_owned(),
             ));
         }
         let pool = pool_of(args, listen)?;
-        let mut options = args.options(Some(node.address().ip()))?;
+        let mut options = args.options(Some(node.address().ip()), token)?;
         options.memory_node = Some(node.server());
         let (stop, ready) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (thread_stop, thread_ready, index) = (Arc::clone(&stop), Arc::clone(&ready), name.to_owned());

@@ -93,7 +93,7 @@ fn values_of_any_length() {
     machine.ok(&["put", url, "3", ""]);
     assert_eq!(machine.ok(&["get", url, "1"]), "short\n");
     assert_eq!(machine.ok(&["get", url, "2", "--raw"]), long);
-    assert_eq!(machine.ok(&["scan", url]), format!("1\tshort\n2\t{long}\n3\n"));
+    assert_eq!(machine.ok(&["scan", url]), format!("1\tshort\n2\t{long}\n3\t\n"));
     machine.ok(&["put", url, "2", "no more"]);
     assert_eq!(machine.ok(&["get", url, "2"]), "no more\n");
     let rows = lines((10..400).map(|key| format!("{key}\t{}", "x".repeat(key))));
@@ -163,4 +163,42 @@ fn output_that_cannot_be_written_is_an_error() {
     let output = machine.command(&["scan", "shm://p/i"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(10));
     assert!(String::from_utf8(output.stderr).unwrap().contains("cannot write the output"));
+}
+
+/// A dump is a table whatever is in the texts, and a terminal interprets nothing in it.
+#[test]
+fn a_scan_is_loaded_again_as_it_was() {
+    let machine = Machine::with_pool();
+    let create = |name: &str| {
+        machine.ok(&[
+            "create",
+            &format!("shm://p/{name}"),
+            "--index",
+            "smart",
+            "--keys",
+            "text",
+            "--values",
+            "text",
+        ]);
+    };
+    create("from");
+    let entries =
+        [("a", "1\nb\t2"), ("b\tc", "C:\\new"), ("d", "\u{1b}[2J\r"), ("e", ""), ("f\\", "\u{9b}ü")];
+    for (key, value) in entries {
+        machine.ok(&["put", "shm://p/from", key, value]);
+    }
+    let dump = machine.ok(&["scan", "shm://p/from"]);
+    assert_eq!(dump.lines().count(), entries.len(), "{dump}");
+    assert!(!dump.contains(|c: char| c.is_control() && c != '\n' && c != '\t'), "{dump:?}");
+    create("to");
+    machine.ok(&["load", "shm://p/to", &machine.file("dump.tsv", &dump)]);
+    for (key, value) in entries {
+        assert_eq!(machine.ok(&["get", "shm://p/to", key, "--raw"]), value, "{key:?}");
+    }
+    assert_eq!(machine.ok(&["scan", "shm://p/to"]), dump);
+    machine.refused(
+        2,
+        &["load", "shm://p/to", &machine.file("bad.tsv", "k\tC:\\Users\n")],
+        &["line 1", "COPY"],
+    );
 }

@@ -3,6 +3,7 @@
 use crate::machine::{Machine, lines};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,11 @@ impl Served {
     }
 
     fn run(machine: &Machine, options: &[&str]) -> Self {
-        let mut command = machine.command(&[&["serve", "--json"], options].concat());
+        Self::spawn(&mut machine.command(&[&["serve", "--json"], options].concat()))
+    }
+
+    /// Starts a command that runs `farwood serve --json`.
+    fn spawn(command: &mut Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -48,10 +53,15 @@ impl Served {
         lines.find_map(|line| line.ok().filter(|line| line.contains(words))).unwrap()
     }
 
+    /// Sends a signal.
+    fn signal(&self, name: &str) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
     /// Stops it with a signal; yields its exit status and its output.
     pub(crate) fn stop(mut self) -> (ExitStatus, String) {
-        let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.signal("-TERM");
         let (status, mut words) = (self.process.wait().unwrap(), String::new());
         self.process.stderr.take().unwrap().read_to_string(&mut words).unwrap();
         (status, words)
@@ -324,7 +334,90 @@ fn a_memory_node_can_be_watched() {
     let verbs = metrics.lines().find_map(|line| line.strip_prefix("farwood_verbs_total ")).unwrap();
     assert!(verbs.parse::<u64>().unwrap() > 100, "{metrics}");
     assert!(metrics.contains("farwood_request_seconds_bucket{le=\"+Inf\"}"), "{metrics}");
-    let silent = TcpStream::connect(node.metrics.as_deref().unwrap()).unwrap();
-    assert!(node.stop().0.success(), "who says nothing does not keep it");
+    let silent: Vec<_> =
+        (0..100).map(|_| TcpStream::connect(node.metrics.as_deref().unwrap()).unwrap()).collect();
+    assert!(
+        ask("/healthz").starts_with("HTTP/1.1 200 OK\r\n"),
+        "silent clients do not hold the health check"
+    );
+    assert!(node.stop().0.success(), "a silent client does not hold the memory node");
     drop(silent);
+    let beyond = ["serve", "--listen", "tcp://127.0.0.1:0", "--metrics", "0.0.0.0:0"];
+    machine.refused(2, &beyond, &["--metrics 0.0.0.0:0", "--insecure", "127.0.0.1"]);
+}
+
+/// A rotation without an outage: the file has both tokens while clients change to the new one.
+#[test]
+fn tokens_and_certificates_are_read_again_on_sighup() {
+    let machine = Machine::new();
+    let files = Certified::make(&machine);
+    let [old, new] = ["an-old-token-of-24-chars\n", "a-new-token-of-24-chars!\n"];
+    let token = machine.file("token", old);
+    let options = ["--token-file", &token, "--tls-cert", &files.cert, "--tls-key", &files.key];
+    let mut node = Served::start_at(&machine, "tcp://127.0.0.1:0", &options);
+    let url = format!("{}/i?tls-ca={}", node.url, files.ca);
+    let with = |token: &str, arguments: &[&str]| {
+        let file = machine.file("mine", token);
+        machine.command(arguments).env("FARWOOD_TOKEN_FILE", file).output().unwrap().status.code()
+    };
+    assert_eq!(with(old, &["create", &url]), Some(0));
+    assert_eq!(with(new, &["put", &url, "1", "2"]), Some(6));
+    for (text, expected) in [(format!("{old}{new}"), [0, 0]), (new.to_owned(), [6, 0])] {
+        machine.file("token", text);
+        node.signal("-HUP");
+        node.hear("read the files of the tokens and the certificates again");
+        assert_eq!([old, new].map(|token| with(token, &["put", &url, "1", "2"]).unwrap()), expected);
+    }
+    machine.file("token", "short");
+    node.signal("-HUP");
+    assert!(node.hear("continues with the present credentials").contains("5 characters"));
+    assert_eq!(with(new, &["put", &url, "1", "2"]), Some(0));
+    // A certificate of another authority.
+    let others = Machine::new();
+    let other = Certified::make(&others);
+    std::fs::copy(&other.cert, &files.cert).unwrap();
+    std::fs::copy(&other.key, &files.key).unwrap();
+    machine.file("token", new);
+    node.signal("-HUP");
+    node.hear("read the files of the tokens and the certificates again");
+    assert_eq!(with(new, &["put", &url, "1", "2"]), Some(6), "the old authority did not issue it");
+    let url = format!("{}/i?tls-ca={}", node.url, other.ca);
+    assert_eq!(with(new, &["put", &url, "1", "2"]), Some(0));
+}
+
+#[test]
+fn a_secret_that_others_can_read_is_refused() {
+    let machine = Machine::new();
+    let files = Certified::make(&machine);
+    let token = machine.file("token", "a-token-of-24-characters\n");
+    for path in [&token, &files.key] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o664)).unwrap();
+    }
+    machine.refused(2, &["serve", "--token-file", &token], &["chmod 600", &token]);
+    let tls = ["serve", "--tls-cert", &files.cert, "--tls-key", &files.key];
+    machine.refused(2, &tls, &["chmod 600", &files.key]);
+    let get = format!("tcp://127.0.0.1:1/i?token-file={token}");
+    machine.refused(2, &["get", &get, "1"], &["chmod 600"]);
+}
+
+/// Silent connections that use all descriptors but for their share do not keep clients out.
+#[test]
+fn silent_connections_leave_descriptors_for_others() {
+    let machine = Machine::new();
+    let token = machine.file("token", "a-token-of-24-characters\n");
+    let serve =
+        ["serve", "--json", "--listen", "tcp://127.0.0.1:0", "--memory", "64MiB", "--token-file", &token];
+    let program = machine.command(&[]).get_program().to_owned();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 256; exec \"$0\" \"$@\""]).arg(program).args(serve);
+    limited.current_dir(machine.path()).stdin(Stdio::null());
+    let node = Served::spawn(&mut limited);
+    let mut silent = Vec::new();
+    for round in 0..5 {
+        silent.drain(..silent.len().min(40));
+        while silent.len() < 250 {
+            silent.push(TcpStream::connect(node.at()).unwrap());
+        }
+        machine.ok(&["create", &format!("{}/i{round}?token-file={token}", node.url)]);
+    }
 }

@@ -10,7 +10,7 @@ use farwood_index::catfish::{CONNECTIONS_MAX, NotificationMode, ServerSettings, 
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::{block_on, run_all};
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::{TcpServer, Token};
+use farwood_transport::tcp::{AcceptedTokens, TcpServer};
 use std::future::Future;
 #[cfg(feature = "tcp")]
 use std::net::TcpListener;
@@ -30,9 +30,9 @@ pub struct ServeOptions {
     /// A listener for requests over sockets, each served by its own thread.
     #[cfg(feature = "tcp")]
     pub listener: Option<TcpListener>,
-    /// The token that clients must send over the socket.
+    /// The tokens of which clients of the socket must know one.
     #[cfg(feature = "tcp")]
-    pub token: Option<Token>,
+    pub token: Option<AcceptedTokens>,
     /// Over TCP: the memory node of the index, which must be in this process.
     #[cfg(feature = "tcp")]
     pub memory_node: Option<TcpServer>,
@@ -112,6 +112,12 @@ impl Spatial {
         let served = serving.run(stop);
         block_on(tree.release_lease(&client)).map_err(failed)?;
         served.map_err(failed)
+    }
+
+    /// Bytes of host memory of each memory node.
+    #[cfg(feature = "tcp")]
+    pub(super) fn host_bytes(&self) -> u64 {
+        self.pool.attachment().shape().host_bytes
     }
 
     pub(super) fn client(&self) -> Client<AnyFabric> {

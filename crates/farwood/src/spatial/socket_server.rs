@@ -2,17 +2,28 @@
 
 use super::server::Serving;
 use farwood_transport::runtime::block_on;
-use farwood_transport::tcp::exchange::{CONNECTIONS_MAX, answer_requests};
+use farwood_transport::tcp::exchange::{CONNECTIONS_MAX, SocketSettings, answer_requests};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+
+/// The share of a memory node's memory that incomplete requests may use beside it, as a divisor. A rectangle has 40 B in a
+/// request, and about 70 B in the tree.
+const REQUESTS_SHARE: usize = 2;
+/// What they may use if the memory node is small.
+const REQUEST_BYTES_MIN: usize = 64 << 20;
 
 impl Serving<'_> {
     /// Answers requests on the listener, if there is one, until `ended` is set.
     pub(super) fn serve_sockets(&self, ended: &AtomicBool) {
         let Some(listener) = &self.options.listener else { return };
-        let token = self.options.token.as_ref();
+        let host_bytes = self.spatial.host_bytes() as usize;
+        let settings = SocketSettings {
+            connections_max: CONNECTIONS_MAX,
+            tokens: self.options.token.as_ref(),
+            request_bytes_max: (host_bytes / REQUESTS_SHARE).max(REQUEST_BYTES_MIN),
+        };
         // If the listener fails, connections that are open stay open.
-        let _ = answer_requests(CONNECTIONS_MAX, listener, token, ended, || {
+        let _ = answer_requests(&settings, listener, ended, || {
             let (client, server) = (self.spatial.client(), self.spatial.server_role(self.options));
             move |request: &[u64], response: &mut Vec<u64>| {
                 let Ok(server) = &server else { return false };

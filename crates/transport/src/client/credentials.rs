@@ -24,11 +24,6 @@ impl Credentials {
     pub fn find(address: &PoolAddress) -> Result<Self, TcpError> {
         address.access().or_environment().credentials()
     }
-
-    /// Returns the token as it goes over the wire.
-    pub(crate) fn token_bytes(&self) -> Vec<u8> {
-        self.token.as_ref().map_or_else(Vec::new, |token| token.bytes().to_vec())
-    }
 }
 
 impl From<Token> for Credentials {

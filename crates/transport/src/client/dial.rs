@@ -3,58 +3,90 @@
 use super::credentials::Credentials;
 use super::error::ConnectError;
 use super::host_port::HostPort;
-use crate::stream::{Cipher, Stream, connect};
+use crate::stream::{Cipher, Nonces, Prover, Stream, Token, connect, nonce, receive_exact, send_all};
 use crate::wire::{
-    Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, VERSION, Welcome,
-    put_words,
+    Code, Control, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, VERSION, Welcome, nonce_of,
+    put_frame, put_words,
 };
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
 
-/// A memory node that does not answer within this time is lost.
+/// Longest answer to a greeting or a control: a text of 1000 bytes.
+const ANSWER_BYTES_MAX: usize = 2 << 10;
+
+/// A memory node that has not answered completely within this time is lost.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 const CLOSED: &str = "it closed the connection";
+const NOT_FARWOOD: &str = "its answer is not that of a memory node";
 
-/// A connection that the memory node accepted.
+/// A connection that the memory node accepted. Its stream does not block.
 #[derive(Debug)]
 pub(crate) struct AcceptedConnection {
     pub(crate) stream: Stream,
     pub(crate) welcome: Welcome,
 }
 
-/// Connects, and sends `hello`.
+/// Connects, and sends `hello`, with a nonce if there is a token. TLS and all frames of the greeting together have
+/// [`ANSWER_MAX`].
 pub(crate) fn dial(
     address: &HostPort,
     credentials: &Credentials,
-    hello: &Hello,
+    hello: Hello,
 ) -> Result<AcceptedConnection, ConnectError> {
     let tcp = connect((address.host(), address.port())).map_err(|error| lost(&error))?;
-    limit(&tcp).map_err(|error| lost(&error))?;
+    tcp.set_nonblocking(true).map_err(|error| lost(&error))?;
     let cipher = credentials.tls.as_ref().map_or(Ok(Cipher::default()), |tls| tls.cipher(address.host()));
     let mut stream = Stream { tcp, cipher: cipher.map_err(ConnectError::Untrusted)? };
-    let mut bytes = Vec::new();
-    hello.put(&mut bytes);
-    let answer = exchange(&mut stream, &bytes)
-        .map_err(|why| if hello.pool == 0 { greeted(why, &stream) } else { why })?;
-    let frame = whole(&answer);
-    if frame.kind != FrameKind::Welcome {
-        return Err(ConnectError::Lost("its answer is not that of a memory node".to_owned()));
-    }
-    let welcome = Welcome::read(&frame).map_err(|greeting| match greeting {
-        GreetingError::Version(version) => {
-            ConnectError::Lost(format!(
-                "it speaks version {version} of the protocol, and this program {VERSION}; use the same version on both \
-                 sides"
-            ))
-        }
-        GreetingError::Malformed(malformed) => ConnectError::Lost(malformed.to_string()),
-    })?;
+    let is_first = hello.pool == 0;
+    let welcome = greet(&mut stream, credentials.token.as_ref(), hello)
+        .map_err(|why| if is_first { greeted(why, &stream) } else { why })?;
     Ok(AcceptedConnection { stream, welcome })
 }
 
-/// Sends a control and waits for its answer.
+/// Greets the memory node, and lets it prove that it knows the token, if there is one.
+fn greet(stream: &mut Stream, token: Option<&Token>, hello: Hello) -> Result<Welcome, ConnectError> {
+    let end = Instant::now() + ANSWER_MAX;
+    let nonce = token.map(|_| nonce()).transpose().map_err(ConnectError::Local)?;
+    let mut bytes = Vec::new();
+    Hello { nonce, ..hello }.put(&mut bytes);
+    let mut answer = exchange(stream, &bytes, end)?;
+    let mut expected = None;
+    let frame = whole(&answer);
+    if frame.kind == FrameKind::Challenge
+        && let (Some(token), Some(compute_node)) = (token, nonce)
+    {
+        let memory_node = nonce_of(&frame).map_err(|malformed| ConnectError::Lost(malformed.to_string()))?;
+        let nonces = Nonces { compute_node, memory_node };
+        expected = Some(nonces);
+        bytes.clear();
+        put_frame(&mut bytes, FrameKind::Proof, 0, 0, 0, &token.prove(Prover::ComputeNode, &nonces));
+        answer = exchange(stream, &bytes, end)?;
+    }
+    let welcome = read_welcome(&whole(&answer))?;
+    match (token, expected) {
+        (None, _) => Ok(welcome),
+        (Some(_), None) => Err(ConnectError::Unproven("it requires no token".to_owned())),
+        (Some(token), Some(nonces)) if token.verifies(Prover::MemoryNode, &nonces, &welcome.proof) => {
+            Ok(welcome)
+        }
+        (Some(_), Some(_)) => Err(ConnectError::Unproven("its proof is wrong".to_owned())),
+    }
+}
+
+fn read_welcome(frame: &Frame<'_>) -> Result<Welcome, ConnectError> {
+    if frame.kind != FrameKind::Welcome {
+        return Err(ConnectError::Lost(NOT_FARWOOD.to_owned()));
+    }
+    Welcome::read(frame).map_err(|greeting| match greeting {
+        GreetingError::Version(version) => ConnectError::Lost(format!(
+            "it speaks version {version} of the protocol, and this program {VERSION}; use the same version on both sides"
+        )),
+        GreetingError::Malformed(malformed) => ConnectError::Lost(malformed.to_string()),
+    })
+}
+
+/// Sends a control and waits for its answer, for [`ANSWER_MAX`] in all.
 pub(crate) fn control(
     stream: &mut Stream,
     control: Control,
@@ -62,7 +94,7 @@ pub(crate) fn control(
 ) -> Result<[u64; 4], ConnectError> {
     let mut bytes = Vec::new();
     put_words(&mut bytes, FrameKind::Control, control as u8, 0, words);
-    let answer = exchange(stream, &bytes)?;
+    let answer = exchange(stream, &bytes, Instant::now() + ANSWER_MAX)?;
     let frame = whole(&answer);
     match Code::from_byte(frame.code) {
         Some(code) => Err(ConnectError::Refused(code, frame.text())),
@@ -70,30 +102,24 @@ pub(crate) fn control(
     }
 }
 
-/// Limits how long a request on the stream may wait.
-fn limit(stream: &TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(ANSWER_MAX))?;
-    stream.set_write_timeout(Some(ANSWER_MAX))
-}
-
-/// Sends a frame and waits for the next one; a refusal or a goodbye is an error.
-fn exchange(stream: &mut Stream, bytes: &[u8]) -> Result<Vec<u8>, ConnectError> {
-    stream.write_all(bytes).map_err(|error| lost(&error))?;
+/// Sends a frame and waits for the next one, until `end`; a refusal or a goodbye is an error.
+fn exchange(stream: &mut Stream, bytes: &[u8], end: Instant) -> Result<Vec<u8>, ConnectError> {
+    send_all(stream, bytes, end).map_err(|error| lost(&error))?;
     let mut answer = vec![0; HEADER_BYTES];
-    stream.read_exact(&mut answer).map_err(|error| lost(&error))?;
+    receive_exact(stream, &mut answer, end).map_err(|error| lost(&error))?;
     let length = Frame::announced(&answer);
-    if !(HEADER_BYTES..=FRAME_BYTES_MAX).contains(&length) {
-        return Err(ConnectError::Lost("its answer is not that of a memory node".to_owned()));
+    if !(HEADER_BYTES..=ANSWER_BYTES_MAX).contains(&length) {
+        return Err(ConnectError::Lost(NOT_FARWOOD.to_owned()));
     }
     answer.resize(length, 0);
-    stream.read_exact(&mut answer[HEADER_BYTES..]).map_err(|error| lost(&error))?;
+    receive_exact(stream, &mut answer[HEADER_BYTES..], end).map_err(|error| lost(&error))?;
     match Frame::first(&answer) {
         Ok(Some(frame)) if matches!(frame.kind, FrameKind::Refused | FrameKind::Goodbye) => {
             let code = Code::from_byte(frame.code).unwrap_or(Code::Malformed);
             Err(ConnectError::Refused(code, frame.text()))
         }
         Ok(Some(_)) => Ok(answer),
-        Ok(None) => Err(ConnectError::Lost("its answer is not that of a memory node".to_owned())),
+        Ok(None) => Err(ConnectError::Lost(NOT_FARWOOD.to_owned())),
         Err(malformed) => Err(ConnectError::Lost(malformed.to_string())),
     }
 }

@@ -51,15 +51,14 @@ impl Endpoints {
         client: Option<ClientId>,
         connection_number: u64,
     ) -> Result<AcceptedConnection, ConnectError> {
-        let (pool, token) = (self.shape.pool, self.credentials.token_bytes());
-        let hello = Hello { pool, node: node.0, client, connection_number, token };
+        let hello = Hello { pool: self.shape.pool, node: node.0, client, connection_number, nonce: None };
         let at = usize::from(node.0);
-        let dialled = dial(&self.address.nodes()[at], &self.credentials, &hello)?;
+        let dialled = dial(&self.address.nodes()[at], &self.credentials, hello)?;
         if dialled.welcome.incarnation == self.incarnations[at] {
             return Ok(dialled);
         }
-        let why = "it crashed, and its last writes may be lost; run `farwood check` on the pool's \
-                   indexes, and open the pool again";
+        let why = "it crashed, so that its last writes may be lost, or its fences were cleared; run `farwood check` \
+                   on the pool's indexes, and open the pool again";
         Err(ConnectError::Refused(Code::WrongPool, why.to_owned()))
     }
 

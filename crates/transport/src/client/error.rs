@@ -16,6 +16,8 @@ pub(crate) enum ConnectError {
     Local(String),
     /// One side does not trust the other, or only one side speaks TLS.
     Untrusted(String),
+    /// The memory node does not prove that it knows the token.
+    Unproven(String),
 }
 
 impl ConnectError {
@@ -25,7 +27,7 @@ impl ConnectError {
             (Self::Refused(Code::Revoked, _), Some(client)) => FabricError::Revoked(client),
             (Self::Refused(Code::WrongPool, why), _) => FabricError::NotAPool { node, why },
             (Self::Local(why), _) => FabricError::CannotPost { node, why },
-            (Self::Lost(why) | Self::Refused(_, why) | Self::Untrusted(why), _) => {
+            (Self::Lost(why) | Self::Refused(_, why) | Self::Untrusted(why) | Self::Unproven(why), _) => {
                 FabricError::NodeLost { node, why }
             }
         }
@@ -38,6 +40,7 @@ pub(crate) fn node_error(address: &HostPort, why: ConnectError) -> TcpError {
         ConnectError::Lost(why) => TcpError::NotThere { address, why },
         ConnectError::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },
         ConnectError::Untrusted(why) => TcpError::Untrusted { address, why },
+        ConnectError::Unproven(why) => TcpError::Unproven { address, why },
         ConnectError::Refused(_, why) | ConnectError::Local(why) => TcpError::Unusable { address, why },
     }
 }

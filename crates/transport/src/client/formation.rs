@@ -38,10 +38,9 @@ impl<'a> CandidateNodes<'a> {
         credentials: &Credentials,
         scheme: &'static str,
     ) -> Result<Self, TcpError> {
-        let token = credentials.token_bytes();
-        let hello =
-            Hello { pool: 0, node: ANY_NODE, client: None, connection_number: PRESENCE_CONNECTION, token };
-        let dialled = |at: &HostPort| dial(at, credentials, &hello).map_err(|why| node_error(at, why));
+        let connection_number = PRESENCE_CONNECTION;
+        let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number, nonce: None };
+        let dialled = |at: &HostPort| dial(at, credentials, hello.clone()).map_err(|why| node_error(at, why));
         let all = address.nodes().iter().map(dialled).collect::<Result<_, _>>()?;
         Ok(Self { address, scheme, all })
     }

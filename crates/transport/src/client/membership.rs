@@ -1,13 +1,12 @@
 //! Entering the client table, fencing, and detecting connected clients.
 
-use super::dial::control;
+use super::dial::{AcceptedConnection, control};
 use super::endpoints::{Endpoints, PRESENCE_CONNECTION};
 use super::error::ConnectError;
 use super::post::Waiter;
 use super::transport::VerbTransport;
 use crate::runtime::{block_on, sleep};
 use crate::shm::monotonic_nanoseconds;
-use crate::stream::Stream;
 use crate::wire::{Code, Control};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Revocation,
@@ -17,34 +16,46 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Takes a slot of the client table: one that is not claimed at memory node 0, and whose last owner is gone
-/// from every memory node.
+/// Takes a slot of the client table: one that is not claimed at memory node 0, whose last owner is gone from every
+/// memory node, and whose next epoch no memory node has fenced. `nodes` are connections without an identity, one to each
+/// memory node; that to node 0 becomes the client's presence.
 pub(super) fn enter<W: VerbTransport>(
     shared: &Arc<W::Shared>,
     endpoints: &Arc<Endpoints>,
-    presence: &mut Stream,
+    nodes: &mut [AcceptedConnection],
 ) -> Result<ClientId, FabricError> {
-    let node = NodeId(0);
     let unregistered = Unregistered(W::new(shared, Arc::clone(endpoints), None, PRESENCE_CONNECTION));
     let client = Client::new(&unregistered);
     let process = u64::from(std::process::id());
     for slot in 0..client_table::CLIENTS_MAX as u16 {
-        match control(presence, Control::Claim, [slot.into(), 0, 0, 0]) {
+        match control(&mut nodes[0].stream, Control::Claim, [slot.into(), 0, 0, 0]) {
             Ok(_) => {}
             Err(ConnectError::Refused(Code::SlotTaken, _)) => continue,
-            Err(why) => return Err(why.into_fabric_error(node, None)),
+            Err(why) => return Err(why.into_fabric_error(NodeId(0), None)),
         }
         let before = block_on(client_table::slot_state(&client, slot))?;
         if before.live && !block_on(is_gone(&*unregistered.0, &endpoints.shape, before.client))? {
             continue;
         }
         let Some(identity) = block_on(client_table::enter(&client, slot, process))? else { continue };
-        let name = [identity.slot.into(), identity.epoch.into(), 0, 0];
-        control(presence, Control::Identify, name)
-            .map_err(|why| why.into_fabric_error(node, Some(identity)))?;
-        return Ok(identity);
+        match identify(nodes, identity) {
+            Ok(()) => return Ok(identity),
+            Err((_, ConnectError::Refused(Code::Revoked, _))) => {
+                block_on(client_table::expire(&client, identity))?;
+            }
+            Err((node, why)) => return Err(why.into_fabric_error(node, Some(identity))),
+        }
     }
     Err(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX })
+}
+
+/// Names the client at every memory node, at node 0 last, because a connection of node 0 keeps the name.
+fn identify(nodes: &mut [AcceptedConnection], client: ClientId) -> Result<(), (NodeId, ConnectError)> {
+    for (number, node) in nodes.iter_mut().enumerate().rev() {
+        let named = control(&mut node.stream, Control::Identify, words_of(client));
+        named.map_err(|why| (NodeId(number as u16), why))?;
+    }
+    Ok(())
 }
 
 fn words_of(client: ClientId) -> [u64; 4] {

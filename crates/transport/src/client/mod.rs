@@ -13,7 +13,7 @@
 //! | `transport.rs` | [`VerbTransport`]: what differs between TCP and RDMA |
 //! | `post.rs`, `in_flight.rs` | posts, and those under way |
 //! | `framed/` | connections that carry frames |
-//! | `error.rs`, `timeouts.rs` | why a connection fails, and after what time |
+//! | `error.rs`, `timeouts.rs`, `reply_clock.rs` | why a connection fails, and after what time |
 
 mod address;
 mod attachment;
@@ -30,6 +30,7 @@ mod membership;
 mod options;
 mod pool;
 pub(crate) mod post;
+pub(crate) mod reply_clock;
 pub(crate) mod timeouts;
 pub(crate) mod transport;
 

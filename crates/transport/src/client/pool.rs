@@ -41,10 +41,10 @@ impl<W: VerbTransport> ServedPool<W> {
         let shared = Arc::new(shared(&mut nodes.all)?);
         let incarnations = nodes.all.iter().map(|node| node.welcome.incarnation).collect();
         let endpoints = Arc::new(Endpoints::new(address.clone(), credentials, shape, incarnations));
-        let mut presence = nodes.all.swap_remove(0).stream;
-        drop(nodes);
         let pool = |error| TcpError::Pool { pool: format!("{}://{address}", W::SCHEME), error };
-        let identity = enter::<W>(&shared, &endpoints, &mut presence).map_err(pool)?;
+        let identity = enter::<W>(&shared, &endpoints, &mut nodes.all).map_err(pool)?;
+        let presence = nodes.all.swap_remove(0).stream;
+        drop(nodes);
         keep_presence(&endpoints, identity, presence)
             .map_err(|error| pool(FabricError::CannotPost { node: NodeId(0), why: error.to_string() }))?;
         let (next_number, left) = (AtomicU64::new(PRESENCE_CONNECTION + 1), AtomicBool::new(false));

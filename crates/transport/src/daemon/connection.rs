@@ -10,10 +10,10 @@ use super::registry::{Peer, Refusal};
 use super::shared::{DRAIN_MAX, Shared};
 use super::store::WriteFence;
 use super::verb_executor::VerbExecutor;
-use crate::stream::Cipher;
+use crate::stream::{Cipher, NONCE_BYTES, Nonces, Proof};
 use crate::wire::{
     Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, Malformed, VERSION,
-    WireVerb, header_words, put_text, put_words,
+    WireVerb, header_words, nonce_of, put_frame, put_text, put_words,
 };
 use farwood_fabric::ClientId;
 use std::io::{self, ErrorKind, Read as _};
@@ -33,6 +33,9 @@ const HELLO_BYTES_MAX: usize = 2 << 10;
 /// Answers that leave together, bytes. A compute node with many requests under way works on the first answers
 /// while the rest are executed; a system call for each answer would cost more than that gains.
 const BATCH_BYTES: usize = 32 << 10;
+/// Wrong tokens of one source within a second that are refused at once; the others wait for the next sweep, so that a
+/// source tries no more than its share of unauthenticated connections each second.
+const PROMPT_REFUSALS_MAX: u64 = 3;
 /// Batches of one connection before the worker serves others.
 const BATCHES_MAX: usize = 16;
 
@@ -87,6 +90,10 @@ pub(super) struct Connection {
     requests: u64,
     since: Instant,
     greeted: bool,
+    /// A hello that awaits the proof of the token.
+    challenged: Option<(Hello, Nonces)>,
+    /// A refusal that the next sweep sends.
+    delayed: Option<Refusal>,
     /// The peer has closed its direction: the rest of the stream is read to the end.
     is_peer_closed: bool,
     drain: DrainPhase,
@@ -112,6 +119,8 @@ impl Connection {
             requests: 0,
             since: Instant::now(),
             greeted: false,
+            challenged: None,
+            delayed: None,
             is_peer_closed: false,
             drain: DrainPhase::Executing,
             busy: None,
@@ -143,27 +152,26 @@ impl Connection {
                 self.counters(shared).bad_frame();
                 let (from, why) = (self.from(), malformed.to_string());
                 self.refuse(Code::Malformed, &why);
-                shared.log(|| NodeEvent::BadFrame { from, why });
+                shared.log_bad_frame(from, why);
                 TurnOutcome::Closed
             }
             Err(CloseReason::Refused((code, why))) => {
                 self.counters(shared).refused();
+                let number = shared.log_refusal(self.from(), code, why.clone());
+                if code == Code::BadToken && number > PROMPT_REFUSALS_MAX {
+                    self.delayed = Some((code, why));
+                    return TurnOutcome::Blocked;
+                }
                 self.refuse(code, &why);
-                self.log_refusal(shared, code, why);
                 TurnOutcome::Closed
             }
             // TLS has sent its alert.
             Err(CloseReason::Untrusted(why)) => {
                 self.counters(shared).refused();
-                self.log_refusal(shared, Code::BadToken, why);
+                shared.log_refusal(self.from(), Code::BadToken, why);
                 TurnOutcome::Closed
             }
         }
-    }
-
-    /// Logs a refusal. The counter was incremented before the peer received the refusal.
-    fn log_refusal(&self, shared: &Shared, code: Code, why: String) {
-        shared.log(|| NodeEvent::Refused { from: self.from(), code, why });
     }
 
     fn counters<'s>(&self, shared: &'s Shared) -> &'s Counters {
@@ -184,7 +192,15 @@ impl Connection {
         requests
     }
 
+    /// Takes the refusal that was delayed because its source failed often.
+    pub(super) fn take_delayed(&mut self) -> Option<Refusal> {
+        self.delayed.take()
+    }
+
     fn work(&mut self, shared: &Shared) -> Result<TurnOutcome, CloseReason> {
+        if self.delayed.is_some() {
+            return Ok(TurnOutcome::Blocked);
+        }
         let mut may_have_more = true;
         for _ in 0..BATCHES_MAX {
             self.execute_batch(shared)?;
@@ -401,7 +417,7 @@ impl Connection {
     /// Handles any frame but a request; returns its length.
     fn handle_frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> Result<usize, CloseReason> {
         match frame.kind {
-            FrameKind::Hello if !self.greeted => {
+            FrameKind::Hello if !self.greeted && self.challenged.is_none() => {
                 let hello = Hello::read(frame).map_err(|greeting| match greeting {
                     GreetingError::Malformed(malformed) => CloseReason::Malformed(malformed),
                     GreetingError::Version(version) => {
@@ -412,12 +428,21 @@ impl Connection {
                         CloseReason::Refused((Code::BadVersion, why))
                     }
                 })?;
-                let welcome =
-                    shared.registry.admit(&shared.store, &self.peer, &hello).map_err(CloseReason::Refused)?;
-                (self.greeted, self.number) = (true, hello.connection_number);
-                let mut bytes = Vec::new();
-                welcome.put(&mut bytes);
-                self.queue_bytes(&bytes);
+                match shared.registry.challenge(&hello).map_err(CloseReason::Refused)? {
+                    None => self.admit(shared, &hello, [0; NONCE_BYTES])?,
+                    Some(nonces) => {
+                        let mut bytes = Vec::new();
+                        put_frame(&mut bytes, FrameKind::Challenge, 0, 0, 0, &nonces.memory_node);
+                        self.queue_bytes(&bytes);
+                        self.challenged = Some((hello, nonces));
+                    }
+                }
+            }
+            FrameKind::Proof if self.challenged.is_some() => {
+                let (hello, nonces) = self.challenged.take().expect("the guard holds");
+                let proof =
+                    shared.registry.prove(&nonces, &nonce_of(frame)?).map_err(CloseReason::Refused)?;
+                self.admit(shared, &hello, proof)?;
             }
             FrameKind::Control if self.greeted => {
                 let mut bytes = Vec::new();
@@ -430,6 +455,17 @@ impl Connection {
             kind => return Err(Malformed::UnexpectedFrame(kind).into()),
         }
         Ok(frame.bytes())
+    }
+
+    /// Welcomes an authenticated compute node.
+    fn admit(&mut self, shared: &Shared, hello: &Hello, proof: Proof) -> Result<(), CloseReason> {
+        let admitted = shared.registry.admit(&shared.store, &self.peer, hello, proof);
+        let welcome = admitted.map_err(CloseReason::Refused)?;
+        (self.greeted, self.number) = (true, hello.connection_number);
+        let mut bytes = Vec::new();
+        welcome.put(&mut bytes);
+        self.queue_bytes(&bytes);
+        Ok(())
     }
 
     fn control(&self, shared: &Shared, frame: &Frame<'_>) -> Result<Result<[u64; 4], Refusal>, Malformed> {

@@ -1,9 +1,10 @@
 //! The events of a memory node for its log.
 
+use super::event_sums::SummedEvent;
 use crate::wire::Code;
 use farwood_fabric::ClientId;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::SyncSender;
 
 /// Something that the operator may want to know.
@@ -25,6 +26,15 @@ pub enum NodeEvent {
         /// The reason.
         why: String,
     },
+    /// Within a second, further connections of one source were refused or closed.
+    Repeated {
+        /// The source; 0.0.0.0: several.
+        from: IpAddr,
+        /// What happened to them.
+        event: SummedEvent,
+        /// How many there were, beyond the first, which is an event of its own.
+        more: u64,
+    },
     /// A compute node has left or was revoked: none of its verbs lands any more.
     Gone(ClientId),
     /// The RDMA device failed.
@@ -37,18 +47,19 @@ impl NodeEvent {
     /// Returns the name of the event, for programs.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Refused { .. } => "refused",
-            Self::BadFrame { .. } => "bad_frame",
+            Self::Refused { .. } | Self::Repeated { event: SummedEvent::Refused, .. } => "refused",
+            Self::BadFrame { .. } | Self::Repeated { event: SummedEvent::BadFrame, .. } => "bad_frame",
             Self::Gone(_) => "gone",
             Self::Card(_) => "card",
             Self::Discovery(_) => "discovery",
         }
     }
 
-    /// Returns the address of the peer that the event is about.
-    pub fn from(&self) -> Option<SocketAddr> {
+    /// Returns the address of the peer that the event is about, without a port for several connections.
+    pub fn from(&self) -> Option<String> {
         match self {
-            Self::Refused { from, .. } | Self::BadFrame { from, .. } => *from,
+            Self::Refused { from, .. } | Self::BadFrame { from, .. } => from.map(|from| from.to_string()),
+            Self::Repeated { from, .. } => Some(from.to_string()),
             Self::Gone(_) | Self::Card(_) | Self::Discovery(_) => None,
         }
     }
@@ -59,6 +70,12 @@ impl fmt::Display for NodeEvent {
         match self {
             Self::Refused { why, .. } => write!(f, "a connection was refused: {why}"),
             Self::BadFrame { why, .. } => write!(f, "a connection was closed for an invalid frame: {why}"),
+            Self::Repeated { event: SummedEvent::Refused, more, .. } => {
+                write!(f, "{more} more connections were refused within a second")
+            }
+            Self::Repeated { event: SummedEvent::BadFrame, more, .. } => {
+                write!(f, "{more} more connections were closed for invalid frames within a second")
+            }
             Self::Card(why) => write!(f, "the RDMA device failed: {why}"),
             Self::Discovery(what) => f.write_str(what),
             Self::Gone(client) => write!(f, "client {client} left the pool or was revoked"),

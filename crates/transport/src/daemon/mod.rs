@@ -11,10 +11,12 @@
 //! | `connection.rs` | one connection: frames in, answers out |
 //! | `worker.rs` | the threads |
 //! | `counters.rs`, `event.rs` | [`NodeCounts`], [`NodeEvent`]: counters, and events for the log |
+//! | `event_sums.rs` | [`SummedEvent`]: sums of events that strangers cause |
 
 mod connection;
 mod counters;
 mod event;
+mod event_sums;
 mod node;
 mod registry;
 mod shared;
@@ -25,6 +27,7 @@ mod worker;
 
 pub use counters::{LATENCY_BUCKETS, NodeCounts};
 pub use event::{NodeEvent, NodeEvents};
-pub use node::{MemoryNode, TcpMemory, TcpServer};
+pub use event_sums::SummedEvent;
+pub use node::{MemoryNode, NodeMonitor, TcpMemory, TcpServer};
 pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec, SPIN_DEFAULT};
 pub use store::NodeFile;

@@ -11,6 +11,7 @@ use crate::error::TcpError;
 use crate::runtime::{poll_until, sleep};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Address, FabricError, LINE_WORDS, Memory, NodeId, PoolShape, Server, ServerMemory};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -60,7 +61,8 @@ impl MemoryNode {
             }
         };
         let executor = attach.map(|attach| attach(store.memory())).transpose()?;
-        let registry = Registry::new(spec.token.clone(), spec.connections_max);
+        let registry =
+            Registry::new(spec.token.clone(), spec.connections_max.min(connections_by_descriptors()));
         let threads = threads(spec.threads);
         let shared = Arc::new(Shared::new(store, registry, executor, threads, spec));
         let system = |operation| move |source| TcpError::System { operation, source };
@@ -99,6 +101,11 @@ impl MemoryNode {
     /// Returns its server role: its memory, and the immediates that clients send.
     pub fn server(&self) -> TcpServer {
         TcpServer { memory: TcpMemory(Arc::clone(&self.shared)) }
+    }
+
+    /// Returns access to its counters for another thread, also beyond its end.
+    pub fn monitor(&self) -> NodeMonitor {
+        NodeMonitor(Arc::clone(&self.shared))
     }
 
     /// Returns its counters.
@@ -144,6 +151,17 @@ impl Drop for MemoryNode {
     }
 }
 
+/// The counters of a memory node. Keeps its memory until it is dropped.
+#[derive(Clone, Debug)]
+pub struct NodeMonitor(Arc<Shared>);
+
+impl NodeMonitor {
+    /// Returns the counters.
+    pub fn counts(&self) -> NodeCounts {
+        self.0.counts()
+    }
+}
+
 /// Stops all threads of a memory node when it is dropped.
 struct StopOnDrop {
     shared: Arc<Shared>,
@@ -161,6 +179,13 @@ fn stop_all(shared: &Shared, handles: &[WorkerHandle]) {
     for handle in handles {
         handle.wake();
     }
+}
+
+/// Returns the connections for which this process has descriptors, beside those that it needs for everything else.
+fn connections_by_descriptors() -> usize {
+    const OTHERS: u64 = 64;
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit.saturating_sub(OTHERS).max(limit / 2)).unwrap_or(usize::MAX)
 }
 
 fn threads(asked: usize) -> usize {
@@ -301,7 +326,7 @@ mod tests {
     #[test]
     fn a_device_refuses_a_file_on_a_disk() {
         let path = std::path::PathBuf::from("/proc/self/farwood");
-        let file = Some(NodeFile { path, accept_unclean: false });
+        let file = Some(NodeFile { path, accept_unclean: false, clear_fences: false });
         let why = start(&Idle::default(), &NodeSpec { file, ..spec() }).unwrap_err().to_string();
         assert!(why.contains("tmpfs"), "{why}");
     }

@@ -5,7 +5,7 @@
 
 use super::store::Store;
 use super::verb_executor::ExecutorQueuePair;
-use crate::stream::Token;
+use crate::stream::{AcceptedTokens, Nonces, Proof, nonce};
 use crate::wire::{ANY_NODE, Code, Formation, Hello, Welcome};
 use farwood_fabric::ClientId;
 use farwood_fabric::client_table::CLIENTS_MAX;
@@ -104,14 +104,14 @@ pub(super) type Refusal = (Code, String);
 #[derive(Debug)]
 pub(super) struct Registry {
     entries: Mutex<Entries>,
-    token: Option<Token>,
+    tokens: Option<AcceptedTokens>,
     connections_max: usize,
 }
 
 impl Registry {
     /// No connections yet.
-    pub(super) fn new(token: Option<Token>, connections_max: usize) -> Self {
-        Self { entries: Mutex::default(), token, connections_max }
+    pub(super) fn new(tokens: Option<AcceptedTokens>, connections_max: usize) -> Self {
+        Self { entries: Mutex::default(), tokens, connections_max }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -167,13 +167,32 @@ impl Registry {
         }
     }
 
-    /// Authenticates a connection. An older connection that it replaces is over when this returns.
-    pub(super) fn admit(&self, store: &Store, peer: &Peer, hello: &Hello) -> Result<Welcome, Refusal> {
-        if self.token.as_ref().is_some_and(|token| !token.is(&hello.token)) {
-            let why =
-                if hello.token.is_empty() { "it requires a token" } else { "it requires another token" };
-            return Err((Code::BadToken, why.to_owned()));
+    /// Returns the nonces of a connection that must prove its token; `None`: no token is required.
+    pub(super) fn challenge(&self, hello: &Hello) -> Result<Option<Nonces>, Refusal> {
+        if self.tokens.is_none() {
+            return Ok(None);
         }
+        let Some(compute_node) = hello.nonce else {
+            return Err((Code::BadToken, "it requires a token".to_owned()));
+        };
+        let memory_node = nonce().map_err(|why| (Code::NoMemory, why))?;
+        Ok(Some(Nonces { compute_node, memory_node }))
+    }
+
+    /// Returns the memory node's proof for a connection that has proven its token.
+    pub(super) fn prove(&self, nonces: &Nonces, proof: &Proof) -> Result<Proof, Refusal> {
+        let answer = self.tokens.as_ref().and_then(|tokens| tokens.answer(nonces, proof));
+        answer.ok_or_else(|| (Code::BadToken, "it requires another token".to_owned()))
+    }
+
+    /// Admits an authenticated connection. An older connection that it replaces is over when this returns.
+    pub(super) fn admit(
+        &self,
+        store: &Store,
+        peer: &Peer,
+        hello: &Hello,
+        proof: Proof,
+    ) -> Result<Welcome, Refusal> {
         let membership = store.membership();
         let whichever = hello.pool == 0 && hello.node == ANY_NODE;
         if !whichever && (hello.pool, hello.node) != (membership.pool, membership.node) {
@@ -195,6 +214,7 @@ impl Registry {
             host_bytes: store.host_bytes(),
             device_bytes: store.device_bytes(),
             incarnation: store.incarnation(),
+            proof,
         })
     }
 
@@ -258,7 +278,7 @@ impl Registry {
             return Err((Code::OutOfRange, "there is no such slot".to_owned()));
         }
         let entries = self.entries();
-        store.fence(client);
+        store.fence(client).map_err(|why| (Code::OutOfRange, why))?;
         let fenced = |entry: &&Entry| {
             entry.client.is_some_and(|named| named.slot == client.slot && store.is_fenced(named))
         };

@@ -2,13 +2,16 @@
 
 use super::counters::{Counters, NodeCounts};
 use super::event::{NodeEvent, NodeEvents};
+use super::event_sums::{EndedSum, EventSums, SummedEvent};
 use super::registry::Registry;
 use super::spec::NodeSpec;
 use super::store::Store;
 use super::verb_executor::VerbExecutor;
 use crate::stream::ServerTls;
+use crate::wire::Code;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a stopping memory node waits for compute nodes to read their last answers.
 pub(super) const DRAIN_MAX: Duration = Duration::from_secs(2);
@@ -24,6 +27,7 @@ pub(super) struct Shared {
     /// The device that executes verbs in place of the threads.
     pub(super) executor: Option<Box<dyn VerbExecutor>>,
     events: Option<NodeEvents>,
+    sums: EventSums,
     pub(super) stopping: AtomicBool,
     /// How long a thread polls before it sleeps.
     pub(super) spin: Duration,
@@ -46,6 +50,7 @@ impl Shared {
             tls: spec.tls.clone(),
             executor,
             events: spec.events.clone(),
+            sums: EventSums::default(),
             stopping: AtomicBool::new(false),
             spin: spec.spin,
             next_worker: AtomicUsize::new(0),
@@ -72,6 +77,33 @@ impl Shared {
             2 => [0.5, 0.9, 0.99, 1.0].map(|share| counts.latency_us_below(share)),
             _ => return None,
         })
+    }
+
+    /// Logs the refusal of a connection; returns the number of such events of this source within a second, from 1.
+    pub(super) fn log_refusal(&self, from: Option<SocketAddr>, code: Code, why: String) -> u64 {
+        let number = self.count(from, SummedEvent::Refused);
+        if number == 1 {
+            self.log(|| NodeEvent::Refused { from, code, why });
+        }
+        number
+    }
+
+    /// Logs the end of a connection for an invalid frame.
+    pub(super) fn log_bad_frame(&self, from: Option<SocketAddr>, why: String) {
+        if self.count(from, SummedEvent::BadFrame) == 1 {
+            self.log(|| NodeEvent::BadFrame { from, why });
+        }
+    }
+
+    fn count(&self, from: Option<SocketAddr>, event: SummedEvent) -> u64 {
+        self.sums.count(from.map(|from| from.ip()), event, Instant::now())
+    }
+
+    /// Logs the sums of events whose second is over at `now`.
+    pub(super) fn log_sums(&self, now: Instant) {
+        for EndedSum { from, event, more } in self.sums.take_ended(now) {
+            self.log(|| NodeEvent::Repeated { from, event, more });
+        }
     }
 
     /// Logs an event, unless the log is behind.

@@ -2,7 +2,7 @@
 
 use super::event::NodeEvents;
 use super::store::NodeFile;
-use crate::stream::{ServerTls, Token};
+use crate::stream::{AcceptedTokens, ServerTls};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ pub struct NodeSpec {
     pub device_bytes: Option<u64>,
     /// The file that keeps its memory; without a file, the memory ends with the memory node.
     pub file: Option<NodeFile>,
-    /// The token that compute nodes must present.
-    pub token: Option<Token>,
+    /// The tokens of which compute nodes must know one.
+    pub token: Option<AcceptedTokens>,
     /// The certificate that it presents, and the authorities that it trusts; without TLS, all bytes go in the
     /// clear.
     pub tls: Option<ServerTls>,

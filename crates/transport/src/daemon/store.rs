@@ -18,7 +18,8 @@
 //! + 40   8   number of the node | number of nodes in the pool << 16
 //! + 48   8   0: no pool, 1: a pool that is being formed, 2: a whole pool
 //! + 56   8   1: in use, 2: stopped cleanly
-//! + 64   8   incarnation: random for fresh memory, and renewed when a file that says "in use" is accepted
+//! + 64   8   incarnation: random for fresh memory, and renewed when a file that says "in use" is accepted, and when
+//!             the fences are cleared
 //! ```
 //!
 //! The memory is anonymous and ends with its memory node, or it is a file, mapped shared, that a later memory node
@@ -29,7 +30,7 @@ use crate::error::{FileFault, TcpError};
 use crate::shm::{AccessFault, HUGE_PAGE_BYTES, Mapping, huge_bytes_free, provision};
 use crate::wire::{Code, Formation, WireOp, WireVerb};
 use farwood_fabric::chunks::CHUNK_BYTES;
-use farwood_fabric::client_table::CLIENTS_MAX;
+use farwood_fabric::client_table::{self, CLIENTS_MAX};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ClientId, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
@@ -58,6 +59,8 @@ pub(crate) const IMMEDIATES_MAX: usize = 4096;
 /// Why a file is refused whose length or header does not match the requested sizes.
 const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --memory and --device-memory \
                           that it was created with, or another file";
+/// How far a fence may be beyond the last one of its slot where the client table is on another node.
+const EPOCHS_AHEAD_MAX: u32 = 1 << 20;
 /// The number of a node that belongs to no pool.
 const NO_NODE: u32 = u32::MAX;
 
@@ -69,6 +72,9 @@ pub struct NodeFile {
     /// Whether to accept a file whose last memory node did not stop cleanly. A WRITE at that time may be
     /// incomplete; checking an index (`farwood check`) finds such nodes.
     pub accept_unclean: bool,
+    /// Whether to remove the fences of revoked clients. Clients that were attached before then have to open the pool
+    /// again.
+    pub clear_fences: bool,
 }
 
 impl NodeFile {
@@ -200,7 +206,11 @@ impl Store {
         if !was_stopped && !file.accept_unclean {
             return Err(TcpError::Unclean { path: file.path.clone() });
         }
-        if !was_stopped {
+        if file.clear_fences {
+            store.clear_fences();
+        }
+        // Revoked clients must not return without their fences.
+        if !was_stopped || file.clear_fences {
             store.set_header_word(INCARNATION, random_id());
         }
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
@@ -365,11 +375,35 @@ impl Store {
     }
 
     /// Records that no verb of `client`, or of an earlier owner of its slot, may land any more.
-    pub(super) fn fence(&self, client: ClientId) {
+    ///
+    /// # Errors
+    /// The slot cannot have had this epoch: a fence of a later one would lock its next owners out.
+    pub(super) fn fence(&self, client: ClientId) -> Result<(), String> {
+        let newest = self.newest_epoch(client.slot);
+        if client.epoch > newest {
+            return Err(format!("client {client} does not exist: the newest epoch of its slot is {newest}"));
+        }
         let at = self.fence_of(client.slot);
         let newest = self.fenced_epoch(client.slot).map_or(client.epoch, |epoch| epoch.max(client.epoch));
         let word = (FENCED | u64::from(newest)).to_le_bytes();
         self.mapping.write_up(at, &word).expect("the fences are mapped");
+        Ok(())
+    }
+
+    /// Returns the newest epoch that `slot` can have: memory node 0 has the client table; on the others, the epoch is near
+    /// the last fence, because each owner fences its predecessor at every node.
+    fn newest_epoch(&self, slot: u16) -> u32 {
+        if self.number.load(Ordering::Acquire) == 0 {
+            return client_table::epoch_in(self.load(client_table::state_offset(slot)));
+        }
+        self.fenced_epoch(slot).unwrap_or(0).saturating_add(EPOCHS_AHEAD_MAX)
+    }
+
+    /// Removes all fences.
+    fn clear_fences(&self) {
+        for slot in 0..CLIENTS_MAX as u16 {
+            self.mapping.write_up(self.fence_of(slot), &[0; 8]).expect("the fences are mapped");
+        }
     }
 
     /// Returns whether `client` was fenced.

@@ -8,6 +8,7 @@ use crate::stream::{Cipher, ServerTls, keep_alive};
 use crate::wire::{Code, FrameKind, put_text};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::io::Errno;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write as _};
@@ -185,6 +186,8 @@ impl Worker {
     }
 
     fn sweep(&mut self) {
+        self.shared.log_sums(Instant::now());
+        self.send_delayed_refusals();
         while let Some(&key) = self.unauthenticated.front() {
             match self.connections[key].waiting_since() {
                 None => drop(self.unauthenticated.pop_front()),
@@ -199,6 +202,16 @@ impl Worker {
         }
     }
 
+    /// Refuses the connections whose refusal was delayed, and closes them.
+    fn send_delayed_refusals(&mut self) {
+        let delayed = |key: &usize| Some((*key, self.connections[*key].take_delayed()?));
+        let delayed: Vec<_> = self.unauthenticated.iter().filter_map(delayed).collect();
+        for (key, (code, why)) in delayed {
+            self.connections[key].refuse(code, &why);
+            self.close(key);
+        }
+    }
+
     /// Closes an unauthenticated connection.
     fn reject(&mut self, key: usize, code: Code, why: &str) {
         self.counters().refused();
@@ -207,22 +220,38 @@ impl Worker {
         if self.shared.tls.is_none() {
             connection.refuse(code, why);
         }
-        self.shared.log(|| NodeEvent::Refused { from, code, why: why.to_owned() });
+        self.shared.log_refusal(from, code, why.to_owned());
         self.close(key);
     }
 
     /// Accepts connections, and distributes them round robin.
     fn accept(&mut self) {
-        let Some((listener, handles)) = &self.listener else { return };
+        let Some((listener, handles)) = self.listener.take() else { return };
         // Until none is left. Neither an error of a peer nor the limit of descriptors ends the node or its
         // listener.
-        while let Ok((stream, _)) = listener.accept() {
-            self.counters().accepted();
-            let handle = &handles[self.shared.next_worker.fetch_add(1, Relaxed) % handles.len()];
-            if handle.streams.send(stream).is_ok() {
-                handle.wake();
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    self.counters().accepted();
+                    let handle = &handles[self.shared.next_worker.fetch_add(1, Relaxed) % handles.len()];
+                    if handle.streams.send(stream).is_ok() {
+                        handle.wake();
+                    }
+                }
+                Err(error) if is_out_of_descriptors(&error) && self.evict_unauthenticated() => {}
+                Err(_) => break,
             }
         }
+        self.listener = Some((listener, handles));
+    }
+
+    /// Closes the oldest unauthenticated connection of this worker, if there is one.
+    fn evict_unauthenticated(&mut self) -> bool {
+        let connections = &self.connections;
+        self.unauthenticated.retain(|&key| connections[key].waiting_since().is_some());
+        let Some(&oldest) = self.unauthenticated.front() else { return false };
+        self.reject(oldest, Code::TooManyConnections, "too many others connected before it sent a hello");
+        true
     }
 
     /// Adopts the connections that the accepting worker sent.
@@ -260,15 +289,7 @@ impl Worker {
     /// Closes the oldest of too many unauthenticated connections, so that they do not take the slots of
     /// others.
     fn limit_unauthenticated(&mut self) {
-        if self.unauthenticated.len() <= self.unauthenticated_max {
-            return;
-        }
-        let connections = &self.connections;
-        self.unauthenticated.retain(|&key| connections[key].waiting_since().is_some());
-        while self.unauthenticated.len() > self.unauthenticated_max {
-            let why = "too many others connected before it sent a hello";
-            self.reject(self.unauthenticated[0], Code::TooManyConnections, why);
-        }
+        while self.unauthenticated.len() > self.unauthenticated_max && self.evict_unauthenticated() {}
     }
 
     /// Refuses a connection beyond the limit.
@@ -276,7 +297,7 @@ impl Worker {
         let why = "its limit of connections is reached";
         self.counters().refused();
         let from = stream.peer_addr().ok();
-        self.shared.log(|| NodeEvent::Refused { from, code: Code::TooManyConnections, why: why.to_owned() });
+        self.shared.log_refusal(from, Code::TooManyConnections, why.to_owned());
         if self.shared.tls.is_none() {
             let mut words = Vec::new();
             put_text(&mut words, FrameKind::Refused, Code::TooManyConnections, 0, why);
@@ -287,6 +308,7 @@ impl Worker {
 
     /// Finishes received requests, sends goodbye to all peers, and waits until they have read it.
     fn drain(&mut self) {
+        self.shared.log_sums(Instant::now() + SWEEP);
         let mut left: Vec<_> = self.connections.iter_mut().map(|(_, connection)| connection).collect();
         let end = Instant::now() + DRAIN_MAX;
         loop {
@@ -301,6 +323,11 @@ impl Worker {
             let _ = self.shared.registry.remove(connection.peer());
         }
     }
+}
+
+/// Returns whether an error means that this process or machine has no free descriptor.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Disables batching of small answers, and detects silent peers.

@@ -6,6 +6,7 @@
 use rustls::Connection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// The layer between frames and a TCP stream: none, or TLS.
 #[derive(Debug, Default)]
@@ -84,6 +85,12 @@ fn send(tls: &mut Connection, mut stream: &TcpStream) -> io::Result<()> {
 pub(crate) struct Stream {
     pub(crate) tcp: TcpStream,
     pub(crate) cipher: Cipher,
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
+    }
 }
 
 impl Read for Stream {

@@ -1,11 +1,16 @@
 //! Streams of bytes between a compute node and a memory node: sockets, TLS and tokens, the same on both sides.
 
 mod cipher;
+mod secret_file;
 mod socket;
+mod timed;
 mod tls;
 mod token;
 
 pub(crate) use cipher::{Cipher, Stream};
+pub use secret_file::secret_warning;
 pub(crate) use socket::{connect, keep_alive};
+pub(crate) use timed::{receive_exact, send_all};
 pub use tls::{ClientTls, Identity, ServerTls};
-pub use token::Token;
+pub(crate) use token::nonce;
+pub use token::{AcceptedTokens, NONCE_BYTES, Nonce, Nonces, Proof, Prover, Token};

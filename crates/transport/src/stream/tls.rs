@@ -1,6 +1,7 @@
 //! TLS 1.3 for both sides, from PEM files: the certificates that each side presents and trusts.
 
 use super::cipher::Cipher;
+use super::secret_file;
 use crate::error::TcpError;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -8,7 +9,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A certificate with its private key.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +25,8 @@ type Chain = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 impl Identity<'_> {
     fn read(&self) -> Result<Chain, TcpError> {
         let certificates = certificates(self.cert)?;
-        let key = PrivateKeyDer::from_pem_file(self.key)
+        let bytes = secret_file::read(self.key).map_err(|why| refuse(self.key, &why))?;
+        let key = PrivateKeyDer::from_pem_slice(&bytes)
             .map_err(|error| refuse(self.key, &format!("no private key in PEM form: {error}")))?;
         Ok((certificates, key))
     }
@@ -57,10 +59,10 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The TLS configuration of a memory node.
+/// The TLS configuration of a memory node. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
-    config: Arc<ServerConfig>,
+    config: Arc<RwLock<Arc<ServerConfig>>>,
     requires_certificates: bool,
 }
 
@@ -71,6 +73,21 @@ impl ServerTls {
     /// # Errors
     /// [`TcpError::Tls`].
     pub fn from_files(identity: Identity<'_>, client_ca: Option<&Path>) -> Result<Self, TcpError> {
+        let config = Arc::new(RwLock::new(Self::config(identity, client_ca)?));
+        Ok(Self { config, requires_certificates: client_ca.is_some() })
+    }
+
+    /// Uses these files from the next connection on. If that fails, the present configuration remains.
+    ///
+    /// # Errors
+    /// [`TcpError::Tls`].
+    pub fn reload(&self, identity: Identity<'_>, client_ca: Option<&Path>) -> Result<(), TcpError> {
+        let config = Self::config(identity, client_ca)?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
+    }
+
+    fn config(identity: Identity<'_>, client_ca: Option<&Path>) -> Result<Arc<ServerConfig>, TcpError> {
         let (chain, key) = identity.read()?;
         let config = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
         let config = config.map_err(|error| identity.refuse(&error))?;
@@ -85,7 +102,7 @@ impl ServerTls {
         let mut config = config.with_single_cert(chain, key).map_err(|error| identity.refuse(&error))?;
         // No unsolicited bytes: a compute node takes unread bytes for the end of a connection.
         config.send_tls13_tickets = 0;
-        Ok(Self { config: Arc::new(config), requires_certificates: client_ca.is_some() })
+        Ok(Arc::new(config))
     }
 
     /// Returns whether it requires client certificates.
@@ -95,7 +112,8 @@ impl ServerTls {
 
     /// Returns the TLS layer of a new connection.
     pub(crate) fn cipher(&self) -> Result<Cipher, rustls::Error> {
-        Ok(Cipher::tls(ServerConnection::new(Arc::clone(&self.config))?.into()))
+        let config = Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner));
+        Ok(Cipher::tls(ServerConnection::new(config)?.into()))
     }
 }
 

@@ -1,17 +1,81 @@
-//! The secret that authenticates compute nodes.
+//! The secret by which compute nodes and memory nodes recognise each other. It never travels: each side proves that it
+//! knows it.
+//!
+//! ```text
+//! compute node                                      memory node
+//!   nonce C (random)                -------->
+//!                                   <--------       nonce M (random)
+//!   HMAC-SHA256(token, "compute node" C M)  ->
+//!                                   <--------       HMAC-SHA256(token, "memory node" C M)
+//! ```
+//!
+//! The compute node proves first, so that strangers get nothing to test guesses on. Without TLS, whoever is on the path can
+//! still read and change the data.
 
+use super::secret_file;
 use crate::error::TcpError;
-use crate::wire::TOKEN_BYTES_MAX;
+use ring::hmac;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use std::fmt;
 use std::path::Path;
-use subtle::ConstantTimeEq as _;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Shorter tokens can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
+/// Longest token, bytes.
+const TOKEN_BYTES_MAX: usize = 1024;
+/// Tokens that a memory node accepts at once: the old and the new one of a rotation.
+const TOKENS_MAX: usize = 2;
+/// Bytes of a nonce and of a proof.
+pub const NONCE_BYTES: usize = 32;
 
-/// A secret. It is never printed, and compared in a time that depends only on its length.
+/// Random bytes that are used once.
+pub type Nonce = [u8; NONCE_BYTES];
+/// The proof that its sender knows a token.
+pub type Proof = [u8; NONCE_BYTES];
+
+/// Returns a new nonce.
+///
+/// # Errors
+/// The system has no random bytes.
+pub(crate) fn nonce() -> Result<Nonce, String> {
+    let mut nonce = [0; NONCE_BYTES];
+    SystemRandom::new().fill(&mut nonce).map_err(|_| "the system has no random bytes".to_owned())?;
+    Ok(nonce)
+}
+
+/// The side that proves its knowledge of the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prover {
+    /// The side that connects.
+    ComputeNode,
+    /// The side that accepts.
+    MemoryNode,
+}
+
+/// The nonces of a connection: that of the compute node, and that of the memory node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nonces {
+    /// Of the compute node.
+    pub compute_node: Nonce,
+    /// Of the memory node.
+    pub memory_node: Nonce,
+}
+
+impl Nonces {
+    /// Returns what `prover` authenticates.
+    fn message(&self, prover: Prover) -> Vec<u8> {
+        let label = match prover {
+            Prover::ComputeNode => &b"farwood compute node"[..],
+            Prover::MemoryNode => b"farwood memory node",
+        };
+        [label, &self.compute_node, &self.memory_node].concat()
+    }
+}
+
+/// A secret. It is never printed.
 #[derive(Clone)]
-pub struct Token(Vec<u8>);
+pub struct Token(hmac::Key);
 
 impl Token {
     /// Reads the first line of a file.
@@ -19,9 +83,8 @@ impl Token {
     /// # Errors
     /// [`TcpError::Token`].
     pub fn from_file(path: &Path) -> Result<Self, TcpError> {
-        let refuse = |why: String| TcpError::Token { path: path.to_owned(), why };
-        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
-        Self::new(text.lines().next().unwrap_or_default().trim()).map_err(refuse)
+        let mut tokens = tokens_of(path)?;
+        Ok(tokens.swap_remove(0))
     }
 
     /// Creates a token from text.
@@ -30,20 +93,38 @@ impl Token {
     /// The reason, if it is too short or too long.
     pub fn new(text: &str) -> Result<Self, String> {
         if (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len()) {
-            return Ok(Self(text.as_bytes().to_vec()));
+            return Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())));
         }
-        Err(format!("its first line has {} characters", text.len()))
+        Err(format!("a line of it has {} characters", text.len()))
     }
 
-    /// Compares it with `other` in constant time.
-    pub(crate) fn is(&self, other: &[u8]) -> bool {
-        self.0.ct_eq(other).into()
+    /// Returns the proof of `prover` that it knows this token.
+    pub fn prove(&self, prover: Prover, nonces: &Nonces) -> Proof {
+        let tag = hmac::sign(&self.0, &nonces.message(prover));
+        tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    /// Returns the bytes on the wire.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+    /// Returns whether `proof` is that of `prover`, in constant time.
+    pub fn verifies(&self, prover: Prover, nonces: &Nonces, proof: &[u8]) -> bool {
+        hmac::verify(&self.0, &nonces.message(prover), proof).is_ok()
     }
+}
+
+/// Reads the tokens of a file, one in each line.
+fn tokens_of(path: &Path) -> Result<Vec<Token>, TcpError> {
+    let refuse = |why: String| TcpError::Token { path: path.to_owned(), why };
+    let bytes = secret_file::read(path).map_err(refuse)?;
+    let text = String::from_utf8(bytes).map_err(|_| refuse("it is not text".to_owned()))?;
+    let lines: Vec<_> = text.trim_end().lines().map(str::trim).collect();
+    if lines.len() > TOKENS_MAX {
+        return Err(refuse(format!("it has {} lines", lines.len())));
+    }
+    // An empty file has one token, of no characters.
+    let first = lines.first().copied().unwrap_or_default();
+    std::iter::once(first)
+        .chain(lines.into_iter().skip(1))
+        .map(|line| Token::new(line).map_err(refuse))
+        .collect()
 }
 
 impl fmt::Debug for Token {
@@ -52,16 +133,62 @@ impl fmt::Debug for Token {
     }
 }
 
+/// The tokens that a memory node accepts: one, or two during a rotation. Clones share them.
+#[derive(Clone, Debug)]
+pub struct AcceptedTokens(Arc<RwLock<Vec<Token>>>);
+
+impl AcceptedTokens {
+    /// Reads the lines of a file.
+    ///
+    /// # Errors
+    /// [`TcpError::Token`].
+    pub fn from_file(path: &Path) -> Result<Self, TcpError> {
+        Ok(Self(Arc::new(RwLock::new(tokens_of(path)?))))
+    }
+
+    /// Accepts the tokens of `path` instead, from the next connection on. If that fails, these remain.
+    ///
+    /// # Errors
+    /// [`TcpError::Token`].
+    pub fn reload(&self, path: &Path) -> Result<(), TcpError> {
+        let tokens = tokens_of(path)?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = tokens;
+        Ok(())
+    }
+
+    /// Returns the memory node's own proof, if `proof` is that of a compute node with one of these tokens.
+    pub(crate) fn answer(&self, nonces: &Nonces, proof: &[u8]) -> Option<Proof> {
+        let tokens = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let token = tokens.iter().find(|token| token.verifies(Prover::ComputeNode, nonces, proof))?;
+        Some(token.prove(Prover::MemoryNode, nonces))
+    }
+}
+
+impl From<Token> for AcceptedTokens {
+    fn from(token: Token) -> Self {
+        Self(Arc::new(RwLock::new(vec![token])))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const NONCES: Nonces = Nonces { compute_node: [1; 32], memory_node: [2; 32] };
 
     #[test]
-    fn a_token_equals_only_itself_and_is_not_printed() {
+    fn a_proof_is_of_one_token_one_side_and_one_connection() {
         let token = Token::new("0123456789abcdef").unwrap();
-        assert!(token.is(b"0123456789abcdef"));
-        assert!(!token.is(b"0123456789abcdeF") && !token.is(b"0123456789abcde") && !token.is(b""));
+        let proof = token.prove(Prover::ComputeNode, &NONCES);
+        assert!(token.verifies(Prover::ComputeNode, &NONCES, &proof));
+        assert!(!token.verifies(Prover::MemoryNode, &NONCES, &proof), "it is not returned to its sender");
+        assert!(!token.verifies(Prover::ComputeNode, &Nonces { memory_node: [3; 32], ..NONCES }, &proof));
+        assert!(!token.verifies(Prover::ComputeNode, &Nonces { compute_node: [3; 32], ..NONCES }, &proof));
+        assert!(!token.verifies(Prover::ComputeNode, &NONCES, &proof[..31]));
+        assert!(!Token::new("0123456789abcdeF").unwrap().verifies(Prover::ComputeNode, &NONCES, &proof));
         assert!(!format!("{token:?}").contains("0123"));
+        assert_ne!(nonce().unwrap(), nonce().unwrap());
     }
 
     #[test]
@@ -70,5 +197,27 @@ mod tests {
         assert!(Token::new(&"x".repeat(TOKEN_BYTES_MAX + 1)).is_err());
         let error = Token::from_file(Path::new("/nonexistent/token")).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/token"), "{error}");
+    }
+
+    #[test]
+    fn both_tokens_of_a_rotation_are_accepted_until_the_file_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let [old, new] = ["an-old-token-of-24-chars", "a-new-token-of-24-chars!"];
+        std::fs::write(&path, format!("{old}\n{new}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let accepted = AcceptedTokens::from_file(&path).unwrap();
+        let is_accepted = |text: &str| {
+            let proof = Token::new(text).unwrap().prove(Prover::ComputeNode, &NONCES);
+            accepted.answer(&NONCES, &proof).is_some()
+        };
+        assert_eq!([old, new, "another-token-of-24-char"].map(is_accepted), [true, true, false]);
+        std::fs::write(&path, "short\n").unwrap();
+        assert!(accepted.reload(&path).is_err() && is_accepted(old));
+        std::fs::write(&path, format!("{new}\n")).unwrap();
+        accepted.reload(&path).unwrap();
+        assert_eq!([old, new].map(is_accepted), [false, true]);
+        std::fs::write(&path, format!("{old}\n{new}\n{new}\n")).unwrap();
+        assert!(accepted.reload(&path).unwrap_err().to_string().contains("3 lines"));
     }
 }

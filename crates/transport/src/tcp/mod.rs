@@ -19,8 +19,11 @@ pub use crate::client::{
 };
 pub use crate::daemon::{
     CONNECTIONS_MAX_DEFAULT, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile,
-    NodeSpec, SPIN_DEFAULT, TcpMemory, TcpServer,
+    NodeMonitor, NodeSpec, SPIN_DEFAULT, SummedEvent, TcpMemory, TcpServer,
 };
 pub use crate::error::{FileFault, TcpError};
-pub use crate::stream::{ClientTls, Identity, ServerTls, Token};
+pub use crate::stream::{
+    AcceptedTokens, ClientTls, Identity, NONCE_BYTES, Nonce, Nonces, Proof, Prover, ServerTls, Token,
+    secret_warning,
+};
 pub use pool::{TcpFabric, TcpPool};

@@ -1,6 +1,7 @@
 //! Frames: a header and a body.
 
 use super::{Code, FRAME_BYTES_MAX, FrameKind, HEADER_BYTES};
+use farwood_fabric::printable;
 use std::fmt;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -96,10 +97,10 @@ impl<'a> Frame<'a> {
         HEADER_BYTES + self.body.len()
     }
 
-    /// Returns the text of a refusal. Invalid UTF-8 is replaced.
+    /// Returns the text of a refusal, as it may be shown. Invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         let text = self.body.get(..usize::from(self.count)).unwrap_or(self.body);
-        String::from_utf8_lossy(text).into_owned()
+        printable(&String::from_utf8_lossy(text)).into_owned()
     }
 
     /// Returns the words of a control or its answer.

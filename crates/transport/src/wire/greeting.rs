@@ -1,7 +1,8 @@
 //! Greetings: the first frame of each side.
 
 use super::frame::put_frame;
-use super::{Frame, FrameKind, MAGIC, Malformed, TOKEN_BYTES_MAX, VERSION};
+use super::{Frame, FrameKind, MAGIC, Malformed, VERSION};
+use crate::stream::{NONCE_BYTES, Nonce, Proof};
 use farwood_fabric::ClientId;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -17,14 +18,14 @@ pub struct Hello {
     pub client: Option<ClientId>,
     /// Of several connections with the same identity and number, the newest is valid.
     pub connection_number: u64,
-    /// The token.
-    pub token: Vec<u8>,
+    /// The nonce of a client that has a token.
+    pub nonce: Option<Nonce>,
 }
 
-/// A hello on the wire, without its token.
+/// A hello on the wire.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct HelloHead {
+struct HelloBody {
     magic: U64,
     version: U32,
     zero: U32,
@@ -32,10 +33,11 @@ struct HelloHead {
     node: U16,
     named: U16,
     slot: U16,
-    token_bytes: U16,
+    has_token: U16,
     epoch: U32,
     zero_too: U32,
     connection_number: U64,
+    nonce: Nonce,
 }
 
 /// Why a hello or a welcome is invalid.
@@ -54,11 +56,10 @@ impl From<Malformed> for GreetingError {
 }
 
 impl Hello {
-    /// Appends the frame. A token beyond the limit is truncated, and therefore wrong.
+    /// Appends the frame.
     pub fn put(&self, out: &mut Vec<u8>) {
-        let token = &self.token[..self.token.len().min(TOKEN_BYTES_MAX)];
         let client = self.client.unwrap_or(ClientId { slot: 0, epoch: 0 });
-        let head = HelloHead {
+        let body = HelloBody {
             magic: U64::new(MAGIC),
             version: U32::new(VERSION),
             zero: U32::ZERO,
@@ -66,13 +67,13 @@ impl Hello {
             node: U16::new(self.node),
             named: U16::new(self.client.is_some().into()),
             slot: U16::new(client.slot),
-            token_bytes: U16::new(token.len() as u16),
+            has_token: U16::new(self.nonce.is_some().into()),
             epoch: U32::new(client.epoch),
             zero_too: U32::ZERO,
             connection_number: U64::new(self.connection_number),
+            nonce: self.nonce.unwrap_or([0; NONCE_BYTES]),
         };
-        let body = [head.as_bytes(), token].concat();
-        put_frame(out, FrameKind::Hello, 0, 0, 0, &body);
+        put_frame(out, FrameKind::Hello, 0, 0, 0, body.as_bytes());
     }
 
     /// Decodes the frame.
@@ -83,15 +84,16 @@ impl Hello {
         if frame.kind != FrameKind::Hello {
             return Err(Malformed::UnexpectedFrame(frame.kind).into());
         }
-        let (head, token) = HelloHead::ref_from_prefix(frame.body).map_err(|_| Malformed::Body)?;
-        check_magic(head.magic, head.version)?;
+        check_version(frame.body)?;
+        let head = HelloBody::ref_from_bytes(frame.body).map_err(|_| Malformed::Body)?;
         if head.zero != U32::ZERO || head.zero_too != U32::ZERO {
             return Err(Malformed::Body.into());
         }
-        let token_bytes = usize::from(head.token_bytes.get());
-        if token_bytes > TOKEN_BYTES_MAX || token_bytes.next_multiple_of(8) != token.len() {
-            return Err(Malformed::Body.into());
-        }
+        let nonce = match head.has_token.get() {
+            0 if head.nonce == [0; NONCE_BYTES] => None,
+            1 => Some(head.nonce),
+            _ => return Err(Malformed::Body.into()),
+        };
         let client = match head.named.get() {
             0 => None,
             1 => Some(ClientId { slot: head.slot.get(), epoch: head.epoch.get() }),
@@ -99,12 +101,29 @@ impl Hello {
         };
         let (pool, node, connection_number) =
             (head.pool.get(), head.node.get(), head.connection_number.get());
-        Ok(Self { pool, node, client, connection_number, token: token[..token_bytes].to_vec() })
+        Ok(Self { pool, node, client, connection_number, nonce })
     }
 }
 
-fn check_magic(magic: U64, version: U32) -> Result<(), GreetingError> {
-    match (magic.get(), version.get()) {
+/// The first fields of every greeting, of every version.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct GreetingHead {
+    magic: U64,
+    version: U32,
+}
+
+/// Returns the nonce or the proof in the body of a challenge or a proof.
+///
+/// # Errors
+/// [`Malformed::Body`].
+pub fn nonce_of(frame: &Frame<'_>) -> Result<Nonce, Malformed> {
+    frame.body.try_into().map_err(|_| Malformed::Body)
+}
+
+fn check_version(body: &[u8]) -> Result<(), GreetingError> {
+    let (head, _) = GreetingHead::ref_from_prefix(body).map_err(|_| Malformed::Body)?;
+    match (head.magic.get(), head.version.get()) {
         (MAGIC, VERSION) => Ok(()),
         (MAGIC, version) => Err(GreetingError::Version(version)),
         (magic, _) => Err(Malformed::Magic(magic).into()),
@@ -139,6 +158,8 @@ pub struct Welcome {
     pub device_bytes: u64,
     /// Random for fresh memory, and renewed after a crash.
     pub incarnation: u64,
+    /// The proof that it knows the client's token, or zeros if it requires no token.
+    pub proof: Proof,
 }
 
 /// A welcome on the wire.
@@ -155,6 +176,7 @@ struct WelcomeBody {
     host_bytes: U64,
     device_bytes: U64,
     incarnation: U64,
+    proof: Proof,
 }
 
 impl Welcome {
@@ -171,6 +193,7 @@ impl Welcome {
             host_bytes: U64::new(self.host_bytes),
             device_bytes: U64::new(self.device_bytes),
             incarnation: U64::new(self.incarnation),
+            proof: self.proof,
         };
         put_frame(out, FrameKind::Welcome, 0, 0, 0, body.as_bytes());
     }
@@ -180,8 +203,8 @@ impl Welcome {
     /// # Errors
     /// [`GreetingError`].
     pub fn read(frame: &Frame<'_>) -> Result<Self, GreetingError> {
+        check_version(frame.body)?;
         let body = WelcomeBody::ref_from_bytes(frame.body).map_err(|_| Malformed::Body)?;
-        check_magic(body.magic, body.version)?;
         if body.zero != U32::ZERO {
             return Err(Malformed::Body.into());
         }
@@ -199,9 +222,10 @@ impl Welcome {
             host_bytes: body.host_bytes.get(),
             device_bytes: body.device_bytes.get(),
             incarnation: body.incarnation.get(),
+            proof: body.proof,
         })
     }
 }
 
-const _: () = assert!(size_of::<HelloHead>() == 48);
-const _: () = assert!(size_of::<WelcomeBody>() == 56);
+const _: () = assert!(size_of::<HelloBody>() == 80);
+const _: () = assert!(size_of::<WelcomeBody>() == 88);

@@ -26,24 +26,29 @@
 //!    7  control: selected by `code`; four words                                          compute node
 //!    8  answer to a control: code 0 and four words, or another code and a text          memory node
 //!    9  goodbye: everything before it was answered; the connection ends                 memory node
+//!   10  challenge: the answer to a hello, if a token is required                         memory node
+//!   11  proof: the answer to a challenge                                                 compute node
 //!
-//! hello, 48 bytes and the token
+//! hello, 80 bytes
 //! +  0   8   magic "FARWIRE\0"
-//! +  8   4   version, 2
+//! +  8   4   version, 3
 //! + 12   4   0
 //! + 16   8   identity of the pool; 0: any
 //! + 24   2   number of the memory node in it; 65535: any
 //! + 26   2   1: the next two fields identify a client; 0: none yet
 //! + 28   2   slot of the client table
-//! + 30   2   bytes of the token
+//! + 30   2   1: the client has a token, and the next nonce is random; 0: it has none
 //! + 32   4   epoch of the slot
 //! + 36   4   0
 //! + 40   8   connection number: of several connections with the same identity and number, the newest is valid
-//! + 48  ..   token, padded to a multiple of 8
+//! + 48  32   nonce of the compute node, or 0
 //!
-//! welcome, 56 bytes
+//! challenge, 32 bytes: nonce of the memory node. Only if the memory node requires a token
+//! proof, 32 bytes: HMAC-SHA256 of "farwood compute node" and both nonces, the compute node's first; the key is the token
+//!
+//! welcome, 88 bytes
 //! +  0   8   magic "FARWIRE\0"
-//! +  8   4   version, 2
+//! +  8   4   version, 3
 //! + 12   4   0: no pool yet, 1: part of a pool that is being formed, 2: part of a whole pool
 //! + 16   8   identity of the pool, or 0
 //! + 24   2   number of this memory node, or 0
@@ -52,6 +57,7 @@
 //! + 32   8   host memory, bytes
 //! + 40   8   device memory, bytes
 //! + 48   8   incarnation: random for fresh memory, and renewed after a crash
+//! + 56  32   proof of the memory node: as above, of "farwood memory node"; 0 if it requires no token
 //!
 //! verb, 16 bytes and its operands
 //! +  0   1   1 READ, 2 WRITE, 3 WRITE_WITH_IMM, 4 CAS, 5 masked CAS, 6 FAA
@@ -73,14 +79,14 @@ mod request;
 mod tests;
 
 pub use frame::{Frame, Malformed, header_words, put_frame, put_text, put_words};
-pub use greeting::{Formation, GreetingError, Hello, Welcome};
+pub use greeting::{Formation, GreetingError, Hello, Welcome, nonce_of};
 pub use numbers::{Code, Control, FrameKind};
 pub use request::{RequestFrame, Verbs, WireOp, WireVerb};
 
 /// "FARWIRE\0", read as a little-endian word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARWIRE\0");
 /// The version of the formats above.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of the largest frame. Bounds the memory that a connection takes on either side.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a frame's header.
@@ -89,8 +95,6 @@ pub const HEADER_BYTES: usize = 16;
 pub const VERB_BYTES: usize = 16;
 /// Bytes of the largest READ or WRITE of one verb; four fit into a frame with their headers.
 pub const VERB_DATA_MAX: usize = 240 << 10;
-/// Bytes of the longest token.
-pub const TOKEN_BYTES_MAX: usize = 1024;
 /// The number of an unknown node.
 pub const ANY_NODE: u16 = u16::MAX;
 

@@ -45,6 +45,10 @@ numbered! {
         Answer = 8,
         /// The memory node is stopping.
         Goodbye = 9,
+        /// The memory node requires a proof.
+        Challenge = 10,
+        /// The proof of a compute node.
+        Proof = 11,
     }
 
     /// Why a verb, a control or a connection was refused.

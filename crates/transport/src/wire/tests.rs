@@ -98,7 +98,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bodies_are_decoded_or_refused(
-        kind in 1..=9_u8, count: u16,
+        kind in 1..=11_u8, count: u16,
         body in prop::collection::vec(any::<u8>(), 0..30).prop_map(|words| words.repeat(8)),
     ) {
         let kind = FrameKind::from_byte(kind).unwrap();
@@ -112,17 +112,17 @@ proptest! {
     #[test]
     fn greetings_round_trip(
         pool: u64, node: u16, name: Option<(u16, u32)>, connection_number: u64,
-        token in prop::collection::vec(any::<u8>(), 0..40),
+        nonce: Option<[u8; 32]>,
     ) {
         let client = name.map(|(slot, epoch)| ClientId { slot, epoch });
-        let hello = Hello { pool, node, client, connection_number, token };
+        let hello = Hello { pool, node, client, connection_number, nonce };
         let mut bytes = Vec::new();
         hello.put(&mut bytes);
         let frame = Frame::first(&bytes).unwrap().unwrap();
         prop_assert_eq!(Hello::read(&frame), Ok(hello));
         let welcome = Welcome {
             formed: Formation::Part, pool, node, nodes: node, host_bytes: connection_number, device_bytes: pool,
-            incarnation: connection_number,
+            incarnation: connection_number, proof: nonce.unwrap_or_default(),
         };
         let mut bytes = Vec::new();
         welcome.put(&mut bytes);
@@ -143,12 +143,17 @@ fn invalid_lengths_are_refused() {
 
 #[test]
 fn another_version_and_another_magic_are_distinguished() {
-    let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() };
+    let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, nonce: None };
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
     let mut newer = bytes.clone();
-    newer[HEADER_BYTES + 8] = 3;
-    assert_eq!(Hello::read(&Frame::first(&newer).unwrap().unwrap()), Err(GreetingError::Version(3)));
+    newer[HEADER_BYTES + 8] = 4;
+    assert_eq!(Hello::read(&Frame::first(&newer).unwrap().unwrap()), Err(GreetingError::Version(4)));
+    // Greetings of other versions have other lengths.
+    let mut older = Vec::new();
+    put_frame(&mut older, FrameKind::Hello, 0, 0, 0, &bytes[HEADER_BYTES..HEADER_BYTES + 48]);
+    older[HEADER_BYTES + 8] = 2;
+    assert_eq!(Hello::read(&Frame::first(&older).unwrap().unwrap()), Err(GreetingError::Version(2)));
     bytes[HEADER_BYTES] = b'G';
     let read = Hello::read(&Frame::first(&bytes).unwrap().unwrap());
     assert!(matches!(read, Err(GreetingError::Malformed(Malformed::Magic(_)))), "{read:?}");
@@ -173,10 +178,17 @@ fn the_largest_verbs_fit_and_one_more_byte_does_not() {
 #[test]
 fn every_number_of_a_kind_a_code_and_a_control_round_trips() {
     let all = |from: fn(u8) -> Option<u8>| (0..=u8::MAX).filter_map(from).collect::<Vec<_>>();
-    assert_eq!(all(|byte| FrameKind::from_byte(byte).map(|kind| kind as u8)), (1..=9).collect::<Vec<_>>());
+    assert_eq!(all(|byte| FrameKind::from_byte(byte).map(|kind| kind as u8)), (1..=11).collect::<Vec<_>>());
     assert_eq!(all(|byte| Code::from_byte(byte).map(|code| code as u8)), (1..=15).collect::<Vec<_>>());
     assert_eq!(
         all(|byte| Control::from_byte(byte).map(|control| control as u8)),
         (1..=10).collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn the_text_of_a_refusal_is_one_line_without_escapes() {
+    let mut bytes = Vec::new();
+    put_text(&mut bytes, FrameKind::Refused, Code::BadToken, 0, "full\n\u{1b}[2J\u{9b}x");
+    assert_eq!(Frame::first(&bytes).unwrap().unwrap().text(), "full\\n\\u{1b}[2J\\u{9b}x");
 }

@@ -1,7 +1,10 @@
 //! A memory node over TCP with correct and incorrect clients: refusals, counters, bounds.
 
-use farwood_fabric::{Address, Memory, NodeId, Remote};
-use farwood_transport::tcp::{MemoryNode, NodeCounts, NodeSpec, Token};
+use farwood_fabric::{Address, Memory, NodeId, Remote, client_table};
+use farwood_transport::tcp::{
+    Credentials, MemoryNode, NONCE_BYTES, NodeCounts, NodeSpec, Nonces, PoolAddress, Prover, TcpError,
+    TcpPool, Token,
+};
 use farwood_transport::wire::{
     ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Hello, RequestFrame, WireOp,
     WireVerb, put_frame, put_words,
@@ -19,7 +22,7 @@ fn spec() -> NodeSpec {
 }
 
 fn hello() -> Hello {
-    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() }
+    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, nonce: None }
 }
 
 /// A raw connection to a memory node.
@@ -67,6 +70,26 @@ impl Caller {
         hello.put(&mut bytes);
         self.send(&bytes);
         self.frame().map_or((FrameKind::Goodbye, 0), |(kind, code, ..)| (kind, code))
+    }
+
+    /// Greets with a token; returns the kind and the code of the last frame, and whether the memory node proved the token.
+    fn prove(&mut self, token: &Token, hello: Hello) -> (FrameKind, u8, bool) {
+        let compute_node = [9; NONCE_BYTES];
+        let hello = Hello { nonce: Some(compute_node), ..hello };
+        let mut bytes = Vec::new();
+        hello.put(&mut bytes);
+        self.send(&bytes);
+        let (kind, code, .., body) = self.frame().unwrap();
+        if kind != FrameKind::Challenge {
+            return (kind, code, false);
+        }
+        let nonces = Nonces { compute_node, memory_node: body.try_into().unwrap() };
+        bytes.clear();
+        put_frame(&mut bytes, FrameKind::Proof, 0, 0, 0, &token.prove(Prover::ComputeNode, &nonces));
+        self.send(&bytes);
+        let (kind, code, .., body) = self.frame().unwrap();
+        let proof = body.get(56..).unwrap_or_default();
+        (kind, code, token.verifies(Prover::MemoryNode, &nonces, proof))
     }
 
     fn control(&mut self, control: Control, words: [u64; 4]) -> Result<[u64; 4], u8> {
@@ -161,7 +184,7 @@ fn bad_frames_close_only_their_connection_and_are_counted() {
 #[test]
 fn a_refused_client_gets_the_reason() {
     let token = Token::new("0123456789abcdef").unwrap();
-    let node = MemoryNode::start(&NodeSpec { token: Some(token), ..spec() }).unwrap();
+    let node = MemoryNode::start(&NodeSpec { token: Some(token.clone().into()), ..spec() }).unwrap();
     let mut version = Vec::new();
     hello().put(&mut version);
     version[HEADER_BYTES + 8] = 9;
@@ -170,17 +193,18 @@ fn a_refused_client_gets_the_reason() {
     let (kind, code, count, _, body) = caller.frame().unwrap();
     assert_eq!((kind, code), (FrameKind::Refused, Code::BadVersion as u8));
     let text = String::from_utf8(body[..usize::from(count)].to_vec()).unwrap();
-    assert!(text.contains("version 2") && text.contains('9'), "{text}");
-    for token in [&b""[..], b"0123456789abcdeg", b"0123456789abcdef0"] {
-        let reply = Caller::connect(&node).say_hello(&Hello { token: token.to_vec(), ..hello() });
-        assert_eq!(reply, (FrameKind::Refused, Code::BadToken as u8), "{token:?}");
+    assert!(text.contains("version 3") && text.contains('9'), "{text}");
+    let refused = (FrameKind::Refused, Code::BadToken as u8);
+    assert_eq!(Caller::connect(&node).say_hello(&hello()), refused);
+    for wrong in ["0123456789abcdeg", "0123456789abcdef0"] {
+        let (kind, code, is_proven) = Caller::connect(&node).prove(&Token::new(wrong).unwrap(), hello());
+        assert_eq!(((kind, code), is_proven), (refused, false), "{wrong}");
     }
     let mut right = Caller::connect(&node);
-    let token = b"0123456789abcdef".to_vec();
-    assert_eq!(right.say_hello(&Hello { token: token.clone(), ..hello() }).0, FrameKind::Welcome);
+    assert_eq!(right.prove(&token, hello()), (FrameKind::Welcome, 0, true));
     assert_eq!(right.control(Control::Form, [POOL, 0, 1, 0]), Ok([0; 4]));
-    let other = Caller::connect(&node).say_hello(&Hello { token, pool: POOL + 1, node: 0, ..hello() });
-    assert_eq!(other, (FrameKind::Refused, Code::WrongPool as u8));
+    let other = Caller::connect(&node).prove(&token, Hello { pool: POOL + 1, node: 0, ..hello() });
+    assert_eq!(other, (FrameKind::Refused, Code::WrongPool as u8, false));
     assert_eq!(node.counts().refused, 5);
 }
 
@@ -303,8 +327,12 @@ fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
     let mut judge = Caller::greeted(&node);
     let named = |slot: u16, epoch: u32, connection_number| {
         let client = Some(farwood_fabric::ClientId { slot, epoch });
-        Hello { pool: POOL, node: 0, client, connection_number, token: Vec::new() }
+        Hello { pool: POOL, node: 0, client, connection_number, nonce: None }
     };
+    // The client table lists epoch 8 of the slot.
+    let state = WireOp::Write(&(8_u64 << 32 | 1).to_le_bytes(), None);
+    assert!(judge.post(&[WireVerb { at: host(client_table::state_offset(4)), op: state }]).is_some());
+    assert_eq!(judge.control(Control::Fence, [4, 9, 0, 0]), Err(Code::OutOfRange as u8));
     let mut callers: Vec<_> = (1..=3).map(|_| Caller::connect(&node)).collect();
     for (connection_number, caller) in (1..).zip(&mut callers) {
         assert_eq!(caller.say_hello(&named(4, 7, connection_number)).0, FrameKind::Welcome);
@@ -333,8 +361,7 @@ fn the_newest_connection_of_a_number_replaces_the_others() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut judge = Caller::greeted(&node);
     let client = Some(farwood_fabric::ClientId { slot: 1, epoch: 1 });
-    let hello =
-        |connection_number| Hello { pool: POOL, node: 0, client, connection_number, token: Vec::new() };
+    let hello = |connection_number| Hello { pool: POOL, node: 0, client, connection_number, nonce: None };
     let (mut old, mut new, mut other) =
         (Caller::connect(&node), Caller::connect(&node), Caller::connect(&node));
     assert_eq!(old.say_hello(&hello(3)).0, FrameKind::Welcome);
@@ -453,4 +480,128 @@ proptest! {
         prop_assert!(good.read_word(64).is_some());
         eventually(&node, "the bad one is gone", |counts| counts.connections == 1);
     }
+}
+
+/// A proof is valid for one connection: who repeats what a client sent is refused.
+#[test]
+fn a_recorded_greeting_does_not_open_a_connection() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let node = MemoryNode::start(&NodeSpec { token: Some(token.clone().into()), ..spec() }).unwrap();
+    let nonces = Nonces { compute_node: [9; NONCE_BYTES], memory_node: [0; NONCE_BYTES] };
+    let mut bytes = Vec::new();
+    Hello { nonce: Some(nonces.compute_node), ..hello() }.put(&mut bytes);
+    put_frame(&mut bytes, FrameKind::Proof, 0, 0, 0, &token.prove(Prover::ComputeNode, &nonces));
+    let mut caller = Caller::connect(&node);
+    caller.send(&bytes);
+    assert_eq!(caller.frame().map(|frame| frame.0), Some(FrameKind::Challenge));
+    assert_eq!(
+        caller.frame().map(|frame| (frame.0, frame.1)),
+        Some((FrameKind::Refused, Code::BadToken as u8))
+    );
+    let mut caller = Caller::connect(&node);
+    put_words(&mut bytes, FrameKind::Control, Control::Stat as u8, 0, [0; 4]);
+    caller.send(&bytes[bytes.len() - 48..]);
+    assert_eq!(
+        caller.frame().map(|frame| frame.0),
+        Some(FrameKind::Refused),
+        "a control comes after the welcome"
+    );
+}
+
+/// Connects to a listener that answers with `answer`, with a token, and returns the error and what the listener received.
+fn open_at_a_liar(answer: Vec<u8>) -> (TcpError, Vec<u8>) {
+    let liar = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address: PoolAddress = liar.local_addr().unwrap().to_string().parse().unwrap();
+    let listens = std::thread::spawn(move || {
+        let (mut stream, _) = liar.accept().unwrap();
+        let _ = stream.write_all(&answer);
+        let mut received = Vec::new();
+        let _ = stream.read_to_end(&mut received);
+        received
+    });
+    let token = Token::new("a-token-of-24-characters").unwrap();
+    let error = TcpPool::open(&address, Credentials::from(token)).unwrap_err();
+    (error, listens.join().unwrap())
+}
+
+#[test]
+fn a_memory_node_that_does_not_know_the_token_learns_nothing() {
+    use farwood_transport::wire::{Formation, Welcome};
+    let mut welcome = Vec::new();
+    Welcome {
+        formed: Formation::Blank,
+        pool: 0,
+        node: 0,
+        nodes: 0,
+        host_bytes: HOST_BYTES,
+        device_bytes: 0,
+        incarnation: 1,
+        proof: [7; NONCE_BYTES],
+    }
+    .put(&mut welcome);
+    let mut challenge = Vec::new();
+    put_frame(&mut challenge, FrameKind::Challenge, 0, 0, 0, &[3; NONCE_BYTES]);
+    for (answer, words) in
+        [(welcome.clone(), "requires no token"), ([challenge, welcome].concat(), "its proof is wrong")]
+    {
+        let (error, received) = open_at_a_liar(answer);
+        assert!(matches!(&error, TcpError::Unproven { why, .. } if why.contains(words)), "{error}");
+        assert!(!received.windows(7).any(|part| part == b"a-token"), "the token does not travel");
+    }
+}
+
+/// A memory node that sends a byte now and then does not extend the time limit of the greeting.
+#[test]
+fn a_dripping_memory_node_is_lost() {
+    let drips = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address: PoolAddress = drips.local_addr().unwrap().to_string().parse().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = drips.accept().unwrap();
+        // The length of a small frame, and then its bytes.
+        let mut frame = [64, 0, 0, 0].into_iter().chain(std::iter::repeat(1));
+        while stream.write_all(&[frame.next().unwrap()]).is_ok() {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+    let error = TcpPool::open(&address, Credentials::default()).unwrap_err();
+    assert!(matches!(&error, TcpError::NotThere { why, .. } if why.contains("in time")), "{error}");
+}
+
+/// A client that tries tokens gets a prompt answer to the first ones only, and the log one line and one sum each second.
+#[test]
+fn wrong_tokens_are_slowed_and_summed() {
+    let (sender, events) = std::sync::mpsc::sync_channel(1000);
+    let token = Some(Token::new("0123456789abcdef").unwrap().into());
+    let node = MemoryNode::start(&NodeSpec { token, events: Some(sender), ..spec() }).unwrap();
+    let wrong = Token::new("0123456789abcdeg").unwrap();
+    let begun = Instant::now();
+    for _ in 0..12 {
+        assert_eq!(Caller::connect(&node).prove(&wrong, hello()).1, Code::BadToken as u8);
+    }
+    // Three at once, and each other one with a sweep; sweeps are a second apart.
+    assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(node.counts().refused, 12, "the counter is exact");
+    let lines: Vec<_> = events.try_iter().map(|event| event.to_string()).collect();
+    assert!(lines[0].contains("requires another token"), "{lines:?}");
+    node.stop().unwrap();
+    let lines = lines.len() + events.try_iter().count();
+    assert!(lines < 12 + 12 / 2, "a failure alone in its second has one line: {lines}");
+}
+
+#[test]
+fn a_flood_of_invalid_frames_writes_few_lines() {
+    let (sender, events) = std::sync::mpsc::sync_channel(10_000);
+    let node = MemoryNode::start(&NodeSpec { events: Some(sender), ..spec() }).unwrap();
+    let begun = Instant::now();
+    for _ in 0..300 {
+        let mut caller = Caller::connect(&node);
+        caller.send(b"GET / HTTP/1.1\r\n\r\n");
+        caller.frame();
+    }
+    let seconds = begun.elapsed().as_secs() as usize + 1;
+    assert_eq!(node.counts().bad_frames, 300);
+    node.stop().unwrap();
+    let lines: Vec<_> = events.try_iter().map(|event| event.to_string()).collect();
+    assert!(lines.len() <= 2 * (seconds + 1), "{seconds} s: {lines:?}");
+    assert!(lines.iter().any(|line| line.contains("more connections were closed")), "{lines:?}");
 }

@@ -313,7 +313,7 @@ fn silent_after(listener: &TcpListener, to: SocketAddr) {
                 std::thread::spawn(move || std::io::copy(&mut from, &mut into));
             }
         } else {
-            let (mut hello, mut welcome) = ([0; 64], [0; 72]);
+            let (mut hello, mut welcome) = ([0; 96], [0; 104]);
             stream.read_exact(&mut hello).unwrap();
             let mut other = TcpStream::connect(to).unwrap();
             other.write_all(&hello).unwrap();
@@ -367,15 +367,54 @@ fn a_live_client_that_was_revoked_gets_an_error() {
     assert_eq!((next.identity().slot, next.identity().epoch), (me.slot, me.epoch + 1));
 }
 
+/// Writes the state of a free slot whose last owner had `epoch`.
+fn give_epoch(client: &Client<TcpFabric>, slot: u16, epoch: u32) {
+    let at = raw_address(NodeId(0), Memory::Host, client_table::state_offset(slot)).part(0);
+    block_on(write_word(client, at, u64::from(epoch) << 32)).unwrap();
+}
+
+/// Fences of epochs that no client had would lock out all that come.
+#[test]
+fn a_fence_of_a_client_that_does_not_exist_is_refused() {
+    let nodes = [start(), start()];
+    let address = address(&[&nodes[0], &nodes[1]]);
+    let open = || TcpPool::open(&address, Credentials::default());
+    let first = open().unwrap();
+    for node in &nodes {
+        for slot in 0..64 {
+            fence(node, slot, u32::MAX);
+        }
+    }
+    let me = first.identity();
+    assert_eq!(block_on(first.client().fabric().revoke(me)), Ok(Revocation::Alive), "it is not fenced");
+    block_on(write_word(&first.client(), word(1, 0), 1)).unwrap();
+    block_on(write_word(&open().unwrap().client(), word(1, 0), 2)).unwrap();
+}
+
+/// A slot that is fenced beyond its epoch at some memory node is skipped, and a memory node can clear its fences.
+#[test]
+fn a_fenced_slot_is_skipped() {
+    let nodes = [start(), start()];
+    let address = address(&[&nodes[0], &nodes[1]]);
+    let open = || TcpPool::open(&address, Credentials::default()).unwrap();
+    let first = open();
+    for slot in 1..4 {
+        fence(&nodes[1], slot, 7);
+    }
+    let next = open();
+    assert_eq!((first.identity().slot, next.identity().slot), (0, 4));
+    block_on(write_word(&next.client(), word(1, 0), 2)).unwrap();
+}
+
 /// Fences an identity at one memory node.
 fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
     use farwood_transport::wire::{ANY_NODE, Control, Hello, put_words};
     let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
     let mut bytes = Vec::new();
-    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() }.put(&mut bytes);
+    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, nonce: None }.put(&mut bytes);
     put_words(&mut bytes, FrameKind::Control, Control::Fence as u8, 0, [slot.into(), epoch.into(), 0, 0]);
     stream.write_all(&bytes).unwrap();
-    stream.read_exact(&mut [0; 72 + 48]).unwrap();
+    stream.read_exact(&mut [0; 104 + 48]).unwrap();
 }
 
 #[test]
@@ -450,7 +489,7 @@ fn start_on_file(
     listen: SocketAddr,
     accept_unclean: bool,
 ) -> Result<MemoryNode, TcpError> {
-    let file = Some(NodeFile { path: path.to_owned(), accept_unclean });
+    let file = Some(NodeFile { path: path.to_owned(), accept_unclean, clear_fences: false });
     MemoryNode::start(&NodeSpec { file, ..NodeSpec::new(listen, HOST_BYTES) })
 }
 
@@ -463,12 +502,13 @@ fn a_memory_node_with_a_file_continues_where_it_stopped() {
     let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
     block_on(write_word(&client, word(0, 0), 7)).unwrap();
+    give_epoch(&client, 9, 4);
     fence(&node, 9, 4);
     let twice = start_on_file(&path, any, true).unwrap_err();
     assert!(twice.to_string().contains("another memory node uses it"), "{twice}");
     node.stop().unwrap();
     let other = NodeSpec { host_bytes: 2 * HOST_BYTES, ..NodeSpec::new(any, HOST_BYTES) };
-    let file = Some(NodeFile { path: path.clone(), accept_unclean: true });
+    let file = Some(NodeFile { path: path.clone(), accept_unclean: true, clear_fences: false });
     let error = MemoryNode::start(&NodeSpec { file, ..other }).unwrap_err();
     assert!(matches!(error, TcpError::File { .. }), "{error}");
     let node = start_on_file(&path, at, false).unwrap();
@@ -481,14 +521,8 @@ fn a_memory_node_with_a_file_continues_where_it_stopped() {
     let mut hello = Vec::new();
     let client = Some(farwood_fabric::ClientId { slot: 9, epoch: 4 });
     let (pool_number, connection_number) = (pool.shape().pool, 1);
-    farwood_transport::wire::Hello {
-        pool: pool_number,
-        node: 0,
-        client,
-        connection_number,
-        token: Vec::new(),
-    }
-    .put(&mut hello);
+    farwood_transport::wire::Hello { pool: pool_number, node: 0, client, connection_number, nonce: None }
+        .put(&mut hello);
     stream.write_all(&hello).unwrap();
     let mut head = [0; 16];
     stream.read_exact(&mut head).unwrap();

@@ -5,9 +5,10 @@
 use crate::client::dial::AcceptedConnection;
 use crate::client::endpoints::Endpoints;
 use crate::client::error::ConnectError;
+use crate::client::reply_clock::ReplyClock;
 use crate::client::timeouts::REPLY_MAX;
 use crate::stream::Stream;
-use crate::wire::{FRAME_BYTES_MAX, Frame, FrameKind, Malformed};
+use crate::wire::{FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Malformed};
 use farwood_fabric::{ClientId, NodeId};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::Arc;
@@ -20,8 +21,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 const INPUT_BYTES: usize = 64 << 10;
 /// Queued frames that are worth a system call before all clients of the thread have queued theirs.
 const FRAMES_EARLY: usize = 16;
-/// Silent polls between two looks at the clock.
-const SILENT_POLLS: u32 = 64;
 
 /// The state of a connection.
 #[derive(Debug)]
@@ -62,8 +61,9 @@ pub(super) struct FrameConnection {
     unsent: usize,
     /// Counts breaks: frames of an earlier generation have no answer.
     pub(super) generation: u64,
-    silent_since: Instant,
-    silent_polls: u32,
+    clock: ReplyClock,
+    /// Whether the first bytes of the next frame have arrived.
+    has_begun: bool,
 }
 
 impl FrameConnection {
@@ -79,8 +79,8 @@ impl FrameConnection {
             pending: 0,
             unsent: 0,
             generation: 0,
-            silent_since: Instant::now(),
-            silent_polls: 0,
+            clock: ReplyClock::new(REPLY_MAX),
+            has_begun: false,
         }
     }
 
@@ -105,7 +105,7 @@ impl FrameConnection {
     #[inline]
     pub(super) fn frame_queued(&mut self) {
         if self.pending == 0 {
-            self.silent_polls = 0;
+            self.restart_clock(0);
         }
         self.pending += 1;
         self.unsent += 1;
@@ -124,6 +124,8 @@ impl FrameConnection {
     /// Counts an answered frame. False: none was pending.
     #[inline]
     pub(super) fn answered(&mut self) -> bool {
+        self.has_begun = false;
+        self.restart_clock(0);
         self.pending = self.pending.wrapping_sub(1);
         self.pending != usize::MAX
     }
@@ -184,7 +186,7 @@ impl FrameConnection {
         match dialled {
             Ok(dialled) => {
                 self.phase = Phase::Connected(Box::new(dialled.stream));
-                self.silent_polls = 0;
+                self.restart_clock(0);
                 // An error shows at the next poll.
                 let _ = self.flush();
                 ConnectionEvent::Connected(self.broken_why.take())
@@ -202,6 +204,7 @@ impl FrameConnection {
     fn reset(&mut self, why: String) {
         self.out.clear();
         self.input.clear();
+        self.has_begun = false;
         (self.sent, self.pending, self.unsent, self.generation) = (0, 0, 0, self.generation + 1);
         (self.phase, self.broken_why) = (Phase::Down(None), Some(why));
     }
@@ -220,13 +223,7 @@ impl FrameConnection {
         while self.sent < self.out.len() {
             match stream.write(&self.out[self.sent..]) {
                 Ok(0) => return Err("it accepts no more bytes".to_owned()),
-                Ok(bytes) => {
-                    if self.sent > 0 {
-                        // Stalled bytes move again: a slow network is not a lost memory node.
-                        self.silent_polls = 0;
-                    }
-                    self.sent += bytes;
-                }
+                Ok(bytes) => self.sent += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),
@@ -240,21 +237,26 @@ impl FrameConnection {
         }
     }
 
-    /// Reads what has arrived; checks the clock now and then if nothing has.
+    /// Reads what has arrived, and checks the clock.
     fn fill(&mut self) -> Result<(), String> {
         let Phase::Connected(stream) = &mut self.phase else { return Ok(()) };
-        if self.input.fill(stream)? {
-            self.silent_polls = 0;
-            return Ok(());
+        if self.input.fill(stream)?
+            && !self.has_begun
+            && let Some(missing) = self.input.missing()
+        {
+            self.has_begun = true;
+            self.restart_clock(missing);
         }
-        self.silent_polls += 1;
-        if self.silent_polls == 1 {
-            self.silent_since = Instant::now();
-        }
-        if self.silent_polls.is_multiple_of(SILENT_POLLS) && self.silent_since.elapsed() > REPLY_MAX {
-            return Err(format!("it has not answered for {} s", REPLY_MAX.as_secs()));
+        if self.clock.is_over() {
+            return Err(format!("it has not answered completely for {} s", REPLY_MAX.as_secs()));
         }
         Ok(())
+    }
+
+    /// Restarts the clock before the queued bytes and `more` bytes that have to travel.
+    #[inline]
+    fn restart_clock(&mut self, more: usize) {
+        self.clock.restart(self.out.len() - self.sent + more);
     }
 
     /// Breaks the connection, and dials again.
@@ -310,6 +312,13 @@ impl Input {
                 Err(error) => return Err(error.to_string()),
             }
         }
+    }
+
+    /// Returns the bytes that the first frame lacks, once its header has arrived.
+    fn missing(&self) -> Option<usize> {
+        let received = &self.bytes[self.start..self.end];
+        let missing = Frame::announced(received).saturating_sub(received.len());
+        (received.len() >= HEADER_BYTES).then_some(missing)
     }
 
     /// Makes space for the rest of the incomplete frame.

@@ -1,6 +1,9 @@
 //! The client side of a connection.
 
-use super::{READ_BYTES, WORDS_MAX, frame_of, push_frame, token_words};
+use super::greeting::greet_server;
+use super::input::{Budget, FrameInput};
+use super::{WORDS_MAX, push_frame};
+use crate::client::reply_clock::ReplyClock;
 use crate::runtime::{PollSource, Progress, add_poll_source, is_polled_by_executor};
 use crate::stream::{Token, connect};
 use std::cell::RefCell;
@@ -10,12 +13,12 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A server that works on a large request is silent; one that is silent for this long is lost.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
-/// Silent polls between two looks at the clock.
-const SILENT_POLLS: u32 = 64;
+/// Reads of one poll: the thread's other sources have their turn in between.
+const READS_MAX: usize = 64;
 
 /// A connection that one thread's clients share. Requests of several clients leave together, and the thread's
 /// executor polls for all responses at once.
@@ -47,18 +50,16 @@ enum RequestState {
 struct ConnectionState {
     stream: TcpStream,
     out: Vec<u8>,
-    incoming: Vec<u8>,
-    /// The read buffer.
-    buffer: Box<[u8]>,
+    sent: usize,
+    input: FrameInput,
+    /// Whether the first bytes of the next response have arrived.
+    has_begun: bool,
     /// Requests in order, from the first that is not complete, and the number of that one.
     requests: VecDeque<RequestState>,
     first: u64,
     /// How many of them have been answered.
     answered: usize,
-    /// Silent polls, and the time of the first of them.
-    silent_polls: u32,
-    silent_since: Instant,
-    silence_max: Duration,
+    clock: ReplyClock,
     /// Why the connection is lost.
     lost: Option<(io::ErrorKind, String)>,
 }
@@ -76,10 +77,10 @@ impl Drop for PendingRequest<'_> {
 }
 
 impl Exchange {
-    /// Connects.
+    /// Connects. If there is a token, both sides prove that they know it, within 10 s.
     ///
     /// # Errors
-    /// The system's; no server accepts the connection, within 3 s for each address.
+    /// The system's; no server accepts the connection, within 3 s for each address; the server does not know the token.
     pub fn open(address: impl ToSocketAddrs, token: Option<&Token>) -> io::Result<Self> {
         Self::open_for(address, token, SILENCE_MAX)
     }
@@ -91,19 +92,18 @@ impl Exchange {
     ) -> io::Result<Self> {
         let stream = connect(address)?;
         stream.set_nonblocking(true)?;
-        let mut out = Vec::new();
-        push_frame(&mut out, &token_words(token));
+        greet_server(&stream, token)?;
         let state = ConnectionState {
             stream,
-            out,
-            incoming: Vec::new(),
-            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            out: Vec::new(),
+            sent: 0,
+            // The largest response, with its head.
+            input: FrameInput::new(Budget::new(8 * (WORDS_MAX + 1))),
+            has_begun: false,
             requests: VecDeque::new(),
             first: 0,
             answered: 0,
-            silent_polls: 0,
-            silent_since: Instant::now(),
-            silence_max,
+            clock: ReplyClock::new(silence_max),
             lost: None,
         };
         let connection = Rc::new(SharedConnection { state: RefCell::new(state) });
@@ -184,11 +184,11 @@ impl ConnectionState {
     /// Queues a request; returns its number.
     fn push(&mut self, request: &[u64]) -> io::Result<u64> {
         self.check()?;
-        if !self.awaits_response() {
-            // No request was pending, so the silence starts now.
-            self.silent_polls = 0;
-        }
+        let was_idle = !self.awaits_response();
         push_frame(&mut self.out, request);
+        if was_idle {
+            self.clock.restart(self.unsent());
+        }
         self.requests.push_back(RequestState::Waiting(None));
         Ok(self.first + self.requests.len() as u64 - 1)
     }
@@ -210,6 +210,7 @@ impl ConnectionState {
             self.lost = Some((error.kind(), error.to_string()));
             self.requests.iter_mut().for_each(RequestState::wake);
             self.out.clear();
+            self.sent = 0;
             answered = true;
         }
         self.pop_done();
@@ -220,27 +221,45 @@ impl ConnectionState {
         }
     }
 
+    /// Returns the queued bytes that have not left.
+    fn unsent(&self) -> usize {
+        self.out.len() - self.sent
+    }
+
     fn step(&mut self) -> io::Result<()> {
-        self.silent_polls = self.silent_polls.saturating_add(1);
-        while !self.out.is_empty() {
-            match self.stream.write(&self.out) {
+        self.send()?;
+        self.receive()?;
+        if self.clock.is_over() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        while self.unsent() > 0 {
+            match self.stream.write(&self.out[self.sent..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(sent) => {
-                    self.out.drain(..sent);
-                    self.silent_polls = 0;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        loop {
-            match self.stream.read(&mut self.buffer) {
+        self.out.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        for _ in 0..READS_MAX {
+            let space = self.input.space(WORDS_MAX)?;
+            let wanted = space.len();
+            match self.stream.read(space) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(came) => {
-                    self.incoming.extend(&self.buffer[..came]);
-                    self.silent_polls = 0;
-                    if came < self.buffer.len() {
+                    self.input.received(came);
+                    self.take_responses()?;
+                    if came < wanted {
                         break;
                     }
                 }
@@ -249,13 +268,21 @@ impl ConnectionState {
                 Err(error) => return Err(error),
             }
         }
-        let mut at = 0;
-        while let Some((words, bytes)) = frame_of(&self.incoming[at..], WORDS_MAX)? {
+        Ok(())
+    }
+
+    /// Assigns the complete responses, and restarts the clock at the beginning and the end of each.
+    fn take_responses(&mut self) -> io::Result<()> {
+        while let Some(words) = self.input.next(WORDS_MAX)?.map(<[u64]>::to_vec) {
             self.answer(words)?;
-            at += bytes;
+            self.has_begun = false;
+            self.clock.restart(self.unsent());
         }
-        self.incoming.drain(..at);
-        self.check_silence()
+        if let (Some(words), false) = (self.input.announced(WORDS_MAX)?, self.has_begun) {
+            self.has_begun = true;
+            self.clock.restart(self.unsent() + 8 * words);
+        }
+        Ok(())
     }
 
     /// Assigns the next response.
@@ -269,20 +296,6 @@ impl ConnectionState {
             _ => RequestState::Answered(words),
         };
         self.answered += 1;
-        Ok(())
-    }
-
-    /// Checks the clock now and then while nothing arrives.
-    fn check_silence(&mut self) -> io::Result<()> {
-        if self.silent_polls == 1 {
-            self.silent_since = Instant::now();
-        }
-        if self.silent_polls > 0
-            && self.silent_polls.is_multiple_of(SILENT_POLLS)
-            && self.silent_since.elapsed() > self.silence_max
-        {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
         Ok(())
     }
 

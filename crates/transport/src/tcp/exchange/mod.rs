@@ -3,22 +3,29 @@
 //!
 //! ```text
 //! frame, both ways: | words that follow, 4 | zero 4 | words, 8 each |      little endian
-//! the client's first frame is its token, in words with its length before it; empty: no token
 //! ```
+//!
+//! The client's first frame is empty, or a nonce of 4 words. The server answers a nonce with its own, the client answers
+//! with its proof that it knows the token, and the server with its own proof (`stream/token.rs`). A server that requires no
+//! token answers a nonce with an empty frame, and the client then ends the connection.
 //!
 //! Responses arrive in the order of their requests. A client may have any number of requests under way; the server
 //! answers all available requests with one write. As in the papers' servers, one thread serves one connection, so there
-//! are at most 1024 of them. A client that has not sent its token within 10 s is disconnected. A server that is silent
-//! for 60 s, or whose machine is unreachable for 15 s, is lost.
+//! are at most 1024 of them. A greeting that takes longer than 10 s ends the connection. A server is lost if it is silent for
+//! 60 s, sends a response at less than 100 KiB/s, or its machine is unreachable for 15 s.
+//!
+//! Both sides allocate memory as bytes arrive. The incomplete requests of all connections of a server share a budget;
+//! the server closes the connection that exceeds it.
 
 mod client;
+mod greeting;
+mod input;
 mod server;
 
 pub use client::Exchange;
-pub use server::{CONNECTIONS_MAX, answer_requests, listen};
+pub use server::{CONNECTIONS_MAX, SocketSettings, answer_requests, listen};
 
-use crate::stream::Token;
-use std::io;
+use zerocopy::IntoBytes as _;
 
 /// Longest frame, words: a search of everything in the largest pools of tests, within the limits of memory.
 const WORDS_MAX: usize = 1 << 27;
@@ -29,48 +36,21 @@ const HEAD_BYTES: usize = 8;
 /// Appends a frame to `bytes`.
 fn push_frame(bytes: &mut Vec<u8>, words: &[u64]) {
     bytes.extend((words.len() as u64).to_le_bytes());
-    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-}
-
-/// Returns the words of the first frame of `bytes`, at most `most`, and its length; `None`: it is incomplete.
-fn frame_of(bytes: &[u8], most: usize) -> io::Result<Option<(Vec<u64>, usize)>> {
-    let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
-    let words = u64::from_le_bytes(*head) as usize;
-    if words > most {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {words} words")));
+    if cfg!(target_endian = "little") {
+        bytes.extend_from_slice(words.as_bytes());
+    } else {
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     }
-    let Some(body) = rest.get(..8 * words) else { return Ok(None) };
-    let (body, _) = body.as_chunks();
-    let words = body.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    Ok(Some((words, HEAD_BYTES + 8 * body.len())))
-}
-
-/// Returns a token as words.
-fn token_words(token: Option<&Token>) -> Vec<u64> {
-    let Some(token) = token.map(Token::bytes) else { return Vec::new() };
-    let word = |part: &[u8]| {
-        let mut word = [0; 8];
-        word[..part.len()].copy_from_slice(part);
-        u64::from_le_bytes(word)
-    };
-    [token.len() as u64].into_iter().chain(token.chunks(8).map(word)).collect()
-}
-
-/// Returns the bytes of a token from words.
-fn token_bytes(words: &[u64]) -> Vec<u8> {
-    let Some((&length, words)) = words.split_first() else { return Vec::new() };
-    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    bytes.truncate(length as usize);
-    bytes
 }
 
 #[cfg(test)]
 mod tests {
-    use super::server::{GREETING_MAX, TOKEN_WORDS_MAX};
+    use super::greeting::GREETING_MAX;
     use super::*;
     use crate::runtime::{block_on, run_all};
+    use crate::stream::Token;
     use std::future::Future;
-    use std::io::{Read as _, Write as _};
+    use std::io::{self, Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::pin::Pin;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,7 +75,13 @@ mod tests {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let serve = scope.spawn(|| {
-                answer_requests(most, &listener, token, &stop, || {
+                let tokens = token.map(|token| token.clone().into());
+                let settings = SocketSettings {
+                    connections_max: most,
+                    tokens: tokens.as_ref(),
+                    request_bytes_max: 16 << 20,
+                };
+                answer_requests(&settings, &listener, &stop, || {
                     |request: &[u64], response: &mut Vec<u64>| {
                         response.push(request.iter().sum());
                         response.extend(request);
@@ -185,20 +171,20 @@ mod tests {
     }
 
     #[test]
-    fn a_request_may_be_long_and_a_token_may_not() {
+    fn a_request_may_be_long_and_a_greeting_may_not() {
         with_server(None, |address| {
             let exchange = Exchange::open(address, None).unwrap();
             let (long, mut response) = (vec![1; 1 << 20], Vec::new());
             block_on(exchange.call(&long, &mut response)).unwrap();
             assert_eq!(response.len(), 1 + long.len());
             let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(&(TOKEN_WORDS_MAX as u64 + 1).to_le_bytes()).unwrap();
+            stream.write_all(&1000_u64.to_le_bytes()).unwrap();
             assert_eq!(stream.read(&mut [0]).unwrap(), 0, "it is closed");
         });
     }
 
     #[test]
-    fn a_client_that_sends_its_token_too_slowly_is_disconnected() {
+    fn a_client_that_greets_too_slowly_is_disconnected() {
         with_server(None, |address| {
             let mut stream = TcpStream::connect(address).unwrap();
             for _ in 0..3 {
@@ -228,26 +214,93 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_the_token_gets_no_answer() {
+    fn a_client_without_the_token_gets_no_connection() {
         let (right, wrong) = ("0123456789abcdef_", "0123456789abcdef-");
         let token = Token::new(right).unwrap();
         with_server(Some(&token), |address| {
-            for (shown, is_let_in) in [(Some(right), true), (Some(wrong), false), (None, false)] {
+            for (shown, is_accepted) in [(Some(right), true), (Some(wrong), false)] {
                 let shown = shown.map(|text| Token::new(text).unwrap());
-                let exchange = Exchange::open(address, shown.as_ref()).unwrap();
+                let exchange = Exchange::open(address, shown.as_ref());
+                assert_eq!(exchange.is_ok(), is_accepted, "{shown:?}");
+                let Ok(exchange) = exchange else { continue };
                 let mut response = Vec::new();
-                let answered = block_on(exchange.call(&[1, 2], &mut response));
-                assert_eq!(answered.is_ok(), is_let_in);
-                assert_eq!(response, if is_let_in { vec![3, 1, 2] } else { vec![] });
+                block_on(exchange.call(&[1, 2], &mut response)).unwrap();
+                assert_eq!(response, [3, 1, 2]);
             }
+            let exchange = Exchange::open(address, None).unwrap();
+            assert!(block_on(exchange.call(&[1, 2], &mut Vec::new())).is_err());
         });
     }
 
+    /// A process that listens at the port of a server that is gone gets neither the token nor a request.
     #[test]
-    fn a_frame_beyond_the_limit_is_refused() {
-        assert!(frame_of(&u64::MAX.to_le_bytes(), WORDS_MAX).is_err());
-        assert!(frame_of(&4_u64.to_le_bytes(), 3).is_err());
-        assert!(frame_of(&3_u64.to_le_bytes(), 3).unwrap().is_none());
-        assert!(frame_of(&[1; 7], 3).unwrap().is_none());
+    fn a_server_that_does_not_prove_the_token_gets_no_request() {
+        let token = Token::new("0123456789abcdef_").unwrap();
+        with_server(None, |address| {
+            let error = Exchange::open(address, Some(&token)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        });
+        let liar = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = liar.local_addr().unwrap();
+        let listens = std::thread::spawn(move || {
+            let (mut stream, _) = liar.accept().unwrap();
+            let mut received = vec![0; 40];
+            stream.read_exact(&mut received).unwrap();
+            // Its nonce, and in place of its proof the nonce again.
+            for _ in 0..2 {
+                stream.write_all(&[&4_u64.to_le_bytes()[..], &[7; 32]].concat()).unwrap();
+            }
+            stream.read_to_end(&mut received).unwrap();
+            received
+        });
+        let error = Exchange::open(address, Some(&token)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let received = listens.join().unwrap();
+        assert_eq!(received.len(), 80, "a nonce and a proof");
+        assert!(!received.windows(8).any(|part| part == b"01234567"), "the token does not travel");
+    }
+
+    /// Clients that announce large requests and send most of them together hold no more than the budget, and do not end the
+    /// others.
+    #[test]
+    fn requests_beyond_the_budget_end_their_connections_only() {
+        with_server(None, |address| {
+            let exchange = Exchange::open(address, None).unwrap();
+            let mut streams: Vec<_> = (0..6).map(|_| TcpStream::connect(address).unwrap()).collect();
+            let mut refused = 0;
+            for stream in &mut streams {
+                stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                stream.write_all(&0_u64.to_le_bytes()).unwrap();
+                stream.write_all(&(1_u64 << 20).to_le_bytes()).unwrap();
+                // 6 MiB of 8.
+                let sent = stream.write_all(&vec![0; 6 << 20]);
+                refused += usize::from(sent.is_err());
+            }
+            // The server may still read what the last streams have buffered.
+            let end = Instant::now() + Duration::from_secs(10);
+            while refused < 2 {
+                assert!(Instant::now() < end, "{refused} were closed");
+                refused =
+                    streams.iter_mut().map(|stream| usize::from(stream.write_all(&[0; 8]).is_err())).sum();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            block_on(exchange.call(&[1], &mut Vec::new())).unwrap();
+        });
+    }
+
+    /// A server that sends a byte of its response now and then is lost after the same time as a silent one.
+    #[test]
+    fn a_dripping_server_is_lost() {
+        let drips = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = drips.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = drips.accept().unwrap();
+            while stream.write_all(&[1]).is_ok() {
+                std::thread::sleep(Duration::from_millis(400));
+            }
+        });
+        let exchange = Exchange::open_for(address, None, Duration::from_secs(1)).unwrap();
+        let error = block_on(exchange.call(&[1], &mut Vec::new())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -1,7 +1,9 @@
 //! The server side: one thread per connection.
 
-use super::{READ_BYTES, WORDS_MAX, frame_of, push_frame, token_bytes};
-use crate::stream::{Token, keep_alive};
+use super::greeting::greet_client;
+use super::input::{Budget, FrameInput};
+use super::{READ_BYTES, WORDS_MAX, push_frame};
+use crate::stream::{AcceptedTokens, keep_alive};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::collections::BTreeMap;
@@ -11,21 +13,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest frame of a token, words.
-pub(super) const TOKEN_WORDS_MAX: usize = 1 << 8;
 /// Connections of a server, each with a thread.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// A client that does not send its token within this time is disconnected.
-pub(super) const GREETING_MAX: Duration = Duration::from_secs(10);
 /// How long a connection's thread polls for the next request before it sleeps: a wake-up takes longer than
 /// most requests.
 const SPIN: Duration = Duration::from_micros(50);
 /// The pause of the server between two attempts to accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 
-/// Answers requests on all connections that `listener` accepts, `most` at a time, until `stop` is set. `make`
-/// makes the handler of one connection, on that connection's thread; a handler that returns `false` ends its
-/// connection.
+/// What a server of requests accepts.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketSettings<'a> {
+    /// Connections at a time.
+    pub connections_max: usize,
+    /// The tokens of which clients must know one.
+    pub tokens: Option<&'a AcceptedTokens>,
+    /// Bytes of incomplete requests of all connections together, beyond 64 KiB of each.
+    pub request_bytes_max: usize,
+}
+
+/// Answers requests on all connections that `listener` accepts, until `stop` is set. `make` makes the handler of one
+/// connection, on that connection's thread; a handler that returns `false` ends its connection.
 ///
 /// If a connection cannot be accepted (it is gone already, or no file descriptor is free), the server waits
 /// for the next.
@@ -33,9 +41,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 /// # Errors
 /// The system's, of the listener itself.
 pub fn answer_requests<H>(
-    most: usize,
+    settings: &SocketSettings<'_>,
     listener: &TcpListener,
-    token: Option<&Token>,
     stop: &AtomicBool,
     make: impl Fn() -> H + Sync,
 ) -> io::Result<()>
@@ -43,7 +50,8 @@ where
     H: FnMut(&[u64], &mut Vec<u64>) -> bool,
 {
     listener.set_nonblocking(true)?;
-    let open = OpenConnections { most, streams: Mutex::default() };
+    let open = OpenConnections { most: settings.connections_max, streams: Mutex::default() };
+    let budget = Budget::new(settings.request_bytes_max);
     std::thread::scope(|scope| {
         for number in 0.. {
             if stop.load(Ordering::Acquire) {
@@ -51,10 +59,10 @@ where
             }
             match listener.accept().and_then(|(stream, _)| open.add(number, &stream).map(|()| stream)) {
                 Ok(stream) => {
-                    let (make, open) = (&make, &open);
+                    let (make, open, budget) = (&make, &open, budget.clone());
                     scope.spawn(move || {
                         // The client detects the end of the connection.
-                        let _ = serve_connection(&stream, token, make());
+                        let _ = serve_connection(&stream, settings.tokens, budget, make());
                         let _ = stream.shutdown(Shutdown::Both);
                         open.streams().remove(&number);
                     });
@@ -97,52 +105,36 @@ impl OpenConnections {
 /// Answers the requests of one connection.
 fn serve_connection(
     mut stream: &TcpStream,
-    token: Option<&Token>,
+    tokens: Option<&AcceptedTokens>,
+    budget: Budget,
     mut answer: impl FnMut(&[u64], &mut Vec<u64>) -> bool,
 ) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
+    stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     keep_alive(stream)?;
-    let end = Instant::now() + GREETING_MAX;
-    let (mut incoming, mut out, mut response) = (Vec::new(), Vec::new(), Vec::new());
-    let mut bytes = vec![0; READ_BYTES];
-    let mut is_known = false;
+    greet_client(stream, tokens)?;
+    stream.set_nonblocking(false)?;
+    let mut input = FrameInput::new(budget);
+    let (mut out, mut response) = (Vec::new(), Vec::new());
     loop {
-        if !is_known {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            stream.set_read_timeout(Some(left))?;
-        }
-        let came = read(stream, &mut bytes)?;
+        let came = read(stream, input.space(WORDS_MAX)?)?;
         if came == 0 {
             return Ok(());
         }
-        incoming.extend(&bytes[..came]);
-        let mut at = 0;
-        let most = |is_known: bool| if is_known { WORDS_MAX } else { TOKEN_WORDS_MAX };
-        while let Some((request, bytes)) = frame_of(&incoming[at..], most(is_known))? {
-            at += bytes;
-            if !is_known {
-                is_known = token.is_none_or(|token| token.is(&token_bytes(&request)));
-                if !is_known {
-                    return Ok(());
-                }
-                stream.set_read_timeout(None)?;
-                continue;
-            }
+        input.received(came);
+        while let Some(request) = input.next(WORDS_MAX)? {
             response.clear();
-            if !answer(&request, &mut response) {
+            if !answer(request, &mut response) {
                 return Ok(());
             }
             push_frame(&mut out, &response);
             if out.len() > READ_BYTES {
                 stream.write_all(&out)?;
                 out.clear();
+                out.shrink_to(READ_BYTES);
+                response = Vec::new();
             }
         }
-        incoming.drain(..at);
         stream.write_all(&out)?;
         out.clear();
     }

@@ -1,0 +1,106 @@
+//! Files with secrets: tokens and private keys. A file that other users can read, or change, is not a secret.
+
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// The mode bits by which others, or a group, can read or write a file.
+const OTHERS: u32 = 0o066;
+/// Those by which anyone but the owner can write it, or anyone but the owner and the group can read it.
+const BEYOND_GROUP: u32 = 0o026;
+const ROOT: u32 = 0;
+
+/// Who can read or change a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exposure {
+    /// Its owner, or root and a group: as systemd and Kubernetes (with `defaultMode: 0440`) mount secrets.
+    Private,
+    /// It belongs to root, and others can read it: as Kubernetes mounts secrets by default, where the container is the
+    /// only reader.
+    Mounted,
+    /// Others.
+    Exposed,
+}
+
+fn exposure(metadata: &Metadata) -> Exposure {
+    judge(metadata.mode(), metadata.uid())
+}
+
+const fn judge(mode: u32, owner: u32) -> Exposure {
+    if mode & OTHERS == 0 || (owner == ROOT && mode & BEYOND_GROUP == 0) {
+        Exposure::Private
+    } else if owner == ROOT && mode & 0o022 == 0 {
+        Exposure::Mounted
+    } else {
+        Exposure::Exposed
+    }
+}
+
+/// Reads a secret.
+///
+/// # Errors
+/// The system's; the file is not a secret.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if exposure(&metadata) == Exposure::Exposed {
+        let mode = metadata.mode() & 0o777;
+        return Err(format!(
+            "other users can read or change it (mode {mode:03o}); run `chmod 600 {}`",
+            path.display()
+        ));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+/// Returns a warning about a secret that all users of its machine can read, if that is accepted because it belongs to root.
+pub fn secret_warning(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    (exposure(&metadata) == Exposure::Mounted).then(|| {
+        format!(
+            "{}: every user of this machine can read this secret; mount it with mode 0440 (Kubernetes: defaultMode)",
+            path.display()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_secret_is_private_or_mounted_by_root() {
+        for (mode, owner, expected) in [
+            (0o100_600, 1000, Exposure::Private),
+            (0o100_400, ROOT, Exposure::Private),
+            (0o100_440, ROOT, Exposure::Private),
+            (0o100_644, ROOT, Exposure::Mounted),
+            (0o100_444, ROOT, Exposure::Mounted),
+            (0o100_440, 1000, Exposure::Exposed),
+            (0o100_644, 1000, Exposure::Exposed),
+            (0o100_660, ROOT, Exposure::Exposed),
+            (0o100_666, ROOT, Exposure::Exposed),
+            (0o100_620, 1000, Exposure::Exposed),
+        ] {
+            assert_eq!(judge(mode, owner), expected, "{mode:o} {owner}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_change_is_refused_with_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "secret").unwrap();
+        for (mode, is_accepted) in [(0o600, true), (0o666, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            match read(&path) {
+                Ok(bytes) => assert!(is_accepted && bytes == b"secret"),
+                Err(why) => assert!(!is_accepted && why.contains("chmod 600"), "{why}"),
+            }
+        }
+    }
+}
