@@ -290,7 +290,8 @@ fn of_shm(error: &ShmError) -> u8 {
 #[cfg(feature = "etcd")]
 fn of_etcd(error: &EtcdError) -> u8 {
     match error {
-        EtcdError::BadAddress { .. } => 2,
+        EtcdError::BadAddress { .. } | EtcdError::Access { .. } => 2,
+        EtcdError::Refused { .. } => 6,
         EtcdError::NoAnswer { .. } | EtcdError::Incomplete { .. } => NOT_FOUND,
         EtcdError::Taken { .. } => 9,
         // The type is non-exhaustive.

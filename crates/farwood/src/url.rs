@@ -137,6 +137,9 @@ impl FromStr for Url {
         if PLANNED.contains(&scheme) {
             return Err(Error::NotBuilt { url: url.to_owned(), scheme: scheme.to_owned() });
         }
+        if scheme == "etcds" {
+            return refuse("for etcd over https, write etcd:// and name its authority (?etcd-ca=FILE)");
+        }
         if !["shm", "tcp", "rdma", "etcd"].contains(&scheme) {
             return refuse(&format!("unknown scheme {scheme}://"));
         }
@@ -289,6 +292,8 @@ mod tests {
             ("tcp://a:1?queue-pairs=2", "rdma://"),
             ("rdma://a:1?queue-pairs=0", "1 to 64"),
             ("sim://", "not implemented"),
+            ("etcds://a:1/p", "?etcd-ca=FILE"),
+            ("tcp://a:1?etcd-ca=/c", "etcd://"),
             ("shm://", "empty"),
             ("shm://.x", "dot"),
             ("shm://demo/", "missing"),

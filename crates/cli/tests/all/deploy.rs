@@ -43,6 +43,7 @@ fn every_option_is_one_that_serve_takes() {
             .iter()
             .filter(|word| !["system", "uid", "home-dir", "create-home", "from"].contains(&&word[..]))
             .collect();
+        assert!(used.iter().any(|option| *option == "tls-cert"), "{name}: it has no TLS: {used:?}");
         assert!(
             used.iter().any(|option| *option == "token-file"),
             "{name}: it is open to everybody: {used:?}"
@@ -51,6 +52,41 @@ fn every_option_is_one_that_serve_takes() {
             assert!(known.contains(option), "{name}: serve has no --{option}");
         }
     }
+}
+
+/// The images of a file: what follows `FROM` or `image:`.
+fn images(name: &str) -> Vec<String> {
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines = code(&file(name)).lines().map(words).collect::<Vec<_>>();
+    let is_image =
+        |words: &&Vec<String>| words.first().is_some_and(|word| word == "FROM" || word == "image:");
+    lines.iter().filter(is_image).map(|words| words[1].clone()).collect()
+}
+
+#[test]
+fn images_have_versions_and_a_pod_has_no_more_rights_than_it_needs() {
+    for name in ["Dockerfile", "compose.yaml", "kubernetes.yaml"] {
+        let images = images(name);
+        assert!(!images.is_empty(), "{name}");
+        for image in images {
+            let tag = image.split_once(':').map_or("", |(_, tag)| tag);
+            assert!(tag.matches('.').count() >= 1, "{name}: {image} has no version");
+        }
+    }
+    let pods = code(&file("kubernetes.yaml"));
+    for line in ["automountServiceAccountToken: false", "defaultMode: 0440", "readOnlyRootFilesystem: true"] {
+        assert!(pods.contains(line), "{line}");
+    }
+    assert!(code(&file("farwood.service")).contains("LimitCORE=0"));
+}
+
+#[test]
+fn metrics_beyond_a_machine_are_behind_a_policy() {
+    for name in ["Dockerfile", "compose.yaml", "farwood.service"] {
+        let text = code(&file(name));
+        assert!(!text.contains("--metrics") || text.contains("--metrics 127.0.0.1:"), "{name}");
+    }
+    assert!(code(&file("kubernetes.yaml")).contains("kind: NetworkPolicy"));
 }
 
 #[test]
@@ -76,7 +112,8 @@ fn yaml_is_yaml() {
                 assert_eq!(services.len(), 3);
             }
         }
-        let expected: &[&str] = if name == "compose.yaml" { &[""] } else { &["Service", "StatefulSet"] };
+        let expected: &[&str] =
+            if name == "compose.yaml" { &[""] } else { &["Service", "NetworkPolicy", "StatefulSet"] };
         assert_eq!(kinds, expected, "{name}");
     }
 }

@@ -199,6 +199,6 @@ fn a_scan_is_loaded_again_as_it_was() {
     machine.refused(
         2,
         &["load", "shm://p/to", &machine.file("bad.tsv", "k\tC:\\Users\n")],
-        &["line 1", "COPY"],
+        &["bad.tsv:1", "COPY"],
     );
 }

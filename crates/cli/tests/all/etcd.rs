@@ -3,7 +3,7 @@
 //! The tests need the program `etcd` (`farwood_testkit::need`).
 
 use crate::machine::{Machine, free_port};
-use crate::serve::Served;
+use crate::serve::{Certified, Served};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use farwood_testkit::need;
@@ -20,19 +20,26 @@ struct Etcd {
 
 impl Etcd {
     fn start(machine: &Machine) -> Option<Self> {
+        Self::start_with(machine, "http", &[])
+    }
+
+    /// Starts it with further options, for clients that use `scheme`.
+    fn start_with(machine: &Machine, scheme: &str, options: &[&str]) -> Option<Self> {
         let program = need::program("etcd")?;
-        let [client, peer] = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
+        let client = format!("{scheme}://127.0.0.1:{}", free_port());
+        let peer = format!("http://127.0.0.1:{}", free_port());
         let folder = machine.path().join("etcd");
         let process = Command::new(program)
             .args(["--data-dir", folder.to_str().unwrap(), "--listen-client-urls", &client])
             .args(["--advertise-client-urls", &client, "--listen-peer-urls", &peer])
             .args(["--initial-advertise-peer-urls", &peer, "--initial-cluster", &format!("default={peer}")])
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let etcd = Self { process, address: client.strip_prefix("http://").unwrap().to_owned() };
+        let etcd = Self { process, address: client.split_once("://").unwrap().1.to_owned() };
         let since = Instant::now();
         while TcpStream::connect(&etcd.address).is_err() {
             assert!(since.elapsed() < Duration::from_secs(20), "etcd does not start");
@@ -196,4 +203,79 @@ fn an_advertised_address_is_a_host_and_a_port() {
             &["--advertise", "HOST:PORT"],
         );
     }
+}
+
+#[test]
+fn the_answer_of_another_program_is_one_line() {
+    let machine = Machine::new();
+    for (status, words) in [("404 Not Found", "404 Not Found"), ("200 OK", "200 OK"), ("302 Found", "302 Found")] {
+        let page = "<html>\n<h1>\u{1b}[2J</h1>\n".to_owned() + &"<p>long</p>\n".repeat(500);
+        let ran = machine.run(&["stat", &format!("etcd://{}/p", answering(status, page))]);
+        assert_eq!(ran.code, 3, "{ran:?}");
+        ran.says(&["no etcd", words, "client port"]);
+        assert!(ran.err.lines().count() == 1 && ran.err.len() < 500 && !ran.err.contains("html"), "{ran:?}");
+    }
+    let refusal = "{\"message\":\"lost\\ntcp://x: stopped\u001b[2J\"}".to_owned();
+    let ran = machine.run(&["stat", &format!("etcd://{}/p", answering("503 Service Unavailable", refusal))]);
+    assert_eq!((ran.code, ran.err.lines().count()), (3, 1), "{ran:?}");
+    ran.says(&["lost\\ntcp://x", "\\u{1b}[2J"]);
+}
+
+#[test]
+fn etcd_over_https_proves_who_it_is() {
+    let machine = Machine::new();
+    let files = Certified::make(&machine);
+    let own = ["--cert-file", &files.cert, "--key-file", &files.key, "--trusted-ca-file", &files.ca];
+    let Some(etcd) = Etcd::start_with(&machine, "https", &[&own[..], &["--client-cert-auth"]].concat()) else {
+        return;
+    };
+    let url = |index: &str, ca: &str| {
+        let cert = format!("etcd-cert={}&etcd-key={}", files.cert, files.key);
+        format!("{}{index}?etcd-ca={ca}&{cert}", etcd.url("p"))
+    };
+    let _node =
+        Served::start_at(&machine, "tcp://127.0.0.1:0", &["--etcd", &url("", &files.ca), "--node", "0"]);
+    machine.ok(&["create", &url("/i", &files.ca)]);
+    machine.refused(3, &["stat", &etcd.url("p")], &["etcd does not answer", "etcd-ca"]);
+    machine.refused(3, &["stat", &format!("{}?etcd-ca={}", etcd.url("p"), files.ca)], &["does not answer"]);
+    let others = Machine::new();
+    let other = Certified::make(&others);
+    machine.refused(3, &["stat", &url("", &other.ca)], &["etcd does not answer", "certificate"]);
+    let half = format!("{}?etcd-cert={}", etcd.url("p"), files.cert);
+    machine.refused(2, &["stat", &half], &["etcd-key"]);
+    machine.refused(2, &["stat", &etcd.url("p").replace("etcd:", "etcds:")], &["?etcd-ca=FILE"]);
+}
+
+/// Sends etcd a request, and yields its answer.
+fn ask(etcd: &Etcd, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(&etcd.address).unwrap();
+    let head = format!("POST /v3/{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n", body.len());
+    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_user_of_etcd_is_named_in_a_file() {
+    let machine = Machine::new();
+    let Some(etcd) = Etcd::start(&machine) else { return };
+    for (path, body) in [
+        ("auth/user/add", "{\"name\":\"root\",\"password\":\"far:wood\"}"),
+        ("auth/role/add", "{\"name\":\"root\"}"),
+        ("auth/user/grant", "{\"user\":\"root\",\"role\":\"root\"}"),
+        ("auth/enable", "{}"),
+    ] {
+        let answer = ask(&etcd, path, body);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    }
+    let url = |file: &str, line: &str| {
+        format!("{}?etcd-user-file={}", etcd.url("p"), machine.file(file, line))
+    };
+    let right = url("right", "root:far:wood\n");
+    let _node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--etcd", &right, "--node", "0"]);
+    machine.ok(&["create", &right.replace("/p?", "/p/i?")]);
+    machine.refused(6, &["stat", &etcd.url("p")], &["etcd refuses access", "etcd-user-file"]);
+    machine.refused(6, &["stat", &url("wrong", "root:wood\n")], &["etcd refuses access", "etcd-user-file"]);
+    machine.refused(2, &["stat", &url("bad", "root\n")], &["USER:PASSWORD"]);
 }

@@ -154,14 +154,14 @@ fn beyond_this_machine_a_memory_node_wants_a_token() {
 }
 
 /// Files of a certificate authority, and of a certificate for `127.0.0.1` that it issued.
-struct Certified {
-    ca: String,
-    cert: String,
-    key: String,
+pub(crate) struct Certified {
+    pub(crate) ca: String,
+    pub(crate) cert: String,
+    pub(crate) key: String,
 }
 
 impl Certified {
-    fn make(machine: &Machine) -> Self {
+    pub(crate) fn make(machine: &Machine) -> Self {
         use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

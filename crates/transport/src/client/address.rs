@@ -75,6 +75,9 @@ impl FromStr for PoolAddress {
             None => (text, AddressOptions::default()),
             Some((list, access)) => (list, access.parse().map_err(refuse)?),
         };
+        if let Some(key) = access.for_etcd_only() {
+            return Err(refuse(format!("the parameter '{key}' is for pools in etcd (etcd://)")));
+        }
         let nodes = list.split(',').map(|node| node.parse().map_err(refuse)).collect::<Result<_, _>>()?;
         Self::new(nodes, access)
     }
@@ -114,6 +117,7 @@ mod tests {
             ("a:1,a:1", "twice"),
             ("a:1,", "no host"),
             ("a:1?x=y", "no parameter 'x'"),
+            ("a:1?etcd-ca=/c", "etcd://"),
         ] {
             let error = text.parse::<PoolAddress>().unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");

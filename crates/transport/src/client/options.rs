@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::num::NonZeroU16;
+use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -15,8 +16,32 @@ pub struct AddressOptions {
     ignores_environment: bool,
 }
 
+/// The files that give access to etcd.
+#[derive(Clone, Debug)]
+pub(crate) struct EtcdFiles {
+    pub(crate) ca: Option<String>,
+    pub(crate) cert: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) user_file: Option<String>,
+}
+
 /// The parameters of an address, in the order of display.
-const KEYS: [&str; 7] = ["token-file", "tls-ca", "tls-cert", "tls-key", "tls-name", DEVICE, QUEUE_PAIRS];
+const KEYS: [&str; 11] = [
+    "token-file",
+    "tls-ca",
+    "tls-cert",
+    "tls-key",
+    "tls-name",
+    DEVICE,
+    QUEUE_PAIRS,
+    "etcd-ca",
+    "etcd-cert",
+    "etcd-key",
+    "etcd-user-file",
+];
+/// The index of the first parameter for RDMA only, and that of the first for etcd only.
+const RDMA_FIRST: usize = 5;
+const ETCD_FIRST: usize = 7;
 const DEVICE: &str = "device";
 const QUEUE_PAIRS: &str = "queue-pairs";
 /// The parameter that ignores the environment; last in the order of display.
@@ -30,6 +55,10 @@ const VARIABLES: [&str; KEYS.len()] = [
     "FARWOOD_TLS_NAME",
     "FARWOOD_RDMA_DEVICE",
     "FARWOOD_RDMA_QUEUE_PAIRS",
+    "FARWOOD_ETCD_CA",
+    "FARWOOD_ETCD_CERT",
+    "FARWOOD_ETCD_KEY",
+    "FARWOOD_ETCD_USER_FILE",
 ];
 /// Queue pairs of a thread at each memory node, at most: a memory node accepts some thousand connections.
 const QUEUE_PAIRS_MAX: u16 = 64;
@@ -105,7 +134,29 @@ impl AddressOptions {
 
     /// Returns a parameter that applies to pools over RDMA only, if there is one.
     pub fn for_rdma_only(&self) -> Option<&'static str> {
-        self.values.iter().zip(KEYS).skip(5).find_map(|(value, key)| value.is_some().then_some(key))
+        self.given(RDMA_FIRST..ETCD_FIRST)
+    }
+
+    /// Returns a parameter that applies to pools in etcd only, if there is one.
+    pub(super) fn for_etcd_only(&self) -> Option<&'static str> {
+        self.given(ETCD_FIRST..KEYS.len())
+    }
+
+    /// Returns a given parameter of those at `range`.
+    fn given(&self, range: Range<usize>) -> Option<&'static str> {
+        range.into_iter().find(|at| self.values[*at].is_some()).map(|at| KEYS[at])
+    }
+
+    /// Returns the parameters for memory nodes, without those for etcd.
+    pub(crate) fn without_etcd(mut self) -> Self {
+        self.values[ETCD_FIRST..].fill(None);
+        self
+    }
+
+    /// Returns the files that give access to etcd.
+    pub(crate) fn etcd_files(&self) -> EtcdFiles {
+        let [.., ca, cert, key, user_file] = self.or_environment().values;
+        EtcdFiles { ca, cert, key, user_file }
     }
 }
 
@@ -168,6 +219,7 @@ mod tests {
         let only = |text: &str| text.parse::<AddressOptions>().unwrap().for_rdma_only();
         assert_eq!(only("device=mlx5_0&queue-pairs=2"), Some("device"));
         assert_eq!((only("queue-pairs=2"), only("token-file=/t")), (Some("queue-pairs"), None));
+        assert_eq!(only("etcd-ca=/c"), None);
         assert_eq!("queue-pairs=2".parse::<AddressOptions>().unwrap().queue_pairs().unwrap().get(), 2);
     }
 }

@@ -8,6 +8,8 @@ mod tls;
 mod token;
 
 pub(crate) use cipher::{Cipher, Stream};
+#[cfg(feature = "etcd")]
+pub(crate) use secret_file::read as read_secret;
 pub use secret_file::secret_warning;
 pub(crate) use socket::{connect, keep_alive};
 pub(crate) use timed::{receive_exact, send_all};

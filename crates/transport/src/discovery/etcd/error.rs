@@ -14,10 +14,27 @@ pub enum EtcdError {
     },
     /// No etcd server answers, or not as etcd does.
     #[error(
-        "etcd does not answer: {why}; check that the address is its client port, and that it speaks http"
+        "etcd does not answer: {why}; check that the address is its client port; if it speaks https, name its authority in \
+         etcd-ca"
     )]
     NoAnswer {
         /// The reason, for each server.
+        why: String,
+    },
+    /// A file that gives access to etcd cannot be used.
+    #[error("{file}: {why}")]
+    Access {
+        /// The file.
+        file: String,
+        /// The reason, and the remedy.
+        why: String,
+    },
+    /// etcd requires a user, or refuses this one.
+    #[error(
+        "etcd refuses access: {why}; name a file with USER:PASSWORD in etcd-user-file (or FARWOOD_ETCD_USER_FILE)"
+    )]
+    Refused {
+        /// The reason.
         why: String,
     },
     /// Some memory nodes have not registered.

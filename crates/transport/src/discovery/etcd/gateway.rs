@@ -1,11 +1,14 @@
 //! The JSON gateway of etcd version 3: leases, keys, and one transaction. Keys and values travel in base64.
 
+use super::access::{EtcdAccess, EtcdUser};
 use super::error::EtcdError;
 use super::listed;
 use crate::client::HostPort;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use farwood_fabric::printable;
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A server that does not answer within this time is skipped.
@@ -16,6 +19,18 @@ const ANSWER_MAX: Duration = Duration::from_secs(3);
 pub(super) struct Gateway {
     servers: Vec<HostPort>,
     agent: ureq::Agent,
+    scheme: &'static str,
+    user: Option<EtcdUser>,
+    /// The token that etcd gave the user.
+    token: Arc<Mutex<Option<String>>>,
+}
+
+/// Why a server gave no answer.
+enum AskError {
+    /// It is not reachable, or no etcd.
+    Lost(String),
+    /// It requires a user, another password, or a new token.
+    Denied(String),
 }
 
 /// The outcome of an attempt to create a key.
@@ -28,10 +43,19 @@ pub(super) enum KeyCreation {
 }
 
 impl Gateway {
-    pub(super) fn new(servers: &[HostPort]) -> Self {
-        let agent =
-            ureq::Agent::config_builder().timeout_global(Some(ANSWER_MAX)).http_status_as_error(false);
-        Self { servers: servers.to_vec(), agent: agent.build().into() }
+    pub(super) fn new(servers: &[HostPort], access: EtcdAccess) -> Self {
+        let mut agent = ureq::Agent::config_builder()
+            .timeout_global(Some(ANSWER_MAX))
+            .http_status_as_error(false)
+            // etcd redirects nobody.
+            .max_redirects(0)
+            .max_redirects_will_error(false);
+        let mut scheme = "http";
+        if let Some(tls) = access.tls {
+            (agent, scheme) = (agent.tls_config(tls).https_only(true), "https");
+        }
+        let (servers, agent) = (servers.to_vec(), agent.build().into());
+        Self { servers, agent, scheme, user: access.user, token: Arc::default() }
     }
 
     /// Grants a lease for `seconds`.
@@ -89,32 +113,95 @@ impl Gateway {
         entries.iter().map(|found| entry(found).ok_or_else(|| self.unexpected(found))).collect()
     }
 
-    /// Asks one server after the other, until one answers.
+    /// Asks one server after the other, until one answers. A user whose token has expired gets a new one.
     fn ask(&self, what: &str, body: &Value) -> Result<Value, EtcdError> {
+        match self.try_ask(what, body) {
+            Err(EtcdError::Refused { .. }) if self.user.is_some() => {
+                *self.token() = None;
+                self.try_ask(what, body)
+            }
+            asked => asked,
+        }
+    }
+
+    fn try_ask(&self, what: &str, body: &Value) -> Result<Value, EtcdError> {
         let mut problems = Vec::new();
         for server in &self.servers {
-            match self.ask_one(server, what, body) {
+            let asked = self.authenticate(server).and_then(|()| self.ask_one(server, what, body));
+            match asked {
                 Ok(answer) => return Ok(answer),
-                Err(why) => problems.push(format!("{server}: {why}")),
+                Err(AskError::Denied(why)) => {
+                    return Err(EtcdError::Refused { why: format!("{server}: {why}") });
+                }
+                Err(AskError::Lost(why)) => problems.push(format!("{server}: {why}")),
             }
         }
         Err(EtcdError::NoAnswer { why: problems.join("; ") })
     }
 
-    fn ask_one(&self, server: &HostPort, what: &str, body: &Value) -> Result<Value, String> {
-        let in_words = |error: ureq::Error| error.to_string();
-        let sent = self.agent.post(format!("http://{server}/v3/{what}")).send(body.to_string());
-        let mut response = sent.map_err(in_words)?;
-        let text = response.body_mut().read_to_string().map_err(in_words)?;
-        if !response.status().is_success() {
-            return Err(format!("{}: {}", response.status(), text.trim()));
+    fn token(&self) -> MutexGuard<'_, Option<String>> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gets a token for the user, if there is a user without one.
+    fn authenticate(&self, server: &HostPort) -> Result<(), AskError> {
+        let Some(user) = &self.user else { return Ok(()) };
+        if self.token().is_some() {
+            return Ok(());
         }
-        serde_json::from_str(&text).map_err(|error| format!("its answer is not etcd's: {error}"))
+        let body = json!({ "name": user.name, "password": user.password });
+        let answer = self.ask_one(server, "auth/authenticate", &body)?;
+        let token = text(&answer["token"]);
+        *self.token() = Some(token.ok_or_else(|| AskError::Denied("it gave the user no token".to_owned()))?);
+        Ok(())
+    }
+
+    fn ask_one(&self, server: &HostPort, what: &str, body: &Value) -> Result<Value, AskError> {
+        let lost = |error: ureq::Error| AskError::Lost(printable(&error.to_string()).into_owned());
+        let mut request = self.agent.post(format!("{}://{server}/v3/{what}", self.scheme));
+        if let Some(token) = &*self.token() {
+            request = request.header("Authorization", token);
+        }
+        let mut response = request.send(body.to_string()).map_err(lost)?;
+        let status = response.status();
+        let text = response.body_mut().read_to_string().map_err(lost)?;
+        let Ok(answer) = serde_json::from_str::<Value>(&text) else {
+            return Err(AskError::Lost(format!(
+                "no etcd: it answers {status} with {} bytes of text",
+                text.len()
+            )));
+        };
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let why = format!("{status}: {}", message(&answer));
+        let is_denied =
+            matches!(status.as_u16(), 401 | 403) || what == "auth/authenticate" || needs_user(&answer);
+        Err(if is_denied { AskError::Denied(why) } else { AskError::Lost(why) })
     }
 
     fn unexpected(&self, answer: &Value) -> EtcdError {
+        let answer = shortened(&answer.to_string());
         EtcdError::NoAnswer { why: format!("{}: unexpected answer: {answer}", listed(&self.servers)) }
     }
+}
+
+/// Returns the message of an error of etcd.
+fn message(answer: &Value) -> String {
+    let found = ["message", "error"].iter().find_map(|key| answer[key].as_str());
+    shortened(found.unwrap_or("no message"))
+}
+
+/// Returns whether etcd requires a user: without one it reports an empty user name, as an invalid argument.
+fn needs_user(answer: &Value) -> bool {
+    message(answer).contains("user name is empty")
+}
+
+/// Returns the beginning of a text of another machine, as it may be shown.
+fn shortened(text: &str) -> String {
+    const SHOWN_MAX: usize = 200;
+    let beginning: String = text.chars().take(SHOWN_MAX).collect();
+    printable(&beginning).into_owned()
 }
 
 fn text(value: &Value) -> Option<String> {

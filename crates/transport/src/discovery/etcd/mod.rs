@@ -10,6 +10,7 @@
 //! A memory node that stops ends its lease; the entry of a killed one expires after 10 s. As without etcd, the memory
 //! nodes decide which of them form a pool, and whether their memory belongs to it: etcd only stores their addresses.
 
+mod access;
 mod error;
 mod gateway;
 
@@ -17,6 +18,7 @@ pub use error::EtcdError;
 
 use crate::client::host_port::decimal;
 use crate::client::{AddressOptions, HostPort, PoolAddress};
+use access::EtcdAccess;
 use farwood_fabric::{Packed, printable};
 use gateway::{Gateway, KeyCreation};
 use serde_json::{Value, json};
@@ -65,6 +67,10 @@ impl EtcdAddress {
         Self { access, ..self.clone() }
     }
 
+    fn gateway(&self) -> Result<Gateway, EtcdError> {
+        Ok(Gateway::new(&self.servers, EtcdAccess::find(&self.access)?))
+    }
+
     fn prefix(&self) -> String {
         format!("/farwood/{}/", self.pool)
     }
@@ -74,12 +80,12 @@ impl EtcdAddress {
     /// # Errors
     /// [`EtcdError::NoAnswer`], [`EtcdError::Incomplete`].
     pub fn discover(&self) -> Result<PoolAddress, EtcdError> {
-        let (gateway, end) = (Gateway::new(&self.servers), Instant::now() + COMPLETE_MAX);
+        let (gateway, end) = (self.gateway()?, Instant::now() + COMPLETE_MAX);
         loop {
             let found = self.complete(&gateway.list(&self.prefix())?);
             match found {
                 Ok(nodes) => {
-                    let pool = PoolAddress::new(nodes, self.access.clone());
+                    let pool = PoolAddress::new(nodes, self.access.clone().without_etcd());
                     return pool.map_err(|error| self.incomplete(format!("{error}")));
                 }
                 Err(why) if Instant::now() > end => return Err(self.incomplete(why)),
@@ -205,7 +211,7 @@ impl Registrant {
     /// # Errors
     /// [`EtcdError::NoAnswer`], [`EtcdError::Taken`].
     pub fn register(self, report: impl Fn(String) + Send + 'static) -> Result<Registration, EtcdError> {
-        let gateway = Gateway::new(&self.etcd.servers);
+        let gateway = self.etcd.gateway()?;
         let lease = self.enter(&gateway)?;
         let (stop, stopped) = channel();
         let keep = move || {
@@ -274,7 +280,9 @@ mod tests {
 
     #[test]
     fn addresses_round_trip_and_invalid_ones_are_refused() {
-        for text in ["a:2379/words", "a:1,b:2/w.o-r_d?tls-ca=/etc/ca.pem"] {
+        for text in
+            ["a:2379/words", "a:1,b:2/w.o-r_d?tls-ca=/etc/ca.pem", "a:1/p?etcd-ca=/c&etcd-user-file=/u"]
+        {
             assert_eq!(text.parse::<EtcdAddress>().unwrap().to_string(), text);
         }
         for (text, words) in [
