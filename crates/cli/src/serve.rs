@@ -40,10 +40,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Run a memory node: memory that compute nodes access over TCP or RDMA
 ///
 /// A memory node stores bytes and executes READ, WRITE and atomic verbs on them; it does not know about indexes. On
-/// SIGTERM or SIGINT it answers the requests that it has accepted, and stops. On SIGHUP it reads the files of tokens and
-/// certificates again. On an address that other machines can
-/// reach, it starts only with a token or client certificates, or with --insecure. Without TLS all data travels
-/// unencrypted.
+/// SIGTERM or SIGINT it answers the requests that it has accepted, and stops. On SIGHUP it reads the files of tokens
+/// and certificates again. On an address that other machines can reach, it starts only with a token or client
+/// certificates, or with --insecure. Without TLS all data travels unencrypted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -84,11 +83,12 @@ pub(crate) struct Args {
     /// incomplete
     #[arg(long, requires = "file")]
     accept_unclean: bool,
-    /// Remove the fences of revoked clients from the file. Clients that were attached before have to open the pool again
+    /// Remove the fences of revoked clients from the file. Clients that were attached before have to open the pool
+    /// again
     #[arg(long, requires = "file")]
     clear_fences: bool,
-    /// Require the token in this file (a line of 16 to 1024 characters) from every client; during a rotation the file has
-    /// two lines, and both tokens are accepted
+    /// Require the token in this file (a line of 16 to 1024 characters) from every client; during a rotation the file
+    /// has two lines, and both tokens are accepted
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Accept only TLS 1.3, with this certificate (PEM, including intermediate certificates)
@@ -176,8 +176,8 @@ impl Args {
         ServerTls::from_files(Identity { cert, key }, self.client_ca.as_deref()).map(Some)
     }
 
-    /// Reads the files of the tokens and of TLS again, for new connections; yields a message and its fields. What cannot be
-    /// read remains as it was.
+    /// Reads the files of the tokens and of TLS again, for new connections; yields a message and its fields. What
+    /// cannot be read remains as it was.
     fn reload(&self, spec: &NodeSpec) -> (String, serde_json::Value) {
         let token = spec.token.as_ref().zip(self.token_file.as_deref());
         let token = token.map(|(tokens, path)| tokens.reload(path));
@@ -239,8 +239,9 @@ impl Args {
             found.ok_or_else(|| Failure::Usage(format!("serve: --metrics '{at}': write HOST:PORT")))?;
         if !address.ip().is_loopback() && !self.insecure {
             return Err(Failure::Usage(format!(
-                "serve: --metrics {at}: other machines can reach that address, and the port has neither TLS nor a token; \
-                 give an address of this machine (127.0.0.1:PORT), or --insecure if only monitoring can reach the port"
+                "serve: --metrics {at}: other machines can reach that address, and the port has neither TLS nor \
+                 a token; give an address of this machine (127.0.0.1:PORT), or --insecure if only monitoring can \
+                 reach the port"
             )));
         }
         let source = |source| TcpError::Listen { address: at.to_owned(), source };
@@ -313,15 +314,18 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     }
     let why = "applies to shared memory only: over TCP requests arrive on a socket; omit it";
     refuse_given(&args.listen, &SHARED_MEMORY_OPTIONS, why, context)?;
+    serve_node(args, context)
+}
+
+/// Runs a memory node until a signal stops it.
+fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let (mut log, events) = Log::new(args.log);
     let spec = NodeSpec { events: Some(events.clone()), ..args.spec()? };
     // Report a wrong option before the memory is allocated.
     args.registrant(spec.listen)?;
     args.warn_of_secrets(context)?;
     raise_descriptors(spec.connections_max);
-    let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
-    let system = |source| failed(TcpError::System { operation: "wait for signals", source });
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(system)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(system("wait for signals"))?;
     let watch = args.watch()?;
     let (node, card) = start(args, &spec)?;
     let scheme = if card.is_some() { "rdma" } else { "tcp" };
@@ -330,23 +334,21 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
     let registration = registration.transpose()?;
     introduce((args, &spec, node.device_bytes()), &url, card.as_ref(), watch.as_ref(), context)?;
-    let watch = watch
-        .map(|watch| watch.start(node.monitor()))
-        .transpose()
-        .map_err(|source| failed(TcpError::System { operation: "start the thread of --metrics", source }))?;
+    let watch = watch.map(|watch| watch.start(node.monitor())).transpose();
+    let watch = watch.map_err(system("start the thread of --metrics"))?;
     let spatial = args
         .spatial
         .as_deref()
         .map(|name| spatial::Beside::start(args, name, &url, (&node, spec.token.clone())));
     let mut spatial = spatial.transpose()?;
     while node.is_running() {
-        let arrived: Vec<_> = signals.pending().collect();
-        if arrived.iter().any(|signal| *signal != SIGHUP) {
-            break;
-        }
-        if !arrived.is_empty() {
-            let (words, fields) = args.reload(&spec);
-            let _ = log.write(context.messages, "reloaded", &words, fields);
+        match next_signal(&mut signals) {
+            Some(SIGHUP) => {
+                let (words, fields) = args.reload(&spec);
+                let _ = log.write(context.messages, "reloaded", &words, fields);
+            }
+            Some(_) => break,
+            None => {}
         }
         // If stderr is closed, the memory node continues without a log.
         let _ = log.write_events(context.messages);
@@ -364,6 +366,31 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     drop(watch);
     node.stop().map_err(failed)?;
     log.write_events(context.messages)?;
+    write_end(&log, &counts, context)?;
+    match served {
+        Some(Err(panic)) => std::panic::resume_unwind(panic),
+        Some(Ok(served)) => served?,
+        None => {}
+    }
+    Ok(Outcome::Done)
+}
+
+fn failed(source: TcpError) -> Failure {
+    Failure::Farwood(Error::Tcp { operation: "serve", source })
+}
+
+fn system(operation: &'static str) -> impl Fn(std::io::Error) -> Failure {
+    move |source| failed(TcpError::System { operation, source })
+}
+
+/// Returns a signal that has arrived; one that ends the process comes before others.
+fn next_signal(signals: &mut Signals) -> Option<i32> {
+    let arrived: Vec<_> = signals.pending().collect();
+    arrived.iter().find(|signal| **signal != SIGHUP).or(arrived.first()).copied()
+}
+
+/// Writes the line about the end.
+fn write_end(log: &Log, counts: &NodeCounts, context: &mut Context<'_>) -> Result<(), Failure> {
     let words = format!(
         "stopped after {} verbs from {}; {} connections refused, {} closed because of malformed requests",
         counts.verbs,
@@ -372,13 +399,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         counts.bad_frames
     );
     let fields = json!({ "verbs": counts.verbs, "accepted": counts.accepted });
-    log.write(context.messages, "stopped", &words, fields)?;
-    match served {
-        Some(Err(panic)) => std::panic::resume_unwind(panic),
-        Some(Ok(served)) => served?,
-        None => {}
-    }
-    Ok(Outcome::Done)
+    Ok(log.write(context.messages, "stopped", &words, fields)?)
 }
 
 /// Starts the memory node, with an RDMA device if --rdma names one.

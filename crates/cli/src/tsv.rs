@@ -1,5 +1,5 @@
-//! Fields of TSV: the escapes of PostgreSQL's COPY, so that any text stays one field on one line, and a terminal interprets
-//! nothing in it.
+//! Fields of TSV: the escapes of PostgreSQL's COPY, so that any text stays one field on one line, and a terminal
+//! interprets nothing in it.
 //!
 //! ```text
 //! \\ backslash   \t tab   \n line feed   \r carriage return   \b backspace   \f form feed   \v vertical tab

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns `text` with escapes in place of characters that a terminal or a reader of logs interprets: control characters,
-/// line separators, and marks of direction.
+/// Returns `text` with escapes in place of characters that a terminal or a reader of logs interprets: control
+/// characters, line separators, and marks of direction.
 ///
 /// ```
 /// use farwood_fabric::printable;
@@ -27,8 +27,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 }
 
 fn is_interpreted(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
+    let has_direction = matches!(character, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2066}'..='\u{2069}');
+    let ends_lines = matches!(character, '\u{2028}'..='\u{202E}');
+    character.is_control() || has_direction || ends_lines || character == '\u{FEFF}'
 }
 
 #[cfg(test)]

@@ -50,7 +50,11 @@ pub enum TcpError {
         source: io::Error,
     },
     /// The file of a token is unreadable or holds no token.
-    #[error("cannot use the token file {}: {why}; it must hold a line of 16 to 1024 characters, or two of them during a rotation", path.display())]
+    #[error(
+        "cannot use the token file {}: {why}; it must hold a line of 16 to 1024 characters, or two of them during a \
+         rotation",
+        path.display()
+    )]
     Token {
         /// The file.
         path: PathBuf,

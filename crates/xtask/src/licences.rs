@@ -7,24 +7,30 @@ use std::process::Command;
 use serde::Deserialize;
 use spdx::{Expression, Licensee, ParseMode};
 
-/// Licences that require no more than a notice (MPL-2.0: or that changes to its own files stay under it).
-///
-/// SPDX writes the OpenLDAP Public License as `OLDAP`; LMDB, a peer in benchmarks, is under it.
-pub const ALLOWED: &[&str] = &[
-    "MIT",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "ISC",
-    "Zlib",
-    "Unicode-3.0",
-    "BSL-1.0",
-    "CC0-1.0",
-    "Unlicense",
-    "MPL-2.0",
-    "OLDAP-2.8",
-];
+/// The file with the accepted licences, which `cargo deny` reads as well.
+const DENY_FILE: &str = "deny.toml";
+
+/// The parts of [`DENY_FILE`] that this check needs.
+#[derive(Deserialize)]
+struct DenyFile {
+    licenses: LicenceRules,
+}
+
+#[derive(Deserialize)]
+struct LicenceRules {
+    allow: Vec<String>,
+}
+
+/// The accepted licences.
+fn allowed(root: &Path) -> Result<Vec<Licensee>, String> {
+    let text =
+        std::fs::read_to_string(root.join(DENY_FILE)).map_err(|error| format!("{DENY_FILE}: {error}"))?;
+    let file: DenyFile = toml::from_str(&text).map_err(|error| format!("{DENY_FILE}: {error}"))?;
+    let parse = |name: &String| {
+        Licensee::parse(name).map_err(|error| format!("{DENY_FILE}: '{name}' is no licence of SPDX: {error}"))
+    };
+    file.licenses.allow.iter().map(parse).collect()
+}
 
 /// The result of the check.
 #[derive(Debug)]
@@ -80,30 +86,26 @@ pub fn check(root: &Path) -> Result<LicenceReport, String> {
     if !output.status.success() {
         return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
     }
-    judge(&output.stdout)
+    judge(&output.stdout, &allowed(root)?)
 }
 
 /// Checks the packages in the output of `cargo metadata`.
-fn judge(metadata: &[u8]) -> Result<LicenceReport, String> {
+fn judge(metadata: &[u8], allowed: &[Licensee]) -> Result<LicenceReport, String> {
     let metadata: Metadata = serde_json::from_slice(metadata)
         .map_err(|error| format!("cargo metadata is not readable: {error}"))?;
     let refused = metadata.packages.iter().filter_map(|package| {
-        let reason = verdict(package.license.as_deref()).err()?;
+        let reason = verdict(package.license.as_deref(), allowed).err()?;
         Some(Refusal { package: format!("{} {}", package.name, package.version), reason })
     });
     Ok(LicenceReport { packages: metadata.packages.len(), refused: refused.collect() })
 }
 
-/// Whether one licence expression can be satisfied from [`ALLOWED`].
-fn verdict(licence: Option<&str>) -> Result<(), String> {
+/// Whether one licence expression can be satisfied from the accepted licences.
+fn verdict(licence: Option<&str>, allowed: &[Licensee]) -> Result<(), String> {
     let licence = licence.ok_or("no licence expression")?;
     // Lax, because many crates use the old form `MIT/Apache-2.0`.
     let expression = Expression::parse_mode(licence, ParseMode::LAX)
         .map_err(|error| format!("`{licence}` is not a licence expression ({})", error.reason))?;
-    let allowed: Vec<Licensee> = ALLOWED
-        .iter()
-        .map(|name| Licensee::parse(name).expect("the allow-list is made of SPDX names"))
-        .collect();
     let failed = match expression
         .evaluate_with_failures(|asked| allowed.iter().any(|licensee| licensee.satisfies(asked)))
     {
@@ -118,6 +120,10 @@ fn verdict(licence: Option<&str>) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    fn list() -> Vec<Licensee> {
+        allowed(&crate::root()).unwrap()
+    }
+
     #[test]
     fn expressions_that_the_list_satisfies_are_accepted() {
         for licence in [
@@ -128,17 +134,17 @@ mod tests {
             "(MIT OR Apache-2.0) AND Unicode-3.0",
             "Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR MIT",
         ] {
-            assert_eq!(verdict(Some(licence)), Ok(()), "{licence}");
+            assert_eq!(verdict(Some(licence), &list()), Ok(()), "{licence}");
         }
     }
 
     #[test]
     fn expressions_that_need_more_are_refused_with_the_licence() {
-        let reason = verdict(Some("MIT AND GPL-3.0-only")).unwrap_err();
+        let reason = verdict(Some("MIT AND GPL-3.0-only"), &list()).unwrap_err();
         assert!(reason.contains("needs GPL-3.0-only"), "{reason}");
-        assert!(verdict(Some("Apache-2.0 WITH Classpath-exception-2.0")).is_err());
-        assert!(verdict(Some("see LICENSE")).is_err());
-        assert_eq!(verdict(None), Err("no licence expression".to_string()));
+        assert!(verdict(Some("Apache-2.0 WITH Classpath-exception-2.0"), &list()).is_err());
+        assert!(verdict(Some("see LICENSE"), &list()).is_err());
+        assert_eq!(verdict(None, &list()), Err("no licence expression".to_string()));
     }
 
     #[test]
@@ -148,7 +154,7 @@ mod tests {
             {"name": "bad", "version": "2.0.0", "license": "AGPL-3.0-only"},
             {"name": "mute", "version": "3.0.0", "license": null}
         ]}"#;
-        let report = judge(metadata).unwrap();
+        let report = judge(metadata, &list()).unwrap();
         assert_eq!(report.packages, 3);
         let refused: Vec<&str> = report.refused.iter().map(|refusal| refusal.package.as_str()).collect();
         assert_eq!(refused, ["bad 2.0.0", "mute 3.0.0"]);

@@ -9,6 +9,7 @@
 
 mod campaign;
 mod changes;
+mod features;
 mod quick;
 mod skips;
 mod steps;
@@ -68,6 +69,12 @@ const COMMANDS: &[Command] = &[
         help: Some(LICENCES_HELP),
         run: run_licences,
     },
+    Command {
+        name: "features",
+        summary: "Check that each package compiles on its own, with each of its features",
+        help: Some(features::HELP),
+        run: run_features,
+    },
     Command { name: "swarm", summary: "Run seeds with faults in the simulator", help: None, run: run_swarm },
     Command {
         name: "rxe",
@@ -100,7 +107,7 @@ Examples:
 ";
 
 const LICENCES_HELP: &str = "\
-Checks the licence of every dependency, of all features and platforms, against the allow-list.
+Checks the licence of every dependency, of all features and platforms, against the list in deny.toml.
 
 Usage: cargo xtask licences
 
@@ -259,6 +266,15 @@ fn run_licences(arguments: &[&str]) -> Result<ExitCode, Failure> {
     }
     eprintln!("{} packages: {} violations", report.packages, report.refused.len());
     Ok(verdict(report.refused.len()))
+}
+
+fn run_features(arguments: &[&str]) -> Result<ExitCode, Failure> {
+    let only = match arguments {
+        [] => None,
+        [package] => Some(*package),
+        _ => return Err(Failure::Usage),
+    };
+    features::check(&root(), only).map(verdict).map_err(Failure::CouldNotRun)
 }
 
 /// Runs the swarm, an example of the package `farwood-proof`, on which this package may not depend.

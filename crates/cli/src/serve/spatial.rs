@@ -54,8 +54,8 @@ pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result
     let listen = args.requests.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     if args.requests && args.token_file.is_none() && !args.insecure {
         return Err(Failure::Usage(format!(
-            "serve {url}: with --requests every user of this machine could change the index, also users who may not open \
-             the pool; give --token-file, or --insecure if you trust all of them"
+            "serve {url}: with --requests every user of this machine could change the index, also users who may not \
+             open the pool; give --token-file, or --insecure if you trust all of them"
         )));
     }
     let token = args.tokens()?;

@@ -208,14 +208,16 @@ fn an_advertised_address_is_a_host_and_a_port() {
 #[test]
 fn the_answer_of_another_program_is_one_line() {
     let machine = Machine::new();
-    for (status, words) in [("404 Not Found", "404 Not Found"), ("200 OK", "200 OK"), ("302 Found", "302 Found")] {
+    for (status, words) in
+        [("404 Not Found", "404 Not Found"), ("200 OK", "200 OK"), ("302 Found", "302 Found")]
+    {
         let page = "<html>\n<h1>\u{1b}[2J</h1>\n".to_owned() + &"<p>long</p>\n".repeat(500);
         let ran = machine.run(&["stat", &format!("etcd://{}/p", answering(status, page))]);
         assert_eq!(ran.code, 3, "{ran:?}");
         ran.says(&["no etcd", words, "client port"]);
         assert!(ran.err.lines().count() == 1 && ran.err.len() < 500 && !ran.err.contains("html"), "{ran:?}");
     }
-    let refusal = "{\"message\":\"lost\\ntcp://x: stopped\u001b[2J\"}".to_owned();
+    let refusal = r#"{"message":"lost\ntcp://x: stopped\u001b[2J"}"#.to_owned();
     let ran = machine.run(&["stat", &format!("etcd://{}/p", answering("503 Service Unavailable", refusal))]);
     assert_eq!((ran.code, ran.err.lines().count()), (3, 1), "{ran:?}");
     ran.says(&["lost\\ntcp://x", "\\u{1b}[2J"]);
@@ -226,7 +228,8 @@ fn etcd_over_https_proves_who_it_is() {
     let machine = Machine::new();
     let files = Certified::make(&machine);
     let own = ["--cert-file", &files.cert, "--key-file", &files.key, "--trusted-ca-file", &files.ca];
-    let Some(etcd) = Etcd::start_with(&machine, "https", &[&own[..], &["--client-cert-auth"]].concat()) else {
+    let Some(etcd) = Etcd::start_with(&machine, "https", &[&own[..], &["--client-cert-auth"]].concat())
+    else {
         return;
     };
     let url = |index: &str, ca: &str| {
@@ -269,9 +272,8 @@ fn a_user_of_etcd_is_named_in_a_file() {
         let answer = ask(&etcd, path, body);
         assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
     }
-    let url = |file: &str, line: &str| {
-        format!("{}?etcd-user-file={}", etcd.url("p"), machine.file(file, line))
-    };
+    let url =
+        |file: &str, line: &str| format!("{}?etcd-user-file={}", etcd.url("p"), machine.file(file, line));
     let right = url("right", "root:far:wood\n");
     let _node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--etcd", &right, "--node", "0"]);
     machine.ok(&["create", &right.replace("/p?", "/p/i?")]);

@@ -32,7 +32,7 @@ pub(crate) struct AcceptedConnection {
 pub(crate) fn dial(
     address: &HostPort,
     credentials: &Credentials,
-    hello: Hello,
+    hello: &Hello,
 ) -> Result<AcceptedConnection, ConnectError> {
     let tcp = connect((address.host(), address.port())).map_err(|error| lost(&error))?;
     tcp.set_nonblocking(true).map_err(|error| lost(&error))?;
@@ -45,11 +45,11 @@ pub(crate) fn dial(
 }
 
 /// Greets the memory node, and lets it prove that it knows the token, if there is one.
-fn greet(stream: &mut Stream, token: Option<&Token>, hello: Hello) -> Result<Welcome, ConnectError> {
+fn greet(stream: &mut Stream, token: Option<&Token>, hello: &Hello) -> Result<Welcome, ConnectError> {
     let end = Instant::now() + ANSWER_MAX;
     let nonce = token.map(|_| nonce()).transpose().map_err(ConnectError::Local)?;
     let mut bytes = Vec::new();
-    Hello { nonce, ..hello }.put(&mut bytes);
+    Hello { nonce, ..hello.clone() }.put(&mut bytes);
     let mut answer = exchange(stream, &bytes, end)?;
     let mut expected = None;
     let frame = whole(&answer);
@@ -80,7 +80,8 @@ fn read_welcome(frame: &Frame<'_>) -> Result<Welcome, ConnectError> {
     }
     Welcome::read(frame).map_err(|greeting| match greeting {
         GreetingError::Version(version) => ConnectError::Lost(format!(
-            "it speaks version {version} of the protocol, and this program {VERSION}; use the same version on both sides"
+            "it speaks version {version} of the protocol, and this program {VERSION}; use the same version on both \
+             sides"
         )),
         GreetingError::Malformed(malformed) => ConnectError::Lost(malformed.to_string()),
     })

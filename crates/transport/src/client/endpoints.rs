@@ -53,7 +53,7 @@ impl Endpoints {
     ) -> Result<AcceptedConnection, ConnectError> {
         let hello = Hello { pool: self.shape.pool, node: node.0, client, connection_number, nonce: None };
         let at = usize::from(node.0);
-        let dialled = dial(&self.address.nodes()[at], &self.credentials, hello)?;
+        let dialled = dial(&self.address.nodes()[at], &self.credentials, &hello)?;
         if dialled.welcome.incarnation == self.incarnations[at] {
             return Ok(dialled);
         }

@@ -40,7 +40,7 @@ impl<'a> CandidateNodes<'a> {
     ) -> Result<Self, TcpError> {
         let connection_number = PRESENCE_CONNECTION;
         let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number, nonce: None };
-        let dialled = |at: &HostPort| dial(at, credentials, hello.clone()).map_err(|why| node_error(at, why));
+        let dialled = |at: &HostPort| dial(at, credentials, &hello).map_err(|why| node_error(at, why));
         let all = address.nodes().iter().map(dialled).collect::<Result<_, _>>()?;
         Ok(Self { address, scheme, all })
     }

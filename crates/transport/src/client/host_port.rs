@@ -1,5 +1,5 @@
-//! The address of one server, `HOST:PORT`. An address that another machine names, as etcd does, is parsed into this type
-//! and can therefore contain nothing else: no parameter, no second address, no path.
+//! The address of one server, `HOST:PORT`. An address that another machine names, as etcd does, is parsed into this
+//! type and can therefore contain nothing else: no parameter, no second address, no path.
 
 use farwood_fabric::printable;
 use std::fmt;

@@ -17,8 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Takes a slot of the client table: one that is not claimed at memory node 0, whose last owner is gone from every
-/// memory node, and whose next epoch no memory node has fenced. `nodes` are connections without an identity, one to each
-/// memory node; that to node 0 becomes the client's presence.
+/// memory node, and whose next epoch no memory node has fenced. `nodes` are connections without an identity, one to
+/// each memory node; that to node 0 becomes the client's presence.
 pub(super) fn enter<W: VerbTransport>(
     shared: &Arc<W::Shared>,
     endpoints: &Arc<Endpoints>,

@@ -23,8 +23,8 @@ impl ReplyClock {
         Self { limit, since: Instant::now(), polls: 0, bytes: 0 }
     }
 
-    /// Starts again, before `bytes` bytes that have to travel: when a request is queued and none was pending, when a frame
-    /// begins to arrive, and when it is whole.
+    /// Starts again, before `bytes` bytes that have to travel: when a request is queued and none was pending, when a
+    /// frame begins to arrive, and when it is whole.
     #[inline]
     pub(crate) fn restart(&mut self, bytes: usize) {
         (self.polls, self.bytes) = (0, bytes);

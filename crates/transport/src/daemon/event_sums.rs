@@ -1,5 +1,5 @@
-//! Sums of events that strangers cause: of each source and kind, the first event of a second is logged, and the others are
-//! counted. So a stranger writes two lines a second into the log.
+//! Sums of events that strangers cause: of each source and kind, the first event of a second is logged, and the others
+//! are counted. So a stranger writes two lines a second into the log.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};

@@ -390,8 +390,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the newest epoch that `slot` can have: memory node 0 has the client table; on the others, the epoch is near
-    /// the last fence, because each owner fences its predecessor at every node.
+    /// Returns the newest epoch that `slot` can have: memory node 0 has the client table; on the others, the epoch is
+    /// near the last fence, because each owner fences its predecessor at every node.
     fn newest_epoch(&self, slot: u16) -> u32 {
         if self.number.load(Ordering::Acquire) == 0 {
             return client_table::epoch_in(self.load(client_table::state_offset(slot)));

@@ -11,7 +11,7 @@ const OTHERS: u32 = 0o066;
 const BEYOND_GROUP: u32 = 0o026;
 const ROOT: u32 = 0;
 
-/// Who can read or change a file.
+/// The users that can read or change a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exposure {
     /// Its owner, or root and a group: as systemd and Kubernetes (with `defaultMode: 0440`) mount secrets.
@@ -56,7 +56,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Returns a warning about a secret that all users of its machine can read, if that is accepted because it belongs to root.
+/// Returns a warning about a secret that all users of its machine can read, if that is accepted because it belongs to
+/// root.
 pub fn secret_warning(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     (exposure(&metadata) == Exposure::Mounted).then(|| {

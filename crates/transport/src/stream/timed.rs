@@ -1,5 +1,5 @@
-//! Blocking exchanges on a non-blocking stream, with one time limit for all of them: a peer that sends a byte now and then
-//! does not extend it.
+//! Blocking exchanges on a non-blocking stream, with one time limit for all of them: a peer that sends a byte now and
+//! then does not extend it.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};
@@ -64,5 +64,5 @@ fn remaining(end: Instant) -> io::Result<Timespec> {
     if left.is_zero() {
         return Err(ErrorKind::TimedOut.into());
     }
-    Ok(Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() })
+    Ok(Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() })
 }

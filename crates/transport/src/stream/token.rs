@@ -9,8 +9,8 @@
 //!                                   <--------       HMAC-SHA256(token, "memory node" C M)
 //! ```
 //!
-//! The compute node proves first, so that strangers get nothing to test guesses on. Without TLS, whoever is on the path can
-//! still read and change the data.
+//! The compute node proves first, so that strangers get nothing to test guesses on. Without TLS, whoever is on the
+//! path can still read and change the data.
 
 use super::secret_file;
 use crate::error::TcpError;

@@ -44,7 +44,8 @@
 //! + 48  32   nonce of the compute node, or 0
 //!
 //! challenge, 32 bytes: nonce of the memory node. Only if the memory node requires a token
-//! proof, 32 bytes: HMAC-SHA256 of "farwood compute node" and both nonces, the compute node's first; the key is the token
+//! proof, 32 bytes: HMAC-SHA256 of "farwood compute node" and both nonces, the compute node's first; the key is the
+//! token
 //!
 //! welcome, 88 bytes
 //! +  0   8   magic "FARWIRE\0"

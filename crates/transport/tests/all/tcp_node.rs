@@ -72,10 +72,11 @@ impl Caller {
         self.frame().map_or((FrameKind::Goodbye, 0), |(kind, code, ..)| (kind, code))
     }
 
-    /// Greets with a token; returns the kind and the code of the last frame, and whether the memory node proved the token.
-    fn prove(&mut self, token: &Token, hello: Hello) -> (FrameKind, u8, bool) {
+    /// Greets with a token; returns the kind and the code of the last frame, and whether the memory node proved the
+    /// token.
+    fn prove(&mut self, token: &Token, hello: &Hello) -> (FrameKind, u8, bool) {
         let compute_node = [9; NONCE_BYTES];
-        let hello = Hello { nonce: Some(compute_node), ..hello };
+        let hello = Hello { nonce: Some(compute_node), ..hello.clone() };
         let mut bytes = Vec::new();
         hello.put(&mut bytes);
         self.send(&bytes);
@@ -197,13 +198,13 @@ fn a_refused_client_gets_the_reason() {
     let refused = (FrameKind::Refused, Code::BadToken as u8);
     assert_eq!(Caller::connect(&node).say_hello(&hello()), refused);
     for wrong in ["0123456789abcdeg", "0123456789abcdef0"] {
-        let (kind, code, is_proven) = Caller::connect(&node).prove(&Token::new(wrong).unwrap(), hello());
+        let (kind, code, is_proven) = Caller::connect(&node).prove(&Token::new(wrong).unwrap(), &hello());
         assert_eq!(((kind, code), is_proven), (refused, false), "{wrong}");
     }
     let mut right = Caller::connect(&node);
-    assert_eq!(right.prove(&token, hello()), (FrameKind::Welcome, 0, true));
+    assert_eq!(right.prove(&token, &hello()), (FrameKind::Welcome, 0, true));
     assert_eq!(right.control(Control::Form, [POOL, 0, 1, 0]), Ok([0; 4]));
-    let other = Caller::connect(&node).prove(&token, Hello { pool: POOL + 1, node: 0, ..hello() });
+    let other = Caller::connect(&node).prove(&token, &Hello { pool: POOL + 1, node: 0, ..hello() });
     assert_eq!(other, (FrameKind::Refused, Code::WrongPool as u8, false));
     assert_eq!(node.counts().refused, 5);
 }
@@ -508,7 +509,8 @@ fn a_recorded_greeting_does_not_open_a_connection() {
     );
 }
 
-/// Connects to a listener that answers with `answer`, with a token, and returns the error and what the listener received.
+/// Connects to a listener that answers with `answer`, with a token, and returns the error and what the listener
+/// received.
 fn open_at_a_liar(answer: Vec<u8>) -> (TcpError, Vec<u8>) {
     let liar = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address: PoolAddress = liar.local_addr().unwrap().to_string().parse().unwrap();
@@ -567,7 +569,8 @@ fn a_dripping_memory_node_is_lost() {
     assert!(matches!(&error, TcpError::NotThere { why, .. } if why.contains("in time")), "{error}");
 }
 
-/// A client that tries tokens gets a prompt answer to the first ones only, and the log one line and one sum each second.
+/// A client that tries tokens gets a prompt answer to the first ones only, and the log one line and one sum each
+/// second.
 #[test]
 fn wrong_tokens_are_slowed_and_summed() {
     let (sender, events) = std::sync::mpsc::sync_channel(1000);
@@ -576,7 +579,7 @@ fn wrong_tokens_are_slowed_and_summed() {
     let wrong = Token::new("0123456789abcdeg").unwrap();
     let begun = Instant::now();
     for _ in 0..12 {
-        assert_eq!(Caller::connect(&node).prove(&wrong, hello()).1, Code::BadToken as u8);
+        assert_eq!(Caller::connect(&node).prove(&wrong, &hello()).1, Code::BadToken as u8);
     }
     // Three at once, and each other one with a sweep; sweeps are a second apart.
     assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());

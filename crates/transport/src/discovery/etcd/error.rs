@@ -14,8 +14,8 @@ pub enum EtcdError {
     },
     /// No etcd server answers, or not as etcd does.
     #[error(
-        "etcd does not answer: {why}; check that the address is its client port; if it speaks https, name its authority in \
-         etcd-ca"
+        "etcd does not answer: {why}; check that the address is its client port; if it speaks https, name its \
+         authority in etcd-ca"
     )]
     NoAnswer {
         /// The reason, for each server.

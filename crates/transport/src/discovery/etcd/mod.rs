@@ -319,8 +319,8 @@ mod tests {
         assert!(etcd.complete(&[("/farwood/p/0".to_owned(), "{}".to_owned())]).is_err());
     }
 
-    /// Whoever can write to etcd, or answers in its place, supplies addresses and nothing else: neither the token file nor
-    /// TLS of the URL changes.
+    /// An etcd that lies, or a client that writes to it, supplies addresses and nothing else: neither the token file
+    /// nor TLS of the URL changes.
     #[test]
     fn an_entry_that_contains_more_than_an_address_is_refused() {
         let etcd: EtcdAddress = "a:1/p?tls-ca=/ca.pem".parse().unwrap();

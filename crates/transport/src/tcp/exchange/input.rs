@@ -49,7 +49,8 @@ impl FrameInput {
         Self { words: vec![0; KEPT_WORDS], start: 0, end_bytes: 0, budget }
     }
 
-    /// Returns the number of words that the first frame announces, with its head; `None`: not even its head is complete.
+    /// Returns the number of words that the first frame announces, with its head; `None`: not even its head is
+    /// complete.
     pub(super) fn announced(&self, words_max: usize) -> io::Result<Option<usize>> {
         if self.end_bytes < 8 * (self.start + 1) {
             return Ok(None);

@@ -5,14 +5,14 @@
 //! frame, both ways: | words that follow, 4 | zero 4 | words, 8 each |      little endian
 //! ```
 //!
-//! The client's first frame is empty, or a nonce of 4 words. The server answers a nonce with its own, the client answers
-//! with its proof that it knows the token, and the server with its own proof (`stream/token.rs`). A server that requires no
-//! token answers a nonce with an empty frame, and the client then ends the connection.
+//! The client's first frame is empty, or a nonce of 4 words. The server answers a nonce with its own, the client
+//! answers with its proof that it knows the token, and the server with its own proof (`stream/token.rs`). A server
+//! that requires no token answers a nonce with an empty frame, and the client then ends the connection.
 //!
 //! Responses arrive in the order of their requests. A client may have any number of requests under way; the server
 //! answers all available requests with one write. As in the papers' servers, one thread serves one connection, so there
-//! are at most 1024 of them. A greeting that takes longer than 10 s ends the connection. A server is lost if it is silent for
-//! 60 s, sends a response at less than 100 KiB/s, or its machine is unreachable for 15 s.
+//! are at most 1024 of them. A greeting that takes longer than 10 s ends the connection. A server is lost if it is
+//! silent for 60 s, sends a response at less than 100 KiB/s, or its machine is unreachable for 15 s.
 //!
 //! Both sides allocate memory as bytes arrive. The incomplete requests of all connections of a server share a budget;
 //! the server closes the connection that exceeds it.
@@ -260,8 +260,8 @@ mod tests {
         assert!(!received.windows(8).any(|part| part == b"01234567"), "the token does not travel");
     }
 
-    /// Clients that announce large requests and send most of them together hold no more than the budget, and do not end the
-    /// others.
+    /// Clients that announce large requests and send most of them together hold no more than the budget, and do not
+    /// end the others.
     #[test]
     fn requests_beyond_the_budget_end_their_connections_only() {
         with_server(None, |address| {
