@@ -7,8 +7,8 @@ use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::{
-    AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeEvent,
-    NodeEvents, NodeFile, NodeSpec, Registrant, Registration, ServerTls, TcpError, Url,
+    AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeCounts,
+    NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant, Registration, ServerTls, TcpError, Url,
 };
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -7,6 +7,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// The escapes of one letter, and their bytes.
 const LETTERS: [(u8, u8); 7] =
@@ -25,7 +26,7 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
             None if needs(character) => {
                 let mut bytes = [0; 4];
                 for byte in character.encode_utf8(&mut bytes).bytes() {
-                    field += &format!("\\x{byte:02X}");
+                    write!(field, "\\x{byte:02X}").expect("writing to a string cannot fail");
                 }
             }
             None => field.push(character),

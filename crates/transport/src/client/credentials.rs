@@ -34,7 +34,7 @@ impl From<Token> for Credentials {
 
 impl AddressOptions {
     fn credentials(&self) -> Result<Credentials, TcpError> {
-        let [token, ca, cert, key, name, ..] = &self.values;
+        let [token, ca, cert, key, name, ..] = &*self.values;
         let token = token.as_deref().map(|file| Token::from_file(file.as_ref())).transpose()?;
         let identity = match (cert, key) {
             (Some(cert), Some(key)) => Some(Identity { cert: cert.as_ref(), key: key.as_ref() }),

@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// Part of a pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AddressOptions {
-    pub(super) values: [Option<String>; KEYS.len()],
+    pub(super) values: Box<[Option<String>; KEYS.len()]>,
     /// Whether the environment is ignored.
     ignores_environment: bool,
 }
@@ -155,7 +155,7 @@ impl AddressOptions {
 
     /// Returns the files that give access to etcd.
     pub(crate) fn etcd_files(&self) -> EtcdFiles {
-        let [.., ca, cert, key, user_file] = self.or_environment().values;
+        let [.., ca, cert, key, user_file] = *self.or_environment().values;
         EtcdFiles { ca, cert, key, user_file }
     }
 }
