@@ -1,6 +1,6 @@
 //! The outcome of a command.
 
-use farwood::{RdmaError, TcpError, Url};
+use farwood::{RdmaError, TcpError, Url, printable};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -106,7 +106,12 @@ impl Failure {
             Self::CommandLine(error) => error.print(),
             // The reader of the output has stopped reading.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            other => writeln!(words, "farwood: {}", other.text()),
+            // It may quote a file or another machine.
+            other => {
+                let text = other.text();
+                let lines: Vec<_> = text.lines().map(printable).collect();
+                writeln!(words, "farwood: {}", lines.join("\n"))
+            }
         }
     }
 }

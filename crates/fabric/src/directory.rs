@@ -27,6 +27,7 @@ use crate::pointer::{NodeId, Remote};
 use crate::pool_layout::{
     DIRECTORY_ENTRY_BYTES, DIRECTORY_LOCK_OFFSET, DIRECTORY_OFFSET, NEXT_INDEX_OFFSET, word,
 };
+use crate::printable::printable;
 use crate::verb::{Cas, Swapped, cas, faa, read, read_bytes, write};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -83,7 +84,9 @@ impl Raw {
     }
 
     fn checked_name(&self) -> Option<&str> {
-        std::str::from_utf8(self.name.get(..usize::from(self.name_bytes))?).ok()
+        let name = std::str::from_utf8(self.name.get(..usize::from(self.name_bytes))?).ok()?;
+        // Names are shown on terminals and in logs.
+        (printable(name) == name).then_some(name)
     }
 
     fn name(&self) -> &str {
@@ -409,10 +412,11 @@ mod tests {
     fn entries_that_no_client_writes_are_refused() {
         assert_eq!(entry(|_| {}).refuse(), None);
         assert_eq!(entry(|raw| (raw.state, raw.number) = (FREE, 0)).refuse(), None);
-        let damages: [fn(&mut Raw); 5] = [
+        let damages: [fn(&mut Raw); 6] = [
             |raw| raw.state = 4_u64.to_le(),
             |raw| raw.name_bytes = 64,
             |raw| raw.name_bytes = 1,
+            |raw| raw.name[..2].copy_from_slice(b"\x1b["),
             |raw| raw.number = 0,
             |raw| raw.zeros[1] = 1,
         ];

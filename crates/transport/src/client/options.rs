@@ -17,6 +17,7 @@ pub struct AddressOptions {
 }
 
 /// The files that give access to etcd.
+#[cfg(feature = "etcd")]
 #[derive(Clone, Debug)]
 pub(crate) struct EtcdFiles {
     pub(crate) ca: Option<String>,
@@ -148,12 +149,14 @@ impl AddressOptions {
     }
 
     /// Returns the parameters for memory nodes, without those for etcd.
+    #[cfg(feature = "etcd")]
     pub(crate) fn without_etcd(mut self) -> Self {
         self.values[ETCD_FIRST..].fill(None);
         self
     }
 
     /// Returns the files that give access to etcd.
+    #[cfg(feature = "etcd")]
     pub(crate) fn etcd_files(&self) -> EtcdFiles {
         let [.., ca, cert, key, user_file] = *self.or_environment().values;
         EtcdFiles { ca, cert, key, user_file }

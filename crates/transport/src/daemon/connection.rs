@@ -24,7 +24,7 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 /// Answers that may wait before the next request of the connection is executed, bytes.
 const BACKLOG_BYTES: usize = 256 << 10;
-/// Initial size of the input buffer, bytes.
+/// Initial size of the input buffer, bytes; a power of two, so that the buffer ends at [`FRAME_BYTES_MAX`].
 const INPUT_BYTES: usize = 8 << 10;
 /// Size of the buffers that an idle connection keeps, bytes.
 const KEPT_BYTES: usize = 256 << 10;
@@ -251,7 +251,8 @@ impl Connection {
         }
     }
 
-    /// Makes space for the rest of the incomplete frame, and a little more.
+    /// Makes space for more of the incomplete frame. The buffer doubles when it is full: an announced length alone takes no
+    /// memory.
     fn make_space(&mut self) -> Result<(), Malformed> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -261,14 +262,12 @@ impl Connection {
         if announced > most {
             return Err(Malformed::Length(announced as u32));
         }
-        let full = self.end == self.input.len();
-        if self.start > 0 && (full || self.start + announced > self.input.len()) {
+        if self.start > 0 && (self.end == self.input.len() || self.start + announced > self.input.len()) {
             self.input.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        if announced > self.input.len() {
-            self.input.resize(announced.next_power_of_two(), 0);
-        } else if full && self.end == self.input.len() && self.input.len() < KEPT_BYTES {
+        let is_short = announced > self.input.len() || self.input.len() < KEPT_BYTES;
+        if self.end == self.input.len() && is_short {
             self.input.resize(2 * self.input.len(), 0);
         }
         Ok(())
@@ -600,5 +599,33 @@ fn broken(error: &io::Error) -> CloseReason {
         CloseReason::Untrusted(error.to_string())
     } else {
         CloseReason::PeerClosed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registry::Registry;
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn an_announced_length_takes_no_memory() {
+        let registry = Registry::new(None, 1);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = registry.add(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        let mut connection = Connection::new(peer, Cipher::default(), 0);
+        connection.greeted = true;
+        let announced = FRAME_BYTES_MAX as u32;
+        connection.input[..4].copy_from_slice(&announced.to_le_bytes());
+        connection.end = HEADER_BYTES;
+        connection.make_space().unwrap();
+        assert_eq!(connection.input.len(), INPUT_BYTES, "16 bytes have arrived");
+        // It doubles while the frame arrives.
+        while connection.end < FRAME_BYTES_MAX {
+            connection.end = connection.input.len();
+            connection.make_space().unwrap();
+            assert!(connection.input.len() <= (2 * connection.end).min(FRAME_BYTES_MAX));
+        }
+        assert_eq!(connection.input.len(), FRAME_BYTES_MAX);
     }
 }

@@ -4,11 +4,10 @@ use super::connection::{Connection, TurnOutcome};
 use super::counters::Counters;
 use super::event::NodeEvent;
 use super::shared::{DRAIN_MAX, Shared};
-use crate::stream::{Cipher, ServerTls, keep_alive};
+use crate::stream::{Cipher, ServerTls, is_out_of_descriptors, keep_alive};
 use crate::wire::{Code, FrameKind, put_text};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
-use rustix::io::Errno;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write as _};
@@ -323,11 +322,6 @@ impl Worker {
             let _ = self.shared.registry.remove(connection.peer());
         }
     }
-}
-
-/// Returns whether an error means that this process or machine has no free descriptor.
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Disables batching of small answers, and detects silent peers.

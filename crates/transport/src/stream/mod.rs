@@ -11,7 +11,7 @@ pub(crate) use cipher::{Cipher, Stream};
 #[cfg(feature = "etcd")]
 pub(crate) use secret_file::read as read_secret;
 pub use secret_file::secret_warning;
-pub(crate) use socket::{connect, keep_alive};
+pub(crate) use socket::{connect, is_out_of_descriptors, keep_alive};
 pub(crate) use timed::{receive_exact, send_all};
 pub use tls::{ClientTls, Identity, ServerTls};
 pub(crate) use token::nonce;

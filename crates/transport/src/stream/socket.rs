@@ -1,5 +1,6 @@
 //! TCP sockets: connecting, and detecting a peer that is gone.
 
+use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -33,4 +34,9 @@ pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepintvl(stream, SILENCE_MAX / 3)?;
     sockopt::set_tcp_keepcnt(stream, 2)?;
     Ok(sockopt::set_tcp_user_timeout(stream, SILENCE_MAX.as_millis() as u32)?)
+}
+
+/// Returns whether an error means that this process or machine has no free descriptor.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }

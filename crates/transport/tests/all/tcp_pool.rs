@@ -561,3 +561,37 @@ fn a_client_does_not_continue_on_the_memory_of_a_crash() {
     drop((again, pool, client, node));
     std::fs::remove_file(&path).unwrap();
 }
+
+/// Fences that were cleared let nobody continue who was attached before: a revoked client would be among them.
+#[test]
+fn a_memory_node_clears_its_fences_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("node");
+    let node = start_on_file(&path, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).unwrap();
+    let (at, address) = (node.address(), address(&[&node]));
+    let pool = TcpPool::open(&address, Credentials::default()).unwrap();
+    let client = pool.client();
+    give_epoch(&client, 1, 9);
+    fence(&node, 1, 9);
+    give_epoch(&client, 1, 3);
+    node.stop().unwrap();
+    let open = || TcpPool::open(&address, Credentials::default()).unwrap();
+    let node = start_on_file(&path, at, false).unwrap();
+    // Slot 0 belongs to the first client, which is still there.
+    errors_until_it_works(&client);
+    assert_eq!(open().identity().slot, 2, "slot 1 is fenced beyond its epoch");
+    node.stop().unwrap();
+    let file = Some(NodeFile { path, accept_unclean: false, clear_fences: true });
+    let _node = MemoryNode::start(&NodeSpec { file, ..NodeSpec::new(at, HOST_BYTES) }).unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    let why = loop {
+        match block_on(read_word(&client, word(0, 0))) {
+            Err(FabricError::NotAPool { why, .. }) => break why,
+            Err(FabricError::NodeLost { .. }) => assert!(Instant::now() < end, "the error is reported"),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(why.contains("fences were cleared"), "{why}");
+    let slots = [(); 2].map(|()| open()).map(|pool| pool.identity().slot);
+    assert!(slots.iter().all(|slot| *slot <= 1), "{slots:?}");
+}

@@ -214,6 +214,17 @@ mod tests {
     }
 
     #[test]
+    fn silent_connections_keep_no_client_out() {
+        with_server_of(8, None, |address| {
+            let mut silent: Vec<_> = (0..50).map(|_| TcpStream::connect(address).unwrap()).collect();
+            let exchange = Exchange::open(address, None).unwrap();
+            block_on(exchange.call(&[1], &mut Vec::new())).unwrap();
+            silent.extend((0..50).map(|_| TcpStream::connect(address).unwrap()));
+            block_on(exchange.call(&[1], &mut Vec::new())).unwrap();
+        });
+    }
+
+    #[test]
     fn a_client_without_the_token_gets_no_connection() {
         let (right, wrong) = ("0123456789abcdef_", "0123456789abcdef-");
         let token = Token::new(right).unwrap();

@@ -3,7 +3,7 @@
 use super::greeting::greet_client;
 use super::input::{Budget, FrameInput};
 use super::{READ_BYTES, WORDS_MAX, push_frame};
-use crate::stream::{AcceptedTokens, keep_alive};
+use crate::stream::{AcceptedTokens, is_out_of_descriptors, keep_alive};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::collections::BTreeMap;
@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The share of the connections that may not have greeted yet, as a divisor.
+const NEWCOMERS_SHARE: usize = 4;
 /// Connections of a server, each with a thread.
 pub const CONNECTIONS_MAX: usize = 1024;
 /// How long a connection's thread polls for the next request before it sleeps: a wake-up takes longer than
@@ -62,58 +64,98 @@ where
                     let (make, open, budget) = (&make, &open, budget.clone());
                     scope.spawn(move || {
                         // The client detects the end of the connection.
-                        let _ = serve_connection(&stream, settings.tokens, budget, make());
+                        let _ = greet(&stream, settings.tokens)
+                            .map(|()| open.greeted(number))
+                            .and_then(|()| serve_connection(&stream, budget, make()));
                         let _ = stream.shutdown(Shutdown::Both);
                         open.streams().remove(&number);
                     });
                 }
-                Err(_) => std::thread::sleep(ACCEPT_PAUSE),
+                Err(error) => {
+                    if is_out_of_descriptors(&error) {
+                        open.evict_newcomer();
+                    }
+                    std::thread::sleep(ACCEPT_PAUSE);
+                }
             }
         }
-        for stream in open.streams().values() {
-            let _ = stream.shutdown(Shutdown::Both);
+        for connection in open.streams().values() {
+            let _ = connection.stream.shutdown(Shutdown::Both);
         }
     });
     Ok(())
 }
 
-/// The open connections, so that the server can end them.
+/// A connection, as the accepting thread can end it.
+#[derive(Debug)]
+struct OpenConnection {
+    stream: TcpStream,
+    has_greeted: bool,
+}
+
+/// The open connections in the order of their arrival, so that the server can end them.
 #[derive(Debug)]
 struct OpenConnections {
     /// The limit.
     most: usize,
-    streams: Mutex<BTreeMap<u64, TcpStream>>,
+    streams: Mutex<BTreeMap<u64, OpenConnection>>,
 }
 
 impl OpenConnections {
-    fn streams(&self) -> MutexGuard<'_, BTreeMap<u64, TcpStream>> {
+    fn streams(&self) -> MutexGuard<'_, BTreeMap<u64, OpenConnection>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a stream beyond the limit.
+    /// Refuses a stream beyond the limit. Connections that have not greeted have a share of it; beyond that, the oldest of
+    /// them is closed.
     fn add(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
         let stream = stream.try_clone()?;
+        let newcomers = self.streams().values().filter(|connection| !connection.has_greeted).count();
+        if newcomers >= (self.most / NEWCOMERS_SHARE).max(1) {
+            self.evict_newcomer();
+        }
         let mut streams = self.streams();
         if streams.len() >= self.most {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        streams.insert(number, stream);
+        streams.insert(number, OpenConnection { stream, has_greeted: false });
         Ok(())
     }
+
+    fn greeted(&self, number: u64) {
+        if let Some(connection) = self.streams().get_mut(&number) {
+            connection.has_greeted = true;
+        }
+    }
+
+    /// Closes the oldest connection that has not greeted, if there is one.
+    fn evict_newcomer(&self) {
+        let mut streams = self.streams();
+        let oldest = streams.iter().find(|(_, connection)| !connection.has_greeted);
+        if let Some(number) = oldest.map(|(number, _)| *number)
+            && let Some(connection) = streams.remove(&number)
+        {
+            // Wakes its thread, which ends.
+            let _ = connection.stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Greets the client.
+fn greet(stream: &TcpStream, tokens: Option<&AcceptedTokens>) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    keep_alive(stream)?;
+    greet_client(stream, tokens)?;
+    stream.set_nonblocking(false)
 }
 
 /// Answers the requests of one connection.
 fn serve_connection(
     mut stream: &TcpStream,
-    tokens: Option<&AcceptedTokens>,
     budget: Budget,
     mut answer: impl FnMut(&[u64], &mut Vec<u64>) -> bool,
 ) -> io::Result<()> {
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    keep_alive(stream)?;
-    greet_client(stream, tokens)?;
-    stream.set_nonblocking(false)?;
     let mut input = FrameInput::new(budget);
     let (mut out, mut response) = (Vec::new(), Vec::new());
     loop {
