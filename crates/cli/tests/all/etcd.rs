@@ -272,12 +272,18 @@ fn a_user_of_etcd_is_named_in_a_file() {
         let answer = ask(&etcd, path, body);
         assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
     }
-    let url =
-        |file: &str, line: &str| format!("{}?etcd-user-file={}", etcd.url("p"), machine.file(file, line));
+    drop(etcd);
+    let files = Certified::make(&machine);
+    let own = ["--cert-file", &files.cert, "--key-file", &files.key];
+    let Some(etcd) = Etcd::start_with(&machine, "https", &own) else { return };
+    let plain = format!("{}?etcd-ca={}", etcd.url("p"), files.ca);
+    let url = |file: &str, line: &str| format!("{plain}&etcd-user-file={}", machine.file(file, line));
     let right = url("right", "root:far:wood\n");
     let _node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--etcd", &right, "--node", "0"]);
     machine.ok(&["create", &right.replace("/p?", "/p/i?")]);
-    machine.refused(6, &["stat", &etcd.url("p")], &["etcd refuses access", "etcd-user-file"]);
+    machine.refused(6, &["stat", &plain], &["etcd refuses access", "etcd-user-file"]);
+    let clear = right.replace(&format!("etcd-ca={}&", files.ca), "");
+    machine.refused(2, &["stat", &clear], &["in clear", "etcd-ca"]);
     machine.refused(6, &["stat", &url("wrong", "root:wood\n")], &["etcd refuses access", "etcd-user-file"]);
     machine.refused(2, &["stat", &url("bad", "root\n")], &["USER:PASSWORD"]);
 }

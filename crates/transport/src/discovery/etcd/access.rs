@@ -60,7 +60,13 @@ impl EtcdAccess {
                 ));
             }
         };
-        Ok(Self { tls, user: files.user_file.as_deref().map(user).transpose()? })
+        let user = files.user_file.as_deref().map(user).transpose()?;
+        match (&tls, &files.user_file) {
+            (None, Some(file)) => {
+                Err(refuse(file, "the password would travel in clear; name the authority of etcd in etcd-ca"))
+            }
+            _ => Ok(Self { tls, user }),
+        }
     }
 }
 
