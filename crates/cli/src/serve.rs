@@ -178,10 +178,14 @@ impl Args {
 
     /// Reads the files of the tokens and of TLS again, for new connections; yields a message and its fields. What
     /// cannot be read remains as it was.
-    fn reload(&self, spec: &NodeSpec) -> (String, serde_json::Value) {
-        let token = spec.token.as_ref().zip(self.token_file.as_deref());
+    fn reload(
+        &self,
+        tokens: Option<&AcceptedTokens>,
+        tls: Option<&ServerTls>,
+    ) -> (String, serde_json::Value) {
+        let token = tokens.zip(self.token_file.as_deref());
         let token = token.map(|(tokens, path)| tokens.reload(path));
-        let tls = match (&spec.tls, &self.tls_cert, &self.tls_key) {
+        let tls = match (tls, &self.tls_cert, &self.tls_key) {
             (Some(tls), Some(cert), Some(key)) => {
                 Some(tls.reload(Identity { cert, key }, self.client_ca.as_deref()))
             }
@@ -192,7 +196,7 @@ impl Args {
         let words = if failures.is_empty() {
             "read the files of the tokens and the certificates again".to_owned()
         } else {
-            format!("continues with the present credentials: {}", failures.join("; "))
+            format!("credentials that cannot be read remain as they were: {}", failures.join("; "))
         };
         (words, json!({ "failures": failures }))
     }
@@ -344,7 +348,7 @@ fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure
     while node.is_running() {
         match next_signal(&mut signals) {
             Some(SIGHUP) => {
-                let (words, fields) = args.reload(&spec);
+                let (words, fields) = args.reload(spec.token.as_ref(), spec.tls.as_ref());
                 let _ = log.write(context.messages, "reloaded", &words, fields);
             }
             Some(_) => break,

@@ -1,11 +1,12 @@
 //! `farwood serve --spatial`: the server of a spatial index, alone in shared memory, beside its memory node over TCP.
 
 use super::super::{Context, Failure, Format, Outcome};
-use super::{Args, LOOK};
+use super::{Args, LOOK, system};
 use farwood::spatial::{NotificationMode, ServeOptions, Spatial};
-use farwood::{AcceptedTokens, Error, IndexError, MemoryNode, Pool, TcpError, Url};
+use farwood::{AcceptedTokens, Error, IndexError, MemoryNode, Pool, TcpError, Url, printable};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,32 +44,54 @@ impl Args {
 /// Serves a spatial index in shared memory.
 pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let Some(name) = args.spatial.as_deref() else { return Err(nothing_to_serve(url)) };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|source| {
-            let source = TcpError::System { operation: "wait for signals", source };
-            Failure::Farwood(Error::Tcp { operation: "serve", source })
-        })?;
-    }
-    let index = Pool::find(url.pool_url())?.open_spatial(name)?;
-    let listen = args.requests.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     if args.requests && args.token_file.is_none() && !args.insecure {
         return Err(Failure::Usage(format!(
             "serve {url}: with --requests every user of this machine could change the index, also users who may not \
              open the pool; give --token-file, or --insecure if you trust all of them"
         )));
     }
-    let token = args.tokens()?;
-    let mut options = args.options(listen, token)?;
+    args.warn_of_secrets(context)?;
+    let stop = flag_of(&[SIGTERM, SIGINT])?;
+    let index = Pool::find(url.pool_url())?.open_spatial(name)?;
+    let listen = args.requests.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let tokens = args.tokens()?;
+    let hangup = flag_of(&[SIGHUP])?;
+    let mut options = args.options(listen, tokens.clone())?;
     if context.is_given("connections") {
         options.connections = args.connections;
     }
     let at = index.url();
     let mut told = Ok(());
-    index.serve(&options, &stop, || told = tell(&at, context))?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| reload_until(&stop, &hangup, args, tokens.as_ref()));
+        let served = index.serve(&options, &stop, || told = tell(&at, context));
+        stop.store(true, Ordering::Release);
+        served
+    })?;
     told?;
     writeln!(context.messages, "{at}: stopped")?;
     Ok(Outcome::Done)
+}
+
+/// Returns a flag that these signals set.
+fn flag_of(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in signals {
+        signal_hook::flag::register(*signal, Arc::clone(&flag)).map_err(system("wait for signals"))?;
+    }
+    Ok(flag)
+}
+
+/// Reads the tokens again whenever `hangup` is set, until `stop` is set.
+fn reload_until(stop: &AtomicBool, hangup: &AtomicBool, args: &Args, tokens: Option<&AcceptedTokens>) {
+    while !stop.load(Ordering::Acquire) {
+        if hangup.swap(false, Ordering::AcqRel) {
+            let (words, _) = args.reload(tokens, None);
+            // If stderr is closed, the server continues without messages.
+            let _ = writeln!(std::io::stderr(), "{}", printable(&words));
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Prints the line that reports readiness. Scripts wait for it.

@@ -370,7 +370,7 @@ fn tokens_and_certificates_are_read_again_on_sighup() {
     }
     machine.file("token", "short");
     node.signal("-HUP");
-    assert!(node.hear("continues with the present credentials").contains("5 characters"));
+    assert!(node.hear("remain as they were").contains("5 characters"));
     assert_eq!(with(new, &["put", &url, "1", "2"]), Some(0));
     // A certificate of another authority.
     let others = Machine::new();

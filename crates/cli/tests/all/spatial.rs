@@ -7,7 +7,7 @@ use flatgeobuf::geozero::{GeomProcessor, GeozeroGeometry, error::Result};
 use flatgeobuf::{FgbWriter, GeometryType};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 fn with_spatial() -> Machine {
     let machine = Machine::with_pool();
@@ -375,9 +375,15 @@ fn a_socket_beside_shared_memory_requires_a_token() {
     let token = machine.file("token", "a-token-of-24-characters\n");
     for options in [&["--token-file", &token][..], &["--insecure"]] {
         let mut command = machine.command(&[&requests[..], options].concat());
-        let mut server = Served(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut server = Served(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         let mut line = String::new();
         BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "shm://p/s: serving\n", "{options:?}");
+        let pid = server.0.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+        line.clear();
+        BufReader::new(server.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("read the files of the tokens"), "{line}");
+        assert!(server.0.try_wait().unwrap().is_none(), "it continues");
     }
 }

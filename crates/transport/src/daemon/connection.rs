@@ -251,8 +251,8 @@ impl Connection {
         }
     }
 
-    /// Makes space for more of the incomplete frame. The buffer doubles when it is full: an announced length alone takes no
-    /// memory.
+    /// Makes space for more of the incomplete frame. The buffer doubles when it is full: an announced length alone
+    /// takes no memory.
     fn make_space(&mut self) -> Result<(), Malformed> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

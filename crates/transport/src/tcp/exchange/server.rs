@@ -106,8 +106,8 @@ impl OpenConnections {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a stream beyond the limit. Connections that have not greeted have a share of it; beyond that, the oldest of
-    /// them is closed.
+    /// Refuses a stream beyond the limit. Connections that have not greeted have a share of it; beyond that, the
+    /// oldest of them is closed.
     fn add(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
         let stream = stream.try_clone()?;
         let newcomers = self.streams().values().filter(|connection| !connection.has_greeted).count();
