@@ -2,7 +2,7 @@
 //! long as it says. `fuzz/run 60 frames`
 #![no_main]
 
-use farwood_transport::wire::{Frame, FrameKind, Hello, Welcome};
+use farwood_transport::wire::{Frame, FrameKind, Hello, Welcome, nonce_of};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -12,6 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
         match frame.kind {
             FrameKind::Hello => drop(Hello::read(&frame)),
             FrameKind::Welcome => drop(Welcome::read(&frame)),
+            FrameKind::Challenge | FrameKind::Proof => drop(nonce_of(&frame)),
             FrameKind::Request => {
                 for verb in frame.verbs() {
                     let Ok(verb) = verb else { break };

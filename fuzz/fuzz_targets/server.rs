@@ -38,7 +38,7 @@ fn connect() -> TcpStream {
 /// Returns the bytes as frames with valid headers: each piece has a kind, a code, a count and a length.
 fn framed(mut bytes: &[u8]) -> Vec<u8> {
     let kinds =
-        [FrameKind::Hello, FrameKind::Request, FrameKind::Control, FrameKind::Reply, FrameKind::Goodbye];
+        [FrameKind::Hello, FrameKind::Request, FrameKind::Control, FrameKind::Reply, FrameKind::Proof];
     let mut frames = Vec::new();
     while let [kind, code, count, words, rest @ ..] = bytes {
         let (body, behind) = rest.split_at((8 * usize::from(words % 64)).min(rest.len()) / 8 * 8);
