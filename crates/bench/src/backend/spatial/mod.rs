@@ -28,26 +28,28 @@ use crate::{Error, Result};
 
 /// Refuses peers that a spatial index cannot be compared with.
 pub(crate) fn check_peers(spec: &SpatialSpec) -> Result<()> {
-    spec.peers.iter().try_for_each(|name| {
-        if name == RSTAR {
-            return Ok(());
-        }
-        let problem = format!("no such peer of a spatial index: {name}");
-        Err(Error::parameter("--peer", problem, "give rstar"))
-    })
+    spec.peers.iter().try_for_each(|name| check_peer(name))
 }
 
-/// The peers of a run, which have been checked.
+fn check_peer(name: &str) -> Result<()> {
+    if name == RSTAR {
+        return Ok(());
+    }
+    let problem = format!("no such peer of a spatial index: {name}");
+    Err(Error::parameter("--peer", problem, "give rstar"))
+}
+
+/// The peers of a run.
 #[cfg(feature = "peers")]
 pub(crate) fn peers_of<'s>(
     spec: &'s SpatialSpec,
     ours: &SpatialBackend<'_>,
 ) -> Result<Vec<Box<dyn Backend + 's>>> {
-    Ok(spec
-        .peers
-        .iter()
-        .map(|_| Box::new(rstar::RstarBackend::new(spec, ours)) as Box<dyn Backend>)
-        .collect())
+    let peer = |name: &String| {
+        check_peer(name)?;
+        Ok(Box::new(rstar::RstarBackend::new(spec, ours)) as Box<dyn Backend>)
+    };
+    spec.peers.iter().map(peer).collect()
 }
 
 /// The peers of a run in a program without peers.
