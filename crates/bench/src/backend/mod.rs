@@ -13,7 +13,6 @@
 //! Each compute node of a real fabric is a process, also if there is only one: it starts with empty caches and page
 //! tables, without traces of the loading.
 
-pub(crate) mod attachment;
 pub(crate) mod checked;
 pub(crate) mod clients;
 mod interface;

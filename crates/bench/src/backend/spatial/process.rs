@@ -9,14 +9,12 @@ use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, Count, Inbox, Issue, Query, Reader, Rectangle, RingRpc, ServerSettings, SocketRpc, TreeServer,
 };
-use farwood_transport::any::AnyPool;
+use farwood_transport::any::{AnyFabric, AnyMemory, AnyPool, AnyServer};
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{ShmPool, ShmServer};
+use farwood_transport::tcp::Credentials;
 use farwood_transport::tcp::exchange::Exchange;
-use farwood_transport::tcp::{Credentials, TcpPool};
 use serde::{Deserialize, Serialize};
 
-use super::super::attachment::ComputeNode;
 use super::super::clients::WARM_UP_SEED;
 use super::super::pool::open_pool;
 use super::access::SpatialAccess;
@@ -110,58 +108,36 @@ impl Job for SpatialJob {
 
     fn run(self, parent: &mut ParentConnection<'_>) -> Result<()> {
         parent.follow();
-        match open_pool(&pool_place(&self.pool)?)? {
-            AnyPool::Shm(node) => serve(&node, &self, parent),
-            AnyPool::Tcp(node) => serve(&node, &self, parent),
-            AnyPool::Rdma(_) => unreachable!("the parent refuses spatial runs over RDMA"),
-        }
+        serve(&open_pool(&pool_place(&self.pool)?)?, &self, parent)
     }
 }
 
-/// An attachment on which spatial clients can run.
-trait SpatialNode: ComputeNode {
-    /// The server's access to its memory.
-    type Server: Server;
-
-    /// The server's access to the memory of `node`, if this process has it.
-    fn server(&self, node: NodeId) -> Option<Self::Server>;
-
-    /// Opens a socket to the server of the index.
-    fn socket(&self, port: u16) -> std::io::Result<Exchange>;
-}
-
-impl SpatialNode for ShmPool {
-    type Server = ShmServer;
-
-    fn server(&self, node: NodeId) -> Option<ShmServer> {
-        ShmPool::server(self, node)
-    }
-
-    fn socket(&self, port: u16) -> std::io::Result<Exchange> {
-        Exchange::open(("127.0.0.1", port), None)
+/// The server's access to the memory of `node`, if this process has it.
+fn server_of(pool: &AnyPool, node: NodeId) -> Option<AnyServer> {
+    match pool {
+        AnyPool::Shm(pool) => pool.server(node).map(AnyServer::from),
+        AnyPool::Tcp(_) | AnyPool::Rdma(_) => None,
     }
 }
 
-impl SpatialNode for TcpPool {
-    type Server = farwood_transport::tcp::TcpServer;
-
-    fn server(&self, _: NodeId) -> Option<Self::Server> {
-        None
-    }
-
-    fn socket(&self, port: u16) -> std::io::Result<Exchange> {
-        let node = self.address().nodes().first().map_or("", String::as_str);
-        let host = node.rsplit_once(':').map_or(node, |(host, _)| host).trim_matches(['[', ']']);
-        let credentials = Credentials::find(self.address()).map_err(std::io::Error::other)?;
-        Exchange::open((host, port), credentials.token.as_ref())
-    }
+/// Opens a socket to the server of the index.
+fn open_exchange(pool: &AnyPool, port: u16) -> std::io::Result<Exchange> {
+    let address = match pool {
+        AnyPool::Shm(_) => return Exchange::open(("127.0.0.1", port), None),
+        AnyPool::Tcp(pool) => pool.address(),
+        AnyPool::Rdma(_) => unreachable!("the parent refuses spatial runs over RDMA"),
+    };
+    let node = address.nodes().first().map_or("", String::as_str);
+    let host = node.rsplit_once(':').map_or(node, |(host, _)| host).trim_matches(['[', ']']);
+    let credentials = Credentials::find(address).map_err(std::io::Error::other)?;
+    Exchange::open((host, port), credentials.token.as_ref())
 }
 
-/// Serves the parent's orders on a fabric that is known at compile time.
-fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnection<'_>) -> Result<()> {
-    let client = node.client();
+/// Serves the parent's orders.
+fn serve(pool: &AnyPool, job: &SpatialJob, parent: &mut ParentConnection<'_>) -> Result<()> {
+    let client = pool.client();
     let index = block_on(Catfish::open(&client, &job.name))?;
-    let tree = match (job.variant, node.server(index.layout().node)) {
+    let tree = match (job.variant, server_of(pool, index.layout().node)) {
         (Variant::Local, Some(server)) => {
             Some(block_on(index.serve(&client, &server, ServerSettings::default()))?)
         }
@@ -170,11 +146,11 @@ fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnecti
     let streams = job.streams(job.mix, job.seed);
     let warm_ups = job.streams(SpatialMix::Search, job.seed ^ WARM_UP_SEED);
     let make = |thread: usize| {
-        let clients = streams[thread].iter().map(|_| node.client()).collect();
-        let server = node.server(index.layout().node);
+        let clients = streams[thread].iter().map(|_| pool.client()).collect();
+        let server = server_of(pool, index.layout().node);
         let (streams, warm_ups) = (streams[thread].clone(), warm_ups[thread].clone());
         Ok(SpatialDriver {
-            node,
+            pool,
             job,
             index: &index,
             tree: tree.as_ref(),
@@ -192,26 +168,24 @@ fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnecti
 }
 
 /// The clients of one thread.
-struct SpatialDriver<'a, N: SpatialNode> {
-    node: &'a N,
+struct SpatialDriver<'a> {
+    pool: &'a AnyPool,
     job: &'a SpatialJob,
     index: &'a Catfish,
     tree: Option<&'a TreeServer>,
-    clients: Vec<Client<N::Fabric>>,
-    server: Option<N::Server>,
+    clients: Vec<Client<AnyFabric>>,
+    server: Option<AnyServer>,
     streams: Vec<RequestStream>,
     warm_ups: Vec<RequestStream>,
 }
 
-/// A connection of a client on such a node.
-type NodeConnection<'t, N> =
-    Connection<'t, <N as ComputeNode>::Fabric, <<N as SpatialNode>::Server as Server>::Local>;
+/// A connection of a client.
+type ClientConnection<'t> = Connection<'t, AnyFabric, AnyMemory>;
 
-/// The access of a client on such a node.
-type NodeAccess<'t, N> =
-    SpatialAccess<'t, <N as ComputeNode>::Fabric, NodeConnection<'t, N>, <N as SpatialNode>::Server>;
+/// The access of a client.
+type ClientAccess<'t> = SpatialAccess<'t, AnyFabric, ClientConnection<'t>, AnyServer>;
 
-impl<N: SpatialNode> ThreadDriver for SpatialDriver<'_, N> {
+impl ThreadDriver for SpatialDriver<'_> {
     fn scan_all(&mut self) -> Result<()> {
         let client = &self.clients[0];
         let everything = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]).expect("both are finite");
@@ -242,14 +216,14 @@ impl<N: SpatialNode> ThreadDriver for SpatialDriver<'_, N> {
 }
 
 /// A client with its access and its requests.
-struct SpatialClient<'a, N: SpatialNode> {
-    client: &'a Client<N::Fabric>,
-    access: NodeAccess<'a, N>,
+struct SpatialClient<'a> {
+    client: &'a Client<AnyFabric>,
+    access: ClientAccess<'a>,
     stream: &'a mut RequestStream,
     think_ns: u64,
 }
 
-impl<N: SpatialNode> StepClient for SpatialClient<'_, N> {
+impl StepClient for SpatialClient<'_> {
     fn think_ns(&self) -> u64 {
         self.think_ns
     }
@@ -265,7 +239,7 @@ impl<N: SpatialNode> StepClient for SpatialClient<'_, N> {
     }
 }
 
-impl<N: SpatialNode> SpatialDriver<'_, N> {
+impl SpatialDriver<'_> {
     /// Connects the clients, lets them do the requests of `streams`, and closes their connections.
     fn run(&self, streams: &mut [RequestStream], amount: Amount) -> Result<Measurement> {
         let connects = self.job.variant.connects(self.job.mix);
@@ -274,7 +248,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         for (number, (client, stream)) in self.clients.iter().zip(streams).enumerate() {
             let access = block_on(self.access(client, number, socket.clone()))?;
             let _ = client.take_costs();
-            clients.push(SpatialClient::<N> { client, access, stream, think_ns: self.job.think_ns });
+            clients.push(SpatialClient { client, access, stream, think_ns: self.job.think_ns });
         }
         let measurement = run_clients(&mut clients, amount)?;
         for client in clients {
@@ -294,7 +268,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         let Some(port) = port else {
             return Err(IndexError::NotServed { name: self.job.name.clone() }.into());
         };
-        let open = self.node.socket(port);
+        let open = open_exchange(self.pool, port);
         let exchange = open.map_err(|source| Error::Processes {
             doing: format!("connect to the server at port {port}"),
             source,
@@ -304,10 +278,10 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
 
     async fn access<'s>(
         &'s self,
-        client: &'s Client<N::Fabric>,
+        client: &'s Client<AnyFabric>,
         number: usize,
         socket: Option<Socket>,
-    ) -> Result<NodeAccess<'s, N>> {
+    ) -> Result<ClientAccess<'s>> {
         if let (Some(tree), Some(server)) = (self.tree, &self.server) {
             return Ok(SpatialAccess::InPlace(tree.worker(client, server)));
         }
@@ -321,7 +295,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         Ok(SpatialAccess::new(self.job.variant, reader, connection, seed))
     }
 
-    async fn rings<'s>(&'s self, client: &'s Client<N::Fabric>) -> Result<NodeConnection<'s, N>> {
+    async fn rings<'s>(&'s self, client: &'s Client<AnyFabric>) -> Result<ClientConnection<'s>> {
         let Some(server) = &self.server else {
             unreachable!("a process without the server's memory uses a socket")
         };
