@@ -23,11 +23,11 @@ use crate::spec::fabric::{FabricKind, pool_place};
 use crate::workload::keys::Keys;
 use crate::{Error, Result};
 
-/// Longest time to fill the caches, because over a network that can be one key after the other. If it does not suffice,
-/// the record's hit ratio shows it.
+/// Longest time to fill the caches, in seconds. Over a network, filling a cache may take one round trip per key. If the
+/// time does not suffice, the hit ratio in the record is low.
 const FILL_SECONDS_MAX: f64 = 60.0;
 
-/// A compute node.
+/// The job of a worker process that is one compute node of a run on an ordered index.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OrderedJob {
     pub(crate) fabric: FabricKind,
@@ -50,16 +50,16 @@ impl Job for OrderedJob {
         }
         parent.follow();
         match open_pool(&pool_place(&self.pool)?)? {
-            AnyPool::Shm(node) => serve(&node, &self, parent),
-            AnyPool::Tcp(node) => serve(&node, &self, parent),
-            AnyPool::Rdma(node) => serve(&node, &self, parent),
+            AnyPool::Shm(pool) => serve(&pool, &self, parent),
+            AnyPool::Tcp(pool) => serve(&pool, &self, parent),
+            AnyPool::Rdma(pool) => serve(&pool, &self, parent),
         }
     }
 }
 
-/// Serves the parent's orders on a fabric that is known at compile time.
-fn serve<N: ComputeNode>(node: &N, job: &OrderedJob, parent: &mut ParentConnection<'_>) -> Result<()> {
-    let client = node.client();
+/// Executes the commands of the parent process on a fabric that is known at compile time.
+fn serve<N: ComputeNode>(attachment: &N, job: &OrderedJob, parent: &mut ParentConnection<'_>) -> Result<()> {
+    let client = attachment.client();
     let index = block_on(Ordered::open(&client, &job.name, job.cache_bytes))?;
     let clients = &job.clients;
     let ranks = WarmUpRanks::new(index.system(), loaded_keys(&clients.workload), job.cache_bytes);
@@ -68,7 +68,7 @@ fn serve<N: ComputeNode>(node: &N, job: &OrderedJob, parent: &mut ParentConnecti
     let make = |thread: usize| {
         let client = |streams: &ClientStreams| {
             let buffers = CheckedBuffers::new(&keys, clients.value_bytes, clients.workload.workload);
-            OrderedClient::new(node.client(), &index, streams.clone(), buffers)
+            OrderedClient::new(attachment.client(), &index, streams.clone(), buffers)
         };
         let warm_up = ranks.share(thread, streams.len());
         Ok(OrderedDriver { clients: streams[thread].iter().map(client).collect(), keys: &keys, warm_up })

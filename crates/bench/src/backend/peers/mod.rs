@@ -26,11 +26,11 @@ use crate::workload::{Operation, Workload, WorkloadSpec};
 use crate::{Error, Result};
 
 mod btreemap;
-mod cell;
 mod congee;
 mod lmdb;
 pub(crate) mod process;
 mod skiplist;
+mod stored_bytes;
 mod sys;
 
 /// An ordered store that the threads of a process share.
@@ -75,7 +75,7 @@ pub struct Sizes {
     pub value_bytes: usize,
 }
 
-/// The peers.
+/// The stores that a run can measure beside Farwood in the same machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerKind {
     /// LMDB.

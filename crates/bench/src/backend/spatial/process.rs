@@ -33,7 +33,7 @@ use crate::spec::spatial_variant::Variant;
 use crate::workload::rectangles::{RequestStream, Scale, SpatialMix};
 use crate::{Error, Result};
 
-/// A compute node.
+/// The job of a worker process that is one compute node of a run on a spatial index.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SpatialJob {
     /// The URL of the pool.
@@ -45,7 +45,7 @@ pub(crate) struct SpatialJob {
     scale: Scale,
     /// The search windows from which the requests are drawn.
     windows: Vec<[f64; 4]>,
-    /// Number of rectangles loaded.
+    /// The number of rectangles in the loaded index.
     loaded: u64,
     pub(super) threads: usize,
     /// The numbers of this process's clients among all clients of the run.
@@ -56,7 +56,7 @@ pub(crate) struct SpatialJob {
 }
 
 impl SpatialJob {
-    /// All clients of a run, which its processes share.
+    /// Creates a job with all clients of a run. [`with_clients`](Self::with_clients) gives each process a part of them.
     pub(super) fn new(spec: &SpatialSpec, store: &SpatialStore, loaded: u64) -> SpatialJob {
         SpatialJob {
             pool: store.pool.place.to_string(),
@@ -91,7 +91,7 @@ impl SpatialJob {
         self.windows.iter().map(|edges| window(edges).expect("the edges are those of a window")).collect()
     }
 
-    /// The streams of the clients of each thread.
+    /// Creates the request streams of this process's clients, one list of streams per thread.
     pub(super) fn streams(&self, mix: SpatialMix, seed: u64) -> Vec<Vec<RequestStream>> {
         let threads = self.threads.clamp(1, self.clients.clone().count().max(1));
         let windows = self.windows();
@@ -111,26 +111,26 @@ impl Job for SpatialJob {
     fn run(self, parent: &mut ParentConnection<'_>) -> Result<()> {
         parent.follow();
         match open_pool(&pool_place(&self.pool)?)? {
-            AnyPool::Shm(node) => serve(&node, &self, parent),
-            AnyPool::Tcp(node) => serve(&node, &self, parent),
+            AnyPool::Shm(pool) => serve(&pool, &self, parent),
+            AnyPool::Tcp(pool) => serve(&pool, &self, parent),
             AnyPool::Rdma(_) => unreachable!("the parent refuses spatial runs over RDMA"),
         }
     }
 }
 
 /// An attachment on which spatial clients can run.
-trait SpatialNode: ComputeNode {
-    /// The server's access to its memory.
+trait SpatialAttachment: ComputeNode {
+    /// The type of a server's access to the memory of a memory node.
     type Server: Server;
 
-    /// The server's access to the memory of `node`, if this process has it.
+    /// The direct access to the memory of the memory node `node`, if this process has mapped it.
     fn server(&self, node: NodeId) -> Option<Self::Server>;
 
     /// Opens a socket to the server of the index.
     fn socket(&self, port: u16) -> std::io::Result<Exchange>;
 }
 
-impl SpatialNode for ShmPool {
+impl SpatialAttachment for ShmPool {
     type Server = ShmServer;
 
     fn server(&self, node: NodeId) -> Option<ShmServer> {
@@ -142,7 +142,7 @@ impl SpatialNode for ShmPool {
     }
 }
 
-impl SpatialNode for TcpPool {
+impl SpatialAttachment for TcpPool {
     type Server = farwood_transport::tcp::TcpServer;
 
     fn server(&self, _: NodeId) -> Option<Self::Server> {
@@ -157,11 +157,15 @@ impl SpatialNode for TcpPool {
     }
 }
 
-/// Serves the parent's orders on a fabric that is known at compile time.
-fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnection<'_>) -> Result<()> {
-    let client = node.client();
+/// Executes the commands of the parent process on a fabric that is known at compile time.
+fn serve<A: SpatialAttachment>(
+    attachment: &A,
+    job: &SpatialJob,
+    parent: &mut ParentConnection<'_>,
+) -> Result<()> {
+    let client = attachment.client();
     let index = block_on(Catfish::open(&client, &job.name))?;
-    let tree = match (job.variant, node.server(index.layout().node)) {
+    let tree = match (job.variant, attachment.server(index.layout().node)) {
         (Variant::Local, Some(server)) => {
             Some(block_on(index.serve(&client, &server, ServerSettings::default()))?)
         }
@@ -170,11 +174,11 @@ fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnecti
     let streams = job.streams(job.mix, job.seed);
     let warm_ups = job.streams(SpatialMix::Search, job.seed ^ WARM_UP_SEED);
     let make = |thread: usize| {
-        let clients = streams[thread].iter().map(|_| node.client()).collect();
-        let server = node.server(index.layout().node);
+        let clients = streams[thread].iter().map(|_| attachment.client()).collect();
+        let server = attachment.server(index.layout().node);
         let (streams, warm_ups) = (streams[thread].clone(), warm_ups[thread].clone());
         Ok(SpatialDriver {
-            node,
+            attachment,
             job,
             index: &index,
             tree: tree.as_ref(),
@@ -192,26 +196,30 @@ fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnecti
 }
 
 /// The clients of one thread.
-struct SpatialDriver<'a, N: SpatialNode> {
-    node: &'a N,
+struct SpatialDriver<'a, A: SpatialAttachment> {
+    attachment: &'a A,
     job: &'a SpatialJob,
     index: &'a Catfish,
     tree: Option<&'a TreeServer>,
-    clients: Vec<Client<N::Fabric>>,
-    server: Option<N::Server>,
+    clients: Vec<Client<A::Fabric>>,
+    server: Option<A::Server>,
     streams: Vec<RequestStream>,
     warm_ups: Vec<RequestStream>,
 }
 
-/// A connection of a client on such a node.
-type NodeConnection<'t, N> =
-    Connection<'t, <N as ComputeNode>::Fabric, <<N as SpatialNode>::Server as Server>::Local>;
+/// The connection of a client to the server, on the fabric of an attachment.
+type AttachmentConnection<'t, A> =
+    Connection<'t, <A as ComputeNode>::Fabric, <<A as SpatialAttachment>::Server as Server>::Local>;
 
-/// The access of a client on such a node.
-type NodeAccess<'t, N> =
-    SpatialAccess<'t, <N as ComputeNode>::Fabric, NodeConnection<'t, N>, <N as SpatialNode>::Server>;
+/// The access of a client to the index, on the fabric of an attachment.
+type AttachmentAccess<'t, A> = SpatialAccess<
+    't,
+    <A as ComputeNode>::Fabric,
+    AttachmentConnection<'t, A>,
+    <A as SpatialAttachment>::Server,
+>;
 
-impl<N: SpatialNode> ThreadDriver for SpatialDriver<'_, N> {
+impl<A: SpatialAttachment> ThreadDriver for SpatialDriver<'_, A> {
     fn scan_all(&mut self) -> Result<()> {
         let client = &self.clients[0];
         let everything = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]).expect("both are finite");
@@ -241,15 +249,15 @@ impl<N: SpatialNode> ThreadDriver for SpatialDriver<'_, N> {
     }
 }
 
-/// A client with its access and its requests.
-struct SpatialClient<'a, N: SpatialNode> {
-    client: &'a Client<N::Fabric>,
-    access: NodeAccess<'a, N>,
+/// A client with its access to the index and the stream of its requests.
+struct SpatialClient<'a, A: SpatialAttachment> {
+    client: &'a Client<A::Fabric>,
+    access: AttachmentAccess<'a, A>,
     stream: &'a mut RequestStream,
     think_ns: u64,
 }
 
-impl<N: SpatialNode> StepClient for SpatialClient<'_, N> {
+impl<A: SpatialAttachment> StepClient for SpatialClient<'_, A> {
     fn think_ns(&self) -> u64 {
         self.think_ns
     }
@@ -265,8 +273,8 @@ impl<N: SpatialNode> StepClient for SpatialClient<'_, N> {
     }
 }
 
-impl<N: SpatialNode> SpatialDriver<'_, N> {
-    /// Connects the clients, lets them do the requests of `streams`, and closes their connections.
+impl<A: SpatialAttachment> SpatialDriver<'_, A> {
+    /// Connects the clients, executes the requests of `streams`, and closes the connections.
     fn run(&self, streams: &mut [RequestStream], amount: Amount) -> Result<Measurement> {
         let connects = self.job.variant.connects(self.job.mix);
         let socket = if connects { self.socket()? } else { None };
@@ -274,7 +282,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         for (number, (client, stream)) in self.clients.iter().zip(streams).enumerate() {
             let access = block_on(self.access(client, number, socket.clone()))?;
             let _ = client.take_costs();
-            clients.push(SpatialClient::<N> { client, access, stream, think_ns: self.job.think_ns });
+            clients.push(SpatialClient::<A> { client, access, stream, think_ns: self.job.think_ns });
         }
         let measurement = run_clients(&mut clients, amount)?;
         for client in clients {
@@ -294,7 +302,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         let Some(port) = port else {
             return Err(IndexError::NotServed { name: self.job.name.clone() }.into());
         };
-        let open = self.node.socket(port);
+        let open = self.attachment.socket(port);
         let exchange = open.map_err(|source| Error::Processes {
             doing: format!("connect to the server at port {port}"),
             source,
@@ -304,10 +312,10 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
 
     async fn access<'s>(
         &'s self,
-        client: &'s Client<N::Fabric>,
+        client: &'s Client<A::Fabric>,
         number: usize,
         socket: Option<Socket>,
-    ) -> Result<NodeAccess<'s, N>> {
+    ) -> Result<AttachmentAccess<'s, A>> {
         if let (Some(tree), Some(server)) = (self.tree, &self.server) {
             return Ok(SpatialAccess::InPlace(tree.worker(client, server)));
         }
@@ -321,7 +329,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         Ok(SpatialAccess::new(self.job.variant, reader, connection, seed))
     }
 
-    async fn rings<'s>(&'s self, client: &'s Client<N::Fabric>) -> Result<NodeConnection<'s, N>> {
+    async fn rings<'s>(&'s self, client: &'s Client<A::Fabric>) -> Result<AttachmentConnection<'s, A>> {
         let Some(server) = &self.server else {
             unreachable!("a process without the server's memory uses a socket")
         };
