@@ -9,8 +9,8 @@ use subtle::ConstantTimeEq as _;
 /// Fewest bytes of a token, because shorter tokens can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// A secret that memory nodes and compute nodes share. It is never printed. The time of a comparison depends only on the
-/// length of the token.
+/// A secret that memory nodes and compute nodes share. It is never printed. The time of a comparison depends only on
+/// the length of the token.
 #[derive(Clone)]
 pub struct Token(Vec<u8>);
 

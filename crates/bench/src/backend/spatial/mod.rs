@@ -1,5 +1,5 @@
-//! Backends of spatial runs: Farwood's spatial index with its variants, and the crate `rstar`, an R*-tree in local memory
-//! that a run measures for comparison (a peer).
+//! Backends of spatial runs: Farwood's spatial index with its variants, and the crate `rstar`, an R*-tree in local
+//! memory that a run measures for comparison (a peer).
 //!
 //! | file | contents |
 //! |---|---|
