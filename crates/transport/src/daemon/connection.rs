@@ -235,7 +235,7 @@ impl Connection {
         }
     }
 
-    /// Makes space for the rest of the incomplete frame, and a little more.
+    /// Reserves space for the rest of the incomplete frame and for some further bytes.
     fn make_space(&mut self) -> Result<(), Malformed> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

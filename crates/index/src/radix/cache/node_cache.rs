@@ -70,7 +70,7 @@ impl BucketEntries {
             .cloned()
     }
 
-    /// The entry for a new copy, and what it replaces: nothing, or the least recently used copy.
+    /// Picks the entry for a new copy. The entry is free, or holds the least recently used copy, which is evicted.
     fn victim(&self, now: u32) -> (Victim, usize) {
         let victim = |entry: usize| {
             self.copies[entry].as_ref().map_or(Victim::None, |copy| Victim::Aged(copy.age(now)))
