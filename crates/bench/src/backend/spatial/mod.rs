@@ -40,6 +40,7 @@ pub(crate) fn check_peers(spec: &SpatialSpec) -> Result<()> {
 
 /// Creates the backends of the peers of a run. [`check_peers`] must have accepted the spec.
 #[cfg(feature = "peers")]
+#[expect(clippy::unnecessary_wraps, reason = "a program without peers returns an error here")]
 pub(crate) fn peers_of<'s>(
     spec: &'s SpatialSpec,
     ours: &SpatialBackend<'_>,
