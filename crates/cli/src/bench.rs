@@ -155,7 +155,7 @@ pub(crate) struct Args {
     spatial: spatial::SpatialArgs,
 }
 
-/// A switch.
+/// The value of an option that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Switch {
     /// Many objects per doorbell

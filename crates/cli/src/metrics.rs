@@ -13,7 +13,7 @@ const REQUEST_MAX: Duration = Duration::from_secs(1);
 /// Bytes of a request that the server reads.
 const REQUEST_BYTES_MAX: usize = 4096;
 
-/// The HTTP listener.
+/// The HTTP listener that serves metrics.
 pub(super) struct Watch(TcpListener);
 
 impl Watch {

@@ -67,7 +67,7 @@ impl ChunkOwner {
 pub struct Chunk {
     /// The memory node.
     pub node: NodeId,
-    /// Its number within the node.
+    /// The number of the chunk within its memory node.
     pub number: u64,
 }
 

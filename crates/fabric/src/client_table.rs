@@ -137,14 +137,14 @@ async fn change_open_bits<F: Fabric>(
     Ok(false)
 }
 
-/// An attached client.
+/// An entry of the client table: an attached compute node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachedClient {
-    /// Its identity.
+    /// The identity of the client.
     pub client: ClientId,
-    /// Its process number.
+    /// The process id of the client.
     pub process: u64,
-    /// Its open directory entries, one bit each.
+    /// A bit mask of the directory entries that the client has open.
     pub open: u64,
 }
 

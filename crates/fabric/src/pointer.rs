@@ -161,7 +161,7 @@ impl<T: ?Sized> Remote<T> {
         self.address.0.get()
     }
 
-    /// The untyped address.
+    /// Returns the address without its type.
     #[inline]
     pub const fn address(self) -> Address {
         self.address
@@ -259,7 +259,7 @@ impl<T: ?Sized> Packed<T> {
         Remote::new(NodeId((bits >> 40) as u16), Memory::Host, (bits & ((1 << 40) - 1)) * 8)
     }
 
-    /// The 48 bits.
+    /// Returns the 48 bits of the packed pointer.
     #[inline]
     pub const fn bits(&self) -> u64 {
         self.bits

@@ -40,7 +40,7 @@ pub enum Error {
     Url {
         /// The text.
         url: String,
-        /// The damage.
+        /// The reason why the text is not a URL.
         why: String,
     },
     /// The scheme of the URL is planned, but not implemented.
@@ -100,7 +100,7 @@ pub enum Error {
         /// The pool's URL.
         pool: String,
     },
-    /// The pool failed.
+    /// An operation on the pool failed.
     #[error("{operation} {pool}: {source}{}", more_memory(pool, source))]
     Fabric {
         /// The operation.
@@ -110,7 +110,7 @@ pub enum Error {
         /// The cause.
         source: FabricError,
     },
-    /// The index failed.
+    /// An operation on the index failed.
     #[error("{operation} {url}: {source}{}", more_memory_of_index(url, source))]
     Index {
         /// The operation.
@@ -134,7 +134,7 @@ pub enum Error {
         what: &'static str,
         /// The type with which it was opened.
         expected: Type,
-        /// Its type.
+        /// The type that the index records.
         found: Type,
     },
     /// A key or a value does not fit the index.

@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// Calls block the calling thread for the duration of their round trips. Any number of threads may use a handle. To run
 /// many operations concurrently on one thread, use [sessions](Self::session).
 ///
-/// Each blocking call looks up the client of its thread. That and the conversion of the types take 6 to 8 ns of a
-/// lookup of 240 ns (10,000 keys, warm cache, a shared two-core machine; `cargo bench -p farwood` measures it).
+/// Each blocking call looks up the client of its thread and converts keys and values to bytes, which takes 6 to 8 ns of
+/// a lookup of 240 ns (10,000 keys, warm cache, a shared two-core machine; `cargo bench -p farwood` measures it).
 ///
 /// The costs of the methods are those of a Sherman index of the default variant. `docs/costs.md` has all variants;
 /// `docs/costs-smart.md` and `docs/costs-sphinx.md` have those of the radix trees.
@@ -85,8 +85,8 @@ impl<K: Key, V: Value> Index<K, V> {
     ///
     /// # Errors
     /// [`Error::Unfit`](crate::Error::Unfit); [`Error::Index`](crate::Error::Index), including a full pool and a lock
-    /// timeout. The entry is then not stored, except that this is unknown after an error of the fabric (a lost memory
-    /// node, a revoked client).
+    /// timeout. After such an error the entry is not stored. Only after an error of the fabric (a lost memory node, a
+    /// revoked client) is it unknown whether the entry is stored.
     ///
     /// A split stores the entry first and updates the parent afterwards. If the pool is full at that moment, or the
     /// parent's lock cannot be acquired, the call still succeeds: readers reach the new leaf through its left sibling,
@@ -193,8 +193,8 @@ impl<K: Key, V: Value> Index<K, V> {
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index): the index is not empty, the keys are not sorted, or the pool is full;
-    /// [`Error::Unfit`](crate::Error::Unfit). The index then is still empty, and keeps the memory that it has allocated
-    /// until it is dropped.
+    /// [`Error::Unfit`](crate::Error::Unfit). After an error the index is still empty, and keeps the memory that the
+    /// call allocated until the index is dropped.
     pub fn bulk_load<A, B>(
         &self,
         entries: impl IntoIterator<Item = (A, B)>,
@@ -232,7 +232,7 @@ impl<K: Key, V: Value> Index<K, V> {
         self.tree.check()
     }
 
-    /// Sizes, options and cache usage of the index in this process. [0 RT]
+    /// Returns the types and options of the index, and the use of its cache in this process. [0 RT]
     pub fn stats(&self) -> IndexStats {
         IndexStats::of(&self.tree)
     }
@@ -243,7 +243,7 @@ impl<K: Key, V: Value> Index<K, V> {
         Session::new(Arc::clone(&self.tree))
     }
 
-    /// The tree and a client for the current thread, for benchmarks.
+    /// Returns the untyped index and a new client for the current thread, for benchmarks.
     #[doc(hidden)]
     pub fn parts(&self) -> (&Ordered, Client<AnyFabric>) {
         (self.tree.ordered(), self.tree.pool().attachment().client())

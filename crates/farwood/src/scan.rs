@@ -31,7 +31,7 @@ pub struct Scan<K, V> {
     /// The remaining entries up to the limit.
     remaining: usize,
     batch_max: usize,
-    /// The present batch.
+    /// The entries of the batch that the scan fetched last.
     entries: Entries,
     /// Entries of the batch that the iterator has returned.
     returned: usize,

@@ -51,9 +51,9 @@ pub struct NodeStats {
 /// A client of a pool: the attachment of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientStats {
-    /// Its identity.
+    /// The identity of the client.
     pub client: ClientId,
-    /// Its process.
+    /// The process id of the client.
     pub process: u64,
     /// Whether it is the calling process.
     pub asking: bool,
@@ -66,9 +66,9 @@ pub struct ClientStats {
 /// An index and its use of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexUse {
-    /// The index.
+    /// The directory entry of the index.
     pub entry: IndexEntry,
-    /// Its chunks on all memory nodes.
+    /// The number of chunks that the index owns on all memory nodes.
     pub chunks: u64,
 }
 

@@ -40,9 +40,10 @@ impl Tree {
         self.ordered.kinds().map(Kind::from_number)
     }
 
-    /// The type of the keys (0) or the values (1).
-    pub(crate) fn type_of(&self, at: usize) -> Type {
-        let (kind, width) = (self.kinds()[at], if at == 0 { self.key_width() } else { self.value_width() });
+    /// The type of the keys (`field` 0) or of the values (`field` 1).
+    pub(crate) fn type_of(&self, field: usize) -> Type {
+        let width = if field == 0 { self.key_width() } else { self.value_width() };
+        let kind = self.kinds()[field];
         let bytes = match width {
             Width::Exactly(bytes) => Some(bytes),
             Width::UpTo(_) => kind.width(),

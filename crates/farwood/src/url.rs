@@ -9,7 +9,7 @@ use farwood_transport::tcp::PoolAddress;
 use std::fmt;
 use std::str::FromStr;
 
-/// Schemes that are planned.
+/// Schemes that URLs may have in later versions.
 const PLANNED: [&str; 1] = ["sim"];
 
 /// The URL of a pool, or of an index in it.

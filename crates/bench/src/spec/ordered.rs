@@ -34,13 +34,13 @@ const SIM_OPERATION_SECONDS: f64 = 1.5e-6;
 /// A run of an ordered index.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
-    /// The index.
+    /// The kind of index that the run measures.
     pub index: System,
-    /// Its variant by name; `None`: the recommended one.
+    /// The name of the index's variant. `None` selects the recommended variant.
     pub variant: Option<String>,
     /// The size of its locks, in any variant.
     pub lock_width: LockWidth,
-    /// The fabric.
+    /// The fabric on which the run executes.
     pub fabric: FabricKind,
     /// The simulated NIC: a name, or the path of a NIC file; `None`: [`NIC_DEFAULT`].
     pub nic: Option<String>,

@@ -25,7 +25,7 @@ const SIM_WARM_UP_SECONDS: f64 = 0.1;
 pub struct SpatialSpec {
     /// The search path of the clients.
     pub variant: Variant,
-    /// The fabric.
+    /// The fabric on which the run executes.
     pub fabric: FabricKind,
     /// The simulated NIC: a name, or the path of a NIC file.
     pub nic: Option<String>,

@@ -49,7 +49,7 @@ impl Place {
 pub(super) enum Trouble {
     /// One line or feature is bad; the next one may be good.
     Record {
-        /// Its position.
+        /// The position of the record in the file.
         place: Place,
         /// The reason.
         why: String,
@@ -66,7 +66,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// A bad record.
+    /// Creates the error of a record that cannot be loaded.
     pub(super) fn record(place: Place, why: impl Into<String>) -> Self {
         Self::Record { place, why: why.into() }
     }

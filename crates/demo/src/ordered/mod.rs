@@ -124,7 +124,7 @@ impl OrderedDemoSpec {
         Err(Error::parameter("--memory-nodes", format!("{} memory nodes", self.memory_nodes), "give 1 to 64"))
     }
 
-    /// The same index as a benchmark run.
+    /// Specifies a benchmark run on an index of the same kind.
     fn run(&self) -> RunSpec {
         RunSpec {
             index: self.system,

@@ -68,9 +68,9 @@ pub struct MachineMemory {
 /// One pool.
 #[derive(Debug)]
 pub struct PoolReport {
-    /// Its URL.
+    /// The URL of the pool.
     pub url: String,
-    /// Its segments.
+    /// The segments of the pool.
     pub segments: Vec<Segment>,
     /// The state of the pool, or the reason why it cannot be opened.
     pub state: Result<PoolStats>,
@@ -81,13 +81,13 @@ pub struct PoolReport {
 pub struct Segment {
     /// The file.
     pub path: PathBuf,
-    /// Its size, bytes.
+    /// The size of the segment in bytes.
     pub bytes: u64,
     /// Bytes that are backed by pages.
     pub resident_bytes: u64,
 }
 
-/// An unfinished segment.
+/// A segment whose creation did not finish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// The URL of the pool that was being created.

@@ -13,9 +13,9 @@ const LARGE_MTU: u32 = 4096;
 /// An RDMA device.
 #[derive(Debug)]
 pub struct Rdma {
-    /// Its name, or the text that requests it: `DEVICE,PORT,GID`.
+    /// The name of the device, or the text that requests it: `DEVICE,PORT,GID`.
     pub name: String,
-    /// Its properties, or the reason why it cannot be used.
+    /// The properties of the device, or the reason why it cannot be used.
     pub card: std::result::Result<DeviceReport, RdmaError>,
 }
 

@@ -1,15 +1,15 @@
-//! A hash over the bytes of one WRITE.
+//! The consistency scheme "checksum": a hash over the bytes of one WRITE detects torn copies.
 //!
 //! ```text
 //! guarded by a hash:   | hash 64 | ................... body ................... |
 //! an entry's hash:     bit 0: the entry is in use; bits 1 to 63: hash
 //! ```
 //!
-//! The scheme requires only whole words of the fabric: the hash of every mixture of two versions differs from the one
-//! in front, except with a probability of 2^-63.
+//! The scheme requires only that the fabric does not tear aligned words: the hash of a mixture of two versions differs
+//! from the stored hash, except with a probability of 2^-63.
 //!
-//! The hash of an entry includes the version of its node and its own slot (the *salt*), so the check of a node from
-//! after a split rejects an entry from before it, in use or free.
+//! The hash of an entry includes a *salt*: the version of the node and the slot of the entry. If a copy contains the
+//! header of a node after a split and an entry, in use or free, from before the split, the check rejects the copy.
 
 use super::EntryUse;
 use farwood_fabric::Torn;
@@ -42,7 +42,8 @@ fn hash_of_entry(entry: &[u8], salt: u64, state: EntryUse) -> u64 {
     }
 }
 
-/// Checks that a copy of an entry is one version of it, under that salt; returns whether the entry is in use.
+/// Checks that a copy of an entry is not torn, and was written with the salt `salt`; returns whether the entry is in
+/// use.
 #[inline]
 pub fn check_entry(entry: &[u8], salt: u64) -> Result<bool, Torn> {
     let found = hash_at_front(entry);
@@ -50,7 +51,7 @@ pub fn check_entry(entry: &[u8], salt: u64) -> Result<bool, Torn> {
     if found == hash_of_entry(entry, salt, state) { Ok(state == EntryUse::InUse) } else { Err(Torn) }
 }
 
-/// Returns the state that the unchecked in-use bit of an entry says.
+/// Returns the state of an entry by its in-use bit, without a check of the copy.
 #[inline]
 pub fn claimed_use(entry: &[u8]) -> EntryUse {
     if hash_at_front(entry) & IN_USE != 0 { EntryUse::InUse } else { EntryUse::Free }

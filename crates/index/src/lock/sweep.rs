@@ -21,10 +21,10 @@ const READ_PAUSE_NS: u64 = 100_000;
 /// A word of a lock table that was not free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldWord {
-    /// Its number in the table.
+    /// The index of the lock in the lock table.
     pub(crate) number: usize,
     pub(crate) at: Remote<u64>,
-    /// Its content.
+    /// The content of the lock word.
     pub(crate) word: u64,
 }
 

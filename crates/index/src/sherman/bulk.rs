@@ -28,7 +28,7 @@ const VALUE_BYTES_PER_POST: usize = 1 << 20;
 /// The nodes of one level, from left to right.
 #[derive(Default)]
 struct Level {
-    /// Their lower fences, concatenated.
+    /// The lower fences of the nodes, concatenated.
     lowers: Vec<u8>,
     nodes: Vec<Remote<RawNode>>,
 }

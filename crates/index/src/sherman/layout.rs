@@ -192,7 +192,7 @@ impl Layout {
         })
     }
 
-    /// The same layout for other values.
+    /// Returns this layout for values of another length.
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] where values of any length do not fit their entries.

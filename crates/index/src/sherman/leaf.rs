@@ -25,7 +25,7 @@ pub enum Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// The same change with another value.
+    /// Returns this change with another value.
     pub(super) fn of(self, value: &'a [u8]) -> Self {
         match self {
             Self::Put(_) => Self::Put(value),

@@ -76,12 +76,12 @@ enum Undone {
 }
 
 impl<B: Deref<Target = [u8]>> Node<'_, B> {
-    /// The load of the node: its entries, or children.
+    /// The number of entries of a leaf, or of children of an inner node.
     fn load(&self) -> Result<usize, Torn> {
         if self.level() == 0 { self.used() } else { Ok(self.count() + 1) }
     }
 
-    /// The largest load.
+    /// The number of entries of a full leaf, or of children of a full inner node.
     fn load_max(&self) -> usize {
         if self.level() == 0 { self.capacity() } else { self.capacity() + 1 }
     }

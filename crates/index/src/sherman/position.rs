@@ -29,7 +29,7 @@ pub(super) enum KeyPosition {
 pub(super) enum Source {
     /// A cached copy of its parent, of any age.
     Cache,
-    /// Its parent, read for this operation.
+    /// The parent of the node, read for this operation.
     Parent,
 }
 

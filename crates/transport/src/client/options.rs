@@ -1,5 +1,5 @@
-//! The parameters of a pool's address: credentials, device, queue pairs. The environment supplies those that
-//! the address leaves out.
+//! The parameters of a pool's address: credentials, device, queue pairs. Environment variables supply parameters that
+//! the address does not have.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -30,7 +30,7 @@ const VARIABLES: [&str; KEYS.len()] = [
     "FARWOOD_RDMA_DEVICE",
     "FARWOOD_RDMA_QUEUE_PAIRS",
 ];
-/// Queue pairs of a thread at each memory node, at most: a memory node accepts some thousand connections.
+/// Largest number of queue pairs of a thread to each memory node: a memory node accepts some thousand connections.
 const QUEUE_PAIRS_MAX: u16 = 64;
 
 impl FromStr for AddressOptions {
@@ -103,7 +103,7 @@ const _: () =
     assert!(matches!(KEYS[5].as_bytes(), b"device") && matches!(KEYS[6].as_bytes(), b"queue-pairs"));
 
 impl fmt::Display for AddressOptions {
-    /// With the question mark, if there are any.
+    /// Writes the parameters with the question mark before them, or nothing if there are none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = self.values.iter().zip(KEYS).filter_map(|(value, key)| Some((key, value.as_ref()?)));
         let mut before = '?';

@@ -76,7 +76,7 @@ impl From<Malformed> for CloseReason {
     }
 }
 
-/// A connection.
+/// A connection of a compute node to this memory node.
 #[derive(Debug)]
 pub(super) struct Connection {
     peer: Arc<Peer>,
@@ -235,7 +235,7 @@ impl Connection {
         }
     }
 
-    /// Makes space for the rest of the incomplete frame, and a little more.
+    /// Reserves space for the rest of the incomplete frame and for some further bytes.
     fn make_space(&mut self) -> Result<(), Malformed> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

@@ -111,7 +111,7 @@ impl MemoryNode {
         !self.shared.stopping.load(SeqCst)
     }
 
-    /// Finishes what it accepted, sends goodbye to its clients, and ends.
+    /// Answers the requests that the node has accepted, sends goodbye to its clients, and ends the node.
     ///
     /// # Errors
     /// If one of its threads had failed.

@@ -45,7 +45,7 @@ impl WorkerHandle {
 
 /// One thread of a memory node.
 pub(super) struct Worker {
-    /// Its number.
+    /// The number of the worker.
     number: usize,
     poll: Poll,
     shared: Arc<Shared>,

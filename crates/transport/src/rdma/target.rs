@@ -29,7 +29,7 @@ const ACCESS: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
 const RECEIVES_MAX: u32 = 4096;
 /// How long the thread sleeps before it checks whether it must stop.
 const WAIT: Duration = Duration::from_millis(50);
-/// The same, while receives are withheld because the server's queue is full.
+/// Longest wait while receives are withheld because the server's queue is full.
 const WAIT_WITHHELD: Duration = Duration::from_millis(1);
 
 /// The thread that waits for immediates; yields why it ended.

@@ -58,7 +58,7 @@ impl Wake for ThreadWaker {
 struct Backoff(u32);
 
 impl Backoff {
-    /// Waits a little: longer, the longer it has waited.
+    /// Spins in the first waits, then yields the processor, and later sleeps.
     fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
         if self.0 < SPINS {
@@ -76,7 +76,8 @@ impl Backoff {
 struct ParkBackoff(u32);
 
 impl ParkBackoff {
-    /// Spins a little, then parks: another thread's work for this one may take less time than parking.
+    /// Spins for a short time and then parks the thread, because a wake-up by another thread often comes before the
+    /// thread could park.
     fn wait(&mut self) {
         if self.0 < SPINS {
             self.0 += 1;

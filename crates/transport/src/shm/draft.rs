@@ -96,7 +96,7 @@ pub(super) fn publish(draft: &Path, path: &Path, name: &PoolName) -> Result<(), 
 /// The state of a draft.
 enum DraftState {
     Absent,
-    /// Its process is gone, and this process holds its lock.
+    /// The process of the draft has ended, and this process holds the lock of the draft.
     Stale(File),
     /// A live process holds its lock.
     Live,

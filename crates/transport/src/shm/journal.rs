@@ -47,7 +47,7 @@ const NODE: u64 = 8;
 const OFFSET: u64 = 16;
 /// Bytes of a buffer that get pages at its first use: enough for WRITEs of nodes of the usual size.
 const PROVISION: u64 = DATA + 4096;
-/// The same permissions as those of the pool: its owner.
+/// The file permissions of the pool: only its owner may read and write.
 const MODE: u32 = 0o600;
 
 /// A pool's journal, as one attachment sees it.

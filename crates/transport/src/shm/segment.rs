@@ -61,7 +61,7 @@ impl SegmentSpec {
 
 /// A segment that this process has mapped.
 ///
-/// Its memory stays as long as a process has it mapped, even after its name is removed.
+/// The memory of a segment exists as long as a process has it mapped, even after its name is removed.
 #[derive(Debug)]
 pub struct Segment {
     name: PoolName,

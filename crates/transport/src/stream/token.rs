@@ -6,10 +6,11 @@ use std::fmt;
 use std::path::Path;
 use subtle::ConstantTimeEq as _;
 
-/// Shorter tokens can be guessed.
+/// Fewest bytes of a token, because shorter tokens can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// A secret. It is never printed, and compared in a time that depends only on its length.
+/// A secret that memory nodes and compute nodes share. It is never printed. The time of a comparison depends only on
+/// the length of the token.
 #[derive(Clone)]
 pub struct Token(Vec<u8>);
 
@@ -27,7 +28,7 @@ impl Token {
     /// Creates a token from text.
     ///
     /// # Errors
-    /// The reason, if it is too short or too long.
+    /// The text is too short or too long.
     pub fn new(text: &str) -> Result<Self, String> {
         if (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len()) {
             return Ok(Self(text.as_bytes().to_vec()));
@@ -35,7 +36,7 @@ impl Token {
         Err(format!("its first line has {} characters", text.len()))
     }
 
-    /// Compares it with `other` in constant time.
+    /// Compares the token with `other` in constant time.
     pub(crate) fn is(&self, other: &[u8]) -> bool {
         self.0.ct_eq(other).into()
     }

@@ -21,11 +21,11 @@ use crate::spec::fabric::{FabricKind, pool_place};
 use crate::workload::keys::Keys;
 use crate::{Error, Result};
 
-/// Longest time to fill the caches, because over a network that can be one key after the other. If it does not suffice,
-/// the record's hit ratio shows it.
+/// Longest time to fill the caches, in seconds. Over a network, filling a cache may take one round trip per key. If the
+/// time does not suffice, the hit ratio in the record is low.
 const FILL_SECONDS_MAX: f64 = 60.0;
 
-/// A compute node.
+/// The job of a worker process that is one compute node of a run on an ordered index.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OrderedJob {
     pub(crate) fabric: FabricKind,
@@ -51,7 +51,7 @@ impl Job for OrderedJob {
     }
 }
 
-/// Serves the parent's orders.
+/// Executes the commands of the parent process.
 fn serve(pool: &AnyPool, job: &OrderedJob, parent: &mut ParentConnection<'_>) -> Result<()> {
     let client = pool.client();
     let index = block_on(Ordered::open(&client, &job.name, job.cache_bytes))?;

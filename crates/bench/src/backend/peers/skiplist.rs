@@ -7,11 +7,11 @@ use std::sync::{PoisonError, RwLock};
 
 use crossbeam_skiplist::SkipMap;
 
-use super::cell::Cell;
+use super::stored_bytes::StoredBytes;
 use super::{Peer, Sizes};
 use crate::Result;
 
-/// A store for keys and values of these lengths.
+/// Creates an empty skip list for keys and values of `sizes`.
 pub(super) fn open(sizes: Sizes) -> Box<dyn Peer> {
     match sizes {
         Sizes { key_bytes: 8, value_bytes: 8 } => Box::new(Skiplist::<u64, AtomicU64>(SkipMap::new())),
@@ -60,7 +60,7 @@ impl SharedValue for RwLock<Box<[u8]>> {
 
 struct Skiplist<K, V>(SkipMap<K, V>);
 
-impl<K: Cell, V: SharedValue> Peer for Skiplist<K, V> {
+impl<K: StoredBytes, V: SharedValue> Peer for Skiplist<K, V> {
     fn get(&self, key: &[u8], value: &mut [u8]) -> Result<bool> {
         let found = K::with_query(key, |key| self.0.get(key));
         Ok(found.map(|found| found.value().with_bytes(|bytes| value.copy_from_slice(bytes))).is_some())

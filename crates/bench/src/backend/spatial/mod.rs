@@ -1,11 +1,12 @@
-//! Farwood's spatial index and its variants, and rstar as their peer.
+//! Backends of spatial runs: Farwood's spatial index with its variants, and the crate `rstar`, an R*-tree in local
+//! memory that a run measures for comparison (a peer).
 //!
 //! | file | contents |
 //! |---|---|
 //! | `store.rs`, `server.rs`, `windows.rs` | the pool with the loaded index; its server; the windows of searches |
 //! | `process.rs`, `client.rs` | a compute node; one client, which checks every answer |
 //! | `access.rs` | how a client reaches the index |
-//! | `rstar.rs` | the peer |
+//! | `rstar.rs` | the peer `rstar` |
 
 pub(crate) mod access;
 mod backend;
@@ -26,7 +27,7 @@ use crate::spec::RSTAR;
 use crate::spec::spatial::SpatialSpec;
 use crate::{Error, Result};
 
-/// Refuses peers that a spatial index cannot be compared with.
+/// Refuses peers other than `rstar`, because they have no spatial index.
 pub(crate) fn check_peers(spec: &SpatialSpec) -> Result<()> {
     spec.peers.iter().try_for_each(|name| check_peer(name))
 }
@@ -39,7 +40,7 @@ fn check_peer(name: &str) -> Result<()> {
     Err(Error::parameter("--peer", problem, "give rstar"))
 }
 
-/// The peers of a run.
+/// Creates the backends of the peers of a run.
 #[cfg(feature = "peers")]
 pub(crate) fn peers_of<'s>(
     spec: &'s SpatialSpec,
@@ -52,7 +53,7 @@ pub(crate) fn peers_of<'s>(
     spec.peers.iter().map(peer).collect()
 }
 
-/// The peers of a run in a program without peers.
+/// Refuses all peers, because this program was built without the feature `peers`.
 #[cfg(not(feature = "peers"))]
 pub(crate) fn peers_of<'s>(
     spec: &'s SpatialSpec,

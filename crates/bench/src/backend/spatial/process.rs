@@ -31,7 +31,7 @@ use crate::spec::spatial_variant::Variant;
 use crate::workload::rectangles::{RequestStream, Scale, SpatialMix};
 use crate::{Error, Result};
 
-/// A compute node.
+/// The job of a worker process that is one compute node of a run on a spatial index.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SpatialJob {
     /// The URL of the pool.
@@ -43,7 +43,7 @@ pub(crate) struct SpatialJob {
     scale: Scale,
     /// The search windows from which the requests are drawn.
     windows: Vec<[f64; 4]>,
-    /// Number of rectangles loaded.
+    /// The number of rectangles in the loaded index.
     loaded: u64,
     pub(super) threads: usize,
     /// The numbers of this process's clients among all clients of the run.
@@ -54,7 +54,7 @@ pub(crate) struct SpatialJob {
 }
 
 impl SpatialJob {
-    /// All clients of a run, which its processes share.
+    /// Creates a job with all clients of a run. [`with_clients`](Self::with_clients) gives each process a part of them.
     pub(super) fn new(spec: &SpatialSpec, store: &SpatialStore, loaded: u64) -> SpatialJob {
         SpatialJob {
             pool: store.pool.place.to_string(),
@@ -89,7 +89,7 @@ impl SpatialJob {
         self.windows.iter().map(|edges| window(edges).expect("the edges are those of a window")).collect()
     }
 
-    /// The streams of the clients of each thread.
+    /// Creates the request streams of this process's clients, one list of streams per thread.
     pub(super) fn streams(&self, mix: SpatialMix, seed: u64) -> Vec<Vec<RequestStream>> {
         let threads = self.threads.clamp(1, self.clients.clone().count().max(1));
         let windows = self.windows();
@@ -133,7 +133,7 @@ fn open_exchange(pool: &AnyPool, port: u16) -> std::io::Result<Exchange> {
     Exchange::open((host, port), credentials.token.as_ref())
 }
 
-/// Serves the parent's orders.
+/// Executes the commands of the parent process.
 fn serve(pool: &AnyPool, job: &SpatialJob, parent: &mut ParentConnection<'_>) -> Result<()> {
     let client = pool.client();
     let index = block_on(Catfish::open(&client, &job.name))?;
@@ -179,10 +179,10 @@ struct SpatialDriver<'a> {
     warm_ups: Vec<RequestStream>,
 }
 
-/// A connection of a client.
+/// The connection of a client to the server.
 type ClientConnection<'t> = Connection<'t, AnyFabric, AnyMemory>;
 
-/// The access of a client.
+/// The access of a client to the index.
 type ClientAccess<'t> = SpatialAccess<'t, AnyFabric, ClientConnection<'t>, AnyServer>;
 
 impl ThreadDriver for SpatialDriver<'_> {
@@ -215,7 +215,7 @@ impl ThreadDriver for SpatialDriver<'_> {
     }
 }
 
-/// A client with its access and its requests.
+/// A client with its access to the index and the stream of its requests.
 struct SpatialClient<'a> {
     client: &'a Client<AnyFabric>,
     access: ClientAccess<'a>,
@@ -240,7 +240,7 @@ impl StepClient for SpatialClient<'_> {
 }
 
 impl SpatialDriver<'_> {
-    /// Connects the clients, lets them do the requests of `streams`, and closes their connections.
+    /// Connects the clients, executes the requests of `streams`, and closes the connections.
     fn run(&self, streams: &mut [RequestStream], amount: Amount) -> Result<Measurement> {
         let connects = self.job.variant.connects(self.job.mix);
         let socket = if connects { self.socket()? } else { None };

@@ -19,7 +19,7 @@ const GEOMETRIES: [(&str, usize); 6] = [
     ("MultiPolygon", 4),
 ];
 
-/// A geometry.
+/// The geometry of a GeoJSON feature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Geometry {
     bounds: Rectangle,

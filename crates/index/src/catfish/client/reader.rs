@@ -41,7 +41,7 @@ pub struct Reader<'t, F> {
     wanted: Vec<NodeRef>,
 }
 
-/// A fetched node is not the one that its reference names: its slot was used again.
+/// The fetched node is not the node that its reference names, because the slot was reused.
 struct SlotReused;
 
 impl<'t, F: Fabric> Reader<'t, F> {

@@ -21,7 +21,7 @@ use farwood_fabric::{
 /// Where a client reads responses: memory of the client that the server can write.
 #[derive(Debug)]
 pub struct Inbox<'l, L> {
-    /// The memory.
+    /// The memory of this process in which the inbox lies.
     pub local: &'l L,
     /// Address of the inbox in that memory; `None`: in the server's memory for the connection, which `local` then
     /// accesses. The memory remains an inbox, of this client or another, while its compute node is in the pool: a

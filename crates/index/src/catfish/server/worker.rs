@@ -46,7 +46,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Adds an item. Items may be equal. [0 RT; a new chunk as in [`chunks::take`]]
     ///
     /// # Errors
-    /// A full pool.
+    /// The pool is full.
     pub async fn insert(&self, item: &Item) -> Result<(), IndexError> {
         self.commit((1, Request::Insert(*item)), |draft| {
             draft.insert(item);

@@ -83,7 +83,7 @@ impl Scheme {
     /// The scheme for nodes of `node_bytes` on a fabric with these capabilities; lines where both schemes are safe.
     ///
     /// # Errors
-    /// The missing capability.
+    /// The capability that the fabric lacks, if no check of copies is possible without it.
     pub fn choose(capabilities: &Capabilities, node_bytes: usize) -> Result<Self, Capability> {
         if capabilities.whole_bytes >= LINE_BYTES {
             return Ok(Self::Lines);
@@ -247,7 +247,7 @@ pub(in crate::catfish) trait NodeWords {
     fn line(&self, at: usize) -> [u64; WORDS_PER_LINE];
 }
 
-/// A checked copy.
+/// Reads the words of a checked copy.
 impl NodeWords for &[u8] {
     #[inline]
     fn word(&self, at: usize) -> u64 {

@@ -1,6 +1,6 @@
 //! One thread's connection to one memory node: bytes out, frames in, and reconnecting after a loss.
 //!
-//! A connection is dialled in its own thread, so that clients that wait for other memory nodes go on.
+//! A connection is opened in its own thread, so that clients that wait for other memory nodes continue.
 
 use crate::client::dial::AcceptedConnection;
 use crate::client::endpoints::Endpoints;

@@ -157,7 +157,7 @@ impl fmt::Display for EtcdAddress {
 pub struct Registrant {
     /// The pool, in etcd.
     pub etcd: EtcdAddress,
-    /// Its number.
+    /// The number of the memory node in its pool.
     pub node: u16,
     /// Memory nodes of the pool.
     pub nodes: u16,

@@ -72,7 +72,7 @@ where
 /// The open connections, so that the server can end them.
 #[derive(Debug)]
 struct OpenConnections {
-    /// The limit.
+    /// The largest number of open connections.
     most: usize,
     streams: Mutex<BTreeMap<u64, TcpStream>>,
 }
