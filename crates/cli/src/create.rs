@@ -85,7 +85,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word, help_heading = "Index")]
     lock_width: LockBits,
     /// sherman only: how readers detect a torn copy of a node
-    #[arg(long, value_enum, default_value_t = Scheme::Auto, help_heading = "Index")]
+    #[arg(long, value_enum, default_value_t = Scheme::Checksum, help_heading = "Index")]
     consistency: Scheme,
 }
 
@@ -105,12 +105,10 @@ enum IndexKind {
 /// How readers detect a torn copy of a node.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Scheme {
-    /// Versions where the transport of the pool permits them, otherwise a checksum
-    Auto,
-    /// Versions at the front and the end of each part
-    Versions,
-    /// A checksum
+    /// A checksum, which also detects bytes that changed at rest
     Checksum,
+    /// Versions at the front and the end of each part, as in the paper; damage at rest is not detected
+    Versions,
 }
 
 /// Options that apply to an index only.
@@ -306,9 +304,8 @@ fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
         variant: variant(args, ShermanVariant::RECOMMENDED)?.features(),
         lock_width: args.lock_width.into(),
         consistency: match args.consistency {
-            Scheme::Auto => None,
-            Scheme::Versions => Some(Consistency::Versions),
-            Scheme::Checksum => Some(Consistency::Checksum),
+            Scheme::Versions => Consistency::Versions,
+            Scheme::Checksum => Consistency::Checksum,
         },
         ..IndexOptions::default()
     })

@@ -93,7 +93,7 @@ impl<K: Key, V: Value> Scan<K, V> {
     /// stored outside their leaf; the same again each time that a client changes one of the leaves during the call]
     ///
     /// # Errors
-    /// [`Error::Unfit`]; [`Error::Index`]: the range is too wide, the entries are guarded by checksums, or the leaves
+    /// [`Error::Unfit`]; [`Error::Index`]: the range is too wide, or the leaves
     /// change too often.
     pub fn snapshot(mut self) -> Result<Vec<(K, V)>> {
         if let Some(error) = self.failed.take() {
