@@ -43,6 +43,8 @@ pub enum Memory {
 const OFFSET_BITS: u32 = 48;
 const DEVICE_BIT: u64 = 1 << (OFFSET_BITS - 1);
 const OFFSET_MASK: u64 = DEVICE_BIT - 1;
+/// The last aligned offset of a pointer, bytes. It is beyond the memory of every memory node.
+const OFFSET_BEYOND: u64 = OFFSET_MASK & !7;
 
 /// The target of a verb: an untyped remote pointer, as fabrics use it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -175,15 +177,14 @@ impl<T: ?Sized> Remote<T> {
 
     /// The pointer to the part of the object at offset `bytes`.
     ///
-    /// # Panics
-    /// If the sum exceeds the 47-bit offset, which is larger than any pool.
+    /// The pointer may be a word that was read from far memory, so no sum is refused here: a sum beyond the 47-bit
+    /// offset yields the last aligned address of that memory, which no memory node contains. Every fabric refuses a
+    /// verb there as [`OutOfRange`](crate::FabricError::OutOfRange).
     #[inline]
-    pub fn part<U: ?Sized>(self, bytes: u64) -> Remote<U> {
-        let Some(part) = Remote::new(self.node(), self.address.memory(), self.address.offset() + bytes)
-        else {
-            unreachable!("an object is within its memory node: {self:?} + {bytes}")
-        };
-        part
+    pub const fn part<U: ?Sized>(self, bytes: u64) -> Remote<U> {
+        let left = OFFSET_BEYOND.saturating_sub(self.address.offset());
+        let added = if bytes < left { bytes } else { left };
+        Remote::at(Address(self.address.0.saturating_add(added)))
     }
 }
 
@@ -277,6 +278,7 @@ const _: () = assert!(size_of::<Option<Remote<u64>>>() == 8);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool_layout::HOST_BYTES_MAX;
 
     #[test]
     fn a_pointer_is_read_back_from_its_word() {
@@ -292,6 +294,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_part_of_any_word_of_far_memory_is_a_pointer() {
+        for word in [64, 1 << 63, DEVICE_BIT, 0xFFFF_FFFF_FFFF, u64::MAX, OFFSET_MASK, OFFSET_BEYOND] {
+            let p = Remote::<u64>::from_word(word).unwrap();
+            assert_eq!(p.part::<u64>(0).address().node(), p.node());
+            for bytes in [0, 8, 1 << 40, u64::MAX] {
+                let part = p.part::<u64>(bytes).address();
+                assert_eq!((part.node(), part.memory()), (p.node(), p.address().memory()));
+                let sum = p.address().offset().saturating_add(bytes);
+                assert!(part.offset() == sum || part.offset() >= OFFSET_BEYOND, "{p} + {bytes}: {part}");
+            }
+        }
+        assert!(OFFSET_BEYOND > HOST_BYTES_MAX);
     }
 
     #[test]
