@@ -236,21 +236,27 @@ impl<T: ?Sized> Packed<T> {
     /// Largest host memory of a node, bytes.
     pub const BYTES_MAX: u64 = 8 << 40;
 
-    /// Packs a pointer.
+    /// Packs a pointer that this client allocated, unpacked, or [accepted](Self::accepts).
     ///
     /// # Panics
     /// If the pointer is to device memory, unaligned, or outside the limits: no pool contains such an object.
     #[inline]
     pub fn pack(pointer: Remote<T>) -> Self {
-        let (node, offset) = (pointer.node().0, pointer.address().offset());
         assert!(
-            pointer.address().memory() == Memory::Host
-                && u32::from(node) < Self::NODES_MAX
-                && offset < Self::BYTES_MAX
-                && offset.is_multiple_of(8),
+            Self::accepts(pointer),
             "objects of a pool are within the limits of packed pointers: {pointer}"
         );
-        Self { bits: (u64::from(node) << 40) | (offset / 8), of: PhantomData }
+        Self { bits: (u64::from(pointer.node().0) << 40) | (pointer.address().offset() / 8), of: PhantomData }
+    }
+
+    /// Whether the pointer can be packed. A pointer from a word of far memory may be one that cannot.
+    #[inline]
+    pub fn accepts(pointer: Remote<T>) -> bool {
+        let (node, offset) = (pointer.node().0, pointer.address().offset());
+        pointer.address().memory() == Memory::Host
+            && u32::from(node) < Self::NODES_MAX
+            && (1..Self::BYTES_MAX).contains(&offset)
+            && offset.is_multiple_of(8)
     }
 
     /// The pointer in the low 48 bits of a word; `None` if they are zero.

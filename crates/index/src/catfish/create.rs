@@ -19,7 +19,7 @@ use super::tree::layout::{
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
-use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{
     Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, read, write,
@@ -126,11 +126,15 @@ impl Catfish {
         lifecycle::mark_open(client, &entry).await?;
         let head = client.post(read(entry.root())).await?;
         let Ok(head) = head.check(&()) else { unreachable!("words are whole") };
-        let head = Remote::<RawHead>::from_word(head.word());
-        let Some(head) = head.filter(|head| head.node() == layout.node) else {
-            let why = format!("index '{}': its head is not on memory node {}", entry.name, layout.node);
-            return Err(IndexError::WrongFormat(why));
-        };
+        let head = head_at(client, &layout, head.word()).ok_or_else(|| IndexError::Damaged {
+            operation: "open",
+            at: entry.root().to_string(),
+            what: format!(
+                "{:#x} is not the first byte of a chunk of memory node {}",
+                head.word(),
+                layout.node
+            ),
+        })?;
         let lease = Arc::new(ServerLease::new(head));
         Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), mutant: None })
     }
@@ -179,6 +183,15 @@ impl Catfish {
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         lifecycle::mark_closed(client, &self.entry).await
     }
+}
+
+/// The head to which a root pointer leads; `None` where no head can be: a head begins a chunk of the index's node.
+fn head_at<F: Fabric>(client: &Client<F>, layout: &Layout, word: u64) -> Option<Remote<RawHead>> {
+    let head = Remote::<RawHead>::from_word(word).filter(|head| head.node() == layout.node)?;
+    let offset = head.address().offset();
+    let chunk = Chunk { node: layout.node, number: offset / CHUNK_BYTES };
+    let exists = (1..client.fabric().shape().chunks()).contains(&chunk.number);
+    (exists && chunk.start().word() == word).then_some(head)
 }
 
 /// Takes the first chunk of an index, and writes a head and an empty root there.

@@ -15,7 +15,7 @@ use crate::radix::inner::{self, NodeHeader, NodeSize, NodeState, RawInner};
 use crate::radix::leaf::FRONT_BYTES;
 use crate::radix::reverse::Reverse;
 use farwood_fabric::directory::Entry;
-use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, read, write};
+use farwood_fabric::{Capability, Client, Fabric, NodeId, Packed, Remote, read, write};
 
 /// Locks of leaves.
 const LEAF_LOCKS: LockOptions =
@@ -87,8 +87,10 @@ pub(crate) async fn open_root<F: Fabric>(
     check_capabilities(client)?;
     lifecycle::mark_open(client, entry).await?;
     let Ok(root) = client.post(read(entry.root())).await?.check(&()) else { unreachable!("words are whole") };
+    // Slots and reverse pointers contain the root pointer in its packed form.
     Remote::from_word(root.word())
-        .ok_or_else(|| damaged("open", &entry.name, "the root pointer is null".to_owned()))
+        .filter(|root| Packed::accepts(*root))
+        .ok_or_else(|| damaged("open", &entry.name, format!("the root pointer is {:#x}", root.word())))
 }
 
 /// Allocates and writes the root of a new tree, followed by the bytes `after`; yields the pointer to it as a word.
