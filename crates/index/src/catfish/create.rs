@@ -105,7 +105,7 @@ impl Catfish {
         let new = params::new_entry(name, &config);
         let entry = lifecycle::create(client, &new, async |entry| {
             let layout = layout_of(client, config, entry.number)?;
-            Ok(write_empty_tree(client, entry, &layout).await?.word())
+            write_empty_tree(client, entry, &layout).await
         })
         .await?;
         Self::assemble(client, entry).await
@@ -124,17 +124,14 @@ impl Catfish {
         let config = describe(&entry)?;
         let layout = layout_of(client, config, entry.number)?;
         lifecycle::mark_open(client, &entry).await?;
-        let head = client.post(read(entry.root())).await?;
-        let Ok(head) = head.check(&()) else { unreachable!("words are whole") };
-        let head = head_at(client, &layout, head.word()).ok_or_else(|| IndexError::Damaged {
-            operation: "open",
-            at: entry.root().to_string(),
-            what: format!(
-                "{:#x} is not the first byte of a chunk of memory node {}",
-                head.word(),
-                layout.node
-            ),
-        })?;
+        let Ok(word) = client.post(read(entry.root().at())).await?.check(&()) else {
+            unreachable!("words are whole")
+        };
+        let head = entry.root().open_pointer(word.word())?;
+        let Some(head) = head.filter(|head| begins_chunk(client, &layout, *head)) else {
+            let what = format!("{head:?} is not the first byte of a chunk of memory node {}", layout.node);
+            return Err(IndexError::Damaged { operation: "open", at: entry.root().at().to_string(), what });
+        };
         let lease = Arc::new(ServerLease::new(head));
         Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), mutant: None })
     }
@@ -185,13 +182,11 @@ impl Catfish {
     }
 }
 
-/// The head to which a root pointer leads; `None` where no head can be: a head begins a chunk of the index's node.
-fn head_at<F: Fabric>(client: &Client<F>, layout: &Layout, word: u64) -> Option<Remote<RawHead>> {
-    let head = Remote::<RawHead>::from_word(word).filter(|head| head.node() == layout.node)?;
-    let offset = head.address().offset();
-    let chunk = Chunk { node: layout.node, number: offset / CHUNK_BYTES };
+/// Whether a head can be there: it begins a chunk of the index's memory node.
+fn begins_chunk<F: Fabric>(client: &Client<F>, layout: &Layout, head: Remote<RawHead>) -> bool {
+    let chunk = Chunk { node: layout.node, number: head.address().offset() / CHUNK_BYTES };
     let exists = (1..client.fabric().shape().chunks()).contains(&chunk.number);
-    (exists && chunk.start().word() == word).then_some(head)
+    exists && chunk.start().address() == head.address()
 }
 
 /// Takes the first chunk of an index, and writes a head and an empty root there.

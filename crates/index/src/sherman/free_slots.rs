@@ -18,7 +18,7 @@ use crate::error::IndexError;
 use crate::memory::free_list::Give;
 use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
-use farwood_fabric::{Fabric, Remote, Swapped, cas, read, write};
+use farwood_fabric::{Cas, Fabric, Remote, Swapped, cas, read, write};
 use std::ops::Deref;
 
 /// Maximum number of lists that a client takes over at once.
@@ -30,6 +30,16 @@ impl Sherman {
     /// The slot of a node that was removed from the tree.
     pub(super) fn freed_slot(&self, at: Remote<RawNode>, version: u32) -> MemorySlot<RawNode> {
         MemorySlot { at, version: Some(version), kind: self.layout.node_slots() }
+    }
+
+    /// The compare-and-swap of the pointer to the first list.
+    fn swap_lists(
+        &self,
+        from: Option<Remote<RawNode>>,
+        to: Option<Remote<RawNode>>,
+    ) -> Result<Cas, IndexError> {
+        let first = self.entry.free_list();
+        Ok(cas(first.at(), first.seal_pointer(from)?, first.seal_pointer(to)?))
     }
 
     /// Builds the node that lists `slots` and is stored in `place`.
@@ -121,9 +131,9 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         let mut place = place;
         for _ in 0..TRIES_MAX {
             let first = self.first_list().await?;
-            let mut list = self.index.list(&place, slots, Remote::from_word(first));
+            let mut list = self.index.list(&place, slots, first);
             self.client.post(write(place.at, &list.seal_in(&place))).await?;
-            let prepend = cas(self.index.entry.free_list(), first, place.at.word());
+            let prepend = self.index.swap_lists(first, Some(place.at))?;
             if self.client.post(prepend).await? == Swapped::Won {
                 return Ok(());
             }
@@ -137,11 +147,11 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     async fn receive_slots(self) -> Result<bool, IndexError> {
         let (tree, op) = (self.index, self.named("split"));
         let first = self.first_list().await?;
-        if first == 0 || self.client.post(cas(tree.entry.free_list(), first, 0)).await? != Swapped::Won {
+        if first.is_none() || self.client.post(tree.swap_lists(first, None)?).await? != Swapped::Won {
             return Ok(false);
         }
         self.hit(coverage::SLOTS_RECEIVED);
-        let mut next = Remote::from_word(first);
+        let mut next = first;
         for _ in 0..LISTS_MAX {
             let Some(at) = next else { return Ok(true) };
             let list = op.read_node(at).await?;
@@ -154,7 +164,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
     /// Counts the shared free slots, those of the lists included. [1 RT, and 1 for each list]
     pub(super) async fn count_shared_slots(self) -> Result<u64, IndexError> {
-        let mut next = Remote::from_word(self.first_list().await?);
+        let mut next = self.first_list().await?;
         let mut slots = 0;
         for _ in 0..LISTS_MAX {
             let Some(at) = next else { return Ok(slots) };
@@ -165,12 +175,13 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         Err(IndexError::Exhausted { operation: self.name, tries: LISTS_MAX })
     }
 
-    /// Returns the word of the pointer to the first list; 0: there is none. [1 RT]
-    async fn first_list(self) -> Result<u64, IndexError> {
-        let Ok(first) = self.client.post(read(self.index.entry.free_list())).await?.check(&()) else {
+    /// Returns the pointer to the first list. [1 RT]
+    async fn first_list(self) -> Result<Option<Remote<RawNode>>, IndexError> {
+        let first = self.index.entry.free_list();
+        let Ok(word) = self.client.post(read(first.at())).await?.check(&()) else {
             unreachable!("words are whole")
         };
-        Ok(first.word())
+        Ok(first.open_pointer(word.word())?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One word of an index is damaged: every operation ends with an answer or an error, and none panics. Radix trees
 //! verify their leaves by checksums, so they answer with a value of the key, or with none.
 
-use farwood_fabric::{Memory, NodeId, Remote};
+use farwood_fabric::{Memory, NodeId, Remote, SealedWord};
 use farwood_index::IndexError;
 use farwood_index::ordered::{Entries, Ordered, OrderedConfig};
 use farwood_index::sherman::layout::{Sizes, Values};
@@ -75,6 +75,10 @@ fn superblock() -> Vec<Remote<u64>> {
 
 /// Words that are pointers to no object: beyond all memory nodes, at offset 0, unaligned, in device memory.
 const POINTERS: [u64; 9] = [0, 1, 8, 64, 1 << 47, 1 << 63, 0x7FFF_FFFF_FFF8, 0xFFFF_FFFF_FFFF, u64::MAX];
+
+/// Packed pointers to no object: none, the superblock, beyond the memory node, another memory node, into a node.
+const PACKED: [u64; 8] =
+    [0, 8, 16, (8 << 20) / 8 + 1, (1 << 40) - 1, 1 << 40 | 8, 7 << 40 | 8, (1 << 48) - 1];
 
 /// Damages a word: some bits, or all.
 fn other(word: u64, random: &mut TestRng) -> u64 {
@@ -210,7 +214,9 @@ fn sherman_survives_damage() {
 fn survives_damage_of_the_superblock(config: OrderedConfig) {
     survives_in(&superblock(), config, false, 300);
     let root = raw_address(NodeId(0), Memory::Host, 264).part(0);
-    for pointer in POINTERS {
+    // With a check code that matches, and without.
+    let sealed = PACKED.map(|packed| SealedWord::new(root).seal(packed));
+    for pointer in POINTERS.into_iter().chain(sealed) {
         assert!(notices(config, false, root, |_| pointer), "the root pointer {pointer:#x} was used");
     }
 }
