@@ -16,9 +16,11 @@ use super::node::{Fences, Freed, Node, RawNode};
 use crate::coverage;
 use crate::error::IndexError;
 use crate::memory::free_list::Give;
+use crate::memory::overflow::UNIT_BYTES;
 use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
-use farwood_fabric::{Cas, Fabric, Remote, Swapped, cas, read, write};
+use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::{Cas, Fabric, Memory, PoolShape, Remote, Swapped, cas, read, write};
 use std::ops::Deref;
 
 /// Maximum number of lists that a client takes over at once.
@@ -155,7 +157,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         for _ in 0..LISTS_MAX {
             let Some(at) = next else { return Ok(true) };
             let list = op.read_node(at).await?;
-            tree.allocator.receive(listed(&list));
+            let slots = listed(&list, op.fabric().shape()).map_err(|what| op.damaged(at, what))?;
+            tree.allocator.receive(slots);
             tree.allocator.receive([tree.freed_slot(at, list.version()).cast()]);
             next = list.sibling();
         }
@@ -169,7 +172,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         for _ in 0..LISTS_MAX {
             let Some(at) = next else { return Ok(slots) };
             let list = self.read_node(at).await?;
-            slots += 1 + list.count() as u64;
+            let listed = listed(&list, self.fabric().shape()).map_err(|what| self.damaged(at, what))?;
+            slots += 1 + listed.len() as u64;
             next = list.sibling();
         }
         Err(IndexError::Exhausted { operation: self.name, tries: LISTS_MAX })
@@ -185,12 +189,27 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 }
 
-/// Returns the slots of a list.
-fn listed<B: Deref<Target = [u8]>>(list: &Node<'_, B>) -> impl Iterator<Item = MemorySlot<()>> {
-    (0..list.count()).map(|number| {
+/// Returns the slots of a list, or why the node is none: other nodes are stored in these slots.
+fn listed<B: Deref<Target = [u8]>>(
+    list: &Node<'_, B>,
+    shape: &PoolShape,
+) -> Result<Vec<MemorySlot<()>>, String> {
+    if list.level() != 1 || !list.freed() {
+        return Err("it is not a list of free slots".to_owned());
+    }
+    let slot = |number: usize| {
         let separator = list.separator(number);
         let number_at = |at: usize| u32::from_le_bytes(separator[at..at + 4].try_into().expect("four bytes"));
         let kind = SlotKind { bytes: number_at(4) & 0xFF_FFFF, of: separator[7] };
-        MemorySlot { at: list.child(number + 1).part(0), version: Some(number_at(0)), kind }
-    })
+        let at = list.child(number + 1);
+        let offset = at.address().offset();
+        let in_chunks = CHUNK_BYTES..shape.host_bytes;
+        let is_slot = at.address().memory() == Memory::Host
+            && at.node().0 < shape.nodes
+            && offset.is_multiple_of(UNIT_BYTES as u64)
+            && in_chunks.contains(&offset);
+        let slot = MemorySlot { at: at.part(0), version: Some(number_at(0)), kind };
+        if is_slot { Ok(slot) } else { Err(format!("it lists a free slot at {at}")) }
+    };
+    (0..list.count()).map(slot).collect()
 }
