@@ -70,6 +70,13 @@ pub enum FabricError {
         /// The first mismatch.
         why: String,
     },
+    /// A table of the pool contradicts itself: memory was damaged.
+    Damaged {
+        /// The memory node of the table.
+        node: NodeId,
+        /// The damage.
+        what: String,
+    },
     /// A live client, or a word that names no client, holds the directory lock for too long.
     DirectoryBusy(Option<ClientId>),
 }
@@ -118,6 +125,11 @@ impl fmt::Display for FabricError {
                 write!(f, "the pool's directory is full: it has {entries} indexes; drop one of them")
             }
             Self::NotAPool { node, why } => write!(f, "memory node {node} holds no usable pool: {why}"),
+            Self::Damaged { node, what } => write!(
+                f,
+                "the tables of the pool on memory node {node} are damaged: {what}; save what can still be read, and \
+                 create the pool again"
+            ),
             Self::DirectoryBusy(Some(client)) => {
                 write!(
                     f,

@@ -24,6 +24,7 @@ mod ids;
 mod lock_word;
 mod pointer;
 mod pool_layout;
+mod sealed_word;
 mod server;
 pub mod superblock;
 mod verb;
@@ -39,6 +40,7 @@ pub use fetched::{Checked, Fetched, Object, Torn, Words};
 pub use ids::ClientId;
 pub use lock_word::LockWord;
 pub use pointer::{Address, Memory, NodeId, Packed, Remote};
+pub use sealed_word::SealedWord;
 pub use server::{LINE_WORDS, Server, ServerMemory};
 pub use superblock::PoolShape;
 pub use verb::{

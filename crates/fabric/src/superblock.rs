@@ -18,7 +18,11 @@
 
 use crate::error::FabricError;
 use crate::pointer::{NodeId, Packed};
-use crate::pool_layout::{CHUNK_BYTES, HOST_BYTES_MAX, NEXT_CHUNK_OFFSET, NEXT_INDEX_OFFSET};
+use crate::pool_layout::{
+    CHUNK_BYTES, DIRECTORY_ENTRIES, DIRECTORY_ENTRY_BYTES, DIRECTORY_FREE, DIRECTORY_OFFSET, HOST_BYTES_MAX,
+    NEXT_CHUNK_OFFSET, NEXT_INDEX_OFFSET,
+};
+use crate::sealed_word::SealedWord;
 use crate::server::ServerMemory;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -120,9 +124,13 @@ impl PoolShape {
         header.as_bytes().try_into().expect("the map says 64 bytes")
     }
 
-    /// The words of a new memory node besides its header, with their offsets.
-    pub fn first_words() -> [(u64, u64); 2] {
-        [(NEXT_CHUNK_OFFSET, 1), (NEXT_INDEX_OFFSET, 1)]
+    /// The words of a new memory node besides its header, with their offsets: counters, and free directory entries.
+    pub fn first_words() -> impl Iterator<Item = (u64, u64)> {
+        let counters = [NEXT_CHUNK_OFFSET, NEXT_INDEX_OFFSET].map(|offset| (offset, 1));
+        let state = |entry| DIRECTORY_OFFSET + (entry * DIRECTORY_ENTRY_BYTES) as u64;
+        let states = (0..DIRECTORY_ENTRIES).map(move |entry| (state(entry), DIRECTORY_FREE));
+        let words = counters.into_iter().chain(states);
+        words.map(|(offset, value)| (offset, SealedWord::sealed_at(offset, value)))
     }
 
     /// Decodes the header of memory node `node`.

@@ -357,7 +357,7 @@ fn of_fabric(error: &FabricError) -> u8 {
         | FabricError::NoClientSlot { .. }
         | FabricError::NoDirectoryEntry { .. } => FULL,
         FabricError::NotAPool { .. } | FabricError::Missing(_) => 7,
-        FabricError::OutOfRange { .. } | FabricError::Misaligned { .. } => 8,
+        FabricError::OutOfRange { .. } | FabricError::Misaligned { .. } | FabricError::Damaged { .. } => 8,
         FabricError::DirectoryBusy(_) => 9,
         _ => 10,
     }

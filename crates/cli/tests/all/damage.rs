@@ -74,6 +74,76 @@ fn a_half_written_entry_is_found() {
     assert!(walk["problems"][0]["what"].as_str().unwrap().contains("half-written"), "{walk}");
 }
 
+/// The state of the first directory entry, and the counter of chunks.
+const STATE: u64 = 256;
+const NEXT_CHUNK: u64 = 128;
+
+#[test]
+fn a_damaged_superblock_neither_loses_an_index_nor_gives_its_memory_away() {
+    let machine = Machine::with_index();
+    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &lines(0..10)).code, 0);
+    let good = std::fs::read(machine.segment()).unwrap();
+    let restore = |at: u64| machine.overwrite(at, &good[at as usize..][..8]);
+    for state in [0_u64, 1, 2, 3] {
+        machine.overwrite(STATE, &state.to_le_bytes());
+        for command in [&["get", "shm://p/i", "5"][..], &["create", "shm://p/i"], &["create", "shm://p/u"]] {
+            machine.refused(8, command, &["directory entry 0", "damaged"]);
+        }
+    }
+    restore(STATE);
+    for counter in [0_u64, 1] {
+        machine.overwrite(NEXT_CHUNK, &counter.to_le_bytes());
+        machine.refused(8, &["create", "shm://p/u"], &["damaged"]);
+    }
+    restore(NEXT_CHUNK);
+    machine.ok(&["create", "shm://p/u"]);
+    assert_eq!(machine.ok(&["scan", "shm://p/i"]).lines().count(), 10);
+}
+
+/// Words in place of the root pointer of the first index: pointers beyond the pool, at offset 0 of no memory node, and
+/// into the superblock.
+const ROOTS: [u64; 4] = [0xffff_ffff_ffff, 1 << 63, u64::MAX, 64];
+
+#[test]
+fn a_damaged_root_pointer_of_an_ordered_index_is_reported() {
+    for system in ["sherman", "smart", "sphinx"] {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/i", "--index", system]);
+        machine.ok(&["put", "shm://p/i", "1", "1"]);
+        for root in ROOTS {
+            machine.overwrite(256 + 8, &root.to_le_bytes());
+            for command in
+                [&["get", "shm://p/i", "1"][..], &["put", "shm://p/i", "1", "2"], &["del", "shm://p/i", "1"]]
+            {
+                machine.refused(8, command, &[]);
+            }
+            machine.refused(8, &["scan", "shm://p/i"], &[]);
+            machine.refused(8, &["stat", "shm://p/i", "--count"], &[]);
+            let checked = machine.run(&["check", "shm://p/i"]);
+            assert!(matches!(checked.code, 1 | 8), "{system}, {root:#x}: {checked:?}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_root_pointer_of_a_spatial_index_is_reported() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/i", "--index", "catfish"]);
+    machine.ok(&["put", "shm://p/i", "1", "0,0,1,1"]);
+    for root in ROOTS {
+        machine.overwrite(256 + 8, &root.to_le_bytes());
+        for command in [
+            &["search", "shm://p/i", "--bbox", "0,0,2,2"][..],
+            &["put", "shm://p/i", "2", "0,0,1,1"],
+            &["check", "shm://p/i"],
+            &["stat", "shm://p/i", "--count"],
+        ] {
+            let ran = machine.run(command);
+            assert!(matches!(ran.code, 1 | 8), "{command:?}, {root:#x}: {ran:?}");
+        }
+    }
+}
+
 /// No machine has a device of that name.
 #[test]
 fn a_device_that_is_asked_for_and_not_there_is_found() {

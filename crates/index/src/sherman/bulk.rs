@@ -17,7 +17,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::overflow::{self, RawOverflow};
 use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
-use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
+use farwood_fabric::{Client, Fabric, Remote, Swapped, all, write};
 use std::cmp::Ordering;
 
 /// Nodes, or overflow objects, that one doorbell writes, at most.
@@ -339,8 +339,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         if built.top == root {
             return Ok(Swapped::Won);
         }
-        let swap = cas(self.index.entry.root(), root.word(), built.top.word());
-        Ok(self.client.post(swap).await?)
+        Ok(self.client.post(self.index.swap_root(root, built.top)?).await?)
     }
 }
 

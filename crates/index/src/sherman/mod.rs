@@ -54,7 +54,7 @@ use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
 use cached::{CachedInner, Top};
 use farwood_fabric::directory::Entry;
-use farwood_fabric::{Checked, Client, Fabric, Remote, Torn};
+use farwood_fabric::{Cas, Checked, Client, Fabric, Remote, Torn, cas};
 use layout::{Layout, Values};
 use node::RawNode;
 use position::{KeyPosition, Traversal, locate, trust_fences};
@@ -108,6 +108,12 @@ impl Sherman {
     /// The variant's options.
     pub fn options(&self) -> &ShermanFeatures {
         &self.options
+    }
+
+    /// The compare-and-swap of the root pointer.
+    fn swap_root(&self, from: Remote<RawNode>, to: Remote<RawNode>) -> Result<Cas, IndexError> {
+        let root = self.entry.root();
+        Ok(cas(root.at(), root.seal_pointer(Some(from))?, root.seal_pointer(Some(to))?))
     }
 
     /// The tree's entry in the pool's directory.

@@ -87,10 +87,11 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Reads the root pointer. [1 RT]
     pub(super) async fn root_word(self) -> Result<Remote<RawNode>, IndexError> {
         let root = self.index.entry.root();
-        let word = self.client.post(read(root)).await?;
+        let word = self.client.post(read(root.at())).await?;
         let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
-        Remote::from_word(word.word())
-            .ok_or_else(|| self.named("descend").damaged(root.part(0), "the root pointer is null".to_owned()))
+        root.open_pointer(word.word())?.ok_or_else(|| {
+            self.named("descend").damaged(root.at().part(0), "the root pointer is null".to_owned())
+        })
     }
 
     /// Counts a torn copy of the node at `at` and waits for its writer; revokes the identity of a crashed writer.

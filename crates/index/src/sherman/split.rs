@@ -25,7 +25,7 @@ use crate::lock::{HeldLock, TryLock};
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::retry::Retry;
-use farwood_fabric::{Chain, Fabric, Remote, Swapped, cas, write};
+use farwood_fabric::{Chain, Fabric, Remote, Swapped, write};
 
 /// A sibling that a split has created and that its parent does not name yet.
 pub(super) struct UnlinkedSibling {
@@ -301,7 +301,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         // A slot holds a root at most once, so the root pointer never has an old value again.
         let slot = self.new_node_slot().await?;
         self.client.post(write(slot.at, &root.seal_in(&slot))).await?;
-        let swap = self.client.post(cas(self.index.entry.root(), old.word(), slot.at.word())).await?;
+        let swap = self.client.post(self.index.swap_root(old, slot.at)?).await?;
         if swap != Swapped::Won {
             // The CAS of a cancelled operation may be executed after its lock was freed.
             self.hit(coverage::ROOT_SWAP_LOST);

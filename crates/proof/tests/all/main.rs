@@ -20,6 +20,7 @@ mod fabric {
 }
 mod killed_writers;
 mod radix;
+mod superblock;
 mod sherman {
     mod adverse_schedules;
     mod churn;

@@ -37,8 +37,8 @@ pub struct Reader<'t, F> {
     tree: &'t Catfish,
     client: &'t Client<F>,
     issue: Issue,
-    /// Nodes to fetch.
-    wanted: Vec<NodeRef>,
+    /// Nodes to fetch, with the levels of their parents.
+    wanted: Vec<(NodeRef, u8)>,
 }
 
 /// The fetched node is not the node that its reference names, because the slot was reused.
@@ -80,7 +80,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
         found: &mut impl SearchSink,
     ) -> Result<Result<(), SlotReused>, IndexError> {
         self.wanted.clear();
-        self.visit(at, root, query, found)?;
+        self.visit((at, None), root, query, found)?;
         let batch_max = if self.issue == Issue::Many { READS_MAX } else { 1 };
         while !self.wanted.is_empty() {
             let batch = self.wanted.len() - self.wanted.len().min(batch_max);
@@ -91,11 +91,11 @@ impl<'t, F: Fabric> Reader<'t, F> {
             }
             let nodes = nodes.iter().take(count).flatten();
             let layout = &self.tree.layout;
-            let reads = nodes.clone().map(|&node| read_bytes(layout.at(node), layout.node_bytes()));
+            let reads = nodes.clone().map(|&(node, _)| read_bytes(layout.at(node), layout.node_bytes()));
             let copies = self.client.post(all(reads)).await?;
-            for (&node, copy) in nodes.zip(copies) {
+            for (&(node, below), copy) in nodes.zip(copies) {
                 let Ok(copy) = self.check(node, copy) else { return Ok(Err(SlotReused)) };
-                self.visit(node, &copy, query, found)?;
+                self.visit((node, Some(below)), &copy, query, found)?;
             }
         }
         Ok(Ok(()))
@@ -104,30 +104,30 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// Adds the matching items of a leaf to `found`, or the matching children of an inner node to `wanted`.
     fn visit(
         &mut self,
-        at: NodeRef,
+        (at, below): (NodeRef, Option<u8>),
         node: &Checked<RawNode>,
         query: &Query,
         found: &mut impl SearchSink,
     ) -> Result<(), IndexError> {
         let words: &[u8] = node;
-        let head = self.head(at, node)?;
+        let head = self.head((at, below), node)?;
         let mut damage = None;
         matching(&words, (head.level, head.entries), query, |position| {
             let entry = entry_of(&words, position);
             match (head.level, NodeRef::from_word(entry.word)) {
                 (0, _) => found.item(Item { bounds: entry.bounds, id: entry.word }),
-                (_, Some(child)) => self.wanted.push(child),
+                (_, Some(child)) => self.wanted.push((child, head.level)),
                 (_, None) => damage = Some(format!("child {position} is {:#x}", entry.word)),
             }
         });
         damage.map_or(Ok(()), |what| Err(self.damaged(at, what)))
     }
 
-    /// The head of a node, if the node can belong to the index.
-    fn head(&self, at: NodeRef, node: &Checked<RawNode>) -> Result<Head, IndexError> {
+    /// The head of a node, if the node can belong to the index, below a node of that level.
+    fn head(&self, (at, below): (NodeRef, Option<u8>), node: &Checked<RawNode>) -> Result<Head, IndexError> {
         let words: &[u8] = node;
         let head = head_of(&words);
-        head.contradiction(&self.tree.layout).map_or(Ok(head), |what| Err(self.damaged(at, what)))
+        head.contradiction(&self.tree.layout, below).map_or(Ok(head), |what| Err(self.damaged(at, what)))
     }
 
     fn damaged(&self, at: NodeRef, what: String) -> IndexError {
@@ -180,7 +180,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
             if let Some((at, root)) = self.root().await? {
                 let mut search = Nearest::new(point, count, at);
                 let _ = search.next();
-                self.visit_near(&mut search, at, &root)?;
+                self.visit_near(&mut search, (at, None), &root)?;
                 if self.nearest_from(&mut search).await?.is_ok() {
                     return Ok(search.found());
                 }
@@ -199,11 +199,11 @@ impl<'t, F: Fabric> Reader<'t, F> {
             if nodes.is_empty() {
                 return Ok(Ok(()));
             }
-            let reads = nodes.iter().map(|&node| read_bytes(layout.at(node), layout.node_bytes()));
+            let reads = nodes.iter().map(|&(node, _)| read_bytes(layout.at(node), layout.node_bytes()));
             let copies = self.client.post(all(reads)).await?;
-            for (&node, copy) in nodes.iter().zip(copies) {
+            for (&(node, below), copy) in nodes.iter().zip(copies) {
                 let Ok(copy) = self.check(node, copy) else { return Ok(Err(SlotReused)) };
-                self.visit_near(search, node, &copy)?;
+                self.visit_near(search, (node, below), &copy)?;
             }
         }
     }
@@ -212,11 +212,11 @@ impl<'t, F: Fabric> Reader<'t, F> {
     fn visit_near(
         &self,
         search: &mut Nearest,
-        at: NodeRef,
+        (at, below): (NodeRef, Option<u8>),
         node: &Checked<RawNode>,
     ) -> Result<(), IndexError> {
         let words: &[u8] = node;
-        let head = self.head(at, node)?;
+        let head = self.head((at, below), node)?;
         let added = search.add_entries(head.level, entries(&words, head.entries));
         added.map_err(|word| self.damaged(at, format!("a child is {word:#x}")))
     }

@@ -47,6 +47,8 @@ pub const LINE_BYTES: usize = 64;
 pub const BLOCK_ENTRIES: usize = LINE_BYTES / 8 - 1;
 /// Lines of a block: four edges, and the words that they belong to.
 const BLOCK_LINES: usize = 5;
+/// Levels of a tree, at most: its inner nodes have two children or more.
+pub(in crate::catfish) const LEVELS_MAX: u8 = 64;
 /// Blocks of a node, at most.
 pub const BLOCKS_MAX: usize = 64;
 /// Bytes of a ring of messages, one way, by default (Catfish §V-B).
@@ -306,10 +308,18 @@ pub(in crate::catfish) fn head_of(node: &impl NodeWords) -> Head {
 }
 
 impl Head {
-    /// Why the node cannot belong to an index with this layout; `None`: it can. [`image`] asserts the same.
-    pub(in crate::catfish) fn contradiction(&self, layout: &Layout) -> Option<String> {
-        let possible = self.index == layout.index && self.entries <= layout.entries_max();
-        (!possible).then(|| format!("{} entries of index {}", self.entries, self.index))
+    /// Why the node cannot belong to an index with this layout, `below` a node of that level; `None`: it can.
+    /// [`image`] asserts the same.
+    pub(in crate::catfish) fn contradiction(&self, layout: &Layout, below: Option<u8>) -> Option<String> {
+        let &Self { level, entries, index, .. } = self;
+        if index != layout.index || entries > layout.entries_max() {
+            return Some(format!("{entries} entries of index {index}"));
+        }
+        if level >= LEVELS_MAX || (level > 0 && entries == 0) {
+            return Some(format!("level {level} with {entries} entries"));
+        }
+        let descends = below.is_none_or(|above| level.checked_add(1) == Some(above));
+        (!descends).then(|| format!("level {level}, which is not one below its parent's"))
     }
 }
 

@@ -41,15 +41,15 @@ impl Ord for Distance {
 pub(in crate::catfish) struct Nearest {
     point: [f64; 2],
     count: usize,
-    /// Nodes to visit, the nearest first.
-    nodes: BinaryHeap<Reverse<(Distance, NodeRef)>>,
+    /// Nodes to visit, the nearest first, with the levels of their parents.
+    nodes: BinaryHeap<Reverse<(Distance, NodeRef, Option<u8>)>>,
     /// The nearest items so far, the farthest of them first; items at equal distances by number.
     items: BinaryHeap<(Distance, u64, [u64; 4])>,
 }
 
 impl Nearest {
     pub(in crate::catfish) fn new(point: [f64; 2], count: usize, root: NodeRef) -> Self {
-        let nodes = BinaryHeap::from([Reverse((Distance(0.0), root))]);
+        let nodes = BinaryHeap::from([Reverse((Distance(0.0), root, None))]);
         Self { point, count, nodes, items: BinaryHeap::new() }
     }
 
@@ -58,10 +58,10 @@ impl Nearest {
         self.items.len() < self.count || self.items.peek().is_some_and(|(farthest, ..)| distance <= *farthest)
     }
 
-    /// The next node to visit.
-    pub(in crate::catfish) fn next(&mut self) -> Option<NodeRef> {
-        let Reverse((distance, node)) = self.nodes.pop()?;
-        (self.count > 0 && self.may_count(distance)).then_some(node)
+    /// The next node to visit, and the level of its parent.
+    pub(in crate::catfish) fn next(&mut self) -> Option<(NodeRef, Option<u8>)> {
+        let Reverse((distance, node, below)) = self.nodes.pop()?;
+        (self.count > 0 && self.may_count(distance)).then_some((node, below))
     }
 
     /// Adds the entries of a node.
@@ -80,7 +80,7 @@ impl Nearest {
             }
             if level > 0 {
                 let node = NodeRef::from_word(word).ok_or(word)?;
-                self.nodes.push(Reverse((distance, node)));
+                self.nodes.push(Reverse((distance, node, Some(level))));
                 continue;
             }
             let edges = [bounds.min()[0], bounds.min()[1], bounds.max()[0], bounds.max()[1]];
