@@ -161,6 +161,11 @@ impl Attachment {
         }
     }
 
+    /// Whether the memory nodes are in this machine's shared memory.
+    pub(crate) fn is_shared_memory(&self) -> bool {
+        matches!(self, Self::Shm(..))
+    }
+
     /// Creates a client for the calling thread.
     pub(crate) fn client(&self) -> Client<AnyFabric> {
         Client::new(match self {

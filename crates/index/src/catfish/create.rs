@@ -133,7 +133,7 @@ impl Catfish {
             return Err(IndexError::Damaged { operation: "open", at: entry.root().at().to_string(), what });
         };
         let lease = Arc::new(ServerLease::new(head));
-        Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), mutant: None })
+        Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), verifies_hashes: true, mutant: None })
     }
 
     /// Serves the index: this compute node alone changes it, in the memory of its memory node.

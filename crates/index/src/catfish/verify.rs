@@ -8,7 +8,7 @@
 
 use super::Catfish;
 use super::head::{ENTRIES, ROOT, word_of};
-use super::tree::layout::{Entry, ExpectedNode, NodeRef, RawNode, entry_of, head_of};
+use super::tree::layout::{Entry, ExpectedNode, NodeRef, RawNode, damage_of, entry_of, head_of};
 use super::tree::rectangle::Rectangle;
 use crate::error::IndexError;
 use farwood_fabric::{Checked, Client, ClientId, Fabric, read, read_bytes};
@@ -131,6 +131,9 @@ impl<F: Fabric> Verifier<'_, F> {
             return Ok(());
         };
         let words: &[u8] = &copy;
+        if let Some(what) = damage_of(words) {
+            self.note(&at, what);
+        }
         let head = head_of(&words);
         if let Some(what) = head.contradiction(&layout, expected.below) {
             self.note(&at, what);

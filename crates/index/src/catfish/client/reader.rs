@@ -5,7 +5,7 @@
 
 use super::super::head::{ROOT, word_of};
 use super::super::tree::filter::{entries, matching};
-use super::super::tree::layout::{ExpectedNode, Head, NodeRef, RawNode, entry_of, head_of};
+use super::super::tree::layout::{ExpectedNode, Head, NodeRef, RawNode, damage_of, entry_of, head_of};
 use super::super::tree::nearest::{Near, Nearest};
 use super::super::tree::rectangle::{Item, Query};
 use super::super::{Catfish, SearchSink};
@@ -127,7 +127,9 @@ impl<'t, F: Fabric> Reader<'t, F> {
     fn head(&self, (at, below): (NodeRef, Option<u8>), node: &Checked<RawNode>) -> Result<Head, IndexError> {
         let words: &[u8] = node;
         let head = head_of(&words);
-        head.contradiction(&self.tree.layout, below).map_or(Ok(head), |what| Err(self.damaged(at, what)))
+        let damage = if self.tree.verifies_hashes { damage_of(words) } else { None };
+        let damage = damage.or_else(|| head.contradiction(&self.tree.layout, below));
+        damage.map_or(Ok(head), |what| Err(self.damaged(at, what)))
     }
 
     fn damaged(&self, at: NodeRef, what: String) -> IndexError {

@@ -292,7 +292,7 @@ impl TreeServer {
         (node, below): (NodeRef, Option<u8>),
         live: &mut Vec<u64>,
     ) -> Result<u64, IndexError> {
-        let (copy, head) = nodes.at(node, below)?;
+        let (copy, head) = nodes.verified(node, below)?;
         live.push(node.offset());
         if head.level == 0 {
             return Ok(head.entries as u64);
