@@ -11,7 +11,7 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use farwood_fabric::{
     Cas, Chain, Client, ClientId, Either, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote,
-    Revocation, Swapped, read_bytes,
+    Revocation, Swapped, read, read_bytes,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -259,6 +259,22 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
                 Err(error.into())
             }
         }
+    }
+
+    /// Returns who holds the lock of the node at `node`, other than this compute node: `Some(None)` is a client that
+    /// the lock does not name. [1 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub(crate) async fn foreign_holder<T: ?Sized>(
+        self,
+        node: Remote<T>,
+    ) -> Result<Option<Option<ClientId>>, IndexError> {
+        let lock = self.index.lock_of(node);
+        let Ok(found) = self.client.post(read(lock.word())).await?.check(&()) else {
+            unreachable!("words are whole")
+        };
+        Ok(lock.foreign_holder(found.word(), self.fabric().identity()))
     }
 
     /// A lock of which this client has the local part.

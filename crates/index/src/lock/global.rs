@@ -154,6 +154,16 @@ impl GlobalLock {
         }
     }
 
+    /// The holder of the lock according to its word, unless it is `me`: `Some(None)` is a client that the lock does not
+    /// name.
+    pub(crate) fn foreign_holder(&self, found: u64, me: ClientId) -> Option<Option<ClientId>> {
+        let (held, mine) = match self.width {
+            LockWidth::Word => (found, LockWord::held_by(me).word()),
+            LockWidth::Packed => (found & self.packed_mask(), self.packed_bits(me)),
+        };
+        (held != 0 && held != mine).then(|| self.holder(found))
+    }
+
     /// Releases the lock of client `me` (Figure 6, line 31). A packed lock is released by masked CAS and not, as in the
     /// paper, by a 2-byte WRITE, which an atomic on a neighbouring lock in the same word may overwrite.
     #[inline]
