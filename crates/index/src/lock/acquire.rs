@@ -261,20 +261,23 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         }
     }
 
-    /// Returns who holds the lock of the node at `node`, other than this compute node: `Some(None)` is a client that
-    /// the lock does not name. [1 RT]
+    /// Returns the error for an operation that waited `waited_ms` for the node at `node`, if another compute node holds
+    /// its lock. [1 RT]
     ///
     /// # Errors
     /// The fabric's.
-    pub(crate) async fn foreign_holder<T: ?Sized>(
+    pub(crate) async fn foreign_lock<T: ?Sized>(
         self,
         node: Remote<T>,
-    ) -> Result<Option<Option<ClientId>>, IndexError> {
+        waited_ms: u64,
+    ) -> Result<Option<IndexError>, IndexError> {
         let lock = self.index.lock_of(node);
         let Ok(found) = self.client.post(read(lock.word())).await?.check(&()) else {
             unreachable!("words are whole")
         };
-        Ok(lock.foreign_holder(found.word(), self.fabric().identity()))
+        let is_foreign = lock.is_foreign(found.word(), self.fabric().identity());
+        let (operation, holder) = (self.name, lock.holder(found.word()));
+        Ok(is_foreign.then_some(IndexError::LockHeld { operation, holder, waited_ms }))
     }
 
     /// A lock of which this client has the local part.

@@ -154,14 +154,13 @@ impl GlobalLock {
         }
     }
 
-    /// The holder of the lock according to its word, unless it is `me`: `Some(None)` is a client that the lock does not
-    /// name.
-    pub(crate) fn foreign_holder(&self, found: u64, me: ClientId) -> Option<Option<ClientId>> {
+    /// Whether a client of another compute node than `me` holds the lock, according to its word.
+    pub(crate) fn is_foreign(&self, found: u64, me: ClientId) -> bool {
         let (held, mine) = match self.width {
             LockWidth::Word => (found, LockWord::held_by(me).word()),
             LockWidth::Packed => (found & self.packed_mask(), self.packed_bits(me)),
         };
-        (held != 0 && held != mine).then(|| self.holder(found))
+        held != 0 && held != mine
     }
 
     /// Releases the lock of client `me` (Figure 6, line 31). A packed lock is released by masked CAS and not, as in the

@@ -117,13 +117,9 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// The error for a node that stays torn: a client that is stopped in the middle of a WRITE holds its lock;
     /// otherwise it is damaged. [1 RT]
     async fn stays_torn(self, at: Remote<RawNode>, tries: u32) -> Result<IndexError, IndexError> {
-        Ok(match self.on(&self.index.locks).foreign_holder(at).await? {
-            Some(holder) => IndexError::LockHeld { operation: self.name, holder, waited_ms: TORN_WAIT_MS },
-            None => {
-                let what = format!("it stays half-written ({tries} reads), and no client is writing it");
-                self.damaged(at, what)
-            }
-        })
+        let locked = self.on(&self.index.locks).foreign_lock(at, TORN_WAIT_MS).await?;
+        let what = || format!("it stays half-written ({tries} reads), and no client is writing it");
+        Ok(locked.unwrap_or_else(|| self.damaged(at, what())))
     }
 
     /// The error for a damaged node at `at`.
