@@ -280,11 +280,11 @@ impl<T: ?Sized> fmt::Debug for Packed<T> {
 }
 
 const _: () = assert!(size_of::<Option<Remote<u64>>>() == 8);
+const _: () = assert!(OFFSET_BEYOND > crate::pool_layout::HOST_BYTES_MAX, "no memory node has the offset");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool_layout::HOST_BYTES_MAX;
 
     #[test]
     fn a_pointer_is_read_back_from_its_word() {
@@ -314,7 +314,6 @@ mod tests {
                 assert!(part.offset() == sum || part.offset() >= OFFSET_BEYOND, "{p} + {bytes}: {part}");
             }
         }
-        assert!(OFFSET_BEYOND > HOST_BYTES_MAX);
     }
 
     #[test]

@@ -144,6 +144,41 @@ fn a_damaged_root_pointer_of_a_spatial_index_is_reported() {
     }
 }
 
+/// Words of the root node are damaged: neither a search by READs nor the server, which `put` starts, answers from them
+/// or panics.
+#[test]
+fn a_damaged_node_of_a_spatial_index_is_reported() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/i", "--index", "catfish"]);
+    let rows = lines((0..200).map(|row| format!("{row},{row},{},{},{row}", row + 1, row + 1)));
+    machine.ok(&["load", "shm://p/i", &machine.file("rows.csv", rows)]);
+    let good = std::fs::read(machine.segment()).unwrap();
+    let word = |at: u64| u64::from_le_bytes(good[at as usize..][..8].try_into().unwrap());
+    let root = 64 * u64::from(word(FIRST_LEAF) as u32);
+    assert_eq!(word(root + 8) as u8, 1, "the root is above the leaves");
+    let reference = root + 64 + 4 * 64;
+    let level = root + 8;
+    for at in [root, level, root + 16, reference] {
+        let possible = |damaged: &u64| *damaged == word(at) || (at == level && *damaged as u8 <= 1);
+        let damages = [0, word(at) ^ 1, word(at) ^ 1 << 40, word(at) ^ 2, u64::MAX, 1 << 32 | 1];
+        for damaged in damages.into_iter().filter(|damaged| !possible(damaged)) {
+            machine.overwrite(at, &damaged.to_le_bytes());
+            for command in [
+                &["search", "shm://p/i", "--bbox", "0,0,300,300"][..],
+                &["search", "shm://p/i", "--at", "3,3", "--nearest", "200"],
+                &["put", "shm://p/i", "1000", "5,5,6,6"],
+            ] {
+                let ran = machine.run(command);
+                assert_eq!(ran.code, 8, "{at:#x} := {damaged:#x}: {ran:?}");
+            }
+            let checked = machine.run(&["check", "shm://p/i"]);
+            assert!(matches!(checked.code, 1 | 8), "{at:#x} := {damaged:#x}: {checked:?}");
+            machine.overwrite(at, &word(at).to_le_bytes());
+        }
+    }
+    machine.ok(&["check", "shm://p/i"]);
+}
+
 /// No machine has a device of that name.
 #[test]
 fn a_device_that_is_asked_for_and_not_there_is_found() {

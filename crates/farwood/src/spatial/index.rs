@@ -94,7 +94,8 @@ impl Pool {
         index: std::result::Result<Catfish, IndexError>,
     ) -> Result<Spatial> {
         let index = index.map_err(|error| self.failed(operation, name, error))?;
-        let index = if self.attached().is_shared_memory() { index.trusting_hashes() } else { index };
+        let index =
+            if self.attached().attachment().is_shared_memory() { index.trusting_hashes() } else { index };
         Ok(Spatial { index, pool: Arc::clone(self.attached()) })
     }
 }

@@ -51,6 +51,19 @@ pub(crate) async fn held_words<F: Fabric>(
     Ok(held)
 }
 
+/// Returns whether a lock of any memory node's table is held. [1 RT per KiB of lock table]
+pub(crate) async fn is_any_held<F: Fabric>(
+    client: &Client<F>,
+    options: LockOptions,
+) -> Result<bool, IndexError> {
+    for node in 0..client.fabric().shape().nodes {
+        if !held_words(client, options, NodeId(node)).await?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Reads a lock word until it is free, [`READS_MAX`] times; returns whether it was free once. [1 RT per READ]
 pub(crate) async fn becomes_free<F: Fabric>(
     client: &Client<F>,

@@ -28,6 +28,7 @@
 //! A writer writes an object whole, and waits for the answer, before an entry links it; so a linked object is whole on
 //! every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks it.
 
+use crate::error::IndexError;
 use crate::memory::adopt::SLOT_BYTES_MAX;
 use crate::memory::slot::{MemorySlot, SlotKind};
 use farwood_fabric::chunks::CHUNK_BYTES;
@@ -68,6 +69,28 @@ pub struct Link {
     pub version: u32,
     /// Length of the value, bytes.
     pub length: u32,
+}
+
+/// The link that an operation followed last, without finding its value.
+///
+/// A value is in its slot as long as an entry links it. So an entry that still has the link after the value was not
+/// there is proof of damage, and the operation need not wait for another client.
+#[derive(Debug, Default)]
+pub(crate) struct MissedLink {
+    link: Option<Link>,
+    times: u32,
+}
+
+/// Times that an operation follows one link before it reports damage. Twice is a proof; more costs microseconds.
+const MISSES_MAX: u32 = 8;
+
+impl MissedLink {
+    /// Records that the value of `link` was not there; returns whether that proves damage.
+    pub(crate) fn is_damage(&mut self, link: Link) -> bool {
+        self.times = if self.link == Some(link) { self.times + 1 } else { 1 };
+        self.link = Some(link);
+        self.times >= MISSES_MAX
+    }
 }
 
 /// What identifies the object behind a link.
@@ -304,6 +327,12 @@ impl Link {
     /// The link to a value of `length` bytes; returns `None` where no value is that long.
     pub(crate) fn new(at: Remote<RawOverflow>, version: u32, length: u32) -> Option<Self> {
         (length as usize <= VALUE_BYTES_MAX).then_some(Self { at, version, length })
+    }
+
+    /// The error for an object that is not there although `at` links it.
+    pub(crate) fn missing(self, operation: &'static str, at: impl fmt::Display) -> IndexError {
+        let what = format!("the value that it links, at {}, is not there", self.at);
+        IndexError::Damaged { operation, at: at.to_string(), what }
     }
 
     fn expected(self, index: u64) -> Expected {

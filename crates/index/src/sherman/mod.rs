@@ -48,7 +48,7 @@ use crate::coverage;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
 use crate::memory::allocator::Allocator;
-use crate::memory::overflow::{OverflowValue, VALUE_BYTES_MAX};
+use crate::memory::overflow::{MissedLink, OverflowValue, VALUE_BYTES_MAX};
 use crate::op::Op;
 use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
@@ -183,16 +183,17 @@ impl Sherman {
         self.check_key(key)?;
         let op = Op::new(self, client, "get");
         let (mut torn, mut moved) = (Retry::new("get", TORN_TRIES_MAX), Retry::new("get", TORN_TRIES_MAX));
+        let mut missed = MissedLink::default();
         let first = op.leaf_for(key).await?;
         let mut at = first.at;
-        let mut traversal = Traversal::new("get", first.source);
+        let mut traversal = Traversal::new(op.restarts(), first.source);
         loop {
             let leaf = op.read_node(at).await?;
             match trust_fences(locate(&leaf, 0, key), &leaf, first.source) {
                 KeyPosition::Here => match leaf.find(key) {
                     Ok(None) => return Ok(None),
                     Ok(Some(slot)) => {
-                        if let Some(value) = op.value_at(at, leaf, slot).await? {
+                        if let Some(value) = op.value_at(at, leaf, slot, &mut missed).await? {
                             return Ok(Some(value));
                         }
                         moved.again(client).await?;
@@ -217,6 +218,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         at: Remote<RawNode>,
         leaf: NodeCopy<'_>,
         slot: usize,
+        missed: &mut MissedLink,
     ) -> Result<Option<ShermanValue>, IndexError> {
         let layout = &self.index.layout;
         let bytes = layout.entry_value(slot);
@@ -228,9 +230,10 @@ impl<F: Fabric> Op<'_, F, Sherman> {
                 };
                 Ok(Some(ShermanValue(ValueBytes::Leaf { leaf: leaf.bytes, at: bytes })))
             }
-            StoredValue::Overflow(link) => {
-                Ok(self.read_overflow(link).await?.map(|value| ShermanValue(ValueBytes::Overflow(value))))
-            }
+            StoredValue::Overflow(link) => match self.read_overflow(link).await? {
+                None if missed.is_damage(link) => Err(link.missing(self.name, at)),
+                value => Ok(value.map(|value| ShermanValue(ValueBytes::Overflow(value)))),
+            },
             StoredValue::Invalid => Err(self.damaged(at, NO_LINK.to_owned())),
         }
     }

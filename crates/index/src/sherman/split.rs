@@ -17,14 +17,13 @@ use super::inner::Added;
 use super::lock_node::{LockedNode, ToLock, Write};
 use super::node::{Fences, Freed, LEVELS_MAX, Node, RawNode};
 use super::options::WriteBack;
-use super::position::{RESTARTS_MAX, SearchTarget, Source};
+use super::position::{SearchTarget, Source};
 use super::read::NodeCopy;
 use crate::coverage;
 use crate::error::IndexError;
 use crate::lock::{HeldLock, TryLock};
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
-use crate::retry::Retry;
 use farwood_fabric::{Chain, Fabric, Remote, Swapped, write};
 
 /// A sibling that a split has created and that its parent does not name yet.
@@ -212,7 +211,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         level: u8,
     ) -> Result<Option<LockedNode<'a, F>>, IndexError> {
         let target = SearchTarget { level, key: &sibling.lower };
-        let mut growths = Retry::new(self.name, RESTARTS_MAX);
+        let mut growths = self.restarts();
         loop {
             if let Some(parent) = self.inner_for(target).await? {
                 let parent = ToLock { at: parent, source: Source::Cache, beside: Some(sibling.at) };

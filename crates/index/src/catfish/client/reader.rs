@@ -41,8 +41,31 @@ pub struct Reader<'t, F> {
     wanted: Vec<(NodeRef, u8)>,
 }
 
-/// The fetched node is not the node that its reference names, because the slot was reused.
-struct SlotReused;
+/// The fetched node is not the node that this reference names, because the slot was reused.
+struct SlotReused(NodeRef);
+
+/// The last restart of a search: the root that it began with, and the node that was not there.
+///
+/// No slot of the current tree is used again. So a node that is not there, under a root that still is the current one
+/// at the restart, is proof of damage.
+#[derive(Default)]
+struct LastRestart {
+    of: Option<(u64, NodeRef)>,
+    times: u32,
+}
+
+/// Restarts at one node under one root that count as damage. Two are a proof; more cost microseconds.
+const EQUAL_RESTARTS_MAX: u32 = 8;
+
+impl LastRestart {
+    /// Records a restart under the root `root`; returns whether it proves damage.
+    fn is_damage(&mut self, root: u64, missing: NodeRef) -> bool {
+        let of = Some((root, missing));
+        self.times = if self.of == of { self.times + 1 } else { 1 };
+        self.of = of;
+        self.times >= EQUAL_RESTARTS_MAX
+    }
+}
 
 impl<'t, F: Fabric> Reader<'t, F> {
     /// A reader of `tree`.
@@ -57,18 +80,30 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// # Errors
     /// [`IndexError::Exhausted`] after too many restarts; [`IndexError::Damaged`]; the fabric's.
     pub async fn search(&mut self, query: &Query, found: &mut impl SearchSink) -> Result<(), IndexError> {
-        let mut starts = Retry::new("search", STARTS_MAX);
+        let (mut starts, mut last) = (Retry::new("search", STARTS_MAX), LastRestart::default());
         loop {
-            let root = self.root().await?;
-            if let Some((at, root)) = root
-                && self.search_from(at, &root, query, found).await?.is_ok()
-            {
-                return Ok(());
-            }
+            let searched = match self.root().await? {
+                Ok((at, root)) => self.search_from(at, &root, query, found).await?,
+                Err(reused) => Err(reused),
+            };
+            let Err(reused) = searched else { return Ok(()) };
             found.restart();
-            self.client.fabric().record_coverage(coverage::OVERTAKEN);
-            starts.again(self.client).await?;
+            self.restart(&mut starts, &mut last, &reused).await?;
         }
+    }
+
+    /// Prepares for another search of the tree.
+    async fn restart(
+        &self,
+        starts: &mut Retry,
+        last: &mut LastRestart,
+        SlotReused(missing): &SlotReused,
+    ) -> Result<(), IndexError> {
+        self.client.fabric().record_coverage(coverage::OVERTAKEN);
+        if last.is_damage(self.tree.root.load(Ordering::Relaxed), *missing) {
+            return Err(self.damaged(*missing, format!("it is not {missing:?}, which the tree names")));
+        }
+        starts.again(self.client).await
     }
 
     /// Searches the tree under `root`, whose address is `at`.
@@ -94,7 +129,10 @@ impl<'t, F: Fabric> Reader<'t, F> {
             let reads = nodes.clone().map(|&(node, _)| read_bytes(layout.at(node), layout.node_bytes()));
             let copies = self.client.post(all(reads)).await?;
             for (&(node, below), copy) in nodes.zip(copies) {
-                let Ok(copy) = self.check(node, copy) else { return Ok(Err(SlotReused)) };
+                let copy = match self.check(node, copy) {
+                    Ok(copy) => copy,
+                    Err(reused) => return Ok(Err(reused)),
+                };
                 self.visit((node, Some(below)), &copy, query, found)?;
             }
         }
@@ -139,12 +177,12 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// The copy, if it is the node that the reference names.
     fn check(&self, node: NodeRef, copy: Fetched<RawNode>) -> Result<Checked<RawNode>, SlotReused> {
         let expected = ExpectedNode { node, scheme: self.tree.layout.scheme, mutant: self.tree.mutant };
-        copy.check(&expected).map_err(|_| SlotReused)
+        copy.check(&expected).map_err(|_| SlotReused(node))
     }
 
-    /// Fetches the root, and its reference; `None`: its slot was used again.
+    /// Fetches the root, and its reference, which is then that of the tree's last search.
     /// [1 RT if the root is the one of the last search, otherwise 2]
-    async fn root(&self) -> Result<Option<(NodeRef, Checked<RawNode>)>, IndexError> {
+    async fn root(&self) -> Result<Result<(NodeRef, Checked<RawNode>), SlotReused>, IndexError> {
         let layout = &self.tree.layout;
         let read_root = read(word_of(self.tree.head, ROOT));
         let fetch = |node| read_bytes(layout.at(node), layout.node_bytes());
@@ -167,7 +205,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
             self.tree.root.store(root.word(), Ordering::Relaxed);
             self.client.post(fetch(root)).await?
         };
-        Ok(self.check(root, copy).ok().map(|copy| (root, copy)))
+        Ok(self.check(root, copy).map(|copy| (root, copy)))
     }
 
     /// Finds the `count` items nearest to `point`, nearest first, of the tree at one moment during the call.
@@ -177,18 +215,21 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// # Errors
     /// As [`search`](Self::search).
     pub async fn nearest(&mut self, point: [f64; 2], count: usize) -> Result<Vec<Near>, IndexError> {
-        let mut starts = Retry::new("nearest", STARTS_MAX);
+        let (mut starts, mut last) = (Retry::new("nearest", STARTS_MAX), LastRestart::default());
         loop {
-            if let Some((at, root)) = self.root().await? {
-                let mut search = Nearest::new(point, count, at);
-                let _ = search.next();
-                self.visit_near(&mut search, (at, None), &root)?;
-                if self.nearest_from(&mut search).await?.is_ok() {
-                    return Ok(search.found());
+            let reused = match self.root().await? {
+                Ok((at, root)) => {
+                    let mut search = Nearest::new(point, count, at);
+                    let _ = search.next();
+                    self.visit_near(&mut search, (at, None), &root)?;
+                    match self.nearest_from(&mut search).await? {
+                        Ok(()) => return Ok(search.found()),
+                        Err(reused) => reused,
+                    }
                 }
-            }
-            self.client.fabric().record_coverage(coverage::OVERTAKEN);
-            starts.again(self.client).await?;
+                Err(reused) => reused,
+            };
+            self.restart(&mut starts, &mut last, &reused).await?;
         }
     }
 
@@ -204,7 +245,10 @@ impl<'t, F: Fabric> Reader<'t, F> {
             let reads = nodes.iter().map(|&(node, _)| read_bytes(layout.at(node), layout.node_bytes()));
             let copies = self.client.post(all(reads)).await?;
             for (&(node, below), copy) in nodes.iter().zip(copies) {
-                let Ok(copy) = self.check(node, copy) else { return Ok(Err(SlotReused)) };
+                let copy = match self.check(node, copy) {
+                    Ok(copy) => copy,
+                    Err(reused) => return Ok(Err(reused)),
+                };
                 self.visit_near(search, (node, below), &copy)?;
             }
         }

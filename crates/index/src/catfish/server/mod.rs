@@ -258,11 +258,11 @@ impl TreeServer {
         let mut live = Vec::new();
         let root = self.state().root;
         let nodes = Nodes::new(server.local(), &self.layout);
-        let entries = self.live_slots(&nodes, (root, None), &mut live)?;
+        let entries = live_slots(&nodes, (root, None), &mut live)?;
         self.state().entries = entries;
         live.sort_unstable();
-        if let Some(twice) = live.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(self.damaged(format!("the node at offset {:#x} has two parents", twice[0])));
+        if let Some(twice) = live.array_windows().find_map(|[one, other]| (one == other).then_some(one)) {
+            return Err(self.damaged(format!("the node at offset {twice:#x} has two parents")));
         }
         let chunks = chunks::in_use(client, self.layout.node).await?;
         let mut chunks: Vec<_> = chunks.into_iter().filter(|chunk| chunk.entry == self.slot).collect();
@@ -284,27 +284,6 @@ impl TreeServer {
         Ok(())
     }
 
-    /// Collects the slots of the tree below `node`; yields how many entries its leaves have. Levels descend, so a
-    /// damaged tree with a cycle is detected.
-    fn live_slots<L: ServerMemory>(
-        &self,
-        nodes: &Nodes<'_, L>,
-        (node, below): (NodeRef, Option<u8>),
-        live: &mut Vec<u64>,
-    ) -> Result<u64, IndexError> {
-        let (copy, head) = nodes.verified(node, below)?;
-        live.push(node.offset());
-        if head.level == 0 {
-            return Ok(head.entries as u64);
-        }
-        let mut entries = 0;
-        for position in 0..head.entries {
-            let child = nodes.child(node, position, entry_of(&copy, position).word)?;
-            entries += self.live_slots(nodes, (child, Some(head.level)), live)?;
-        }
-        Ok(entries)
-    }
-
     /// Adds the slots of a chunk that are not among `live`, which is sorted; yields how many are.
     pub(super) fn add_chunk(&self, chunk: Chunk, live: &[u64]) -> usize {
         let start = chunk.start().address().offset();
@@ -318,6 +297,26 @@ impl TreeServer {
         self.state().slots.add(unused);
         of_nodes.len()
     }
+}
+
+/// Collects the slots of the tree below `node`; yields how many entries its leaves have. Levels descend, so a damaged
+/// tree with a cycle is detected.
+fn live_slots<L: ServerMemory>(
+    nodes: &Nodes<'_, L>,
+    (node, below): (NodeRef, Option<u8>),
+    live: &mut Vec<u64>,
+) -> Result<u64, IndexError> {
+    let (copy, head) = nodes.verified(node, below)?;
+    live.push(node.offset());
+    if head.level == 0 {
+        return Ok(head.entries as u64);
+    }
+    let mut entries = 0;
+    for position in 0..head.entries {
+        let child = nodes.child(node, position, entry_of(&copy, position).word)?;
+        entries += live_slots(nodes, (child, Some(head.level)), live)?;
+    }
+    Ok(entries)
 }
 
 fn damaged<T: ?Sized>(at: Remote<T>, what: String) -> IndexError {

@@ -121,7 +121,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     async fn verify(self) -> Result<RadixReport, IndexError> {
         reap_crashed_clients(self.client).await?;
         let (mut verifier, at) = (Verifier::default(), self.index.root);
-        let root = match self.read_inner(InnerRef { at, size: NodeSize::All }).await {
+        let root = match self.read_inner_at_rest(InnerRef { at, size: NodeSize::All }).await {
             Ok(root) => root,
             Err(error) => {
                 verifier.report.problem(at, problem_of(error)?);
@@ -164,7 +164,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         child: InnerRef,
     ) -> Result<(), IndexError> {
         let (at, report) = (child.at, &mut verifier.report);
-        let node = match self.read_inner(child).await {
+        let node = match self.read_inner_at_rest(child).await {
             Ok(node) => node,
             Err(error) => {
                 report.problem(at, problem_of(error)?);
@@ -191,7 +191,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         PendingCheck { parent: path, step, .. }: &PendingCheck,
         LeafRef { at, class }: LeafRef,
     ) -> Result<(), IndexError> {
-        let leaf = match self.read_leaf(LeafRef { at, class }).await {
+        let leaf = match self.read_leaf_at_rest(LeafRef { at, class }).await {
             Ok(leaf) => leaf,
             Err(error) => {
                 verifier.report.problem(at, problem_of(error)?);
