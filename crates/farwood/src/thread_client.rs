@@ -4,9 +4,11 @@
 //! from any thread, so each thread keeps a client for each pool that it has used. The thread that drops the last handle
 //! of a pool drops its client at once; other threads drop theirs when they first use another pool, or end. Until then,
 //! such a client keeps only the memory of the pool mapped: the process has already detached.
+//!
+//! A forked child inherits the list of the thread that forked, and gets no client of a pool that its parent opened.
 
 use crate::attached::Attached;
-use farwood_fabric::Client;
+use farwood_fabric::{Client, FabricError};
 use farwood_transport::any::AnyFabric;
 use std::cell::RefCell;
 use std::ptr;
@@ -32,16 +34,20 @@ thread_local! {
 }
 
 /// This thread's client of `pool`.
+///
+/// # Errors
+/// [`FabricError::Forked`]: this process is a forked child of the one that opened the pool.
 #[inline]
-pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
+pub(crate) fn client(pool: &Arc<Attached>) -> Result<Rc<Client<AnyFabric>>, FabricError> {
+    pool.forks().check()?;
     let found = CLIENTS.try_with(|clients| {
         let clients = clients.borrow();
         clients.iter().find(|kept| kept.is_in(pool)).map(|kept| Rc::clone(&kept.client))
     });
-    match found {
+    Ok(match found {
         Ok(Some(client)) => client,
         _ => add_client(pool),
-    }
+    })
 }
 
 #[cold]

@@ -87,6 +87,7 @@ impl Spatial {
     /// [`Error::Index`](crate::Error::Index): another process serves the index, or the pool is full; over TCP, this
     /// process is not its memory node.
     pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
+        self.check_process("serve")?;
         let client = self.client();
         let server = self.server_role(options)?;
         let failed = |error| self.failed("serve", error);

@@ -10,6 +10,7 @@ use super::pages::Pages;
 use super::presence::Presence;
 use super::segment::SegmentDir;
 use super::server::{ShmMemory, ShmServer};
+use crate::fork::ForkCount;
 use farwood_fabric::{Capabilities, Client, ClientId, NodeId, PoolShape};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -37,13 +38,14 @@ impl ShmPool {
         name: &PoolName,
         capabilities: Capabilities,
     ) -> Result<Self, ShmError> {
+        let forks = ForkCount::now();
         let nodes = MappedNodes::open(dir, name, capabilities)?;
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
         let journal = Arc::new(Journal::open(dir, name, nodes.shape.pool)?);
         let identity = enter(&nodes, &presence, &journal)?;
         let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
         let left = AtomicBool::new(false);
-        Ok(Self(Arc::new(ShmAttachment { nodes, presence, journal, buffers, identity, left })))
+        Ok(Self(Arc::new(ShmAttachment { nodes, presence, journal, buffers, identity, left, forks })))
     }
 
     /// Returns a new client of this compute node for the calling thread.
@@ -83,7 +85,12 @@ impl ShmPool {
     /// Returns the server role of memory node `node`. At most one process may take it.
     pub fn server(&self, node: NodeId) -> Option<ShmServer> {
         let segment = self.0.nodes.segments.get(usize::from(node.0))?;
-        let memory = ShmMemory { segment: Arc::clone(segment), node, host_bytes: self.shape().host_bytes };
+        let memory = ShmMemory {
+            segment: Arc::clone(segment),
+            node,
+            host_bytes: self.shape().host_bytes,
+            forks: self.0.forks,
+        };
         Some(ShmServer { memory })
     }
 }
