@@ -107,8 +107,8 @@ impl fmt::Display for FabricError {
                 write!(f, "client {client} was considered crashed and revoked; open the pool again")
             }
             Self::Forked => f.write_str(
-                "this process is a forked child of the one that opened the pool, and must not use that handle; open the \
-                 pool again in this process",
+                "this process is a forked child of the one that opened the pool, and must not use that handle; \
+                 open the pool again in this process",
             ),
             Self::MemoryLost { node, why } => write!(f, "the memory of memory node {node} is lost: {why}"),
             Self::Missing(capability) => {

@@ -19,7 +19,7 @@
 //! that another client consumes without a lock, like a message in a ring: after a replay it would arrive twice. Such a
 //! WRITE must be of one word, or carry an immediate, which is not sent again.
 //!
-//! Threads share the buffers of their process, one WRITE per buffer at a time. A forked child must not post. A WRITE
+//! Threads share the buffers of their process, one WRITE per buffer at a time. A forked child does not post. A WRITE
 //! beyond the size of a buffer is not journaled.
 
 use super::error::ShmError;

@@ -306,8 +306,8 @@ impl Drop for Mapping {
         if self.registered.get().is_some_and(|forks| !forks.is_current()) {
             return;
         }
-        // SAFETY: this object owns the range since `new`, also in a forked child, which has a copy of it; and nothing points into it once the mapping is
-        // gone.
+        // SAFETY: this object owns the range since `new`, also in a forked child, which has a copy of it; nothing
+        // points into it once the mapping is gone.
         let failed = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes as usize) };
         debug_assert_eq!(failed, 0);
     }

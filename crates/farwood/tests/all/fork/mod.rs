@@ -8,8 +8,8 @@ mod sys;
 
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle, ServeOptions, Spatial};
 use farwood::{
-    CreateOptions, Error, FabricError, Index, IndexError, IndexOptions, MemoryNode, NodeSpec, Pool, PoolOptions,
-    Scan, Session, SmartOptions, SphinxOptions, Values, block_on,
+    CreateOptions, Error, FabricError, Index, IndexError, IndexOptions, MemoryNode, NodeSpec, Pool,
+    PoolOptions, Scan, Session, SmartOptions, SphinxOptions, Values, block_on,
 };
 use std::fmt::Debug;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -213,7 +213,7 @@ fn fork_children(place: Place, options: &impl CreateOptions, parent_writes: bool
             inherit(handles, end, number);
             return Role::Child;
         };
-        let until = if parent_writes { written + 2_000 } else { written };
+        let until = if parent_writes { written + 500 } else { written };
         for number in written..until {
             handles.index.put(&key(number), &[b'p'; 200]).unwrap();
         }
@@ -360,9 +360,8 @@ fn a_child_of_a_spatial_server_does_not_serve() {
     let client = pool.open_spatial("s").unwrap();
     let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let serving = scope.spawn(|| {
-            server.serve(&ServeOptions::default(), &stop, || ready.store(true, Ordering::Release))
-        });
+        let serving = scope
+            .spawn(|| server.serve(&ServeOptions::default(), &stop, || ready.store(true, Ordering::Release)));
         while !ready.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
