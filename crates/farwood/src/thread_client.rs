@@ -87,18 +87,31 @@ mod tests {
         CLIENTS.with(|clients| clients.borrow().len())
     }
 
-    fn pool(name: &str) -> Pool {
-        let url = format!("shm://clients-{name}-{}", std::process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes: 16 << 20, ..PoolOptions::default() }).unwrap();
-        let pool = Pool::open(&url).unwrap();
-        // The memory stays mapped while the pool is open; the test leaves no file behind even if it fails.
-        Pool::remove_by_force(&url).unwrap();
-        pool
+    /// A pool of its own for a test, removed when it ends.
+    struct Scratch(String);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let url = format!("shm://clients-{name}-{}", std::process::id());
+            Pool::create(&url, &PoolOptions { memory_bytes: 16 << 20, ..PoolOptions::default() }).unwrap();
+            Self(url)
+        }
+
+        fn open(&self) -> Pool {
+            Pool::open(&self.0).unwrap()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = Pool::remove_by_force(&self.0);
+        }
     }
 
     #[test]
     fn a_thread_has_one_client_for_each_pool() {
-        let (a, b) = (pool("a"), pool("b"));
+        let scratch = ["a", "b"].map(Scratch::new);
+        let [a, b] = scratch.each_ref().map(Scratch::open);
         let index = a.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
         index.put(&1, &2).unwrap();
         b.indexes().unwrap();
@@ -112,7 +125,8 @@ mod tests {
 
     #[test]
     fn another_thread_drops_its_client_when_it_uses_another_pool() {
-        let (a, b) = (pool("c"), pool("d"));
+        let scratch = ["c", "d"].map(Scratch::new);
+        let [a, b] = scratch.each_ref().map(Scratch::open);
         let (go, gone) = std::sync::mpsc::channel();
         let weak = Arc::downgrade(a.attached());
         let other = a.clone();

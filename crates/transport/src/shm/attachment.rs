@@ -5,6 +5,7 @@ use super::journal::{Journal, JournalBuffers, WriteRefused, WriteTarget};
 use super::nodes::MappedNodes;
 use super::presence::Presence;
 use super::sys;
+use super::watch::FileWatch;
 use crate::fork::ForkCount;
 use crate::runtime::{block_on, sleep};
 use farwood_fabric::{
@@ -21,6 +22,7 @@ pub(super) struct ShmAttachment {
     pub(super) presence: Presence,
     pub(super) journal: Arc<Journal>,
     pub(super) buffers: JournalBuffers,
+    pub(super) watch: FileWatch,
     pub(super) identity: ClientId,
     /// Set once, when this compute node has left the pool; afterwards none of its clients may post.
     pub(super) left: AtomicBool,
@@ -64,10 +66,20 @@ impl ShmAttachment {
     /// does nothing: the client is the parent, and the presence lock belongs to both.
     pub(super) fn leave(&self) {
         if self.forks.is_current() && !self.left.swap(true, Ordering::SeqCst) {
-            let client = Client::new(Unregistered(&self.nodes));
-            let _ = block_on(client_table::expire(&client, self.identity));
+            // Memory that was cut off must not be touched.
+            if self.watch.examine().is_ok() {
+                let client = Client::new(Unregistered(&self.nodes));
+                let _ = block_on(client_table::expire(&client, self.identity));
+            }
             let _ = self.presence.release(u32::from(self.identity.slot));
         }
+    }
+
+    /// Allocates memory, unless the file would become longer by that because it was truncated.
+    pub(super) fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
+        self.forks.check()?;
+        self.watch.examine()?;
+        self.nodes.provision(at, bytes)
     }
 
     #[inline]
@@ -76,6 +88,7 @@ impl ShmAttachment {
         if self.left.load(Ordering::Relaxed) {
             return Err(FabricError::Revoked(self.identity));
         }
+        self.watch.check()?;
         self.nodes.execute(doorbell, |to, bytes| self.buffers.write(buffer, to, bytes))
     }
 }

@@ -95,8 +95,7 @@ impl Fabric for ShmFabric {
     }
 
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
-        let forks = self.pool.forks;
-        std::future::ready(forks.check().and_then(|()| self.pool.nodes.provision(at, bytes)))
+        std::future::ready(self.pool.provision(at, bytes))
     }
 }
 

@@ -10,6 +10,7 @@
 use super::draft::{self, Draft};
 use super::error::ShmError;
 use super::name::PoolName;
+use super::ownership::{self, MODE};
 use super::pages::{self, Pages};
 use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
 use farwood_fabric::chunks::CHUNK_BYTES;
@@ -21,8 +22,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const DIRECTORY: &str = "/dev/shm";
 const DIRECTORY_VARIABLE: &str = "FARWOOD_SHM_DIR";
-/// Only the owner's processes.
-const MODE: u32 = 0o600;
 /// The unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
 /// More replacements of a pool during one `open` indicate an error.
@@ -295,12 +294,13 @@ impl SegmentDir {
     }
 
     /// Returns the journals of pools of this name: that of the existing pool, and those whose creators
-    /// crashed.
+    /// crashed. It skips files of other users, which this user can neither use nor remove.
     pub(super) fn journals(&self, name: &PoolName) -> Result<Vec<PathBuf>, ShmError> {
         let fail = ShmError::on("list", &self.ordinary);
         let mut entries: Vec<_> = fs::read_dir(&self.ordinary).and_then(Iterator::collect).map_err(fail)?;
         entries.retain(|entry: &fs::DirEntry| {
-            entry.file_name().to_str().is_some_and(|file| name.is_journal(file))
+            let is_own = || entry.metadata().is_ok_and(|data| ownership::is_trusted(&data));
+            entry.file_name().to_str().is_some_and(|file| name.is_journal(file)) && is_own()
         });
         Ok(entries.iter().map(fs::DirEntry::path).collect())
     }
@@ -494,6 +494,7 @@ fn attach(
         let error = io::Error::new(ErrorKind::InvalidData, "it is not a regular file");
         return Err(ShmError::from_io("open", &path, 0, error));
     }
+    ownership::check_file(&path, &data)?;
     let bytes = data.len() / pages.bytes() * pages.bytes();
     let needed = bytes_min.max(pages.bytes());
     if bytes < needed {

@@ -441,6 +441,12 @@ pub(super) fn is_in_memory(file: &File) -> io::Result<bool> {
     Ok(stat.f_type == libc::TMPFS_MAGIC)
 }
 
+/// Returns the user whose rights this process has.
+pub(super) fn effective_user() -> u32 {
+    // SAFETY: takes nothing, returns a number, and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// Takes the write lock on one byte of a file for its open file description. False: another description has
 /// it. (The same description may take it repeatedly.)
 pub(super) fn lock_byte(file: &File, at: i64) -> io::Result<bool> {
