@@ -147,7 +147,11 @@ impl Pool {
         let dir = SegmentDir::from_env();
         let attachment = match ShmPool::open(&dir, &name) {
             Ok(attachment) => attachment,
-            Err(source @ (ShmError::Permission { .. } | ShmError::BadName { .. })) => {
+            Err(
+                source @ (ShmError::Permission { .. }
+                | ShmError::ForeignOwner { .. }
+                | ShmError::BadName { .. }),
+            ) => {
                 return Err(Error::Pool { operation: "remove", source });
             }
             // If only the first segment is missing, a crash has left the others: the pool is damaged, not missing.

@@ -170,6 +170,8 @@ pub struct SegmentFile {
     pub bytes: u64,
     /// Its bytes that have pages.
     pub bytes_resident: u64,
+    /// The number of the user that it belongs to.
+    pub owner: u32,
 }
 
 /// One pool's files, as found by [`SegmentDir::list`].
@@ -318,7 +320,7 @@ impl SegmentDir {
         found.sort_by(|a, b| (&a.name, a.node).cmp(&(&b.name, b.node)));
         for FoundFile { name, node, path, data } in found {
             let bytes_resident = data.blocks() * BLOCK_BYTES;
-            let segment = SegmentFile { node, path, bytes: data.len(), bytes_resident };
+            let segment = SegmentFile { node, path, bytes: data.len(), bytes_resident, owner: data.uid() };
             match pools.last_mut() {
                 Some(pool) if pool.name == name => pool.segments.push(segment),
                 _ => pools.push(PoolFiles { name, segments: vec![segment] }),

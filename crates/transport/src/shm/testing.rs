@@ -37,7 +37,8 @@ impl Scratch {
     /// Creates a file of `bytes` zeroes.
     pub(super) fn file(&self, name: &str, bytes: u64) -> File {
         let mut options = File::options();
-        let file = options.read(true).write(true).create_new(true).mode(0o600).open(self.0.join(name)).unwrap();
+        let file =
+            options.read(true).write(true).create_new(true).mode(0o600).open(self.0.join(name)).unwrap();
         file.set_len(bytes).unwrap();
         file
     }
