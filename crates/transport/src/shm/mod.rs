@@ -46,6 +46,8 @@ pub use error::ShmError;
 pub use fabric::ShmFabric;
 pub use name::PoolName;
 pub use nodes::CAPABILITIES;
+#[cfg(feature = "tcp")]
+pub(crate) use ownership::is_trusted;
 pub use pages::Pages;
 #[cfg(feature = "tcp")]
 pub(crate) use pages::huge_bytes_free;
@@ -53,7 +55,9 @@ pub use pool::ShmPool;
 pub use presence::Presence;
 pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};
 pub use server::{ShmMemory, ShmServer};
-#[cfg(feature = "tcp")]
-pub(crate) use sys::provision;
 pub use sys::{AccessFault, Mapping};
 pub(crate) use sys::{HUGE_PAGE_BYTES, monotonic_nanoseconds};
+#[cfg(feature = "tcp")]
+pub(crate) use sys::{effective_user, provision};
+#[cfg(feature = "tcp")]
+pub(crate) use watch::loss;

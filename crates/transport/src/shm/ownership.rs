@@ -34,6 +34,6 @@ pub(super) fn check_owner(path: &Path, data: &Metadata) -> Result<(), ShmError> 
 }
 
 /// Returns whether the file belongs to this user or to root.
-pub(super) fn is_trusted(data: &Metadata) -> bool {
+pub(crate) fn is_trusted(data: &Metadata) -> bool {
     data.uid() == ROOT || data.uid() == sys::effective_user()
 }

@@ -442,7 +442,7 @@ pub(super) fn is_in_memory(file: &File) -> io::Result<bool> {
 }
 
 /// Returns the user whose rights this process has.
-pub(super) fn effective_user() -> u32 {
+pub(crate) fn effective_user() -> u32 {
     // SAFETY: takes nothing, returns a number, and cannot fail.
     unsafe { libc::geteuid() }
 }

@@ -116,7 +116,7 @@ impl WatchedFiles {
 }
 
 /// Returns what happened to a file of at least `bytes` bytes that was opened at `path`, if something did.
-fn loss(file: &File, path: &Path, bytes: u64) -> Option<&'static str> {
+pub(crate) fn loss(file: &File, path: &Path, bytes: u64) -> Option<&'static str> {
     let open = file.metadata().ok()?;
     if open.nlink() == 0 {
         return Some("removed");
