@@ -205,8 +205,8 @@ fn warn_of_shortage(pool: &Url, context: &mut Context<'_>) -> Result<(), Failure
     if let Some(shortage) = doctor::shortage(pool)? {
         writeln!(
             context.messages,
-            "warning: {pool}: {shortage}; operations fail when it is full: enlarge it (`mount -o remount,size=SIZE {}`, \
-             `docker run --shm-size=SIZE`), or create a smaller pool",
+            "warning: {pool}: {shortage}; operations fail when it is full: enlarge it (`mount -o \
+             remount,size=SIZE {}`, `docker run --shm-size=SIZE`), or create a smaller pool",
             shortage.directory.display()
         )?;
     }

@@ -166,7 +166,7 @@ pub enum Error {
     /// Live processes are attached to the pool.
     #[error(
         "remove shm://{pool}: processes are attached to it ({}); end them, or use `farwood drop shm://{pool} --force`: \
-         the processes then keep the memory until they end",
+         their operations then fail",
         list(processes)
     )]
     Attached {

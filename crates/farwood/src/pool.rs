@@ -171,7 +171,8 @@ impl Pool {
         remove_files(&dir, &name)
     }
 
-    /// Removes a pool in any state. Attached processes keep its memory until they end.
+    /// Removes a pool in any state. Operations of attached processes fail within half a second with
+    /// [`FabricError::MemoryLost`]; the memory is free when they have ended.
     ///
     /// # Errors
     /// [`Error::Pool`] if there is none, or the operating system refuses; [`Error::Served`].

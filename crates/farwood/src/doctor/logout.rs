@@ -1,8 +1,8 @@
 //! The login manager of systemd, which removes a user's files in `/dev/shm` when the user logs out.
 //!
-//! `RemoveIPC` of logind.conf(5) is on by default. It applies to users that are not system users, when their last session
-//! ends; a user that lingers has a session as long as the machine runs. Processes that the user has started in the
-//! background, and containers with the user's number, lose their pools by that.
+//! `RemoveIPC` of logind.conf(5) is on by default. It applies to users that are not system users, when their last
+//! session ends; a user that lingers has a session as long as the machine runs. Processes that the user has started in
+//! the background, and containers with the user's number, lose their pools by that.
 
 use super::Finding;
 use std::collections::BTreeSet;
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn users_who_linger_are_found_by_name() {
-        let users = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:\nbob:x:1001:1001::/:\n";
+        let users = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/:\nbob:x:1001:1001::/:\n";
         assert_eq!(numbers(["bob".into(), "eve".into()].into_iter(), users), BTreeSet::from([1001]));
     }
 }

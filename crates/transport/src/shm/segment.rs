@@ -2,7 +2,8 @@
 //!
 //! Memory node `I` of pool `NAME` is `farwood.NAME.I` in `/dev/shm` (or `$FARWOOD_SHM_DIR`), or in a file
 //! system of huge pages, if one is mounted and the whole segment fits into its free pages. A segment appears
-//! under its name in one step, initialised by its creator; it is never truncated afterwards.
+//! under its name in one step, initialised by its creator; it is never truncated afterwards. It is opened only if it
+//! belongs to this user or root, and only its owner may access it.
 //!
 //! A pool of several nodes becomes visible node by node. Opening a pool starts at node 0, so node 0 is created last;
 //! [`SegmentDir::remove`] removes it first.
@@ -274,7 +275,7 @@ impl SegmentDir {
     }
 
     /// Removes a pool: its segments' names, node 0 first, and the drafts of crashed processes. Attached
-    /// processes keep the memory until they leave. Returns the number of segments.
+    /// processes notice it, and keep the memory until they leave. Returns the number of segments.
     pub fn remove(&self, name: &PoolName) -> Result<usize, ShmError> {
         let mut found: Vec<_> = self.list()?.into_iter().filter(|pool| pool.name == *name).collect();
         let pool = found.pop().ok_or_else(|| self.not_found(name, 0))?;
