@@ -6,10 +6,10 @@ use crate::scan::decode;
 use crate::span::Span;
 use crate::tree::Tree;
 use farwood_fabric::{Client, Costs};
-use farwood_index::IndexError;
 use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use farwood_transport::any::AnyFabric;
+use farwood_transport::fork::OneProcess;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -68,12 +68,9 @@ impl<K: Key, V: Value> Session<K, V> {
         Self { client, tree, types: PhantomData }
     }
 
-    /// Runs an operation, unless this process is a forked child of the one that opened the pool.
-    async fn run<T>(
-        &self,
-        operation: impl Future<Output = std::result::Result<T, IndexError>>,
-    ) -> std::result::Result<T, IndexError> {
-        self.tree.pool().forks().guard(operation).await
+    /// Binds an operation to the process that opened the pool: a forked child must not run it.
+    fn run<F>(&self, operation: F) -> OneProcess<F> {
+        self.tree.pool().forks().guard(operation)
     }
 
     /// As [`Index::get`](crate::Index::get).

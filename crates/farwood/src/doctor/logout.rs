@@ -33,7 +33,7 @@ impl Logout {
     /// Reads the configuration of this machine.
     pub(super) fn of_machine() -> Self {
         let removes =
-            Path::new(SYSTEMD).is_dir() && removes_ipc(configuration(&CONFIGURATION.map(Path::new)));
+            Path::new(SYSTEMD).is_dir() && removes_ipc(&configuration(&CONFIGURATION.map(Path::new)));
         let lingering =
             fs::read_dir(LINGERING).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -91,13 +91,12 @@ fn configuration(directories: &[&Path]) -> Vec<String> {
 }
 
 /// Whether `RemoveIPC` is on in a configuration; the last setting applies.
-fn removes_ipc(texts: Vec<String>) -> bool {
+fn removes_ipc(texts: &[String]) -> bool {
     let value = |line: &str| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == "RemoveIPC").then(|| value.trim().to_ascii_lowercase())
     };
-    let values = texts.iter().flat_map(|text| text.lines()).filter_map(value);
-    let last = values.last();
+    let last = texts.iter().flat_map(|text| text.lines()).filter_map(value).next_back();
     !last.is_some_and(|value| matches!(value.as_str(), "no" | "n" | "false" | "f" | "off" | "0"))
 }
 
@@ -132,7 +131,8 @@ mod tests {
 
     #[test]
     fn the_last_setting_applies() {
-        let removes = |texts: &[&str]| removes_ipc(texts.iter().map(|text| (*text).to_owned()).collect());
+        let removes =
+            |texts: &[&str]| removes_ipc(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
         assert!(removes(&[]), "the default");
         assert!(removes(&["[Login]\n#RemoveIPC=no\n"]), "a comment");
         assert!(!removes(&["[Login]\nRemoveIPC=no\n"]));

@@ -7,7 +7,7 @@ use super::{Finding, Segment, Space, space};
 use crate::error::{Error, Result};
 use crate::url::Url;
 use farwood_transport::any::PoolLocation;
-use farwood_transport::shm::SegmentDir;
+use farwood_transport::shm::{PoolFiles, SegmentDir};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -60,14 +60,11 @@ impl fmt::Display for Shortage {
 /// # Errors
 /// [`Error::Pool`], [`Error::System`] if the directory of segments cannot be read; [`Error::Url`].
 pub fn shortage(url: &Url) -> Result<Option<Shortage>> {
-    let name = match url.pool_url().expect_pool()? {
-        PoolLocation::Shm(name) => name,
-        #[cfg(feature = "tcp")]
-        _ => return Ok(None),
-    };
+    let location = url.pool_url().expect_pool()?;
     let dir = SegmentDir::from_env();
     let pools = dir.list().map_err(|source| Error::Pool { operation: "examine", source })?;
-    let files = pools.into_iter().filter(|pool| pool.name == name).flat_map(|pool| pool.segments);
+    let is_it = |pool: &PoolFiles| matches!(&location, PoolLocation::Shm(name) if *name == pool.name);
+    let files = pools.into_iter().filter(is_it).flat_map(|pool| pool.segments);
     let segments: Vec<Segment> = files.map(Segment::from).collect();
     Ok(Shortage::of(&space(dir.path())?, segments.iter()))
 }

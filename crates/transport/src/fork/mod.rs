@@ -58,16 +58,11 @@ impl ForkCount {
         if self.is_current() { Ok(()) } else { Err(FabricError::Forked) }
     }
 
-    /// Waits for `future`, which is neither polled nor dropped in a forked child: it may wait for another thread of
-    /// the parent, or need a mutex that such a thread held.
-    ///
-    /// # Errors
-    /// [`FabricError::Forked`] in a forked child; those of the future.
-    pub async fn guard<T, E: From<FabricError>>(
-        self,
-        future: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, E> {
-        OneProcess::new(self, future).await.unwrap_or_else(|forked| Err(forked.into()))
+    /// Binds an operation to this process: a forked child neither polls nor drops it, because it may wait for another
+    /// thread of the parent, or need a mutex that such a thread held. There it fails with [`FabricError::Forked`].
+    #[inline]
+    pub fn guard<F>(self, operation: F) -> OneProcess<F> {
+        OneProcess::new(self, operation)
     }
 }
 
@@ -100,8 +95,9 @@ mod tests {
         let held = Arc::new(());
         let inner = Arc::clone(&held);
         let never = async move {
-            let _inner = inner;
-            pending::<Done>().await
+            let ended = pending::<Done>().await;
+            drop(inner);
+            ended
         };
         let mut waiting = Box::pin(ForkCount::now().guard(never));
         assert_eq!(poll_once(waiting.as_mut()), Poll::Pending);

@@ -33,7 +33,7 @@ pub(super) fn count_forks() {
     COUNTS.store(true, Relaxed);
 }
 
-/// A future of one process. In a forked child, polling it yields [`FabricError::Forked`], and dropping it leaks the
+/// An operation of one process. In a forked child, polling it yields [`FabricError::Forked`], and dropping it leaks the
 /// inner future.
 #[derive(Debug)]
 pub struct OneProcess<F> {
@@ -49,18 +49,18 @@ impl<F> OneProcess<F> {
     }
 }
 
-impl<F: Future> Future for OneProcess<F> {
-    type Output = Result<F::Output, FabricError>;
+impl<T, E: From<FabricError>, F: Future<Output = Result<T, E>>> Future for OneProcess<F> {
+    type Output = Result<T, E>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Err(forked) = self.forks.check() {
-            return Poll::Ready(Err(forked));
+            return Poll::Ready(Err(forked.into()));
         }
         // SAFETY: the field is structurally pinned: no method moves it, it is dropped in place, and the type is `Unpin`
         // only if the future is.
         let future = unsafe { self.map_unchecked_mut(|this| &mut *this.future) };
-        future.poll(context).map(Ok)
+        future.poll(context)
     }
 }
 
