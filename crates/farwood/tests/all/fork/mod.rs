@@ -9,13 +9,17 @@ mod sys;
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle, ServeOptions, Spatial};
 use farwood::{
     CreateOptions, Error, FabricError, Index, IndexError, IndexOptions, MemoryNode, NodeSpec, Pool,
-    PoolOptions, Scan, Session, SmartOptions, SphinxOptions, Values, block_on,
+    PoolOptions, Registrant, Scan, Session, SmartOptions, SphinxOptions, Values, block_on, run_all,
 };
+use std::cell::Cell;
 use std::fmt::Debug;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::pin::Pin;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 type Bytes = Vec<u8>;
 
@@ -388,4 +392,128 @@ fn a_child_of_a_spatial_server_does_not_serve() {
     });
     assert_eq!(client.count_all().unwrap(), 21);
     assert!(client.check().unwrap().problems.is_empty());
+}
+
+/// The caller's code may fork in the middle of a call.
+#[test]
+fn a_child_that_is_forked_inside_a_call_is_refused_the_rest_of_it() {
+    if !is_alone("a_child_that_is_forked_inside_a_call_is_refused_the_rest_of_it") {
+        return;
+    }
+    let place = Place::shm();
+    let pool = Pool::open(&place.url).unwrap();
+    let spatial = pool.create_spatial("s", &CatfishConfig::default()).unwrap();
+    // No other process serves the index: this one is its server during the change.
+    let changed = spatial.change(|editor| {
+        editor.insert(&item(1))?;
+        let Some(child) = sys::fork() else {
+            refused(editor.insert(&item(2)));
+            return Ok(true);
+        };
+        sys::expect_success(child);
+        editor.insert(&item(3)).map(|()| false)
+    });
+    match changed {
+        Ok(is_child) => assert!(!is_child, "the child ended the change of its parent"),
+        refusal => {
+            refused(refusal);
+            sys::end_at_once();
+        }
+    }
+    assert_eq!(spatial.count_all().unwrap(), 2);
+    let index = pool.create_index::<u64, u64>("x", &IndexOptions::default()).unwrap();
+    let mut child = None;
+    let loaded = index.bulk_load((0..20_000).map(|number| (number, number)), 0.8, |_| {
+        child.get_or_insert_with(sys::fork);
+    });
+    let Some(child) = child.unwrap() else {
+        refused(loaded);
+        sys::end_at_once();
+    };
+    sys::expect_success(child);
+    assert_eq!(loaded.unwrap(), 20_000);
+    assert_eq!(index.check().unwrap().problems().len(), 0);
+}
+
+/// Some operations of the parent wait for their answers at the fork, others for locks.
+#[test]
+fn operations_under_way_end_in_the_child_and_go_on_in_the_parent() {
+    if !is_alone("operations_under_way_end_in_the_child_and_go_on_in_the_parent") {
+        return;
+    }
+    let place = Place::tcp();
+    let pool = Pool::open(&place.url).unwrap();
+    let index = pool.create_index::<u64, u64>("x", &IndexOptions::default()).unwrap();
+    let (session, child) = (index.session(), Cell::new(None));
+    let writer = |me: u64| {
+        let (session, child) = (&session, &child);
+        Box::pin(async move {
+            for round in 0..100 {
+                // A fork of a process that waits for the answers of the other writers.
+                if (me, round) == (7, 50) {
+                    child.set(Some(sys::fork()));
+                }
+                session.put(&(round % 10), &me).await?;
+            }
+            Ok(())
+        }) as Pin<Box<dyn Future<Output = farwood::Result<()>> + '_>>
+    };
+    let ended = run_all((0..16).map(writer).collect());
+    let Some(child) = child.get().unwrap() else {
+        let (whole, cut): (Vec<_>, Vec<_>) = ended.into_iter().partition(Result::is_ok);
+        assert!(cut.len() > whole.len(), "{} of 16 ended in the child", whole.len());
+        cut.into_iter().for_each(refused);
+        return;
+    };
+    sys::expect_success(child);
+    assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+    assert_eq!(index.count().unwrap(), 10);
+    assert_eq!(index.check().unwrap().problems().len(), 0);
+}
+
+/// Answers like etcd, and tells what it was asked.
+fn answer_as_etcd(listener: &TcpListener, asked: &Sender<String>) {
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        let mut text = String::new();
+        // The body is one JSON object.
+        while !text.ends_with('}') {
+            let mut part = [0; 4096];
+            let length = stream.read(&mut part).unwrap();
+            text.push_str(std::str::from_utf8(&part[..length]).unwrap());
+        }
+        let what = text.split(' ').nth(1).unwrap_or_default().to_owned();
+        let answer = r#"{"ID":"7","succeeded":true,"result":{"TTL":"10"}}"#;
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length";
+        stream.write_all(format!("{head}: {}\r\n\r\n{answer}", answer.len()).as_bytes()).unwrap();
+        let is_last = what.ends_with("revoke");
+        asked.send(what).unwrap();
+        if is_last {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_child_does_not_end_the_registration_of_its_parent_in_etcd() {
+    if !is_alone("a_child_does_not_end_the_registration_of_its_parent_in_etcd") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let etcd = format!("{}/pool", listener.local_addr().unwrap()).parse().unwrap();
+    let (sender, asked) = channel();
+    let server = std::thread::spawn(move || answer_as_etcd(&listener, &sender));
+    let registrant = Registrant { etcd, node: 0, nodes: 1, address: "127.0.0.1:7470".to_owned() };
+    let registration = registrant.register(|_| ()).unwrap();
+    let Some(child) = sys::fork() else {
+        drop(registration);
+        sys::end_at_once();
+    };
+    sys::expect_success(child);
+    let before: Vec<String> = asked.try_iter().collect();
+    assert!(before.iter().all(|what| !what.ends_with("revoke")), "{before:?}");
+    assert!(before.iter().any(|what| what.ends_with("lease/grant")), "{before:?}");
+    drop(registration);
+    server.join().unwrap();
+    assert!(asked.try_iter().any(|what| what.ends_with("revoke")), "the parent ends it");
 }
