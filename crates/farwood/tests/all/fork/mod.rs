@@ -8,14 +8,16 @@ mod sys;
 
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle, ServeOptions, Spatial};
 use farwood::{
-    CreateOptions, Error, FabricError, Index, IndexError, IndexOptions, MemoryNode, NodeSpec, Pool,
-    PoolOptions, Registrant, Scan, Session, SmartOptions, SphinxOptions, Values, block_on, run_all,
+    CreateOptions, Error, FabricError, Identity, Index, IndexError, IndexOptions, MemoryNode, NodeSpec, Pool,
+    PoolOptions, Registrant, Scan, ServerTls, Session, SmartOptions, SphinxOptions, Values, block_on,
+    run_all,
 };
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +64,25 @@ impl Place {
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let node = MemoryNode::start(&NodeSpec::new(listen, MEMORY_BYTES)).unwrap();
         Self { url: format!("tcp://{}", node.address()), node: Some(node) }
+    }
+
+    /// Over TLS, whose state is also in the child.
+    fn tls() -> Self {
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let server = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let server = server.signed_by(&key, &authority).unwrap();
+        let folder = PathBuf::from(std::env::var_os("FARWOOD_SHM_DIR").unwrap());
+        let files = ["ca.pem", "cert.pem", "key.pem"].map(|name| folder.join(name));
+        let texts = [authority.pem(), server.pem(), key.serialize_pem()];
+        files.iter().zip(texts).for_each(|(file, text)| std::fs::write(file, text).unwrap());
+        let [ca, cert, key] = &files;
+        let tls = ServerTls::from_files(Identity { cert, key }, None).unwrap();
+        let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), MEMORY_BYTES);
+        let node = MemoryNode::start(&NodeSpec { tls: Some(tls), ..spec }).unwrap();
+        Self { url: format!("tcp://{}?tls-ca={}", node.address(), ca.display()), node: Some(node) }
     }
 }
 
@@ -292,6 +313,13 @@ fn sphinx_in_shared_memory() {
 fn sherman_over_tcp() {
     if is_alone("sherman_over_tcp") {
         all_cases(Place::tcp, &any_length());
+    }
+}
+
+#[test]
+fn sherman_over_tls() {
+    if is_alone("sherman_over_tls") {
+        all_cases(Place::tls, &any_length());
     }
 }
 
