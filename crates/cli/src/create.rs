@@ -4,7 +4,7 @@ use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
 use farwood::{
     Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
-    Url, Values, smart, sphinx,
+    Url, Values, doctor, smart, sphinx,
 };
 use serde_json::json;
 
@@ -160,6 +160,7 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
         )));
     }
     Pool::create(&args.url, &pool_options(args))?;
+    warn_of_shortage(&args.url, context)?;
     report(&[&args.url], args, context)
 }
 
@@ -174,6 +175,7 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     let (pool, made) = match Pool::open(&pool_url) {
         Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
             Pool::create(&pool_url, &pool_options(args))?;
+            warn_of_shortage(&pool_url, context)?;
             (Pool::open(&pool_url)?, true)
         }
         opened => (opened?, false),
@@ -194,6 +196,19 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     }
     let urls = if made { vec![&pool_url, &args.url] } else { vec![&args.url] };
     report(&urls, args, context)
+}
+
+/// Warns of a pool that is larger than the file system of its memory nodes.
+fn warn_of_shortage(pool: &Url, context: &mut Context<'_>) -> Result<(), Failure> {
+    if let Some(shortage) = doctor::shortage(pool)? {
+        writeln!(
+            context.messages,
+            "warning: {pool}: {shortage}; operations fail when it is full: enlarge it (`mount -o \
+             remount,size=SIZE {}`, `docker run --shm-size=SIZE`), or create a smaller pool",
+            shortage.directory.display()
+        )?;
+    }
+    Ok(())
 }
 
 /// The parsed options of the index.

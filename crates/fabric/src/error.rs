@@ -37,6 +37,16 @@ pub enum FabricError {
     },
     /// This client was revoked, because another client considered it crashed. The remedy is to open the pool again.
     Revoked(ClientId),
+    /// This process is a forked child of the one that opened the pool. The remedy is to open the pool again in this
+    /// process.
+    Forked,
+    /// The memory of the pool was removed, truncated or replaced while this process was attached.
+    MemoryLost {
+        /// The memory node.
+        node: NodeId,
+        /// The file, what happened to it, and the remedy.
+        why: String,
+    },
     /// The fabric lacks a capability that the operation needs.
     Missing(Capability),
     /// No memory node has a free chunk.
@@ -103,6 +113,11 @@ impl fmt::Display for FabricError {
             Self::Revoked(client) => {
                 write!(f, "client {client} was considered crashed and revoked; open the pool again")
             }
+            Self::Forked => f.write_str(
+                "this process is a forked child of the one that opened the pool, and must not use that handle; \
+                 open the pool again in this process",
+            ),
+            Self::MemoryLost { node, why } => write!(f, "the memory of memory node {node} is lost: {why}"),
             Self::Missing(capability) => {
                 write!(f, "this fabric lacks a capability that the index needs: {capability}")
             }

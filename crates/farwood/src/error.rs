@@ -166,7 +166,7 @@ pub enum Error {
     /// Live processes are attached to the pool.
     #[error(
         "remove shm://{pool}: processes are attached to it ({}); end them, or use `farwood drop shm://{pool} --force`: \
-         the processes then keep the memory until they end",
+         their operations then fail",
         list(processes)
     )]
     Attached {
@@ -279,7 +279,7 @@ fn of_shm(error: &ShmError) -> u8 {
         ShmError::NotFound { .. } => NOT_FOUND,
         ShmError::Exists { .. } => 4,
         ShmError::NoSpace { .. } => FULL,
-        ShmError::Permission { .. } => 6,
+        ShmError::Permission { .. } | ShmError::ForeignOwner { .. } | ShmError::WideMode { .. } => 6,
         ShmError::TooSmall { .. } => 8,
         ShmError::BeingCreated { .. } => 9,
         ShmError::Pool { error, .. } => of_fabric(error),
@@ -357,7 +357,10 @@ fn of_fabric(error: &FabricError) -> u8 {
         | FabricError::NoClientSlot { .. }
         | FabricError::NoDirectoryEntry { .. } => FULL,
         FabricError::NotAPool { .. } | FabricError::Missing(_) => 7,
-        FabricError::OutOfRange { .. } | FabricError::Misaligned { .. } | FabricError::Damaged { .. } => 8,
+        FabricError::OutOfRange { .. }
+        | FabricError::Misaligned { .. }
+        | FabricError::Damaged { .. }
+        | FabricError::MemoryLost { .. } => 8,
         FabricError::DirectoryBusy(_) => 9,
         _ => 10,
     }

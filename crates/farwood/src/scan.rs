@@ -140,7 +140,7 @@ impl<K: Key, V: Value> Iterator for Scan<K, V> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(entry) = self.entries.get(self.returned) {
-                let entry = decode(&self.tree, entry);
+                let entry = self.tree.check_process("scan").and_then(|()| decode(&self.tree, entry));
                 self.returned = if entry.is_ok() { self.returned + 1 } else { self.entries.len() };
                 self.done |= entry.is_err();
                 return Some(entry);

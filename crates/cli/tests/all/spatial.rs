@@ -6,7 +6,7 @@ use crate::serve;
 use flatgeobuf::geozero::{GeomProcessor, GeozeroGeometry, error::Result};
 use flatgeobuf::{FgbWriter, GeometryType};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Stdio};
 
 fn with_spatial() -> Machine {
@@ -362,4 +362,28 @@ fn a_server_refuses_what_would_change_nothing() {
     machine.refused(2, &memory, &["--memory applies to memory nodes"]);
     let polling = ["serve", "--listen", "tcp://127.0.0.1:0", "--spatial", "s", "--polling"];
     machine.refused(2, &polling, &["--polling applies to shared memory only"]);
+}
+
+/// logind removes files so, and the server would serve a pool that no client can find.
+#[test]
+fn a_server_stops_when_its_pool_vanishes() {
+    for polling in [&["--polling"][..], &[]] {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+        let mut command = machine.command(&[&["serve", "shm://p", "--spatial", "s"], polling].concat());
+        let server = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut server = Served(server);
+        let mut line = String::new();
+        BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("serving"), "{line}");
+        machine.ok(&["drop", "shm://p", "--force"]);
+        machine.ok(&["create", "shm://p/s", "--index", "catfish", "--memory", "32MiB"]);
+        let mut error = String::new();
+        server.0.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+        assert_eq!(server.0.wait().unwrap().code(), Some(8), "{error}");
+        for words in ["pool 'p' was removed while", "open the pool again", "RemoveIPC"] {
+            assert!(error.contains(words), "{words:?} is missing in: {error}");
+        }
+        machine.ok(&["load", "shm://p/s", &machine.file("one.csv", "1,2,3,4,5\n")]);
+    }
 }

@@ -1,9 +1,11 @@
 //! Examination of this machine: shared memory, its pools, and what crashed processes left behind.
 
+mod logout;
 #[cfg(feature = "rdma")]
 mod rdma;
 #[cfg(feature = "tcp")]
 mod served;
+mod shortage;
 
 use crate::error::{Error, Result};
 use crate::pool::Pool;
@@ -12,9 +14,11 @@ use crate::stats::PoolStats;
 use crate::url::Url;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::RdmaError;
-use farwood_transport::shm::{PoolFiles, SegmentDir};
+use farwood_transport::shm::{PoolFiles, SegmentDir, SegmentFile, ShmError};
+use logout::Logout;
 #[cfg(feature = "rdma")]
 pub use rdma::Rdma;
+pub use shortage::{Shortage, shortage};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +29,8 @@ pub struct Report {
     pub directory: Space,
     /// The machine's memory.
     pub memory: MachineMemory,
+    /// What the login manager does to the pools when their owner logs out.
+    logout: Logout,
     /// The relevant limits of this process; `None` if unlimited.
     pub limits: Vec<(&'static str, Option<u64>)>,
     /// The pools.
@@ -85,6 +91,14 @@ pub struct Segment {
     pub bytes: u64,
     /// Bytes that are backed by pages.
     pub resident_bytes: u64,
+    /// The number of the user that it belongs to.
+    pub owner: u32,
+}
+
+impl From<SegmentFile> for Segment {
+    fn from(file: SegmentFile) -> Self {
+        Self { path: file.path, bytes: file.bytes, resident_bytes: file.bytes_resident, owner: file.owner }
+    }
 }
 
 /// A segment whose creation did not finish.
@@ -145,6 +159,7 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
     Ok(Report {
         directory: space(dir.path())?,
         memory: memory(),
+        logout: Logout::of_machine(),
         limits: limits(),
         pools,
         drafts: drafts.collect(),
@@ -201,10 +216,18 @@ impl Report {
             remedy: "farwood doctor --sweep".to_owned(),
         });
         let pools = self.pools.iter().filter_map(PoolReport::finding);
-        let findings = drafts.chain(pools);
+        let findings = drafts.chain(pools).chain(self.shared_memory_findings());
         #[cfg(feature = "rdma")]
         let findings = findings.chain(self.rdma_findings());
         findings.collect()
+    }
+
+    /// The problems of the file system of the pools.
+    fn shared_memory_findings(&self) -> impl Iterator<Item = Finding> {
+        let segments = || self.pools.iter().flat_map(|pool| &pool.segments);
+        let shortage = Shortage::of(&self.directory, segments()).map(|shortage| shortage.finding());
+        let logout = self.logout.finding(&self.directory.path, segments().map(|segment| segment.owner));
+        shortage.into_iter().chain(logout)
     }
 }
 
@@ -223,6 +246,10 @@ impl PoolReport {
             Err(error) if self.is_served() => Some(Finding {
                 what: format!("{} cannot be used: {error}", self.url),
                 remedy: self.remedy(error),
+            }),
+            Err(Error::Pool { source: ShmError::WideMode { path, .. }, .. }) => Some(Finding {
+                what: format!("other users have access to {}: {}", self.url, path.display()),
+                remedy: format!("chmod 600 {}", path.display()),
             }),
             // A pool of another user is not a problem of this one.
             Err(error) if error.exit_code() == 6 => None,
@@ -247,12 +274,7 @@ impl PoolReport {
 
 fn pool_report(files: PoolFiles) -> PoolReport {
     let url = format!("shm://{}", files.name);
-    let segments = files.segments.into_iter().map(|segment| Segment {
-        path: segment.path,
-        bytes: segment.bytes,
-        resident_bytes: segment.bytes_resident,
-    });
-    report_of(url, segments.collect())
+    report_of(url, files.segments.into_iter().map(Segment::from).collect())
 }
 
 fn report_of(url: String, segments: Vec<Segment>) -> PoolReport {

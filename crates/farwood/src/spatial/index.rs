@@ -19,6 +19,7 @@ use farwood_index::catfish::{
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 use farwood_transport::runtime::block_on;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,7 +60,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: it exists, the name or the sizes are invalid, or the pool or its directory is full.
     pub fn create_spatial(&self, name: &str, config: &CatfishConfig) -> Result<Spatial> {
-        let client = thread_client::client(self.attached());
+        let client = self.spatial_client("create", name)?;
         let created = block_on(Catfish::create(&client, name, *config));
         self.spatial(name, "create", created)
     }
@@ -69,7 +70,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: it does not exist, or is not a spatial index.
     pub fn open_spatial(&self, name: &str) -> Result<Spatial> {
-        let client = thread_client::client(self.attached());
+        let client = self.spatial_client("open", name)?;
         let opened = block_on(Catfish::open(&client, name));
         self.spatial(name, "open", opened)
     }
@@ -79,12 +80,16 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: it does not exist.
     pub fn is_spatial(&self, name: &str) -> Result<bool> {
-        let client = thread_client::client(self.attached());
+        let client = self.spatial_client("open", name)?;
         let found = block_on(farwood_fabric::directory::find(&client, name));
         match found.map_err(|error| self.failed("open", name, error.into()))? {
             Some(entry) => Ok(entry.kind == KIND),
             None => Err(self.failed("open", name, IndexError::NoSuchIndex(name.to_owned()))),
         }
+    }
+
+    fn spatial_client(&self, operation: &'static str, name: &str) -> Result<Rc<Client<AnyFabric>>> {
+        thread_client::client(self.attached()).map_err(|error| self.failed(operation, name, error.into()))
     }
 
     fn spatial(
@@ -105,6 +110,16 @@ impl Spatial {
         self.pool.failed(operation, &self.index.entry().name, source)
     }
 
+    /// Refuses a forked child of the process that opened the pool.
+    pub(super) fn check_process(&self, operation: &'static str) -> Result<()> {
+        self.pool.forks().check().map_err(|error| self.failed(operation, error.into()))
+    }
+
+    /// This thread's client.
+    fn thread_client(&self, operation: &'static str) -> Result<Rc<Client<AnyFabric>>> {
+        thread_client::client(&self.pool).map_err(|error| self.failed(operation, error.into()))
+    }
+
     /// The URL of the index.
     pub fn url(&self) -> String {
         self.pool.index_url(&self.index.entry().name)
@@ -116,7 +131,7 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`].
     pub fn search(&self, query: &Query) -> Result<Vec<Item>> {
-        let (client, mut found) = (thread_client::client(&self.pool), Vec::new());
+        let (client, mut found) = (self.thread_client("search")?, Vec::new());
         let searched = block_on(Reader::new(&self.index, &client, Issue::Many).search(query, &mut found));
         searched.map(|()| found).map_err(|error| self.failed("search", error))
     }
@@ -126,7 +141,7 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count(&self, query: &Query) -> Result<u64> {
-        let (client, mut count) = (thread_client::client(&self.pool), Count::default());
+        let (client, mut count) = (self.thread_client("count")?, Count::default());
         let searched = block_on(Reader::new(&self.index, &client, Issue::Many).search(query, &mut count));
         searched.map(|()| count.0).map_err(|error| self.failed("count", error))
     }
@@ -145,7 +160,7 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
-        let client = thread_client::client(&self.pool);
+        let client = self.thread_client("nearest")?;
         let found = block_on(Reader::new(&self.index, &client, Issue::Many).nearest(point, count));
         found.map_err(|error| self.failed("nearest", error))
     }
@@ -156,7 +171,7 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`].
     pub fn is_served(&self) -> Result<bool> {
-        self.is_served_beside(&thread_client::client(&self.pool))
+        self.is_served_beside(&*self.thread_client("examine the server")?)
     }
 
     fn is_served_beside(&self, client: &Client<AnyFabric>) -> Result<bool> {
@@ -197,6 +212,7 @@ impl Spatial {
     /// [`Error::Index`]: it is not empty, or the pool is full; in shared memory, another process serves it; over TCP,
     /// no process serves it.
     pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
+        self.check_process("bulk load")?;
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);
         #[cfg(feature = "tcp")]
@@ -229,7 +245,7 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`]. The [`CatfishReport`] lists violated invariants.
     pub fn check(&self) -> Result<CatfishReport> {
-        let client = thread_client::client(&self.pool);
+        let client = self.thread_client("check")?;
         block_on(self.index.walk(&client)).map_err(|error| self.failed("check", error))
     }
 

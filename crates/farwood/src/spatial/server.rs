@@ -87,6 +87,7 @@ impl Spatial {
     /// [`Error::Index`](crate::Error::Index): another process serves the index, or the pool is full; over TCP, this
     /// process is not its memory node.
     pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
+        self.check_process("serve")?;
         let client = self.client();
         let server = self.server_role(options)?;
         let failed = |error| self.failed("serve", error);
@@ -147,10 +148,9 @@ impl Serving<'_> {
             #[cfg(feature = "tcp")]
             let sockets = scope.spawn(move || self.serve_sockets(ended));
             let watch = scope.spawn(|| {
-                while !stop.load(Ordering::Acquire) && !self.service.has_ended() {
-                    std::thread::sleep(LOOK);
-                }
+                let watched = self.watch(stop);
                 self.service.end();
+                watched
             });
             let mut done = self.rings(0, threads);
             // A failed thread ends the others.
@@ -159,11 +159,20 @@ impl Serving<'_> {
             for other in others {
                 done = done.and(joined(other));
             }
-            joined(watch);
+            done = done.and(joined(watch));
             #[cfg(feature = "tcp")]
             joined(sockets);
             done
         })
+    }
+
+    /// Waits until `stop` is set, the service has ended, or the files of the pool are lost.
+    fn watch(&self, stop: &AtomicBool) -> std::result::Result<(), IndexError> {
+        while !stop.load(Ordering::Acquire) && !self.service.has_ended() {
+            self.spatial.pool.attachment().check_files()?;
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
     }
 
     /// Serves one thread's share of the rings; thread 0 also receives immediates and sends heartbeats. Over TCP there

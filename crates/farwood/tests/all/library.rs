@@ -493,3 +493,29 @@ fn an_index_is_a_urls_last_part_and_no_pool() {
     assert!(error.to_string().contains("the URL of its pool"), "{error}");
     assert_eq!(Pool::open("shm://there-is-no-such-pool").unwrap_err().exit_code(), 3);
 }
+
+/// Otherwise it would store into memory that no other process can find.
+#[test]
+fn a_process_whose_pool_was_created_anew_is_told() {
+    let scratch = Scratch::new();
+    let index = scratch.numbers();
+    index.put(&1, &1).unwrap();
+    Pool::remove_by_force(&scratch.url).unwrap();
+    Pool::create(&scratch.url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let error = loop {
+        match index.put(&2, &2) {
+            Ok(_) => assert!(std::time::Instant::now() < until, "it does not notice"),
+            Err(error) => break error,
+        }
+    };
+    let text = error.to_string();
+    for part in ["put", &scratch.url, "was removed while this process was attached", "open the pool again"] {
+        assert!(text.contains(part), "{part:?} is missing in: {text}");
+    }
+    assert_eq!(error.exit_code(), 8);
+    for result in [index.get(&1).map(|_| ()), index.count().map(|_| ()), scratch.pool().stats().map(|_| ())] {
+        assert_eq!(result.unwrap_err().exit_code(), 8);
+    }
+    assert!(Pool::open(&scratch.url).unwrap().indexes().unwrap().is_empty(), "the new pool was touched");
+}

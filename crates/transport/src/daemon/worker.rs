@@ -132,6 +132,7 @@ impl Worker {
                 self.sweep();
                 self.shared.registry.end_stuck();
                 self.check_executor()?;
+                self.shared.store.check_file()?;
                 // A connection that arrived without a free descriptor is not announced again.
                 self.accept();
             }

@@ -172,6 +172,11 @@ impl VerbExecutor for Target {
     }
 
     fn end(&self) {
+        if !self.device.context.handle.is_own() {
+            // A forked child does not have the thread.
+            std::mem::forget(self.listener().take());
+            return;
+        }
         self.stopping.store(true, Ordering::SeqCst);
         if let Some(listener) = self.listener().take() {
             // A thread that panicked has nothing left to end.

@@ -49,6 +49,34 @@ pub enum ShmError {
         /// The file.
         path: PathBuf,
     },
+    /// A file belongs to another user.
+    #[error(
+        "{} belongs to user {owner}, and this process is of user {user}: who owns a file of a pool can read and change \
+         what is stored in it; run as its owner, let that user or root remove it, or choose another name or directory \
+         (FARWOOD_SHM_DIR)",
+        path.display()
+    )]
+    ForeignOwner {
+        /// The file.
+        path: PathBuf,
+        /// The user that it belongs to.
+        owner: u32,
+        /// The user of this process.
+        user: u32,
+    },
+    /// Other users have access to a file.
+    #[error(
+        "{} has mode {mode:04o}: other users may have read or changed what is stored in it, and a pool has mode 0600; \
+         if you trust its content, run `chmod 600 {}`",
+        path.display(),
+        path.display()
+    )]
+    WideMode {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
     /// A segment is smaller than required.
     #[error(
         "{} has {bytes} bytes where {needed} are needed; it is damaged, or not a pool of Farwood: run \

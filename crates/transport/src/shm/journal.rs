@@ -24,18 +24,19 @@
 //! bytes: the replay of a buffer that does not match its state fails. The slot then stays claimed, and its last owner
 //! counts as alive, because its WRITE may be incomplete.
 //!
-//! Threads share the buffers of their process, one WRITE per buffer at a time. A forked child must not post. A WRITE
+//! Threads share the buffers of their process, one WRITE per buffer at a time. A forked child does not post. A WRITE
 //! beyond the size of a buffer is not journaled.
 
 use super::error::ShmError;
 use super::name::PoolName;
+use super::ownership::{self, MODE};
 use super::segment::{Segment, SegmentDir, remove_file};
 use super::sys::{self, AccessFault, Mapping};
 use farwood_fabric::client_table::CLIENTS_MAX;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -54,8 +55,6 @@ const OFFSET: u64 = 16;
 const LENGTH: u64 = 24;
 /// Bytes of a buffer that get pages at its first use: enough for WRITEs of nodes of the usual size.
 const PROVISION: u64 = DATA + 4096;
-/// The file permissions of the pool: only its owner may read and write.
-const MODE: u32 = 0o600;
 
 /// A pool's journal, as one attachment sees it.
 pub(super) struct Journal {
@@ -103,7 +102,22 @@ impl Journal {
     pub(super) fn open(dir: &SegmentDir, name: &PoolName, pool: u64) -> Result<Self, ShmError> {
         let path = dir.path().join(name.journal_file(pool));
         let found = File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
-        Ok(Self { file: found.map_err(ShmError::on("open", &path))?, path })
+        let file = found.map_err(ShmError::on("open", &path))?;
+        ownership::check_file(&path, &file.metadata().map_err(ShmError::on("examine", &path))?)?;
+        Ok(Self { file, path })
+    }
+
+    /// The length of the file.
+    pub(super) const BYTES: u64 = FILE_BYTES;
+
+    /// Returns the open file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns its path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Repeats the WRITEs that the last owner of `slot`, which is gone, may not have completed. The caller

@@ -149,6 +149,12 @@ impl FrameConnection {
         };
     }
 
+    /// Leaks the channel to a dialling thread, which a forked child does not have: dropping the channel would wait for
+    /// a message that the thread was sending at the fork.
+    pub(super) fn leak_dial(&mut self) {
+        std::mem::forget(std::mem::replace(&mut self.phase, Phase::Down(None)));
+    }
+
     /// Sends and receives without waiting.
     pub(super) fn advance(
         &mut self,

@@ -16,6 +16,7 @@ mod gateway;
 pub use error::EtcdError;
 
 use crate::client::{AddressOptions, PoolAddress};
+use crate::fork::ForkCount;
 use gateway::{Gateway, KeyCreation};
 use serde_json::{Value, json};
 use std::fmt;
@@ -170,6 +171,8 @@ pub struct Registrant {
 pub struct Registration {
     stop: Option<Sender<()>>,
     keeper: Option<JoinHandle<()>>,
+    /// The process that registered.
+    forks: ForkCount,
 }
 
 impl Registrant {
@@ -188,6 +191,7 @@ impl Registrant {
     /// [`EtcdError::NoAnswer`], [`EtcdError::Taken`].
     pub fn register(self, report: impl Fn(String) + Send + 'static) -> Result<Registration, EtcdError> {
         let gateway = Gateway::new(&self.etcd.servers);
+        let forks = ForkCount::now();
         let lease = self.enter(&gateway)?;
         let (stop, stopped) = channel();
         let keep = move || {
@@ -208,7 +212,7 @@ impl Registrant {
         };
         let keeper = std::thread::Builder::new().name("farwood-etcd".to_owned()).spawn(keep);
         let keeper = keeper.map_err(|error| EtcdError::NoAnswer { why: error.to_string() })?;
-        Ok(Registration { stop: Some(stop), keeper: Some(keeper) })
+        Ok(Registration { stop: Some(stop), keeper: Some(keeper), forks })
     }
 
     /// Renews the lease, or registers again after it has expired.
@@ -241,7 +245,12 @@ impl Registrant {
 }
 
 impl Drop for Registration {
+    /// A forked child leaks the channel and the handle of the thread, which exists in the parent only.
     fn drop(&mut self) {
+        if !self.forks.is_current() {
+            std::mem::forget((self.stop.take(), self.keeper.take()));
+            return;
+        }
         self.stop = None;
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
