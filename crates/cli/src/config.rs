@@ -31,19 +31,45 @@ use std::path::{Path, PathBuf};
 /// The name of the file, in the current directory and in the user's configuration directory.
 const FILE: &str = "farwood.toml";
 
-/// The short names of pools.
+/// The configuration file, with the short names of pools.
 #[derive(Debug, Default)]
-pub(crate) struct Pools {
-    /// The table as it is in the file.
-    table: toml::Table,
-    /// The file.
-    path: PathBuf,
+pub(crate) struct ConfigFile {
+    /// The table `pools` as it is in the file.
+    pools: toml::Table,
+    /// The file, if there is one.
+    path: Option<PathBuf>,
 }
 
-impl Pools {
+impl ConfigFile {
+    /// The path of the file, if there is one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The message for a short name that is not in the file.
+    fn no_pool(&self, short: &str, name: &str) -> String {
+        let missing = format!("{SHORT}{short}: there is no pool '{name}'");
+        let line = format!("{name} = \"shm://NAME\"");
+        match &self.path {
+            None => format!(
+                "{missing}, because there is no configuration file; write {FILE} with the table [pools] and the line \
+                 {line}, or name the file with --config"
+            ),
+            Some(path) if self.pools.is_empty() => format!(
+                "{missing}, because {} has no table [pools]; add it with the line {line}",
+                path.display()
+            ),
+            Some(path) => format!(
+                "{missing} in the table [pools] of {}; choose one of {}, or add the line {line}",
+                path.display(),
+                self.pools.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+
     /// The pool of that name; `None` if there is none.
     fn pool(&self, name: &str) -> Option<Result<Url, String>> {
-        let value = self.table.get(name)?;
+        let value = self.pools.get(name)?;
         let read = |value: &toml::Value| {
             let url = value
                 .as_str()
@@ -75,12 +101,9 @@ impl Pools {
     /// The URL for `NAME` or `NAME/INDEX`.
     fn url(&self, short: &str) -> Result<Url, Failure> {
         let (name, index) = short.split_once('/').map_or((short, None), |(name, index)| (name, Some(index)));
-        let pool = self.pool(name).ok_or_else(|| {
-            Failure::Usage(format!(
-                "{SHORT}{short}: there is no pool '{name}' in the table [pools] of farwood.toml"
-            ))
-        })?;
-        let pool = pool.map_err(|why| Failure::Usage(format!("{}: {why}", self.path.display())))?;
+        let pool = self.pool(name).ok_or_else(|| Failure::Usage(self.no_pool(short, name)))?;
+        let path = self.path.as_deref().unwrap_or(Path::new(FILE));
+        let pool = pool.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
         Ok(index.map_or_else(|| pool.clone(), |index| pool.index_url(index)))
     }
 }
@@ -88,12 +111,12 @@ impl Pools {
 /// The prefix of a short name.
 const SHORT: &str = "pool://";
 
-/// Gives every option its environment variable and its default from the file. Also returns the pools of the file.
-pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Command, Pools), Failure> {
+/// Gives every option its environment variable and its default from the file. Also returns the file.
+pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Command, ConfigFile), Failure> {
     let command = with_environment(command);
-    let Some(path) = find(arguments) else { return Ok((command, Pools::default())) };
+    let Some(path) = find(arguments) else { return Ok((command, ConfigFile::default())) };
     let text = std::fs::read_to_string(&path);
-    let text = text.map_err(|source| Failure::File { operation: "read", path: path.clone(), source })?;
+    let text = text.map_err(|source| Failure::file("--config", "read", &path, source))?;
     apply(command, &path, &text)
 }
 
@@ -122,7 +145,7 @@ fn find(arguments: &[OsString]) -> Option<PathBuf> {
 }
 
 /// Whether the file and the environment can set the option: not those of clap, `--config` and hidden ones.
-fn settable(argument: &Arg) -> bool {
+pub(crate) fn settable(argument: &Arg) -> bool {
     !argument.is_hide_set()
         && argument.get_long().is_some_and(|long| !matches!(long, "help" | "version" | "config"))
 }
@@ -144,7 +167,7 @@ fn with_environment(command: Command) -> Command {
 }
 
 /// Makes the values in the file the defaults of their options.
-fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pools), Failure> {
+fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, ConfigFile), Failure> {
     let refuse = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
     let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
     let pools = match table.remove("pools") {
@@ -171,7 +194,7 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pool
             value => set_default((command, &whole), &key, &value, "").map_err(refuse)?,
         };
     }
-    Ok((command, Pools { table: pools, path: path.to_owned() }))
+    Ok((command, ConfigFile { pools, path: Some(path.to_owned()) }))
 }
 
 fn apply_all(

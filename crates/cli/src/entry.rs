@@ -1,5 +1,6 @@
 //! `farwood put`, `farwood get` and `farwood del`: one entry.
 
+use super::source::Sources;
 use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open, open_any, read, show};
 use farwood::{Error, Url};
 use serde_json::json;
@@ -76,6 +77,25 @@ pub(crate) struct DelArgs {
     pub(super) edges: Option<String>,
 }
 
+/// Options that end a command with help or the version, and that data may look like.
+const HELP: [&str; 4] = ["-h", "--help", "-V", "--version"];
+
+/// Refuses a request for help behind the URL of `put`, `get` or `del`: it may be a key or a value, and the command
+/// would end successfully without an effect.
+pub(crate) fn refuse_help_as_data(sources: &Sources<'_>, error: &clap::Error) -> Option<Failure> {
+    let command = sources.subcommand()?.get_name();
+    if error.exit_code() != 0 || !["put", "get", "del"].contains(&command) {
+        return None;
+    }
+    let texts: Vec<_> = sources.arguments.iter().map(|argument| argument.to_string_lossy()).collect();
+    let (at, url) = texts.iter().enumerate().find(|(_, text)| text.contains("://"))?;
+    let data = texts[at..].iter().find(|text| HELP.contains(&&***text))?;
+    Some(Failure::Usage(format!(
+        "{command} {url}: is '{data}' data? Write -- before the key if it is: `farwood {command} {url} -- ...`; \
+         `farwood {command} --help` prints the help"
+    )))
+}
+
 /// The key on the command line, as bytes.
 fn key_of(index: &Untyped, words: &str, operation: &'static str) -> Result<Vec<u8>, Failure> {
     read(index, operation, "key", words)
@@ -89,7 +109,7 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     } else {
         fs::read(path)
     };
-    read.map_err(|source| Failure::File { operation: "read", path: path.to_owned(), source })
+    read.map_err(|source| Failure::file("put", "read", path, source))
 }
 
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {

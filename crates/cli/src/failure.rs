@@ -2,7 +2,7 @@
 
 use farwood::{RdmaError, TcpError, Url};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// A command that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +39,14 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
     /// A file cannot be read or written.
-    #[error("cannot {operation} {}: {source}", path.display())]
+    #[error("{command}: {error}; {remedy}")]
     File {
-        /// The operation.
-        operation: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
+        /// The command, or the option that names the file.
+        command: &'static str,
+        /// The operation, the file and the error of the operating system.
+        error: farwood::Error,
+        /// The remedy.
+        remedy: &'static str,
     },
     /// Stdout or stderr cannot be written.
     #[error("cannot write the output: {0}")]
@@ -61,6 +61,25 @@ pub(crate) enum Failure {
     },
 }
 
+/// The action that lets an operation on a file succeed.
+fn remedy(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{
+        AlreadyExists, InvalidData, IsADirectory, NotADirectory, NotFound, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
+    };
+    match error.kind() {
+        NotFound => "name an existing file",
+        IsADirectory => "name a file instead of the directory",
+        AlreadyExists | NotADirectory => "name a path whose parents are directories",
+        InvalidData => "convert the file to UTF-8",
+        PermissionDenied | ReadOnlyFilesystem => {
+            "name a file that this user may use, or change its permissions"
+        }
+        StorageFull | QuotaExceeded => "free some space, or name a path on another file system",
+        _ => "check the file and its file system",
+    }
+}
+
 /// Adds the URL to the commands in a remedy, so that the user can copy them.
 fn with_url(text: &str, url: &str) -> String {
     let Ok(url) = url.parse::<Url>() else { return text.to_owned() };
@@ -73,11 +92,27 @@ fn with_url(text: &str, url: &str) -> String {
 }
 
 impl Failure {
+    /// A file that `command`, a command or an option, cannot read or write.
+    pub(crate) fn file(
+        command: &'static str,
+        operation: &'static str,
+        path: &Path,
+        source: io::Error,
+    ) -> Self {
+        let path = if path == Path::new("-") { Path::new("stdin") } else { path };
+        let remedy = remedy(&source);
+        Self::File {
+            command,
+            error: farwood::Error::System { operation, path: path.to_owned(), source },
+            remedy,
+        }
+    }
+
     /// The process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Farwood(error) => error.exit_code(),
-            Self::Bench(farwood_bench::Error::Read { .. }) | Self::File { .. } => 10,
+            Self::File { error, .. } => error.exit_code(),
             Self::Bench(_) | Self::Usage(_) => 2,
             Self::CommandLine(error) => u8::try_from(error.exit_code()).unwrap_or(2),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,

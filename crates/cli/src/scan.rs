@@ -47,8 +47,10 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let index = open(&args.url, context)?;
     let end =
         |words: &Option<String>| words.as_ref().map(|words| read(&index, "scan", "key", words)).transpose();
-    let from = end(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
-    let to = end(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
+    let (from, to) = (end(&args.from)?, end(&args.to)?);
+    let no_key_fits = from.as_ref().zip(to.as_ref()).is_some_and(|(from, to)| from >= to);
+    let from = from.map_or(Bound::Unbounded, Bound::Included);
+    let to = to.map_or(Bound::Unbounded, Bound::Excluded);
     let mut scan = match &args.prefix {
         Some(words) => index.scan_prefix(prefix(&index, words)?),
         None => index.scan::<Vec<u8>>((from, to)),
@@ -72,6 +74,13 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
             Format::Text if value.is_empty() => writeln!(context.out, "{}", key_kind.show(&key))?,
             Format::Text => writeln!(context.out, "{}\t{}", key_kind.show(&key), value_kind.show(&value))?,
         }
+    }
+    if let (true, Some(from), Some(to)) = (no_key_fits, &args.from, &args.to) {
+        writeln!(
+            context.messages,
+            "scan {}: the range is empty, because --from {from} is not before --to {to}",
+            args.url
+        )?;
     }
     Ok(Outcome::Done)
 }

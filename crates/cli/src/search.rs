@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         let centre = beyond.map_or(window.centre(), |beyond| centre_across(&window, &beyond));
         let found = index.nearest(centre, count)?;
         let items: Vec<_> = found.iter().map(|near| near.item).collect();
-        return report(&items, context);
+        return report(&args.url, &items, context);
     }
     let relation = args.relation();
     if args.count && beyond.is_none() {
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         let after = items.split_off(first);
         items = united(items, &after, relation);
     }
-    if args.count { report_count(items.len() as u64, context) } else { report(&items, context) }
+    if args.count { report_count(items.len() as u64, context) } else { report(&args.url, &items, context) }
 }
 
 /// Joins the results for the two parts of a window that crosses the antimeridian. A rectangle contains the window if it
@@ -129,7 +129,12 @@ fn centre_across(west: &Rectangle, east: &Rectangle) -> [f64; 2] {
 
 /// Opens the spatial index that the command line names.
 pub(crate) fn open(url: &Url) -> Result<Spatial, Failure> {
-    Ok(Pool::find(url.pool_url())?.open_spatial(index_of(url)?)?)
+    let (pool, name) = (Pool::find(url.pool_url())?, index_of(url)?);
+    if !pool.is_spatial(name)? {
+        let text = format!("search {url}: this index holds keys; use `farwood get` or `farwood scan`");
+        return Err(Failure::Usage(text));
+    }
+    Ok(pool.open_spatial(name)?)
 }
 
 fn found(count: u64) -> Outcome {
@@ -144,11 +149,14 @@ fn report_count(count: u64, context: &mut Context<'_>) -> Result<Outcome, Failur
     Ok(found(count))
 }
 
-fn report(items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure> {
+fn report(url: &Url, items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match context.format {
         Format::Json => {
             let features: Vec<_> = items.iter().map(feature).collect();
             context.json(&json!({ "type": "FeatureCollection", "features": features }))?;
+        }
+        Format::Text if items.is_empty() => {
+            writeln!(context.messages, "search {url}: no rectangle was found")?
         }
         Format::Text => {
             for item in items {

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffers;
+mod bytes;
 pub mod capability;
 pub mod chain;
 pub mod chunks;
@@ -28,6 +29,7 @@ mod server;
 pub mod superblock;
 mod verb;
 
+pub use bytes::Bytes;
 pub use capability::{Capabilities, Capability};
 pub use chain::{Chain, Either, Parallel, Post, all};
 pub use client::Client;

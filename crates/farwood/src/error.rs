@@ -34,25 +34,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The text is not the URL of a pool or an index.
-    #[error(
-        "'{url}': {why}; write shm://NAME or tcp://HOST:PORT for a pool, followed by /INDEX for an index"
-    )]
+    #[error("'{url}': {why}")]
     Url {
         /// The text.
         url: String,
-        /// The damage.
+        /// The reason, and the remedy.
         why: String,
-    },
-    /// The scheme of the URL is planned, but not implemented.
-    #[error(
-        "'{url}': pools over {scheme}:// are not implemented; use shm://NAME (shared memory of this machine) or \
-         tcp://HOST:PORT"
-    )]
-    NotBuilt {
-        /// The text.
-        url: String,
-        /// `sim`.
-        scheme: String,
     },
     /// The files of a pool in shared memory could not be created, found, used or removed.
     #[error("{operation}: {source}")]
@@ -91,8 +78,8 @@ pub enum Error {
     },
     /// A pool over TCP cannot be created or removed with a URL.
     #[error(
-        "{operation} {pool}: a pool over TCP consists of its running memory nodes; start each of them with \
-         `farwood serve`, and stop it with SIGTERM; creating the first index makes them a pool"
+        "{operation} {pool}: a pool over TCP consists of its running memory nodes; {}",
+        remedy_of_served(operation)
     )]
     Served {
         /// The operation.
@@ -204,6 +191,20 @@ impl std::fmt::Debug for Error {
     }
 }
 
+/// The way to create or remove a pool of running memory nodes.
+fn remedy_of_served(operation: &str) -> &'static str {
+    match operation {
+        "create" => {
+            "start each of them with `farwood serve`; creating the first index (`farwood create` with the URL of an \
+             index) makes them a pool"
+        }
+        _ => {
+            "stop each of them with SIGTERM, and remove the file of its --file; `farwood drop` with the URL of an \
+             index removes an index"
+        }
+    }
+}
+
 /// The option that gives a full pool more memory.
 fn more_memory(url: &str, error: &FabricError) -> &'static str {
     match error {
@@ -252,11 +253,7 @@ impl Error {
     /// The exit code of a command that ends with this error; the table is in `docs/cli.md`.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Url { .. }
-            | Self::NotBuilt { .. }
-            | Self::Served { .. }
-            | Self::Unfit { .. }
-            | Self::Options { .. } => 2,
+            Self::Url { .. } | Self::Served { .. } | Self::Unfit { .. } | Self::Options { .. } => 2,
             Self::Type { .. } => 7,
             Self::OpenHere { .. } | Self::Attached { .. } => 9,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
@@ -283,6 +280,7 @@ fn of_shm(error: &ShmError) -> u8 {
         ShmError::TooSmall { .. } => 8,
         ShmError::BeingCreated { .. } => 9,
         ShmError::Pool { error, .. } => of_fabric(error),
+        ShmError::Io { source, .. } => of_system(source),
         _ => 10,
     }
 }
@@ -341,8 +339,12 @@ fn of_file(fault: &FileFault) -> u8 {
 }
 
 fn of_system(error: &io::Error) -> u8 {
-    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    use io::ErrorKind::{
+        FileTooLarge, IsADirectory, NotADirectory, NotFound, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
+    };
     match error.kind() {
+        NotFound | IsADirectory | NotADirectory => 2,
         StorageFull | QuotaExceeded | FileTooLarge => FULL,
         PermissionDenied | ReadOnlyFilesystem => 6,
         _ => 10,
@@ -399,7 +401,6 @@ mod tests {
         let index = |source| Error::Index { operation: "get", url: "shm://p/i".to_owned(), source };
         let client = ClientId { slot: 1, epoch: 2 };
         for (error, code) in [
-            (Error::NotBuilt { url: "sim://x".to_owned(), scheme: "sim".to_owned() }, 2),
             (Error::Served { operation: "create", pool: "tcp://x:1".to_owned() }, 2),
             (index(IndexError::NoSuchIndex("i".to_owned())), 3),
             (index(IndexError::MixedLocks { other: "j".to_owned() }), 2),

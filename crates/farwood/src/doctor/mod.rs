@@ -98,12 +98,12 @@ pub struct Draft {
     pub resident_bytes: u64,
 }
 
-/// A problem, and the command that resolves it.
+/// A problem, and the command or the action that resolves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The problem.
     pub what: String,
-    /// The command.
+    /// The command or the action.
     pub remedy: String,
 }
 
@@ -221,13 +221,13 @@ impl PoolReport {
         match &self.state {
             #[cfg(feature = "tcp")]
             Err(error) if self.is_served() => Some(Finding {
-                what: format!("{} cannot be used: {error}", self.url),
+                what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: self.remedy(error),
             }),
             // A pool of another user is not a problem of this one.
             Err(error) if error.exit_code() == 6 => None,
             Err(error) => Some(Finding {
-                what: format!("{} cannot be used: {error}", self.url),
+                what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: format!("farwood drop {} --force", self.url),
             }),
             Ok(stats) => {
@@ -243,6 +243,12 @@ impl PoolReport {
             }
         }
     }
+}
+
+/// The text of an error without its remedy, because a finding has its own.
+fn problem(error: &Error) -> String {
+    let text = error.to_string();
+    text.split_once("; ").map_or(&*text, |(problem, _)| problem).to_owned()
 }
 
 fn pool_report(files: PoolFiles) -> PoolReport {

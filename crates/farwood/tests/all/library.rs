@@ -124,7 +124,7 @@ fn a_pools_indexes_are_told_without_opening_them() {
     });
     let expected = [
         ("a", "text of 20 bytes to hex of 20 bytes", 512, Some("fg")),
-        ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(ShermanVariant::RECOMMENDED.name())),
+        ("b", "u64 to hex of 3 bytes", 1024, Some(ShermanVariant::RECOMMENDED.name())),
     ];
     assert!(told.eq(expected.map(|(name, types, bytes, variant)| (name, types.to_owned(), bytes, variant))));
     assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].ordered().unwrap());

@@ -179,7 +179,11 @@ impl Store {
             Err(TryLockError::WouldBlock) => return Err(file.refused(FileFault::InUse)),
             Err(TryLockError::Error(error)) => return Err(system(error)),
         }
-        let (bytes, found) = (bytes_of(host_bytes, device_bytes), opened.metadata().map_err(system)?.len());
+        let metadata = opened.metadata().map_err(system)?;
+        if !metadata.is_file() {
+            return Err(file.refused(FileFault::Unfit("it is not a regular file; name another".to_owned())));
+        }
+        let (bytes, found) = (bytes_of(host_bytes, device_bytes), metadata.len());
         if found == 0 {
             if let Err(error) = opened.set_len(bytes).and_then(|()| provision(&opened, 0, bytes)) {
                 // A half-made file would look like another's. If this fails as well, the first error is
