@@ -1,7 +1,7 @@
 //! `farwood put`, `farwood get` and `farwood del`: one entry.
 
 use super::source::Sources;
-use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open, open_any, read, show};
+use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open, open_any, read};
 use farwood::{Error, Url};
 use serde_json::json;
 use std::fs;
@@ -152,7 +152,7 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
     let [key_kind, value_kind] = index.kinds();
     let Some(value) = index.get(&key)? else {
         if context.format == Format::Json {
-            context.json(&json!({ "key": show::json(key_kind, &key), "value": null }))?;
+            context.json(&json!({ "key": context.numbers.entry(key_kind, &key), "value": null }))?;
         }
         writeln!(context.messages, "get {}: the key '{}' does not exist", args.url, args.key)?;
         return Ok(Outcome::Negative);
@@ -161,7 +161,7 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
         _ if args.raw => context.out.write_all(&value)?,
         Format::Text => writeln!(context.out, "{}", value_kind.show(&value))?,
         Format::Json => {
-            let entry = json!({ "key": show::json(key_kind, &key), "value": show::json(value_kind, &value) });
+            let entry = json!({ "key": context.numbers.entry(key_kind, &key), "value": context.numbers.entry(value_kind, &value) });
             context.json(&entry)?;
         }
     }

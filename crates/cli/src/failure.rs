@@ -91,7 +91,24 @@ fn with_url(text: &str, url: &str) -> String {
         .replace("`farwood check`", &format!("`farwood check {index}`"))
 }
 
+/// The operations of the library that a command performs under its own name.
+const OPERATIONS: [&str; 10] =
+    ["bulk load", "put", "insert", "update", "remove", "change", "nearest", "count", "examine", "sweep"];
+
 impl Failure {
+    /// The failure with the name of the command in place of the library's operation.
+    pub(crate) fn of_command(self, command: &str) -> Self {
+        let Self::Farwood(_) = &self else { return self };
+        let text = self.text();
+        let rest = OPERATIONS.iter().find_map(|operation| {
+            text.strip_prefix(operation).filter(|rest| rest.starts_with(' ') || rest.starts_with(':'))
+        });
+        match rest {
+            Some(rest) => Self::Other { text: format!("{command}{rest}"), exit_code: self.exit_code() },
+            None => self,
+        }
+    }
+
     /// A file that `command`, a command or an option, cannot read or write.
     pub(crate) fn file(
         command: &'static str,

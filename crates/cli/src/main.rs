@@ -42,6 +42,7 @@ pub(crate) use failure::{Failure, Outcome};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
 use farwood::{Error, Url};
+use show::Numbers;
 use source::Sources;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -77,6 +78,10 @@ struct Cli {
     /// Print JSON on stdout
     #[arg(long, global = true, help_heading = "Options of all commands")]
     json: bool,
+    /// Print JSON as --json does, with keys, values and ids of 64 bits as strings, because many readers of JSON round
+    /// numbers above 2^53
+    #[arg(long, global = true, help_heading = "Options of all commands")]
+    json_strings: bool,
     /// Read this configuration file instead of farwood.toml or ~/.config/farwood/farwood.toml
     #[arg(
         long,
@@ -139,9 +144,12 @@ fn run(arguments: Vec<OsString>, out: &mut dyn Write, messages: &mut dyn Write) 
         entry::refuse_help_as_data(&sources, &error).unwrap_or_else(|| sources.blame(error).into())
     })?;
     let cli = Cli::from_arg_matches(&matches)?;
-    let format = if cli.json { Format::Json } else { Format::Text };
+    let format = if cli.json || cli.json_strings { Format::Json } else { Format::Text };
     let progress = io::stderr().is_terminal();
-    dispatch(cli.command, &mut Context { out, messages, format, progress, given: given(&matches) })
+    let numbers = if cli.json_strings { Numbers::Strings } else { Numbers::Plain };
+    let context = &mut Context { numbers, out, messages, format, progress, given: given(&matches) };
+    let command = matches.subcommand_name().unwrap_or_default();
+    dispatch(cli.command, context).map_err(|failure| failure.of_command(command))
 }
 
 /// Makes clap print only the reason why a URL is invalid, because clap prints the URL itself. Makes it pass negative

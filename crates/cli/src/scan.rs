@@ -1,6 +1,6 @@
 //! `farwood scan`: a range of entries.
 
-use super::{Context, Failure, Format, Outcome, Untyped, open, read, show};
+use super::{Context, Failure, Format, Outcome, Untyped, open, read};
 use farwood::{Error, Kind, Url, Width};
 use serde_json::json;
 use std::ops::Bound;
@@ -68,7 +68,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         let (key, value) = entry?;
         match context.format {
             Format::Json => {
-                let (key, value) = (show::json(key_kind, &key), show::json(value_kind, &value));
+                let numbers = context.numbers;
+                let (key, value) = (numbers.entry(key_kind, &key), numbers.entry(value_kind, &value));
                 context.json(&json!({ "key": key, "value": value }))?;
             }
             Format::Text if value.is_empty() => writeln!(context.out, "{}", key_kind.show(&key))?,

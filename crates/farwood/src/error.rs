@@ -136,6 +136,20 @@ pub enum Error {
         /// The reason, and what would fit.
         why: Unfit,
     },
+    /// An argument of the call is out of range.
+    #[error("{operation} {url}: the {what} is {value}; {remedy}")]
+    Argument {
+        /// The operation.
+        operation: &'static str,
+        /// The index.
+        url: String,
+        /// The argument.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// The values that the call accepts.
+        remedy: String,
+    },
     /// An index cannot be created with these options.
     #[error("create {url}: {why}")]
     Options {
@@ -253,7 +267,11 @@ impl Error {
     /// The exit code of a command that ends with this error; the table is in `docs/cli.md`.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Url { .. } | Self::Served { .. } | Self::Unfit { .. } | Self::Options { .. } => 2,
+            Self::Url { .. }
+            | Self::Served { .. }
+            | Self::Unfit { .. }
+            | Self::Argument { .. }
+            | Self::Options { .. } => 2,
             Self::Type { .. } => 7,
             Self::OpenHere { .. } | Self::Attached { .. } => 9,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),

@@ -43,6 +43,7 @@
 //! examples in `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
+mod argument;
 mod attached;
 mod attachment;
 mod blocking;

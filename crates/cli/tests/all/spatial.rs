@@ -63,7 +63,7 @@ fn what_csv_has_is_found_by_every_kind_of_search() {
         machine.ok(&["search", "shm://p/s", "--at", "9,9", "--nearest", "2"]),
         "3 10,10,10,10\n77 1,1,3,3\n"
     );
-    machine.refused(1, &["search", "shm://p/s", "--bbox", "20,20,30,30"], &[]);
+    machine.refused(1, &["search", "shm://p/s", "--bbox", "20,20,30,30"], &["no rectangle was found"]);
     let found = machine.json(&["search", "shm://p/s", "--bbox", "9,9,11,11"]);
     assert_eq!(found[0]["type"], "FeatureCollection");
     assert_eq!(found[0]["features"][0]["geometry"], json!({ "type": "Point", "coordinates": [10.0, 10.0] }));
@@ -362,4 +362,70 @@ fn a_server_refuses_what_would_change_nothing() {
     machine.refused(2, &memory, &["--memory applies to memory nodes"]);
     let polling = ["serve", "--listen", "tcp://127.0.0.1:0", "--spatial", "s", "--polling"];
     machine.refused(2, &polling, &["--polling applies to shared memory only"]);
+}
+
+#[test]
+fn a_search_of_keys_names_the_commands_for_keys() {
+    let machine = Machine::with_index();
+    machine.refused(2, &["search", "shm://p/i", "--at", "1,2"], &["holds keys", "`farwood scan`"]);
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    machine.refused(2, &["scan", "shm://p/s"], &["holds rectangles", "`farwood search`"]);
+}
+
+#[test]
+fn the_nearest_is_found_at_every_scale() {
+    for (rows, nearest) in [
+        ("1e300,0,1\n1e200,0,2\n1e160,0,3\n", "3 1e160,0"),
+        ("2e-170,0,1\n1e-170,0,2\n", "2 "),
+        ("1e308,0,1\n0,-1.7e308,2\n-1e307,0,3\n", "3 "),
+        ("3,0,1\n0,2,2\n", "2 0,2,0,2"),
+    ] {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+        machine.ok(&["load", "shm://p/s", &machine.file("far.csv", rows)]);
+        let found = search(&machine, &["--at", "0,0", "--nearest", "1"]);
+        let number = nearest.split(' ').next().unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with(&format!("{number} ")), "{rows}: {found:?}");
+    }
+}
+
+#[test]
+fn a_country_that_is_cut_at_the_antimeridian_is_near_it_only() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    let rings = "[[[[180,-17],[180,-16],[177,-16],[177,-17],[180,-17]]],\
+                 [[[-178,-17],[-178,-16],[-180,-16],[-180,-17],[-178,-17]]]]";
+    let fiji = format!(
+        "{{\"type\":\"Feature\",\"id\":242,\"properties\":{{}},\"geometry\":\
+         {{\"type\":\"MultiPolygon\",\"coordinates\":{rings}}}}}"
+    );
+    machine.ok(&["load", "shm://p/s", &machine.file("fiji.geojson", fiji)]);
+    assert_eq!(
+        machine.run(&["search", "shm://p/s", "--bbox", "0,-18,1,-15"]).code,
+        1,
+        "it is not at Greenwich"
+    );
+    let both = ["242 177,-17,180,-16", "242 -180,-17,-178,-16"];
+    let mut found = search(&machine, &["--bbox", "176,-18,-177,-15", "--within"]);
+    found.sort_unstable_by(|one, other| other.cmp(one));
+    assert_eq!(found, both);
+}
+
+#[test]
+fn ends_of_segments_are_corners() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    let coast = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/coastlines.csv");
+    machine.refused(2, &["load", "shm://p/s", coast], &[":1:", "give --corners", "no rectangle is loaded"]);
+    let loaded = &machine.json(&["load", "shm://p/s", coast, "--corners"])[0];
+    assert_eq!((&loaded["loaded"], &loaded["skipped"]), (&4993.into(), &0.into()));
+    let rows = std::fs::read_to_string(coast).unwrap();
+    let first = rows.lines().next().unwrap();
+    assert_eq!(first, "-59.57,-80.04,-59.87,-80.55");
+    assert_eq!(search(&machine, &["--at", "-59.7,-80.1"]), ["1 -59.87,-80.55,-59.57,-80.04"]);
+    machine.ok(&["create", "shm://p/i"]);
+    machine.refused(2, &["load", "shm://p/i", coast, "--corners"], &["--corners applies to rectangles"]);
+    let geojson = machine.file("a.geojson", "{}");
+    machine.refused(2, &["load", "shm://p/s", &geojson, "--corners"], &["--corners applies to TSV and CSV"]);
 }
