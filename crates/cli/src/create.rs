@@ -2,11 +2,14 @@
 
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
+use farwood::doctor;
 use farwood::{
     Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
     Url, Values, smart, sphinx,
 };
+use indicatif::ProgressBar;
 use serde_json::json;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -161,8 +164,48 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
             args.url.index_url("INDEX")
         )));
     }
-    Pool::create(&args.url, &pool_options(args))?;
+    make_pool(&args.url, args, context)?;
     report(&[&args.url], args, context)
+}
+
+/// Creates the pool, with a warning if the machine has too little memory for it.
+fn make_pool(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<(), Failure> {
+    let options = pool_options(args);
+    if let Some(warning) = too_large(url, &options) {
+        writeln!(context.messages, "{warning}")?;
+    }
+    let progress = match (options.backing, context.progress) {
+        (Backing::Reserved, true) => {
+            ProgressBar::new_spinner().with_message("allocating the memory of the pool")
+        }
+        _ => ProgressBar::hidden(),
+    };
+    progress.enable_steady_tick(Duration::from_millis(200));
+    let created = Pool::create(url, &options);
+    progress.finish_and_clear();
+    Ok(created?)
+}
+
+/// The warning that the pool may use more memory than the machine has to spare.
+fn too_large(url: &Url, options: &PoolOptions) -> Option<String> {
+    let wanted = options.memory_bytes.checked_mul(options.nodes.into())?;
+    let (space, memory) = doctor::machine().ok()?;
+    let (shown, free) = (size::show(wanted), size::show(space.free_bytes));
+    if wanted > space.free_bytes {
+        let place = space.path.display();
+        return Some(format!(
+            "create {url}: the pool may grow to {shown}, and {place} has {free} free; commands end with exit code 5 when \
+             it is full"
+        ));
+    }
+    let spare = memory.available_bytes / 5;
+    if options.backing == Backing::Reserved && wanted > memory.available_bytes - spare {
+        let available = size::show(memory.available_bytes);
+        return Some(format!(
+            "create {url}: the pool reserves {shown}, and the machine has {available} available"
+        ));
+    }
+    None
 }
 
 fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -175,7 +218,7 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     let pool_url = args.url.pool_url();
     let (pool, made) = match Pool::open(&pool_url) {
         Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
-            Pool::create(&pool_url, &pool_options(args))?;
+            make_pool(&pool_url, args, context)?;
             (Pool::open(&pool_url)?, true)
         }
         opened => (opened?, false),

@@ -142,6 +142,9 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
     } else if !stored {
         let why = if existed { "exists already" } else { "does not exist" };
         writeln!(context.messages, "put {}: the key '{}' {why}; nothing was stored", args.url, args.key)?;
+    } else if context.progress {
+        let what = if existed { "replaced the value of" } else { "added" };
+        writeln!(context.messages, "put {}: {what} the key '{}'", args.url, args.key)?;
     }
     Ok(if stored { Outcome::Done } else { Outcome::Negative })
 }

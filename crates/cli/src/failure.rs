@@ -98,7 +98,9 @@ const OPERATIONS: [&str; 10] =
 impl Failure {
     /// The failure with the name of the command in place of the library's operation.
     pub(crate) fn of_command(self, command: &str) -> Self {
-        let Self::Farwood(_) = &self else { return self };
+        if !matches!(self, Self::Farwood(_) | Self::Other { .. }) {
+            return self;
+        }
         let text = self.text();
         let rest = OPERATIONS.iter().find_map(|operation| {
             text.strip_prefix(operation).filter(|rest| rest.starts_with(' ') || rest.starts_with(':'))

@@ -1,9 +1,13 @@
 //! Checks of numbers that callers pass.
 
 use crate::error::{Error, Result};
+use farwood_fabric::Bytes;
 
 /// The fill factors of a bulk load, as those of `farwood load --fill`.
 const FILL: std::ops::RangeInclusive<f64> = 0.5..=1.0;
+
+/// The largest budget of a cache: 1 TiB. A tree allocates a part of the budget, or all of it, when it is opened.
+const CACHE_BYTES_MAX: usize = 1 << 40;
 
 /// The object of a call, for its errors.
 #[derive(Clone, Debug)]
@@ -21,6 +25,15 @@ impl Call {
             return Ok(());
         }
         Err(self.refused("fill factor", fill.to_string(), "give 0.5 to 1"))
+    }
+
+    /// Refuses a cache that no machine has memory for.
+    pub(crate) fn check_cache(self, cache_bytes: usize) -> Result<()> {
+        if cache_bytes <= CACHE_BYTES_MAX {
+            return Ok(());
+        }
+        let remedy = format!("give at most {}", Bytes(CACHE_BYTES_MAX as u64));
+        Err(self.refused("cache budget", Bytes(cache_bytes as u64).to_string(), remedy))
     }
 
     /// Refuses a point without finite coordinates.

@@ -28,7 +28,10 @@ fn numbers_are_strings_on_request() {
     let entry = format!("{{\"key\":\"{most}\",\"value\":\"9007199254740993\"}}\n");
     assert_eq!(machine.ok(&["scan", "shm://p/i", "--json-strings"]), entry);
     assert_eq!(machine.ok(&["get", "shm://p/i", &most, "--json-strings"]), entry);
-    assert_eq!(machine.ok(&["get", "shm://p/i", &most, "--json"]), entry.replace(":\"", ":").replace("\",", ",").replace("\"}", "}"));
+    assert_eq!(
+        machine.ok(&["get", "shm://p/i", &most, "--json"]),
+        entry.replace(":\"", ":").replace("\",", ",").replace("\"}", "}")
+    );
     let missed = machine.run(&["get", "shm://p/i", "5", "--json-strings"]);
     assert_eq!((missed.code, missed.out.as_str()), (1, "{\"key\":\"5\",\"value\":null}\n"));
     machine.ok(&["create", "shm://p/s", "--index", "catfish"]);

@@ -155,6 +155,14 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
     })
 }
 
+/// The directory of segments and the memory of this machine.
+///
+/// # Errors
+/// [`Error::System`] if the directory cannot be read.
+pub fn machine() -> Result<(Space, MachineMemory)> {
+    Ok((space(SegmentDir::from_env().path())?, memory()))
+}
+
 /// Removes what crashed processes left: unfinished segments, client slots and locks. It removes no pool. The slot that
 /// [attaching](examine) reuses is not counted.
 ///

@@ -1,16 +1,16 @@
 //! The library as programs use it: types, threads, scans, sessions, and what is refused.
 
-use farwood::spatial::{Item, Rectangle};
+use farwood::spatial::{CatfishConfig, Item, Rectangle, ServeOptions};
 use farwood::{
-    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, Unfit, Url, Value,
-    Values, block_on, run_all,
+    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, Unfit, Url,
+    Value, Values, block_on, run_all,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
 use std::pin::Pin;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -496,8 +496,8 @@ fn an_index_is_a_urls_last_part_and_no_pool() {
 
 #[test]
 fn numbers_out_of_range_are_refused() {
-    let pool = TestPool::new("numbers");
-    let pool = &pool.pool;
+    let scratch = Scratch::new();
+    let pool = scratch.pool();
     let index = pool.create_index::<u64, u64>("sherman", &IndexOptions::default()).unwrap();
     let smart = pool.create_index::<u64, u64>("smart", &SmartOptions::default()).unwrap();
     let cities = pool.create_spatial("cities", &CatfishConfig::default()).unwrap();
@@ -508,7 +508,10 @@ fn numbers_out_of_range_are_refused() {
             smart.bulk_load([(1, 2)], fill, |_| ()).unwrap_err(),
             cities.bulk_load(&[city], fill).unwrap_err(),
         ] {
-            assert!(matches!(refused, Error::Argument { .. }) && refused.exit_code() == 2, "{fill}: {refused}");
+            assert!(
+                matches!(refused, Error::Argument { .. }) && refused.exit_code() == 2,
+                "{fill}: {refused}"
+            );
         }
     }
     assert_eq!((index.count().unwrap(), smart.count().unwrap(), cities.count_all().unwrap()), (0, 0, 0));
@@ -530,8 +533,8 @@ fn numbers_out_of_range_are_refused() {
 
 #[test]
 fn sizes_out_of_range_are_refused_and_any_cache_works() {
-    let pool = TestPool::new("sizes");
-    let pool = &pool.pool;
+    let scratch = Scratch::new();
+    let pool = scratch.pool();
     let default = || IndexOptions { key_bytes: Some(16), value_bytes: Some(16), ..IndexOptions::default() };
     for options in [
         IndexOptions { key_bytes: Some(usize::MAX), ..default() },
@@ -544,7 +547,7 @@ fn sizes_out_of_range_are_refused_and_any_cache_works() {
         let refused = pool.create_index::<Vec<u8>, Vec<u8>>("x", &options).unwrap_err();
         assert_eq!(refused.exit_code(), 2, "{options:?}: {refused}");
     }
-    for (at, cache_bytes) in [0, 1, 4096, usize::MAX].into_iter().enumerate() {
+    for (at, cache_bytes) in [0, 1, 4096].into_iter().enumerate() {
         let sherman = IndexOptions { cache_bytes, ..IndexOptions::default() };
         let sherman = pool.create_index::<u64, u64>(&format!("sherman{at}"), &sherman).unwrap();
         let smart = SmartOptions { cache_bytes, ..SmartOptions::default() };
@@ -553,6 +556,13 @@ fn sizes_out_of_range_are_refused_and_any_cache_works() {
             index.put(&1, &2).unwrap();
             assert_eq!(index.get(&1).unwrap(), Some(2), "{cache_bytes}");
         }
+    }
+    for cache_bytes in [(1 << 40) + 1, usize::MAX] {
+        let options = SmartOptions { cache_bytes, ..SmartOptions::default() };
+        let refused = pool.create_index::<u64, u64>("x", &options).unwrap_err();
+        assert!(refused.to_string().contains("at most 1 TiB"), "{refused}");
+        let refused = pool.open_index_with_cache::<u64, u64>("smart0", cache_bytes).unwrap_err();
+        assert!(matches!(refused, Error::Argument { .. }), "{refused}");
     }
     for (memory_bytes, nodes, device_bytes) in
         [(0, 1, 64), (u64::MAX, 1, 64), (64 << 20, 0, 64), (64 << 20, u16::MAX, 64), (64 << 20, 1, u64::MAX)]

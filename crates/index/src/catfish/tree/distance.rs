@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn distances_increase_over_every_scale() {
-        let steps = (-1074..1024).map(|exponent| 2f64.powi(exponent));
+        let steps = (-1074..1024).map(|exponent| f64::exp2(f64::from(exponent)));
         let (mut last, mut last_diagonal) = (Distance::ZERO, Distance::ZERO);
         for step in steps {
             let (straight, diagonal) = (of(step, 0.0, [0.0; 2]), of(-step, step, [0.0; 2]));
