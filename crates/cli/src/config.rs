@@ -38,12 +38,17 @@ pub(crate) struct ConfigFile {
     pools: toml::Table,
     /// The file, if there is one.
     path: Option<PathBuf>,
+    /// The options that it sets: the command, or "" at the top, and the long option.
+    options: Vec<(String, String)>,
 }
 
 impl ConfigFile {
-    /// The path of the file, if there is one.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+    /// The name of an option in the file, if the file sets it. `command` is "" for options of all commands.
+    pub(crate) fn key(&self, command: &str, long: &str) -> Option<String> {
+        let path = self.path.as_ref()?;
+        let set = self.options.iter().any(|(table, key)| table == command && key == long);
+        let table = if command.is_empty() { String::new() } else { format!("[{command}] ") };
+        set.then(|| format!("{table}{long} in {}", path.display()))
     }
 
     /// The message for a short name that is not in the file.
@@ -114,34 +119,40 @@ const SHORT: &str = "pool://";
 /// Gives every option its environment variable and its default from the file. Also returns the file.
 pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Command, ConfigFile), Failure> {
     let command = with_environment(command);
-    let Some(path) = find(arguments) else { return Ok((command, ConfigFile::default())) };
+    let Some((path, source)) = find(arguments) else { return Ok((command, ConfigFile::default())) };
     let text = std::fs::read_to_string(&path);
-    let text = text.map_err(|source| Failure::file("--config", "read", &path, source))?;
+    let text = text.map_err(|error| Failure::file(source, "read", &path, error))?;
     apply(command, &path, &text)
 }
 
-/// Finds the file: named on the command line, named in the environment, in the current directory, or in the user's
-/// configuration directory.
-fn find(arguments: &[OsString]) -> Option<PathBuf> {
+/// Finds the file and what names it: the command line, the environment, or the default names in the current directory
+/// and in the user's configuration directory.
+fn find(arguments: &[OsString]) -> Option<(PathBuf, &'static str)> {
+    const OPTION: &str = "--config";
+    const VARIABLE: &str = "FARWOOD_CONFIG";
     let mut rest = arguments.iter().skip(1);
     while let Some(argument) = rest.next() {
         if argument == "--" {
             break;
         }
-        if argument == "--config" {
-            return rest.next().map(PathBuf::from);
+        if argument == OPTION {
+            return rest.next().map(|path| (path.into(), OPTION));
         }
         if let Some(path) = argument.to_str().and_then(|argument| argument.strip_prefix("--config=")) {
-            return Some(path.into());
+            return Some((path.into(), OPTION));
         }
     }
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = variable("FARWOOD_CONFIG") {
-        return Some(path);
+    if let Some(path) = variable(VARIABLE) {
+        return Some((path, VARIABLE));
     }
     let folder = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")));
     let folders = [Some(PathBuf::new()), folder.map(|folder| folder.join("farwood"))];
-    folders.into_iter().flatten().map(|folder| folder.join(FILE)).find(|path| path.is_file())
+    folders
+        .into_iter()
+        .flatten()
+        .map(|folder| (folder.join(FILE), "configuration"))
+        .find(|(path, _)| path.is_file())
 }
 
 /// Whether the file and the environment can set the option: not those of clap, `--config` and hidden ones.
@@ -176,6 +187,7 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Conf
         Some(_) => return Err(refuse("'pools' must be a table".to_owned())),
     };
     // `whole` also has the global options in each subcommand.
+    let mut set = Vec::new();
     let mut whole = command.clone();
     whole.build();
     for (key, value) in table {
@@ -188,13 +200,18 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Conf
                         "there is no command '{key}' for the table [{key}]; `farwood --help` lists the commands"
                     )));
                 };
-                let set = apply_all((subcommand.clone(), whole), options, &key).map_err(refuse)?;
-                command.mut_subcommand(key, |_| set)
+                set.extend(options.keys().map(|long| (key.clone(), long.clone())));
+                let applied = apply_all((subcommand.clone(), whole), options, &key).map_err(refuse)?;
+                command.mut_subcommand(key, |_| applied)
             }
-            value => set_default((command, &whole), &key, &value, "").map_err(refuse)?,
+            value => {
+                let applied = set_default((command, &whole), &key, &value, "").map_err(refuse)?;
+                set.push((String::new(), key));
+                applied
+            }
         };
     }
-    Ok((command, ConfigFile { pools, path: Some(path.to_owned()) }))
+    Ok((command, ConfigFile { pools, path: Some(path.to_owned()), options: set }))
 }
 
 fn apply_all(

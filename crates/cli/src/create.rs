@@ -194,8 +194,8 @@ fn too_large(url: &Url, options: &PoolOptions) -> Option<String> {
     if wanted > space.free_bytes {
         let place = space.path.display();
         return Some(format!(
-            "create {url}: the pool may grow to {shown}, and {place} has {free} free; commands end with exit code 5 when \
-             it is full"
+            "create {url}: the pool may grow to {shown}, and {place} has {free} free; commands end with exit code 5 \
+             when it is full"
         ));
     }
     let spare = memory.available_bytes / 5;

@@ -164,8 +164,9 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
         _ if args.raw => context.out.write_all(&value)?,
         Format::Text => writeln!(context.out, "{}", value_kind.show(&value))?,
         Format::Json => {
-            let entry = json!({ "key": context.numbers.entry(key_kind, &key), "value": context.numbers.entry(value_kind, &value) });
-            context.json(&entry)?;
+            let numbers = context.numbers;
+            let (key, value) = (numbers.entry(key_kind, &key), numbers.entry(value_kind, &value));
+            context.json(&json!({ "key": key, "value": value }))?;
         }
     }
     Ok(Outcome::Done)

@@ -1,5 +1,6 @@
 //! The outcome of a command.
 
+use super::source::Sources;
 use farwood::{RdmaError, TcpError, Url};
 use std::io::{self, Write};
 use std::path::Path;
@@ -108,6 +109,17 @@ impl Failure {
         match rest {
             Some(rest) => Self::Other { text: format!("{command}{rest}"), exit_code: self.exit_code() },
             None => self,
+        }
+    }
+
+    /// The failure of a wrong command line, with the sources of the options that it names.
+    pub(crate) fn with_sources(self, sources: &Sources<'_>) -> Self {
+        match self {
+            Self::Usage(text) => Self::Usage(sources.with_sources(&text)),
+            Self::Bench(error @ farwood_bench::Error::Parameter { .. }) => {
+                Self::Usage(sources.with_sources(&error.to_string()))
+            }
+            other => other,
         }
     }
 

@@ -137,10 +137,10 @@ fn main() -> ExitCode {
 
 fn run(arguments: Vec<OsString>, out: &mut dyn Write, messages: &mut dyn Write) -> Result<Outcome, Failure> {
     let command = with_plain_urls(<Cli as clap::CommandFactory>::command());
-    let (mut command, file) = config::configure(command, &arguments)?;
+    let (mut parser, file) = config::configure(command, &arguments)?;
     let arguments = file.resolve(arguments)?;
-    let matches = command.try_get_matches_from_mut(&arguments).map_err(|error| {
-        let sources = Sources { command: &command, arguments: &arguments, file: &file };
+    let matches = parser.try_get_matches_from_mut(&arguments).map_err(|error| {
+        let sources = Sources { command: &parser, arguments: &arguments, file: &file };
         entry::refuse_help_as_data(&sources, &error).unwrap_or_else(|| sources.blame(error).into())
     })?;
     let cli = Cli::from_arg_matches(&matches)?;
@@ -149,7 +149,10 @@ fn run(arguments: Vec<OsString>, out: &mut dyn Write, messages: &mut dyn Write) 
     let numbers = if cli.json_strings { Numbers::Strings } else { Numbers::Plain };
     let context = &mut Context { numbers, out, messages, format, progress, given: given(&matches) };
     let command = matches.subcommand_name().unwrap_or_default();
-    dispatch(cli.command, context).map_err(|failure| failure.of_command(command))
+    dispatch(cli.command, context).map_err(|failure| {
+        let sources = Sources { command: &parser, arguments: &arguments, file: &file };
+        failure.of_command(command).with_sources(&sources)
+    })
 }
 
 /// Makes clap print only the reason why a URL is invalid, because clap prints the URL itself. Makes it pass negative

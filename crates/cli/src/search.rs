@@ -112,8 +112,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if args.count { report_count(items.len() as u64, context) } else { report(&args.url, &items, context) }
 }
 
-/// Joins the results for the two parts of a window that crosses the antimeridian. `matches_west` tells which results for
-/// the eastern part are also results for the western part.
+/// Joins the results for the two parts of a window that crosses the antimeridian. `matches_west` selects the results
+/// for the eastern part that are also results for the western part.
 fn united(mut west: Vec<Item>, east: &[Item], mut matches_west: impl FnMut(&Item) -> bool) -> Vec<Item> {
     west.extend(east.iter().filter(|item| !matches_west(item)));
     west
@@ -187,7 +187,8 @@ fn feature(item: &Item, numbers: Numbers) -> Value {
     } else {
         json!({ "type": "Polygon", "coordinates": [[[x1, y1], [x2, y1], [x2, y2], [x1, y2], [x1, y1]]] })
     };
-    json!({ "type": "Feature", "id": numbers.json(item.id), "bbox": [x1, y1, x2, y2], "geometry": geometry, "properties": {} })
+    let id = numbers.json(item.id);
+    json!({ "type": "Feature", "id": id, "bbox": [x1, y1, x2, y2], "geometry": geometry, "properties": {} })
 }
 
 #[cfg(test)]

@@ -39,30 +39,45 @@ impl Sources<'_> {
         self.arguments.iter().skip(1).find_map(|argument| self.command.find_subcommand(argument))
     }
 
-    /// The source of an option's value, or the option itself if the command line sets it.
-    fn source_or(&self, shown: &str) -> String {
-        self.source(shown).unwrap_or_else(|| shown.to_owned())
+    /// The text of a failure, with the sources of the options that it names.
+    pub(crate) fn with_sources(&self, text: &str) -> String {
+        let named = |long: &str| {
+            let option = format!("--{long}");
+            let ends =
+                |rest: &str| !rest.starts_with(|next: char| next == '-' || next.is_ascii_alphanumeric());
+            text.match_indices(&option).any(|(at, _)| ends(&text[at + option.len()..]))
+        };
+        let mut text = text.to_owned();
+        for (command, option) in self.options() {
+            let Some(long) = option.get_long().filter(|long| named(long)) else { continue };
+            if let Some(source) = self.source(command, option) {
+                text = format!("{text} ({source} sets --{long})");
+            }
+        }
+        text
     }
 
-    fn source(&self, shown: &str) -> Option<String> {
-        let commands = [self.subcommand(), Some(self.command)];
-        let (of, option) = commands.into_iter().flatten().find_map(|command| {
-            let mut options = command.get_arguments();
-            Some((command, options.find(|option| settable(option) && option.to_string() == shown)?))
-        })?;
+    /// The options that apply to the subcommand, with the commands that define them.
+    fn options(&self) -> impl Iterator<Item = (&Command, &Arg)> {
+        let of = |command| Command::get_arguments(command).map(move |option| (command, option));
+        let own = self.subcommand().into_iter().flat_map(of).filter(|(_, option)| !option.is_global_set());
+        own.chain(of(self.command)).filter(|(_, option)| settable(option))
+    }
+
+    /// The source of the value of the option that clap shows, or the option itself if the command line sets it.
+    fn source_or(&self, shown: &str) -> String {
+        let found = self.options().find(|(_, option)| option.to_string() == shown);
+        found.and_then(|(command, option)| self.source(command, option)).unwrap_or_else(|| shown.to_owned())
+    }
+
+    /// The source of an option's value; `None` if it is the command line or the default.
+    fn source(&self, command: &Command, option: &Arg) -> Option<String> {
         let long = option.get_long()?;
         if self.is_on_the_command_line(long) {
             return None;
         }
-        if let Some(variable) = variable(option) {
-            return Some(variable);
-        }
-        let table = if option.is_global_set() || of.get_name() == self.command.get_name() {
-            String::new()
-        } else {
-            format!("[{}] ", of.get_name())
-        };
-        Some(format!("{table}{long} in {}", self.file.path()?.display()))
+        let table = if option.is_global_set() { "" } else { command.get_name() };
+        variable(option).or_else(|| self.file.key(table, long))
     }
 
     fn is_on_the_command_line(&self, long: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Errors of fabrics.
 
-use crate::bytes::Bytes;
+use crate::byte_count::ByteCount;
 use crate::capability::Capability;
 use crate::ids::ClientId;
 use crate::pointer::{Address, NodeId};
@@ -104,7 +104,7 @@ impl fmt::Display for FabricError {
                 f,
                 "the pool is full: indexes have all its chunks of {}; drop an index, or start again with a larger \
                  pool",
-                Bytes(*chunk_bytes)
+                ByteCount(*chunk_bytes)
             ),
             Self::NoMemory { node, why } => {
                 write!(

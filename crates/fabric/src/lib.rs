@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffers;
-mod bytes;
+mod byte_count;
 pub mod capability;
 pub mod chain;
 pub mod chunks;
@@ -29,7 +29,7 @@ mod server;
 pub mod superblock;
 mod verb;
 
-pub use bytes::Bytes;
+pub use byte_count::ByteCount;
 pub use capability::{Capabilities, Capability};
 pub use chain::{Chain, Either, Parallel, Post, all};
 pub use client::Client;

@@ -16,7 +16,7 @@
 //!
 //! All numbers are little endian.
 
-use crate::bytes::Bytes;
+use crate::byte_count::ByteCount;
 use crate::error::FabricError;
 use crate::pointer::{NodeId, Packed};
 use crate::pool_layout::{CHUNK_BYTES, HOST_BYTES_MAX, NEXT_CHUNK_OFFSET, NEXT_INDEX_OFFSET};
@@ -78,22 +78,22 @@ impl PoolShape {
         if self.host_bytes < HOST_BYTES_MIN || !self.host_bytes.is_multiple_of(CHUNK_BYTES) {
             return Some(format!(
                 "a memory node has a multiple of {} of memory, at least {}, not {}",
-                Bytes(CHUNK_BYTES),
-                Bytes(HOST_BYTES_MIN),
-                Bytes(self.host_bytes)
+                ByteCount(CHUNK_BYTES),
+                ByteCount(HOST_BYTES_MIN),
+                ByteCount(self.host_bytes)
             ));
         }
         if self.host_bytes > HOST_BYTES_MAX {
             return Some(format!(
                 "a memory node has at most {} of memory, not {}",
-                Bytes(HOST_BYTES_MAX),
-                Bytes(self.host_bytes)
+                ByteCount(HOST_BYTES_MAX),
+                ByteCount(self.host_bytes)
             ));
         }
         if self.device_bytes < 64 || !self.device_bytes.is_multiple_of(64) || self.device_bytes > 1 << 32 {
             return Some(format!(
                 "device memory is a multiple of 64 B, from 64 B to 4 GiB, not {}",
-                Bytes(self.device_bytes)
+                ByteCount(self.device_bytes)
             ));
         }
         None
@@ -137,7 +137,7 @@ impl PoolShape {
     pub fn from_header(node: NodeId, bytes: &[u8]) -> Result<Self, FabricError> {
         let refuse = |why: String| Err(FabricError::NotAPool { node, why });
         let Ok(header) = Header::read_from_bytes(bytes) else {
-            return refuse(format!("{} are too few for a superblock", Bytes(bytes.len() as u64)));
+            return refuse(format!("{} are too few for a superblock", ByteCount(bytes.len() as u64)));
         };
         if u64::from_le(header.magic) != MAGIC {
             return refuse(format!("wrong magic {:#018x}; this is not Farwood's memory", header.magic));
@@ -155,8 +155,8 @@ impl PoolShape {
         if u64::from_le(header.chunk_bytes) != CHUNK_BYTES {
             return refuse(format!(
                 "its chunks have {}, not {}",
-                Bytes(u64::from_le(header.chunk_bytes)),
-                Bytes(CHUNK_BYTES)
+                ByteCount(u64::from_le(header.chunk_bytes)),
+                ByteCount(CHUNK_BYTES)
             ));
         }
         let shape = Self {

@@ -1,7 +1,7 @@
 //! Checks of numbers that callers pass.
 
 use crate::error::{Error, Result};
-use farwood_fabric::Bytes;
+use farwood_fabric::ByteCount;
 
 /// The fill factors of a bulk load, as those of `farwood load --fill`.
 const FILL: std::ops::RangeInclusive<f64> = 0.5..=1.0;
@@ -32,8 +32,8 @@ impl Call {
         if cache_bytes <= CACHE_BYTES_MAX {
             return Ok(());
         }
-        let remedy = format!("give at most {}", Bytes(CACHE_BYTES_MAX as u64));
-        Err(self.refused("cache budget", Bytes(cache_bytes as u64).to_string(), remedy))
+        let remedy = format!("give at most {}", ByteCount(CACHE_BYTES_MAX as u64));
+        Err(self.refused("cache budget", ByteCount(cache_bytes as u64).to_string(), remedy))
     }
 
     /// Refuses a point without finite coordinates.

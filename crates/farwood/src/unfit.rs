@@ -1,6 +1,6 @@
 //! The reasons why a key or a value does not fit an index.
 
-use farwood_fabric::Bytes;
+use farwood_fabric::ByteCount;
 
 /// The reason why a key or a value does not fit an index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,8 +18,8 @@ pub enum Unfit {
     #[error(
         "has {}, and the limit of this index is {}; shorten it, or create an index with a higher limit, which is at \
          most 4 KiB for keys and 16 MiB for values",
-        Bytes(*found as u64),
-        Bytes(*most as u64)
+        ByteCount(*found as u64),
+        ByteCount(*most as u64)
     )]
     TooLong {
         /// The index's length, bytes.

@@ -1,6 +1,6 @@
 //! Errors of memory nodes, and of the pools that they serve, with remedies.
 
-use farwood_fabric::{Bytes, FabricError};
+use farwood_fabric::{ByteCount, FabricError};
 use std::io;
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub enum TcpError {
         source: io::Error,
     },
     /// There is not enough memory.
-    #[error("cannot take {} of memory: {source}; give the memory node less (--memory)", Bytes(*bytes))]
+    #[error("cannot take {} of memory: {source}; give the memory node less (--memory)", ByteCount(*bytes))]
     Memory {
         /// The requested bytes.
         bytes: u64,

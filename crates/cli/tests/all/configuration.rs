@@ -105,6 +105,20 @@ fn a_bad_value_names_its_source() {
     let put = ["put", "shm://p/i", "1", "2", "--if-absent"];
     let text = refused_with(&machine, &put, ["FARWOOD_PUT_IF_PRESENT", "true"]);
     assert!(text.contains("'FARWOOD_PUT_IF_PRESENT'") && text.contains("'--if-absent'"), "{text}");
+    let text = refused_with(&machine, &["top", "shm://p", "--count", "1"], ["FARWOOD_TOP_INTERVAL", "0"]);
+    assert!(
+        text.contains("--interval 0") && text.contains("(FARWOOD_TOP_INTERVAL sets --interval)"),
+        "{text}"
+    );
+    let text = refused_with(&machine, &["demo"], ["FARWOOD_DEMO_FABRIC", "sim"]);
+    assert!(text.contains("(FARWOOD_DEMO_FABRIC sets --fabric)"), "{text}");
+    let text = refused_with(&machine, &["demo", "--fabric", "sim"], ["FARWOOD_DEMO_FABRIC", "shm"]);
+    assert!(!text.contains("FARWOOD_DEMO_FABRIC"), "{text}");
+    let text = refused_with(&machine, &["stat", "shm://p"], ["FARWOOD_CONFIG", "nowhere.toml"]);
+    assert!(text.contains("FARWOOD_CONFIG: cannot read nowhere.toml"), "{text}");
+    machine.file("farwood.toml", "[create]\nvariant = \"oak\"\n");
+    let words = ["--variant: there is no variant 'oak'", "([create] variant in farwood.toml sets --variant)"];
+    machine.refused(2, &["create", "shm://p/x"], &words);
     machine.file("farwood.toml", "json = \"perhaps\"\n");
     machine.refused(2, &["stat", "shm://p"], &["'perhaps' for 'json in farwood.toml'"]);
     let file = machine.file("other.toml", "[create]\nmemory = \"lots\"\n[scan]\nlimit = \"many\"\n");

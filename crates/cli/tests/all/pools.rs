@@ -213,7 +213,7 @@ fn a_full_pool_says_so_and_loses_nothing() {
     machine.ok(&["load", "shm://p/i", &machine.file("few.txt", keys(1000))]);
     let ran = machine.run(&["load", "shm://p/i", &machine.file("many.txt", keys(400_000))]);
     assert_eq!(ran.code, 5, "{ran:?}");
-    ran.says(&["put shm://p/i", "full", "farwood create --memory"]);
+    ran.says(&["load shm://p/i", "full", "farwood create --memory"]);
     assert_eq!(machine.ok(&["get", "shm://p/i", "7919"]), "2\n");
     assert_eq!(machine.run(&["check", "shm://p/i"]).code, 0);
     machine.refused(5, &["create", "shm://p/j"], &["full"]);

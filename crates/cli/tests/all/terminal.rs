@@ -77,6 +77,15 @@ fn load_and_check_show_that_they_are_at_work() {
 }
 
 #[test]
+fn put_says_on_a_terminal_whether_the_key_is_new() {
+    let machine = Machine::with_index();
+    let put = || on_terminal(machine.command(&["put", "shm://p/i", "1", "2"]), SIZES[0]);
+    assert!(put().contains("added the key '1'"));
+    assert!(put().contains("replaced the value of the key '1'"));
+    assert_eq!(machine.run(&["put", "shm://p/i", "1", "2"]).err, "");
+}
+
+#[test]
 fn bench_shows_what_it_does() {
     let machine = Machine::new();
     let bench =

@@ -2,7 +2,7 @@
 
 use super::{Finding, LOCKED_MEMORY, Report};
 use crate::url::Url;
-use farwood_fabric::Bytes;
+use farwood_fabric::ByteCount;
 use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::{
     DeviceKind, DeviceReport, DeviceSpec, RdmaError, device_from_env, devices, examine as examine_card,
@@ -87,7 +87,7 @@ impl Report {
         {
             let what = format!(
                 "this process may lock {} of memory, and a memory node over RDMA locks all its memory",
-                Bytes(*bytes)
+                ByteCount(*bytes)
             );
             findings.push(finding(what, "ulimit -l unlimited (LimitMEMLOCK=infinity in a service)"));
         }

@@ -1,6 +1,6 @@
 //! Errors of a pool's files: each names the operation, the path and the remedy.
 
-use farwood_fabric::Bytes;
+use farwood_fabric::ByteCount;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -54,8 +54,8 @@ pub enum ShmError {
     #[error(
         "{} has {}, and {} are needed; it is damaged, or not a pool of Farwood: run `farwood doctor`",
         path.display(),
-        Bytes(*bytes),
-        Bytes(*needed)
+        ByteCount(*bytes),
+        ByteCount(*needed)
     )]
     TooSmall {
         /// The segment.
@@ -69,7 +69,7 @@ pub enum ShmError {
     #[error(
         "not enough memory to {operation} {} for {}; make the pool smaller, free memory, or enlarge the \
          file system (`mount -o remount,size=…`)",
-        Bytes(*bytes),
+        ByteCount(*bytes),
         path.display()
     )]
     NoSpace {

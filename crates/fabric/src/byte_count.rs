@@ -4,9 +4,9 @@ use std::fmt;
 
 /// A number of bytes in the largest unit that divides it: "8 MiB", "1000 B".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes(pub u64);
+pub struct ByteCount(pub u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
         let divides = |(_, bytes): &(&str, u64)| self.0 > 0 && self.0.is_multiple_of(*bytes);
@@ -29,7 +29,7 @@ mod tests {
             ((1 << 20) + 1, "1048577 B"),
             (3 << 40, "3 TiB"),
         ] {
-            assert_eq!(Bytes(bytes).to_string(), text);
+            assert_eq!(ByteCount(bytes).to_string(), text);
         }
     }
 }
