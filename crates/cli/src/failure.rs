@@ -39,16 +39,6 @@ pub(crate) enum Failure {
     /// The command line, the configuration or the input is wrong.
     #[error("{0}")]
     Usage(String),
-    /// A file cannot be read or written.
-    #[error("{command}: {error}; {remedy}")]
-    File {
-        /// The command, or the option that names the file.
-        command: &'static str,
-        /// The operation, the file and the error of the operating system.
-        error: farwood::Error,
-        /// The remedy.
-        remedy: &'static str,
-    },
     /// Stdout or stderr cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -132,18 +122,14 @@ impl Failure {
     ) -> Self {
         let path = if path == Path::new("-") { Path::new("stdin") } else { path };
         let remedy = remedy(&source);
-        Self::File {
-            command,
-            error: farwood::Error::System { operation, path: path.to_owned(), source },
-            remedy,
-        }
+        let error = farwood::Error::System { operation, path: path.to_owned(), source };
+        Self::Other { text: format!("{command}: {error}; {remedy}"), exit_code: error.exit_code() }
     }
 
     /// The process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Farwood(error) => error.exit_code(),
-            Self::File { error, .. } => error.exit_code(),
             Self::Bench(_) | Self::Usage(_) => 2,
             Self::CommandLine(error) => u8::try_from(error.exit_code()).unwrap_or(2),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,

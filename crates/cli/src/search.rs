@@ -167,7 +167,7 @@ fn report(url: &Url, items: &[Item], context: &mut Context<'_>) -> Result<Outcom
             context.json(&json!({ "type": "FeatureCollection", "features": features }))?;
         }
         Format::Text if items.is_empty() => {
-            writeln!(context.messages, "search {url}: no rectangle was found")?
+            writeln!(context.messages, "search {url}: no rectangle was found")?;
         }
         Format::Text => {
             for item in items {

@@ -49,7 +49,7 @@ impl Shape {
     pub(super) fn bounds(self) -> Bounds {
         match (self.east, self.west) {
             (Some(east), Some(west))
-                if !self.straddles && east.max()[0] == 180.0 && west.min()[0] == -180.0 =>
+                if !self.straddles && matches!([east.max()[0], west.min()[0]], [180.0, -180.0]) =>
             {
                 (east, Some(west))
             }
