@@ -466,7 +466,9 @@ mod tests {
         let system = |kind: io::ErrorKind| code(FileFault::System(kind.into()));
         assert_eq!(system(io::ErrorKind::StorageFull), 5);
         assert_eq!(system(io::ErrorKind::PermissionDenied), 6);
-        assert_eq!(system(io::ErrorKind::NotFound), 10);
+        assert_eq!(system(io::ErrorKind::NotFound), 2);
+        assert_eq!(system(io::ErrorKind::IsADirectory), 2);
+        assert_eq!(system(io::ErrorKind::Other), 10);
         assert_eq!(code(FileFault::Unfit("size".to_owned())), 7);
         assert_eq!(code(FileFault::Damaged("papers".to_owned())), 8);
         assert_eq!(code(FileFault::InUse), 9);
