@@ -40,7 +40,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
     /// Stdout or stderr cannot be written.
-    #[error("cannot write the output: {0}")]
+    #[error("cannot write the output: {_0}; {}", remedy(_0))]
     Output(#[from] io::Error),
     /// Something else, with its own exit code.
     #[error("{text}")]
@@ -133,7 +133,7 @@ impl Failure {
             Self::Bench(_) | Self::Usage(_) => 2,
             Self::CommandLine(error) => u8::try_from(error.exit_code()).unwrap_or(2),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-            Self::Output(_) => 10,
+            Self::Output(error) => farwood::Error::exit_code_of(error),
             Self::Other { exit_code, .. } => *exit_code,
         }
     }

@@ -264,6 +264,11 @@ impl Error {
         self.exit_code() == NOT_FOUND
     }
 
+    /// The exit code of a command that ends with this error of the operating system.
+    pub fn exit_code_of(error: &io::Error) -> u8 {
+        of_system(error)
+    }
+
     /// The exit code of a command that ends with this error; the table is in `docs/cli.md`.
     pub fn exit_code(&self) -> u8 {
         match self {

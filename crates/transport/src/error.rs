@@ -85,10 +85,7 @@ pub enum TcpError {
         path: PathBuf,
     },
     /// No memory node answers at the address.
-    #[error(
-        "no memory node answers at {address}: {why}; start it with `farwood serve --listen tcp://{address}`, and with \
-         the --file and the other options that it had"
-    )]
+    #[error("{}", not_there(address, why))]
     NotThere {
         /// The address.
         address: String,
@@ -150,6 +147,19 @@ pub enum TcpError {
         /// Why it is invalid.
         error: FabricError,
     },
+}
+
+/// The reason that a process at the address closes a connection before it answers.
+pub(crate) const CLOSED: &str = "it closed the connection";
+
+fn not_there(address: &str, why: &str) -> String {
+    if why.starts_with(CLOSED) {
+        return format!("the process at {address} does not answer as a memory node: {why}");
+    }
+    format!(
+        "no memory node answers at {address}: {why}; start it with `farwood serve --listen tcp://{address}`, and with \
+         the --file and the other options that it had"
+    )
 }
 
 /// Why a file cannot keep a memory node's memory.
