@@ -153,3 +153,28 @@ fn a_pool_that_is_larger_than_the_machine_is_named() {
     let ran = machine.run(&["create", "shm://small", "--memory", "16MiB"]);
     assert_eq!((ran.code, ran.err.lines().count()), (0, 1), "{ran:?}");
 }
+
+#[test]
+fn huge_numbers_are_refused_and_end_nothing() {
+    let machine = Machine::new();
+    let bench = ["bench", "--keys", "1k", "--clients", "1"];
+    for (options, words) in [
+        (&["--seconds", "1e30"][..], "at most 604800"),
+        (&["--operations", "10", "--warmup", "1e30"], "at most 604800"),
+        (&["--index", "catfish", "--seconds", "1e30"], "at most a week"),
+        (&["--index", "catfish", "--operations", "10", "--warmup", "inf"], "at most a week"),
+        (&["--fabric", "sim", "--seconds", "1e30"], "at most 604800"),
+        (&["--threads", "99999999"], "give 1 to 65536"),
+        (&["--index", "smart", "--cache-bytes", "18446744073709551615"], "give at most 1TiB"),
+    ] {
+        machine.refused(2, &[&bench[..], options].concat(), &[words]);
+    }
+    let most = usize::MAX.to_string();
+    for (option, words) in [
+        ("--threads", "at most 1024 threads"),
+        ("--connections", "1 to 1048576 connections"),
+        ("--spin", "poll for at most 1s"),
+    ] {
+        machine.refused(2, &["serve", "--listen", "tcp://127.0.0.1:0", option, &most], &[words]);
+    }
+}
