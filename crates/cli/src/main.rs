@@ -52,7 +52,7 @@ use std::process::ExitCode;
 const EXIT_CODES: &str = "\
 Exit codes:
    0  done
-   1  the key was not found; search found nothing; check found problems; every line of a load was bad
+   1  the key was not found; search found nothing; check or doctor --strict found problems; every line of a load was bad
    2  the command line, the configuration or the input is wrong
    3  no such pool or index
    4  the pool or index exists already
