@@ -34,7 +34,7 @@ fn a_segment_that_is_too_small_is_told() {
         &["has 1 MiB, and 65792 KiB are needed", "farwood doctor"],
     );
     machine.file("farwood.tiny.0", "");
-    machine.refused(8, &["stat", "shm://tiny"], &["0 bytes"]);
+    machine.refused(8, &["stat", "shm://tiny"], &["has 0 B"]);
     assert_eq!(machine.json(&["doctor"])[0]["findings"].as_array().unwrap().len(), 2);
     machine.ok(&["drop", "shm://tiny", "--force"]);
 }
