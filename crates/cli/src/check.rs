@@ -126,11 +126,9 @@ fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Res
         }
         Format::Text => {
             let within = bounds.map_or(String::new(), |bounds| format!(" within {bounds}"));
-            writeln!(context.out, "{}: {} rectangles{within}", args.url, walk.entries)?;
-            for (level, nodes) in walk.nodes.iter().enumerate().rev() {
-                let (one, many) = if level == 0 { ("leaf", "leaves") } else { ("inner node", "inner nodes") };
-                writeln!(context.out, "  level {level}: {}", size::count(*nodes, one, many))?;
-            }
+            let rectangles = size::count(walk.entries, "rectangle", "rectangles");
+            writeln!(context.out, "{}: {rectangles}{within}", args.url)?;
+            levels(&walk.nodes, context.out)?;
             for problem in &walk.problems {
                 writeln!(context.out, "  problem: {problem}")?;
             }
@@ -149,11 +147,8 @@ fn summary(args: &Args, walk: &OrderedReport, context: &mut Context<'_>) -> Resu
         OrderedReport::Radix(walk) => radix_summary(&args.url, walk, out)?,
     }
     if walk.locks_of_crashed_clients() > 0 {
-        writeln!(
-            out,
-            "  {} locks of crashed processes, which the next writers take over",
-            walk.locks_of_crashed_clients()
-        )?;
+        let locks = size::count(walk.locks_of_crashed_clients(), "lock", "locks");
+        writeln!(out, "  {locks} of crashed processes, which the next writers take over")?;
     }
     for problem in walk.problems() {
         writeln!(out, "  problem: {problem}")?;
@@ -168,8 +163,9 @@ fn summary(args: &Args, walk: &OrderedReport, context: &mut Context<'_>) -> Resu
     } else {
         writeln!(
             context.messages,
-            "check {}: {problems} problems found; drop the index and load it again",
-            args.url
+            "check {}: {} found; drop the index and load it again",
+            args.url,
+            size::count(problems as u64, "problem", "problems")
         )?;
     }
     Ok(())
@@ -177,20 +173,27 @@ fn summary(args: &Args, walk: &OrderedReport, context: &mut Context<'_>) -> Resu
 
 fn sherman_summary(url: &Url, walk: &sherman::ShermanReport, out: &mut dyn Write) -> io::Result<()> {
     let percent = if walk.room == 0 { 0.0 } else { 100.0 * walk.entries as f64 / walk.room as f64 };
-    writeln!(out, "{url}: {} entries, leaves {percent:.0} % full", walk.entries)?;
-    for (level, nodes) in walk.nodes.iter().enumerate().rev() {
-        let what = if level == 0 { "leaves" } else { "inner nodes" };
-        writeln!(out, "  level {level}: {nodes} {what}")?;
-    }
-    for (count, what) in [
-        (walk.overflow_values, "values stored outside their leaf"),
-        (walk.free_slots_listed, "free nodes, to be reused"),
-        (walk.half_linked, "nodes are linked by their left sibling only, which is legal"),
-        (walk.half_merged, "unfinished merges, which the next change of these nodes undoes"),
+    let entries = size::count(walk.entries, "entry", "entries");
+    writeln!(out, "{url}: {entries}, leaves {percent:.0} % full")?;
+    levels(&walk.nodes, out)?;
+    for (count, one, many, what) in [
+        (walk.overflow_values, "value", "values", "stored outside its leaf"),
+        (walk.free_slots_listed, "free node", "free nodes", "to be reused"),
+        (walk.half_linked, "node", "nodes", "linked by its left sibling only, which is legal"),
+        (walk.half_merged, "unfinished merge", "unfinished merges", "which the next change undoes"),
     ] {
         if count > 0 {
-            writeln!(out, "  {count} {what}")?;
+            writeln!(out, "  {}, {what}", size::count(count, one, many))?;
         }
+    }
+    Ok(())
+}
+
+/// The number of nodes on each level, the root first.
+fn levels(nodes: &[u64], out: &mut dyn Write) -> io::Result<()> {
+    for (level, nodes) in nodes.iter().enumerate().rev() {
+        let (one, many) = if level == 0 { ("leaf", "leaves") } else { ("inner node", "inner nodes") };
+        writeln!(out, "  level {level}: {}", size::count(*nodes, one, many))?;
     }
     Ok(())
 }
@@ -199,31 +202,35 @@ fn radix_summary(url: &Url, walk: &radix::RadixReport, out: &mut dyn Write) -> i
     let entries = walk.entries.max(1);
     writeln!(
         out,
-        "{url}: {} entries; per entry {} bytes of leaves and {} bytes of inner nodes; height {}",
-        walk.entries,
+        "{url}: {}; per entry {} B of leaves and {} B of inner nodes; height {}",
+        size::count(walk.entries, "entry", "entries"),
         walk.leaf_bytes / entries,
         walk.node_bytes / entries,
         walk.height
     )?;
     for (nodes, slots) in walk.nodes.iter().zip([4, 16, 48, 256]) {
-        writeln!(out, "  {nodes} inner nodes of {slots} slots")?;
+        writeln!(out, "  {} of {slots} slots", size::count(*nodes, "inner node", "inner nodes"))?;
     }
     let census = &walk.census;
     if census.bytes > 0 {
         writeln!(
             out,
-            "  hash tables of {} bytes: {} of {} entries used, in subtables: {}",
-            census.bytes, census.entries, census.entries_max, census.subtables
+            "  hash tables of {}: {} of {} entries used, in {}",
+            size::show(census.bytes),
+            census.entries,
+            census.entries_max,
+            size::count(census.subtables, "subtable", "subtables")
         )?;
     }
     if walk.overflow_values > 0 {
-        writeln!(out, "  {} values stored outside their leaf", walk.overflow_values)?;
+        let values = size::count(walk.overflow_values, "value", "values");
+        writeln!(out, "  {values}, stored outside its leaf")?;
     }
     if walk.unsettled > 0 {
         writeln!(
             out,
-            "  {} unfinished changes, which the next operation on these nodes completes or undoes",
-            walk.unsettled
+            "  {}, which the next operation there completes or undoes",
+            size::count(walk.unsettled, "unfinished change", "unfinished changes")
         )?;
     }
     Ok(())

@@ -2,11 +2,14 @@
 
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
+use farwood::doctor;
 use farwood::{
     Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
-    Url, Values, doctor, smart, sphinx,
+    Url, Values, smart, sphinx,
 };
+use indicatif::ProgressBar;
 use serde_json::json;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -159,9 +162,41 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
             args.url.index_url("INDEX")
         )));
     }
-    Pool::create(&args.url, &pool_options(args))?;
-    warn_of_shortage(&args.url, context)?;
+    make_pool(&args.url, args, context)?;
     report(&[&args.url], args, context)
+}
+
+/// Creates the pool, with warnings if the machine has too little memory for it.
+fn make_pool(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<(), Failure> {
+    let options = pool_options(args);
+    if options.backing == Backing::Reserved {
+        warn_of_memory(url, &options, context)?;
+    }
+    let progress = match (options.backing, context.progress) {
+        (Backing::Reserved, true) => {
+            ProgressBar::new_spinner().with_message("allocating the memory of the pool")
+        }
+        _ => ProgressBar::hidden(),
+    };
+    progress.enable_steady_tick(Duration::from_millis(200));
+    let created = Pool::create(url, &options);
+    progress.finish_and_clear();
+    created?;
+    warn_of_shortage(url, context)
+}
+
+/// Warns of a pool that reserves more than four fifths of the available memory.
+fn warn_of_memory(url: &Url, options: &PoolOptions, context: &mut Context<'_>) -> Result<(), Failure> {
+    let wanted = options.memory_bytes.saturating_mul(options.nodes.into());
+    let available = doctor::machine()?.1.available_bytes;
+    if wanted > available - available / 5 {
+        let (wanted, available) = (size::show(wanted), size::show(available));
+        writeln!(
+            context.messages,
+            "warning: {url}: the pool reserves {wanted}, and the machine has {available} available"
+        )?;
+    }
+    Ok(())
 }
 
 fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -174,8 +209,7 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     let pool_url = args.url.pool_url();
     let (pool, made) = match Pool::open(&pool_url) {
         Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
-            Pool::create(&pool_url, &pool_options(args))?;
-            warn_of_shortage(&pool_url, context)?;
+            make_pool(&pool_url, args, context)?;
             (Pool::open(&pool_url)?, true)
         }
         opened => (opened?, false),

@@ -1,5 +1,6 @@
 //! Errors of fabrics.
 
+use crate::byte_count::ByteCount;
 use crate::capability::Capability;
 use crate::ids::ClientId;
 use crate::pointer::{Address, NodeId};
@@ -51,7 +52,7 @@ pub enum FabricError {
     Missing(Capability),
     /// No memory node has a free chunk.
     PoolFull {
-        /// Chunks of all memory nodes.
+        /// Chunks of all memory nodes, including those of the superblocks.
         chunks: u64,
         /// Bytes of a chunk.
         chunk_bytes: u64,
@@ -97,7 +98,7 @@ impl fmt::Display for FabricError {
             Self::OutOfRange { at, bytes } => {
                 write!(
                     f,
-                    "a verb of {bytes} bytes at {at} exceeds the memory node: a corrupt pointer; run `farwood check`"
+                    "a verb of {bytes} B at {at} exceeds the memory node: a corrupt pointer; run `farwood check`"
                 )
             }
             Self::Misaligned { at } => {
@@ -121,11 +122,11 @@ impl fmt::Display for FabricError {
             Self::Missing(capability) => {
                 write!(f, "this fabric lacks a capability that the index needs: {capability}")
             }
-            Self::PoolFull { chunks, chunk_bytes } => write!(
+            Self::PoolFull { chunk_bytes, .. } => write!(
                 f,
-                "the pool is full: all {chunks} chunks of {} MiB are in use; drop an index, or start again with a \
-                 larger pool",
-                chunk_bytes >> 20
+                "the pool is full: indexes have all its chunks of {}; drop an index, or start again with a larger \
+                 pool",
+                ByteCount(*chunk_bytes)
             ),
             Self::NoMemory { node, why } => {
                 write!(

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffers;
+mod byte_count;
 pub mod capability;
 pub mod chain;
 pub mod chunks;
@@ -29,6 +30,7 @@ mod server;
 pub mod superblock;
 mod verb;
 
+pub use byte_count::ByteCount;
 pub use capability::{Capabilities, Capability};
 pub use chain::{Chain, Either, Parallel, Post, all};
 pub use client::Client;

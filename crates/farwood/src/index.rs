@@ -1,5 +1,6 @@
 //! Typed handles of ordered indexes, with blocking calls.
 
+use crate::argument::Call;
 use crate::codec::{Key, Value};
 use crate::error::Result;
 use crate::index_stats::IndexStats;
@@ -188,10 +189,11 @@ impl<K: Key, V: Value> Index<K, V> {
     }
 
     /// Loads `entries`, whose keys are strictly increasing, into the empty index; returns their number. `fill` is the
-    /// fill factor of the nodes (0 to 1; 0.8 leaves space for inserts). The call reports the number of entries so far
-    /// to `progress`. [1 RT per 64 nodes]
+    /// fill factor of the nodes (0.5 to 1; 0.8 leaves space for inserts; nodes of radix trees have none). The call
+    /// reports the number of entries so far to `progress`. [1 RT per 64 nodes]
     ///
     /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument): the fill factor is out of range.
     /// [`Error::Index`](crate::Error::Index): the index is not empty, the keys are not sorted, or the pool is full;
     /// [`Error::Unfit`](crate::Error::Unfit). After an error the index is still empty, and keeps the memory that the
     /// call allocated until the index is dropped.
@@ -206,6 +208,7 @@ impl<K: Key, V: Value> Index<K, V> {
         B: Borrow<V::View>,
     {
         let tree = &*self.tree;
+        Call { operation: "bulk load", url: tree.url() }.check_fill(fill)?;
         let mut unfit = None;
         // An entry that does not fit is replaced by an empty one, which ends the load before the index is visible.
         let mut encoded = entries.into_iter().map(|(key, value)| {

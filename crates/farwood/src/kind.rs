@@ -118,7 +118,7 @@ pub struct Type {
 
 impl std::fmt::Display for Type {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.bytes {
+        match self.bytes.filter(|_| self.kind.width().is_none()) {
             Some(bytes) => write!(f, "{} of {bytes} bytes", self.kind),
             None => write!(f, "{}", self.kind),
         }

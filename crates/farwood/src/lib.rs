@@ -53,6 +53,7 @@
 //! examples in `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
+mod argument;
 mod attached;
 mod attachment;
 mod blocking;

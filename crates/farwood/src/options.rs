@@ -40,7 +40,7 @@ pub struct IndexOptions {
     /// How readers detect a torn copy. Checksums, the default, also detect bytes that changed at rest; versions, the
     /// paper's scheme, do not.
     pub consistency: Consistency,
-    /// The budget of this process's index cache in bytes. See [`CACHE_BYTES_DEFAULT`].
+    /// The budget of this process's index cache in bytes, at most 1 TiB. See [`CACHE_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 
@@ -68,7 +68,8 @@ impl Default for IndexOptions {
 pub struct SmartOptions {
     /// The variant of the tree; `smart::SmartVariant::Art.features()` and others are the paper's baselines.
     pub variant: smart::SmartFeatures,
-    /// The budget of this process's cache of inner nodes in bytes; 0 disables it. See [`CACHE_BYTES_DEFAULT`].
+    /// The budget of this process's cache of inner nodes in bytes, at most 1 TiB; 0 disables it. See
+    /// [`CACHE_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 

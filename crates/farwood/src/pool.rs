@@ -1,5 +1,6 @@
 //! Pools: creating, opening and removing them, and the indexes in them by name.
 
+use crate::argument::Call;
 use crate::attached::Attached;
 use crate::attachment::{Attachment, FreshNodes};
 use crate::codec::{Codec, Key, Value};
@@ -196,7 +197,8 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: the index exists, the name or the sizes are invalid, the pool or its directory is full, or
     /// another index of the pool has locks of another size in the same memory; [`Error::Options`]: a length is missing,
-    /// a length contradicts the type, or the options combine sorted leaves with versions.
+    /// a length contradicts the type, or the options combine sorted leaves with versions; [`Error::Argument`]: the
+    /// cache has more than 1 TiB.
     pub fn create_index<K: Key, V: Value>(
         &self,
         name: &str,
@@ -334,6 +336,7 @@ impl Pool {
     }
 
     fn create_ordered(&self, name: &str, config: OrderedConfig, cache_bytes: usize) -> Result<Arc<Tree>> {
+        Call { operation: "create", url: self.0.index_url(name) }.check_cache(cache_bytes)?;
         let mut open = self.0.open().map_err(|error| self.failed("create", name, error.into()))?;
         let created =
             block_on(Ordered::create(&*self.client("create an index in")?, name, config, cache_bytes));
@@ -342,6 +345,7 @@ impl Pool {
     }
 
     pub(crate) fn open_tree(&self, name: &str, cache_bytes: Option<usize>) -> Result<Arc<Tree>> {
+        Call { operation: "open", url: self.0.index_url(name) }.check_cache(cache_bytes.unwrap_or(0))?;
         let mut open = self.0.open().map_err(|error| self.failed("open", name, error.into()))?;
         if let Some(tree) = open.tree(name) {
             return Ok(tree);

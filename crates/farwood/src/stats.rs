@@ -42,7 +42,7 @@ pub struct NodeStats {
     /// The NIC that executes its verbs, if there is one.
     #[cfg(feature = "rdma")]
     pub card: Option<NodeDevice>,
-    /// Chunks, including that of the superblock.
+    /// Chunks for indexes: all but that of the superblock.
     pub chunks: u64,
     /// Chunks that belong to indexes.
     pub chunks_used: u64,
@@ -125,7 +125,7 @@ impl Pool {
                 report: memory.report,
                 #[cfg(feature = "rdma")]
                 card: memory.card,
-                chunks: shape.host_bytes / CHUNK_BYTES,
+                chunks: (shape.host_bytes / CHUNK_BYTES).saturating_sub(1),
                 chunks_used: in_use.len() as u64,
             });
             entries.extend(in_use.iter().map(|chunk| chunk.entry));

@@ -16,7 +16,7 @@ pub(crate) async fn create<F: Fabric, T: ?Sized>(
     new: &NewDirectoryEntry<'_>,
     write_root: impl AsyncFnOnce(&Entry) -> Result<Remote<T>, IndexError>,
 ) -> Result<Entry, IndexError> {
-    check_name(new.name)?;
+    check_index_name(new.name)?;
     let directory = directory::lock(client).await?;
     let created = create_locked(client, &directory, new, write_root).await;
     directory.unlock().await?;
@@ -143,7 +143,11 @@ async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), Inde
     Ok(())
 }
 
-fn check_name(name: &str) -> Result<(), IndexError> {
+/// Checks the name of an index.
+///
+/// # Errors
+/// [`IndexError::BadName`].
+pub fn check_index_name(name: &str) -> Result<(), IndexError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(legal) {
         return Err(IndexError::BadName(format!(

@@ -14,6 +14,7 @@ use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
 use farwood_index::sherman::{self, ShermanVariant};
 use farwood_index::{smart, sphinx};
 
+use super::CACHE_BYTES_MAX;
 use super::fabric::FabricKind;
 use super::ordered::RunSpec;
 use crate::workload::keys::Keys;
@@ -87,6 +88,10 @@ impl RunSpec {
     /// Refuses parameters that the system does not have.
     pub(super) fn check_system(&self) -> Result<()> {
         self.variant_name()?;
+        if let Some(bytes) = self.cache_bytes.filter(|bytes| *bytes > CACHE_BYTES_MAX) {
+            let problem = format!("a cache of {bytes} B");
+            return Err(Error::parameter("--cache-bytes", problem, "give at most 1TiB"));
+        }
         let refuse = |flag, problem: &str| Err(Error::parameter(flag, problem, format!("omit {flag}")));
         match self.index {
             System::Sherman | System::Sphinx if self.preallocate => {

@@ -120,9 +120,7 @@ impl<'a> BadRecords<'a> {
     /// The failure of a load that ends.
     pub(super) fn failure(&self, trouble: Trouble, loaded: &str) -> Failure {
         match trouble {
-            Trouble::Read(source) => {
-                Failure::File { operation: "read", path: self.args.file.clone(), source }
-            }
+            Trouble::Read(source) => Failure::file("load", "read", &self.args.file, source),
             Trouble::Rest { place, why } if self.args.skip_bad => {
                 let note = "--skip-bad skips lines and features, and not the rest of a file";
                 self.refuse(place, &format!("{why}; {note} ({loaded})"))

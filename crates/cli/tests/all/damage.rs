@@ -28,9 +28,13 @@ fn other_versions_are_told_apart() {
 fn a_segment_that_is_too_small_is_told() {
     let machine = Machine::with_index();
     std::fs::File::options().write(true).open(machine.segment()).unwrap().set_len(1 << 20).unwrap();
-    machine.refused(8, &["get", "shm://p/i", "1"], &["where 67371008 are needed", "farwood doctor"]);
+    machine.refused(
+        8,
+        &["get", "shm://p/i", "1"],
+        &["has 1 MiB, and 65792 KiB are needed", "farwood doctor"],
+    );
     machine.file("farwood.tiny.0", "");
-    machine.refused(8, &["stat", "shm://tiny"], &["0 bytes"]);
+    machine.refused(8, &["stat", "shm://tiny"], &["has 0 B"]);
     assert_eq!(machine.json(&["doctor"])[0]["findings"].as_array().unwrap().len(), 2);
     machine.ok(&["drop", "shm://tiny", "--force"]);
 }

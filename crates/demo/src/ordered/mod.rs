@@ -116,7 +116,11 @@ struct OrderedDemoReport {
 }
 
 impl OrderedDemoSpec {
-    fn check(&self) -> Result<()> {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// A parameter that is out of range.
+    pub fn check(&self) -> Result<()> {
         check(self.processes, self.fabric, self.seconds)?;
         if (1..=64).contains(&self.memory_nodes) {
             return Ok(());

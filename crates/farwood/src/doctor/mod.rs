@@ -112,12 +112,12 @@ pub struct Draft {
     pub resident_bytes: u64,
 }
 
-/// A problem, and the command that resolves it.
+/// A problem, and the command or the action that resolves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The problem.
     pub what: String,
-    /// The command.
+    /// The command or the action.
     pub remedy: String,
 }
 
@@ -168,6 +168,14 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
         #[cfg(feature = "rdma")]
         rdma_asked: rdma::requested(others),
     })
+}
+
+/// The directory of segments and the memory of this machine.
+///
+/// # Errors
+/// [`Error::System`] if the directory cannot be read.
+pub fn machine() -> Result<(Space, MachineMemory)> {
+    Ok((space(SegmentDir::from_env().path())?, memory()))
 }
 
 /// Removes what crashed processes left: unfinished segments, client slots and locks. It removes no pool. The slot that
@@ -244,7 +252,7 @@ impl PoolReport {
         match &self.state {
             #[cfg(feature = "tcp")]
             Err(error) if self.is_served() => Some(Finding {
-                what: format!("{} cannot be used: {error}", self.url),
+                what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: self.remedy(error),
             }),
             Err(Error::Pool { source: ShmError::WideMode { path, .. }, .. }) => Some(Finding {
@@ -254,7 +262,7 @@ impl PoolReport {
             // A pool of another user is not a problem of this one.
             Err(error) if error.exit_code() == 6 => None,
             Err(error) => Some(Finding {
-                what: format!("{} cannot be used: {error}", self.url),
+                what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: format!("farwood drop {} --force", self.url),
             }),
             Ok(stats) => {
@@ -270,6 +278,12 @@ impl PoolReport {
             }
         }
     }
+}
+
+/// The text of an error without its remedy, because a finding has its own.
+fn problem(error: &Error) -> String {
+    let text = error.to_string();
+    text.split_once("; ").map_or(&*text, |(problem, _)| problem).to_owned()
 }
 
 fn pool_report(files: PoolFiles) -> PoolReport {

@@ -5,6 +5,7 @@
 //! it makes that change.
 
 use super::connection::{Connection, ServerLocation};
+use crate::argument::Call;
 use crate::attached::{Attached, ServerPermit};
 use crate::attachment::Attachment;
 use crate::error::{Error, Result};
@@ -155,11 +156,13 @@ impl Spatial {
         self.count(&Query::intersecting(everything))
     }
 
-    /// Returns the `count` items nearest to `point`, nearest first. [1 RT for each 4 nodes that may hold one]
+    /// Returns the `count` items nearest to `point`, nearest first; none for a count of 0. [1 RT for each 4 nodes that
+    /// may hold one]
     ///
     /// # Errors
-    /// As [`search`](Self::search).
+    /// As [`search`](Self::search); [`Error::Argument`]: the point is not finite.
     pub fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
+        Call { operation: "nearest", url: self.url() }.check_point(point)?;
         let client = self.thread_client("nearest")?;
         let found = block_on(Reader::new(&self.index, &client, Issue::Many).nearest(point, count));
         found.map_err(|error| self.failed("nearest", error))
@@ -205,13 +208,14 @@ impl Spatial {
         Ok(lives == Revocation::Alive)
     }
 
-    /// Loads items into the empty index with the fill factor `fill` (0 to 1): in shared memory as its server for the
+    /// Loads items into the empty index with the fill factor `fill` (0.5 to 1): in shared memory as its server for the
     /// duration of the call, over TCP by sending them to its server.
     ///
     /// # Errors
     /// [`Error::Index`]: it is not empty, or the pool is full; in shared memory, another process serves it; over TCP,
-    /// no process serves it.
+    /// no process serves it. [`Error::Argument`]: the fill factor is out of range.
     pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
+        Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
         self.check_process("bulk load")?;
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);

@@ -45,6 +45,8 @@ impl FromStr for PoolAddress {
 
     fn from_str(text: &str) -> Result<Self, TcpError> {
         let refuse = |why: String| TcpError::BadAddress { text: text.to_owned(), why };
+        let no_list =
+            |why: String| refuse(format!("{why}; write HOST:PORT, or several with commas between them"));
         let (list, access) = match text.split_once('?') {
             None => (text, AddressOptions::default()),
             Some((list, access)) => (list, access.parse().map_err(refuse)?),
@@ -52,21 +54,21 @@ impl FromStr for PoolAddress {
         let mut nodes: Vec<String> = Vec::new();
         for node in list.split(',') {
             let parts = node.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-            let (host, port) = parts.ok_or_else(|| refuse(format!("'{node}' has no host or no port")))?;
+            let (host, port) = parts.ok_or_else(|| no_list(format!("'{node}' has no host or no port")))?;
             if port.parse::<u16>().is_err() {
-                return Err(refuse(format!("'{port}' is not a port number")));
+                return Err(no_list(format!("'{port}' is not a port number")));
             }
             if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
-                return Err(refuse(format!("'{host}' is an IPv6 address: put brackets around it")));
+                return Err(refuse(format!("'{host}' is an IPv6 address; put brackets around it")));
             }
             if nodes.iter().any(|known| known == node) {
-                return Err(refuse(format!("'{node}' is listed twice")));
+                return Err(refuse(format!("'{node}' is listed twice; omit one of them")));
             }
             nodes.push(node.to_owned());
         }
         let nodes_max = Packed::<u64>::NODES_MAX as usize;
         if nodes.len() > nodes_max {
-            return Err(refuse(format!("a pool has at most {nodes_max} memory nodes")));
+            return Err(refuse(format!("a pool has at most {nodes_max} memory nodes; name fewer")));
         }
         Ok(Self { nodes, access })
     }

@@ -2,6 +2,7 @@
 
 use super::credentials::Credentials;
 use super::error::ConnectError;
+use crate::error::CLOSED;
 use crate::stream::{Cipher, Stream, connect};
 use crate::wire::{
     Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, VERSION, Welcome,
@@ -13,8 +14,6 @@ use std::time::Duration;
 
 /// A memory node that does not answer within this time is lost.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-const CLOSED: &str = "it closed the connection";
 
 /// A connection that the memory node accepted.
 #[derive(Debug)]

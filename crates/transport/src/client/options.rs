@@ -46,16 +46,19 @@ impl FromStr for AddressOptions {
                 continue;
             }
             let (key, value) =
-                pair.split_once('=').ok_or_else(|| format!("'{pair}' has no value: write KEY=VALUE"))?;
+                pair.split_once('=').ok_or_else(|| format!("'{pair}' has no value; write KEY=VALUE"))?;
             let at = KEYS.iter().position(|known| *known == key);
             let at = at.ok_or_else(|| {
-                format!("there is no parameter '{key}', only {} and {IGNORE_ENVIRONMENT}", KEYS.join(", "))
+                format!(
+                    "there is no parameter '{key}'; give one of {} or {IGNORE_ENVIRONMENT}",
+                    KEYS.join(", ")
+                )
             })?;
             if key == QUEUE_PAIRS {
                 queue_pairs(value)?;
             }
             if value.is_empty() || access.values[at].replace(value.to_owned()).is_some() {
-                return Err(format!("'{key}' is empty, or given twice"));
+                return Err(format!("'{key}' is empty, or given twice; give it once, with a value"));
             }
         }
         Ok(access)

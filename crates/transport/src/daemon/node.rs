@@ -42,7 +42,7 @@ impl MemoryNode {
         let &NodeSpec { listen, host_bytes, .. } = spec;
         let device_bytes = spec.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT);
         let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
-        if let Some(why) = alone.refuse() {
+        if let Some(why) = alone.refuse().or_else(|| spec.refuse()) {
             return Err(TcpError::BadShape(why));
         }
         let refuse = |source| TcpError::Listen { address: listen.to_string(), source };

@@ -183,14 +183,18 @@ impl Store {
             Err(TryLockError::WouldBlock) => return Err(file.refused(FileFault::InUse)),
             Err(TryLockError::Error(error)) => return Err(system(error)),
         }
-        let data = opened.metadata().map_err(system)?;
-        if !is_trusted(&data) {
-            let (owner, user) = (data.uid(), effective_user());
+        let metadata = opened.metadata().map_err(system)?;
+        if !metadata.is_file() {
+            return Err(file.refused(FileFault::Unfit("it is not a regular file; name another".to_owned())));
+        }
+        if !is_trusted(&metadata) {
+            let (owner, user) = (metadata.uid(), effective_user());
             let why =
                 format!("it belongs to user {owner}, and this process is of user {user}; name another file");
             return Err(system(io::Error::new(io::ErrorKind::PermissionDenied, why)));
         }
-        let (bytes, found, path) = (bytes_of(host_bytes, device_bytes), data.len(), Some(file.path.clone()));
+        let (bytes, found, path) =
+            (bytes_of(host_bytes, device_bytes), metadata.len(), Some(file.path.clone()));
         if found == 0 {
             if let Err(error) = opened.set_len(bytes).and_then(|()| provision(&opened, 0, bytes)) {
                 // A half-made file would look like another's. If this fails as well, the first error is

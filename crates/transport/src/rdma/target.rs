@@ -18,6 +18,7 @@ use super::region::NodeRegions;
 use super::sys::Region;
 use crate::daemon::verb_executor::{ExecutorQueuePair, ImmediateQueue, NodeMemory, VerbExecutor};
 use crate::error::TcpError;
+use farwood_fabric::ByteCount;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -123,7 +124,7 @@ fn why_on_host(of_card: u64, wanted: u64, error: &io::Error) -> String {
     match of_card {
         0 => "the device has none".to_owned(),
         bytes if bytes < wanted => {
-            format!("the device has {bytes} bytes; omit --device-memory, or give at most that")
+            format!("the device has {}; omit --device-memory, or give at most that", ByteCount(bytes))
         }
         _ => format!("the device does not allocate it: {error}"),
     }
