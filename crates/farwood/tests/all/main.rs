@@ -1,5 +1,6 @@
 //! The library as programs use it.
 
+mod damage;
 mod examples;
 mod fork;
 mod library;

@@ -2,7 +2,7 @@
 //!
 //! After `fork`, parent and child have the same client slot, lock table, journal buffers, free memory and sockets, and
 //! neither knows of the other: both would write as one compute node, and destroy the index
-//! (`docs/decisions/0060-fork.md`). So every attachment records the [`ForkCount`] of the process that opened it, and
+//! (`docs/decisions/0058-fork.md`). So every attachment records the [`ForkCount`] of the process that opened it, and
 //! compares it before each post, before each lock, and in each destructor. In the child
 //!
 //! - an operation fails with [`FabricError::Forked`] before it posts, and before it waits for a lock that another

@@ -35,9 +35,9 @@
 //!   expected version. The server stores in ascending order, the READs of the fabric load in descending order;
 //!   `crates/transport/src/shm/copying.rs` has the proof, which treats the versions between as ordinary bytes.
 //!
-//! Neither scheme notices bytes that changed at rest; the *hash* does: the lower half of XXH3-64 over the blocks, seeded
-//! with XXH3-64 over number and bounds, seeded with the level and the count of entries. A copy that is whole and has
-//! another hash is damaged. The hash leaves out the version of line 0: a server withdraws it before it changes the
+//! Neither scheme notices bytes that changed at rest; the *hash* does: the lower half of XXH3-64 over the blocks,
+//! seeded with XXH3-64 over number and bounds, seeded with the level and the count of entries. A copy that is whole and
+//! has another hash is damaged. The hash leaves out the version of line 0: a server withdraws it before it changes the
 //! first word, so a whole copy under a pair can lack it.
 
 use super::rectangle::Rectangle;
@@ -339,7 +339,7 @@ fn level_word(node: &[u8], level_and_entries: u32) -> u64 {
     u64::from(level_and_entries) | hash << HASH_SHIFT
 }
 
-/// What is wrong with the bytes of a whole copy of a node; `None`: the node has its hash.
+/// The damage of a whole copy of a node; `None`: the copy has its hash.
 pub(in crate::catfish) fn damage_of(node: &[u8]) -> Option<String> {
     let found = word_of(node, LEVEL_WORD);
     (found != level_word(node, found as u32)).then(|| "its bytes do not match its hash".to_owned())
