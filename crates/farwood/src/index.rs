@@ -226,6 +226,20 @@ impl<K: Key, V: Value> Index<K, V> {
         unfit.map_or(loaded, Err)
     }
 
+    /// Reads every entry and its value, and verifies their checksums, while other processes may change the index;
+    /// returns the number of entries. [as a [`scan`](Self::scan) of all entries]
+    ///
+    /// # Errors
+    /// [`Error::Index`]: an entry, a value or a node is damaged; the transport's.
+    pub fn scrub(&self) -> Result<u64> {
+        let mut entries = 0;
+        for entry in self.iter() {
+            entry?;
+            entries += 1;
+        }
+        Ok(entries)
+    }
+
     /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node,
     /// and per KiB of lock table]
     ///

@@ -152,8 +152,7 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count_all(&self) -> Result<u64> {
-        let everything = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]).expect("its edges are finite");
-        self.count(&Query::intersecting(everything))
+        self.count(&everything())
     }
 
     /// Returns the `count` items nearest to `point`, nearest first; none for a count of 0. [1 RT for each 4 nodes that
@@ -244,6 +243,20 @@ impl Spatial {
         Ok(self.nearest([0.0, 0.0], 1)?.is_empty())
     }
 
+    /// Reads every rectangle and verifies the hash of every node, while other processes may change the index; returns
+    /// the number of rectangles. [as [`search`](Self::search)]
+    ///
+    /// # Errors
+    /// [`Error::Index`]: a node is damaged; the transport's.
+    pub fn scrub(&self) -> Result<u64> {
+        let client = self.thread_client("scrub")?;
+        let mut count = Count::default();
+        let mut reader = Reader::new(&self.index, &client, Issue::Many).verifying_hashes();
+        let done = block_on(reader.search(&everything(), &mut count));
+        done.map_err(|error| self.failed("scrub", error))?;
+        Ok(count.0)
+    }
+
     /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node]
     ///
     /// # Errors
@@ -315,4 +328,10 @@ impl fmt::Debug for Spatial {
 #[doc(hidden)]
 pub fn parts(spatial: &Spatial) -> (&Catfish, Client<AnyFabric>) {
     (&spatial.index, spatial.pool.attachment().client())
+}
+
+/// The query that every item matches.
+fn everything() -> Query {
+    let plane = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]);
+    Query::intersecting(plane.expect("its edges are finite"))
 }

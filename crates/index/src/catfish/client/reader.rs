@@ -37,6 +37,7 @@ pub struct Reader<'t, F> {
     tree: &'t Catfish,
     client: &'t Client<F>,
     issue: Issue,
+    verifies_hashes: bool,
     /// Nodes to fetch, with the levels of their parents.
     wanted: Vec<(NodeRef, u8)>,
 }
@@ -70,7 +71,15 @@ impl LastRestart {
 impl<'t, F: Fabric> Reader<'t, F> {
     /// A reader of `tree`.
     pub fn new(tree: &'t Catfish, client: &'t Client<F>, issue: Issue) -> Self {
-        Self { tree, client, issue, wanted: Vec::new() }
+        let verifies_hashes = tree.verifies_hashes;
+        Self { verifies_hashes, tree, client, issue, wanted: Vec::new() }
+    }
+
+    /// Verifies the hashes of all nodes, also where searches [trust](Catfish::trusting_hashes) them.
+    #[must_use]
+    pub fn verifying_hashes(mut self) -> Self {
+        self.verifies_hashes = true;
+        self
     }
 
     /// Adds the items that match to `found`, of the tree at one moment during the call.
@@ -165,7 +174,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
     fn head(&self, (at, below): (NodeRef, Option<u8>), node: &Checked<RawNode>) -> Result<Head, IndexError> {
         let words: &[u8] = node;
         let head = head_of(&words);
-        let damage = if self.tree.verifies_hashes { damage_of(words) } else { None };
+        let damage = if self.verifies_hashes { damage_of(words) } else { None };
         let damage = damage.or_else(|| head.contradiction(&self.tree.layout, below));
         damage.map_or(Ok(head), |what| Err(self.damaged(at, what)))
     }
