@@ -215,7 +215,7 @@ fn a_scrub_reads_an_index_in_use_and_names_damage() {
     machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
     let stored = 7_305_815_000_000_000_001_u64;
     machine.ok(&["load", "shm://p/i", &machine.file("keys.csv", format!("1,{stored}\n2,3\n"))]);
-    machine.ok(&["load", "shm://p/s", &machine.file("one.csv", "1,2,3,4,5\n")]);
+    machine.ok(&["load", "shm://p/s", &machine.file("one.csv", "1,2,3,1234.5678,5\n")]);
     assert!(machine.ok(&["check", "shm://p/i", "--scrub"]).contains("2 entries read, no damage"));
     assert_eq!(machine.json(&["check", "shm://p/s", "--scrub"])[0]["scrubbed"], 1);
     let changed = |from: &[u8], to: &[u8]| {
@@ -228,6 +228,6 @@ fn a_scrub_reads_an_index_in_use_and_names_damage() {
     changed(&stored.to_be_bytes(), &(stored + 2).to_be_bytes());
     machine.refused(8, &["check", "shm://p/i", "--scrub"], &["damaged"]);
     machine.refused(8, &["get", "shm://p/i", "1"], &["damaged"]);
-    changed(&4f64.to_le_bytes(), &6f64.to_le_bytes());
+    changed(&1234.5678f64.to_le_bytes(), &6f64.to_le_bytes());
     machine.refused(8, &["check", "shm://p/s", "--scrub"], &["do not match its hash"]);
 }
