@@ -3,7 +3,7 @@
 //! An operation that makes no progress is overtaken by other clients, waits for one that is stopped, or meets damaged
 //! memory. A client that leaves an object in a state which others cannot pass holds a lock meanwhile. So a retry loop
 //! that [watches](Retry::watching) the lock tables looks at them now and then: if the operation still fails and no lock
-//! was held at any of [`LOOKS_MAX`] looks in a row, no client is responsible, and the memory is damaged.
+//! was held at any of `LOOKS_MAX` looks in a row, no client is responsible, and the memory is damaged.
 
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockOptions, is_any_held};

@@ -252,6 +252,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |value| value.parse().unwrap())
 }
 
+#[expect(clippy::print_stdout, reason = "a campaign reports how much it tried")]
 fn campaign(name: &str, subject: &dyn Subject) {
     let pool_name = format!("damage-{name}-{}", std::process::id());
     let url = format!("shm://{pool_name}");
