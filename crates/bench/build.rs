@@ -1,4 +1,4 @@
-//! Sets the commit and the build profile that records name.
+//! Tells the compiler the commit and the build profile, which each record of a benchmark names.
 
 use std::io::{Write as _, stdout};
 use std::path::PathBuf;

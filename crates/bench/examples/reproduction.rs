@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use farwood_bench::figures::{Comparison, FIGURES, Standing, between_marks, calibration, page};
+use farwood_bench::figures::{CalibrationStatus, Comparison, FIGURES, between_marks, calibration, page};
 use farwood_bench::record::Record;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let comparisons = figure.compare(&records).map_err(failed)?;
         fs::write(file.with_extension("svg"), figure.svg(&comparisons))?;
         // Values that a figure of an index only reports do not calibrate NIC models.
-        let of_nics = |c: &&Comparison| figure.measures_nics() || c.standing != Standing::Reported;
+        let of_nics = |c: &&Comparison| figure.measures_nics() || c.status != CalibrationStatus::Reported;
         points.extend(comparisons.iter().filter(of_nics).cloned());
         parts.push((figure, records, comparisons));
     }

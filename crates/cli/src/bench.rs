@@ -155,7 +155,7 @@ pub(crate) struct Args {
     spatial: spatial::SpatialArgs,
 }
 
-/// A switch.
+/// The value of an option that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Switch {
     /// Many objects per doorbell
@@ -166,9 +166,11 @@ enum Switch {
 
 /// The system of this name.
 pub(super) fn system(name: &str) -> Result<System, Failure> {
-    let system = name
-        .parse()
-        .map_err(|problem| farwood_bench::Error::parameter("--index", problem, "give one of them"));
+    let system = name.parse().map_err(|_| {
+        let ordered = System::ALL.map(System::name).join(", ");
+        let problem = format!("there is no kind of index '{name}'");
+        farwood_bench::Error::parameter("--index", problem, format!("give {ordered} or catfish"))
+    });
     Ok(system?)
 }
 
@@ -289,6 +291,7 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
         Error::WrongAnswer(_) | Error::Value { .. } | Error::Stuck(_) => {
             return Failure::Other { text, exit_code: 1 };
         }
+        Error::Read { file, source } => return Failure::file("bench", "read", &file, source),
         Error::Worker { .. } | Error::Processes { .. } => return Failure::Other { text, exit_code: 10 },
         Error::Pool(source) => farwood::Error::Pool { operation: "bench", source },
         Error::Tcp(source) => farwood::Error::Tcp { operation: "bench", source },

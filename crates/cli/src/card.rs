@@ -32,7 +32,7 @@ fn place_text(place: &DeviceMemoryLocation) -> String {
     }
 }
 
-/// The same as JSON.
+/// Describes a card as JSON.
 pub(super) fn card_json(card: &DeviceReport) -> Value {
     json!({
         "device": card.name,

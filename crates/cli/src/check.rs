@@ -11,18 +11,27 @@ use std::time::Duration;
 /// Walk an index and verify every invariant
 ///
 /// No process may change the index during the check: a change in progress looks like damage. Exit code 1 if the check
-/// finds problems.
+/// finds problems. With --scrub, others may use and change the index: the command reads every entry, verifies its
+/// checksums, and ends at the first damage with exit code 8.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  farwood check shm://demo/words\n  farwood check shm://demo/words --json"
+    after_help = "Examples:\n  farwood check shm://demo/words\n  farwood check shm://demo/words --json\n  farwood \
+                  check shm://demo/words --scrub"
 )]
 pub(crate) struct Args {
     /// The URL of an index: shm://POOL/INDEX or tcp://HOST:PORT/INDEX
     url: Url,
+    /// Read every entry of an index in use, and verify checksums only
+    #[arg(long)]
+    scrub: bool,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let walk = match open_any(&args.url, context)? {
+    let opened = open_any(&args.url, context)?;
+    if args.scrub {
+        return scrub(&opened, args, context);
+    }
+    let walk = match opened {
         Opened::Spatial(index) => return check_spatial(&index, args, context),
         Opened::Ordered(index) => {
             let progress = progress_of(context);
@@ -36,6 +45,24 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         Format::Text => summary(args, &walk, context)?,
     }
     concluded(args, walk.problems(), context)
+}
+
+/// Reads every entry, while others may change the index.
+fn scrub(opened: &Opened, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let progress = progress_of(context);
+    let (read, one, many) = match opened {
+        Opened::Ordered(index) => (index.scrub(), "entry", "entries"),
+        Opened::Spatial(index) => (index.scrub(), "rectangle", "rectangles"),
+    };
+    progress.finish_and_clear();
+    let read = read?;
+    match context.format {
+        Format::Json => context.json(&json!({ "index": args.url.to_string(), "scrubbed": read }))?,
+        Format::Text => {
+            writeln!(context.out, "{}: {} read, no damage", args.url, size::count(read, one, many))?;
+        }
+    }
+    Ok(Outcome::Done)
 }
 
 /// The progress indicator. The check tries to read a damaged node for a second or two, and there may be many.
@@ -126,11 +153,9 @@ fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Res
         }
         Format::Text => {
             let within = bounds.map_or(String::new(), |bounds| format!(" within {bounds}"));
-            writeln!(context.out, "{}: {} rectangles{within}", args.url, walk.entries)?;
-            for (level, nodes) in walk.nodes.iter().enumerate().rev() {
-                let (one, many) = if level == 0 { ("leaf", "leaves") } else { ("inner node", "inner nodes") };
-                writeln!(context.out, "  level {level}: {}", size::count(*nodes, one, many))?;
-            }
+            let rectangles = size::count(walk.entries, "rectangle", "rectangles");
+            writeln!(context.out, "{}: {rectangles}{within}", args.url)?;
+            levels(&walk.nodes, context.out)?;
             for problem in &walk.problems {
                 writeln!(context.out, "  problem: {problem}")?;
             }
@@ -149,11 +174,8 @@ fn summary(args: &Args, walk: &OrderedReport, context: &mut Context<'_>) -> Resu
         OrderedReport::Radix(walk) => radix_summary(&args.url, walk, out)?,
     }
     if walk.locks_of_crashed_clients() > 0 {
-        writeln!(
-            out,
-            "  {} locks of crashed processes, which the next writers take over",
-            walk.locks_of_crashed_clients()
-        )?;
+        let locks = size::count(walk.locks_of_crashed_clients(), "lock", "locks");
+        writeln!(out, "  {locks} of crashed processes, which the next writers take over")?;
     }
     for problem in walk.problems() {
         writeln!(out, "  problem: {problem}")?;
@@ -168,8 +190,9 @@ fn summary(args: &Args, walk: &OrderedReport, context: &mut Context<'_>) -> Resu
     } else {
         writeln!(
             context.messages,
-            "check {}: {problems} problems found; drop the index and load it again",
-            args.url
+            "check {}: {} found; drop the index and load it again",
+            args.url,
+            size::count(problems as u64, "problem", "problems")
         )?;
     }
     Ok(())
@@ -177,20 +200,27 @@ fn summary(args: &Args, walk: &OrderedReport, context: &mut Context<'_>) -> Resu
 
 fn sherman_summary(url: &Url, walk: &sherman::ShermanReport, out: &mut dyn Write) -> io::Result<()> {
     let percent = if walk.room == 0 { 0.0 } else { 100.0 * walk.entries as f64 / walk.room as f64 };
-    writeln!(out, "{url}: {} entries, leaves {percent:.0} % full", walk.entries)?;
-    for (level, nodes) in walk.nodes.iter().enumerate().rev() {
-        let what = if level == 0 { "leaves" } else { "inner nodes" };
-        writeln!(out, "  level {level}: {nodes} {what}")?;
-    }
-    for (count, what) in [
-        (walk.overflow_values, "values stored outside their leaf"),
-        (walk.free_slots_listed, "free nodes, to be reused"),
-        (walk.half_linked, "nodes are linked by their left sibling only, which is legal"),
-        (walk.half_merged, "unfinished merges, which the next change of these nodes undoes"),
+    let entries = size::count(walk.entries, "entry", "entries");
+    writeln!(out, "{url}: {entries}, leaves {percent:.0} % full")?;
+    levels(&walk.nodes, out)?;
+    for (count, one, many, what) in [
+        (walk.overflow_values, "value", "values", "stored outside its leaf"),
+        (walk.free_slots_listed, "free node", "free nodes", "to be reused"),
+        (walk.half_linked, "node", "nodes", "linked by its left sibling only, which is legal"),
+        (walk.half_merged, "unfinished merge", "unfinished merges", "which the next change undoes"),
     ] {
         if count > 0 {
-            writeln!(out, "  {count} {what}")?;
+            writeln!(out, "  {}, {what}", size::count(count, one, many))?;
         }
+    }
+    Ok(())
+}
+
+/// The number of nodes on each level, the root first.
+fn levels(nodes: &[u64], out: &mut dyn Write) -> io::Result<()> {
+    for (level, nodes) in nodes.iter().enumerate().rev() {
+        let (one, many) = if level == 0 { ("leaf", "leaves") } else { ("inner node", "inner nodes") };
+        writeln!(out, "  level {level}: {}", size::count(*nodes, one, many))?;
     }
     Ok(())
 }
@@ -199,31 +229,35 @@ fn radix_summary(url: &Url, walk: &radix::RadixReport, out: &mut dyn Write) -> i
     let entries = walk.entries.max(1);
     writeln!(
         out,
-        "{url}: {} entries; per entry {} bytes of leaves and {} bytes of inner nodes; height {}",
-        walk.entries,
+        "{url}: {}; per entry {} B of leaves and {} B of inner nodes; height {}",
+        size::count(walk.entries, "entry", "entries"),
         walk.leaf_bytes / entries,
         walk.node_bytes / entries,
         walk.height
     )?;
     for (nodes, slots) in walk.nodes.iter().zip([4, 16, 48, 256]) {
-        writeln!(out, "  {nodes} inner nodes of {slots} slots")?;
+        writeln!(out, "  {} of {slots} slots", size::count(*nodes, "inner node", "inner nodes"))?;
     }
     let census = &walk.census;
     if census.bytes > 0 {
         writeln!(
             out,
-            "  hash tables of {} bytes: {} of {} entries used, in subtables: {}",
-            census.bytes, census.entries, census.entries_max, census.subtables
+            "  hash tables of {}: {} of {} entries used, in {}",
+            size::show(census.bytes),
+            census.entries,
+            census.entries_max,
+            size::count(census.subtables, "subtable", "subtables")
         )?;
     }
     if walk.overflow_values > 0 {
-        writeln!(out, "  {} values stored outside their leaf", walk.overflow_values)?;
+        let values = size::count(walk.overflow_values, "value", "values");
+        writeln!(out, "  {values}, stored outside its leaf")?;
     }
     if walk.unsettled > 0 {
         writeln!(
             out,
-            "  {} unfinished changes, which the next operation on these nodes completes or undoes",
-            walk.unsettled
+            "  {}, which the next operation there completes or undoes",
+            size::count(walk.unsettled, "unfinished change", "unfinished changes")
         )?;
     }
     Ok(())

@@ -31,19 +31,50 @@ use std::path::{Path, PathBuf};
 /// The name of the file, in the current directory and in the user's configuration directory.
 const FILE: &str = "farwood.toml";
 
-/// The short names of pools.
+/// The configuration file, with the short names of pools.
 #[derive(Debug, Default)]
-pub(crate) struct Pools {
-    /// The table as it is in the file.
-    table: toml::Table,
-    /// The file.
-    path: PathBuf,
+pub(crate) struct ConfigFile {
+    /// The table `pools` as it is in the file.
+    pools: toml::Table,
+    /// The file, if there is one.
+    path: Option<PathBuf>,
+    /// The options that it sets: the command, or "" at the top, and the long option.
+    options: Vec<(String, String)>,
 }
 
-impl Pools {
+impl ConfigFile {
+    /// The name of an option in the file, if the file sets it. `command` is "" for options of all commands.
+    pub(crate) fn key(&self, command: &str, long: &str) -> Option<String> {
+        let path = self.path.as_ref()?;
+        let set = self.options.iter().any(|(table, key)| table == command && key == long);
+        let table = if command.is_empty() { String::new() } else { format!("[{command}] ") };
+        set.then(|| format!("{table}{long} in {}", path.display()))
+    }
+
+    /// The message for a short name that is not in the file.
+    fn no_pool(&self, short: &str, name: &str) -> String {
+        let missing = format!("{SHORT}{short}: there is no pool '{name}'");
+        let line = format!("{name} = \"shm://NAME\"");
+        match &self.path {
+            None => format!(
+                "{missing}, because there is no configuration file; write {FILE} with the table [pools] and the line \
+                 {line}, or name the file with --config"
+            ),
+            Some(path) if self.pools.is_empty() => format!(
+                "{missing}, because {} has no table [pools]; add it with the line {line}",
+                path.display()
+            ),
+            Some(path) => format!(
+                "{missing} in the table [pools] of {}; choose one of {}, or add the line {line}",
+                path.display(),
+                self.pools.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+
     /// The pool of that name; `None` if there is none.
     fn pool(&self, name: &str) -> Option<Result<Url, String>> {
-        let value = self.table.get(name)?;
+        let value = self.pools.get(name)?;
         let read = |value: &toml::Value| {
             let url = value
                 .as_str()
@@ -75,12 +106,9 @@ impl Pools {
     /// The URL for `NAME` or `NAME/INDEX`.
     fn url(&self, short: &str) -> Result<Url, Failure> {
         let (name, index) = short.split_once('/').map_or((short, None), |(name, index)| (name, Some(index)));
-        let pool = self.pool(name).ok_or_else(|| {
-            Failure::Usage(format!(
-                "{SHORT}{short}: there is no pool '{name}' in the table [pools] of farwood.toml"
-            ))
-        })?;
-        let pool = pool.map_err(|why| Failure::Usage(format!("{}: {why}", self.path.display())))?;
+        let pool = self.pool(name).ok_or_else(|| Failure::Usage(self.no_pool(short, name)))?;
+        let path = self.path.as_deref().unwrap_or(Path::new(FILE));
+        let pool = pool.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
         Ok(index.map_or_else(|| pool.clone(), |index| pool.index_url(index)))
     }
 }
@@ -88,41 +116,47 @@ impl Pools {
 /// The prefix of a short name.
 const SHORT: &str = "pool://";
 
-/// Gives every option its environment variable and its default from the file. Also returns the pools of the file.
-pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Command, Pools), Failure> {
+/// Gives every option its environment variable and its default from the file. Also returns the file.
+pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Command, ConfigFile), Failure> {
     let command = with_environment(command);
-    let Some(path) = find(arguments) else { return Ok((command, Pools::default())) };
+    let Some((path, source)) = find(arguments) else { return Ok((command, ConfigFile::default())) };
     let text = std::fs::read_to_string(&path);
-    let text = text.map_err(|source| Failure::File { operation: "read", path: path.clone(), source })?;
+    let text = text.map_err(|error| Failure::file(source, "read", &path, error))?;
     apply(command, &path, &text)
 }
 
-/// Finds the file: named on the command line, named in the environment, in the current directory, or in the user's
-/// configuration directory.
-fn find(arguments: &[OsString]) -> Option<PathBuf> {
+/// Finds the file and what names it: the command line, the environment, or the default names in the current directory
+/// and in the user's configuration directory.
+fn find(arguments: &[OsString]) -> Option<(PathBuf, &'static str)> {
+    const OPTION: &str = "--config";
+    const VARIABLE: &str = "FARWOOD_CONFIG";
     let mut rest = arguments.iter().skip(1);
     while let Some(argument) = rest.next() {
         if argument == "--" {
             break;
         }
-        if argument == "--config" {
-            return rest.next().map(PathBuf::from);
+        if argument == OPTION {
+            return rest.next().map(|path| (path.into(), OPTION));
         }
         if let Some(path) = argument.to_str().and_then(|argument| argument.strip_prefix("--config=")) {
-            return Some(path.into());
+            return Some((path.into(), OPTION));
         }
     }
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = variable("FARWOOD_CONFIG") {
-        return Some(path);
+    if let Some(path) = variable(VARIABLE) {
+        return Some((path, VARIABLE));
     }
     let folder = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")));
     let folders = [Some(PathBuf::new()), folder.map(|folder| folder.join("farwood"))];
-    folders.into_iter().flatten().map(|folder| folder.join(FILE)).find(|path| path.is_file())
+    folders
+        .into_iter()
+        .flatten()
+        .map(|folder| (folder.join(FILE), "configuration"))
+        .find(|(path, _)| path.is_file())
 }
 
 /// Whether the file and the environment can set the option: not those of clap, `--config` and hidden ones.
-fn settable(argument: &Arg) -> bool {
+pub(crate) fn settable(argument: &Arg) -> bool {
     !argument.is_hide_set()
         && argument.get_long().is_some_and(|long| !matches!(long, "help" | "version" | "config"))
 }
@@ -144,7 +178,7 @@ fn with_environment(command: Command) -> Command {
 }
 
 /// Makes the values in the file the defaults of their options.
-fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pools), Failure> {
+fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, ConfigFile), Failure> {
     let refuse = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
     let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
     let pools = match table.remove("pools") {
@@ -153,6 +187,7 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pool
         Some(_) => return Err(refuse("'pools' must be a table".to_owned())),
     };
     // `whole` also has the global options in each subcommand.
+    let mut set = Vec::new();
     let mut whole = command.clone();
     whole.build();
     for (key, value) in table {
@@ -165,13 +200,18 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pool
                         "there is no command '{key}' for the table [{key}]; `farwood --help` lists the commands"
                     )));
                 };
-                let set = apply_all((subcommand.clone(), whole), options, &key).map_err(refuse)?;
-                command.mut_subcommand(key, |_| set)
+                set.extend(options.keys().map(|long| (key.clone(), long.clone())));
+                let applied = apply_all((subcommand.clone(), whole), options, &key).map_err(refuse)?;
+                command.mut_subcommand(key, |_| applied)
             }
-            value => set_default((command, &whole), &key, &value, "").map_err(refuse)?,
+            value => {
+                let applied = set_default((command, &whole), &key, &value, "").map_err(refuse)?;
+                set.push((String::new(), key));
+                applied
+            }
         };
     }
-    Ok((command, Pools { table: pools, path: path.to_owned() }))
+    Ok((command, ConfigFile { pools, path: Some(path.to_owned()), options: set }))
 }
 
 fn apply_all(

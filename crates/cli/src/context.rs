@@ -1,6 +1,7 @@
 //! The context of a command, and functions that open the index named on the command line.
 
 use crate::Failure;
+use crate::show::Numbers;
 use farwood::spatial::Spatial;
 use farwood::{Error, Index, LockWidth, Pool, Url};
 use std::io::{self, Write};
@@ -22,6 +23,8 @@ pub(crate) struct Context<'a> {
     pub(crate) messages: &'a mut dyn Write,
     /// The format of results.
     pub(crate) format: Format,
+    /// The form of numbers of 64 bits in JSON.
+    pub(crate) numbers: Numbers,
     /// Whether stderr is a terminal, so that the command may show progress there.
     pub(crate) progress: bool,
     /// The options on the command line, by their names in the command's `Args`.

@@ -2,11 +2,14 @@
 
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
+use farwood::doctor;
 use farwood::{
     Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
     Url, Values, smart, sphinx,
 };
+use indicatif::ProgressBar;
 use serde_json::json;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +88,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word, help_heading = "Index")]
     lock_width: LockBits,
     /// sherman only: how readers detect a torn copy of a node
-    #[arg(long, value_enum, default_value_t = Scheme::Auto, help_heading = "Index")]
+    #[arg(long, value_enum, default_value_t = Scheme::Checksum, help_heading = "Index")]
     consistency: Scheme,
 }
 
@@ -105,12 +108,10 @@ enum IndexKind {
 /// How readers detect a torn copy of a node.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Scheme {
-    /// Versions where the transport of the pool permits them, otherwise a checksum
-    Auto,
-    /// Versions at the front and the end of each part
-    Versions,
-    /// A checksum
+    /// A checksum, which also detects bytes that changed at rest
     Checksum,
+    /// Versions at the front and the end of each part, as in the paper; damage at rest is not detected
+    Versions,
 }
 
 /// Options that apply to an index only.
@@ -161,8 +162,41 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
             args.url.index_url("INDEX")
         )));
     }
-    Pool::create(&args.url, &pool_options(args))?;
+    make_pool(&args.url, args, context)?;
     report(&[&args.url], args, context)
+}
+
+/// Creates the pool, with warnings if the machine has too little memory for it.
+fn make_pool(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<(), Failure> {
+    let options = pool_options(args);
+    if options.backing == Backing::Reserved {
+        warn_of_memory(url, &options, context)?;
+    }
+    let progress = match (options.backing, context.progress) {
+        (Backing::Reserved, true) => {
+            ProgressBar::new_spinner().with_message("allocating the memory of the pool")
+        }
+        _ => ProgressBar::hidden(),
+    };
+    progress.enable_steady_tick(Duration::from_millis(200));
+    let created = Pool::create(url, &options);
+    progress.finish_and_clear();
+    created?;
+    warn_of_shortage(url, context)
+}
+
+/// Warns of a pool that reserves more than four fifths of the available memory.
+fn warn_of_memory(url: &Url, options: &PoolOptions, context: &mut Context<'_>) -> Result<(), Failure> {
+    let wanted = options.memory_bytes.saturating_mul(options.nodes.into());
+    let available = doctor::machine()?.1.available_bytes;
+    if wanted > available - available / 5 {
+        let (wanted, available) = (size::show(wanted), size::show(available));
+        writeln!(
+            context.messages,
+            "warning: {url}: the pool reserves {wanted}, and the machine has {available} available"
+        )?;
+    }
+    Ok(())
 }
 
 fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -175,7 +209,7 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     let pool_url = args.url.pool_url();
     let (pool, made) = match Pool::open(&pool_url) {
         Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
-            Pool::create(&pool_url, &pool_options(args))?;
+            make_pool(&pool_url, args, context)?;
             (Pool::open(&pool_url)?, true)
         }
         opened => (opened?, false),
@@ -196,6 +230,19 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     }
     let urls = if made { vec![&pool_url, &args.url] } else { vec![&args.url] };
     report(&urls, args, context)
+}
+
+/// Warns of a pool that is larger than the file system of its memory nodes.
+fn warn_of_shortage(pool: &Url, context: &mut Context<'_>) -> Result<(), Failure> {
+    if let Some(shortage) = doctor::shortage(pool)? {
+        writeln!(
+            context.messages,
+            "warning: {pool}: {shortage}; operations fail when it is full: enlarge it (`mount -o \
+             remount,size=SIZE {}`, `docker run --shm-size=SIZE`), or create a smaller pool",
+            shortage.directory.display()
+        )?;
+    }
+    Ok(())
 }
 
 /// The parsed options of the index.
@@ -306,9 +353,8 @@ fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
         variant: variant(args, ShermanVariant::RECOMMENDED)?.features(),
         lock_width: args.lock_width.into(),
         consistency: match args.consistency {
-            Scheme::Auto => None,
-            Scheme::Versions => Some(Consistency::Versions),
-            Scheme::Checksum => Some(Consistency::Checksum),
+            Scheme::Versions => Consistency::Versions,
+            Scheme::Checksum => Consistency::Checksum,
         },
         ..IndexOptions::default()
     })

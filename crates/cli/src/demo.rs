@@ -72,6 +72,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let fabric = args.fabric.parse::<FabricKind>()?;
     let system = system(&args.index)?;
     let spec = OrderedDemoSpec { system, fabric, processes, memory_nodes, seconds, seed, ..default };
+    spec.check()?;
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
         context.messages,
@@ -107,7 +108,7 @@ fn draw(folder: &Path, outcome: &OrderedDemoOutcome) -> Result<[PathBuf; 2], Fai
 fn write(folder: &Path, name: &str, svg: &[u8], png: &[u8]) -> Result<[PathBuf; 2], Failure> {
     let files = [folder.join(format!("{name}.svg")), folder.join(format!("{name}.png"))];
     for (path, bytes) in files.iter().zip([svg, png]) {
-        let fail = |source| Failure::File { operation: "write", path: path.clone(), source };
+        let fail = |source| Failure::file("demo", "write", path, source);
         fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)).map_err(fail)?;
     }
     Ok(files)

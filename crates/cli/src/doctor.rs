@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Remove what crashed processes left behind: unfinished segments, client slots, and locks
     #[arg(long)]
     sweep: bool,
+    /// Exit with code 1 if there are problems
+    #[arg(long)]
+    strict: bool,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -38,7 +41,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         Format::Json => context.json(&as_json(&report, swept.as_ref()))?,
         Format::Text => as_text(&report, swept.as_ref(), context)?,
     }
-    Ok(Outcome::Done)
+    let healthy = report.findings().is_empty();
+    Ok(if args.strict && !healthy { Outcome::Negative } else { Outcome::Done })
 }
 
 fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) -> Result<(), Failure> {
@@ -47,10 +51,12 @@ fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) ->
             writeln!(context.out, "removed {}", draft.display())?;
         }
         for (url, clients) in &swept.clients {
-            writeln!(context.out, "{url}: freed the slots of {clients} crashed clients")?;
+            let clients = size::count(*clients as u64, "crashed client", "crashed clients");
+            writeln!(context.out, "{url}: freed the slots of {clients}")?;
         }
         for (url, locks) in &swept.locks {
-            writeln!(context.out, "{url}: freed {locks} locks of crashed clients")?;
+            let locks = size::count(*locks, "lock", "locks");
+            writeln!(context.out, "{url}: freed {locks} of crashed clients")?;
         }
     }
     machine_text(report, context)?;
@@ -102,7 +108,8 @@ fn machine_text(report: &Report, context: &mut Context<'_>) -> Result<(), Failur
     writeln!(out, "huge pages of 2 MiB: {free} free of {huge}, {mount}")?;
     writeln!(out, "transparent huge pages for shared memory by default: {}", memory.transparent)?;
     for (name, limit) in &report.limits {
-        let limit = limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
+        let shown = |limit| if *name == "open files" { format!("{limit}") } else { size::show(limit) };
+        let limit = limit.map_or("unlimited".to_owned(), shown);
         writeln!(out, "limit on {name}: {limit}")?;
     }
     Ok(())
@@ -110,13 +117,15 @@ fn machine_text(report: &Report, context: &mut Context<'_>) -> Result<(), Failur
 
 fn pool_text(pool: &PoolReport, context: &mut Context<'_>) -> Result<(), Failure> {
     let out = &mut context.out;
-    let resident = pool.segments.iter().map(|segment| segment.resident_bytes).sum();
-    let bytes = pool.segments.iter().map(|segment| segment.bytes).sum();
+    let resident: u64 = pool.segments.iter().map(|segment| segment.resident_bytes).sum();
+    let bytes: u64 = pool.segments.iter().map(|segment| segment.bytes).sum();
     write!(out, "{}", pool.url)?;
     if !pool.segments.is_empty() {
-        write!(out, ": {} of {} in use", size::show(resident), size::show(bytes))?;
+        // A small file occupies a whole page.
+        write!(out, ": {} of {} in use", size::show(bytes.min(resident)), size::show(bytes))?;
     }
     match &pool.state {
+        Err(_) if pool.finding().is_some() => writeln!(out, "; cannot be used, see below")?,
         Err(error) => writeln!(out, "; {error}")?,
         Ok(stats) => {
             let attached = stats.clients.iter().filter(|client| client.alive && !client.asking);

@@ -18,7 +18,7 @@ Examples:
 pub(crate) struct Args {
     /// shm://POOL or shm://POOL/INDEX
     url: Url,
-    /// Remove the pool even if processes are attached (they keep its memory until they end), or if it is damaged
+    /// Remove the pool even if processes are attached (their operations then fail), or if it is damaged
     #[arg(long)]
     force: bool,
 }

@@ -1,6 +1,7 @@
 //! `farwood put`, `farwood get` and `farwood del`: one entry.
 
-use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open, open_any, read, show};
+use super::source::Sources;
+use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open, open_any, read};
 use farwood::{Error, Url};
 use serde_json::json;
 use std::fs;
@@ -76,6 +77,25 @@ pub(crate) struct DelArgs {
     pub(super) edges: Option<String>,
 }
 
+/// Options that end a command with help or the version, and that data may look like.
+const HELP: [&str; 4] = ["-h", "--help", "-V", "--version"];
+
+/// Refuses a request for help behind the URL of `put`, `get` or `del`: it may be a key or a value, and the command
+/// would end successfully without an effect.
+pub(crate) fn refuse_help_as_data(sources: &Sources<'_>, error: &clap::Error) -> Option<Failure> {
+    let command = sources.subcommand()?.get_name();
+    if error.exit_code() != 0 || !["put", "get", "del"].contains(&command) {
+        return None;
+    }
+    let texts: Vec<_> = sources.arguments.iter().map(|argument| argument.to_string_lossy()).collect();
+    let (at, url) = texts.iter().enumerate().find(|(_, text)| text.contains("://"))?;
+    let data = texts[at..].iter().find(|text| HELP.contains(&&***text))?;
+    Some(Failure::Usage(format!(
+        "{command} {url}: is '{data}' data? Write -- before the key if it is: `farwood {command} {url} -- ...`; \
+         `farwood {command} --help` prints the help"
+    )))
+}
+
 /// The key on the command line, as bytes.
 fn key_of(index: &Untyped, words: &str, operation: &'static str) -> Result<Vec<u8>, Failure> {
     read(index, operation, "key", words)
@@ -89,7 +109,7 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     } else {
         fs::read(path)
     };
-    read.map_err(|source| Failure::File { operation: "read", path: path.to_owned(), source })
+    read.map_err(|source| Failure::file("put", "read", path, source))
 }
 
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -122,6 +142,9 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
     } else if !stored {
         let why = if existed { "exists already" } else { "does not exist" };
         writeln!(context.messages, "put {}: the key '{}' {why}; nothing was stored", args.url, args.key)?;
+    } else if context.progress {
+        let what = if existed { "replaced the value of" } else { "added" };
+        writeln!(context.messages, "put {}: {what} the key '{}'", args.url, args.key)?;
     }
     Ok(if stored { Outcome::Done } else { Outcome::Negative })
 }
@@ -132,7 +155,7 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
     let [key_kind, value_kind] = index.kinds();
     let Some(value) = index.get(&key)? else {
         if context.format == Format::Json {
-            context.json(&json!({ "key": show::json(key_kind, &key), "value": null }))?;
+            context.json(&json!({ "key": context.numbers.entry(key_kind, &key), "value": null }))?;
         }
         writeln!(context.messages, "get {}: the key '{}' does not exist", args.url, args.key)?;
         return Ok(Outcome::Negative);
@@ -141,8 +164,9 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
         _ if args.raw => context.out.write_all(&value)?,
         Format::Text => writeln!(context.out, "{}", value_kind.show(&value))?,
         Format::Json => {
-            let entry = json!({ "key": show::json(key_kind, &key), "value": show::json(value_kind, &value) });
-            context.json(&entry)?;
+            let numbers = context.numbers;
+            let (key, value) = (numbers.entry(key_kind, &key), numbers.entry(value_kind, &value));
+            context.json(&json!({ "key": key, "value": value }))?;
         }
     }
     Ok(Outcome::Done)

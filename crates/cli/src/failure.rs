@@ -1,8 +1,9 @@
 //! The outcome of a command.
 
+use super::source::Sources;
 use farwood::{RdmaError, TcpError, Url, printable};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// A command that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,18 +39,8 @@ pub(crate) enum Failure {
     /// The command line, the configuration or the input is wrong.
     #[error("{0}")]
     Usage(String),
-    /// A file cannot be read or written.
-    #[error("cannot {operation} {}: {source}", path.display())]
-    File {
-        /// The operation.
-        operation: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
     /// Stdout or stderr cannot be written.
-    #[error("cannot write the output: {0}")]
+    #[error("cannot write the output: {_0}; {}", remedy(_0))]
     Output(#[from] io::Error),
     /// Something else, with its own exit code.
     #[error("{text}")]
@@ -59,6 +50,25 @@ pub(crate) enum Failure {
         /// Exit code.
         exit_code: u8,
     },
+}
+
+/// The action that lets an operation on a file succeed.
+fn remedy(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{
+        AlreadyExists, InvalidData, IsADirectory, NotADirectory, NotFound, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
+    };
+    match error.kind() {
+        NotFound => "name an existing file",
+        IsADirectory => "name a file instead of the directory",
+        AlreadyExists | NotADirectory => "name a path whose parents are directories",
+        InvalidData => "convert the file to UTF-8",
+        PermissionDenied | ReadOnlyFilesystem => {
+            "name a file that this user may use, or change its permissions"
+        }
+        StorageFull | QuotaExceeded => "free some space, or name a path on another file system",
+        _ => "check the file and its file system",
+    }
 }
 
 /// Adds the URL to the commands in a remedy, so that the user can copy them.
@@ -72,16 +82,58 @@ fn with_url(text: &str, url: &str) -> String {
         .replace("`farwood check`", &format!("`farwood check {index}`"))
 }
 
+/// The operations of the library that a command performs under its own name.
+const OPERATIONS: [&str; 10] =
+    ["bulk load", "put", "insert", "update", "remove", "change", "nearest", "count", "examine", "sweep"];
+
 impl Failure {
+    /// The failure with the name of the command in place of the library's operation.
+    pub(crate) fn of_command(self, command: &str) -> Self {
+        if !matches!(self, Self::Farwood(_) | Self::Other { .. }) {
+            return self;
+        }
+        let text = self.text();
+        let rest = OPERATIONS.iter().find_map(|operation| {
+            text.strip_prefix(operation).filter(|rest| rest.starts_with(' ') || rest.starts_with(':'))
+        });
+        match rest {
+            Some(rest) => Self::Other { text: format!("{command}{rest}"), exit_code: self.exit_code() },
+            None => self,
+        }
+    }
+
+    /// The failure of a wrong command line, with the sources of the options that it names.
+    pub(crate) fn with_sources(self, sources: &Sources<'_>) -> Self {
+        match self {
+            Self::Usage(text) => Self::Usage(sources.with_sources(&text)),
+            Self::Bench(error @ farwood_bench::Error::Parameter { .. }) => {
+                Self::Usage(sources.with_sources(&error.to_string()))
+            }
+            other => other,
+        }
+    }
+
+    /// A file that `command`, a command or an option, cannot read or write.
+    pub(crate) fn file(
+        command: &'static str,
+        operation: &'static str,
+        path: &Path,
+        source: io::Error,
+    ) -> Self {
+        let path = if path == Path::new("-") { Path::new("stdin") } else { path };
+        let remedy = remedy(&source);
+        let error = farwood::Error::System { operation, path: path.to_owned(), source };
+        Self::Other { text: format!("{command}: {error}; {remedy}"), exit_code: error.exit_code() }
+    }
+
     /// The process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Farwood(error) => error.exit_code(),
-            Self::Bench(farwood_bench::Error::Read { .. }) | Self::File { .. } => 10,
             Self::Bench(_) | Self::Usage(_) => 2,
             Self::CommandLine(error) => u8::try_from(error.exit_code()).unwrap_or(2),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-            Self::Output(_) => 10,
+            Self::Output(error) => farwood::Error::exit_code_of(error),
             Self::Other { exit_code, .. } => *exit_code,
         }
     }

@@ -1,7 +1,7 @@
 //! `farwood put` and `farwood del` of a rectangle, in a spatial index.
 
 use super::entry::{DelArgs, PutArgs};
-use super::search::Numbers;
+use super::search::Coordinates;
 use super::{Context, Failure, Format, Outcome};
 use farwood::Url;
 use farwood::spatial::{Item, Rectangle, Spatial};
@@ -44,8 +44,8 @@ fn item(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Item, F
         refused(operation, url, &format!("'{number}' is not the number of a rectangle (0 to 2^64 - 1)"))
     })?;
     let bounds = match (edges.parse(), edges.parse()) {
-        (Ok(Numbers(point)), _) => Rectangle::point(point),
-        (_, Ok(Numbers([x1, y1, x2, y2]))) => Rectangle::new([x1, y1], [x2, y2]),
+        (Ok(Coordinates(point)), _) => Rectangle::point(point),
+        (_, Ok(Coordinates([x1, y1, x2, y2]))) => Rectangle::new([x1, y1], [x2, y2]),
         _ => return Err(refused(operation, url, &format!("'{edges}' is neither x,y nor x1,y1,x2,y2"))),
     };
     Ok(Item { bounds: bounds.map_err(|error| refused(operation, url, &error.to_string()))?, id })

@@ -20,6 +20,7 @@ mod options;
 mod rectangle_rows;
 mod rectangles;
 mod rows;
+mod shape;
 mod sorter;
 mod table;
 mod trouble;

@@ -31,6 +31,7 @@ mod search;
 mod serve;
 mod show;
 mod size;
+mod source;
 mod stat;
 mod top;
 mod tsv;
@@ -42,6 +43,8 @@ pub(crate) use failure::{Failure, Outcome};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
 use farwood::{Error, Url};
+use show::Numbers;
+use source::Sources;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -50,7 +53,7 @@ use std::process::ExitCode;
 const EXIT_CODES: &str = "\
 Exit codes:
    0  done
-   1  the key was not found; search found nothing; check found problems; every line of a load was bad
+   1  the key was not found; search found nothing; check or doctor --strict found problems; every line of a load was bad
    2  the command line, the configuration or the input is wrong
    3  no such pool or index
    4  the pool or index exists already
@@ -74,10 +77,20 @@ variable FARWOOD_<COMMAND>_<OPTION> and in `farwood.toml`, in the current direct
 #[command(arg_required_else_help = true, propagate_version = true)]
 struct Cli {
     /// Print JSON on stdout
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Options of all commands")]
     json: bool,
+    /// Print JSON as --json does, with keys, values and ids of 64 bits as strings, because many readers of JSON round
+    /// numbers above 2^53
+    #[arg(long, global = true, help_heading = "Options of all commands")]
+    json_strings: bool,
     /// Read this configuration file instead of farwood.toml or ~/.config/farwood/farwood.toml
-    #[arg(long, global = true, value_name = "FILE", env = "FARWOOD_CONFIG")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "FARWOOD_CONFIG",
+        help_heading = "Options of all commands"
+    )]
     config: Option<std::path::PathBuf>,
     #[command(subcommand)]
     command: Command,
@@ -125,19 +138,32 @@ fn main() -> ExitCode {
 
 fn run(arguments: Vec<OsString>, out: &mut dyn Write, messages: &mut dyn Write) -> Result<Outcome, Failure> {
     let command = with_plain_urls(<Cli as clap::CommandFactory>::command());
-    let (command, pools) = config::configure(command, &arguments)?;
-    let arguments = pools.resolve(arguments)?;
-    let matches = command.try_get_matches_from(arguments)?;
+    let (mut parser, file) = config::configure(command, &arguments)?;
+    let arguments = file.resolve(arguments)?;
+    let matches = parser.try_get_matches_from_mut(&arguments).map_err(|error| {
+        let sources = Sources { command: &parser, arguments: &arguments, file: &file };
+        entry::refuse_help_as_data(&sources, &error).unwrap_or_else(|| sources.blame(error).into())
+    })?;
     let cli = Cli::from_arg_matches(&matches)?;
-    let format = if cli.json { Format::Json } else { Format::Text };
+    let format = if cli.json || cli.json_strings { Format::Json } else { Format::Text };
     let progress = io::stderr().is_terminal();
-    dispatch(cli.command, &mut Context { out, messages, format, progress, given: given(&matches) })
+    let numbers = if cli.json_strings { Numbers::Strings } else { Numbers::Plain };
+    let context = &mut Context { numbers, out, messages, format, progress, given: given(&matches) };
+    let command = matches.subcommand_name().unwrap_or_default();
+    dispatch(cli.command, context).map_err(|failure| {
+        let sources = Sources { command: &parser, arguments: &arguments, file: &file };
+        failure.of_command(command).with_sources(&sources)
+    })
 }
 
-/// Makes clap print only the reason why a URL is invalid: clap prints the URL itself.
+/// Makes clap print only the reason why a URL is invalid, because clap prints the URL itself. Makes it pass negative
+/// numbers to options, which refuse them with a reason, instead of advising `--`.
 fn with_plain_urls(command: clap::Command) -> clap::Command {
     let plain = |argument: clap::Arg| match argument.get_id().as_str() {
         "url" => argument.value_parser(plain_url),
+        _ if argument.get_long().is_some() && argument.get_action().takes_values() => {
+            argument.allow_negative_numbers(true)
+        }
         _ => argument,
     };
     command.mut_subcommands(|command| command.mut_args(plain))
@@ -147,9 +173,7 @@ fn plain_url(text: &str) -> Result<Url, String> {
     text.parse().map_err(|error: Error| {
         let text = error.to_string();
         match &error {
-            Error::Url { url, .. } | Error::NotBuilt { url, .. } => {
-                text.strip_prefix(&format!("'{url}': ")).unwrap_or(&text).to_owned()
-            }
+            Error::Url { url, .. } => text.strip_prefix(&format!("'{url}': ")).unwrap_or(&text).to_owned(),
             _ => text,
         }
     })

@@ -64,7 +64,7 @@ fn reproduce(args: &Args, figure: &Figure, context: &mut Context<'_>) -> Result<
     let folder = args.out.join(figure.name);
     // Create the folder first, because the runs take minutes.
     let made = fs::create_dir_all(&folder);
-    made.map_err(|source| Failure::File { operation: "create", path: folder.clone(), source })?;
+    made.map_err(|source| Failure::file("reproduce", "create", &folder, source))?;
     let progress = Progress::new(context);
     let records = figure.run(effort, &mut |done, all| {
         progress.bar(figure.name.to_owned(), done as u64, all as u64);
@@ -92,7 +92,7 @@ fn reproduce(args: &Args, figure: &Figure, context: &mut Context<'_>) -> Result<
 
 fn save(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let path = folder.join(name);
-    fs::write(&path, bytes).map_err(|source| Failure::File { operation: "write", path, source })
+    fs::write(&path, bytes).map_err(|source| Failure::file("reproduce", "write", &path, source))
 }
 
 fn summary(figure: &Figure, records: &[Record], comparisons: &[Comparison], folder: &Path) -> Value {
@@ -103,7 +103,7 @@ fn summary(figure: &Figure, records: &[Record], comparisons: &[Comparison], fold
             "paper": comparison.paper,
             "ours": comparison.ours,
             "ratio": comparison.ratio(),
-            "standing": comparison.standing.name(),
+            "standing": comparison.status.name(),
             "source": comparison.source,
         })
     };

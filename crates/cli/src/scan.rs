@@ -1,6 +1,6 @@
 //! `farwood scan`: a range of entries.
 
-use super::{Context, Failure, Format, Outcome, Untyped, open, read, show, tsv};
+use super::{Context, Failure, Format, Outcome, Untyped, open, read, tsv};
 use farwood::{Error, Kind, Url, Width};
 use serde_json::json;
 use std::ops::Bound;
@@ -48,8 +48,10 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let index = open(&args.url, context)?;
     let end =
         |words: &Option<String>| words.as_ref().map(|words| read(&index, "scan", "key", words)).transpose();
-    let from = end(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
-    let to = end(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
+    let (from, to) = (end(&args.from)?, end(&args.to)?);
+    let no_key_fits = from.as_ref().zip(to.as_ref()).is_some_and(|(from, to)| from >= to);
+    let from = from.map_or(Bound::Unbounded, Bound::Included);
+    let to = to.map_or(Bound::Unbounded, Bound::Excluded);
     let mut scan = match &args.prefix {
         Some(words) => index.scan_prefix(prefix(&index, words)?),
         None => index.scan::<Vec<u8>>((from, to)),
@@ -68,7 +70,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         let (key, value) = entry?;
         match context.format {
             Format::Json => {
-                let (key, value) = (show::json(key_kind, &key), show::json(value_kind, &value));
+                let numbers = context.numbers;
+                let (key, value) = (numbers.entry(key_kind, &key), numbers.entry(value_kind, &value));
                 context.json(&json!({ "key": key, "value": value }))?;
             }
             Format::Text => {
@@ -80,6 +83,13 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 writeln!(context.out)?;
             }
         }
+    }
+    if let (true, Some(from), Some(to)) = (no_key_fits, &args.from, &args.to) {
+        writeln!(
+            context.messages,
+            "scan {}: the range is empty, because --from {from} is not before --to {to}",
+            args.url
+        )?;
     }
     Ok(Outcome::Done)
 }

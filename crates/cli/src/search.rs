@@ -1,5 +1,6 @@
 //! `farwood search`: finds rectangles in a spatial index.
 
+use super::show::Numbers;
 use super::{Context, Failure, Format, Outcome, index_of, size};
 use farwood::spatial::{Item, Query, Rectangle, Relation, Spatial};
 use farwood::{Pool, Url};
@@ -26,10 +27,10 @@ pub(crate) struct Args {
     url: Url,
     /// The window to search
     #[arg(long, value_name = "X1,Y1,X2,Y2", allow_hyphen_values = true)]
-    bbox: Option<Numbers<4>>,
+    bbox: Option<Coordinates<4>>,
     /// The point to search at
     #[arg(long, value_name = "X,Y", allow_hyphen_values = true, conflicts_with = "bbox")]
-    at: Option<Numbers<2>>,
+    at: Option<Coordinates<2>>,
     /// Find only rectangles inside the window
     #[arg(long, conflicts_with_all = ["contains", "nearest"])]
     within: bool,
@@ -46,9 +47,9 @@ pub(crate) struct Args {
 
 /// Numbers separated by commas.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbers<const N: usize>(pub(crate) [f64; N]);
+pub(crate) struct Coordinates<const N: usize>(pub(crate) [f64; N]);
 
-impl<const N: usize> FromStr for Numbers<N> {
+impl<const N: usize> FromStr for Coordinates<N> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -62,8 +63,8 @@ impl Args {
     /// The window, in two parts if it crosses the antimeridian.
     fn windows(&self) -> Result<(Rectangle, Option<Rectangle>), Failure> {
         let edges = match (self.bbox, self.at) {
-            (Some(Numbers([x1, y1, x2, y2])), _) => ([x1, y1], [x2, y2]),
-            (None, Some(Numbers(point))) => (point, point),
+            (Some(Coordinates([x1, y1, x2, y2])), _) => ([x1, y1], [x2, y2]),
+            (None, Some(Coordinates(point))) => (point, point),
             (None, None) => {
                 return Err(Failure::Usage(format!(
                     "search {}: give --bbox X1,Y1,X2,Y2 or --at X,Y; `farwood search --help` has examples",
@@ -91,34 +92,44 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         let centre = beyond.map_or(window.centre(), |beyond| centre_across(&window, &beyond));
         let found = index.nearest(centre, count)?;
         let items: Vec<_> = found.iter().map(|near| near.item).collect();
-        return report(&items, context);
+        return report(&args.url, &items, context);
     }
     let relation = args.relation();
     if args.count && beyond.is_none() {
         let count = index.count(&Query { window, relation })?;
         return report_count(count, context);
     }
-    let mut items = index.search(&Query { window, relation })?;
+    let west = Query { window, relation };
+    let mut items = index.search(&west)?;
     if let Some(window) = beyond {
-        let first = items.len();
-        items.extend(index.search(&Query { window, relation })?);
-        let after = items.split_off(first);
-        items = united(items, &after, relation);
+        let east = index.search(&Query { window, relation })?;
+        items = if relation == Relation::Contains {
+            containing_both(items, &east)
+        } else {
+            united(items, &east, |item| west.matches(&item.bounds))
+        };
     }
-    if args.count { report_count(items.len() as u64, context) } else { report(&items, context) }
+    if args.count { report_count(items.len() as u64, context) } else { report(&args.url, &items, context) }
 }
 
-/// Joins the results for the two parts of a window that crosses the antimeridian. A rectangle contains the window if it
-/// contains both parts: one rectangle around the globe, or two rectangles with one number.
-fn united(mut west: Vec<Item>, east: &[Item], relation: Relation) -> Vec<Item> {
-    let again: Vec<_> = east.iter().filter(|item| !west.contains(item)).copied().collect();
+/// Joins the results for the two parts of a window that crosses the antimeridian. `matches_west` selects the results
+/// for the eastern part that are also results for the western part.
+fn united(mut west: Vec<Item>, east: &[Item], mut matches_west: impl FnMut(&Item) -> bool) -> Vec<Item> {
+    west.extend(east.iter().filter(|item| !matches_west(item)));
+    west
+}
+
+/// The rectangles that contain both parts of a window: one rectangle around the globe, or two with one number.
+fn containing_both(west: Vec<Item>, east: &[Item]) -> Vec<Item> {
     let ids = |items: &[Item]| items.iter().map(|item| item.id).collect::<BTreeSet<_>>();
     let both = &ids(&west) & &ids(east);
-    west.extend(again);
-    if relation == Relation::Contains {
-        west.retain(|item| both.contains(&item.id));
-    }
-    west
+    let key = |item: &Item| {
+        let ([x1, y1], [x2, y2]) = (item.bounds.min(), item.bounds.max());
+        (item.id, [x1, y1, x2, y2].map(f64::to_bits))
+    };
+    let in_west: BTreeSet<_> = west.iter().map(key).collect();
+    let only_east: Vec<_> = east.iter().filter(|item| !in_west.contains(&key(item))).copied().collect();
+    west.into_iter().chain(only_east).filter(|item| both.contains(&item.id)).collect()
 }
 
 /// The centre of a window that crosses the antimeridian, on the side of its larger part.
@@ -129,7 +140,12 @@ fn centre_across(west: &Rectangle, east: &Rectangle) -> [f64; 2] {
 
 /// Opens the spatial index that the command line names.
 pub(crate) fn open(url: &Url) -> Result<Spatial, Failure> {
-    Ok(Pool::find(url.pool_url())?.open_spatial(index_of(url)?)?)
+    let (pool, name) = (Pool::find(url.pool_url())?, index_of(url)?);
+    if !pool.is_spatial(name)? {
+        let text = format!("search {url}: this index holds keys; use `farwood get` or `farwood scan`");
+        return Err(Failure::Usage(text));
+    }
+    Ok(pool.open_spatial(name)?)
 }
 
 fn found(count: u64) -> Outcome {
@@ -144,11 +160,14 @@ fn report_count(count: u64, context: &mut Context<'_>) -> Result<Outcome, Failur
     Ok(found(count))
 }
 
-fn report(items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure> {
+fn report(url: &Url, items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match context.format {
         Format::Json => {
-            let features: Vec<_> = items.iter().map(feature).collect();
+            let features: Vec<_> = items.iter().map(|item| feature(item, context.numbers)).collect();
             context.json(&json!({ "type": "FeatureCollection", "features": features }))?;
+        }
+        Format::Text if items.is_empty() => {
+            writeln!(context.messages, "search {url}: no rectangle was found")?;
         }
         Format::Text => {
             for item in items {
@@ -160,7 +179,7 @@ fn report(items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure>
 }
 
 /// A rectangle as GeoJSON (RFC 7946): a polygon or a point.
-fn feature(item: &Item) -> Value {
+fn feature(item: &Item, numbers: Numbers) -> Value {
     let ([x1, y1], [x2, y2]) = (item.bounds.min(), item.bounds.max());
     let is_point = Rectangle::point([x1, y1]) == Ok(item.bounds);
     let geometry = if is_point {
@@ -168,5 +187,45 @@ fn feature(item: &Item) -> Value {
     } else {
         json!({ "type": "Polygon", "coordinates": [[[x1, y1], [x2, y1], [x2, y2], [x1, y2], [x1, y1]]] })
     };
-    json!({ "type": "Feature", "id": item.id, "bbox": [x1, y1, x2, y2], "geometry": geometry, "properties": {} })
+    let id = numbers.json(item.id);
+    json!({ "type": "Feature", "id": id, "bbox": [x1, y1, x2, y2], "geometry": geometry, "properties": {} })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Points with x from `from` upwards, and one rectangle around the globe.
+    fn items(from: f64, count: u64) -> Vec<Item> {
+        let point =
+            |at: u64| Item { bounds: Rectangle::point([from + at as f64 / 1e6, 0.5]).unwrap(), id: at };
+        let around = Item { bounds: Rectangle::new([-180.0, 0.0], [180.0, 1.0]).unwrap(), id: u64::MAX };
+        (0..count).map(point).chain([around]).collect()
+    }
+
+    #[test]
+    fn joining_takes_one_comparison_for_each_result() {
+        let (west, east) = (items(170.0, 1000), items(-180.0, 2000));
+        let window = Query::intersecting(Rectangle::new([170.0, 0.0], [180.0, 1.0]).unwrap());
+        let mut comparisons = 0;
+        let all = united(west, &east, |item| {
+            comparisons += 1;
+            window.matches(&item.bounds)
+        });
+        assert_eq!((comparisons, all.len()), (2001, 3001));
+        assert_eq!(all.iter().filter(|item| item.id == u64::MAX).count(), 1);
+    }
+
+    #[test]
+    fn what_contains_both_parts_contains_the_window() {
+        let half = |west: f64, east: f64, id: u64| Item {
+            bounds: Rectangle::new([west, 0.0], [east, 1.0]).unwrap(),
+            id,
+        };
+        let around = half(-180.0, 180.0, 1);
+        let west = vec![around, half(170.0, 180.0, 2), half(170.0, 180.0, 3)];
+        let east = [around, half(-180.0, -170.0, 2), half(-180.0, -170.0, 4)];
+        let found = containing_both(west, &east);
+        assert_eq!(found, [around, half(170.0, 180.0, 2), half(-180.0, -170.0, 2)]);
+    }
 }

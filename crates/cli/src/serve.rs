@@ -474,7 +474,7 @@ fn raise_descriptors(connections: usize) {
     /// Descriptors for everything but connections.
     const OTHERS: u64 = 64;
     let mut limit = getrlimit(Resource::Nofile);
-    let wanted = connections as u64 + OTHERS;
+    let wanted = (connections as u64).saturating_add(OTHERS);
     if limit.current.is_some_and(|current| current < wanted) {
         limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
         // If the system refuses, connections beyond the limit are not accepted.

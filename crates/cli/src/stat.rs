@@ -286,16 +286,19 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
     for (at, node) in stats.nodes.iter().enumerate() {
         writeln!(
             out,
-            "  node {at}: {} and {} of device memory; {} in use, {} of {} chunks{}{}{}",
+            "  node {at}: {} and {} of device memory; {} of {} in use, {} resident{}{}{}",
             size::show(node.memory_bytes),
             size::show(node.device_bytes),
-            size::show(node.resident_bytes),
             node.chunks_used,
-            node.chunks.saturating_sub(1),
+            size::count(node.chunks, "chunk", "chunks"),
+            size::show(node.resident_bytes),
             node.pages.map_or_else(String::new, |pages| format!(", {pages}")),
             node.report.map_or_else(String::new, |report| format!(
-                ", {} connections, {} verbs, {} refused, {} closed because of malformed requests",
-                report.connections, report.verbs, report.refused, report.bad_frames
+                ", {}, {}, {} refused, {} closed because of malformed requests",
+                size::count(report.connections, "connection", "connections"),
+                size::count(report.verbs, "verb", "verbs"),
+                report.refused,
+                report.bad_frames
             )),
             node.card.map_or_else(String::new, card_text)
         )?;
@@ -313,7 +316,9 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
         write!(out, "  index {}: {}", index.entry.name, size::show(index.chunks * CHUNK_BYTES))?;
         match &index.entry.layout {
             Ok(EntryLayout::Ordered(layout)) => {
-                writeln!(out, ", {} to {}, {}", layout.keys, layout.values, variant(layout))?;
+                let (system, variant) = (layout.system.name(), variant(layout));
+                let variant = if variant == system { String::new() } else { format!(" ({variant})") };
+                writeln!(out, ", {} to {}, {system}{variant}", layout.keys, layout.values)?;
             }
             Ok(EntryLayout::Spatial(_)) => writeln!(out, ", rectangles, catfish")?,
             Err(error) => writeln!(out, "; {error}")?,

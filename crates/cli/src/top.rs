@@ -201,17 +201,17 @@ fn text_look(
         dead,
         size::count(stats.indexes.len() as u64, "index", "indexes")
     )?;
-    writeln!(
-        out,
-        "node  memory used       of  chunks  conns  requests/s     verbs/s        in/s       out/s  p50 us  p99 us"
-    )?;
+    // A memory node in shared memory counts no requests.
+    let counts = stats.nodes.iter().any(|node| node.report.is_some());
+    let counted = if counts { " conns    req/s  verbs/s      in/s     out/s p50 us p99 us" } else { "" };
+    writeln!(out, "node  resident  chunks{counted}")?;
     for (at, (node, rates)) in stats.nodes.iter().zip(rates).enumerate() {
-        let used = [size::show(node.resident_bytes), size::show(node.memory_bytes)];
-        write!(out, "{at:>4}  {:>11}  {:>7}  {:>6}", used[0], used[1], node.chunks_used)?;
+        let chunks = format!("{}/{}", node.chunks_used, node.chunks);
+        write!(out, "{at:>4} {:>9} {chunks:>7}", size::show(node.resident_bytes))?;
         match (node.report, rates) {
             (Some(report), Some(rates)) => writeln!(
                 out,
-                "  {:>5}  {:>10.0}  {:>10.0}  {:>10}  {:>10}  {:>6}  {:>6}",
+                " {:>5} {:>8.0} {:>8.0} {:>9} {:>9} {:>6} {:>6}",
                 report.connections,
                 rates.requests,
                 rates.verbs,

@@ -37,7 +37,7 @@ pub enum DemoPhase {
         /// Entries to load.
         all: u64,
     },
-    /// The processes start.
+    /// The demo starts its processes.
     Starting,
     /// All processes work.
     Working,

@@ -1,18 +1,20 @@
-//! Chunks: the pool's memory in pieces of 8 MiB, allocated by one FAA, and the table of their owners.
+//! Chunks: the pool's memory in pieces of 8 MiB, and the table of their owners.
 //!
 //! ```text
-//! chunk table, one word per chunk, at offset 294912 of its memory node
-//!  63   62   61   60   56 55       48 47                  16 15         0
-//! +----+----+----+-------+-----------+----------------------+------------+
-//! | T  | F  | R  |   0   |  entry 8  |  epoch of the owner  |  its slot  |   T, R
-//! +----+----+----+-------+-----------+----------------------+------------+
-//! |                      |           |         used / 64 B, 48 bits      |   R alone
-//! +----------------------+-----------+-----------------------------------+
-//!   T: taken; that client allocates objects in it for that directory entry
-//!   R: used up to that offset for that directory entry; the rest is free for the entry's index
-//!   F: freed, can be taken again
-//!   0: never taken, or taken by a client that has not written the word yet
+//! chunk table, one word per chunk, at offset 294912 of its memory node; 0: never taken, or about to be; otherwise a
+//! sealed word (sealed_word.rs) with the value
+//!  51 50 49     44 43                12 11         0
+//! +-----+---------+--------------------+------------+
+//! |  1  | entry 6 | epoch of the owner |  its slot  |   taken: it allocates objects for that directory entry
+//! +-----+---------+--------------------+------------+
+//! |  2  |    0    |                0                |   freed, can be taken again
+//! +-----+---------+---------------------------------+
+//! |  3  | entry 6 |          used / 64 B            |   used up to there for that entry; its index has the rest
+//! +-----+---------+---------------------------------+
 //! ```
+//!
+//! A client takes a chunk by a compare-and-swap of the chunk's own word. The counter of taken chunks only says where
+//! to begin, so a counter that is too low gives no chunk away a second time.
 //!
 //! Sherman §4.2.4 allocates chunks by remote procedure call to the memory node's CPU; here the allocation is
 //! one-sided.
@@ -24,17 +26,12 @@ use crate::fetched::{Words, whole_word};
 use crate::ids::{CLIENTS_MAX, ClientId};
 use crate::pointer::{Memory, NodeId, Remote};
 use crate::pool_layout::{CHUNK_TABLE_OFFSET, DIRECTORY_ENTRIES, NEXT_CHUNK_OFFSET, word};
-use crate::verb::{Swapped, cas, faa, read, read_bytes, write};
+use crate::sealed_word::SealedWord;
+use crate::verb::{Swapped, cas, read, read_bytes, write};
 
 pub use crate::pool_layout::CHUNK_BYTES;
 
-const TAKEN: u64 = 1 << 63;
-const FREED: u64 = 1 << 62;
-const REST: u64 = 1 << 61;
-/// All states of a table word.
-const FLAGS: u64 = TAKEN | FREED | REST;
 const USED_UNIT: u64 = 64;
-const USED_MASK: u64 = (1 << 48) - 1;
 /// Table words fetched by one READ.
 const TABLE_WORDS_PER_READ: u64 = 128;
 
@@ -47,18 +44,66 @@ pub struct ChunkOwner {
     pub entry: u8,
 }
 
-impl ChunkOwner {
-    fn word(self) -> u64 {
-        assert!(usize::from(self.client.slot) < CLIENTS_MAX && usize::from(self.entry) < DIRECTORY_ENTRIES);
-        TAKEN | (self.entry as u64) << 48 | (self.client.epoch as u64) << 16 | self.client.slot as u64
+/// The state of a chunk, according to its word in the chunk table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChunkState {
+    /// No client took it yet, or a client is about to.
+    New,
+    /// A client allocates objects in it.
+    Taken(ChunkOwner),
+    /// Its index was dropped, or never used it.
+    Freed,
+    /// Objects of an index fill its first `used` bytes, and no client allocates in it.
+    Rest { entry: u8, used: u64 },
+}
+
+const STATE_SHIFT: u32 = 50;
+const ENTRY_SHIFT: u32 = 44;
+const EPOCH_SHIFT: u32 = 12;
+const TAKEN: u64 = 1;
+const FREED: u64 = 2;
+const REST: u64 = 3;
+/// The word of a chunk that no client took yet: the only word of the table that is not sealed.
+const NEW_WORD: u64 = 0;
+
+impl ChunkState {
+    /// The state as a sealed value.
+    fn value(self) -> u64 {
+        let (state, entry, rest) = match self {
+            Self::New => unreachable!("no client makes a chunk new"),
+            Self::Taken(ChunkOwner { client, entry }) => {
+                assert!(usize::from(client.slot) < CLIENTS_MAX, "client slot {}", client.slot);
+                (TAKEN, entry, u64::from(client.epoch) << EPOCH_SHIFT | u64::from(client.slot))
+            }
+            Self::Freed => (FREED, 0, 0),
+            Self::Rest { entry, used } => (REST, entry, used.div_ceil(USED_UNIT)),
+        };
+        assert!(usize::from(entry) < DIRECTORY_ENTRIES, "directory entry {entry}");
+        state << STATE_SHIFT | u64::from(entry) << ENTRY_SHIFT | rest
     }
 
-    const fn from_word(word: u64) -> Option<Self> {
-        if word & TAKEN == 0 {
-            return None;
+    /// The state of a sealed value; `None` if no client stores that value.
+    fn from_value(value: u64) -> Option<Self> {
+        let entry = (value >> ENTRY_SHIFT) as u8 % DIRECTORY_ENTRIES as u8;
+        let rest = value & ((1 << ENTRY_SHIFT) - 1);
+        let slot = (rest % (1 << EPOCH_SHIFT)) as u16;
+        match value >> STATE_SHIFT {
+            TAKEN => {
+                let client = ClientId { slot, epoch: (rest >> EPOCH_SHIFT) as u32 };
+                Some(Self::Taken(ChunkOwner { client, entry }))
+            }
+            FREED if entry == 0 && rest == 0 => Some(Self::Freed),
+            REST if rest <= CHUNK_BYTES / USED_UNIT => Some(Self::Rest { entry, used: rest * USED_UNIT }),
+            _ => None,
         }
-        let client = ClientId { slot: word as u16, epoch: (word >> 16) as u32 };
-        Some(Self { client, entry: (word >> 48) as u8 })
+    }
+
+    /// The directory entry that the chunk belongs to.
+    const fn entry(self) -> Option<u8> {
+        match self {
+            Self::Taken(ChunkOwner { entry, .. }) | Self::Rest { entry, .. } => Some(entry),
+            Self::New | Self::Freed => None,
+        }
     }
 }
 
@@ -67,7 +112,7 @@ impl ChunkOwner {
 pub struct Chunk {
     /// The memory node.
     pub node: NodeId,
-    /// Its number within the node.
+    /// The number of the chunk within its memory node.
     pub number: u64,
 }
 
@@ -80,9 +125,27 @@ impl Chunk {
         start
     }
 
-    fn table_word(self) -> Remote<u64> {
-        word(self.node, CHUNK_TABLE_OFFSET + 8 * self.number)
+    const fn table_word(self) -> SealedWord {
+        SealedWord::new(word(self.node, CHUNK_TABLE_OFFSET + 8 * self.number))
     }
+
+    fn word_of(self, state: ChunkState) -> u64 {
+        self.table_word().seal(state.value())
+    }
+
+    /// Decodes the chunk's word in the table.
+    fn state_of(self, word: u64) -> Result<ChunkState, FabricError> {
+        if word == NEW_WORD {
+            return Ok(ChunkState::New);
+        }
+        let value = self.table_word().open(word)?;
+        ChunkState::from_value(value).ok_or_else(|| self.table_word().damaged(word))
+    }
+}
+
+/// The counter of a memory node: the first chunk that was never taken.
+const fn counter(node: NodeId) -> SealedWord {
+    SealedWord::new(word(node, NEXT_CHUNK_OFFSET))
 }
 
 /// Takes a chunk of memory node `node`: a partly used one of the same index with at least `room_bytes` free, a new
@@ -97,38 +160,42 @@ pub async fn take<F: Fabric>(
     owner: ChunkOwner,
     room_bytes: u64,
 ) -> Result<Option<(Chunk, u64)>, FabricError> {
-    let table = table(client, node).await?;
-    for &(chunk, word) in &table {
-        let used = (word & USED_MASK) * USED_UNIT;
-        let fits = word & REST != 0 && entry_of(word) == owner.entry && used + room_bytes <= CHUNK_BYTES;
+    let (mut next, table) = table(client, node).await?;
+    for &(chunk, word, state) in &table {
+        let ChunkState::Rest { entry, used } = state else { continue };
+        let fits = entry == owner.entry && used + room_bytes <= CHUNK_BYTES;
         if fits && retake(client, chunk, word, owner).await? {
             return Ok(Some((chunk, used)));
         }
     }
+    // The counter is a hint: only the chunk's own word gives the chunk away, once.
     let chunks = client.fabric().shape().chunks();
-    // An exhausted counter is not incremented, so that it never overflows.
-    if (table.len() as u64) + 1 < chunks {
-        let number = client.post(faa(word(node, NEXT_CHUNK_OFFSET), 1)).await?;
-        if number < chunks {
-            let chunk = Chunk { node, number };
-            if let Err(error) = client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await {
-                give_back(client, chunk).await?;
-                return Err(error);
+    while next < chunks {
+        let chunk = Chunk { node, number: next };
+        let advanced = cas(counter(node).at(), counter(node).seal(next), counter(node).seal(next + 1));
+        match client.post(advanced).await? {
+            Swapped::Won if retake(client, chunk, NEW_WORD, owner).await? => {
+                return provision(client, chunk).await.map(|()| Some((chunk, 0)));
             }
-            client.post(write(chunk.table_word(), &owner.word().to_le_bytes())).await?;
-            return Ok(Some((chunk, 0)));
+            Swapped::Won => next += 1,
+            Swapped::Lost(found) => next = counted(client, node, found)?.max(next + 1),
         }
     }
-    for &(chunk, word) in &table {
-        if word == FREED && retake(client, chunk, word, owner).await? {
-            if let Err(error) = client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await {
-                give_back(client, chunk).await?;
-                return Err(error);
-            }
-            return Ok(Some((chunk, 0)));
+    for &(chunk, word, state) in &table {
+        if state == ChunkState::Freed && retake(client, chunk, word, owner).await? {
+            return provision(client, chunk).await.map(|()| Some((chunk, 0)));
         }
     }
     Ok(None)
+}
+
+/// Provisions the memory of a chunk that this client has taken, or gives the chunk back.
+async fn provision<F: Fabric>(client: &Client<F>, chunk: Chunk) -> Result<(), FabricError> {
+    let provisioned = client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await;
+    if provisioned.is_err() {
+        give_back(client, chunk).await?;
+    }
+    provisioned
 }
 
 async fn retake<F: Fabric>(
@@ -137,7 +204,8 @@ async fn retake<F: Fabric>(
     word: u64,
     owner: ChunkOwner,
 ) -> Result<bool, FabricError> {
-    Ok(client.post(cas(chunk.table_word(), word, owner.word())).await? == Swapped::Won)
+    let taken = chunk.word_of(ChunkState::Taken(owner));
+    Ok(client.post(cas(chunk.table_word().at(), word, taken)).await? == Swapped::Won)
 }
 
 /// Takes over a chunk of memory node `node` from a crashed owner of the same index. The caller derives its used part
@@ -151,11 +219,9 @@ pub async fn inherit<F: Fabric>(
     owner: ChunkOwner,
 ) -> Result<Option<Chunk>, FabricError> {
     let mut alive = vec![owner.client];
-    for (chunk, word) in table(client, node).await? {
-        let Some(before) = ChunkOwner::from_word(word).filter(|before| before.entry == owner.entry) else {
-            continue;
-        };
-        if alive.contains(&before.client) {
+    for (chunk, word, state) in table(client, node).await?.1 {
+        let ChunkState::Taken(before) = state else { continue };
+        if before.entry != owner.entry || alive.contains(&before.client) {
             continue;
         }
         if client.fabric().revoke(before.client).await? == Revocation::Alive {
@@ -182,8 +248,8 @@ pub async fn leave_rest<F: Fabric>(
     used: u64,
 ) -> Result<(), FabricError> {
     assert!(usize::from(entry) < DIRECTORY_ENTRIES && used <= CHUNK_BYTES, "{used} bytes for entry {entry}");
-    let word = REST | u64::from(entry) << 48 | used.div_ceil(USED_UNIT);
-    client.post(write(chunk.table_word(), &word.to_le_bytes())).await
+    let word = chunk.word_of(ChunkState::Rest { entry, used });
+    client.post(write(chunk.table_word().at(), &word.to_le_bytes())).await
 }
 
 /// Reads how many chunks of `node` were ever taken, including the superblock's. [1 RT]
@@ -191,12 +257,16 @@ pub async fn leave_rest<F: Fabric>(
 /// # Errors
 /// If the fabric fails or the counter is damaged.
 pub async fn taken<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<u64, FabricError> {
-    let next = whole_word(client.post(read(word(node, NEXT_CHUNK_OFFSET))).await?);
-    if next == 0 {
-        let why = "its number of taken chunks is 0, without the superblock's".to_owned();
-        return Err(FabricError::NotAPool { node, why });
-    }
-    Ok(next.min(client.fabric().shape().chunks()))
+    let found = whole_word(client.post(read(counter(node).at())).await?);
+    counted(client, node, found)
+}
+
+/// Decodes the counter of `node`.
+fn counted<F: Fabric>(client: &Client<F>, node: NodeId, word: u64) -> Result<u64, FabricError> {
+    let next = counter(node).open(word)?;
+    // Chunk 0 is the superblock's.
+    let possible = (1..=client.fabric().shape().chunks()).contains(&next);
+    if possible { Ok(next) } else { Err(counter(node).damaged(word)) }
 }
 
 /// Frees a chunk that no pointer leads into. [1 RT]
@@ -204,7 +274,7 @@ pub async fn taken<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<u64, F
 /// # Errors
 /// If the fabric fails.
 pub async fn give_back<F: Fabric>(client: &Client<F>, chunk: Chunk) -> Result<(), FabricError> {
-    client.post(write(chunk.table_word(), &FREED.to_le_bytes())).await
+    client.post(write(chunk.table_word().at(), &chunk.word_of(ChunkState::Freed).to_le_bytes())).await
 }
 
 /// A chunk in use.
@@ -223,79 +293,68 @@ pub struct InUse {
 /// # Errors
 /// If the fabric fails or the table is damaged.
 pub async fn in_use<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<InUse>, FabricError> {
-    let in_use = |(chunk, word): (Chunk, u64)| {
-        (word & (TAKEN | REST) != 0).then(|| InUse {
-            chunk,
-            entry: entry_of(word),
-            client: ChunkOwner::from_word(word).map(|owner| owner.client),
-        })
+    let in_use = |(chunk, _, state): (Chunk, u64, ChunkState)| {
+        let client = if let ChunkState::Taken(owner) = state { Some(owner.client) } else { None };
+        state.entry().map(|entry| InUse { chunk, entry, client })
     };
-    Ok(table(client, node).await?.into_iter().filter_map(in_use).collect())
+    Ok(table(client, node).await?.1.into_iter().filter_map(in_use).collect())
 }
 
-/// Why no client writes this word into the table, if none does.
-fn refuse_word(word: u64) -> Option<&'static str> {
-    let is_entry = usize::from(entry_of(word)) < DIRECTORY_ENTRIES;
-    match word & FLAGS {
-        TAKEN | REST if !is_entry => Some("an unknown directory entry"),
-        TAKEN if usize::from(word as u16) >= CLIENTS_MAX => Some("an unknown client slot"),
-        REST if (word & USED_MASK) * USED_UNIT > CHUNK_BYTES => Some("more used bytes than a chunk has"),
-        TAKEN | REST => None,
-        flags if word == flags && matches!(flags, 0 | FREED) => None,
-        _ => Some("an impossible state"),
-    }
-}
-
-const fn entry_of(word: u64) -> u8 {
-    (word >> 48) as u8
-}
-
-async fn table<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<(Chunk, u64)>, FabricError> {
+/// Reads the counter, and the words of all chunks below it.
+async fn table<F: Fabric>(
+    client: &Client<F>,
+    node: NodeId,
+) -> Result<(u64, Vec<(Chunk, u64, ChunkState)>), FabricError> {
     let taken = taken(client, node).await?;
     let mut table = Vec::new();
     for first in (0..taken).step_by(TABLE_WORDS_PER_READ as usize) {
-        let from = word(node, CHUNK_TABLE_OFFSET + 8 * first).part::<Words>(0);
+        let from = Chunk { node, number: first }.table_word().at().part::<Words>(0);
         let count = TABLE_WORDS_PER_READ.min(taken - first);
         let words = client.post(read_bytes(from, 8 * count as usize)).await?;
         let Ok(words) = words.check(&()) else { unreachable!("words are whole") };
         for (number, word) in (first..).zip(words.chunks_exact(8)) {
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-            if let Some(why) = refuse_word(word) {
-                let why = format!("the table names {why} for chunk {number}: {word:#x}");
-                return Err(FabricError::NotAPool { node, why });
-            }
+            let chunk = Chunk { node, number };
+            let state = chunk.state_of(word)?;
             if number > 0 {
-                table.push((Chunk { node, number }, word));
+                table.push((chunk, word, state));
             }
         }
     }
-    Ok(table)
+    Ok((taken, table))
 }
 
-const _: () = assert!((CHUNK_BYTES / USED_UNIT) < USED_MASK);
-const _: () = assert!(CLIENTS_MAX <= 1 << 16);
+const _: () = assert!(CHUNK_BYTES / USED_UNIT < 1 << ENTRY_SHIFT);
+const _: () = assert!(CLIENTS_MAX <= 1 << EPOCH_SHIFT && EPOCH_SHIFT + u32::BITS == ENTRY_SHIFT);
+const _: () = assert!(DIRECTORY_ENTRIES <= 1 << (STATE_SHIFT - ENTRY_SHIFT));
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const CHUNK: Chunk = Chunk { node: NodeId(1), number: 7 };
+    const OWNER: ChunkOwner = ChunkOwner { client: ClientId { slot: 4095, epoch: u32::MAX }, entry: 63 };
+
     #[test]
-    fn words_that_no_client_writes_are_refused() {
-        let owner = ChunkOwner { client: ClientId { slot: 4095, epoch: u32::MAX }, entry: 63 };
-        let full = REST | 63 << 48 | (CHUNK_BYTES / USED_UNIT);
-        for word in [0, FREED, owner.word(), REST, full] {
-            assert_eq!(refuse_word(word), None, "{word:#x}");
+    fn a_state_is_read_back_and_flipped_bits_are_refused() {
+        let full = ChunkState::Rest { entry: 63, used: CHUNK_BYTES };
+        for state in
+            [ChunkState::Taken(OWNER), ChunkState::Freed, full, ChunkState::Rest { entry: 0, used: 0 }]
+        {
+            let word = CHUNK.word_of(state);
+            assert_eq!(CHUNK.state_of(word), Ok(state));
+            assert!((0..64).all(|bit| CHUNK.state_of(word ^ 1 << bit).is_err()), "{state:?}");
         }
-        for word in [1, FREED | 1, FREED | TAKEN, owner.word() | 64 << 48, owner.word() | 4096, full + 1] {
-            assert!(refuse_word(word).is_some(), "{word:#x}");
-        }
+        assert_eq!(CHUNK.state_of(NEW_WORD), Ok(ChunkState::New));
     }
 
     #[test]
-    fn an_owner_is_read_back() {
-        let owner = ChunkOwner { client: ClientId { slot: 4095, epoch: u32::MAX }, entry: 63 };
-        assert_eq!(ChunkOwner::from_word(owner.word()), Some(owner));
-        assert_eq!(ChunkOwner::from_word(FREED), None);
-        assert_eq!(ChunkOwner::from_word(0), None);
+    fn words_that_no_client_stores_are_refused() {
+        let too_full = REST << STATE_SHIFT | (CHUNK_BYTES / USED_UNIT + 1);
+        for value in [0, 1, FREED << STATE_SHIFT | 1, too_full] {
+            assert!(CHUNK.state_of(CHUNK.table_word().seal(value)).is_err(), "{value:#x}");
+        }
+        let other = Chunk { number: 8, ..CHUNK };
+        assert!(CHUNK.state_of(other.word_of(ChunkState::Freed)).is_err());
     }
 }

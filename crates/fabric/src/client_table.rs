@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! slot i lies at client table + 64 i, on memory node 0
-//! +  0   8   state: epoch (high 32 bits), 1 = live / 0 = free (low 32 bits)
+//! +  0   8   state: 0 until the slot is first used; then a sealed word: epoch << 1, plus 1 if live
 //! +  8   8   process number, for diagnostics
 //! + 16   8   open indexes, one bit per directory entry
 //! + 24   8   heartbeat for leases; unused, zero
@@ -23,10 +23,13 @@ use crate::fetched::{Words, whole_word};
 use crate::ids::ClientId;
 use crate::pointer::{NodeId, Remote};
 use crate::pool_layout::{CLIENT_SLOT_BYTES, CLIENT_TABLE_OFFSET, word};
+use crate::sealed_word::SealedWord;
 use crate::verb::{Swapped, cas, read, read_bytes, write};
 
 pub use crate::ids::CLIENTS_MAX;
 
+/// The state of a slot that no client used.
+const NEVER_USED: u64 = 0;
 const LIVE: u64 = 1;
 const PROCESS: u64 = 8;
 const OPEN: u64 = 16;
@@ -44,17 +47,17 @@ impl SlotState {
     /// Decodes the state word of `slot`.
     ///
     /// # Errors
-    /// [`FabricError::NotAPool`] for a word that no client writes.
-    fn from_word(slot: u16, word: u64) -> Result<Self, FabricError> {
-        if word as u32 > LIVE as u32 {
-            let why = format!("client slot {slot} has the impossible state {word:#x}");
-            return Err(FabricError::NotAPool { node: NodeId(0), why });
-        }
-        Ok(Self { client: ClientId { slot, epoch: (word >> 32) as u32 }, live: word & LIVE != 0 })
+    /// [`FabricError::Damaged`] for a word that no client writes.
+    pub fn from_word(slot: u16, word: u64) -> Result<Self, FabricError> {
+        let value = if word == NEVER_USED { 0 } else { sealed_state(slot).open(word)? };
+        let state = Self { client: ClientId { slot, epoch: (value >> 1) as u32 }, live: value & LIVE != 0 };
+        if state.word() == word { Ok(state) } else { Err(sealed_state(slot).damaged(word)) }
     }
 
-    const fn word(self) -> u64 {
-        (self.client.epoch as u64) << 32 | if self.live { LIVE } else { 0 }
+    /// The state word of the slot.
+    pub fn word(self) -> u64 {
+        let value = u64::from(self.client.epoch) << 1 | if self.live { LIVE } else { 0 };
+        if value == 0 { NEVER_USED } else { sealed_state(self.client.slot).seal(value) }
     }
 
     /// Whether `client` is the attached identity.
@@ -68,9 +71,8 @@ pub const fn state_offset(slot: u16) -> u64 {
     CLIENT_TABLE_OFFSET + CLIENT_SLOT_BYTES as u64 * slot as u64
 }
 
-/// Returns the newest epoch in the state word of a slot.
-pub const fn epoch_in(state: u64) -> u32 {
-    (state >> 32) as u32
+fn sealed_state(slot: u16) -> SealedWord {
+    SealedWord::new(state_of(slot))
 }
 
 fn state_of(slot: u16) -> Remote<u64> {
@@ -147,14 +149,14 @@ async fn change_open_bits<F: Fabric>(
     Ok(false)
 }
 
-/// An attached client.
+/// An entry of the client table: an attached compute node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachedClient {
-    /// Its identity.
+    /// The identity of the client.
     pub client: ClientId,
-    /// Its process number.
+    /// The process id of the client.
     pub process: u64,
-    /// Its open directory entries, one bit each.
+    /// A bit mask of the directory entries that the client has open.
     pub open: u64,
 }
 
@@ -201,7 +203,12 @@ mod tests {
             let state = SlotState { client: ClientId { slot: 7, epoch: u32::MAX }, live };
             assert_eq!(SlotState::from_word(7, state.word()), Ok(state));
         }
-        let error = SlotState::from_word(7, 1 << 32 | 2).unwrap_err().to_string();
-        assert!(error.contains("client slot 7"), "{error}");
+        let new = SlotState { client: ClientId { slot: 7, epoch: 0 }, live: false };
+        assert_eq!(SlotState::from_word(7, 0), Ok(new));
+        let live = SlotState { client: ClientId { slot: 7, epoch: 3 }, live: true }.word();
+        let flipped = (0..64).map(|bit| live ^ 1 << bit);
+        for word in flipped.chain([LIVE, u64::MAX, sealed_state(7).seal(0), sealed_state(7).seal(1 << 33)]) {
+            assert!(matches!(SlotState::from_word(7, word), Err(FabricError::Damaged { .. })), "{word:#x}");
+        }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! entry i lies at directory + 256 i
-//! +   0    8   state: 0 free, 1 reserved, 2 live, 3 being dropped
-//! +   8    8   root: a remote pointer, changed by CAS
+//! +   0    8   state, a sealed word: 0 free, 1 reserved, 2 live, 3 being dropped
+//! +   8    8   root: a packed pointer in a sealed word, changed by CAS
 //! +  16    8   seal: hash of the 224 bytes from + 32
-//! +  24    8   free list: a word of the index, changed by CAS
+//! +  24    8   free list: a packed pointer in a sealed word, 0 = none, changed by CAS
 //! +  32    8   number of the index: unique in the pool's life
 //! +  40    4   kind of index           + 44   4   version of the index's format
 //! +  48    1   bytes of the name       + 49  63   the name, UTF-8
@@ -13,7 +13,9 @@
 //! + 240   16   zero
 //! ```
 //!
-//! Entries change only under the directory lock. A reader detects a concurrent change by the seal and reads again.
+//! Entries change only under the directory lock. A reader detects a concurrent change by the seal and reads again. A
+//! state that is not sealed is damage, and not a free entry: otherwise one flipped bit would lose the index, and the
+//! next client would create an empty one of its name.
 
 use crate::chain::Chain;
 use crate::client::Client;
@@ -25,10 +27,11 @@ use crate::ids::ClientId;
 use crate::lock_word::LockWord;
 use crate::pointer::{NodeId, Remote};
 use crate::pool_layout::{
-    DIRECTORY_ENTRY_BYTES, DIRECTORY_LOCK_OFFSET, DIRECTORY_OFFSET, NEXT_INDEX_OFFSET, word,
+    DIRECTORY_ENTRY_BYTES, DIRECTORY_FREE, DIRECTORY_LOCK_OFFSET, DIRECTORY_OFFSET, NEXT_INDEX_OFFSET, word,
 };
 use crate::printable::printable;
-use crate::verb::{Cas, Swapped, cas, faa, read, read_bytes, write};
+use crate::sealed_word::SealedWord;
+use crate::verb::{Cas, Swapped, cas, read, read_bytes, write};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use crate::pool_layout::DIRECTORY_ENTRIES;
@@ -38,7 +41,10 @@ pub const NAME_BYTES_MAX: usize = 63;
 /// Bytes of an index's parameters.
 pub const PARAMETER_BYTES: usize = 128;
 
-const FREE: u64 = 0;
+/// Numbers of indexes are below this.
+const NUMBERS_MAX: u64 = 1 << 48;
+
+const FREE: u64 = DIRECTORY_FREE;
 const RESERVED: u64 = 1;
 const LIVE: u64 = 2;
 const DROPPING: u64 = 3;
@@ -72,14 +78,18 @@ impl Raw {
         xxhash_rust::xxh3::xxh3_64(&bytes[SEALED..])
     }
 
+    /// The state, as entry `slot`.
+    fn state(&self, slot: usize) -> Result<u64, FabricError> {
+        open_state(slot, u64::from_le(self.state))
+    }
+
     /// Why no client writes this entry, if none does. Entries that are free or reserved may hold anything.
-    fn refuse(&self) -> Option<&'static str> {
-        match u64::from_le(self.state) {
+    fn refuse(&self, state: u64) -> Option<&'static str> {
+        match state {
             LIVE | DROPPING if self.checked_name().is_none() => Some("has a malformed name"),
             LIVE | DROPPING if self.number == 0 => Some("has no index number"),
             LIVE | DROPPING if self.zeros != [0; 2] => Some("has reserved bytes that are not zero"),
-            FREE | RESERVED | LIVE | DROPPING => None,
-            _ => Some("has an impossible state"),
+            _ => None,
         }
     }
 
@@ -95,13 +105,23 @@ impl Raw {
 }
 
 impl Object for Raw {
-    type Format = ();
-    fn check(bytes: &[u8], (): &()) -> Result<(), Torn> {
+    /// The number of the entry.
+    type Format = usize;
+    fn check(bytes: &[u8], slot: &usize) -> Result<(), Torn> {
         let raw = Self::ref_from_bytes(bytes).expect("an entry is 256 aligned bytes");
-        // A reserved entry stays half-written if its writer crashes. No reader uses its contents.
-        let unread = matches!(u64::from_le(raw.state), FREE | RESERVED);
+        // A reserved entry stays half-written if its writer crashes. No reader uses its contents, nor those of an
+        // entry whose state is damaged.
+        let unread = !matches!(raw.state(*slot), Ok(LIVE | DROPPING));
         let whole = unread || u64::from_le(raw.seal) == Self::seal_of(bytes);
         whole.then_some(()).ok_or(Torn)
+    }
+}
+
+/// Decodes the word of the state of entry `slot`.
+fn open_state(slot: usize, word: u64) -> Result<u64, FabricError> {
+    match state_of(slot).open(word) {
+        Ok(state @ (FREE | RESERVED | LIVE | DROPPING)) => Ok(state),
+        _ => damaged(slot, &format!("has the impossible state {word:#x}")),
     }
 }
 
@@ -124,13 +144,13 @@ pub struct Entry {
 
 impl Entry {
     /// The word that holds the index's root pointer; changed by CAS.
-    pub fn root(&self) -> Remote<u64> {
-        at(usize::from(self.slot)).part(8)
+    pub fn root(&self) -> SealedWord {
+        root_of(usize::from(self.slot))
     }
 
-    /// The word in which compute nodes exchange free memory of the index, 0 at first; changed by CAS.
-    pub fn free_list(&self) -> Remote<u64> {
-        at(usize::from(self.slot)).part(24)
+    /// The word that points to free memory of the index, which compute nodes exchange; none at first; changed by CAS.
+    pub fn free_list(&self) -> SealedWord {
+        free_list_of(usize::from(self.slot))
     }
 
     /// The bit of this entry in a client's set of open indexes.
@@ -156,13 +176,14 @@ fn at(slot: usize) -> Remote<Raw> {
     word(NodeId(0), DIRECTORY_OFFSET + (slot * DIRECTORY_ENTRY_BYTES) as u64).part(0)
 }
 
-/// Reads one entry, again while it is being changed. [1 RT]
-async fn load<F: Fabric>(client: &Client<F>, slot: usize) -> Result<Raw, FabricError> {
+/// Reads one entry and its state, again while it is being changed. [1 RT]
+async fn load<F: Fabric>(client: &Client<F>, slot: usize) -> Result<(u64, Raw), FabricError> {
     for _ in 0..TORN_RETRIES_MAX {
         let entry = client.post(read_bytes(at(slot), DIRECTORY_ENTRY_BYTES)).await?;
-        if let Ok(entry) = entry.check(&()) {
+        if let Ok(entry) = entry.check(&slot) {
             let raw = Raw::read_from_bytes(&entry).expect("an entry is 256 bytes");
-            return raw.refuse().map_or(Ok(raw), |why| damaged(slot, why));
+            let state = raw.state(slot)?;
+            return raw.refuse(state).map_or(Ok((state, raw)), |why| damaged(slot, why));
         }
         client.fabric().sleep(LOCK_PAUSE).await;
     }
@@ -170,7 +191,7 @@ async fn load<F: Fabric>(client: &Client<F>, slot: usize) -> Result<Raw, FabricE
 }
 
 fn damaged<T>(slot: usize, why: &str) -> Result<T, FabricError> {
-    Err(FabricError::NotAPool { node: NodeId(0), why: format!("directory entry {slot} {why}") })
+    Err(FabricError::Damaged { node: NodeId(0), what: format!("directory entry {slot} {why}") })
 }
 
 /// READs of an entry whose seal does not match: more than any change of an entry takes.
@@ -194,8 +215,8 @@ fn entry_of(slot: usize, raw: &Raw) -> Entry {
 pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<Entry>, FabricError> {
     let mut entries = Vec::new();
     for slot in 0..DIRECTORY_ENTRIES {
-        let raw = load(client, slot).await?;
-        if u64::from_le(raw.state) == LIVE {
+        let (state, raw) = load(client, slot).await?;
+        if state == LIVE {
             entries.push(entry_of(slot, &raw));
         }
     }
@@ -208,8 +229,8 @@ pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<Entry>, FabricErr
 /// If the fabric fails or an entry is damaged.
 pub async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<Option<Entry>, FabricError> {
     for slot in 0..DIRECTORY_ENTRIES {
-        let raw = load(client, slot).await?;
-        if u64::from_le(raw.state) == LIVE && raw.name() == name {
+        let (state, raw) = load(client, slot).await?;
+        if state == LIVE && raw.name() == name {
             return Ok(Some(entry_of(slot, &raw)));
         }
     }
@@ -268,26 +289,27 @@ impl<F: Fabric> Locked<'_, F> {
     }
 
     /// Reserves an entry for a new index, which readers find when it is [published](Self::publish). The caller has
-    /// checked that the name is unused. [66 RT at most]
+    /// checked that the name is unused. [67 RT]
     ///
     /// # Errors
-    /// [`FabricError::NoDirectoryEntry`] if no entry is free.
+    /// [`FabricError::NoDirectoryEntry`] if no entry is free; [`FabricError::Damaged`].
     ///
     /// # Panics
     /// If the name is too long.
     pub async fn reserve(&self, new: &NewDirectoryEntry<'_>) -> Result<Entry, FabricError> {
-        let Some(slot) = self.find_free().await? else {
+        assert!(new.name.len() <= NAME_BYTES_MAX, "the caller checks the length of the name");
+        let (free, number_max) = self.find_free().await?;
+        let Some(slot) = free else {
             return Err(FabricError::NoDirectoryEntry { entries: DIRECTORY_ENTRIES });
         };
-        assert!(new.name.len() <= NAME_BYTES_MAX, "the caller checks the length of the name");
-        let number = self.client.post(faa(word(NodeId(0), NEXT_INDEX_OFFSET), 1)).await?;
+        let number = self.take_number(number_max).await?;
         let mut name = [0; NAME_BYTES_MAX];
         name[..new.name.len()].copy_from_slice(new.name.as_bytes());
         let mut raw = Raw {
-            state: RESERVED.to_le(),
-            root: 0,
+            state: state_of(slot).seal(RESERVED).to_le(),
+            root: root_of(slot).seal(0).to_le(),
             seal: 0,
-            free_list: 0,
+            free_list: free_list_of(slot).seal(0).to_le(),
             number: number.to_le(),
             kind: new.kind.to_le(),
             format: new.format.to_le(),
@@ -305,22 +327,48 @@ impl<F: Fabric> Locked<'_, F> {
     /// live again, any other is removed. [64 RT, +a READ of the client table for each unfinished drop]
     pub async fn settle(&self) -> Result<(), FabricError> {
         for slot in 0..DIRECTORY_ENTRIES {
-            if whole_word(self.client.post(read(state_of(slot))).await?) == DROPPING {
+            let word = whole_word(self.client.post(read(state_of(slot).at())).await?);
+            if open_state(slot, word)? == DROPPING {
                 let settled = if self.find_opener(slot).await?.is_some() { LIVE } else { RESERVED };
-                self.client.post(write(state_of(slot), &settled.to_le_bytes())).await?;
+                self.set_state(slot, settled).await?;
             }
         }
         Ok(())
     }
 
-    /// Finds a free entry, or one that a client reserved and did not publish before it lost the lock.
-    async fn find_free(&self) -> Result<Option<usize>, FabricError> {
+    /// Finds a free entry, or one that a client reserved and did not publish before it lost the lock; also yields the
+    /// largest number of an index. [64 RT]
+    async fn find_free(&self) -> Result<(Option<usize>, u64), FabricError> {
+        let (mut free, mut number_max) = (None, 0);
         for slot in 0..DIRECTORY_ENTRIES {
-            if matches!(whole_word(self.client.post(read(state_of(slot))).await?), FREE | RESERVED) {
-                return Ok(Some(slot));
+            match load(self.client, slot).await? {
+                (FREE | RESERVED, _) => free = free.or(Some(slot)),
+                (_, raw) => number_max = number_max.max(u64::from_le(raw.number)),
             }
         }
-        Ok(None)
+        Ok((free, number_max))
+    }
+
+    /// Takes the next number of an index, which is above those of all indexes: nodes of two indexes with one number
+    /// could not be told apart. [2 RT]
+    async fn take_number(&self, number_max: u64) -> Result<u64, FabricError> {
+        let counter = SealedWord::new(word(NodeId(0), NEXT_INDEX_OFFSET));
+        let found = whole_word(self.client.post(read(counter.at())).await?);
+        let number = counter.open(found)?;
+        if number <= number_max || number >= NUMBERS_MAX {
+            return Err(counter.damaged(found));
+        }
+        match self.client.post(cas(counter.at(), found, counter.seal(number + 1))).await? {
+            Swapped::Won => Ok(number),
+            // Only the holder of the lock changes the counter.
+            Swapped::Lost(_) => Err(FabricError::Revoked(self.client.fabric().identity())),
+        }
+    }
+
+    /// Stores the state of an entry. [1 RT]
+    async fn set_state(&self, slot: usize, state: u64) -> Result<(), FabricError> {
+        let word = state_of(slot).seal(state);
+        self.client.post(write(state_of(slot).at(), &word.to_le_bytes())).await
     }
 
     /// Finds another live client that has the entry open.
@@ -338,21 +386,23 @@ impl<F: Fabric> Locked<'_, F> {
     }
 
     /// Publishes a reserved index with its root. [1 RT]
-    pub async fn publish(&self, entry: &Entry, root: u64) -> Result<(), FabricError> {
-        let (root, live) = (root.to_le_bytes(), LIVE.to_le_bytes());
+    pub async fn publish<T: ?Sized>(&self, entry: &Entry, root: Remote<T>) -> Result<(), FabricError> {
         let state = state_of(usize::from(entry.slot));
-        self.client.post(write(entry.root(), &root).then(write(state, &live))).await.map(|_| ())
+        let root = entry.root().seal_pointer(Some(root))?.to_le_bytes();
+        let live = state.seal(LIVE).to_le_bytes();
+        let post = write(entry.root().at(), &root).then(write(state.at(), &live));
+        self.client.post(post).await.map(|_| ())
     }
 
     /// Removes the name from the directory, unless another live client has the index open: `Err(client)` is that
     /// client. The entry stays in use until [`erase`](Self::erase). [2 RT, +a READ of the client table]
     pub async fn retire(&self, entry: &Entry) -> Result<Result<(), ClientId>, FabricError> {
         let slot = usize::from(entry.slot);
-        self.client.post(write(state_of(slot), &DROPPING.to_le_bytes())).await?;
+        self.set_state(slot, DROPPING).await?;
         match self.find_opener(slot).await? {
             None => Ok(Ok(())),
             Some(opener) => {
-                self.client.post(write(state_of(slot), &LIVE.to_le_bytes())).await?;
+                self.set_state(slot, LIVE).await?;
                 Ok(Err(opener))
             }
         }
@@ -360,7 +410,7 @@ impl<F: Fabric> Locked<'_, F> {
 
     /// Frees the entry of a removed index whose chunks are freed. [1 RT]
     pub async fn erase(&self, entry: &Entry) -> Result<(), FabricError> {
-        self.client.post(write(state_of(usize::from(entry.slot)), &FREE.to_le_bytes())).await
+        self.set_state(usize::from(entry.slot), FREE).await
     }
 }
 
@@ -379,15 +429,25 @@ impl<F: Fabric> std::fmt::Debug for Locked<'_, F> {
     }
 }
 
-/// The state word of an entry.
-fn state_of(slot: usize) -> Remote<u64> {
-    at(slot).part(0)
+/// The state of an entry.
+fn state_of(slot: usize) -> SealedWord {
+    SealedWord::new(at(slot).part(0))
+}
+
+/// The root pointer of an entry.
+fn root_of(slot: usize) -> SealedWord {
+    SealedWord::new(at(slot).part(8))
+}
+
+/// The pointer of an entry to free memory of its index.
+fn free_list_of(slot: usize) -> SealedWord {
+    SealedWord::new(at(slot).part(24))
 }
 
 /// Whether the directory entry still belongs to the index of `entry`. [1 RT]
 pub async fn still<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<bool, FabricError> {
-    let raw = load(client, usize::from(entry.slot)).await?;
-    Ok(u64::from_le(raw.state) == LIVE && u64::from_le(raw.number) == entry.number)
+    let (state, raw) = load(client, usize::from(entry.slot)).await?;
+    Ok(state == LIVE && u64::from_le(raw.number) == entry.number)
 }
 
 const _: () = assert!(size_of::<Raw>() == DIRECTORY_ENTRY_BYTES);
@@ -400,9 +460,11 @@ mod tests {
     use super::*;
     use zerocopy::FromZeros as _;
 
+    const SLOT: usize = 5;
+
     fn entry(change: impl FnOnce(&mut Raw)) -> Raw {
         let mut raw = Raw::new_zeroed();
-        (raw.state, raw.number, raw.name_bytes) = (LIVE.to_le(), 1_u64.to_le(), 2);
+        (raw.state, raw.number, raw.name_bytes) = (state_of(SLOT).seal(LIVE).to_le(), 1_u64.to_le(), 2);
         raw.name[..2].copy_from_slice("é".as_bytes());
         change(&mut raw);
         raw
@@ -410,10 +472,9 @@ mod tests {
 
     #[test]
     fn entries_that_no_client_writes_are_refused() {
-        assert_eq!(entry(|_| {}).refuse(), None);
-        assert_eq!(entry(|raw| (raw.state, raw.number) = (FREE, 0)).refuse(), None);
-        let damages: [fn(&mut Raw); 6] = [
-            |raw| raw.state = 4_u64.to_le(),
+        assert_eq!(entry(|_| {}).refuse(LIVE), None);
+        assert_eq!(entry(|raw| raw.number = 0).refuse(FREE), None);
+        let damages: [fn(&mut Raw); 5] = [
             |raw| raw.name_bytes = 64,
             |raw| raw.name_bytes = 1,
             |raw| raw.name[..2].copy_from_slice(b"\x1b["),
@@ -421,7 +482,19 @@ mod tests {
             |raw| raw.zeros[1] = 1,
         ];
         for damage in damages {
-            assert!(entry(damage).refuse().is_some());
+            assert!(entry(damage).refuse(LIVE).is_some());
+        }
+    }
+
+    #[test]
+    fn an_impossible_state_is_damage_and_not_a_free_entry() {
+        let live = state_of(SLOT).seal(LIVE);
+        assert_eq!(entry(|_| {}).state(SLOT), Ok(LIVE));
+        let flipped = (0..64).map(|bit| live ^ 1 << bit);
+        for word in flipped.chain([0, LIVE, u64::MAX, state_of(SLOT).seal(4), state_of(SLOT + 1).seal(FREE)])
+        {
+            let state = entry(|raw| raw.state = word.to_le()).state(SLOT);
+            assert!(matches!(state, Err(FabricError::Damaged { .. })), "{word:#x}: {state:?}");
         }
     }
 }

@@ -72,7 +72,7 @@ pub struct Request {
     pub at: Address,
     /// The order relative to the previous request.
     pub link: ChainFlag,
-    /// The verb.
+    /// The verb and its operands.
     pub op: Op,
 }
 

@@ -1,5 +1,6 @@
 //! Errors of fabrics.
 
+use crate::byte_count::ByteCount;
 use crate::capability::Capability;
 use crate::ids::ClientId;
 use crate::pointer::{Address, NodeId};
@@ -37,11 +38,21 @@ pub enum FabricError {
     },
     /// This client was revoked, because another client considered it crashed. The remedy is to open the pool again.
     Revoked(ClientId),
+    /// This process is a forked child of the one that opened the pool. The remedy is to open the pool again in this
+    /// process.
+    Forked,
+    /// The memory of the pool was removed, truncated or replaced while this process was attached.
+    MemoryLost {
+        /// The memory node.
+        node: NodeId,
+        /// The file, what happened to it, and the remedy.
+        why: String,
+    },
     /// The fabric lacks a capability that the operation needs.
     Missing(Capability),
     /// No memory node has a free chunk.
     PoolFull {
-        /// Chunks of all memory nodes.
+        /// Chunks of all memory nodes, including those of the superblocks.
         chunks: u64,
         /// Bytes of a chunk.
         chunk_bytes: u64,
@@ -70,6 +81,13 @@ pub enum FabricError {
         /// The first mismatch.
         why: String,
     },
+    /// A table of the pool contradicts itself: memory was damaged.
+    Damaged {
+        /// The memory node of the table.
+        node: NodeId,
+        /// The damage.
+        what: String,
+    },
     /// A live client, or a word that names no client, holds the directory lock for too long.
     DirectoryBusy(Option<ClientId>),
 }
@@ -80,7 +98,7 @@ impl fmt::Display for FabricError {
             Self::OutOfRange { at, bytes } => {
                 write!(
                     f,
-                    "a verb of {bytes} bytes at {at} exceeds the memory node: a corrupt pointer; run `farwood check`"
+                    "a verb of {bytes} B at {at} exceeds the memory node: a corrupt pointer; run `farwood check`"
                 )
             }
             Self::Misaligned { at } => {
@@ -96,14 +114,19 @@ impl fmt::Display for FabricError {
             Self::Revoked(client) => {
                 write!(f, "client {client} was considered crashed and revoked; open the pool again")
             }
+            Self::Forked => f.write_str(
+                "this process is a forked child of the one that opened the pool, and must not use that handle; \
+                 open the pool again in this process",
+            ),
+            Self::MemoryLost { node, why } => write!(f, "the memory of memory node {node} is lost: {why}"),
             Self::Missing(capability) => {
                 write!(f, "this fabric lacks a capability that the index needs: {capability}")
             }
-            Self::PoolFull { chunks, chunk_bytes } => write!(
+            Self::PoolFull { chunk_bytes, .. } => write!(
                 f,
-                "the pool is full: all {chunks} chunks of {} MiB are in use; drop an index, or start again with a \
-                 larger pool",
-                chunk_bytes >> 20
+                "the pool is full: indexes have all its chunks of {}; drop an index, or start again with a larger \
+                 pool",
+                ByteCount(*chunk_bytes)
             ),
             Self::NoMemory { node, why } => {
                 write!(
@@ -118,6 +141,11 @@ impl fmt::Display for FabricError {
                 write!(f, "the pool's directory is full: it has {entries} indexes; drop one of them")
             }
             Self::NotAPool { node, why } => write!(f, "memory node {node} holds no usable pool: {why}"),
+            Self::Damaged { node, what } => write!(
+                f,
+                "the tables of the pool on memory node {node} are damaged: {what}; save what can still be read, and \
+                 create the pool again"
+            ),
             Self::DirectoryBusy(Some(client)) => {
                 write!(
                     f,

@@ -42,7 +42,7 @@ impl Object for u64 {
     }
 }
 
-/// Any number of words, each of which is consistent by itself.
+/// Any number of words. Each word is consistent, but different words may come from different WRITEs.
 #[derive(Debug)]
 pub enum Words {}
 

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffers;
+mod byte_count;
 pub mod capability;
 pub mod chain;
 pub mod chunks;
@@ -25,10 +26,12 @@ mod lock_word;
 mod pointer;
 mod pool_layout;
 mod printable;
+mod sealed_word;
 mod server;
 pub mod superblock;
 mod verb;
 
+pub use byte_count::ByteCount;
 pub use capability::{Capabilities, Capability};
 pub use chain::{Chain, Either, Parallel, Post, all};
 pub use client::Client;
@@ -41,6 +44,7 @@ pub use ids::ClientId;
 pub use lock_word::LockWord;
 pub use pointer::{Address, Memory, NodeId, Packed, Remote};
 pub use printable::printable;
+pub use sealed_word::SealedWord;
 pub use server::{LINE_WORDS, Server, ServerMemory};
 pub use superblock::PoolShape;
 pub use verb::{

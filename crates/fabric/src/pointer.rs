@@ -43,6 +43,8 @@ pub enum Memory {
 const OFFSET_BITS: u32 = 48;
 const DEVICE_BIT: u64 = 1 << (OFFSET_BITS - 1);
 const OFFSET_MASK: u64 = DEVICE_BIT - 1;
+/// The last aligned offset of a pointer, bytes. It is beyond the memory of every memory node.
+const OFFSET_BEYOND: u64 = OFFSET_MASK & !7;
 
 /// The target of a verb: an untyped remote pointer, as fabrics use it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -161,7 +163,7 @@ impl<T: ?Sized> Remote<T> {
         self.address.0.get()
     }
 
-    /// The untyped address.
+    /// Returns the address without its type.
     #[inline]
     pub const fn address(self) -> Address {
         self.address
@@ -175,15 +177,14 @@ impl<T: ?Sized> Remote<T> {
 
     /// The pointer to the part of the object at offset `bytes`.
     ///
-    /// # Panics
-    /// If the sum exceeds the 47-bit offset, which is larger than any pool.
+    /// The pointer may be a word that was read from far memory, so no sum is refused here: a sum beyond the 47-bit
+    /// offset yields the last aligned address of that memory, which no memory node contains. Every fabric refuses a
+    /// verb there as [`OutOfRange`](crate::FabricError::OutOfRange).
     #[inline]
-    pub fn part<U: ?Sized>(self, bytes: u64) -> Remote<U> {
-        let Some(part) = Remote::new(self.node(), self.address.memory(), self.address.offset() + bytes)
-        else {
-            unreachable!("an object is within its memory node: {self:?} + {bytes}")
-        };
-        part
+    pub const fn part<U: ?Sized>(self, bytes: u64) -> Remote<U> {
+        let left = OFFSET_BEYOND.saturating_sub(self.address.offset());
+        let added = if bytes < left { bytes } else { left };
+        Remote::at(Address(self.address.0.saturating_add(added)))
     }
 }
 
@@ -235,21 +236,27 @@ impl<T: ?Sized> Packed<T> {
     /// Largest host memory of a node, bytes.
     pub const BYTES_MAX: u64 = 8 << 40;
 
-    /// Packs a pointer.
+    /// Packs a pointer that this client allocated, unpacked, or [accepted](Self::accepts).
     ///
     /// # Panics
     /// If the pointer is to device memory, unaligned, or outside the limits: no pool contains such an object.
     #[inline]
     pub fn pack(pointer: Remote<T>) -> Self {
-        let (node, offset) = (pointer.node().0, pointer.address().offset());
         assert!(
-            pointer.address().memory() == Memory::Host
-                && u32::from(node) < Self::NODES_MAX
-                && offset < Self::BYTES_MAX
-                && offset.is_multiple_of(8),
+            Self::accepts(pointer),
             "objects of a pool are within the limits of packed pointers: {pointer}"
         );
-        Self { bits: (u64::from(node) << 40) | (offset / 8), of: PhantomData }
+        Self { bits: (u64::from(pointer.node().0) << 40) | (pointer.address().offset() / 8), of: PhantomData }
+    }
+
+    /// Whether the pointer can be packed. A pointer from a word of far memory may be one that cannot.
+    #[inline]
+    pub fn accepts(pointer: Remote<T>) -> bool {
+        let (node, offset) = (pointer.node().0, pointer.address().offset());
+        pointer.address().memory() == Memory::Host
+            && u32::from(node) < Self::NODES_MAX
+            && (1..Self::BYTES_MAX).contains(&offset)
+            && offset.is_multiple_of(8)
     }
 
     /// The pointer in the low 48 bits of a word; `None` if they are zero.
@@ -259,7 +266,7 @@ impl<T: ?Sized> Packed<T> {
         Remote::new(NodeId((bits >> 40) as u16), Memory::Host, (bits & ((1 << 40) - 1)) * 8)
     }
 
-    /// The 48 bits.
+    /// Returns the 48 bits of the packed pointer.
     #[inline]
     pub const fn bits(&self) -> u64 {
         self.bits
@@ -273,6 +280,7 @@ impl<T: ?Sized> fmt::Debug for Packed<T> {
 }
 
 const _: () = assert!(size_of::<Option<Remote<u64>>>() == 8);
+const _: () = assert!(OFFSET_BEYOND > crate::pool_layout::HOST_BYTES_MAX, "no memory node has the offset");
 
 #[cfg(test)]
 mod tests {
@@ -290,6 +298,20 @@ mod tests {
                         (node, memory, offset)
                     );
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_any_word_of_far_memory_is_a_pointer() {
+        for word in [64, 1 << 63, DEVICE_BIT, 0xFFFF_FFFF_FFFF, u64::MAX, OFFSET_MASK, OFFSET_BEYOND] {
+            let p = Remote::<u64>::from_word(word).unwrap();
+            assert_eq!(p.part::<u64>(0).address().node(), p.node());
+            for bytes in [0, 8, 1 << 40, u64::MAX] {
+                let part = p.part::<u64>(bytes).address();
+                assert_eq!((part.node(), part.memory()), (p.node(), p.address().memory()));
+                let sum = p.address().offset().saturating_add(bytes);
+                assert!(part.offset() == sum || part.offset() >= OFFSET_BEYOND, "{p} + {bytes}: {part}");
             }
         }
     }

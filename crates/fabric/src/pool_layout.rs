@@ -4,8 +4,8 @@
 //! offset   bytes   host memory of every memory node
 //!      0      64   unused (offset 0 means "none")
 //!     64      64   header, written before clients can reach the node         -> superblock.rs
-//!    128       8   next chunk: the first chunk never taken; FAA takes one
-//!    136       8   next index number; FAA takes one          (node 0 only)
+//!    128       8   next chunk: the first chunk never taken, a sealed word     -> chunks.rs
+//!    136       8   next index number, a sealed word          (node 0 only)
 //!    144       8   directory lock, a lock word               (node 0 only)
 //!    152     104   zero
 //!    256   16384   directory: 64 entries of 256 bytes        (node 0 only)  -> directory.rs
@@ -21,7 +21,7 @@ use crate::ids::CLIENTS_MAX;
 use crate::pointer::{Memory, NodeId, Packed, Remote};
 
 /// Version of the map above, and of every map that it refers to.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 
 /// Bytes of a chunk (Sherman §4.2.4).
 pub const CHUNK_BYTES: u64 = 8 << 20;
@@ -44,6 +44,9 @@ pub(crate) const DIRECTORY_OFFSET: u64 = 256;
 pub const DIRECTORY_ENTRIES: usize = 64;
 /// Bytes of a directory entry.
 pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 256;
+
+/// The state of a directory entry without an index.
+pub(crate) const DIRECTORY_FREE: u64 = 0;
 
 /// Offset of the client table, bytes.
 pub(crate) const CLIENT_TABLE_OFFSET: u64 = 32 << 10;

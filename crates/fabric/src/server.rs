@@ -36,10 +36,10 @@ pub trait ServerMemory {
 
 /// One memory node's server.
 pub trait Server {
-    /// Its memory.
+    /// The type that accesses the memory of the server's memory node.
     type Local: ServerMemory;
 
-    /// Its memory.
+    /// Returns the memory of the server's memory node.
     fn local(&self) -> &Self::Local;
 
     /// Waits for the next immediate of a client's `write_imm`, in order of delivery.

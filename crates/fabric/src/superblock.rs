@@ -16,9 +16,14 @@
 //!
 //! All numbers are little endian.
 
+use crate::byte_count::ByteCount;
 use crate::error::FabricError;
 use crate::pointer::{NodeId, Packed};
-use crate::pool_layout::{CHUNK_BYTES, HOST_BYTES_MAX, NEXT_CHUNK_OFFSET, NEXT_INDEX_OFFSET};
+use crate::pool_layout::{
+    CHUNK_BYTES, DIRECTORY_ENTRIES, DIRECTORY_ENTRY_BYTES, DIRECTORY_FREE, DIRECTORY_OFFSET, HOST_BYTES_MAX,
+    NEXT_CHUNK_OFFSET, NEXT_INDEX_OFFSET,
+};
+use crate::sealed_word::SealedWord;
 use crate::server::ServerMemory;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -76,19 +81,23 @@ impl PoolShape {
         }
         if self.host_bytes < HOST_BYTES_MIN || !self.host_bytes.is_multiple_of(CHUNK_BYTES) {
             return Some(format!(
-                "a memory node has a multiple of {} MiB of memory, at least {} MiB; not {} bytes",
-                CHUNK_BYTES >> 20,
-                HOST_BYTES_MIN >> 20,
-                self.host_bytes
+                "a memory node has a multiple of {} of memory, at least {}, not {}",
+                ByteCount(CHUNK_BYTES),
+                ByteCount(HOST_BYTES_MIN),
+                ByteCount(self.host_bytes)
             ));
         }
         if self.host_bytes > HOST_BYTES_MAX {
-            return Some(format!("a memory node has at most {HOST_BYTES_MAX} bytes of memory"));
+            return Some(format!(
+                "a memory node has at most {} of memory, not {}",
+                ByteCount(HOST_BYTES_MAX),
+                ByteCount(self.host_bytes)
+            ));
         }
         if self.device_bytes < 64 || !self.device_bytes.is_multiple_of(64) || self.device_bytes > 1 << 32 {
             return Some(format!(
-                "device memory is a multiple of 64 bytes, from 64 bytes to 4 GiB; not {} bytes",
-                self.device_bytes
+                "device memory is a multiple of 64 B, from 64 B to 4 GiB, not {}",
+                ByteCount(self.device_bytes)
             ));
         }
         None
@@ -120,9 +129,13 @@ impl PoolShape {
         header.as_bytes().try_into().expect("the map says 64 bytes")
     }
 
-    /// The words of a new memory node besides its header, with their offsets.
-    pub fn first_words() -> [(u64, u64); 2] {
-        [(NEXT_CHUNK_OFFSET, 1), (NEXT_INDEX_OFFSET, 1)]
+    /// The words of a new memory node besides its header, with their offsets: counters, and free directory entries.
+    pub fn first_words() -> impl Iterator<Item = (u64, u64)> {
+        let counters = [NEXT_CHUNK_OFFSET, NEXT_INDEX_OFFSET].map(|offset| (offset, 1));
+        let state = |entry| DIRECTORY_OFFSET + (entry * DIRECTORY_ENTRY_BYTES) as u64;
+        let states = (0..DIRECTORY_ENTRIES).map(move |entry| (state(entry), DIRECTORY_FREE));
+        let words = counters.into_iter().chain(states);
+        words.map(|(offset, value)| (offset, SealedWord::sealed_at(offset, value)))
     }
 
     /// Decodes the header of memory node `node`.
@@ -132,7 +145,7 @@ impl PoolShape {
     pub fn from_header(node: NodeId, bytes: &[u8]) -> Result<Self, FabricError> {
         let refuse = |why: String| Err(FabricError::NotAPool { node, why });
         let Ok(header) = Header::read_from_bytes(bytes) else {
-            return refuse(format!("{} bytes are too few for a superblock", bytes.len()));
+            return refuse(format!("{} are too few for a superblock", ByteCount(bytes.len() as u64)));
         };
         if u64::from_le(header.magic) != MAGIC {
             return refuse(format!("wrong magic {:#018x}; this is not Farwood's memory", header.magic));
@@ -149,8 +162,9 @@ impl PoolShape {
         }
         if u64::from_le(header.chunk_bytes) != CHUNK_BYTES {
             return refuse(format!(
-                "its chunks have {} bytes, not {CHUNK_BYTES}",
-                u64::from_le(header.chunk_bytes)
+                "its chunks have {}, not {}",
+                ByteCount(u64::from_le(header.chunk_bytes)),
+                ByteCount(CHUNK_BYTES)
             ));
         }
         let shape = Self {

@@ -169,9 +169,9 @@ impl Verb for Cas {
 /// Bits of a word that a [`masked_cas`] compares or replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
-    /// The bits.
+    /// The mask that selects bits of the word.
     pub mask: u64,
-    /// Their values, in place.
+    /// The values of the selected bits, at the positions of the mask.
     pub value: u64,
 }
 

@@ -9,6 +9,7 @@ use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 use farwood_index::ordered::Ordered;
 use farwood_transport::any::PoolLocation;
+use farwood_transport::fork::ForkCount;
 use std::collections::BTreeMap;
 #[cfg(feature = "spatial")]
 use std::sync::Condvar;
@@ -20,6 +21,9 @@ use std::thread::ThreadId;
 pub(crate) struct Attached {
     place: PoolLocation,
     attachment: Attachment,
+    /// The process that opened it. A forked child fails with an error before it waits for one of the mutexes here and
+    /// in the indexes, which other threads of its parent may have held.
+    forks: ForkCount,
     open: Mutex<OpenIndexes>,
     /// The thread that has the [`ServerPermit`].
     #[cfg(feature = "spatial")]
@@ -35,6 +39,9 @@ pub(crate) struct ServerPermit<'p>(&'p Attached);
 #[cfg(feature = "spatial")]
 impl Drop for ServerPermit<'_> {
     fn drop(&mut self) {
+        if !self.0.forks.is_current() {
+            return;
+        }
         *self.0.server_thread.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.0.permit_returned.notify_one();
     }
@@ -78,6 +85,7 @@ impl Attached {
         Self {
             place,
             attachment,
+            forks: ForkCount::now(),
             open: Mutex::default(),
             #[cfg(feature = "spatial")]
             server_thread: Mutex::default(),
@@ -89,6 +97,12 @@ impl Attached {
     /// The location of the pool.
     pub(crate) fn place(&self) -> &PoolLocation {
         &self.place
+    }
+
+    /// The process that opened it.
+    #[inline]
+    pub(crate) fn forks(&self) -> ForkCount {
+        self.forks
     }
 
     pub(crate) fn attachment(&self) -> &Attachment {
@@ -142,7 +156,7 @@ impl Attached {
 
     /// Removes one tree of the index `name`, and calls `close` if it was the last.
     pub(crate) fn close(&self, name: &str, close: impl FnOnce()) {
-        let mut open = self.open();
+        let mut open = self.open_indexes();
         let Some(index) = open.0.get_mut(name) else {
             unreachable!("a tree is in the table until it is closed");
         };
@@ -154,7 +168,15 @@ impl Attached {
         }
     }
 
-    pub(crate) fn open(&self) -> MutexGuard<'_, OpenIndexes> {
+    /// The indexes that this process has open.
+    ///
+    /// # Errors
+    /// [`FabricError::Forked`].
+    pub(crate) fn open(&self) -> Result<MutexGuard<'_, OpenIndexes>, FabricError> {
+        self.forks.check().map(|()| self.open_indexes())
+    }
+
+    fn open_indexes(&self) -> MutexGuard<'_, OpenIndexes> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! This process's attachment to a pool, over any transport that this build has.
 
 use crate::error::{Error, Result};
-#[cfg(feature = "tcp")]
+#[cfg(any(feature = "tcp", feature = "spatial"))]
 use farwood_fabric::FabricError;
 use farwood_fabric::{Client, ClientId, NodeId, PoolShape};
 use farwood_transport::any::{AnyFabric, PoolLocation};
@@ -161,6 +161,11 @@ impl Attachment {
         }
     }
 
+    /// Whether the memory nodes are in this machine's shared memory.
+    pub(crate) fn is_shared_memory(&self) -> bool {
+        matches!(self, Self::Shm(..))
+    }
+
     /// Creates a client for the calling thread.
     pub(crate) fn client(&self) -> Client<AnyFabric> {
         Client::new(match self {
@@ -170,6 +175,16 @@ impl Attachment {
             #[cfg(feature = "rdma")]
             Self::Rdma(pool) => AnyFabric::Rdma(pool.fabric()),
         })
+    }
+
+    /// Whether the memory of a pool in shared memory is still that of its files.
+    #[cfg(feature = "spatial")]
+    pub(crate) fn check_files(&self) -> Result<(), FabricError> {
+        match self {
+            Self::Shm(pool, ..) => pool.check_files(),
+            #[cfg(feature = "tcp")]
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn leave(&self) {

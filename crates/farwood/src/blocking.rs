@@ -22,7 +22,8 @@ impl Tree {
         operation: &'static str,
         run: impl FnOnce(&Ordered, &Client<AnyFabric>) -> std::result::Result<T, IndexError>,
     ) -> Result<T> {
-        let client = thread_client::client(self.pool());
+        let client =
+            thread_client::client(self.pool()).map_err(|error| self.failed(operation, error.into()))?;
         run(self.ordered(), &client).map_err(|error| self.failed(operation, error))
     }
 

@@ -39,9 +39,9 @@ pub enum EntryLayout {
 pub struct IndexLayout {
     /// The system.
     pub system: System,
-    /// The keys.
+    /// The type of the keys.
     pub keys: Type,
-    /// The values.
+    /// The type of the values.
     pub values: Type,
     /// Sizes of the nodes, if all nodes have the same size.
     pub nodes: Option<NodeSizes>,

@@ -34,25 +34,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The text is not the URL of a pool or an index.
-    #[error(
-        "'{url}': {why}; write shm://NAME or tcp://HOST:PORT for a pool, followed by /INDEX for an index"
-    )]
+    #[error("'{url}': {why}")]
     Url {
         /// The text.
         url: String,
-        /// The damage.
+        /// The reason, and the remedy.
         why: String,
-    },
-    /// The scheme of the URL is planned, but not implemented.
-    #[error(
-        "'{url}': pools over {scheme}:// are not implemented; use shm://NAME (shared memory of this machine) or \
-         tcp://HOST:PORT"
-    )]
-    NotBuilt {
-        /// The text.
-        url: String,
-        /// `sim`.
-        scheme: String,
     },
     /// The files of a pool in shared memory could not be created, found, used or removed.
     #[error("{operation}: {source}")]
@@ -91,8 +78,8 @@ pub enum Error {
     },
     /// A pool over TCP cannot be created or removed with a URL.
     #[error(
-        "{operation} {pool}: a pool over TCP consists of its running memory nodes; start each of them with \
-         `farwood serve`, and stop it with SIGTERM; creating the first index makes them a pool"
+        "{operation} {pool}: a pool over TCP consists of its running memory nodes; {}",
+        remedy_of_served(operation)
     )]
     Served {
         /// The operation.
@@ -100,7 +87,7 @@ pub enum Error {
         /// The pool's URL.
         pool: String,
     },
-    /// The pool failed.
+    /// An operation on the pool failed.
     #[error("{operation} {pool}: {source}{}", more_memory(pool, source))]
     Fabric {
         /// The operation.
@@ -110,7 +97,7 @@ pub enum Error {
         /// The cause.
         source: FabricError,
     },
-    /// The index failed.
+    /// An operation on the index failed.
     #[error("{operation} {url}: {source}{}", more_memory_of_index(url, source))]
     Index {
         /// The operation.
@@ -134,7 +121,7 @@ pub enum Error {
         what: &'static str,
         /// The type with which it was opened.
         expected: Type,
-        /// Its type.
+        /// The type that the index records.
         found: Type,
     },
     /// A key or a value does not fit the index.
@@ -148,6 +135,20 @@ pub enum Error {
         what: &'static str,
         /// The reason, and what would fit.
         why: Unfit,
+    },
+    /// An argument of the call is out of range.
+    #[error("{operation} {url}: the {what} is {value}; {remedy}")]
+    Argument {
+        /// The operation.
+        operation: &'static str,
+        /// The index.
+        url: String,
+        /// The argument.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// The values that the call accepts.
+        remedy: String,
     },
     /// An index cannot be created with these options.
     #[error("create {url}: {why}")]
@@ -166,7 +167,7 @@ pub enum Error {
     /// Live processes are attached to the pool.
     #[error(
         "remove shm://{pool}: processes are attached to it ({}); end them, or use `farwood drop shm://{pool} --force`: \
-         the processes then keep the memory until they end",
+         their operations then fail",
         list(processes)
     )]
     Attached {
@@ -201,6 +202,20 @@ impl std::fmt::Debug for Error {
     /// Prints the message, which is what a `main` that returns this error shows.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// The way to create or remove a pool of running memory nodes.
+fn remedy_of_served(operation: &str) -> &'static str {
+    match operation {
+        "create" => {
+            "start each of them with `farwood serve`; creating the first index (`farwood create` with the URL of an \
+             index) makes them a pool"
+        }
+        _ => {
+            "stop each of them with SIGTERM, and remove the file of its --file; `farwood drop` with the URL of an \
+             index removes an index"
+        }
     }
 }
 
@@ -249,13 +264,18 @@ impl Error {
         self.exit_code() == NOT_FOUND
     }
 
+    /// The exit code of a command that ends with this error of the operating system.
+    pub fn exit_code_of(error: &io::Error) -> u8 {
+        of_system(error)
+    }
+
     /// The exit code of a command that ends with this error; the table is in `docs/cli.md`.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Url { .. }
-            | Self::NotBuilt { .. }
             | Self::Served { .. }
             | Self::Unfit { .. }
+            | Self::Argument { .. }
             | Self::Options { .. } => 2,
             Self::Type { .. } => 7,
             Self::OpenHere { .. } | Self::Attached { .. } => 9,
@@ -279,10 +299,11 @@ fn of_shm(error: &ShmError) -> u8 {
         ShmError::NotFound { .. } => NOT_FOUND,
         ShmError::Exists { .. } => 4,
         ShmError::NoSpace { .. } => FULL,
-        ShmError::Permission { .. } => 6,
+        ShmError::Permission { .. } | ShmError::ForeignOwner { .. } | ShmError::WideMode { .. } => 6,
         ShmError::TooSmall { .. } => 8,
         ShmError::BeingCreated { .. } => 9,
         ShmError::Pool { error, .. } => of_fabric(error),
+        ShmError::Io { source, .. } => of_system(source),
         _ => 10,
     }
 }
@@ -342,8 +363,12 @@ fn of_file(fault: &FileFault) -> u8 {
 }
 
 fn of_system(error: &io::Error) -> u8 {
-    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    use io::ErrorKind::{
+        FileTooLarge, IsADirectory, NotADirectory, NotFound, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
+    };
     match error.kind() {
+        NotFound | IsADirectory | NotADirectory => 2,
         StorageFull | QuotaExceeded | FileTooLarge => FULL,
         PermissionDenied | ReadOnlyFilesystem => 6,
         _ => 10,
@@ -358,7 +383,10 @@ fn of_fabric(error: &FabricError) -> u8 {
         | FabricError::NoClientSlot { .. }
         | FabricError::NoDirectoryEntry { .. } => FULL,
         FabricError::NotAPool { .. } | FabricError::Missing(_) => 7,
-        FabricError::OutOfRange { .. } | FabricError::Misaligned { .. } => 8,
+        FabricError::OutOfRange { .. }
+        | FabricError::Misaligned { .. }
+        | FabricError::Damaged { .. }
+        | FabricError::MemoryLost { .. } => 8,
         FabricError::DirectoryBusy(_) => 9,
         _ => 10,
     }
@@ -400,7 +428,6 @@ mod tests {
         let index = |source| Error::Index { operation: "get", url: "shm://p/i".to_owned(), source };
         let client = ClientId { slot: 1, epoch: 2 };
         for (error, code) in [
-            (Error::NotBuilt { url: "sim://x".to_owned(), scheme: "sim".to_owned() }, 2),
             (Error::Served { operation: "create", pool: "tcp://x:1".to_owned() }, 2),
             (index(IndexError::NoSuchIndex("i".to_owned())), 3),
             (index(IndexError::MixedLocks { other: "j".to_owned() }), 2),
@@ -448,7 +475,9 @@ mod tests {
         let system = |kind: io::ErrorKind| code(FileFault::System(kind.into()));
         assert_eq!(system(io::ErrorKind::StorageFull), 5);
         assert_eq!(system(io::ErrorKind::PermissionDenied), 6);
-        assert_eq!(system(io::ErrorKind::NotFound), 10);
+        assert_eq!(system(io::ErrorKind::NotFound), 2);
+        assert_eq!(system(io::ErrorKind::IsADirectory), 2);
+        assert_eq!(system(io::ErrorKind::Other), 10);
         assert_eq!(code(FileFault::Unfit("size".to_owned())), 7);
         assert_eq!(code(FileFault::Damaged("papers".to_owned())), 8);
         assert_eq!(code(FileFault::InUse), 9);

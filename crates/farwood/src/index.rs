@@ -1,5 +1,6 @@
 //! Typed handles of ordered indexes, with blocking calls.
 
+use crate::argument::Call;
 use crate::codec::{Key, Value};
 use crate::error::Result;
 use crate::index_stats::IndexStats;
@@ -26,8 +27,8 @@ use std::sync::Arc;
 /// Calls block the calling thread for the duration of their round trips. Any number of threads may use a handle. To run
 /// many operations concurrently on one thread, use [sessions](Self::session).
 ///
-/// Each blocking call looks up the client of its thread. That and the conversion of the types take 6 to 8 ns of a
-/// lookup of 240 ns (10,000 keys, warm cache, a shared two-core machine; `cargo bench -p farwood` measures it).
+/// Each blocking call looks up the client of its thread and converts keys and values to bytes, which takes 6 to 8 ns of
+/// a lookup of 240 ns (10,000 keys, warm cache, a shared two-core machine; `cargo bench -p farwood` measures it).
 ///
 /// The costs of the methods are those of a Sherman index of the default variant. `docs/costs.md` has all variants;
 /// `docs/costs-smart.md` and `docs/costs-sphinx.md` have those of the radix trees.
@@ -85,8 +86,8 @@ impl<K: Key, V: Value> Index<K, V> {
     ///
     /// # Errors
     /// [`Error::Unfit`](crate::Error::Unfit); [`Error::Index`](crate::Error::Index), including a full pool and a lock
-    /// timeout. The entry is then not stored, except that this is unknown after an error of the fabric (a lost memory
-    /// node, a revoked client).
+    /// timeout. After such an error the entry is not stored. Only after an error of the fabric (a lost memory node, a
+    /// revoked client) is it unknown whether the entry is stored.
     ///
     /// A split stores the entry first and updates the parent afterwards. If the pool is full at that moment, or the
     /// parent's lock cannot be acquired, the call still succeeds: readers reach the new leaf through its left sibling,
@@ -188,13 +189,14 @@ impl<K: Key, V: Value> Index<K, V> {
     }
 
     /// Loads `entries`, whose keys are strictly increasing, into the empty index; returns their number. `fill` is the
-    /// fill factor of the nodes (0 to 1; 0.8 leaves space for inserts). The call reports the number of entries so far
-    /// to `progress`. [1 RT per 64 nodes]
+    /// fill factor of the nodes (0.5 to 1; 0.8 leaves space for inserts; nodes of radix trees have none). The call
+    /// reports the number of entries so far to `progress`. [1 RT per 64 nodes]
     ///
     /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument): the fill factor is out of range.
     /// [`Error::Index`](crate::Error::Index): the index is not empty, the keys are not sorted, or the pool is full;
-    /// [`Error::Unfit`](crate::Error::Unfit). The index then is still empty, and keeps the memory that it has allocated
-    /// until it is dropped.
+    /// [`Error::Unfit`](crate::Error::Unfit). After an error the index is still empty, and keeps the memory that the
+    /// call allocated until the index is dropped.
     pub fn bulk_load<A, B>(
         &self,
         entries: impl IntoIterator<Item = (A, B)>,
@@ -206,6 +208,7 @@ impl<K: Key, V: Value> Index<K, V> {
         B: Borrow<V::View>,
     {
         let tree = &*self.tree;
+        Call { operation: "bulk load", url: tree.url() }.check_fill(fill)?;
         let mut unfit = None;
         // An entry that does not fit is replaced by an empty one, which ends the load before the index is visible.
         let mut encoded = entries.into_iter().map(|(key, value)| {
@@ -223,6 +226,20 @@ impl<K: Key, V: Value> Index<K, V> {
         unfit.map_or(loaded, Err)
     }
 
+    /// Reads every entry and its value, and verifies their checksums, while other processes may change the index;
+    /// returns the number of entries. [as a [`scan`](Self::scan) of all entries]
+    ///
+    /// # Errors
+    /// [`Error::Index`](crate::Error::Index): an entry, a value or a node is damaged; the transport's.
+    pub fn scrub(&self) -> Result<u64> {
+        let mut entries = 0;
+        for entry in self {
+            entry?;
+            entries += 1;
+        }
+        Ok(entries)
+    }
+
     /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node,
     /// and per KiB of lock table]
     ///
@@ -232,7 +249,7 @@ impl<K: Key, V: Value> Index<K, V> {
         self.tree.check()
     }
 
-    /// Sizes, options and cache usage of the index in this process. [0 RT]
+    /// Returns the types and options of the index, and the use of its cache in this process. [0 RT]
     pub fn stats(&self) -> IndexStats {
         IndexStats::of(&self.tree)
     }
@@ -243,7 +260,7 @@ impl<K: Key, V: Value> Index<K, V> {
         Session::new(Arc::clone(&self.tree))
     }
 
-    /// The tree and a client for the current thread, for benchmarks.
+    /// Returns the untyped index and a new client for the current thread, for benchmarks.
     #[doc(hidden)]
     pub fn parts(&self) -> (&Ordered, Client<AnyFabric>) {
         (self.tree.ordered(), self.tree.pool().attachment().client())

@@ -11,11 +11,11 @@ pub struct IndexStats {
     pub url: String,
     /// The types and options with which it was created.
     pub layout: IndexLayout,
-    /// Bytes of this process's index cache in use.
+    /// Bytes that the index cache of this process uses.
     pub cache_bytes: usize,
-    /// Its budget.
+    /// Bytes that the index cache of this process may use at most.
     pub cache_bytes_max: usize,
-    /// Locks that cancelled operations dropped instead of releasing.
+    /// Number of locks that were held by operations when these were cancelled.
     pub locks_dropped: u64,
 }
 

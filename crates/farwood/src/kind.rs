@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// The kind with that number.
+    /// The kind whose number in the parameters of an index is `number`.
     pub const fn from_number(number: u8) -> Self {
         match number {
             0 => Self::Bytes,
@@ -49,7 +49,8 @@ impl Kind {
         }
     }
 
-    /// Parses a decimal number, a text, or hexadecimal digits, and encodes it in `width` bytes.
+    /// Parses `words` as a decimal number, a text or hexadecimal digits, depending on the kind, and encodes it with the
+    /// length that `width` permits.
     ///
     /// # Errors
     /// [`Unfit`] if the text cannot be parsed or does not fit.
@@ -117,14 +118,14 @@ pub struct Type {
 
 impl std::fmt::Display for Type {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.bytes {
+        match self.bytes.filter(|_| self.kind.width().is_none()) {
             Some(bytes) => write!(f, "{} of {bytes} bytes", self.kind),
             None => write!(f, "{}", self.kind),
         }
     }
 }
 
-/// Checks that a text fits and holds no NUL, which would mark its end.
+/// Checks that a text has at most `width` bytes and contains no NUL, because NULs pad texts.
 pub(crate) fn check_text(text: &str, width: usize) -> Result<(), Unfit> {
     if text.len() > width {
         return Err(Unfit::TooLong { most: width, found: text.len() });

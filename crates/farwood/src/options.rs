@@ -37,9 +37,10 @@ pub struct IndexOptions {
     /// holder's epoch, so the lock of a crashed client cannot be taken over. All indexes of a pool whose locks are in
     /// the same memory have locks of one size.
     pub lock_width: LockWidth,
-    /// How readers detect a torn copy; `None` selects the best scheme that the transport supports.
-    pub consistency: Option<Consistency>,
-    /// The budget of this process's index cache in bytes. See [`CACHE_BYTES_DEFAULT`].
+    /// How readers detect a torn copy. Checksums, the default, also detect bytes that changed at rest; versions, the
+    /// paper's scheme, do not.
+    pub consistency: Consistency,
+    /// The budget of this process's index cache in bytes, at most 1 TiB. See [`CACHE_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 
@@ -55,7 +56,7 @@ impl Default for IndexOptions {
             node_bytes: NODE_BYTES_DEFAULT,
             variant: ShermanVariant::RECOMMENDED.features(),
             lock_width: LockWidth::Word,
-            consistency: None,
+            consistency: Consistency::Checksum,
             cache_bytes: CACHE_BYTES_DEFAULT,
         }
     }
@@ -67,7 +68,8 @@ impl Default for IndexOptions {
 pub struct SmartOptions {
     /// The variant of the tree; `smart::SmartVariant::Art.features()` and others are the paper's baselines.
     pub variant: smart::SmartFeatures,
-    /// The budget of this process's cache of inner nodes in bytes; 0 disables it. See [`CACHE_BYTES_DEFAULT`].
+    /// The budget of this process's cache of inner nodes in bytes, at most 1 TiB; 0 disables it. See
+    /// [`CACHE_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 
@@ -154,7 +156,7 @@ impl system::System for IndexOptions {
             },
             node_bytes: self.node_bytes,
         };
-        if self.variant.leaves == Leaves::Sorted && self.consistency == Some(Consistency::Versions) {
+        if self.variant.leaves == Leaves::Sorted && self.consistency == Consistency::Versions {
             return Err(
                 "variants with sorted leaves (fg, fg+ and others) need checksums, not versions; omit the consistency \
                  scheme, or choose checksums"
@@ -164,7 +166,7 @@ impl system::System for IndexOptions {
         let mut options = self.variant;
         options.lock.width = self.lock_width;
         let kinds = columns.map(|column| column.kind.number());
-        let (values, consistency) = (self.values, self.consistency);
+        let (values, consistency) = (self.values, Some(self.consistency));
         Ok(OrderedConfig::Sherman(sherman::ShermanConfig { sizes, values, options, consistency, kinds }))
     }
 

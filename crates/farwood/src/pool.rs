@@ -1,5 +1,6 @@
 //! Pools: creating, opening and removing them, and the indexes in them by name.
 
+use crate::argument::Call;
 use crate::attached::Attached;
 use crate::attachment::{Attachment, FreshNodes};
 use crate::codec::{Codec, Key, Value};
@@ -22,6 +23,7 @@ use farwood_transport::any::{AnyFabric, PoolLocation};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The options for creating a pool.
@@ -146,7 +148,11 @@ impl Pool {
         let dir = SegmentDir::from_env();
         let attachment = match ShmPool::open(&dir, &name) {
             Ok(attachment) => attachment,
-            Err(source @ (ShmError::Permission { .. } | ShmError::BadName { .. })) => {
+            Err(
+                source @ (ShmError::Permission { .. }
+                | ShmError::ForeignOwner { .. }
+                | ShmError::BadName { .. }),
+            ) => {
                 return Err(Error::Pool { operation: "remove", source });
             }
             // If only the first segment is missing, a crash has left the others: the pool is damaged, not missing.
@@ -166,7 +172,8 @@ impl Pool {
         remove_files(&dir, &name)
     }
 
-    /// Removes a pool in any state. Attached processes keep its memory until they end.
+    /// Removes a pool in any state. Operations of attached processes fail within half a second with
+    /// [`FabricError::MemoryLost`]; the memory is free when they have ended.
     ///
     /// # Errors
     /// [`Error::Pool`] if there is none, or the operating system refuses; [`Error::Served`].
@@ -190,7 +197,8 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: the index exists, the name or the sizes are invalid, the pool or its directory is full, or
     /// another index of the pool has locks of another size in the same memory; [`Error::Options`]: a length is missing,
-    /// a length contradicts the type, or the options combine sorted leaves with versions.
+    /// a length contradicts the type, or the options combine sorted leaves with versions; [`Error::Argument`]: the
+    /// cache has more than 1 TiB.
     pub fn create_index<K: Key, V: Value>(
         &self,
         name: &str,
@@ -280,11 +288,12 @@ impl Pool {
     /// [`Error::OpenHere`] if this process has it open; [`Error::Index`]: it does not exist, or another process has it
     /// open.
     pub fn drop_index(&self, name: &str) -> Result<()> {
-        let open = self.0.open();
+        let open = self.0.open().map_err(|error| self.failed("drop", name, error.into()))?;
         if open.contains(name) {
             return Err(Error::OpenHere { url: self.0.index_url(name) });
         }
-        block_on(drop_index(&self.client(), name)).map_err(|error| self.failed("drop", name, error))
+        block_on(drop_index(&*self.client("drop an index of")?, name))
+            .map_err(|error| self.failed("drop", name, error))
     }
 
     /// Lists the indexes of the pool by name, with their sizes and types, without opening them. [64 RT]
@@ -292,7 +301,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Fabric`].
     pub fn indexes(&self) -> Result<Vec<IndexEntry>> {
-        let entries = block_on(directory::list(&self.client()))
+        let entries = block_on(directory::list(&*self.client("list the indexes of")?))
             .map_err(|source| self.fabric_failed("list the indexes of", source))?;
         let mut entries: Vec<_> = entries.into_iter().map(IndexEntry::from).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -303,8 +312,8 @@ impl Pool {
         &self.0
     }
 
-    pub(crate) fn client(&self) -> std::rc::Rc<Client<AnyFabric>> {
-        thread_client::client(&self.0)
+    pub(crate) fn client(&self, operation: &'static str) -> Result<Rc<Client<AnyFabric>>> {
+        thread_client::client(&self.0).map_err(|source| self.fabric_failed(operation, source))
     }
 
     pub(crate) fn fabric_failed(&self, operation: &'static str, source: FabricError) -> Error {
@@ -327,18 +336,21 @@ impl Pool {
     }
 
     fn create_ordered(&self, name: &str, config: OrderedConfig, cache_bytes: usize) -> Result<Arc<Tree>> {
-        let mut open = self.0.open();
-        let created = block_on(Ordered::create(&self.client(), name, config, cache_bytes));
+        Call { operation: "create", url: self.0.index_url(name) }.check_cache(cache_bytes)?;
+        let mut open = self.0.open().map_err(|error| self.failed("create", name, error.into()))?;
+        let created =
+            block_on(Ordered::create(&*self.client("create an index in")?, name, config, cache_bytes));
         let index = created.map_err(|error| self.failed("create", name, error))?;
         Ok(open.add(name, index, &self.0))
     }
 
     pub(crate) fn open_tree(&self, name: &str, cache_bytes: Option<usize>) -> Result<Arc<Tree>> {
-        let mut open = self.0.open();
+        Call { operation: "open", url: self.0.index_url(name) }.check_cache(cache_bytes.unwrap_or(0))?;
+        let mut open = self.0.open().map_err(|error| self.failed("open", name, error.into()))?;
         if let Some(tree) = open.tree(name) {
             return Ok(tree);
         }
-        let opened = block_on(Ordered::open(&self.client(), name, cache_bytes));
+        let opened = block_on(Ordered::open(&*self.client("open an index of")?, name, cache_bytes));
         let index = opened.map_err(|error| self.failed("open", name, error))?;
         Ok(open.add(name, index, &self.0))
     }

@@ -31,7 +31,7 @@ pub struct Scan<K, V> {
     /// The remaining entries up to the limit.
     remaining: usize,
     batch_max: usize,
-    /// The present batch.
+    /// The entries of the batch that the scan fetched last.
     entries: Entries,
     /// Entries of the batch that the iterator has returned.
     returned: usize,
@@ -93,7 +93,7 @@ impl<K: Key, V: Value> Scan<K, V> {
     /// stored outside their leaf; the same again each time that a client changes one of the leaves during the call]
     ///
     /// # Errors
-    /// [`Error::Unfit`]; [`Error::Index`]: the range is too wide, the entries are guarded by checksums, or the leaves
+    /// [`Error::Unfit`]; [`Error::Index`]: the range is too wide, or the leaves
     /// change too often.
     pub fn snapshot(mut self) -> Result<Vec<(K, V)>> {
         if let Some(error) = self.failed.take() {
@@ -140,7 +140,7 @@ impl<K: Key, V: Value> Iterator for Scan<K, V> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(entry) = self.entries.get(self.returned) {
-                let entry = decode(&self.tree, entry);
+                let entry = self.tree.check_process("scan").and_then(|()| decode(&self.tree, entry));
                 self.returned = if entry.is_ok() { self.returned + 1 } else { self.entries.len() };
                 self.done |= entry.is_err();
                 return Some(entry);

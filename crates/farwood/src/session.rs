@@ -9,6 +9,7 @@ use farwood_fabric::{Client, Costs};
 use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use farwood_transport::any::AnyFabric;
+use farwood_transport::fork::OneProcess;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -67,11 +68,16 @@ impl<K: Key, V: Value> Session<K, V> {
         Self { client, tree, types: PhantomData }
     }
 
+    /// Binds an operation to the process that opened the pool: a forked child must not run it.
+    fn run<F>(&self, operation: F) -> OneProcess<F> {
+        self.tree.pool().forks().guard(operation)
+    }
+
     /// As [`Index::get`](crate::Index::get).
     pub async fn get(&self, key: &K::View) -> Result<Option<V>> {
         let tree = &*self.tree;
         let key = tree.key::<K>("get", key)?;
-        match tree.ordered().get(&self.client, key.as_ref()).await {
+        match self.run(tree.ordered().get(&self.client, key.as_ref())).await {
             Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(tree.failed("get", error)),
@@ -82,7 +88,7 @@ impl<K: Key, V: Value> Session<K, V> {
     pub async fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
-        let done = tree.ordered().put(&self.client, key.as_ref(), value.as_ref()).await;
+        let done = self.run(tree.ordered().put(&self.client, key.as_ref(), value.as_ref())).await;
         done.map(farwood_index::PutOutcome::replaced).map_err(|error| tree.failed("put", error))
     }
 
@@ -90,7 +96,7 @@ impl<K: Key, V: Value> Session<K, V> {
     pub async fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
-        let done = tree.ordered().insert(&self.client, key.as_ref(), value.as_ref()).await;
+        let done = self.run(tree.ordered().insert(&self.client, key.as_ref(), value.as_ref())).await;
         done.map(farwood_index::InsertOutcome::inserted).map_err(|error| tree.failed("insert", error))
     }
 
@@ -98,7 +104,7 @@ impl<K: Key, V: Value> Session<K, V> {
     pub async fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
-        let done = tree.ordered().update(&self.client, key.as_ref(), value.as_ref()).await;
+        let done = self.run(tree.ordered().update(&self.client, key.as_ref(), value.as_ref())).await;
         done.map(farwood_index::UpdateOutcome::updated).map_err(|error| tree.failed("update", error))
     }
 
@@ -106,7 +112,7 @@ impl<K: Key, V: Value> Session<K, V> {
     pub async fn remove(&self, key: &K::View) -> Result<bool> {
         let tree = &*self.tree;
         let key = tree.key::<K>("remove", key)?;
-        let done = tree.ordered().remove(&self.client, key.as_ref()).await;
+        let done = self.run(tree.ordered().remove(&self.client, key.as_ref())).await;
         done.map(farwood_index::RemoveOutcome::removed).map_err(|error| tree.failed("remove", error))
     }
 
@@ -123,8 +129,8 @@ impl<K: Key, V: Value> Session<K, V> {
             return Ok(Vec::new());
         }
         let mut entries = Entries::new();
-        let done = tree.ordered().scan(&self.client, span.range(), direction, limit, &mut entries).await;
-        done.map_err(|error| tree.failed("scan", error))?;
+        let scan = tree.ordered().scan(&self.client, span.range(), direction, limit, &mut entries);
+        self.run(scan).await.map_err(|error| tree.failed("scan", error))?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
@@ -142,13 +148,13 @@ impl<K: Key, V: Value> Session<K, V> {
         }
         let mut entries = Entries::new();
         let scan = tree.ordered().scan_snapshot(&self.client, span.range(), direction, limit, &mut entries);
-        scan.await.map_err(|error| tree.failed("snapshot", error))?;
+        self.run(scan).await.map_err(|error| tree.failed("snapshot", error))?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
     /// As [`Index::count`](crate::Index::count).
     pub async fn count(&self) -> Result<u64> {
-        let done = self.tree.ordered().count(&self.client).await;
+        let done = self.run(self.tree.ordered().count(&self.client)).await;
         done.map_err(|error| self.tree.failed("count", error))
     }
 

@@ -5,7 +5,7 @@ use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
-use farwood_fabric::{ClientId, FabricError, NodeId, client_table, directory};
+use farwood_fabric::{ClientId, NodeId, client_table, directory};
 use farwood_index::IndexError;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::NodeDevice;
@@ -42,7 +42,7 @@ pub struct NodeStats {
     /// The NIC that executes its verbs, if there is one.
     #[cfg(feature = "rdma")]
     pub card: Option<NodeDevice>,
-    /// Chunks, including that of the superblock.
+    /// Chunks for indexes: all but that of the superblock.
     pub chunks: u64,
     /// Chunks that belong to indexes.
     pub chunks_used: u64,
@@ -51,9 +51,9 @@ pub struct NodeStats {
 /// A client of a pool: the attachment of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientStats {
-    /// Its identity.
+    /// The identity of the client.
     pub client: ClientId,
-    /// Its process.
+    /// The process id of the client.
     pub process: u64,
     /// Whether it is the calling process.
     pub asking: bool,
@@ -66,9 +66,9 @@ pub struct ClientStats {
 /// An index and its use of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexUse {
-    /// The index.
+    /// The directory entry of the index.
     pub entry: IndexEntry,
-    /// Its chunks on all memory nodes.
+    /// The number of chunks that the index owns on all memory nodes.
     pub chunks: u64,
 }
 
@@ -98,7 +98,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`] if there is none; [`Error::Fabric`], [`Error::Pool`].
     pub fn index_use(&self, name: &str) -> Result<IndexUse> {
-        let found = block_on(directory::find(&self.client(), name))
+        let found = block_on(directory::find(&*self.client("examine")?, name))
             .map_err(|source| self.fabric_failed("examine", source))?;
         let Some(entry) = found else {
             return Err(self.failed("examine", name, IndexError::NoSuchIndex(name.to_owned())));
@@ -114,7 +114,7 @@ impl Pool {
         let memory = attachment.memory().map_err(|source| self.examined(source))?;
         let (mut nodes, mut entries) = (Vec::new(), Vec::new());
         for (node, memory) in (0..).zip(memory) {
-            let in_use = block_on(chunks::in_use(&self.client(), NodeId(node)))
+            let in_use = block_on(chunks::in_use(&*self.client("examine")?, NodeId(node)))
                 .map_err(|source| self.fabric_failed("examine", source))?;
             nodes.push(NodeStats {
                 memory_bytes: shape.host_bytes,
@@ -125,7 +125,7 @@ impl Pool {
                 report: memory.report,
                 #[cfg(feature = "rdma")]
                 card: memory.card,
-                chunks: shape.host_bytes / CHUNK_BYTES,
+                chunks: (shape.host_bytes / CHUNK_BYTES).saturating_sub(1),
                 chunks_used: in_use.len() as u64,
             });
             entries.extend(in_use.iter().map(|chunk| chunk.entry));
@@ -135,7 +135,7 @@ impl Pool {
 
     fn client_stats(&self, indexes: &[IndexEntry]) -> Result<Vec<ClientStats>> {
         let attached = self.attached();
-        let attached_clients = block_on(client_table::attached_clients(&self.client()));
+        let attached_clients = block_on(client_table::attached_clients(&*self.client("examine")?));
         let attached_clients = attached_clients.map_err(|source| self.fabric_failed("examine", source))?;
         let liveness = attached.attachment().liveness()?;
         let open = |bits: u64| {
@@ -174,7 +174,7 @@ impl Pool {
         let gone = stats.clients.iter().filter(|client| !client.alive);
         let mut swept = 0;
         for client in gone {
-            self.revoke(client.client).map_err(|source| self.fabric_failed("sweep", source))?;
+            self.revoke(client.client)?;
             swept += 1;
         }
         Ok(swept)
@@ -196,14 +196,15 @@ impl Pool {
                 continue;
             }
             swept_options.push(options);
-            let swept = block_on(tree.ordered().sweep_locks(&self.client()));
+            let swept = block_on(tree.ordered().sweep_locks(&*self.client("sweep")?));
             freed += swept.map_err(|error| self.failed("sweep", &index.name, error))?;
         }
         Ok(freed)
     }
 
-    fn revoke(&self, client: ClientId) -> Result<(), FabricError> {
+    fn revoke(&self, client: ClientId) -> Result<()> {
         use farwood_fabric::Fabric as _;
-        block_on(self.client().fabric().revoke(client)).map(|_| ())
+        let revoked = block_on(self.client("sweep")?.fabric().revoke(client));
+        revoked.map(|_| ()).map_err(|source| self.fabric_failed("sweep", source))
     }
 }

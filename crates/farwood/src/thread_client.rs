@@ -4,9 +4,11 @@
 //! from any thread, so each thread keeps a client for each pool that it has used. The thread that drops the last handle
 //! of a pool drops its client at once; other threads drop theirs when they first use another pool, or end. Until then,
 //! such a client keeps only the memory of the pool mapped: the process has already detached.
+//!
+//! A forked child inherits the list of the thread that forked, and gets no client of a pool that its parent opened.
 
 use crate::attached::Attached;
-use farwood_fabric::Client;
+use farwood_fabric::{Client, FabricError};
 use farwood_transport::any::AnyFabric;
 use std::cell::RefCell;
 use std::ptr;
@@ -32,16 +34,20 @@ thread_local! {
 }
 
 /// This thread's client of `pool`.
+///
+/// # Errors
+/// [`FabricError::Forked`]: this process is a forked child of the one that opened the pool.
 #[inline]
-pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
+pub(crate) fn client(pool: &Arc<Attached>) -> Result<Rc<Client<AnyFabric>>, FabricError> {
+    pool.forks().check()?;
     let found = CLIENTS.try_with(|clients| {
         let clients = clients.borrow();
         clients.iter().find(|kept| kept.is_in(pool)).map(|kept| Rc::clone(&kept.client))
     });
-    match found {
+    Ok(match found {
         Ok(Some(client)) => client,
         _ => add_client(pool),
-    }
+    })
 }
 
 #[cold]
@@ -81,18 +87,31 @@ mod tests {
         CLIENTS.with(|clients| clients.borrow().len())
     }
 
-    fn pool(name: &str) -> Pool {
-        let url = format!("shm://clients-{name}-{}", std::process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes: 16 << 20, ..PoolOptions::default() }).unwrap();
-        let pool = Pool::open(&url).unwrap();
-        // The memory stays mapped while the pool is open; the test leaves no file behind even if it fails.
-        Pool::remove_by_force(&url).unwrap();
-        pool
+    /// A pool of its own for a test, removed when it ends.
+    struct Scratch(String);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let url = format!("shm://clients-{name}-{}", std::process::id());
+            Pool::create(&url, &PoolOptions { memory_bytes: 16 << 20, ..PoolOptions::default() }).unwrap();
+            Self(url)
+        }
+
+        fn open(&self) -> Pool {
+            Pool::open(&self.0).unwrap()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = Pool::remove_by_force(&self.0);
+        }
     }
 
     #[test]
     fn a_thread_has_one_client_for_each_pool() {
-        let (a, b) = (pool("a"), pool("b"));
+        let scratch = ["a", "b"].map(Scratch::new);
+        let [a, b] = scratch.each_ref().map(Scratch::open);
         let index = a.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
         index.put(&1, &2).unwrap();
         b.indexes().unwrap();
@@ -106,7 +125,8 @@ mod tests {
 
     #[test]
     fn another_thread_drops_its_client_when_it_uses_another_pool() {
-        let (a, b) = (pool("c"), pool("d"));
+        let scratch = ["c", "d"].map(Scratch::new);
+        let [a, b] = scratch.each_ref().map(Scratch::open);
         let (go, gone) = std::sync::mpsc::channel();
         let weak = Arc::downgrade(a.attached());
         let other = a.clone();

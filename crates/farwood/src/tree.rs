@@ -32,6 +32,12 @@ impl Tree {
         &self.pool
     }
 
+    /// Refuses a forked child of the process that opened the pool.
+    #[inline]
+    pub(crate) fn check_process(&self, operation: &'static str) -> Result<()> {
+        self.pool.forks().check().map_err(|error| self.failed(operation, error.into()))
+    }
+
     pub(crate) fn url(&self) -> String {
         self.pool.index_url(&self.ordered.entry().name)
     }
@@ -40,9 +46,10 @@ impl Tree {
         self.ordered.kinds().map(Kind::from_number)
     }
 
-    /// The type of the keys (0) or the values (1).
-    pub(crate) fn type_of(&self, at: usize) -> Type {
-        let (kind, width) = (self.kinds()[at], if at == 0 { self.key_width() } else { self.value_width() });
+    /// The type of the keys (`field` 0) or of the values (`field` 1).
+    pub(crate) fn type_of(&self, field: usize) -> Type {
+        let width = if field == 0 { self.key_width() } else { self.value_width() };
+        let kind = self.kinds()[field];
         let bytes = match width {
             Width::Exactly(bytes) => Some(bytes),
             Width::UpTo(_) => kind.width(),
@@ -107,9 +114,9 @@ impl Tree {
 impl Drop for Tree {
     /// Returns the memory that this process has allocated for the index and not used, and closes the index, so that
     /// other processes can drop it. If that fails, other processes reclaim the memory after this process has detached.
-    /// [at most 3 RT; no operation waits for them]
+    /// [at most 3 RT; no operation waits for them] In a forked child the index stays open: it is that of the parent.
     fn drop(&mut self) {
-        let client = thread_client::client(&self.pool);
+        let Ok(client) = thread_client::client(&self.pool) else { return };
         let _ = block_on(self.ordered.leave(&client));
         self.pool.close(&self.ordered.entry().name, || {
             let _ = block_on(self.ordered.close(&client));

@@ -1,5 +1,7 @@
 //! The reasons why a key or a value does not fit an index.
 
+use farwood_fabric::ByteCount;
+
 /// The reason why a key or a value does not fit an index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -14,8 +16,10 @@ pub enum Unfit {
     },
     /// It is too long.
     #[error(
-        "has {found} bytes, and the limit of this index is {most}; shorten it, or create an index with a higher limit \
-         (`farwood create --help` lists the limits)"
+        "has {}, and the limit of this index is {}; shorten it, or create an index with a higher limit, which is at \
+         most 4 KiB for keys and 16 MiB for values",
+        ByteCount(*found as u64),
+        ByteCount(*most as u64)
     )]
     TooLong {
         /// The index's length, bytes.

@@ -3,16 +3,20 @@
 
 use crate::error::Error;
 use crate::shell_word::shell_word;
+use farwood_index::check_index_name;
 use farwood_transport::any::PoolLocation;
+#[cfg(feature = "etcd")]
+use farwood_transport::etcd::EtcdError;
+use farwood_transport::shm::ShmError;
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::{AddressOptions, PoolAddress};
+use farwood_transport::tcp::{AddressOptions, PoolAddress, TcpError};
 use std::fmt;
 #[cfg(feature = "tcp")]
 use std::path::Path;
 use std::str::FromStr;
 
-/// Schemes that are planned.
-const PLANNED: [&str; 1] = ["sim"];
+/// The forms of a URL.
+const FORMS: &str = "write shm://NAME or tcp://HOST:PORT for a pool, followed by /INDEX for an index";
 
 /// The URL of a pool, or of an index in it.
 ///
@@ -132,19 +136,24 @@ impl FromStr for Url {
     fn from_str(url: &str) -> Result<Self, Error> {
         let refuse = |why: &str| Err(Error::Url { url: url.to_owned(), why: why.to_owned() });
         let Some((scheme, rest)) = url.split_once("://") else {
-            return refuse("this is not a URL");
+            return refuse(&format!("this is not a URL; {FORMS}"));
         };
-        if PLANNED.contains(&scheme) {
-            return Err(Error::NotBuilt { url: url.to_owned(), scheme: scheme.to_owned() });
+        if scheme == "sim" {
+            return refuse(
+                "the simulator has pools only while `farwood bench --fabric sim` or `farwood reproduce` runs; use \
+                 shm:// for a pool on this machine",
+            );
         }
         if scheme == "etcds" {
             return refuse("for etcd over https, write etcd:// and name its authority (?etcd-ca=FILE)");
         }
         if !["shm", "tcp", "rdma", "etcd"].contains(&scheme) {
-            return refuse(&format!("unknown scheme {scheme}://"));
+            return refuse(&format!("unknown scheme {scheme}://; {FORMS}"));
         }
         let (rest, access) = match rest.split_once('?') {
-            Some(_) if scheme == "shm" => return refuse("a pool in shared memory has no parameters"),
+            Some(_) if scheme == "shm" => {
+                return refuse("a pool in shared memory has no parameters; omit them");
+            }
             Some((rest, access)) => (rest, Some(access)),
             None => (rest, None),
         };
@@ -153,11 +162,17 @@ impl FromStr for Url {
         let split = rest[pool_end..].split_once('/');
         let (pool, index) = match split.map(|(name, index)| (&rest[..pool_end + name.len()], index)) {
             None => (rest, None),
-            Some((_, "")) => return refuse("the name of the index is missing after the '/'"),
-            Some((_, index)) if index.contains('/') => {
-                return refuse("the name of an index must not contain '/'");
+            Some((_, "")) => {
+                return refuse("the name of the index is missing after the '/'; add it, or omit the '/'");
             }
-            Some((pool, index)) => (pool, Some(index.to_owned())),
+            Some((_, index)) if index.contains('/') => {
+                return refuse("the name of an index must not contain '/'; give one name after the pool");
+            }
+            Some((pool, index)) => {
+                check_index_name(index)
+                    .map_err(|why| Error::Url { url: url.to_owned(), why: why.to_string() })?;
+                (pool, Some(index.to_owned()))
+            }
         };
         let address = access.map_or_else(|| pool.to_owned(), |access| format!("{pool}?{access}"));
         Ok(Self { pool: place(url, scheme, &address)?, index })
@@ -168,27 +183,26 @@ impl FromStr for Url {
 fn place(url: &str, scheme: &str, address: &str) -> Result<PoolLocation, Error> {
     match scheme {
         "shm" => {
-            let name = address.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?;
-            Ok(PoolLocation::Shm(name))
+            let refuse = |why: ShmError| Error::Url { url: url.to_owned(), why: why.to_string() };
+            Ok(PoolLocation::Shm(address.parse().map_err(refuse)?))
         }
         #[cfg(feature = "tcp")]
         "tcp" => {
-            let address = pool_address(address)?;
+            let address = pool_address(url, address)?;
             match address.access().for_rdma_only() {
                 Some(key) => {
-                    let why = format!("the parameter '{key}' is for pools over rdma://");
+                    let why = format!("the parameter '{key}' is for pools over rdma://; omit it");
                     Err(Error::Url { url: url.to_owned(), why })
                 }
                 None => Ok(PoolLocation::Tcp(address)),
             }
         }
         #[cfg(feature = "rdma")]
-        "rdma" => Ok(PoolLocation::Rdma(pool_address(address)?)),
+        "rdma" => Ok(PoolLocation::Rdma(pool_address(url, address)?)),
         #[cfg(feature = "etcd")]
         "etcd" => {
-            let address =
-                address.parse().map_err(|source| Error::Etcd { operation: "read the URL", source })?;
-            Ok(PoolLocation::Etcd(address))
+            let refuse = |why: EtcdError| Error::Url { url: url.to_owned(), why: why.to_string() };
+            Ok(PoolLocation::Etcd(address.parse().map_err(refuse)?))
         }
         _ => {
             let why = format!("this program was built without the feature `{scheme}` of the crate farwood");
@@ -198,8 +212,14 @@ fn place(url: &str, scheme: &str, address: &str) -> Result<PoolLocation, Error> 
 }
 
 #[cfg(feature = "tcp")]
-fn pool_address(address: &str) -> Result<PoolAddress, Error> {
-    address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })
+fn pool_address(url: &str, address: &str) -> Result<PoolAddress, Error> {
+    address.parse().map_err(|source| {
+        let why = match source {
+            TcpError::BadAddress { why, .. } => why,
+            other => other.to_string(),
+        };
+        Error::Url { url: url.to_owned(), why }
+    })
 }
 
 impl TryFrom<&str> for Url {
@@ -291,9 +311,11 @@ mod tests {
             ("tcp://a:1?device=mlx5_0", "rdma://"),
             ("tcp://a:1?queue-pairs=2", "rdma://"),
             ("rdma://a:1?queue-pairs=0", "1 to 64"),
-            ("sim://", "not implemented"),
             ("etcds://a:1/p", "?etcd-ca=FILE"),
             ("tcp://a:1?etcd-ca=/c", "etcd://"),
+            ("sim://x", "bench --fabric sim"),
+            ("shm://demo/e mails", "'e mails' cannot name an index"),
+            ("tcp://a:1/i?x=/y", "'tcp://a:1/i?x=/y': there is no parameter 'x'; give one of token-file"),
             ("shm://", "empty"),
             ("shm://.x", "dot"),
             ("shm://demo/", "missing"),

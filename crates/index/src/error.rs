@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// The fabric failed.
+    /// A verb of the operation failed.
     Fabric(FabricError),
     /// The requested sizes are invalid.
     BadSizes(String),

@@ -47,5 +47,5 @@ mod variant;
 pub use coverage::MARKS;
 pub use error::IndexError;
 pub use key::successor;
-pub use lifecycle::drop_index;
+pub use lifecycle::{check_index_name, drop_index};
 pub use outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};

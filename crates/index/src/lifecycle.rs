@@ -3,37 +3,38 @@
 use crate::error::IndexError;
 use crate::params;
 use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewDirectoryEntry};
-use farwood_fabric::{Client, Fabric, NodeId, chunks, client_table};
+use farwood_fabric::{Client, Fabric, NodeId, Remote, chunks, client_table};
 
-/// Creates the entry of a new index. `write_root` writes the object that the entry points to, and yields the word of
-/// the pointer. [about 140 RT]
+/// Creates the entry of a new index. `write_root` writes the object that the entry points to, and yields its
+/// address. [about 200 RT]
 ///
 /// # Errors
 /// [`IndexError::IndexExists`], [`IndexError::BadName`]; a full pool or directory; those of `write_root`. The index
 /// then does not exist.
-pub(crate) async fn create<F: Fabric>(
+pub(crate) async fn create<F: Fabric, T: ?Sized>(
     client: &Client<F>,
     new: &NewDirectoryEntry<'_>,
-    write_root: impl AsyncFnOnce(&Entry) -> Result<u64, IndexError>,
+    write_root: impl AsyncFnOnce(&Entry) -> Result<Remote<T>, IndexError>,
 ) -> Result<Entry, IndexError> {
-    check_name(new.name)?;
+    check_index_name(new.name)?;
     let directory = directory::lock(client).await?;
     let created = create_locked(client, &directory, new, write_root).await;
     directory.unlock().await?;
     created
 }
 
-async fn create_locked<F: Fabric>(
+async fn create_locked<F: Fabric, T: ?Sized>(
     client: &Client<F>,
     directory: &Locked<'_, F>,
     new: &NewDirectoryEntry<'_>,
-    write_root: impl AsyncFnOnce(&Entry) -> Result<u64, IndexError>,
+    write_root: impl AsyncFnOnce(&Entry) -> Result<Remote<T>, IndexError>,
 ) -> Result<Entry, IndexError> {
     directory.settle().await?;
-    if directory::find(client, new.name).await?.is_some() {
+    let others = directory::list(client).await?;
+    if others.iter().any(|other| other.name == new.name) {
         return Err(IndexError::IndexExists(new.name.to_owned()));
     }
-    refuse_mixed_locks(client, new).await?;
+    refuse_mixed_locks(&others, new)?;
     let entry = directory.reserve(new).await?;
     // A client that crashed while it created or dropped an index of this slot may have left chunks.
     free_chunks(client, entry.slot).await?;
@@ -43,16 +44,13 @@ async fn create_locked<F: Fabric>(
 }
 
 /// Refuses an index whose locks have another width than those of an index in the same table.
-async fn refuse_mixed_locks<F: Fabric>(
-    client: &Client<F>,
-    new: &NewDirectoryEntry<'_>,
-) -> Result<(), IndexError> {
-    for other in directory::list(client).await? {
-        if params::locks_conflict((new.kind, &new.parameters), (other.kind, &other.parameters)) {
-            return Err(IndexError::MixedLocks { other: other.name });
-        }
+fn refuse_mixed_locks(others: &[Entry], new: &NewDirectoryEntry<'_>) -> Result<(), IndexError> {
+    let conflicts =
+        |other: &&Entry| params::locks_conflict((new.kind, &new.parameters), (other.kind, &other.parameters));
+    match others.iter().find(conflicts) {
+        Some(other) => Err(IndexError::MixedLocks { other: other.name.clone() }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Finds the entry of the index `name`. [as [`directory::find`]; about 140 RT more if the first search fails]
@@ -145,7 +143,11 @@ async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), Inde
     Ok(())
 }
 
-fn check_name(name: &str) -> Result<(), IndexError> {
+/// Checks the name of an index.
+///
+/// # Errors
+/// [`IndexError::BadName`].
+pub fn check_index_name(name: &str) -> Result<(), IndexError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(legal) {
         return Err(IndexError::BadName(format!(

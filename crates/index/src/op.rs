@@ -25,13 +25,13 @@ impl<'a, F: Fabric, T: ?Sized> Op<'a, F, T> {
         Self { index, client, name }
     }
 
-    /// The same operation on a part of the index, such as its locks.
+    /// Returns the operation bound to a part of the index, such as its locks.
     #[inline]
     pub(crate) const fn on<U: ?Sized>(self, part: &'a U) -> Op<'a, F, U> {
         Op { index: part, client: self.client, name: self.name }
     }
 
-    /// The same operation under another name.
+    /// Returns the operation with another name.
     #[inline]
     pub(crate) const fn named(self, name: &'static str) -> Self {
         Self { name, ..self }

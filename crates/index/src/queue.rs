@@ -66,7 +66,7 @@ impl<T> Waiter<T> {
 }
 
 impl<T, S> FairQueue<T, S> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub(crate) fn new(state: S) -> Self {
         Self { list: Mutex::new(WaitList { waiters: VecDeque::new(), next_ticket: 0, state }) }
     }

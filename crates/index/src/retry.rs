@@ -1,6 +1,12 @@
 //! Bounded retries: the number of attempts, the pauses between them, and the error at the limit.
+//!
+//! An operation that makes no progress is overtaken by other clients, waits for one that is stopped, or meets damaged
+//! memory. A client that leaves an object in a state which others cannot pass holds a lock meanwhile. So a retry loop
+//! that [watches](Retry::watching) the lock tables looks at them now and then: if the operation still fails and no lock
+//! was held at any of `LOOKS_MAX` looks in a row, no client is responsible, and the memory is damaged.
 
 use crate::error::IndexError;
+use crate::lock::{LockMemory, LockOptions, is_any_held};
 use farwood_fabric::{Client, Fabric, client_table};
 
 /// The bound of a retry loop. Every attempt but the first yields to other tasks before it; later ones sleep.
@@ -9,7 +15,16 @@ pub struct Retry {
     operation: &'static str,
     tries: u32,
     tries_max: u32,
+    /// The locks of the index, if an operation that fails while none is held proves damage.
+    locks: Option<LockOptions>,
+    /// Looks in a row at which no lock was held.
+    looks: u32,
 }
+
+/// Failed attempts between two looks at the lock tables: a tenth of a second with their pauses.
+const TRIES_PER_LOOK: u32 = 128;
+/// Looks without a held lock that prove damage: about a second, longer than a running client needs between two verbs.
+const LOOKS_MAX: u32 = 8;
 
 /// Attempts that follow each other without sleep.
 const EAGER: u32 = 32;
@@ -21,7 +36,14 @@ const PAUSE_NS_MAX: u64 = 1_000_000;
 impl Retry {
     /// A bound of `tries_max` attempts of `operation`.
     pub const fn new(operation: &'static str, tries_max: u32) -> Self {
-        Self { operation, tries: 0, tries_max }
+        Self { operation, tries: 0, tries_max, locks: None, looks: 0 }
+    }
+
+    /// Distinguishes damage from contention by the lock tables of the index. Locks inside nodes are in no table.
+    #[must_use]
+    pub fn watching(self, locks: LockOptions) -> Self {
+        let locks = (locks.memory != LockMemory::Node).then_some(locks);
+        Self { locks, ..self }
     }
 
     /// The operation.
@@ -34,14 +56,29 @@ impl Retry {
         self.tries
     }
 
-    /// Counts a failed attempt and pauses before the next one.
+    /// Looks at the lock tables; returns whether the looks so far prove damage. [1 RT per KiB of lock table]
+    async fn is_damage<F: Fabric>(&mut self, client: &Client<F>) -> Result<bool, IndexError> {
+        let Some(locks) = self.locks else { return Ok(false) };
+        self.looks = if is_any_held(client, locks).await? { 0 } else { self.looks + 1 };
+        Ok(self.looks >= LOOKS_MAX)
+    }
+
+    /// Counts a failed attempt and pauses before the next one. [0 RT; after many attempts, a look at the lock tables]
     ///
     /// # Errors
-    /// [`IndexError::Exhausted`] after the last attempt.
+    /// [`IndexError::Exhausted`] after the last attempt; [`IndexError::Damaged`] if no client is responsible.
     pub async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
         self.tries += 1;
         if self.tries >= self.tries_max {
             return Err(IndexError::Exhausted { operation: self.operation, tries: self.tries });
+        }
+        if self.tries.is_multiple_of(TRIES_PER_LOOK) && self.is_damage(client).await? {
+            let what = format!("{} attempts failed, and no client holds a lock", self.tries);
+            return Err(IndexError::Damaged {
+                operation: self.operation,
+                at: "an unknown address".to_owned(),
+                what,
+            });
         }
         let pause = match self.tries.checked_sub(EAGER) {
             None => 0,

@@ -24,8 +24,12 @@ macro_rules! named {
                 let plain = if name == $step { $system } else { name };
                 let found = Self::ALL.iter().find(|(_, known)| *known == plain);
                 found.map(|(variant, _)| *variant).ok_or_else(|| {
-                    let known: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-                    format!("no variant '{name}'; there are {}", known.join(", "))
+                    let names = Self::ALL.iter().map(|(_, name)| match *name {
+                        $system if $step != $system => concat!($step, " = ", $system),
+                        name => name,
+                    });
+                    let names: Vec<_> = names.collect();
+                    format!("there is no variant '{name}'; give one of {}", names.join(", "))
                 })
             }
         }

@@ -262,7 +262,7 @@ enum Mutant {
     None,
     /// A waiter checks the lock before it locks the queue, and not again.
     StaleCheck,
-    /// A dropped waiter does not pass on what it was granted.
+    /// A dropped waiter does not pass on the lock that it was granted.
     LostGrant,
 }
 

@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-/// Items of the tree, in a grid: nodes of 7 entries make it four levels high.
+/// Items in each row and column of the grid that is loaded. With nodes of 7 entries the tree has four levels.
 const SIDE: u64 = 30;
 
 fn item(id: u64) -> Item {
@@ -25,7 +25,7 @@ fn window(min: [f64; 2], edge: f64) -> Query {
     Query::intersecting(window.expect("an edge is not negative"))
 }
 
-/// A loaded tree.
+/// A loaded spatial tree, its server, and a client.
 struct CostFixture<H: ServerHarness> {
     world: H,
     client: Client<H::Fabric>,
@@ -49,7 +49,7 @@ impl<H: ServerHarness> CostFixture<H> {
         Self { world, client, server, index, tree }
     }
 
-    /// The costs of `work` of `client`.
+    /// Runs `work` and yields the costs of `client`.
     fn cost<T>(&self, client: &Client<H::Fabric>, work: impl Future<Output = T>) -> Costs {
         client.take_costs();
         self.world.block_on(work);
@@ -157,7 +157,7 @@ fn with_server<H: ServerHarness, T>(
     })
 }
 
-/// Adds the rows of requests by message, as the client pays for them.
+/// Adds the rows of requests by message, with the costs of the client.
 fn add_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
     for (notice, variant) in
         [(NotificationMode::Polling, "fast messaging"), (NotificationMode::Event, "+event")]
@@ -202,15 +202,16 @@ fn add_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>)
     }
 }
 
-/// The table of all rows.
+/// Measures all rows of the cost table.
 ///
 /// # Panics
 /// If an operation fails.
 pub fn table<H: ServerHarness>(world: H) -> CostTable {
-    let of = "a tree of 900 rectangles in nodes\nof 7 entries, four levels high, and rings of 4 KiB, as the client \
-              pays for it. A WRITE with an immediate is a\nWRITE; what the server does in place takes none, and \
-              each segment of a response is one WRITE of the server";
-    let mut table = CostTable::new("Costs of Catfish", of, "catfish/costs.rs");
+    let conditions = "The tree\nhas 900 rectangles, nodes of 7 entries and four levels; rings have 4 KiB. Only the \
+                      verbs of the client are counted:\nthe server, whose rows are named `in place`, posts none for \
+                      its operations on its own memory, and one WRITE per\nsegment of a response. A \
+                      WRITE_WITH_IMM counts as a WRITE";
+    let mut table = CostTable::new("Costs of Catfish", conditions, "catfish/costs.rs");
     let bench = CostFixture::on(world);
     add_reads(&mut table, &bench);
     add_server(&mut table, &bench);

@@ -18,7 +18,7 @@ pub const TIME_MAX: u64 = 1_000_000_000;
 
 /// Three compute nodes, and the tree as each of them sees it.
 pub struct CrashCluster<T> {
-    /// The simulated world.
+    /// The simulated network with its machines.
     pub world: World,
     /// The tree of each compute node.
     pub trees: Vec<T>,

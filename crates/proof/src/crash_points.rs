@@ -38,7 +38,7 @@ pub enum InterruptedOperation {
 /// A tree and the operation that is interrupted.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashCase {
-    /// Its name in messages.
+    /// The name of the case in messages.
     pub name: &'static str,
     /// The configuration of the tree.
     pub config: OrderedConfig,

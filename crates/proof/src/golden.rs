@@ -7,20 +7,21 @@
 use farwood_fabric::Costs;
 use std::fmt::Write as _;
 
-/// A page with a table of costs.
+/// The text of a page of `docs` with a table of costs.
 #[derive(Clone, Debug)]
 pub struct CostTable {
     page: String,
 }
 
 impl CostTable {
-    /// A page with the title `title`, for costs under the conditions `of`, which the test file `test` measures.
-    pub fn new(title: &str, of: &str, test: &str) -> Self {
+    /// Begins a page with the title `title`. `conditions` are sentences about the measured tree; `test` is the file
+    /// of the test that compares the page with measured costs.
+    pub fn new(title: &str, conditions: &str, test: &str) -> Self {
         let page = format!(
             "# {title}\n\n\
-             Round trips, verbs and payload bytes of one operation: {of}. Written by\n\
-             `crates/proof/tests/all/{test}`, which fails when an operation costs anything else. Atomics carry 8\n\
-             bytes each way, which are not counted.\n\n\
+             Each row has the round trips, verbs and payload bytes of one operation. {conditions}.\n\
+             The operands and results of atomics are not counted. The test `crates/proof/tests/all/{test}`\n\
+             fails when an operation has other costs, and `FARWOOD_BLESS=1` lets it write this page.\n\n\
              | variant | operation | case | round trips | READ | WRITE | atomics | bytes read | bytes written |\n\
              |---|---|---|---:|---:|---:|---:|---:|---:|\n"
         );
@@ -42,8 +43,9 @@ impl CostTable {
         .expect("writing to a string succeeds");
     }
 
-    /// Compares the rows with those of the same variant, operation and case in `docs/NAME`, except the bytes, which
-    /// depend on how a fabric's copies are checked. Yields the number of rows.
+    /// Compares the round trips and verbs of each row with those of the same variant, operation and case in
+    /// `docs/NAME`. It ignores bytes, because they depend on how the fabric lets an index check copies. Yields the
+    /// number of rows.
     ///
     /// # Panics
     /// If a row differs or is missing.

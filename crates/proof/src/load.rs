@@ -41,7 +41,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 /// The most by which the heap of a memory node may grow.
 const HEAP_GROWTH_MAX: u64 = 4 << 20;
 
-/// A run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// The system of the index.

@@ -10,20 +10,20 @@ use farwood_testkit::Harness;
 use farwood_testkit::history::{Action, Direction};
 use farwood_testkit::loopback::Loopback;
 
-/// Bytes of the node cache: all inner nodes.
+/// Bytes of the node cache, enough for all inner nodes.
 pub const CACHE_BYTES: usize = 64 << 20;
 
-/// Key `leaf` of group `group`. The node of a group has 16 slots, of which ten are used.
+/// Key `leaf` of group `group`. The keys of a group share one inner node of 16 slots; ten slots are used.
 pub fn key(group: u8, leaf: u8) -> [u8; 8] {
     [group, leaf, 9, 9, 9, 9, 9, 9]
 }
 
-/// Key `leaf` below child `below` of one node of 256 slots.
-fn key_below(below: u8, leaf: u8) -> [u8; 8] {
-    [201, below, leaf, 9, 9, 9, 9, 9]
+/// Key `leaf` in the subtree of child `child` of an inner node of 256 slots.
+fn key_below(child: u8, leaf: u8) -> [u8; 8] {
+    [201, child, leaf, 9, 9, 9, 9, 9]
 }
 
-/// A tree of one variant with a warm cache.
+/// A loaded tree of one variant with a warm cache.
 pub struct CostFixture<H: Harness> {
     world: H,
     /// The tree.
@@ -32,7 +32,7 @@ pub struct CostFixture<H: Harness> {
 }
 
 impl CostFixture<Loopback> {
-    /// A tree of that configuration on the loopback fabric.
+    /// Creates a tree with `config` on the loopback fabric, loads it, and warms its cache.
     ///
     /// # Panics
     /// If it cannot be created.
@@ -42,7 +42,7 @@ impl CostFixture<Loopback> {
 }
 
 impl<H: Harness> CostFixture<H> {
-    /// The same on any fabric.
+    /// Creates a tree with `config` on the fabric of `world`, loads it, and warms its cache.
     ///
     /// # Panics
     /// If it cannot be created.
@@ -55,7 +55,7 @@ impl<H: Harness> CostFixture<H> {
                 bench.put(&key(group, leaf), 8);
             }
         }
-        // Keys with a common prefix that can be split.
+        // Two keys with a long common prefix, which the row "prefix split" splits.
         bench.put(&[200, 1, 1, 1, 1, 1, 1, 1], 8);
         bench.put(&[200, 1, 1, 1, 1, 1, 1, 2], 8);
         for group in 0..100 {
@@ -64,19 +64,19 @@ impl<H: Harness> CostFixture<H> {
         bench
     }
 
-    /// The costs of one operation.
+    /// Runs `operation` and yields its costs.
     fn cost<T>(&self, operation: impl Future<Output = T>) -> Costs {
         self.client.take_costs();
         self.world.block_on(operation);
         self.client.take_costs()
     }
 
-    /// The costs of storing a value.
+    /// Stores a value of `value_bytes` bytes and yields the costs.
     pub fn put(&self, key: &[u8], value_bytes: usize) -> Costs {
         self.perform(&self.tree, key, &Action::Put(vec![1; value_bytes]))
     }
 
-    /// The costs of a lookup in this tree, or in another one that is open.
+    /// Looks `key` up in `tree`, an attachment to the same index, and yields the costs.
     pub fn get(&self, tree: &Ordered, key: &[u8]) -> Costs {
         self.perform(tree, key, &Action::Get)
     }
@@ -94,7 +94,7 @@ impl<H: Harness> CostFixture<H> {
         })
     }
 
-    /// The tree opened again, with an empty cache.
+    /// Opens the tree again, with an empty cache.
     ///
     /// # Panics
     /// If it cannot be opened.
@@ -103,18 +103,19 @@ impl<H: Harness> CostFixture<H> {
     }
 }
 
+/// Measures every operation in every case, and adds a row of the variant `name` for each.
 fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
     let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
     let tree = &bench.tree;
-    let there = key(7, 7);
-    let other = [7, 7, 1, 1, 1, 1, 1, 1];
-    row("get", "key present", bench.get(tree, &there));
-    row("get", "key absent, another in its slot", bench.get(tree, &other));
+    let present = key(7, 7);
+    let absent = [7, 7, 1, 1, 1, 1, 1, 1];
+    row("get", "key present", bench.get(tree, &present));
+    row("get", "key absent, another key in its slot", bench.get(tree, &absent));
     row("get", "key absent, its slot empty", bench.get(tree, &key(7, 77)));
-    row("get", "key absent, a node of another prefix", bench.get(tree, &[200, 1, 1, 9, 9]));
+    row("get", "key absent, its path ends at a node of another prefix", bench.get(tree, &[200, 1, 1, 9, 9]));
     let cold = bench.cold();
-    row("get", "nothing cached, 2 nodes", bench.get(&cold, &there));
-    row("put", "update", bench.put(&there, 8));
+    row("get", "nothing cached, 2 inner nodes on the path", bench.get(&cold, &present));
+    row("put", "update", bench.put(&present, 8));
     row("put", "new key in an empty slot", bench.put(&key(8, 100), 8));
     row("put", "leaf split", bench.put(&[9, 7, 1, 1, 1, 1, 1, 1], 8));
     row("put", "prefix split", bench.put(&[200, 1, 1, 9, 9, 9, 9, 9], 8));
@@ -123,26 +124,26 @@ fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
     }
     row("put", "new key, its node grows from 16 slots to 48", bench.put(&key(11, 16), 8));
     row("put", "value outgrows its leaf", bench.put(&key(12, 1), 100));
-    row("insert", "key present", bench.perform(tree, &there, &Action::Insert(vec![2; 8])));
+    row("insert", "key present", bench.perform(tree, &present, &Action::Insert(vec![2; 8])));
     let new = Action::Insert(vec![2; 8]);
     row("insert", "leaf split", bench.perform(tree, &[13, 7, 1, 1, 1, 1, 1, 1], &new));
     let update = Action::Update(vec![2; 8]);
-    row("update", "key absent, another in its slot", bench.perform(tree, &other, &update));
+    row("update", "key absent, another key in its slot", bench.perform(tree, &absent, &update));
     row("remove", "key present", bench.perform(tree, &key(14, 3), &Action::Remove));
     let last = bench.perform(tree, &[9, 7, 1, 1, 1, 1, 1, 1], &Action::Remove);
-    row("remove", "key present, its node is removed", last);
+    row("remove", "key present, its inner node is removed", last);
     row("scan", "100 entries", bench.scan(tree, key(50, 0)));
     row("scan", "100 entries, nothing cached", bench.scan(&bench.cold(), key(50, 0)));
-    for below in 0..100 {
+    for child in 0..100 {
         for leaf in 0..10 {
-            bench.put(&key_below(below, leaf), 8);
+            bench.put(&key_below(child, leaf), 8);
         }
-        bench.get(tree, &key_below(below, 0));
+        bench.get(tree, &key_below(child, 0));
     }
-    row("scan", "100 entries, below children of a node of 256 slots", bench.scan(tree, key_below(50, 0)));
+    row("scan", "100 entries, in subtrees of one node of 256 slots", bench.scan(tree, key_below(50, 0)));
 }
 
-/// Compares the costs of these variants with the golden table of the system in `docs`.
+/// Measures the costs of `variants` on the loopback fabric, and compares them with the page of `system` in `docs`.
 ///
 /// # Panics
 /// If a cost differs.
@@ -154,7 +155,8 @@ pub fn compare(title: &str, system: &str, variants: &[(&str, ordered::OrderedCon
     table.agree_with(&format!("costs-{system}.md"));
 }
 
-/// Compares round trips and verbs on another fabric with the golden ones: fabrics add none.
+/// Measures one variant on the fabric of `world`, and compares its round trips and verbs with the page of `system` in
+/// `docs`, because no fabric adds round trips or verbs.
 ///
 /// # Panics
 /// If they differ.
@@ -164,11 +166,12 @@ pub fn compare_on<H: Harness>(world: H, system: &str, (name, config): (&str, ord
     assert!(table.agree_in_counts_with(&format!("costs-{system}.md")) > 10, "all cases are compared");
 }
 
+/// Creates the cost table of a system, without rows.
 fn empty(title: &str, system: &str) -> CostTable {
     CostTable::new(
         &format!("Costs of {title}"),
-        "keys and values of 8 bytes, two memory nodes, the\n\
-         cache warm unless said otherwise",
+        "Keys and values\n\
+         have 8 bytes. The pool has two memory nodes. The cache is warm unless the case says otherwise",
         &format!("{system}/costs.rs"),
     )
 }

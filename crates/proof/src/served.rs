@@ -137,7 +137,7 @@ impl<K: Transport> Served<K> {
         Self::with("")
     }
 
-    /// The same, with parameters in its address, as `?queue-pairs=2`.
+    /// Starts the pool with parameters in its address, such as `?queue-pairs=2`.
     ///
     /// # Panics
     /// If the system refuses.

@@ -14,7 +14,7 @@ const KEYS: u64 = 40_000;
 /// Bytes of the index cache: all of level 1.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// A tree of one variant that two compute nodes have open.
+/// A loaded tree of one variant, opened by two compute nodes whose caches are warm.
 pub struct CostFixture<H: Harness> {
     world: H,
     /// The tree.
@@ -31,7 +31,7 @@ pub fn key(number: u64) -> [u8; 8] {
 }
 
 impl CostFixture<Loopback> {
-    /// A tree of that configuration on the loopback fabric.
+    /// Creates a tree with `config` on the loopback fabric, loads it, and warms both caches.
     ///
     /// # Panics
     /// If it cannot be created.
@@ -41,7 +41,7 @@ impl CostFixture<Loopback> {
 }
 
 impl<H: Harness> CostFixture<H> {
-    /// The same on any fabric.
+    /// Creates a tree with `config` on the fabric of `world`, loads it, and warms both caches.
     ///
     /// # Panics
     /// If it cannot be created.
@@ -59,11 +59,11 @@ impl<H: Harness> CostFixture<H> {
         bench
     }
 
-    /// Fills both caches, and gives both allocators a chunk by a split at the far end.
+    /// Fills both caches, and splits a leaf behind the largest key so that each allocator owns a chunk.
     fn warm(&self) {
         let ends = [(&self.tree, &self.client, KEYS), (&self.other_tree, &self.other_client, KEYS + 50)];
-        for (tree, client, far) in ends {
-            for number in far..far + 50 {
+        for (tree, client, first) in ends {
+            for number in first..first + 50 {
                 self.world.block_on(tree.put(client, &key(number), &[0; 8])).expect("a put");
             }
             // The paths to these keys pass every node of level 1.
@@ -73,7 +73,7 @@ impl<H: Harness> CostFixture<H> {
         }
     }
 
-    /// The costs of one operation.
+    /// Runs `operation` and yields its costs, of both clients.
     pub fn cost<T>(&self, operation: impl Future<Output = T>) -> Costs {
         self.client.take_costs();
         self.other_client.take_costs();
@@ -83,7 +83,7 @@ impl<H: Harness> CostFixture<H> {
         costs
     }
 
-    /// The costs of storing a value under the key `offset` behind key `number`.
+    /// Stores a value under the key that is `offset` larger than key `number`, and yields the costs.
     ///
     /// # Panics
     /// If it fails.
@@ -96,7 +96,8 @@ impl<H: Harness> CostFixture<H> {
         self.cost(async { tree.put(client, &key, &[1; 8]).await.expect("a put") })
     }
 
-    /// Fills the leaf of key number `first` until a put splits it; yields its costs. The parent has space.
+    /// Fills the leaf of key number `first` until a put splits it; yields the costs of that put. The parent has space
+    /// for the new entry.
     fn split_by(&self, who: (&Sherman, &Client<H::Fabric>), first: u64) -> Costs {
         let without = self.put_by(who, first, 1);
         (first + 1..first + 100)
@@ -105,18 +106,18 @@ impl<H: Harness> CostFixture<H> {
             .expect("a leaf has less than 100 entries")
     }
 
-    /// Removes keys from number `first` on until a leaf is merged; yields the costs of a removal that reads the
-    /// neighbours of its leaf, and of the one that merges.
+    /// Removes the keys from number `first` on until a leaf is merged. Yields the costs of a removal that reads the
+    /// neighbours of its leaf, and of the removal that merges the leaf.
     fn merge(&self, first: u64) -> (Costs, Costs) {
         let remove = |number| self.cost(self.tree.remove(&self.client, &key(number)));
         let without = remove(first);
         let mut more = (first + 1..first + 100).map(remove).filter(|costs| costs.reads > without.reads);
-        let look = more.next().expect("a leaf is half empty at some time");
-        let merge = more.find(|costs| costs.writes > without.writes + 2).expect("a leaf is merged at last");
-        (look, merge)
+        let neighbours_read = more.next().expect("a leaf becomes half empty");
+        let merge = more.find(|costs| costs.writes > without.writes + 2).expect("a leaf is merged");
+        (neighbours_read, merge)
     }
 
-    /// The costs of a scan of 100 entries.
+    /// Scans 100 entries and yields the costs.
     ///
     /// # Panics
     /// If it fails.
@@ -192,31 +193,30 @@ pub fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H
     row("update", "key absent", bench.cost(tree.update(client, &absent, &[2; 8])));
     row("remove", "key present", bench.cost(tree.remove(client, &key(12_000))));
     row("remove", "key absent", bench.cost(tree.remove(client, &absent)));
-    let (look, merge) = bench.merge(15_000);
-    row("remove", "leaf half empty: its neighbours are read", look);
+    let (neighbours_read, merge) = bench.merge(15_000);
+    row("remove", "leaf half empty: its neighbours are read", neighbours_read);
     row("remove", "leaf merged with a neighbour", merge);
     row("scan", "100 entries", bench.scan(tree));
-    if tree.can_snapshot() {
-        row("scan_snapshot", "100 entries", bench.snapshot(tree));
-    }
+    row("scan_snapshot", "100 entries", bench.snapshot(tree));
     row("scan", "100 entries, nothing cached", bench.scan(&bench.cold()));
 }
 
 /// The variant in the rows of [`checksums`].
 pub const CHECKSUMS: &str = "sherman, checksums";
 
-/// The configuration of Sherman for a fabric on which versions prove nothing.
+/// The configuration of Sherman for a fabric on which versions cannot detect torn copies.
 pub fn checksums() -> ShermanConfig {
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
     ShermanConfig { sizes, consistency: Some(Consistency::Checksum), ..ShermanConfig::default() }
 }
 
-/// The table, without rows.
+/// Creates the cost table of Sherman, without rows.
 pub fn empty() -> CostTable {
     CostTable::new(
         "Costs",
-        "keys and values of 8 bytes, nodes of 1 KiB, the\n\
-         caches warm unless said otherwise; a split goes up one level",
+        "Keys and values\n\
+         have 8 bytes, nodes 1 KiB. Caches are warm unless the case says otherwise. The parent of a split leaf has\n\
+         space for the new entry",
         "sherman/costs.rs",
     )
 }

@@ -19,7 +19,7 @@ impl Simulator {
         Self(World::new(spec).expect("a valid world"))
     }
 
-    /// The world.
+    /// Returns the simulated network with its machines.
     pub fn world(&self) -> &World {
         &self.0
     }

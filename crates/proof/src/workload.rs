@@ -74,7 +74,7 @@ pub const MIXED: Mix = Mix { gets: 24, scans: 10, removals: 18 };
 /// Few removals: the tree grows.
 pub const GROWING: Mix = Mix { gets: 12, scans: 6, removals: 2 };
 
-/// As many removals as insertions: leaves are merged.
+/// A mix with as many removals as insertions, so that leaves are merged.
 pub const CHURNING: Mix = Mix { gets: 14, scans: 6, removals: 44 };
 
 /// The lengths of values.
@@ -86,7 +86,7 @@ pub enum ValueLengths {
     UpTo {
         /// Bytes of the unit.
         bytes: usize,
-        /// The largest multiple.
+        /// Values are at most this many times as long as the inline length.
         times: u64,
     },
     /// Any length.

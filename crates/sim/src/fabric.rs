@@ -127,10 +127,10 @@ impl Fabric for SimFabric {
             Err(error) => Submission::Done(Some(Err(error))),
             Ok(()) if doorbell.requests().is_empty() => Submission::Done(Some(Ok(doorbell))),
             Ok(()) => {
-                let flight = device.ring(self.client, doorbell, Completion::Awaited);
+                let doorbell_key = device.ring(self.client, doorbell, Completion::Awaited);
                 Submission::PostedVerb(AwaitedDoorbell {
                     device: Rc::clone(&self.device),
-                    flight,
+                    doorbell_key,
                     taken: false,
                 })
             }
@@ -197,7 +197,7 @@ enum Submission {
 /// A posted doorbell that the client awaits.
 struct AwaitedDoorbell {
     device: Rc<RefCell<Device>>,
-    flight: Key,
+    doorbell_key: Key,
     taken: bool,
 }
 
@@ -215,16 +215,16 @@ impl Future for Submission {
 impl AwaitedDoorbell {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Doorbell, FabricError>> {
         let device = &mut *self.device.borrow_mut();
-        let flight = &mut device.doorbells[self.flight as usize];
-        if flight.left > 0 {
-            if !flight.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-                flight.waker = Some(context.waker().clone());
+        let posted = &mut device.doorbells[self.doorbell_key as usize];
+        if posted.left > 0 {
+            if !posted.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                posted.waker = Some(context.waker().clone());
             }
             return Poll::Pending;
         }
         self.taken = true;
-        let flight = device.doorbells.remove(self.flight as usize);
-        Poll::Ready(match (flight.error, flight.doorbell) {
+        let posted = device.doorbells.remove(self.doorbell_key as usize);
+        Poll::Ready(match (posted.error, posted.doorbell) {
             (None, Some(doorbell)) => Ok(doorbell),
             (error, _) => Err(error.expect("a doorbell without an error is returned")),
         })
@@ -237,12 +237,12 @@ impl Drop for AwaitedDoorbell {
             return;
         }
         let device = &mut *self.device.borrow_mut();
-        let Some(flight) = device.doorbells.get_mut(self.flight as usize) else { return };
-        if flight.left == 0 {
-            device.doorbells.remove(self.flight as usize);
+        let Some(posted) = device.doorbells.get_mut(self.doorbell_key as usize) else { return };
+        if posted.left == 0 {
+            device.doorbells.remove(self.doorbell_key as usize);
         } else {
             // The verbs continue as if detached.
-            (flight.awaited, flight.waker) = (false, None);
+            (posted.awaited, posted.waker) = (false, None);
         }
     }
 }

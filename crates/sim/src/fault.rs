@@ -11,7 +11,7 @@ pub const RETRY_NS: u64 = 4_000_000;
 /// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InjectedFault {
-    /// Its virtual time, nanoseconds.
+    /// The virtual time of the fault, in nanoseconds.
     pub time: u64,
     /// The fault.
     pub fault: Fault,
@@ -20,7 +20,7 @@ pub struct InjectedFault {
 /// A rule: a fault with its trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultRule {
-    /// The trigger.
+    /// The event at which the fault happens.
     pub when: FaultTrigger,
     /// The fault.
     pub fault: Fault,
@@ -50,7 +50,7 @@ pub enum FaultTrigger {
     Time(u64),
 }
 
-/// A fault.
+/// A failure that the simulator injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A compute node crashes with all its clients.
@@ -104,7 +104,7 @@ pub enum CrashPoint {
     Before,
     /// The NIC has sent it, and the memory node will execute it.
     At,
-    /// Its answer has arrived.
+    /// The answer of the verb has arrived.
     After,
 }
 

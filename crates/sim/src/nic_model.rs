@@ -90,7 +90,7 @@ pub struct Messages {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outstanding {
-    /// Its capacity.
+    /// The number of requests that the cache holds.
     pub requests: u64,
     /// Latency that a miss adds.
     pub miss_ns: f64,
@@ -114,7 +114,7 @@ pub struct Pcie {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Units {
-    /// Their number. Each queue pair is served by one of them.
+    /// The number of processing units. One of them serves each queue pair.
     pub count: u32,
 }
 
@@ -138,7 +138,7 @@ pub struct Atomics {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceMemory {
-    /// Its size.
+    /// The size of the device memory in bytes.
     pub device_bytes: u64,
 }
 
@@ -173,7 +173,7 @@ pub enum NicModelError {
         card: String,
         /// The key of the parameter.
         key: &'static str,
-        /// Its value.
+        /// The rejected value.
         value: f64,
         /// The allowed values.
         must: &'static str,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Key of a verb, doorbell or thread in its table.
 pub(crate) type Key = u32;
 
-/// An event.
+/// An event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A doorbell reaches the client's NIC.
@@ -39,7 +39,7 @@ pub(crate) enum Event {
     Expire(Key),
     /// A thread runs its next task.
     Thread(Key),
-    /// A sleep ends.
+    /// The sleep of a task ends.
     Timer(Key),
     /// A time slice of a core ends.
     Slice(Key, Key),

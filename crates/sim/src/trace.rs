@@ -12,7 +12,7 @@ pub struct TraceEvent {
     pub time: u64,
     /// Number of the verb.
     pub verb: u64,
-    /// Its stage: `post`, `serve`, `complete`, `lost`.
+    /// The stage that the verb has reached: `post`, `serve`, `complete` or `lost`.
     pub stage: &'static str,
     /// The client, and its compute node.
     pub client: (u32, usize),

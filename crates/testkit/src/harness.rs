@@ -1,4 +1,4 @@
-//! How a test gets clients, runs them concurrently, and allocates far memory.
+//! The trait by which tests obtain clients of a fabric and run them concurrently, and memory that tests allocate.
 
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
 use farwood_fabric::{
@@ -27,7 +27,8 @@ pub trait Harness {
 
     /// Runs `work` for `count` clients at the same time; yields the results in the order of the clients' numbers.
     /// Clients with odd numbers are [separate](Self::separate_client). Fabrics of threads use [`on_threads`], fabrics
-    /// of one thread [`round_robin`], so work that waits for another client must await an operation of the fabric.
+    /// of one thread use [`round_robin`]. There, work that waits for another client must await an operation of the
+    /// fabric, because otherwise the other client never runs.
     fn run_clients<T: Send>(
         &self,
         count: usize,
@@ -119,7 +120,7 @@ pub fn poll_until_ready<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Bytes without a format: a READ of them returns its copy, torn or not.
+/// An object without a format: its check accepts any copy, torn or not.
 #[derive(Debug)]
 pub struct Raw;
 

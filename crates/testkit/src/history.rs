@@ -117,7 +117,7 @@ pub struct History {
 pub struct Violation {
     /// The key.
     pub key: ByteString,
-    /// A description.
+    /// A description of the violation.
     pub what: String,
     /// The last operations on the key before it.
     pub operations: Vec<Operation>,

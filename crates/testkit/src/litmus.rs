@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 /// The result of one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LitmusReport {
-    /// The promise.
+    /// The name of the capability that the program tests.
     pub name: String,
     /// Whether the fabric promises it.
     pub promised: bool,

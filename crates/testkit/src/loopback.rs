@@ -84,7 +84,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// A correct fabric.
+    /// No faults: the fabric keeps all promises.
     pub const NONE: Self = Self {
         reads: Copying::Whole,
         writes: Copying::Whole,
@@ -146,7 +146,7 @@ pub struct Settings {
     pub promises: Capabilities,
     /// The promises that it breaks.
     pub faults: Faults,
-    /// Its violation of the contract.
+    /// The violation of the contract that the fabric commits, if any.
     pub bug: Option<Bug>,
     /// Seed of the interleaving of clients.
     pub seed: u64,
@@ -182,7 +182,7 @@ struct State {
     writing: BTreeMap<u64, Writing>,
     /// Posts in progress whose futures were dropped.
     detached: Vec<DetachedPost>,
-    /// The same by connection, including those that are being polled.
+    /// The ids of the detached posts, ordered by connection, including posts that are being polled.
     detached_ids: BTreeSet<PostId>,
     /// Number of posts, and of connections.
     posts: u64,
@@ -226,7 +226,7 @@ impl Default for Loopback {
 }
 
 impl Loopback {
-    /// A new pool.
+    /// Creates a pool of empty memory nodes.
     ///
     /// # Panics
     /// If the shape is invalid.

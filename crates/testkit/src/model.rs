@@ -35,7 +35,7 @@ pub trait Ordered {
     fn count(&mut self) -> u64;
 }
 
-/// The reference implementation.
+/// The reference implementation of an ordered index.
 impl Ordered for BTreeMap<ByteString, ByteString> {
     fn get(&mut self, key: &[u8]) -> Option<ByteString> {
         BTreeMap::get(self, key).cloned()

@@ -26,6 +26,8 @@ use std::path::{Path, PathBuf};
 
 /// Network namespaces, and the right to create them.
 pub const NETNS: &str = "netns";
+/// The right to give files to another user.
+pub const ROOT: &str = "root";
 /// The headers of libibverbs and libmlx5.
 pub const VERBS_HEADER: &str = "verbs-header";
 /// The library libmlx5.
@@ -34,11 +36,12 @@ pub const MLX5_LIBRARY: &str = "mlx5-library";
 pub const RDMA_DEVICE: &str = "rdma-device";
 
 /// Needs and how a machine comes to meet them. A program that is not listed is its own need.
-const REMEDIES: [(&str, &str); 7] = [
+const REMEDIES: [(&str, &str); 8] = [
     ("redis-server", "apt-get install redis-server"),
     ("etcd", "apt-get install etcd-server"),
     ("systemd-analyze", "apt-get install systemd"),
     (NETNS, "apt-get install iproute2, and run the test as root"),
+    (ROOT, "run the test as root"),
     (VERBS_HEADER, "apt-get install libibverbs-dev"),
     (MLX5_LIBRARY, "apt-get install ibverbs-providers"),
     (RDMA_DEVICE, "install an RDMA NIC, or run `cargo xtask rxe`"),

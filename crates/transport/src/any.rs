@@ -1,5 +1,5 @@
 //! All fabrics of this crate as one type, for programs that learn the fabric from a URL. Static dispatch ends
-//! here (`docs/decisions/0005-dispatch.md`): benchmarks use the concrete fabric.
+//! here (`docs/decisions/0005-dispatch.md`).
 
 #[cfg(feature = "etcd")]
 use crate::etcd::EtcdAddress;

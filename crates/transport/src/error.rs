@@ -1,6 +1,6 @@
 //! Errors of memory nodes, and of the pools that they serve, with remedies.
 
-use farwood_fabric::FabricError;
+use farwood_fabric::{ByteCount, FabricError};
 use std::io;
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum TcpError {
     /// The text is not a list of addresses.
-    #[error("'{text}' names no memory nodes: {why}; write HOST:PORT, or several with commas between them")]
+    #[error("'{text}': {why}")]
     BadAddress {
         /// The text.
         text: String,
-        /// Why it is invalid.
+        /// Why it is invalid, and the remedy.
         why: String,
     },
     /// A memory node cannot have these sizes.
@@ -28,7 +28,7 @@ pub enum TcpError {
         source: io::Error,
     },
     /// There is not enough memory.
-    #[error("cannot take {bytes} bytes of memory: {source}; give the memory node less (--memory)")]
+    #[error("cannot take {} of memory: {source}; give the memory node less (--memory)", ByteCount(*bytes))]
     Memory {
         /// The requested bytes.
         bytes: u64,
@@ -89,9 +89,7 @@ pub enum TcpError {
         path: PathBuf,
     },
     /// No memory node answers at the address.
-    #[error(
-        "no memory node answers at {address}: {why}; start one with `farwood serve --listen tcp://{address}`"
-    )]
+    #[error("{}", not_there(address, why))]
     NotThere {
         /// The address.
         address: String,
@@ -166,6 +164,19 @@ pub enum TcpError {
     },
 }
 
+/// The reason that a process at the address closes a connection before it answers.
+pub(crate) const CLOSED: &str = "it closed the connection";
+
+fn not_there(address: &str, why: &str) -> String {
+    if why.starts_with(CLOSED) {
+        return format!("the process at {address} does not answer as a memory node: {why}");
+    }
+    format!(
+        "no memory node answers at {address}: {why}; start it with `farwood serve --listen tcp://{address}`, and with \
+         the --file and the other options that it had"
+    )
+}
+
 /// Why a file cannot keep a memory node's memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -174,7 +185,7 @@ pub enum FileFault {
     #[error("another memory node uses it; stop that one, or name another file")]
     InUse,
     /// The system cannot create, read or write it.
-    #[error("{0}")]
+    #[error("{0}; name a file that this user can create, read and write")]
     System(#[source] io::Error),
     /// It has another kind, size or version.
     #[error("{0}")]

@@ -3,6 +3,7 @@
 //! | module | contents | feature |
 //! |---|---|---|
 //! | [`any`] | one type for all fabrics, chosen from a URL | |
+//! | [`fork`] | refuses handles that a child process inherited | |
 //! | [`heap`] | huge pages for the caches of a process | |
 //! | [`runtime`] | runs clients on threads | |
 //! | [`shm`] | shared memory between the processes of one machine | |
@@ -33,6 +34,7 @@ mod daemon;
 mod discovery;
 #[cfg(feature = "tcp")]
 mod error;
+pub mod fork;
 pub mod heap;
 #[cfg(feature = "rdma")]
 pub mod rdma;

@@ -11,17 +11,24 @@ threads and killed processes on shared memory; from 30 minutes on, also every te
 failed seed prints the command that repeats it.
 
 Usage: cargo xtask campaign [--minutes N]
+       cargo xtask campaign damage [--trials N]
 
   --minutes N   how long all steps together take, once they are built [default: 120]
+  damage        damage the files of pools at random, and require that every kind of index notices
+  --trials N    how often, for each kind of index [default: 5000]
 
 Examples:
   cargo xtask campaign
   cargo xtask campaign --minutes 6      # as .ci/run does
   cargo xtask campaign --minutes 600    # overnight
+  cargo xtask campaign damage --trials 500
 ";
 
 /// Minutes of a campaign, unless the command line says otherwise.
 pub(crate) const MINUTES: u64 = 120;
+
+/// Trials of a damage campaign for each kind of index, unless the command line says otherwise.
+pub(crate) const TRIALS: u64 = 5_000;
 
 /// Shortest campaign that is worth a build of its own, minutes. Shorter ones run what `cargo test` built.
 const OPTIMISED_MINUTES: u64 = 30;
@@ -48,6 +55,13 @@ const THREAD_STEPS: u64 = 3_000;
 /// Runs the campaign on the tree at `root`, for about `minutes` minutes; yields the number of failures.
 pub(crate) fn campaign(root: &Path, minutes: u64) -> usize {
     run(root, &steps(minutes.max(1)), Output::Shown)
+}
+
+/// Damages pools at rest, `trials` times for each kind of index; yields the number of failures.
+pub(crate) fn damage(root: &Path, trials: u64) -> usize {
+    let step =
+        CheckStep::tests("damage", &["--release", "--package", "farwood", "--test", "all", "--", "damage::"]);
+    run(root, &[step.with("FARWOOD_DAMAGES", trials)], Output::Shown)
 }
 
 fn steps(minutes: u64) -> Vec<CheckStep> {

@@ -199,14 +199,15 @@ fn run_test(arguments: &[&str]) -> Result<ExitCode, Failure> {
 }
 
 fn run_campaign(arguments: &[&str]) -> Result<ExitCode, Failure> {
-    let minutes = match arguments {
-        [] => campaign::MINUTES,
-        ["--minutes", minutes] => {
-            minutes.parse().ok().filter(|minutes| *minutes > 0).ok_or(Failure::Usage)?
-        }
+    let count = |text: &str| text.parse().ok().filter(|count| *count > 0).ok_or(Failure::Usage);
+    let failures = match arguments {
+        [] => campaign::campaign(&root(), campaign::MINUTES),
+        ["--minutes", minutes] => campaign::campaign(&root(), count(minutes)?),
+        ["damage"] => campaign::damage(&root(), campaign::TRIALS),
+        ["damage", "--trials", trials] => campaign::damage(&root(), count(trials)?),
         _ => return Err(Failure::Usage),
     };
-    Ok(verdict(campaign::campaign(&root(), minutes)))
+    Ok(verdict(failures))
 }
 
 fn run_tidy(arguments: &[&str]) -> Result<ExitCode, Failure> {

@@ -12,7 +12,7 @@ use crate::record::Record;
 /// A system that a run measures. Opening a backend creates and loads its store, unless the backend's own processes do
 /// so later.
 pub(crate) trait Backend {
-    /// Its name in tables and on progress bars.
+    /// The name of the system in tables and on progress bars.
     fn label(&self) -> String;
 
     /// Starts the system's own server, if it needs one, and the client processes. All are ready when this returns.

@@ -2,18 +2,17 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `interface.rs` | the trait of a system, and the end of its record |
+//! | `interface.rs` | the trait of a measured system, and functions that add measurements to a record |
 //! | `pool.rs`, `attachment.rs`, `memory_nodes.rs` | the pool of a run, and attachments to it |
-//! | `clients.rs`, `checked.rs` | the parameters of a process of clients; keys and values with their checks |
+//! | `clients.rs`, `checked.rs` | the parameters of a worker process; buffers that check keys and values |
 //! | `ordered/` | Farwood's ordered indexes |
 //! | `spatial/` | Farwood's spatial index, and its peer rstar |
 //! | `redis/` | Redis over TCP |
 //! | `peers/` | LMDB, `BTreeMap`, congee and a skip list (feature `peers`) |
 //!
-//! Each compute node of a real fabric is a process, also if there is only one: it starts with empty caches and page
-//! tables, without traces of the loading.
+//! Each compute node of a real fabric is a process of its own, even if there is only one. It starts with empty caches
+//! and page tables, because another process has loaded the index.
 
-pub(crate) mod attachment;
 pub(crate) mod checked;
 pub(crate) mod clients;
 mod interface;
@@ -33,7 +32,7 @@ use crate::driver::worker::JobKind;
 use crate::spec::REDIS;
 use crate::spec::ordered::RunSpec;
 
-/// The jobs of the worker processes of all backends.
+/// All jobs that a worker process can be started for.
 pub const JOBS: &[JobKind] = &[
     JobKind::of::<crate::driver::program::ProgramJob>(),
     JobKind::of::<memory_nodes::MemoryNodesJob>(),
@@ -47,7 +46,7 @@ pub const JOBS: &[JobKind] = &[
     JobKind::of::<spatial::rstar::RstarJob>(),
 ];
 
-/// Refuses peers that `spec` cannot be compared with.
+/// Refuses peers that cannot execute the run of `spec`.
 pub(crate) fn check_peers(spec: &RunSpec) -> Result<()> {
     spec.peers.iter().try_for_each(|peer| if peer == REDIS { redis::check(spec) } else { check_peer(peer) })
 }

@@ -1,4 +1,5 @@
-//! The pool of a run and the index in it: created and filled by the parent process, and removed however the run ends.
+//! The pool of a run, and the index in it. The parent process creates and loads them. They are removed even if the run
+//! fails or is killed.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
@@ -36,25 +37,25 @@ pub(crate) fn unique_name(prefix: &str) -> String {
 
 /// The source of a run's pool.
 pub enum PoolSource {
-    /// The run creates it.
+    /// The run creates the pool.
     New {
         /// Number of memory nodes.
         memory_nodes: u16,
-        /// Host memory of each, in bytes.
+        /// Host memory of each memory node, in bytes.
         host_bytes: u64,
         /// The fabric, shared memory or TCP.
         fabric: FabricKind,
         /// The CPUs of memory nodes that are processes; empty: all.
         cpus: Vec<usize>,
     },
-    /// It exists.
+    /// The pool exists.
     Existing(PoolLocation),
 }
 
 /// Attaches this process to a pool.
 ///
 /// # Errors
-/// A pool that does not exist, or cannot be attached to.
+/// The pool does not exist, or refuses the attachment.
 pub fn open_pool(place: &PoolLocation) -> Result<AnyPool> {
     Ok(match place {
         PoolLocation::Shm(name) => AnyPool::Shm(ShmPool::open(&SegmentDir::from_env(), name)?),
@@ -79,13 +80,13 @@ pub fn open_pool(place: &PoolLocation) -> Result<AnyPool> {
 pub struct BenchPool {
     /// The attachment of this process.
     pub pool: AnyPool,
-    /// The name of the pool.
+    /// The location of the pool.
     pub place: PoolLocation,
     /// The name of the run's index.
     pub index: String,
     is_new: bool,
     cleanup: Option<CleanupGuard>,
-    /// The process of the memory nodes of a new pool over TCP. It exits with this process, even if that is killed.
+    /// The process that runs the memory nodes of a new pool over TCP. It exits when this process exits or is killed.
     memory_nodes: Option<WorkerProcesses>,
 }
 
@@ -93,7 +94,7 @@ impl BenchPool {
     /// Creates the pool, or attaches to an existing one.
     ///
     /// # Errors
-    /// A pool that cannot be created or opened, a process that does not start.
+    /// The pool cannot be created or opened, or a process does not start.
     pub fn open(source: &PoolSource, worker: &WorkerCommand) -> Result<BenchPool> {
         let index = unique_name("bench");
         let mut memory_nodes = None;
@@ -142,7 +143,7 @@ impl BenchPool {
     /// The resident bytes of the pool, and the kind of its pages (known only for shared memory).
     ///
     /// # Errors
-    /// Memory nodes that do not answer.
+    /// A memory node does not answer.
     pub fn memory(&self) -> Result<(u64, Option<Pages>)> {
         Ok(match &self.pool {
             AnyPool::Shm(pool) => {
@@ -154,7 +155,8 @@ impl BenchPool {
         })
     }
 
-    /// The RDMA device through which this machine reaches the pool, and where the memory nodes keep locks.
+    /// Describes the RDMA device through which this machine reaches the pool, and the memory in which the memory nodes
+    /// keep locks.
     pub(crate) fn rdma_device(&self) -> Option<String> {
         let AnyPool::Rdma(pool) = &self.pool else { return None };
         let card = pool.card();
@@ -207,7 +209,7 @@ impl TempFolder {
         Ok(TempFolder { path, cleanup })
     }
 
-    /// Its path.
+    /// The path of the folder.
     pub(crate) fn path(&self) -> &std::path::Path {
         &self.path
     }
@@ -250,7 +252,7 @@ impl CleanupJob for StoreCleanup {
                 }
             }
             (Some(PoolLocation::Shm(name)), None) => drop(SegmentDir::from_env().remove(&name)),
-            // Memory nodes exit by themselves.
+            // Memory nodes that a run started exit when its processes exit.
             (Some(PoolLocation::Tcp(_) | PoolLocation::Rdma(_) | PoolLocation::Etcd(_)) | None, _) => {}
         }
         for folder in &self.folders {
@@ -284,7 +286,7 @@ pub async fn bulk_load<F: Fabric>(
         }
     };
     let loaded = index.bulk_load(client, entries, FILL, notice).await?;
-    // The compute nodes insert into chunks of their own.
+    // Returns unused chunks: the compute nodes of the run allocate from chunks that they take.
     index.leave(client).await?;
     if loaded == count {
         return Ok(());

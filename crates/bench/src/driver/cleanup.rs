@@ -1,4 +1,4 @@
-//! Removal of what a run has created, even if the run is killed.
+//! Removal of the pools, indexes and folders that a run has created, even if the run is killed.
 
 use std::os::unix::process::CommandExt as _;
 
@@ -6,7 +6,7 @@ use super::processes::{WorkerCommand, WorkerProcess};
 use super::worker::{Job, ParentConnection, message};
 use crate::{Error, Result};
 
-/// A job that removes what a run has created once the run is over.
+/// A job that removes the objects that a run has created, when the run ends.
 pub(crate) trait CleanupJob: Job {
     /// Removes everything that still exists. Errors are ignored, because nothing is left that could report them.
     fn clean_up(&self);
@@ -23,8 +23,9 @@ pub(crate) trait CleanupJob: Job {
 pub(crate) struct CleanupGuard(WorkerProcess);
 
 impl CleanupGuard {
-    /// Starts the cleanup process for objects that this run has just created, or whose names it has drawn; never for
-    /// those that may belong to another run. If the process cannot be started, the objects are removed at once.
+    /// Starts the cleanup process. The caller must have created the objects of `job`, or have drawn random names for
+    /// them, so that they cannot belong to another run. If the process cannot be started, the objects are removed
+    /// immediately.
     pub(crate) fn start(command: &WorkerCommand, job: &impl CleanupJob) -> Result<CleanupGuard> {
         let started = Self::start_process(command, job);
         if started.is_err() {

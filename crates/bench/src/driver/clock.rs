@@ -38,7 +38,7 @@ impl Clock {
 /// When a client stops.
 #[derive(Clone, Copy, Debug)]
 pub enum Deadline {
-    /// At this time of the clock, in nanoseconds.
+    /// When the clock reaches this time, in nanoseconds.
     Time(u64),
     /// After this many operations.
     Operations(u64),

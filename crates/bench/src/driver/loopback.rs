@@ -16,19 +16,19 @@ use crate::{Error, Result};
 const REQUEST_BYTES: usize = 32;
 const ANSWER_BYTES: usize = 1024;
 const ROUNDS: usize = 4000;
-/// Polls before a side yields its CPU, as Farwood's threads do.
+/// Number of polls after which an end yields its CPU, the same as of Farwood's threads.
 const POLLS_BEFORE_YIELD: u32 = 64;
-/// Limit between the two states, in microseconds.
+/// The latency with sleeping ends above which the state is "slow", in microseconds.
 const SLOW_US: f64 = 30.0;
 
-/// How both sides wait for data.
+/// How both ends of the connection wait for data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitMode {
     Sleep,
     Poll,
 }
 
-/// Measures it between the CPUs of servers and of clients.
+/// Measures the latency between the CPUs of servers and of clients, with ends that sleep and with ends that poll.
 pub(crate) fn measure(pinning: &CpuPinning) -> Result<Loopback> {
     let median = |mode| {
         exchange(pinning, mode)

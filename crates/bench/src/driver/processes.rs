@@ -17,9 +17,9 @@ use crate::{Error, Result};
 /// How to start a worker process: a program that calls [`serve`](super::worker::serve).
 #[derive(Clone, Debug)]
 pub struct WorkerCommand {
-    /// The program.
+    /// The path of the program that a worker process runs.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments of the program.
     pub arguments: Vec<OsString>,
 }
 

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// The program that a worker becomes. The kernel kills it when the parent dies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ProgramJob {
-    /// Its name; `None`: the running program.
+    /// The path of the program. `None` starts the running program again.
     pub(crate) program: Option<String>,
     pub(crate) arguments: Vec<String>,
     /// The CPUs that it may use; empty: all.

@@ -1,4 +1,5 @@
-//! The threads of a worker process: each runs its own clients and waits for orders.
+//! The threads of a worker process. Each thread runs its own clients and waits for the next step, which the parent
+//! process commands.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, Scope};
@@ -21,10 +22,10 @@ pub(crate) trait ThreadDriver {
         Ok(())
     }
 
-    /// Reads keys that the clients will ask for, for this many seconds.
+    /// Executes operations from the warm-up streams of the clients for this many seconds.
     fn warm_up(&mut self, seconds: f64) -> Result<()>;
 
-    /// Runs the clients and measures them. Every client does `amount`.
+    /// Runs the clients and measures them. Every client executes `amount` of work.
     fn measure(&mut self, amount: Amount) -> Result<Measurement>;
 }
 
@@ -43,7 +44,7 @@ struct WorkerThread {
     results: Receiver<Result<Round>>,
 }
 
-/// Runs `threads` threads, each with the driver that `make` creates on it, and follows the parent's orders.
+/// Runs `threads` threads, each with the driver that `make` creates on it, and executes the parent's commands.
 /// `used_bytes` reports the memory that the process uses after a round.
 pub(crate) fn serve<D: ThreadDriver>(
     parent: &mut ParentConnection<'_>,
@@ -83,7 +84,7 @@ pub(crate) fn serve<D: ThreadDriver>(
     })
 }
 
-/// Lets all threads do a step at the same time, and merges their results.
+/// Lets all threads execute a step at the same time, and merges their results.
 fn run_step(threads: &[WorkerThread], step: Step) -> Result<Round> {
     for thread in threads {
         // A thread that has ended has sent its error, which result() returns.

@@ -1,4 +1,4 @@
-//! The worker's side of the protocol: a process that does one job and follows its parent's orders.
+//! The worker's side of the protocol: a process that executes one job and the commands of its parent process.
 
 use std::io::{BufRead, Write};
 use std::process;

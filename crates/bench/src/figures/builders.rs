@@ -1,18 +1,18 @@
-//! Builders of the runs and comparisons of figures.
+//! Functions that build the runs of a figure, and its comparisons of measured with printed values.
 
 use farwood_index::ordered::System;
 
-use super::figure::{Comparison, Effort, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Run};
 use crate::record::Record;
 use crate::run::{Amount, FabricKind, RunSpec};
 use crate::spec::spatial::SpatialSpec;
 use crate::workload::Workload;
 use crate::workload::distribution::{Distribution, THETA_DEFAULT};
 
-/// Zipf with theta 0.99, the key distribution in the evaluations of the ordered indexes.
+/// Zipf with theta 0.99, the key distribution in the evaluations of Sherman, SMART and Sphinx.
 pub(super) const ZIPF: Distribution = Distribution::Zipf { theta: THETA_DEFAULT };
 
-/// Virtual seconds of the warm-up and of the measured phase.
+/// The virtual time of the warm-up and of the measured phase, in seconds.
 #[derive(Clone, Copy)]
 pub(super) struct Time {
     pub(super) warm_up_seconds: f64,
@@ -20,23 +20,26 @@ pub(super) struct Time {
 }
 
 impl Time {
-    /// Warm-up and measured phase of each effort.
+    /// Picks the pair (warm-up, measured phase) that belongs to `effort`.
     pub(super) fn of(effort: Effort, quick: (f64, f64), full: (f64, f64)) -> Time {
         let (warm_up_seconds, seconds) = effort.pick(quick, full);
         Time { warm_up_seconds, seconds }
     }
 }
 
-/// The loaded keys of a run, and the keys of the paper's run.
+/// The number of keys that a run loads, and of the paper's run.
 #[derive(Clone, Copy)]
 pub(super) struct LoadedKeys {
+    /// Keys that the run loads.
     pub(super) count: u64,
-    /// The number of ranks over which popularity is drawn, so that the hottest key has the paper's share.
+    /// Keys of the paper's run. Zipf ranks are drawn from this many, so that the most popular key receives the same
+    /// share of operations as in the paper.
     pub(super) ranks: u64,
 }
 
-/// A simulated run with zipf 0.99. A load measures the second half of its keys: the beginning of a load takes a time
-/// that does not depend on the number of keys, and that is negligible with the tens of millions of keys of the papers.
+/// Specifies a simulated run with zipf 0.99. A run of [`Workload::Load`] measures the second half of its inserts: the
+/// first inserts take a time that does not depend on the number of keys, and that the tens of millions of inserts in
+/// the papers make negligible.
 pub(super) fn simulated(
     index: System,
     variant: &str,
@@ -62,22 +65,22 @@ pub(super) fn simulated(
     }
 }
 
-/// The run of a spec.
+/// Wraps the spec of an ordered index as a run of a figure.
 pub(super) fn run(spec: RunSpec) -> Run {
     Run::Index(Box::new(spec))
 }
 
-/// The runs of all specs.
+/// Wraps specs of ordered indexes as the runs of a figure, in the same order.
 pub(super) fn runs_of(specs: impl IntoIterator<Item = RunSpec>) -> Vec<Run> {
     specs.into_iter().map(run).collect()
 }
 
-/// The run of a spec of a spatial index.
+/// Wraps the spec of a spatial index as a run of a figure.
 pub(super) fn spatial_run(spec: SpatialSpec) -> Run {
     Run::Spatial(Box::new(spec))
 }
 
-/// A prediction.
+/// Compares a value that no constant of the NIC model was fitted to with the value that the paper prints, if any.
 pub(super) fn predicted(
     panel: impl Into<String>,
     point: impl Into<String>,
@@ -90,12 +93,12 @@ pub(super) fn predicted(
         point: point.into(),
         paper,
         ours,
-        standing: Standing::Predicted,
+        status: CalibrationStatus::Predicted,
         source,
     }
 }
 
-/// Sorts comparisons by panel, the panels in the order of their first comparisons.
+/// Groups comparisons by panel; the panels keep the order of their first comparisons.
 pub(super) fn by_panel(comparisons: Vec<Comparison>) -> Vec<Comparison> {
     let mut panels: Vec<String> = Vec::new();
     for comparison in &comparisons {
@@ -108,7 +111,7 @@ pub(super) fn by_panel(comparisons: Vec<Comparison>) -> Vec<Comparison> {
     sorted
 }
 
-/// Mean round trips of an operation.
+/// The mean number of round trips of an operation in a run.
 pub(super) fn round_trips(record: &Record) -> f64 {
     record.round_trips.as_ref().map_or(0.0, |trips| trips.mean)
 }

@@ -14,6 +14,7 @@ pub(super) const FIGURE: Figure = Figure {
     compare,
 };
 
+/// The values in the text of the paper.
 const PAPER: Printed = Printed {
     source: "Catfish §V-B",
     catfish: [Some(140.73), Some(180.66), Some(161.58)],

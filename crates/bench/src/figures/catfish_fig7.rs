@@ -2,7 +2,7 @@
 
 use super::builders::{predicted, spatial_run};
 use super::catfish_cluster::{latency_us, spec};
-use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::spec::spatial_variant::Variant;
 use crate::workload::rectangles::Scale;
@@ -66,7 +66,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         point: "events, scale 0.00001, 80 to 320 clients".to_owned(),
         paper: Some(fitted(PAPER_US[1])),
         ours: grown(0, 1),
-        standing: Standing::Fitted,
+        status: CalibrationStatus::Fitted,
         source: SOURCE,
     });
     let times = |notice: usize| of(0, notice, last) / of(0, notice, 0);

@@ -2,7 +2,7 @@
 
 use farwood_fabric::Memory;
 
-use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
@@ -54,7 +54,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         point,
         paper,
         ours,
-        standing: Standing::Reported,
+        status: CalibrationStatus::Reported,
         source: SOURCE,
     };
     let of = |transport: usize, size: usize| &records[transport * SIZES.len() + size];

@@ -6,7 +6,7 @@ use crate::run::{RunSpec, SpatialSpec, simulate, simulate_spatial};
 use crate::sim_run::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
 use crate::{Error, Result};
 
-/// The size of the runs.
+/// How many keys and how much virtual time the runs of a figure use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Fewer keys and less virtual time: a preview in seconds.
@@ -16,7 +16,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// One of two values.
+    /// Picks `quick` or `full`.
     pub(super) fn pick<T>(self, quick: T, full: T) -> T {
         if self == Effort::Quick { quick } else { full }
     }
@@ -30,14 +30,14 @@ pub(super) enum Run {
     Locks(LocksSpec),
 }
 
-/// The relation of a value to the model's constants.
+/// Whether constants of the NIC model were fitted to a value: only other values test the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CalibrationStatus {
     /// A constant was fitted to this point.
     Fitted,
     /// A micro-benchmark from which constants were derived, or which checks them.
     MicroBenchmark,
-    /// A micro-benchmark in the middle of a curve, or with an unknown set-up: reported without a bound.
+    /// A micro-benchmark in the middle of a curve, or with an unknown set-up: its deviation has no bound.
     Reported,
     /// Not measured: the value follows from the set-up, or from a format.
     Given,
@@ -45,29 +45,29 @@ pub enum Standing {
     Predicted,
 }
 
-impl Standing {
+impl CalibrationStatus {
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Standing::Fitted => "calibrated (fitted)",
-            Standing::MicroBenchmark => "calibrated (micro-benchmark)",
-            Standing::Reported => "reported only",
-            Standing::Given => "given",
-            Standing::Predicted => "prediction",
+            CalibrationStatus::Fitted => "calibrated (fitted)",
+            CalibrationStatus::MicroBenchmark => "calibrated (micro-benchmark)",
+            CalibrationStatus::Reported => "reported only",
+            CalibrationStatus::Given => "given",
+            CalibrationStatus::Predicted => "prediction",
         }
     }
 
     /// The largest relative deviation, if the value is checked.
     pub fn bound(self) -> Option<f64> {
         match self {
-            Standing::Fitted => Some(0.05),
-            Standing::MicroBenchmark => Some(0.10),
-            Standing::Reported | Standing::Given | Standing::Predicted => None,
+            CalibrationStatus::Fitted => Some(0.05),
+            CalibrationStatus::MicroBenchmark => Some(0.10),
+            CalibrationStatus::Reported | CalibrationStatus::Given | CalibrationStatus::Predicted => None,
         }
     }
 }
 
-/// A value of the paper and ours.
+/// A value of the paper beside the value that the simulator measures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The quantity with its unit; the values of one panel are drawn together.
@@ -76,34 +76,34 @@ pub struct Comparison {
     pub point: String,
     /// The paper's value, if it prints one.
     pub paper: Option<f64>,
-    /// Our value.
+    /// The simulator's value.
     pub ours: f64,
-    /// Its relation to the model's constants.
-    pub standing: Standing,
+    /// Whether the value was used to calibrate the NIC model.
+    pub status: CalibrationStatus,
     /// The source of the paper's value.
     pub source: &'static str,
 }
 
 impl Comparison {
-    /// The name of its standing in reports. Without a value of the paper it is reported only.
-    pub fn standing_name(&self) -> &'static str {
-        match (self.paper, self.standing) {
-            (None, standing) if standing != Standing::Given => Standing::Reported.name(),
-            (_, standing) => standing.name(),
+    /// The name of the status in reports. A comparison without a value of the paper is "reported only".
+    pub fn status_name(&self) -> &'static str {
+        match (self.paper, self.status) {
+            (None, status) if status != CalibrationStatus::Given => CalibrationStatus::Reported.name(),
+            (_, status) => status.name(),
         }
     }
 
-    /// Our value divided by the paper's.
+    /// The simulator's value divided by the paper's.
     pub fn ratio(&self) -> Option<f64> {
         self.paper.map(|paper| self.ours / paper)
     }
 }
 
-/// A figure.
+/// A figure or table of a paper, reproduced in the simulator.
 pub struct Figure {
-    /// Its name on the command line.
+    /// The name of the figure on the command line.
     pub name: &'static str,
-    /// Its title.
+    /// The title of the figure in reports and charts.
     pub title: &'static str,
     /// The set-up in the paper and here, and the differences.
     pub setting: &'static str,
@@ -140,10 +140,11 @@ impl Figure {
         (self.runs)(Effort::Quick).iter().all(|run| matches!(run, Run::Verbs(_) | Run::Locks(_)))
     }
 
-    /// Compares its records with the paper.
+    /// Compares the records of the figure's runs with the paper.
     ///
     /// # Errors
-    /// Another number of records: they are of another figure, or of an older version of it.
+    /// The number of records differs from the number of runs: the records belong to another figure, or to an older
+    /// version of this one.
     pub fn compare(&self, records: &[Record]) -> Result<Vec<Comparison>> {
         let wanted = (self.runs)(Effort::Full).len();
         if records.len() == wanted {
@@ -152,15 +153,15 @@ impl Figure {
         Err(Error::Record(format!("{} has {wanted} records instead of {}", self.name, records.len())))
     }
 
-    /// The chart as SVG.
+    /// Draws the chart as SVG.
     pub fn svg(&self, comparisons: &[Comparison]) -> String {
         plot::comparison_svg(self.title, &panels(comparisons))
     }
 
-    /// The chart as PNG.
+    /// Draws the chart as PNG.
     ///
     /// # Errors
-    /// A picture that cannot be drawn.
+    /// The picture cannot be drawn.
     pub fn png(&self, comparisons: &[Comparison]) -> Result<Vec<u8>> {
         plot::comparison_png(self.title, &panels(comparisons))
     }

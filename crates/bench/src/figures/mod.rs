@@ -40,7 +40,7 @@ mod sphinx_fig4;
 mod sphinx_fig5;
 mod sphinx_fig6;
 
-pub use figure::{Comparison, Effort, Figure, Standing};
+pub use figure::{CalibrationStatus, Comparison, Effort, Figure};
 pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, page, report, table};
 
 use crate::{Error, Result};
@@ -81,7 +81,7 @@ pub const FIGURES: &[Figure] = &[
 /// The figure of this name.
 ///
 /// # Errors
-/// An unknown name.
+/// No figure has the name.
 pub fn figure(name: &str) -> Result<&'static Figure> {
     FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
         let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();

@@ -5,7 +5,7 @@
 
 use farwood_fabric::Memory;
 
-use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::run::nic_model;
 use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
@@ -40,7 +40,7 @@ struct Point {
     load: Load,
     metric: Metric,
     measured: f64,
-    standing: Standing,
+    status: CalibrationStatus,
     source: &'static str,
 }
 
@@ -54,9 +54,9 @@ const ON_CARD: Load = Load { memory: Memory::Device, ..ATOMIC };
 const SMART: &str = "SMART artifact (ASPLOS'24)";
 
 /// A point of the curve over threads.
-const fn over_threads(load: Load, threads: usize, measured: f64, standing: Standing) -> Point {
+const fn over_threads(load: Load, threads: usize, measured: f64, status: CalibrationStatus) -> Point {
     let (nic, metric, source) = ("cx6-200g", Metric::Rate, SMART);
-    Point { nic, compute_nodes: 1, threads, load, metric, measured, standing, source }
+    Point { nic, compute_nodes: 1, threads, load, metric, measured, status, source }
 }
 
 /// A point of 8 compute nodes of 22 threads.
@@ -64,43 +64,44 @@ const fn of_all(
     nic: &'static str,
     load: Load,
     measured: f64,
-    standing: Standing,
+    status: CalibrationStatus,
     source: &'static str,
 ) -> Point {
-    Point { nic, compute_nodes: 8, threads: 22, load, metric: Metric::Rate, measured, standing, source }
+    Point { nic, compute_nodes: 8, threads: 22, load, metric: Metric::Rate, measured, status, source }
 }
 
 /// The latency of a READ on an idle NIC.
 const fn alone(nic: &'static str) -> Point {
-    let (metric, standing, source) = (Metric::Median, Standing::Fitted, "1.9 to 2.0 us, common knowledge");
+    let (metric, status, source) =
+        (Metric::Median, CalibrationStatus::Fitted, "1.9 to 2.0 us, common knowledge");
     let load = Load { depth: 1, ..READ };
-    Point { nic, compute_nodes: 1, threads: 1, load, metric, measured: 1.9, standing, source }
+    Point { nic, compute_nodes: 1, threads: 1, load, metric, measured: 1.9, status, source }
 }
 
 const POINTS: [Point; 19] = [
     alone("cx5-100g"),
     alone("cx6-200g"),
-    over_threads(READ, 1, 1.9, Standing::Fitted),
-    over_threads(READ, 8, 14.5, Standing::Reported),
-    over_threads(READ, 16, 28.7, Standing::Reported),
-    over_threads(READ, 32, 55.2, Standing::Reported),
-    over_threads(READ, 64, 90.3, Standing::Reported),
-    over_threads(READ, 96, 111.2, Standing::MicroBenchmark),
-    over_threads(WRITE, 1, 1.7, Standing::Fitted),
-    over_threads(WRITE, 32, 50.3, Standing::Reported),
-    over_threads(WRITE, 64, 78.4, Standing::Reported),
-    over_threads(WRITE, 96, 90.6, Standing::MicroBenchmark),
-    over_threads(Load { depth: 16, ..READ }, 96, 78.1, Standing::Fitted),
-    over_threads(Load { depth: 32, ..READ }, 96, 55.2, Standing::Fitted),
-    of_all("cx5-100g", ATOMIC, 50.0, Standing::MicroBenchmark, "RCuckoo"),
-    of_all("cx6-100g", ATOMIC, 42.3, Standing::MicroBenchmark, "RCuckoo"),
-    of_all("cx5-100g", CONTENDED, 3.0, Standing::MicroBenchmark, "RCuckoo"),
-    of_all("cx6-100g", CONTENDED, 2.33, Standing::MicroBenchmark, "Fusa"),
+    over_threads(READ, 1, 1.9, CalibrationStatus::Fitted),
+    over_threads(READ, 8, 14.5, CalibrationStatus::Reported),
+    over_threads(READ, 16, 28.7, CalibrationStatus::Reported),
+    over_threads(READ, 32, 55.2, CalibrationStatus::Reported),
+    over_threads(READ, 64, 90.3, CalibrationStatus::Reported),
+    over_threads(READ, 96, 111.2, CalibrationStatus::MicroBenchmark),
+    over_threads(WRITE, 1, 1.7, CalibrationStatus::Fitted),
+    over_threads(WRITE, 32, 50.3, CalibrationStatus::Reported),
+    over_threads(WRITE, 64, 78.4, CalibrationStatus::Reported),
+    over_threads(WRITE, 96, 90.6, CalibrationStatus::MicroBenchmark),
+    over_threads(Load { depth: 16, ..READ }, 96, 78.1, CalibrationStatus::Fitted),
+    over_threads(Load { depth: 32, ..READ }, 96, 55.2, CalibrationStatus::Fitted),
+    of_all("cx5-100g", ATOMIC, 50.0, CalibrationStatus::MicroBenchmark, "RCuckoo"),
+    of_all("cx6-100g", ATOMIC, 42.3, CalibrationStatus::MicroBenchmark, "RCuckoo"),
+    of_all("cx5-100g", CONTENDED, 3.0, CalibrationStatus::MicroBenchmark, "RCuckoo"),
+    of_all("cx6-100g", CONTENDED, 2.33, CalibrationStatus::MicroBenchmark, "Fusa"),
     of_all(
         "cx5-100g",
         Load { memory: Memory::Device, ..CONTENDED },
         9.3,
-        Standing::MicroBenchmark,
+        CalibrationStatus::MicroBenchmark,
         "RCuckoo: 3.1 times as many as in host memory",
     ),
 ];
@@ -144,7 +145,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             point: name(point),
             paper: Some(point.measured),
             ours,
-            standing: point.standing,
+            status: point.status,
             source: point.source,
         }
     };
@@ -153,7 +154,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         point: format!("cx5-100g, {name}"),
         paper: (load.memory == Memory::Host).then_some(4.3),
         ours: alone.mops / record.mops,
-        standing: Standing::Reported,
+        status: CalibrationStatus::Reported,
         source: "FORGE, unknown set-up: 4.3 times fewer; with device memory the loss is 2.4 to 3.0 times smaller",
     };
     let points = POINTS.iter().zip(points).map(of_point);

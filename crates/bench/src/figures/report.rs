@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::figure::{Comparison, Figure, Standing};
+use super::figure::{CalibrationStatus, Comparison, Figure};
 use crate::record::Record;
 use crate::{Error, Result};
 
@@ -56,7 +56,7 @@ fn section(figure: &Figure, records: &[Record], comparisons: &[Comparison], comm
         if at == 0 || comparisons[at - 1].panel != comparison.panel {
             let _ = write!(
                 text,
-                "\n{}:\n\n| point | paper | ours | ratio | standing | source |\n|---|---:|---:|---:|---|---|\n",
+                "\n{}:\n\n| point | paper | ours | ratio | status | source |\n|---|---:|---:|---:|---|---|\n",
                 comparison.panel
             );
         }
@@ -67,14 +67,14 @@ fn section(figure: &Figure, records: &[Record], comparisons: &[Comparison], comm
 
 /// The number of calibrating values and of predictions.
 fn summary(comparisons: &[Comparison]) -> String {
-    let count = |standing| comparisons.iter().filter(|c| c.standing == standing && c.paper.is_some()).count();
+    let count = |status| comparisons.iter().filter(|c| c.status == status && c.paper.is_some()).count();
     let numbers = format!(
         "Of the values with one in the paper, {} were fitted, {} are micro-benchmarks that calibrate or check the NIC \
          model, {} are reported only, and {} are predictions.",
-        count(Standing::Fitted),
-        count(Standing::MicroBenchmark),
-        count(Standing::Reported),
-        count(Standing::Predicted),
+        count(CalibrationStatus::Fitted),
+        count(CalibrationStatus::MicroBenchmark),
+        count(CalibrationStatus::Reported),
+        count(CalibrationStatus::Predicted),
     );
     wrapped(&numbers) + "\n"
 }
@@ -82,7 +82,7 @@ fn summary(comparisons: &[Comparison]) -> String {
 fn row(comparison: &Comparison, point: &str) -> String {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let ratio = comparison.ratio().map(|ratio| {
-        let is_off = comparison.standing.bound().is_some_and(|bound| (ratio - 1.0).abs() > bound);
+        let is_off = comparison.status.bound().is_some_and(|bound| (ratio - 1.0).abs() > bound);
         // Deviations beyond the bound are bold.
         if is_off { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
     });
@@ -91,7 +91,7 @@ fn row(comparison: &Comparison, point: &str) -> String {
         or_dash(comparison.paper.map(number)),
         number(comparison.ours),
         or_dash(ratio),
-        comparison.standing_name(),
+        comparison.status_name(),
         comparison.source,
     )
 }
@@ -100,10 +100,10 @@ fn row(comparison: &Comparison, point: &str) -> String {
 /// a NIC model.
 pub fn calibration(comparisons: &[Comparison]) -> String {
     let mut text = String::from(
-        "| point | measured | model | ratio | standing | source |\n|---|---:|---:|---:|---|---|\n",
+        "| point | measured | model | ratio | status | source |\n|---|---:|---:|---:|---|---|\n",
     );
-    let is_of_nic = |standing| !matches!(standing, Standing::Predicted | Standing::Given);
-    let points = comparisons.iter().filter(|c| is_of_nic(c.standing) && c.paper.is_some());
+    let is_of_nic = |status| !matches!(status, CalibrationStatus::Predicted | CalibrationStatus::Given);
+    let points = comparisons.iter().filter(|c| is_of_nic(c.status) && c.paper.is_some());
     for comparison in points {
         let point = format!("{}: {}", comparison.panel, comparison.point);
         text.push_str(&row(comparison, &point));
@@ -151,7 +151,7 @@ pub fn table(comparisons: &[Comparison]) -> String {
             or_dash(comparison.paper.map(number)),
             number(comparison.ours),
             or_dash(comparison.ratio().map(|ratio| format!("{ratio:.2}"))),
-            comparison.standing_name(),
+            comparison.status_name(),
         );
     }
     text

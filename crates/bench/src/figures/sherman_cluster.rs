@@ -3,7 +3,7 @@
 use farwood_index::ordered::System;
 
 use super::builders::{LoadedKeys, Time, ZIPF, simulated};
-use super::figure::{Comparison, Effort, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort};
 use crate::record::{Measured, Record};
 use crate::run::RunSpec;
 use crate::workload::Workload;
@@ -68,7 +68,7 @@ pub(super) fn hottest_share(record: &Record, point: impl Into<String>) -> Compar
         point: point.into(),
         paper: Some(100.0 * ZIPF.share_of_hottest(RANKS)),
         ours: 100.0 * share,
-        standing: Standing::Given,
+        status: CalibrationStatus::Given,
         source: "zipf 0.99 over the 1e9 keys of the paper",
     }
 }

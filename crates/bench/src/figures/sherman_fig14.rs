@@ -9,7 +9,7 @@ use farwood_index::sherman::ShermanFeatures;
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
 use super::builders::{Time, ZIPF, predicted, run};
-use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use super::sherman_cluster::{hottest_share, percent, puts, spec};
 use crate::record::{Counted, Measured, Record};
 use crate::workload::Workload;
@@ -149,7 +149,7 @@ fn fixed() -> Vec<Comparison> {
         ("bytes of a pointer", 8.0, size_of::<Remote<u64>>() as f64, "Sherman §4.2.1"),
     ];
     let row = |(point, paper, ours, source): (&str, f64, f64, &'static str)| Comparison {
-        standing: Standing::Given,
+        status: CalibrationStatus::Given,
         ..predicted("Sizes and bounds fixed by the code", point, Some(paper), ours, source)
     };
     rows.into_iter().map(row).collect()

@@ -3,7 +3,7 @@
 use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
-use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, LocksSpec};
 
@@ -43,13 +43,13 @@ fn runs(effort: Effort) -> Vec<Run> {
 }
 
 /// The ratio of a step's value to that of the step before.
-fn step(point: &'static str, what: &str, paper: f64, ours: f64, standing: Standing) -> Comparison {
+fn step(point: &'static str, what: &str, paper: f64, ours: f64, status: CalibrationStatus) -> Comparison {
     Comparison {
         panel: format!("{what} of a step over the step before, times"),
         point: point.to_owned(),
         paper: Some(paper),
         ours,
-        standing,
+        status,
         source: "Sherman §5.6",
     }
 }
@@ -58,7 +58,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     let mops = |at: usize| records[at].mops / records[at - 1].mops;
     let p50 = |at: usize| records[at - 1].latency_us.p50 / records[at].latency_us.p50;
     let p99 = |at: usize| records[at - 1].latency_us.p99 / records[at].latency_us.p99;
-    let (fitted, predicted) = (Standing::Fitted, Standing::Predicted);
+    let (fitted, predicted) = (CalibrationStatus::Fitted, CalibrationStatus::Predicted);
     let mut comparisons = vec![
         step("+on-chip", "Throughput", 2.89, mops(1), fitted),
         step("+hierarchical", "Throughput", 3.85, mops(2), predicted),
@@ -86,5 +86,5 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
 
 fn absolute(panel: &str, point: &str, paper: Option<f64>, ours: f64) -> Comparison {
     let (panel, point) = (panel.to_owned(), point.to_owned());
-    Comparison { panel, point, paper, ours, standing: Standing::Predicted, source: "Sherman §5.6" }
+    Comparison { panel, point, paper, ours, status: CalibrationStatus::Predicted, source: "Sherman §5.6" }
 }

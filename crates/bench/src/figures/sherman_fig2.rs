@@ -2,7 +2,7 @@
 
 use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 
-use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, LocksSpec};
 
@@ -50,7 +50,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             point: format!("skew {}", record.theta),
             paper,
             ours: record.mops,
-            standing: if paper.is_some() { Standing::Fitted } else { Standing::Reported },
+            status: if paper.is_some() { CalibrationStatus::Fitted } else { CalibrationStatus::Reported },
             source: "Sherman, Figure 2",
         });
     }
@@ -60,7 +60,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             point: format!("skew {}", record.theta),
             paper: None,
             ours: record.latency_us.p50,
-            standing: Standing::Reported,
+            status: CalibrationStatus::Reported,
             source: "Sherman, Figure 2",
         });
     }

@@ -2,7 +2,7 @@
 
 use farwood_fabric::Memory;
 
-use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
@@ -33,17 +33,17 @@ fn runs(effort: Effort) -> Vec<Run> {
 fn compare(records: &[Record]) -> Vec<Comparison> {
     let of = |(at, record): (usize, &Record)| {
         let direction = if at < SIZES.len() { "Inbound" } else { "Outbound" };
-        let (paper, standing) = match record.value_bytes {
-            ..=128 => (Some(50.0), Standing::Reported),
-            256 => (Some(41.9), Standing::MicroBenchmark),
-            _ => (None, Standing::Reported),
+        let (paper, status) = match record.value_bytes {
+            ..=128 => (Some(50.0), CalibrationStatus::Reported),
+            256 => (Some(41.9), CalibrationStatus::MicroBenchmark),
+            _ => (None, CalibrationStatus::Reported),
         };
         Comparison {
             panel: format!("{direction} WRITEs, million per second"),
             point: format!("{} B", record.value_bytes),
             paper,
             ours: record.mops,
-            standing,
+            status,
             source: if record.value_bytes <= 128 {
                 "Sherman, Figure 3: more than 50"
             } else {

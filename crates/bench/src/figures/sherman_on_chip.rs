@@ -2,7 +2,7 @@
 
 use farwood_fabric::Memory;
 
-use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
@@ -32,7 +32,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         point: format!("{point} memory"),
         paper: Some(paper),
         ours: record.mops,
-        standing: Standing::MicroBenchmark,
+        status: CalibrationStatus::MicroBenchmark,
         source,
     };
     let papers = [("device", 110.0, "Sherman §4.3: about 110"), ("host", 50.0, "RCuckoo")];

@@ -1,7 +1,7 @@
 //! Sherman, Table 1: a tree with plain one-sided locks, FG+ and Sherman.
 
 use super::builders::{Time, ZIPF, predicted, run};
-use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use super::sherman_cluster::{factors, hottest_share, spec};
 use crate::record::{Latency, Record};
 use crate::workload::Workload;
@@ -112,8 +112,8 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
                 let comparison = table1("Latency, us", point, paper, ours);
                 // The only value of an index to which a constant (the CPU time of an operation) was fitted.
                 let fitted = at == 0 && column == READ_UNIFORM && quantile == "p50";
-                let standing = if fitted { Standing::Fitted } else { comparison.standing };
-                comparisons.push(Comparison { standing, ..comparison });
+                let status = if fitted { CalibrationStatus::Fitted } else { comparison.status };
+                comparisons.push(Comparison { status, ..comparison });
             }
         }
     }

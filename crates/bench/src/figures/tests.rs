@@ -57,26 +57,26 @@ fn the_records_in_the_documents_match_the_figures() {
 
 #[test]
 fn deviations_beyond_the_bound_are_marked() {
-    let comparison = |ours, standing| Comparison {
+    let comparison = |ours, status| Comparison {
         panel: "rate".to_owned(),
         point: "here".to_owned(),
         paper: Some(10.0),
         ours,
-        standing,
+        status,
         source: "somebody",
     };
-    for (ours, standing, marked) in [
-        (10.4, Standing::Fitted, false),
-        (10.6, Standing::Fitted, true),
-        (9.1, Standing::MicroBenchmark, false),
-        (8.9, Standing::MicroBenchmark, true),
-        (30.0, Standing::Reported, false),
+    for (ours, status, marked) in [
+        (10.4, CalibrationStatus::Fitted, false),
+        (10.6, CalibrationStatus::Fitted, true),
+        (9.1, CalibrationStatus::MicroBenchmark, false),
+        (8.9, CalibrationStatus::MicroBenchmark, true),
+        (30.0, CalibrationStatus::Reported, false),
     ] {
-        assert_eq!(calibration(&[comparison(ours, standing)]).contains("**"), marked, "{ours}");
+        assert_eq!(calibration(&[comparison(ours, status)]).contains("**"), marked, "{ours}");
     }
-    assert_eq!(calibration(&[comparison(30.0, Standing::Predicted)]).lines().count(), 2);
-    assert!(table(&[comparison(30.0, Standing::Predicted)]).contains("3.00  prediction"));
-    let alone = Comparison { paper: None, ..comparison(30.0, Standing::Predicted) };
+    assert_eq!(calibration(&[comparison(30.0, CalibrationStatus::Predicted)]).lines().count(), 2);
+    assert!(table(&[comparison(30.0, CalibrationStatus::Predicted)]).contains("3.00  prediction"));
+    let alone = Comparison { paper: None, ..comparison(30.0, CalibrationStatus::Predicted) };
     assert!(table(&[alone]).contains("-  reported only"), "there is nothing that it could have predicted");
 }
 
@@ -86,7 +86,7 @@ fn the_cards_hold_what_their_micro_benchmarks_say() {
         let figure = super::figure(name).unwrap();
         let records = figure.run(Effort::Quick, &mut |_, _| {}).unwrap();
         for comparison in figure.compare(&records).unwrap() {
-            let (Some(bound), Some(ratio)) = (comparison.standing.bound(), comparison.ratio()) else {
+            let (Some(bound), Some(ratio)) = (comparison.status.bound(), comparison.ratio()) else {
                 continue;
             };
             assert!((ratio - 1.0).abs() <= bound, "{name}, {}: {ratio:.3}", comparison.point);

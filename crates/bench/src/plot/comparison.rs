@@ -21,7 +21,7 @@ const LINEAR_SPREAD_MAX: f64 = 60.0;
 pub(crate) struct ChartPanel {
     /// The quantity with its unit.
     pub(crate) title: String,
-    /// Its values.
+    /// The values that the panel draws, one bar or pair of bars each.
     pub(crate) bars: Vec<ChartBar>,
 }
 

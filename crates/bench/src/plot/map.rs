@@ -38,9 +38,9 @@ pub struct WorldMap<'a> {
 
 /// A search on a map.
 pub struct MapSearch {
-    /// Its series.
+    /// The number of the series, which decides the colour.
     pub series: usize,
-    /// Its windows: least x, least y, greatest x, greatest y.
+    /// The windows to draw: least x, least y, greatest x, greatest y.
     pub windows: Vec<[f64; 4]>,
     /// The segments that it found.
     pub segments: Vec<[[f64; 2]; 2]>,

@@ -149,7 +149,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// An empty measurement.
+    /// Creates a measurement without operations.
     pub fn new() -> Measurement {
         Measurement::default()
     }
@@ -190,7 +190,7 @@ impl Measurement {
         self.total().remote(seconds, cache_bytes)
     }
 
-    /// The same by kind of operation.
+    /// Computes the results for each kind of operation.
     pub fn by_operation(&self, seconds: f64, cache_bytes: Option<u64>) -> ByOperation {
         self.by_kind(|tally| tally.remote(seconds, cache_bytes))
     }
@@ -218,7 +218,7 @@ impl Measurement {
         self.total().local(seconds)
     }
 
-    /// The same by kind of operation.
+    /// Computes the results for each kind of operation, without costs of a fabric.
     pub fn by_operation_locally(&self, seconds: f64) -> ByOperation {
         self.by_kind(|tally| tally.local(seconds))
     }

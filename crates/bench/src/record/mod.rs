@@ -99,7 +99,7 @@ pub struct Record {
     /// In the simulator: the distributions of costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
-    /// The index cache.
+    /// Size and use of the index cache, if the index has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     /// Bytes in use at all memory nodes at the end; of a peer, bytes of its store, if it reports them.
@@ -183,7 +183,7 @@ pub struct Loopback {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
-    /// The mean.
+    /// The mean latency.
     pub mean: f64,
     /// Half of the operations took at most this.
     pub p50: f64,
@@ -193,7 +193,7 @@ pub struct Latency {
     pub p99: f64,
     /// 99.9 % took at most this.
     pub p999: f64,
-    /// The longest.
+    /// The largest latency.
     pub max: f64,
 }
 
@@ -201,7 +201,7 @@ pub struct Latency {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoundTrips {
-    /// The mean.
+    /// The mean number of round trips.
     pub mean: f64,
     /// Half of the operations took at most this many.
     pub p50: u64,
@@ -285,7 +285,7 @@ pub struct Counted {
     pub handed_over: u64,
 }
 
-/// The index cache.
+/// The size and the hit rate of an index cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {

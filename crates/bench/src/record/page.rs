@@ -34,7 +34,7 @@ How to read them:
 pub struct Section {
     /// The name of its file of records, without the extension.
     pub name: String,
-    /// Its heading.
+    /// The heading of the section.
     pub title: String,
     /// The arguments of `farwood bench`.
     pub arguments: String,

@@ -6,7 +6,7 @@ use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::queue_pairs;
 
 use super::fabric::{FabricKind, pool_place};
-use super::{REDIS, ROUNDS, refuse};
+use super::{REDIS, ROUNDS, SECONDS_MAX, THREADS_MAX, is_duration, refuse};
 use crate::driver::cpu::CpuPinning;
 use crate::driver::protocol::Amount;
 use crate::workload::distribution::Distribution;
@@ -34,13 +34,13 @@ const SIM_OPERATION_SECONDS: f64 = 1.5e-6;
 /// A run of an ordered index.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
-    /// The index.
+    /// The kind of index that the run measures.
     pub index: System,
-    /// Its variant by name; `None`: the recommended one.
+    /// The name of the index's variant. `None` selects the recommended variant.
     pub variant: Option<String>,
     /// The size of its locks, in any variant.
     pub lock_width: LockWidth,
-    /// The fabric.
+    /// The fabric on which the run executes.
     pub fabric: FabricKind,
     /// The simulated NIC: a name, or the path of a NIC file; `None`: [`NIC_DEFAULT`].
     pub nic: Option<String>,
@@ -267,18 +267,20 @@ impl RunSpec {
             Some(Amount::Seconds(seconds)) => seconds,
             _ => 1.0,
         };
-        if !(seconds.is_finite() && seconds > 0.0) {
+        if !(seconds > 0.0 && is_duration(seconds)) {
             let problem = format!("{seconds} is not a duration to measure");
-            return Err(Error::parameter("--seconds", problem, "give more than 0"));
+            let remedy = format!("give more than 0, and at most {SECONDS_MAX}");
+            return Err(Error::parameter("--seconds", problem, remedy));
         }
         if self.amount == Some(Amount::Operations(0)) {
             let problem = "0 operations";
             return Err(Error::parameter("--operations", problem, "give at least 1"));
         }
         let warm_up_seconds = self.warm_up_seconds();
-        if !(warm_up_seconds.is_finite() && warm_up_seconds >= 0.0) {
+        if !is_duration(warm_up_seconds) {
             let problem = format!("{warm_up_seconds} is not a duration");
-            return Err(Error::parameter("--warmup", problem, "give 0 (cold) or more seconds"));
+            let remedy = format!("give 0 (cold) or more seconds, and at most {SECONDS_MAX}");
+            return Err(Error::parameter("--warmup", problem, remedy));
         }
         self.check_fabric()?;
         self.check_peers()
@@ -340,8 +342,9 @@ impl RunSpec {
             let remedy = "--clients is the total: give at least one per compute node";
             return Err(Error::parameter("--clients", problem, remedy));
         }
-        if self.threads == Some(0) {
-            return Err(Error::parameter("--threads", "0 threads", "give at least 1"));
+        if let Some(threads) = self.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
+            let problem = format!("{threads} threads");
+            return Err(Error::parameter("--threads", problem, format!("give 1 to {THREADS_MAX}")));
         }
         if self.zipf_ranks == Some(0) {
             let problem = "0 ranks";

@@ -7,7 +7,7 @@ use farwood_index::catfish::{CONNECTIONS_MAX, CatfishConfig};
 
 use super::fabric::FabricKind;
 use super::spatial_variant::Variant;
-use super::{ROUNDS, refuse};
+use super::{ROUNDS, is_duration, refuse};
 use crate::Result;
 use crate::driver::protocol::Amount;
 use crate::workload::rectangles::{RectangleSource, Scale, SpatialMix};
@@ -25,7 +25,7 @@ const SIM_WARM_UP_SECONDS: f64 = 0.1;
 pub struct SpatialSpec {
     /// The search path of the clients.
     pub variant: Variant,
-    /// The fabric.
+    /// The fabric on which the run executes.
     pub fabric: FabricKind,
     /// The simulated NIC: a name, or the path of a NIC file.
     pub nic: Option<String>,
@@ -181,11 +181,12 @@ impl SpatialSpec {
         }
         let (seconds, warm_up) = match self.amount() {
             Amount::Seconds(seconds) => (seconds, self.warm_up_seconds()),
-            Amount::Operations(operations) => (operations as f64, self.warm_up_seconds()),
+            Amount::Operations(operations) => (operations.min(1) as f64, self.warm_up_seconds()),
         };
-        if !(seconds.is_finite() && seconds > 0.0 && warm_up.is_finite() && warm_up >= 0.0) {
+        if !(seconds > 0.0 && is_duration(seconds) && is_duration(warm_up)) {
             let problem = format!("{seconds} to measure after a warm-up of {warm_up}");
-            return refuse("--seconds", &problem, "give more than 0, and a warm-up of 0 or more");
+            let remedy = "give more than 0 and at most a week, and a warm-up of 0 or more and at most a week";
+            return refuse("--seconds", &problem, remedy);
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub enum Variant {
     MultiIssue,
     /// By message or by READs, chosen by the back-off of the paper's text (Catfish §IV-A).
     Catfish,
-    /// The same with the back-off of the paper's listing.
+    /// Catfish with the back-off of the listing in the paper, which differs from the text of the paper.
     CatfishPrinted,
 }
 

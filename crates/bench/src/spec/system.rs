@@ -4,6 +4,7 @@
 
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::superblock::HOST_BYTES_MIN;
+use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::{OrderedConfig, System};
 use farwood_index::radix::inner::NodeSize;
@@ -13,6 +14,8 @@ use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
 use farwood_index::sherman::{self, ShermanVariant};
 use farwood_index::{smart, sphinx};
 
+use super::CACHE_BYTES_MAX;
+use super::fabric::FabricKind;
 use super::ordered::RunSpec;
 use crate::workload::keys::Keys;
 use crate::{Error, Result};
@@ -40,10 +43,14 @@ impl RunSpec {
         Ok(match self.index {
             System::Sherman => {
                 let mut options = self.variant_of(ShermanVariant::RECOMMENDED)?.features();
+                // On a real fabric, a run measures the recommended variant as the library creates it.
+                let of_library = self.variant_of(ShermanVariant::RECOMMENDED)? == ShermanVariant::RECOMMENDED
+                    && self.fabric != FabricKind::Sim;
                 options.lock.width = self.lock_width;
                 OrderedConfig::Sherman(sherman::ShermanConfig {
                     sizes: self.sizes(keys),
                     options,
+                    consistency: of_library.then_some(Consistency::Checksum),
                     ..Default::default()
                 })
             }
@@ -81,6 +88,10 @@ impl RunSpec {
     /// Refuses parameters that the system does not have.
     pub(super) fn check_system(&self) -> Result<()> {
         self.variant_name()?;
+        if let Some(bytes) = self.cache_bytes.filter(|bytes| *bytes > CACHE_BYTES_MAX) {
+            let problem = format!("a cache of {bytes} B");
+            return Err(Error::parameter("--cache-bytes", problem, "give at most 1TiB"));
+        }
         let refuse = |flag, problem: &str| Err(Error::parameter(flag, problem, format!("omit {flag}")));
         match self.index {
             System::Sherman | System::Sphinx if self.preallocate => {

@@ -188,7 +188,7 @@ impl FromStr for Workload {
 /// The parameters that determine the operations of a run's clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkloadSpec {
-    /// The mix.
+    /// The mix of operations.
     pub workload: Workload,
     /// The popularity of the keys; `ycsb-d` replaces it by `latest` with the same skew.
     pub distribution: Distribution,

@@ -11,13 +11,14 @@ use std::path::PathBuf;
 
 pub(super) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if context.is_given("memory_nodes") && args.memory_nodes != 1 {
-        let text = "demo: a spatial index lies on one memory node; leave --memory-nodes out".to_owned();
+        let text = "demo: a spatial index lies on one memory node; omit --memory-nodes".to_owned();
         return Err(Failure::Usage(text));
     }
     let fabric = args.fabric.parse::<FabricKind>()?;
     let &Args { processes, seed, .. } = args;
     let spec =
         SpatialDemoSpec { fabric, processes, seconds: args.seconds(), seed, ..SpatialDemoSpec::default() };
+    spec.check()?;
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
         context.messages,

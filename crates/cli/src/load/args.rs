@@ -14,7 +14,8 @@ Examples:
   farwood load shm://demo/places streets.geojson                         into a spatial index
   farwood load shm://demo/places buildings.fgb                           FlatGeobuf
   farwood load shm://demo/places boxes.csv                               x1,y1,x2,y2[,number] or x,y[,number]
-  farwood load shm://demo/places cities.csv --header --columns lon,lat,id";
+  farwood load shm://demo/places cities.csv --header --columns lon,lat,id
+  farwood load shm://demo/places data/coastlines.csv --corners           the ends of segments";
 
 /// Load an index from a text, TSV, CSV, GeoJSON or FlatGeobuf file, or from stdin
 ///
@@ -51,6 +52,10 @@ pub(crate) struct Args {
     /// order, or named x, y, x1, y1, x2, y2, lon, lat, min_x, west, .., id or number in the header
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub(super) columns: Option<Vec<String>>,
+    /// A row of a TSV or CSV file has two opposite corners of a rectangle in any order, such as the ends of a segment,
+    /// instead of its least and greatest x and y
+    #[arg(long)]
+    pub(super) corners: bool,
     /// The numbers of rectangles
     #[arg(long, value_enum, default_value_t = IdSource::File)]
     pub(super) ids: IdSource,

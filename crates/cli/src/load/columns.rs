@@ -3,6 +3,7 @@
 use super::table::Table;
 use super::trouble::{Place, Trouble};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::BufRead;
 
 /// The names in the first line of a table.
@@ -25,9 +26,9 @@ impl Header {
         let names: Result<Vec<_>, _> =
             (0..row.columns()).map(|index| row.field(index).map(Cow::into_owned)).collect();
         let names = names.map_err(|why| Trouble::rest(Place::Line(row.line), why))?;
-        let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
-        match twice {
-            Some((_, name)) => {
+        let mut known = HashSet::new();
+        match names.iter().find(|name| !known.insert(*name)) {
+            Some(name) => {
                 Err(Trouble::rest(Place::Line(row.line), format!("the header has two columns '{name}'")))
             }
             None => Ok(Self(names)),

@@ -184,8 +184,11 @@ impl Load<'_> {
         progress.set_message("sorting");
         let arrived = sorter.count() as u64;
         sorter.sort();
-        progress.set_message("writing");
-        match self.index.bulk_load(sorter.in_order(), self.args.fill, |_| progress.tick()) {
+        input::writing(progress, arrived);
+        match self
+            .index
+            .bulk_load(sorter.in_order(), self.args.fill, |written| progress.set_position(written))
+        {
             Ok(loaded) => {
                 self.tally = Tally { loaded: arrived, replaced: arrived - loaded, bulk: true };
                 Ok(())

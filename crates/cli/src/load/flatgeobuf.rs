@@ -4,6 +4,7 @@
 //! coordinates in the file are control points, which do not bound them.
 
 use super::found::{Bounds, Found, Placed};
+use super::shape::Shape;
 use super::trouble::{Place, Trouble};
 use crate::Failure;
 use farwood::spatial::Rectangle;
@@ -87,35 +88,52 @@ fn bounds(kind: GeometryType, feature: &FgbFeature) -> Result<Bounds, String> {
     if kind == GeometryType::Unknown {
         return Err("the type of the geometry is not stated".to_owned());
     }
-    let mut bounds = None;
-    bounds_of(&geometry, kind, &mut bounds)?;
-    Ok((bounds.ok_or("the geometry has no coordinates")?, None))
+    let shape = shape_of(&geometry, kind)?.ok_or("the geometry has no coordinates")?;
+    Ok(shape.bounds())
 }
 
-/// Adds the bounds of a geometry of that kind. The parts of a geometry need not state their kinds, except in a
-/// collection.
-fn bounds_of(
-    geometry: &Geometry<'_>,
-    kind: GeometryType,
-    bounds: &mut Option<Rectangle>,
-) -> Result<(), String> {
+/// The shape of a geometry of that kind. The parts of a geometry need not state their kinds, except in a collection.
+fn shape_of(geometry: &Geometry<'_>, kind: GeometryType) -> Result<Option<Shape>, String> {
     if (GeometryType::CircularString.0..=GeometryType::Surface.0).contains(&kind.0) {
         return Err(format!("{kind:?} geometries contain curves, which are not supported"));
     }
     if kind.0 > GeometryType::Triangle.0 {
         return Err(format!("the geometry has the unknown type {}", kind.0));
     }
-    let mut edges = geometry.xy().into_iter().flat_map(|edges| edges.iter());
-    while let Some(x) = edges.next() {
-        let y = edges.next().ok_or("the geometry has an x without a y")?;
-        let point = Rectangle::point([x, y]).map_err(|error| error.to_string())?;
-        *bounds = Some(bounds.map_or(point, |bounds| bounds.union(&point)));
-    }
+    let mut shape = positions(geometry, kind)?;
     for part in geometry.parts().into_iter().flat_map(|parts| parts.iter()) {
         if kind == GeometryType::GeometryCollection && part.type_() == GeometryType::Unknown {
             return Err("the type of a geometry in a collection is not stated".to_owned());
         }
-        bounds_of(&part, part.type_(), bounds)?;
+        let part = shape_of(&part, part.type_())?;
+        let part = if kind == GeometryType::GeometryCollection { part } else { part.map(Shape::as_part) };
+        shape = joined(shape, part);
     }
-    Ok(())
+    Ok(shape)
+}
+
+fn joined(one: Option<Shape>, other: Option<Shape>) -> Option<Shape> {
+    one.into_iter().chain(other).reduce(Shape::joined)
+}
+
+/// The shape of a geometry's own positions: each is a part of a MultiPoint, and each line one of a MultiLineString.
+fn positions(geometry: &Geometry<'_>, kind: GeometryType) -> Result<Option<Shape>, String> {
+    let mut ends = geometry.ends().into_iter().flat_map(|ends| ends.iter()).peekable();
+    let (mut shape, mut part, mut count) = (None, None, 0);
+    let mut edges = geometry.xy().into_iter().flat_map(|edges| edges.iter());
+    while let Some(x) = edges.next() {
+        let y = edges.next().ok_or("the geometry has an x without a y")?;
+        let point = Rectangle::point([x, y]).map_err(|error| error.to_string())?;
+        part = joined(part, Some(Shape::part(point)));
+        count += 1;
+        let part_ends = match kind {
+            GeometryType::MultiPoint => true,
+            GeometryType::MultiLineString => ends.next_if_eq(&count).is_some(),
+            _ => false,
+        };
+        if part_ends {
+            shape = joined(shape, part.take().map(Shape::as_part));
+        }
+    }
+    Ok(joined(shape, part.map(Shape::as_part)))
 }

@@ -15,7 +15,7 @@ pub(super) type Reader = BufReader<Box<dyn Read>>;
 
 /// Opens a file, or stdin for `-`, with a progress bar.
 pub(super) fn open(path: &Path, context: &Context<'_>) -> Result<(Reader, ProgressBar), Failure> {
-    let failed = |source| Failure::File { operation: "open", path: path.to_owned(), source };
+    let failed = |source| Failure::file("load", "open", path, source);
     let (reader, bytes): (Box<dyn Read>, _) = if path == Path::new("-") {
         (Box::new(io::stdin()), None)
     } else {
@@ -26,12 +26,20 @@ pub(super) fn open(path: &Path, context: &Context<'_>) -> Result<(Reader, Progre
     let progress = match (context.progress, bytes) {
         (false, _) => ProgressBar::hidden(),
         (true, Some(bytes)) => {
-            ProgressBar::new(bytes).with_style(style("{bar:40} {bytes}/{total_bytes} {msg}"))
+            ProgressBar::new(bytes).with_style(style("{wide_bar} {bytes}/{total_bytes} {eta} {msg}"))
         }
         (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes} {msg}")),
     };
     let reader: Box<dyn Read> = Box::new(progress.wrap_read(reader));
     Ok((BufReader::with_capacity(BUFFER_BYTES, reader), progress))
+}
+
+/// Turns the progress bar of a file into one of `count` entries, which are written.
+pub(super) fn writing(progress: &ProgressBar, count: u64) {
+    progress.reset();
+    progress.set_length(count);
+    progress.set_style(style("{wide_bar} {pos}/{len} entries {eta} {msg}"));
+    progress.set_message("writing");
 }
 
 fn style(template: &str) -> ProgressStyle {

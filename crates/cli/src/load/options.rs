@@ -13,7 +13,7 @@ pub(super) fn check_entries(
     index: &Untyped,
     context: &Context<'_>,
 ) -> Result<(), String> {
-    if let Some(option) = context.first_given(&["columns", "ids"]) {
+    if let Some(option) = context.first_given(&["columns", "corners", "ids"]) {
         return Err(format!(
             "{option} applies to rectangles, and this index has keys; omit it (--key-column and --value-column select \
              the columns of keys and values)"
@@ -60,7 +60,7 @@ pub(super) fn check_rectangles(args: &Args, format: FileKind, context: &Context<
         ));
     }
     if format.delimiter().is_none()
-        && let Some(option) = context.first_given(&["header", "columns"])
+        && let Some(option) = context.first_given(&["header", "columns", "corners"])
     {
         return Err(format!("{option} applies to TSV and CSV, and this file is read as {format}; omit it"));
     }

@@ -140,7 +140,7 @@ fn placed(row: &TableRow<'_>, columns: Option<RectangleColumns>, args: &Args) ->
             bounds: Err(with_hint(wrong_count("the line", row.columns()), row, args)),
         };
     };
-    let bounds = bounds(row, columns).map_err(|why| with_hint(why, row, args));
+    let bounds = bounds(row, columns, args).map_err(|why| with_hint(why, row, args));
     Placed { id: columns.number.map(|column| number(row, column)), bounds }
 }
 
@@ -152,15 +152,22 @@ fn with_hint(why: String, row: &TableRow<'_>, args: &Args) -> String {
     format!("{why}; if this line holds the column names, give --header")
 }
 
-fn bounds(row: &TableRow<'_>, columns: RectangleColumns) -> Result<Bounds, String> {
+fn bounds(row: &TableRow<'_>, columns: RectangleColumns, args: &Args) -> Result<Bounds, String> {
     let edge = |column: usize| {
         let field = row.field(column)?;
         let text = field.trim();
         text.parse::<f64>().map_err(|_| format!("column {}: '{text}' is not a number", column + 1))
     };
     let corner = |[x, y]: [usize; 2]| Ok::<_, String>([edge(x)?, edge(y)?]);
-    let bounds = Rectangle::new(corner(columns.min)?, corner(columns.max)?);
-    Ok((bounds.map_err(|error| error.to_string())?, None))
+    let (one, other) = (corner(columns.min)?, corner(columns.max)?);
+    let bounds = if args.corners {
+        Rectangle::point(one).and_then(|one| Ok(one.union(&Rectangle::point(other)?)))
+    } else {
+        Rectangle::new(one, other)
+    };
+    let may_be_corners = !args.corners && one.into_iter().chain(other).all(f64::is_finite);
+    let hint = if may_be_corners { "; if a line has two corners in any order, give --corners" } else { "" };
+    Ok((bounds.map_err(|error| format!("{error}{hint}"))?, None))
 }
 
 /// The number of a rectangle, as the command prints it.

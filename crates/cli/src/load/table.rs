@@ -22,7 +22,7 @@ pub(super) struct Table<R> {
     line: u64,
     /// The text of the row.
     text: Vec<u8>,
-    /// Its fields, one after the other.
+    /// The fields of the line, concatenated.
     fields: Vec<u8>,
     /// The end of each field in `fields`.
     ends: Vec<usize>,
@@ -71,7 +71,7 @@ impl TableRow<'_> {
 enum Parsed {
     /// The end of the row, and of its fields in `ends`.
     Row(usize),
-    /// An empty line.
+    /// The line is empty.
     Empty,
     /// A quote that a later line must close.
     Open,

@@ -49,7 +49,7 @@ impl Place {
 pub(super) enum Trouble {
     /// One line or feature is bad; the next one may be good.
     Record {
-        /// Its position.
+        /// The position of the record in the file.
         place: Place,
         /// The reason.
         why: String,
@@ -66,7 +66,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// A bad record.
+    /// Creates the error of a record that cannot be loaded.
     pub(super) fn record(place: Place, why: impl Into<String>) -> Self {
         Self::Record { place, why: why.into() }
     }
@@ -120,9 +120,7 @@ impl<'a> BadRecords<'a> {
     /// The failure of a load that ends.
     pub(super) fn failure(&self, trouble: Trouble, loaded: &str) -> Failure {
         match trouble {
-            Trouble::Read(source) => {
-                Failure::File { operation: "read", path: self.args.file.clone(), source }
-            }
+            Trouble::Read(source) => Failure::file("load", "read", &self.args.file, source),
             Trouble::Rest { place, why } if self.args.skip_bad => {
                 let note = "--skip-bad skips lines and features, and not the rest of a file";
                 self.refuse(place, &format!("{why}; {note} ({loaded})"))

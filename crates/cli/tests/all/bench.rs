@@ -299,7 +299,7 @@ fn invalid_arguments_are_refused_with_a_remedy() {
         ("--cache-bytes lots", "--cache-bytes", "KiB"),
         ("--memory-nodes 0", "--memory-nodes", "1 to 256"),
         ("--compute-nodes 0", "--compute-nodes", "1 to 1024"),
-        ("--threads 0", "--threads", "at least 1"),
+        ("--threads 0", "--threads", "give 1 to 65536"),
         ("--clients 1 --compute-nodes 2", "--clients", "total"),
         ("--clients 1 --workload range-write", "--clients", "at least 2"),
         ("--seconds 0", "--seconds", "more than 0"),

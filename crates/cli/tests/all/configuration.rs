@@ -35,7 +35,8 @@ fn files_are_found_and_named() {
     assert_eq!(nodes(&machine, &[], None), 3, "the folder's file comes first");
     let other = machine.file("other.toml", "[create]\nnodes = 4\n");
     assert_eq!(nodes(&machine, &["--config", &other], None), 4);
-    machine.refused(10, &["--config", "nowhere.toml", "doctor"], &["cannot read nowhere.toml"]);
+    let words = ["--config: cannot read nowhere.toml", "name an existing file"];
+    machine.refused(2, &["--config", "nowhere.toml", "doctor"], &words);
 }
 
 #[test]
@@ -82,7 +83,77 @@ fn what_is_unknown_is_refused() {
         machine.file("farwood.toml", contents);
         machine.refused(2, &["create", "shm://q", "--memory", "16MiB"], &[words]);
     }
-    let mut command = machine.command(&["create", "shm://q"]);
-    let output = command.env("FARWOOD_CREATE_MEMORY", "lots").env("FARWOOD_CONFIG", "").output().unwrap();
+}
+
+/// The message of a command that is refused because of a variable.
+fn refused_with(machine: &Machine, arguments: &[&str], variable: [&str; 2]) -> String {
+    let mut command = machine.command(arguments);
+    let output = command.env(variable[0], variable[1]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_bad_value_names_its_source() {
+    let machine = Machine::with_index();
+    let text = refused_with(&machine, &["create", "shm://q"], ["FARWOOD_CREATE_MEMORY", "lots"]);
+    assert!(text.contains("invalid value 'lots' for 'FARWOOD_CREATE_MEMORY': give a number"), "{text}");
+    let text = refused_with(&machine, &["create", "shm://q"], ["FARWOOD_CREATE_INDEX", "oak"]);
+    assert!(text.contains("'oak' for 'FARWOOD_CREATE_INDEX'") && text.contains("sherman"), "{text}");
+    let text = refused_with(&machine, &["stat", "shm://p"], ["FARWOOD_JSON", "maybe"]);
+    assert!(text.contains("'maybe' for 'FARWOOD_JSON'"), "{text}");
+    let put = ["put", "shm://p/i", "1", "2", "--if-absent"];
+    let text = refused_with(&machine, &put, ["FARWOOD_PUT_IF_PRESENT", "true"]);
+    assert!(text.contains("'FARWOOD_PUT_IF_PRESENT'") && text.contains("'--if-absent'"), "{text}");
+    let text = refused_with(&machine, &["top", "shm://p", "--count", "1"], ["FARWOOD_TOP_INTERVAL", "0"]);
+    assert!(
+        text.contains("--interval 0") && text.contains("(FARWOOD_TOP_INTERVAL sets --interval)"),
+        "{text}"
+    );
+    let text = refused_with(&machine, &["demo"], ["FARWOOD_DEMO_FABRIC", "sim"]);
+    assert!(text.contains("(FARWOOD_DEMO_FABRIC sets --fabric)"), "{text}");
+    let text = refused_with(&machine, &["demo", "--fabric", "sim"], ["FARWOOD_DEMO_FABRIC", "shm"]);
+    assert!(!text.contains("FARWOOD_DEMO_FABRIC"), "{text}");
+    let text = refused_with(&machine, &["stat", "shm://p"], ["FARWOOD_CONFIG", "nowhere.toml"]);
+    assert!(text.contains("FARWOOD_CONFIG: cannot read nowhere.toml"), "{text}");
+    machine.file("farwood.toml", "[create]\nvariant = \"oak\"\n");
+    let words = ["--variant: there is no variant 'oak'", "([create] variant in farwood.toml sets --variant)"];
+    machine.refused(2, &["create", "shm://p/x"], &words);
+    machine.file("farwood.toml", "json = \"perhaps\"\n");
+    machine.refused(2, &["stat", "shm://p"], &["'perhaps' for 'json in farwood.toml'"]);
+    let file = machine.file("other.toml", "[create]\nmemory = \"lots\"\n[scan]\nlimit = \"many\"\n");
+    let words = format!("'lots' for '[create] memory in {file}': give a number");
+    machine.refused(2, &["--config", &file, "create", "shm://q"], &[&words]);
+    let words = format!("'many' for '[scan] limit in {file}'");
+    machine.refused(2, &["--config", &file, "scan", "shm://p/i"], &[&words, "give a whole number"]);
+    let by_flag = ["--config", &file, "create", "shm://q", "--memory", "few"];
+    machine.refused(2, &by_flag, &["'few' for '--memory <SIZE>'"]);
+}
+
+#[test]
+fn negative_numbers_reach_the_option_that_refuses_them() {
+    let machine = Machine::with_index();
+    for (arguments, words) in [
+        (&["scan", "shm://p/i", "--limit", "-1"][..], "'-1' for '--limit <N>'"),
+        (&["create", "shm://q", "--memory", "-5"], "'-5' for '--memory <SIZE>': give a number"),
+        (&["create", "shm://q", "--nodes", "-1"], "'-1' for '--nodes <N>'"),
+        (&["load", "shm://p/i", "-", "--fill", "-1"], "0.5 to 1"),
+    ] {
+        let ran = machine.run(arguments);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        ran.says(&[words]);
+        assert!(!ran.err.contains("-- -"), "{ran:?}");
+    }
+    machine.refused(2, &["scan", "shm://p/i", "--limit", "99999999999999999999"], &["give a smaller number"]);
+}
+
+#[test]
+fn an_unknown_short_name_has_a_remedy() {
+    let machine = Machine::new();
+    let get = ["get", "pool://nix/i", "1"];
+    machine.refused(2, &get, &["no configuration file", "write farwood.toml", "nix = \"shm://NAME\""]);
+    machine.file("farwood.toml", "json = false\n");
+    machine.refused(2, &get, &["farwood.toml has no table [pools]", "nix = "]);
+    machine.file("farwood.toml", "[pools]\nants = \"shm://a\"\nbees = \"shm://b\"\n");
+    machine.refused(2, &get, &["of farwood.toml", "choose one of ants, bees"]);
 }

@@ -28,9 +28,13 @@ fn other_versions_are_told_apart() {
 fn a_segment_that_is_too_small_is_told() {
     let machine = Machine::with_index();
     std::fs::File::options().write(true).open(machine.segment()).unwrap().set_len(1 << 20).unwrap();
-    machine.refused(8, &["get", "shm://p/i", "1"], &["where 67371008 are needed", "farwood doctor"]);
+    machine.refused(
+        8,
+        &["get", "shm://p/i", "1"],
+        &["has 1 MiB, and 65792 KiB are needed", "farwood doctor"],
+    );
     machine.file("farwood.tiny.0", "");
-    machine.refused(8, &["stat", "shm://tiny"], &["0 bytes"]);
+    machine.refused(8, &["stat", "shm://tiny"], &["has 0 B"]);
     assert_eq!(machine.json(&["doctor"])[0]["findings"].as_array().unwrap().len(), 2);
     machine.ok(&["drop", "shm://tiny", "--force"]);
 }
@@ -74,6 +78,111 @@ fn a_half_written_entry_is_found() {
     assert!(walk["problems"][0]["what"].as_str().unwrap().contains("half-written"), "{walk}");
 }
 
+/// The state of the first directory entry, and the counter of chunks.
+const STATE: u64 = 256;
+const NEXT_CHUNK: u64 = 128;
+
+#[test]
+fn a_damaged_superblock_neither_loses_an_index_nor_gives_its_memory_away() {
+    let machine = Machine::with_index();
+    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &lines(0..10)).code, 0);
+    let good = std::fs::read(machine.segment()).unwrap();
+    let restore = |at: u64| machine.overwrite(at, &good[at as usize..][..8]);
+    for state in [0_u64, 1, 2, 3] {
+        machine.overwrite(STATE, &state.to_le_bytes());
+        for command in [&["get", "shm://p/i", "5"][..], &["create", "shm://p/i"], &["create", "shm://p/u"]] {
+            machine.refused(8, command, &["directory entry 0", "damaged"]);
+        }
+    }
+    restore(STATE);
+    for counter in [0_u64, 1] {
+        machine.overwrite(NEXT_CHUNK, &counter.to_le_bytes());
+        machine.refused(8, &["create", "shm://p/u"], &["damaged"]);
+    }
+    restore(NEXT_CHUNK);
+    machine.ok(&["create", "shm://p/u"]);
+    assert_eq!(machine.ok(&["scan", "shm://p/i"]).lines().count(), 10);
+}
+
+/// Words in place of the root pointer of the first index: pointers beyond the pool, at offset 0 of no memory node, and
+/// into the superblock.
+const ROOTS: [u64; 4] = [0xffff_ffff_ffff, 1 << 63, u64::MAX, 64];
+
+#[test]
+fn a_damaged_root_pointer_of_an_ordered_index_is_reported() {
+    for system in ["sherman", "smart", "sphinx"] {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/i", "--index", system]);
+        machine.ok(&["put", "shm://p/i", "1", "1"]);
+        for root in ROOTS {
+            machine.overwrite(256 + 8, &root.to_le_bytes());
+            for command in
+                [&["get", "shm://p/i", "1"][..], &["put", "shm://p/i", "1", "2"], &["del", "shm://p/i", "1"]]
+            {
+                machine.refused(8, command, &[]);
+            }
+            machine.refused(8, &["scan", "shm://p/i"], &[]);
+            machine.refused(8, &["stat", "shm://p/i", "--count"], &[]);
+            let checked = machine.run(&["check", "shm://p/i"]);
+            assert!(matches!(checked.code, 1 | 8), "{system}, {root:#x}: {checked:?}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_root_pointer_of_a_spatial_index_is_reported() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/i", "--index", "catfish"]);
+    machine.ok(&["put", "shm://p/i", "1", "0,0,1,1"]);
+    for root in ROOTS {
+        machine.overwrite(256 + 8, &root.to_le_bytes());
+        for command in [
+            &["search", "shm://p/i", "--bbox", "0,0,2,2"][..],
+            &["put", "shm://p/i", "2", "0,0,1,1"],
+            &["check", "shm://p/i"],
+            &["stat", "shm://p/i", "--count"],
+        ] {
+            let ran = machine.run(command);
+            assert!(matches!(ran.code, 1 | 8), "{command:?}, {root:#x}: {ran:?}");
+        }
+    }
+}
+
+/// Words of the root node are damaged: neither a search by READs nor the server, which `put` starts, answers from them
+/// or panics.
+#[test]
+fn a_damaged_node_of_a_spatial_index_is_reported() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/i", "--index", "catfish"]);
+    let rows = lines((0..200).map(|row| format!("{row},{row},{},{},{row}", row + 1, row + 1)));
+    machine.ok(&["load", "shm://p/i", &machine.file("rows.csv", rows)]);
+    let good = std::fs::read(machine.segment()).unwrap();
+    let word = |at: u64| u64::from_le_bytes(good[at as usize..][..8].try_into().unwrap());
+    let root = 64 * u64::from(word(FIRST_LEAF) as u32);
+    assert_eq!(word(root + 8) as u8, 1, "the root is above the leaves");
+    let reference = root + 64 + 4 * 64;
+    let level = root + 8;
+    for at in [root, level, root + 16, reference] {
+        let possible = |damaged: &u64| *damaged == word(at) || (at == level && *damaged as u8 <= 1);
+        let damages = [0, word(at) ^ 1, word(at) ^ 1 << 40, word(at) ^ 2, u64::MAX, 1 << 32 | 1];
+        for damaged in damages.into_iter().filter(|damaged| !possible(damaged)) {
+            machine.overwrite(at, &damaged.to_le_bytes());
+            for command in [
+                &["search", "shm://p/i", "--bbox", "0,0,300,300"][..],
+                &["search", "shm://p/i", "--at", "3,3", "--nearest", "200"],
+                &["put", "shm://p/i", "1000", "5,5,6,6"],
+            ] {
+                let ran = machine.run(command);
+                assert_eq!(ran.code, 8, "{at:#x} := {damaged:#x}: {ran:?}");
+            }
+            let checked = machine.run(&["check", "shm://p/i"]);
+            assert!(matches!(checked.code, 1 | 8), "{at:#x} := {damaged:#x}: {checked:?}");
+            machine.overwrite(at, &word(at).to_le_bytes());
+        }
+    }
+    machine.ok(&["check", "shm://p/i"]);
+}
+
 /// No machine has a device of that name.
 #[test]
 fn a_device_that_is_asked_for_and_not_there_is_found() {
@@ -97,4 +206,28 @@ fn drafts_of_dead_processes_are_swept() {
     assert!(machine.ok(&["doctor", "--sweep"]).contains("no problems found"));
     assert!(!std::path::Path::new(&draft).exists());
     machine.ok(&["stat", "shm://p"]);
+}
+
+#[test]
+fn a_scrub_reads_an_index_in_use_and_names_damage() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/i"]);
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    let stored = 7_305_815_000_000_000_001_u64;
+    machine.ok(&["load", "shm://p/i", &machine.file("keys.csv", format!("1,{stored}\n2,3\n"))]);
+    machine.ok(&["load", "shm://p/s", &machine.file("one.csv", "1,2,3,1234.5678,5\n")]);
+    assert!(machine.ok(&["check", "shm://p/i", "--scrub"]).contains("2 entries read, no damage"));
+    assert_eq!(machine.json(&["check", "shm://p/s", "--scrub"])[0]["scrubbed"], 1);
+    let changed = |from: &[u8], to: &[u8]| {
+        let path = machine.segment();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(from.len()).position(|window| window == from).expect("the bytes are stored");
+        bytes[at..at + to.len()].copy_from_slice(to);
+        std::fs::write(&path, bytes).unwrap();
+    };
+    changed(&stored.to_be_bytes(), &(stored + 2).to_be_bytes());
+    machine.refused(8, &["check", "shm://p/i", "--scrub"], &["damaged"]);
+    machine.refused(8, &["get", "shm://p/i", "1"], &["damaged"]);
+    changed(&1234.5678f64.to_le_bytes(), &6f64.to_le_bytes());
+    machine.refused(8, &["check", "shm://p/s", "--scrub"], &["do not match its hash"]);
 }

@@ -104,5 +104,15 @@ fn invalid_arguments_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{words}");
         assert!(words.contains(problem), "{words}");
     }
+    for (arguments, problem) in [
+        (&["--fabric", "sim"][..], "give shm or tcp"),
+        (&["--fabric", "sim", "--index", "catfish"], "give shm or tcp"),
+        (&["--index", "oak"], "give sherman, smart, sphinx or catfish"),
+    ] {
+        let output = demo(&place, arguments);
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(words.contains(problem) && words.lines().count() == 1, "no banner: {words}");
+    }
     assert_eq!(demo(&place, &["--quick", "--seconds", "3"]).status.code(), Some(2));
 }

@@ -21,6 +21,26 @@ fn an_entry_comes_and_goes() {
 }
 
 #[test]
+fn numbers_are_strings_on_request() {
+    let machine = Machine::with_index();
+    let most = u64::MAX.to_string();
+    machine.ok(&["put", "shm://p/i", &most, "9007199254740993"]);
+    let entry = format!("{{\"key\":\"{most}\",\"value\":\"9007199254740993\"}}\n");
+    assert_eq!(machine.ok(&["scan", "shm://p/i", "--json-strings"]), entry);
+    assert_eq!(machine.ok(&["get", "shm://p/i", &most, "--json-strings"]), entry);
+    assert_eq!(
+        machine.ok(&["get", "shm://p/i", &most, "--json"]),
+        entry.replace(":\"", ":").replace("\",", ",").replace("\"}", "}")
+    );
+    let missed = machine.run(&["get", "shm://p/i", "5", "--json-strings"]);
+    assert_eq!((missed.code, missed.out.as_str()), (1, "{\"key\":\"5\",\"value\":null}\n"));
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    machine.ok(&["put", "shm://p/s", &most, "1,2"]);
+    let found = machine.ok(&["search", "shm://p/s", "--at", "1,2", "--json-strings"]);
+    assert!(found.contains(&format!("\"id\":\"{most}\"")), "{found}");
+}
+
+#[test]
 fn put_on_a_condition() {
     let machine = Machine::with_index();
     machine.refused(
@@ -69,6 +89,82 @@ fn keys_and_values_are_what_the_index_says() {
 }
 
 #[test]
+fn data_that_looks_like_a_request_for_help_is_refused() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/t", "--index", "smart", "--keys", "text", "--values", "text"]);
+    let url = "shm://p/t";
+    for flag in ["-h", "--help", "-V", "--version"] {
+        for arguments in
+            [&["put", url, flag, "v"][..], &["put", url, "k", flag], &["get", url, flag], &["del", url, flag]]
+        {
+            machine.refused(2, arguments, &[flag, "Write -- before the key"]);
+        }
+        machine.ok(&["put", url, "--", flag, flag]);
+        assert_eq!(machine.ok(&["get", url, "--", flag]), format!("{flag}\n"));
+        machine.ok(&["del", url, "--", flag]);
+    }
+    for data in ["-x", "-1", "--", "---"] {
+        machine.ok(&["put", url, "--", data, data]);
+        assert_eq!(machine.ok(&["get", url, "--", data]), format!("{data}\n"));
+    }
+    assert!(machine.ok(&["put", "--help"]).contains("Usage: farwood put"));
+    assert!(machine.ok(&["get", "-h"]).contains("Usage: farwood get"));
+}
+
+#[test]
+fn an_empty_range_is_explained() {
+    let machine = with_even_keys();
+    let scan = |from: &str, to: &str| machine.run(&["scan", "shm://p/i", "--from", from, "--to", to]);
+    for (from, to) in [("9", "2"), ("4", "4"), ("100", "20")] {
+        let ran = scan(from, to);
+        assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
+        ran.says(&["the range is empty", &format!("--from {from} is not before --to {to}")]);
+    }
+    assert_eq!(scan("3", "4").err, "", "the range has keys, but none is stored");
+}
+
+#[test]
+fn global_options_come_last_in_help() {
+    let machine = Machine::new();
+    for (command, own) in [
+        ("load", "--sort-memory"),
+        ("scan", "--to"),
+        ("create", "--consistency"),
+        ("put", "--if-present"),
+        ("stat", "--count"),
+        ("serve", "--spin"),
+    ] {
+        let help = machine.ok(&[command, "-h"]);
+        let globals = help.find("Options of all commands:").unwrap();
+        for option in ["--json", "--config"] {
+            assert!(help.find(&format!("  {option} ")).unwrap() > globals, "{command}: {help}");
+        }
+        assert!(help.find(&format!("  {own} ")).unwrap() < globals, "{command}: {help}");
+    }
+}
+
+#[test]
+fn one_is_singular() {
+    let machine = Machine::with_index();
+    for system in ["smart", "sphinx", "catfish"] {
+        machine.ok(&["create", &format!("shm://p/{system}"), "--index", system]);
+    }
+    machine.ok(&["put", "shm://p/catfish", "1", "1,1"]);
+    for index in ["i", "smart", "sphinx"] {
+        machine.ok(&["put", &format!("shm://p/{index}"), "1", "2"]);
+    }
+    for index in ["i", "smart", "sphinx", "catfish"] {
+        let text = machine.ok(&["check", &format!("shm://p/{index}")]);
+        let words: Vec<_> = text.split([' ', '\n', ';', ',']).collect();
+        for pair in words.windows(2) {
+            let many = ["entries", "leaves", "rectangles", "nodes", "subtables"].contains(&pair[1]);
+            assert!(!(pair[0] == "1" && many), "{text}");
+        }
+        assert!(text.ends_with("every invariant holds\n"), "{text}");
+    }
+}
+
+#[test]
 fn a_snapshot_is_of_a_few_leaves() {
     let machine = with_even_keys();
     let all = machine.ok(&["scan", "shm://p/i"]);
@@ -106,7 +202,8 @@ fn values_of_any_length() {
     assert!(stat.contains("text of any length, 64 bytes of an entry"), "{stat}");
     let missing = machine.path().join("missing");
     let missing = missing.to_str().unwrap();
-    machine.refused(10, &["put", url, "1", "--value-file", missing], &["cannot read", "missing"]);
+    let words = ["put: cannot read", "missing", "name an existing file"];
+    machine.refused(2, &["put", url, "1", "--value-file", missing], &words);
     machine.refused(2, &["put", url, "1"], &["required"]);
     machine.refused(2, &["create", "shm://p/v", "--any-length", "--value-bytes", "8"], &["16 to 256 bytes"]);
 }
@@ -161,8 +258,9 @@ fn output_that_cannot_be_written_is_an_error() {
     let machine = with_even_keys();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let output = machine.command(&["scan", "shm://p/i"]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(10));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("cannot write the output"));
+    assert_eq!(output.status.code(), Some(5));
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(words.contains("cannot write the output") && words.contains("free some space"), "{words}");
 }
 
 /// A dump is a table whatever is in the texts, and a terminal interprets nothing in it.

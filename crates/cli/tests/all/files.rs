@@ -96,8 +96,22 @@ fn bad_lines_are_named_or_counted() {
 #[test]
 fn files_that_cannot_be_read_are_named() {
     let machine = with_texts();
-    machine.refused(10, &["load", "shm://p/t", "nowhere.txt"], &["cannot open nowhere.txt"]);
-    machine.refused(10, &["load", "shm://p/t", "."], &["cannot read ."]);
+    let words = ["load: cannot open nowhere.txt", "name an existing file"];
+    machine.refused(2, &["load", "shm://p/t", "nowhere.txt"], &words);
+    machine.refused(2, &["load", "shm://p/t", "."], &["load: cannot read .", "name a file instead"]);
+    let below = machine.file("file", "");
+    machine.refused(2, &["load", "shm://p/t", &format!("{below}/x")], &["load: cannot open"]);
+    for arguments in [
+        &["bench", "--key-file", "nowhere.txt", "--keys", "10"][..],
+        &["bench", "--index", "catfish", "--rectangles-file", "nowhere.txt", "--keys", "10"],
+    ] {
+        machine.refused(2, arguments, &["bench: cannot read nowhere.txt", "name an existing file"]);
+    }
+    let mut command = machine.command(&["doctor"]);
+    let output = command.env("FARWOOD_SHM_DIR", "/nowhere").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(words.contains("cannot list /nowhere") && words.contains("FARWOOD_SHM_DIR"), "{words}");
 }
 
 #[test]

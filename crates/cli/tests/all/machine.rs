@@ -1,9 +1,9 @@
 //! A machine of its own for each test: a directory of segments, and a home without configuration.
 
 use std::fmt::{Display, Write as _};
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -63,11 +63,12 @@ impl Machine {
         file.write_all_at(bytes, at).unwrap();
     }
 
-    /// Writes a file that only this user can read, and yields its path.
+    /// Writes a file that only its owner may access, and yields its path.
     pub(crate) fn file(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
         let path = self.path().join(name);
-        std::fs::write(&path, contents).unwrap();
-        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+        file.unwrap().write_all(contents.as_ref()).unwrap();
         path.to_str().unwrap().to_owned()
     }
 

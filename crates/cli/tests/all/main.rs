@@ -11,6 +11,7 @@ mod files;
 mod handbook;
 mod load;
 mod machine;
+mod messages;
 mod netns;
 mod pools;
 mod processes;

@@ -16,7 +16,7 @@ const ROLE: &str = "FARWOOD_NETNS_ROLE";
 /// The client reports a memory node as lost that is silent for 10 s (`REPLY_MAX`) and that it cannot reconnect to
 /// within 3 s; the other 2 s are for the test to notice.
 const LOST_MAX: Duration = Duration::from_secs(15);
-/// A compute node whose machine is gone counts as gone within this time (15 s), and what it takes to look.
+/// A compute node whose machine has failed counts as dead after 15 s; the rest is time for the check.
 const GONE_MAX: Duration = Duration::from_secs(20);
 const MEMORY: [&str; 2] = ["--memory", "64MiB"];
 

@@ -1,6 +1,9 @@
 //! Pools and indexes: create, drop, stat, doctor.
 
 use crate::machine::{Machine, lines};
+use farwood_testkit::need;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
 fn help_has_examples_and_exit_codes() {
@@ -46,7 +49,7 @@ fn an_index_comes_and_goes() {
     assert!(stat["entries"].is_null(), "{stat}");
     assert_eq!(machine.json(&["stat", "shm://p/words", "--count"])[0]["entries"], 0);
     let stat = machine.ok(&["stat", "shm://p"]);
-    assert!(stat.contains("index words: 8 MiB, text of 20 bytes to u64 of 8 bytes, fg+\n"), "{stat}");
+    assert!(stat.contains("index words: 8 MiB, text of 20 bytes to u64, sherman (fg+)\n"), "{stat}");
     assert_eq!(machine.json(&["stat", "shm://p"])[0]["indexes"][0]["key_bytes"], 20);
     assert!(machine.ok(&["check", "shm://p/words"]).contains("every invariant holds"));
     machine.ok(&["drop", "shm://p/words"]);
@@ -213,7 +216,7 @@ fn a_full_pool_says_so_and_loses_nothing() {
     machine.ok(&["load", "shm://p/i", &machine.file("few.txt", keys(1000))]);
     let ran = machine.run(&["load", "shm://p/i", &machine.file("many.txt", keys(400_000))]);
     assert_eq!(ran.code, 5, "{ran:?}");
-    ran.says(&["put shm://p/i", "full", "farwood create --memory"]);
+    ran.says(&["load shm://p/i", "full", "farwood create --memory"]);
     assert_eq!(machine.ok(&["get", "shm://p/i", "7919"]), "2\n");
     assert_eq!(machine.run(&["check", "shm://p/i"]).code, 0);
     machine.refused(5, &["create", "shm://p/j"], &["full"]);
@@ -249,6 +252,60 @@ fn what_may_not_be_touched_is_refused() {
 fn a_directory_that_is_not_there_is_named() {
     let machine = Machine::new();
     let output = machine.command(&["doctor"]).env("FARWOOD_SHM_DIR", "/nowhere/at/all").output().unwrap();
-    assert_eq!(output.status.code(), Some(10));
+    assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("/nowhere/at/all"));
+}
+
+#[test]
+fn a_pool_that_others_may_access_is_refused() {
+    let machine = Machine::with_index();
+    let open_to_all = Permissions::from_mode(0o666);
+    std::fs::set_permissions(machine.segment(), open_to_all).unwrap();
+    let words = ["farwood.p.0 has mode 0666", "`chmod 600 "];
+    machine.refused(6, &["get", "shm://p/i", "1"], &words);
+    machine.refused(6, &["put", "shm://p/i", "1", "1"], &words);
+    let doctor = machine.ok(&["doctor"]);
+    let remedy = format!("chmod 600 {}\n", machine.segment().display());
+    assert!(doctor.contains("! other users have access to shm://p") && doctor.contains(&remedy), "{doctor}");
+    std::fs::set_permissions(machine.segment(), Permissions::from_mode(0o600)).unwrap();
+    machine.ok(&["put", "shm://p/i", "1", "1"]);
+}
+
+#[test]
+fn a_pool_of_another_user_is_refused() {
+    let machine = Machine::with_index();
+    let given = std::os::unix::fs::chown(machine.segment(), Some(4242), None);
+    let Some(()) = need::met(need::ROOT, given) else { return };
+    let words = ["farwood.p.0 belongs to user 4242", "FARWOOD_SHM_DIR"];
+    machine.refused(6, &["put", "shm://p/i", "1", "1"], &words);
+    machine.refused(6, &["drop", "shm://p"], &words);
+    assert!(!machine.ok(&["doctor"]).contains('!'), "it is a problem of the other user");
+}
+
+#[test]
+fn a_draft_of_another_user_blocks_creation_with_its_reason() {
+    let machine = Machine::new();
+    let draft = machine.file(".farwood.p.0.new", "");
+    let Some(()) = need::met(need::ROOT, std::os::unix::fs::chown(draft, Some(4242), None)) else { return };
+    let words = [".farwood.p.0.new belongs to user 4242", "let that user or root remove it", "another name"];
+    machine.refused(6, &["create", "shm://p", "--memory", "16MiB"], &words);
+}
+
+#[test]
+fn a_pool_that_does_not_fit_into_its_file_system_is_told() {
+    let machine = Machine::new();
+    let directory = &machine.json(&["doctor"])[0];
+    let (all, free) = (directory["directory_bytes"].as_u64(), directory["directory_free_bytes"].as_u64());
+    // A multiple of 8 MiB that exceeds what is free, whatever other tests allocate meanwhile.
+    let memory = ((all.unwrap() + (1 << 30)) >> 23 << 23).to_string();
+    assert!(free <= all);
+    let created = machine.run(&["create", "shm://p/i", "--memory", &memory]);
+    assert_eq!(created.code, 0, "{created:?}");
+    created.says(&["warning: shm://p: ", " MiB free", "may grow by", "--shm-size", "smaller pool"]);
+    let doctor = machine.ok(&["doctor"]);
+    assert!(doctor.contains("may grow by") && doctor.contains("mount -o remount,size=SIZE"), "{doctor}");
+    machine.ok(&["drop", "shm://p"]);
+    let fits = machine.run(&["create", "shm://p", "--memory", "16MiB"]);
+    assert!(!fits.err.contains("warning"), "{fits:?}");
+    assert!(machine.ok(&["doctor"]).contains("no problems found"));
 }

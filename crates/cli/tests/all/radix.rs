@@ -23,7 +23,7 @@ fn keys_have_any_length() {
         machine.refused(
             2,
             &["put", "shm://p/n", &"k".repeat(4097), "9"],
-            &["the limit of this index is 4096"],
+            &["the limit of this index is 4 KiB"],
         );
         machine.ok(&["del", "shm://p/n", "left"]);
         machine.refused(1, &["get", "shm://p/n", "left"], &["'left' does not exist"]);
@@ -101,5 +101,5 @@ fn variants_have_names_and_what_does_not_fit_is_refused() {
         &["--node-bytes", "radix tree"],
     );
     machine.refused(2, &["bench", "--batched-scans", "off"], &["--batched-scans", "only radix trees"]);
-    machine.refused(2, &["bench", "--index", "art"], &["no ordered index 'art'"]);
+    machine.refused(2, &["bench", "--index", "art"], &["there is no kind of index 'art'"]);
 }

@@ -81,14 +81,18 @@ fn a_pool_that_refuses_is_something_to_mend() {
         (node.url.clone(), "FARWOOD_TOKEN_FILE=FILE farwood doctor tcp://"),
         (format!("{}?token-file=/nowhere", node.url), "?token-file=FILE'"),
         (format!("{}?tls-ca=/nowhere&token-file={token}", node.url), "&tls-ca=FILE'"),
-        ("tcp://127.0.0.1:1".to_owned(), "farwood serve"),
+        ("tcp://127.0.0.1:1".to_owned(), "\n    farwood serve --listen tcp://127.0.0.1:1, with"),
     ] {
         let said = machine.ok(&["doctor", &url]);
+        assert!(said.matches("farwood serve").count() < 2, "{said}");
+        assert_eq!(said.matches("cannot be used: ").count(), 1, "{said}");
+        assert_eq!(machine.run(&["doctor", &url, "--strict"]).code, 1, "{url}");
         assert!(said.contains(words) && !said.contains("no problems found"), "{said}");
         assert_eq!(machine.json(&["doctor", &url])[0]["findings"].as_array().unwrap().len(), 1, "{url}");
     }
     let with_it = machine.ok(&["doctor", &format!("{}?token-file={token}", node.url)]);
     assert!(with_it.contains("no problems found"), "{with_it}");
+    machine.ok(&["doctor", &format!("{}?token-file={token}", node.url), "--strict"]);
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn a_full_pool_over_tcp_gets_more_memory_where_it_is_served() {
     let many = machine.file("many.txt", lines((0..400_000_u64).map(|key| key * 7919)));
     let ran = machine.run(&["load", &index, &many, "--sort-memory", "0"]);
     assert_eq!(ran.code, 5, "{ran:?}");
-    ran.says(&["put tcp://", "full", "`farwood serve --memory`", "entries are loaded"]);
+    ran.says(&["load tcp://", "full", "`farwood serve --memory`", "entries are loaded"]);
     assert!(!ran.err.contains("farwood create"), "{ran:?}");
 }
 
@@ -186,8 +190,9 @@ fn what_is_wrong_with_a_memory_nodes_file_has_its_own_exit_code() {
     machine.ok(&["create", &format!("{}/i", node.url)]);
     fails(file, 9, &["another memory node uses it", "another file"]);
     assert!(node.stop().0.success());
-    fails(machine.path().to_str().unwrap(), 10, &["directory"]);
-    fails("/nowhere/at/all", 10, &["/nowhere/at/all"]);
+    fails(machine.path().to_str().unwrap(), 2, &["directory", "name a file"]);
+    fails("/nowhere/at/all", 2, &["/nowhere/at/all", "name a file"]);
+    fails("/dev/null", 7, &["not a regular file"]);
     fails(&machine.file("other", "no memory node's"), 7, &["not a memory node's file", "--memory"]);
     // Its header is after host and device memory.
     let header = (64 << 20) + (256 << 10);

@@ -6,7 +6,7 @@ use crate::serve;
 use flatgeobuf::geozero::{GeomProcessor, GeozeroGeometry, error::Result};
 use flatgeobuf::{FgbWriter, GeometryType};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 
 fn with_spatial() -> Machine {
@@ -63,7 +63,7 @@ fn what_csv_has_is_found_by_every_kind_of_search() {
         machine.ok(&["search", "shm://p/s", "--at", "9,9", "--nearest", "2"]),
         "3 10,10,10,10\n77 1,1,3,3\n"
     );
-    machine.refused(1, &["search", "shm://p/s", "--bbox", "20,20,30,30"], &[]);
+    machine.refused(1, &["search", "shm://p/s", "--bbox", "20,20,30,30"], &["no rectangle was found"]);
     let found = machine.json(&["search", "shm://p/s", "--bbox", "9,9,11,11"]);
     assert_eq!(found[0]["type"], "FeatureCollection");
     assert_eq!(found[0]["features"][0]["geometry"], json!({ "type": "Point", "coordinates": [10.0, 10.0] }));
@@ -385,5 +385,146 @@ fn a_socket_beside_shared_memory_requires_a_token() {
         BufReader::new(server.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("read the files of the tokens"), "{line}");
         assert!(server.0.try_wait().unwrap().is_none(), "it continues");
+    }
+}
+
+/// logind removes files so, and the server would serve a pool that no client can find.
+#[test]
+fn a_server_stops_when_its_pool_vanishes() {
+    for polling in [&["--polling"][..], &[]] {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+        let mut command = machine.command(&[&["serve", "shm://p", "--spatial", "s"], polling].concat());
+        let server = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut server = Served(server);
+        let mut line = String::new();
+        BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("serving"), "{line}");
+        machine.ok(&["drop", "shm://p", "--force"]);
+        machine.ok(&["create", "shm://p/s", "--index", "catfish", "--memory", "32MiB"]);
+        let mut error = String::new();
+        server.0.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+        assert_eq!(server.0.wait().unwrap().code(), Some(8), "{error}");
+        for words in ["pool 'p' was removed while", "open the pool again", "RemoveIPC"] {
+            assert!(error.contains(words), "{words:?} is missing in: {error}");
+        }
+        machine.ok(&["load", "shm://p/s", &machine.file("one.csv", "1,2,3,4,5\n")]);
+    }
+}
+
+#[test]
+fn a_search_of_keys_names_the_commands_for_keys() {
+    let machine = Machine::with_index();
+    machine.refused(2, &["search", "shm://p/i", "--at", "1,2"], &["holds keys", "`farwood scan`"]);
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    machine.refused(2, &["scan", "shm://p/s"], &["holds rectangles", "`farwood search`"]);
+}
+
+#[test]
+fn the_nearest_is_found_at_every_scale() {
+    for (rows, nearest) in [
+        ("1e300,0,1\n1e200,0,2\n1e160,0,3\n", "3 1e160,0"),
+        ("2e-170,0,1\n1e-170,0,2\n", "2 "),
+        ("1e308,0,1\n0,-1.7e308,2\n-1e307,0,3\n", "3 "),
+        ("3,0,1\n0,2,2\n", "2 0,2,0,2"),
+    ] {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+        machine.ok(&["load", "shm://p/s", &machine.file("far.csv", rows)]);
+        let found = search(&machine, &["--at", "0,0", "--nearest", "1"]);
+        let number = nearest.split(' ').next().unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with(&format!("{number} ")), "{rows}: {found:?}");
+    }
+}
+
+#[test]
+fn a_country_that_is_cut_at_the_antimeridian_is_near_it_only() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    let rings = "[[[[180,-17],[180,-16],[177,-16],[177,-17],[180,-17]]],\
+                 [[[-178,-17],[-178,-16],[-180,-16],[-180,-17],[-178,-17]]]]";
+    let fiji = format!(
+        "{{\"type\":\"Feature\",\"id\":242,\"properties\":{{}},\"geometry\":\
+         {{\"type\":\"MultiPolygon\",\"coordinates\":{rings}}}}}"
+    );
+    machine.ok(&["load", "shm://p/s", &machine.file("fiji.geojson", fiji)]);
+    assert_eq!(
+        machine.run(&["search", "shm://p/s", "--bbox", "0,-18,1,-15"]).code,
+        1,
+        "it is not at Greenwich"
+    );
+    let both = ["242 -180,-17,-178,-16", "242 177,-17,180,-16"];
+    assert_eq!(search(&machine, &["--bbox", "176,-18,-177,-15", "--within"]), both);
+}
+
+#[test]
+fn ends_of_segments_are_corners() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    let coast = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/coastlines.csv");
+    machine.refused(2, &["load", "shm://p/s", coast], &[":1:", "give --corners", "no rectangle is loaded"]);
+    let loaded = &machine.json(&["load", "shm://p/s", coast, "--corners"])[0];
+    assert_eq!((&loaded["loaded"], &loaded["skipped"]), (&4993.into(), &0.into()));
+    let rows = std::fs::read_to_string(coast).unwrap();
+    let first = rows.lines().next().unwrap();
+    assert_eq!(first, "-59.57,-80.04,-59.87,-80.55");
+    assert_eq!(search(&machine, &["--at", "-59.7,-80.1"]), ["1 -59.87,-80.55,-59.57,-80.04"]);
+    machine.ok(&["create", "shm://p/i"]);
+    machine.refused(2, &["load", "shm://p/i", coast, "--corners"], &["--corners applies to rectangles"]);
+    let geojson = machine.file("a.geojson", "{}");
+    machine.refused(2, &["load", "shm://p/s", &geojson, "--corners"], &["--corners applies to TSV and CSV"]);
+}
+
+/// Parts of a geometry of that type, each of these positions.
+struct Parts<'p>(GeometryType, [&'p [[f64; 2]]; 2]);
+
+impl GeozeroGeometry for Parts<'_> {
+    fn process_geom<P: GeomProcessor>(&self, processor: &mut P) -> Result<()> {
+        let Self(kind, parts) = self;
+        match *kind {
+            GeometryType::MultiPolygon => processor.multipolygon_begin(2, 0)?,
+            GeometryType::MultiLineString => processor.multilinestring_begin(2, 0)?,
+            _ => processor.multipoint_begin(parts.iter().map(|part| part.len()).sum(), 0)?,
+        }
+        for (number, part) in parts.iter().enumerate() {
+            let is_polygon = *kind == GeometryType::MultiPolygon;
+            if is_polygon {
+                processor.polygon_begin(false, 1, number)?;
+            }
+            if *kind != GeometryType::MultiPoint {
+                processor.linestring_begin(false, part.len(), if is_polygon { 0 } else { number })?;
+            }
+            for (at, [x, y]) in part.iter().enumerate() {
+                processor.xy(*x, *y, at)?;
+            }
+            if *kind != GeometryType::MultiPoint {
+                processor.linestring_end(false, if is_polygon { 0 } else { number })?;
+            }
+            if is_polygon {
+                processor.polygon_end(false, number)?;
+            }
+        }
+        match *kind {
+            GeometryType::MultiPolygon => processor.multipolygon_end(0),
+            GeometryType::MultiLineString => processor.multilinestring_end(0),
+            _ => processor.multipoint_end(0),
+        }
+    }
+}
+
+#[test]
+fn flatgeobuf_that_is_cut_at_the_antimeridian_is_two_rectangles() {
+    let east: &[_] = &[[180.0, -17.0], [180.0, -16.0], [177.0, -16.0], [180.0, -17.0]];
+    let west: &[_] = &[[-178.0, -17.0], [-178.0, -16.0], [-180.0, -16.0], [-178.0, -17.0]];
+    for kind in [GeometryType::MultiPolygon, GeometryType::MultiLineString, GeometryType::MultiPoint] {
+        let machine = with_spatial();
+        let mut writer = FgbWriter::create("parts", kind).unwrap();
+        writer.add_feature_geom(Parts(kind, [east, west]), |_| ()).unwrap();
+        let mut bytes = Vec::new();
+        writer.write(&mut bytes).unwrap();
+        machine.ok(&["load", "shm://p/s", &machine.file("parts.fgb", bytes)]);
+        let found = search(&machine, &["--bbox", "-180,-90,180,90"]);
+        assert_eq!(found, ["1 -180,-17,-178,-16", "1 177,-17,180,-16"], "{kind:?}");
     }
 }

@@ -61,15 +61,28 @@ fn load_and_check_show_that_they_are_at_work() {
     let keys = machine.file("keys.tsv", lines((0..10_000).map(|key| format!("{key}\t{key}"))));
     let boxes = machine.file("boxes.csv", lines((0..10_000).map(|at| format!("{at},{at},{at},{at}"))));
     for size in SIZES {
+        // Only the load of an empty index is in bulk.
+        machine.ok(&["drop", "shm://p/i"]);
+        machine.ok(&["create", "shm://p/i"]);
         for (url, file) in [("shm://p/i", &keys), ("shm://p/boxes", &boxes)] {
             let told = on_terminal(machine.command(&["load", url, file]), size);
-            for words in ["KiB/", " 10000 "] {
+            let written = if url == "shm://p/i" { "/10000 entries" } else { "writing" };
+            for words in ["KiB/", " 10000 ", written] {
                 assert!(told.contains(words), "{size:?}, load {url}, {words}: {told:?}");
             }
             let told = on_terminal(machine.command(&["check", url]), size);
             assert!(told.contains("checking the index"), "{size:?}, check {url}: {told:?}");
         }
     }
+}
+
+#[test]
+fn put_says_on_a_terminal_whether_the_key_is_new() {
+    let machine = Machine::with_index();
+    let put = || on_terminal(machine.command(&["put", "shm://p/i", "1", "2"]), SIZES[0]);
+    assert!(put().contains("added the key '1'"));
+    assert!(put().contains("replaced the value of the key '1'"));
+    assert_eq!(machine.run(&["put", "shm://p/i", "1", "2"]).err, "");
 }
 
 #[test]

@@ -116,7 +116,11 @@ struct OrderedDemoReport {
 }
 
 impl OrderedDemoSpec {
-    fn check(&self) -> Result<()> {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// A parameter that is out of range.
+    pub fn check(&self) -> Result<()> {
         check(self.processes, self.fabric, self.seconds)?;
         if (1..=64).contains(&self.memory_nodes) {
             return Ok(());
@@ -124,7 +128,7 @@ impl OrderedDemoSpec {
         Err(Error::parameter("--memory-nodes", format!("{} memory nodes", self.memory_nodes), "give 1 to 64"))
     }
 
-    /// The same index as a benchmark run.
+    /// Specifies a benchmark run on an index of the same kind.
     fn run(&self) -> RunSpec {
         RunSpec {
             index: self.system,

@@ -55,6 +55,16 @@ impl Default for SpatialDemoSpec {
     }
 }
 
+impl SpatialDemoSpec {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// A parameter that is out of range.
+    pub fn check(&self) -> Result<()> {
+        check(self.processes, self.fabric, self.seconds)
+    }
+}
+
 /// A search that the map shows, and its results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SampleSearch {
@@ -133,7 +143,7 @@ pub fn run_spatial_demo(
     worker: &WorkerCommand,
     progress: &mut dyn FnMut(DemoPhase),
 ) -> Result<SpatialDemoOutcome> {
-    check(spec.processes, spec.fabric, spec.seconds)?;
+    spec.check()?;
     let coast = Coastlines::shipped();
     let run = spec.run(coast);
     progress(DemoPhase::Loading { done: 0, all: coast.len() });

@@ -1,9 +1,11 @@
 //! Examination of this machine: shared memory, its pools, and what crashed processes left behind.
 
+mod logout;
 #[cfg(feature = "rdma")]
 mod rdma;
 #[cfg(feature = "tcp")]
 mod served;
+mod shortage;
 
 use crate::error::{Error, Result};
 use crate::pool::Pool;
@@ -12,9 +14,11 @@ use crate::stats::PoolStats;
 use crate::url::Url;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::RdmaError;
-use farwood_transport::shm::{PoolFiles, SegmentDir};
+use farwood_transport::shm::{PoolFiles, SegmentDir, SegmentFile, ShmError};
+use logout::Logout;
 #[cfg(feature = "rdma")]
 pub use rdma::Rdma;
+pub use shortage::{Shortage, shortage};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +29,8 @@ pub struct Report {
     pub directory: Space,
     /// The machine's memory.
     pub memory: MachineMemory,
+    /// What the login manager does to the pools when their owner logs out.
+    logout: Logout,
     /// The relevant limits of this process; `None` if unlimited.
     pub limits: Vec<(&'static str, Option<u64>)>,
     /// The pools.
@@ -68,9 +74,9 @@ pub struct MachineMemory {
 /// One pool.
 #[derive(Debug)]
 pub struct PoolReport {
-    /// Its URL.
+    /// The URL of the pool.
     pub url: String,
-    /// Its segments.
+    /// The segments of the pool.
     pub segments: Vec<Segment>,
     /// The state of the pool, or the reason why it cannot be opened.
     pub state: Result<PoolStats>,
@@ -81,13 +87,21 @@ pub struct PoolReport {
 pub struct Segment {
     /// The file.
     pub path: PathBuf,
-    /// Its size, bytes.
+    /// The size of the segment in bytes.
     pub bytes: u64,
     /// Bytes that are backed by pages.
     pub resident_bytes: u64,
+    /// The number of the user that it belongs to.
+    pub owner: u32,
 }
 
-/// An unfinished segment.
+impl From<SegmentFile> for Segment {
+    fn from(file: SegmentFile) -> Self {
+        Self { path: file.path, bytes: file.bytes, resident_bytes: file.bytes_resident, owner: file.owner }
+    }
+}
+
+/// A segment whose creation did not finish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// The URL of the pool that was being created.
@@ -98,12 +112,12 @@ pub struct Draft {
     pub resident_bytes: u64,
 }
 
-/// A problem, and the command that resolves it.
+/// A problem, and the command or the action that resolves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The problem.
     pub what: String,
-    /// The command.
+    /// The command or the action.
     pub remedy: String,
 }
 
@@ -145,6 +159,7 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
     Ok(Report {
         directory: space(dir.path())?,
         memory: memory(),
+        logout: Logout::of_machine(),
         limits: limits(),
         pools,
         drafts: drafts.collect(),
@@ -153,6 +168,14 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
         #[cfg(feature = "rdma")]
         rdma_asked: rdma::requested(others),
     })
+}
+
+/// The directory of segments and the memory of this machine.
+///
+/// # Errors
+/// [`Error::System`] if the directory cannot be read.
+pub fn machine() -> Result<(Space, MachineMemory)> {
+    Ok((space(SegmentDir::from_env().path())?, memory()))
 }
 
 /// Removes what crashed processes left: unfinished segments, client slots and locks. It removes no pool. The slot that
@@ -201,10 +224,18 @@ impl Report {
             remedy: "farwood doctor --sweep".to_owned(),
         });
         let pools = self.pools.iter().filter_map(PoolReport::finding);
-        let findings = drafts.chain(pools);
+        let findings = drafts.chain(pools).chain(self.shared_memory_findings());
         #[cfg(feature = "rdma")]
         let findings = findings.chain(self.rdma_findings());
         findings.collect()
+    }
+
+    /// The problems of the file system of the pools.
+    fn shared_memory_findings(&self) -> impl Iterator<Item = Finding> {
+        let segments = || self.pools.iter().flat_map(|pool| &pool.segments);
+        let shortage = Shortage::of(&self.directory, segments()).map(|shortage| shortage.finding());
+        let logout = self.logout.finding(&self.directory.path, segments().map(|segment| segment.owner));
+        shortage.into_iter().chain(logout)
     }
 }
 
@@ -221,13 +252,17 @@ impl PoolReport {
         match &self.state {
             #[cfg(feature = "tcp")]
             Err(error) if self.is_served() => Some(Finding {
-                what: format!("{} cannot be used: {error}", self.url),
+                what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: self.remedy(error),
+            }),
+            Err(Error::Pool { source: ShmError::WideMode { path, .. }, .. }) => Some(Finding {
+                what: format!("other users have access to {}: {}", self.url, path.display()),
+                remedy: format!("chmod 600 {}", path.display()),
             }),
             // A pool of another user is not a problem of this one.
             Err(error) if error.exit_code() == 6 => None,
             Err(error) => Some(Finding {
-                what: format!("{} cannot be used: {error}", self.url),
+                what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: format!("farwood drop {} --force", self.url),
             }),
             Ok(stats) => {
@@ -245,14 +280,15 @@ impl PoolReport {
     }
 }
 
+/// The text of an error without its remedy, because a finding has its own.
+fn problem(error: &Error) -> String {
+    let text = error.to_string();
+    text.split_once("; ").map_or(&*text, |(problem, _)| problem).to_owned()
+}
+
 fn pool_report(files: PoolFiles) -> PoolReport {
     let url = format!("shm://{}", files.name);
-    let segments = files.segments.into_iter().map(|segment| Segment {
-        path: segment.path,
-        bytes: segment.bytes,
-        resident_bytes: segment.bytes_resident,
-    });
-    report_of(url, segments.collect())
+    report_of(url, files.segments.into_iter().map(Segment::from).collect())
 }
 
 fn report_of(url: String, segments: Vec<Segment>) -> PoolReport {

@@ -2,6 +2,7 @@
 
 use super::{Finding, LOCKED_MEMORY, Report};
 use crate::url::Url;
+use farwood_fabric::ByteCount;
 use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::{
     DeviceKind, DeviceReport, DeviceSpec, RdmaError, device_from_env, devices, examine as examine_card,
@@ -13,9 +14,9 @@ const LARGE_MTU: u32 = 4096;
 /// An RDMA device.
 #[derive(Debug)]
 pub struct Rdma {
-    /// Its name, or the text that requests it: `DEVICE,PORT,GID`.
+    /// The name of the device, or the text that requests it: `DEVICE,PORT,GID`.
     pub name: String,
-    /// Its properties, or the reason why it cannot be used.
+    /// The properties of the device, or the reason why it cannot be used.
     pub card: std::result::Result<DeviceReport, RdmaError>,
 }
 
@@ -85,7 +86,8 @@ impl Report {
             && *bytes < self.memory.bytes
         {
             let what = format!(
-                "this process may lock {bytes} bytes of memory, and a memory node over RDMA locks all its memory"
+                "this process may lock {} of memory, and a memory node over RDMA locks all its memory",
+                ByteCount(*bytes)
             );
             findings.push(finding(what, "ulimit -l unlimited (LimitMEMLOCK=infinity in a service)"));
         }

@@ -9,15 +9,20 @@ use farwood_transport::rdma::RdmaError;
 use farwood_transport::tcp::TcpError;
 
 impl PoolReport {
-    /// The command that resolves the error.
+    /// The command or the action that resolves the error.
     pub(super) fn remedy(&self, error: &Error) -> String {
         let source = match error {
             Error::Tcp { source, .. } => source,
             #[cfg(feature = "rdma")]
             Error::Rdma { source: RdmaError::Pool(source), .. } => source,
-            _ => return "farwood serve".to_owned(),
+            _ => return own_remedy(error),
         };
         match source {
+            TcpError::NotThere { address, .. } => {
+                format!(
+                    "farwood serve --listen tcp://{address}, with the --file and the other options that it had"
+                )
+            }
             TcpError::NoPool { .. } => match self.url.parse::<Url>() {
                 Ok(pool) => format!("farwood create {}", pool.index_url("INDEX").to_shell_word()),
                 Err(_) => "farwood create".to_owned(),
@@ -26,7 +31,7 @@ impl PoolReport {
                 self.with("token-file", "FARWOOD_TOKEN_FILE")
             }
             TcpError::Untrusted { .. } | TcpError::Tls { .. } => self.with("tls-ca", "FARWOOD_TLS_CA"),
-            _ => "farwood serve".to_owned(),
+            _ => own_remedy(error),
         }
     }
 
@@ -41,4 +46,10 @@ impl PoolReport {
             }
         }
     }
+}
+
+/// The remedy at the end of an error's text.
+fn own_remedy(error: &Error) -> String {
+    let text = error.to_string();
+    text.split_once("; ").map_or("check its memory nodes and their logs", |(_, remedy)| remedy).to_owned()
 }

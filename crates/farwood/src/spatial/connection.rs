@@ -18,7 +18,7 @@ use farwood_transport::tcp::TcpPool;
 pub enum Connection<'t, F, L> {
     /// Ring buffers: the client reads the server's memory directly, or has memory that the server can write.
     Rings(Box<RingRpc<'t, F, L>>),
-    /// A socket.
+    /// A TCP socket.
     #[cfg(feature = "tcp")]
     Socket(SocketRpc<Socket>),
 }

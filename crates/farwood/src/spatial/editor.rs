@@ -42,6 +42,7 @@ impl Spatial {
     /// # Errors
     /// As [`insert`](Self::insert), and those of `work`.
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
+        self.check_process("change")?;
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("change", error);
         let server = self.server("change").ok();
@@ -123,6 +124,7 @@ impl Editor<'_> {
     /// # Errors
     /// [`Error::Index`](crate::Error::Index). If the server was lost, the item may or may not have been added.
     pub fn insert(&mut self, item: &Item) -> Result<()> {
+        self.spatial.check_process("insert")?;
         let done = match &mut self.path {
             EditorPath::Messages(connection) => block_on(connection.insert(item)),
             EditorPath::AsServer(worker) => block_on(worker.insert(item)),
@@ -135,6 +137,7 @@ impl Editor<'_> {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub fn remove(&mut self, item: &Item) -> Result<bool> {
+        self.spatial.check_process("remove")?;
         let done = match &mut self.path {
             EditorPath::Messages(connection) => block_on(connection.remove(item)),
             EditorPath::AsServer(worker) => block_on(worker.remove(item)),
@@ -147,6 +150,7 @@ impl Editor<'_> {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub fn update(&mut self, item: &Item, bounds: Rectangle) -> Result<bool> {
+        self.spatial.check_process("update")?;
         let done = match &mut self.path {
             EditorPath::Messages(connection) => block_on(connection.update(item, bounds)),
             EditorPath::AsServer(worker) => block_on(worker.update(item, bounds)),

@@ -5,6 +5,7 @@
 //! it makes that change.
 
 use super::connection::{Connection, ServerLocation};
+use crate::argument::Call;
 use crate::attached::{Attached, ServerPermit};
 use crate::attachment::Attachment;
 use crate::error::{Error, Result};
@@ -19,6 +20,7 @@ use farwood_index::catfish::{
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 use farwood_transport::runtime::block_on;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,7 +61,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: it exists, the name or the sizes are invalid, or the pool or its directory is full.
     pub fn create_spatial(&self, name: &str, config: &CatfishConfig) -> Result<Spatial> {
-        let client = thread_client::client(self.attached());
+        let client = self.spatial_client("create", name)?;
         let created = block_on(Catfish::create(&client, name, *config));
         self.spatial(name, "create", created)
     }
@@ -69,7 +71,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: it does not exist, or is not a spatial index.
     pub fn open_spatial(&self, name: &str) -> Result<Spatial> {
-        let client = thread_client::client(self.attached());
+        let client = self.spatial_client("open", name)?;
         let opened = block_on(Catfish::open(&client, name));
         self.spatial(name, "open", opened)
     }
@@ -79,12 +81,16 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: it does not exist.
     pub fn is_spatial(&self, name: &str) -> Result<bool> {
-        let client = thread_client::client(self.attached());
+        let client = self.spatial_client("open", name)?;
         let found = block_on(farwood_fabric::directory::find(&client, name));
         match found.map_err(|error| self.failed("open", name, error.into()))? {
             Some(entry) => Ok(entry.kind == KIND),
             None => Err(self.failed("open", name, IndexError::NoSuchIndex(name.to_owned()))),
         }
+    }
+
+    fn spatial_client(&self, operation: &'static str, name: &str) -> Result<Rc<Client<AnyFabric>>> {
+        thread_client::client(self.attached()).map_err(|error| self.failed(operation, name, error.into()))
     }
 
     fn spatial(
@@ -94,6 +100,8 @@ impl Pool {
         index: std::result::Result<Catfish, IndexError>,
     ) -> Result<Spatial> {
         let index = index.map_err(|error| self.failed(operation, name, error))?;
+        let index =
+            if self.attached().attachment().is_shared_memory() { index.trusting_hashes() } else { index };
         Ok(Spatial { index, pool: Arc::clone(self.attached()) })
     }
 }
@@ -101,6 +109,16 @@ impl Pool {
 impl Spatial {
     pub(crate) fn failed(&self, operation: &'static str, source: IndexError) -> Error {
         self.pool.failed(operation, &self.index.entry().name, source)
+    }
+
+    /// Refuses a forked child of the process that opened the pool.
+    pub(super) fn check_process(&self, operation: &'static str) -> Result<()> {
+        self.pool.forks().check().map_err(|error| self.failed(operation, error.into()))
+    }
+
+    /// This thread's client.
+    fn thread_client(&self, operation: &'static str) -> Result<Rc<Client<AnyFabric>>> {
+        thread_client::client(&self.pool).map_err(|error| self.failed(operation, error.into()))
     }
 
     /// The URL of the index.
@@ -114,7 +132,7 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`].
     pub fn search(&self, query: &Query) -> Result<Vec<Item>> {
-        let (client, mut found) = (thread_client::client(&self.pool), Vec::new());
+        let (client, mut found) = (self.thread_client("search")?, Vec::new());
         let searched = block_on(Reader::new(&self.index, &client, Issue::Many).search(query, &mut found));
         searched.map(|()| found).map_err(|error| self.failed("search", error))
     }
@@ -124,7 +142,7 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count(&self, query: &Query) -> Result<u64> {
-        let (client, mut count) = (thread_client::client(&self.pool), Count::default());
+        let (client, mut count) = (self.thread_client("count")?, Count::default());
         let searched = block_on(Reader::new(&self.index, &client, Issue::Many).search(query, &mut count));
         searched.map(|()| count.0).map_err(|error| self.failed("count", error))
     }
@@ -134,16 +152,17 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count_all(&self) -> Result<u64> {
-        let everything = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]).expect("its edges are finite");
-        self.count(&Query::intersecting(everything))
+        self.count(&everything())
     }
 
-    /// Returns the `count` items nearest to `point`, nearest first. [1 RT for each 4 nodes that may hold one]
+    /// Returns the `count` items nearest to `point`, nearest first; none for a count of 0. [1 RT for each 4 nodes that
+    /// may hold one]
     ///
     /// # Errors
-    /// As [`search`](Self::search).
+    /// As [`search`](Self::search); [`Error::Argument`]: the point is not finite.
     pub fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
-        let client = thread_client::client(&self.pool);
+        Call { operation: "nearest", url: self.url() }.check_point(point)?;
+        let client = self.thread_client("nearest")?;
         let found = block_on(Reader::new(&self.index, &client, Issue::Many).nearest(point, count));
         found.map_err(|error| self.failed("nearest", error))
     }
@@ -154,7 +173,7 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`].
     pub fn is_served(&self) -> Result<bool> {
-        self.is_served_beside(&thread_client::client(&self.pool))
+        self.is_served_beside(&*self.thread_client("examine the server")?)
     }
 
     fn is_served_beside(&self, client: &Client<AnyFabric>) -> Result<bool> {
@@ -188,13 +207,15 @@ impl Spatial {
         Ok(lives == Revocation::Alive)
     }
 
-    /// Loads items into the empty index with the fill factor `fill` (0 to 1): in shared memory as its server for the
+    /// Loads items into the empty index with the fill factor `fill` (0.5 to 1): in shared memory as its server for the
     /// duration of the call, over TCP by sending them to its server.
     ///
     /// # Errors
     /// [`Error::Index`]: it is not empty, or the pool is full; in shared memory, another process serves it; over TCP,
-    /// no process serves it.
+    /// no process serves it. [`Error::Argument`]: the fill factor is out of range.
     pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
+        Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
+        self.check_process("bulk load")?;
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);
         #[cfg(feature = "tcp")]
@@ -222,12 +243,26 @@ impl Spatial {
         Ok(self.nearest([0.0, 0.0], 1)?.is_empty())
     }
 
+    /// Reads every rectangle and verifies the hash of every node, while other processes may change the index; returns
+    /// the number of rectangles. [as [`search`](Self::search)]
+    ///
+    /// # Errors
+    /// [`Error::Index`]: a node is damaged; the transport's.
+    pub fn scrub(&self) -> Result<u64> {
+        let client = self.thread_client("scrub")?;
+        let mut count = Count::default();
+        let mut reader = Reader::new(&self.index, &client, Issue::Many).verifying_hashes();
+        let done = block_on(reader.search(&everything(), &mut count));
+        done.map_err(|error| self.failed("scrub", error))?;
+        Ok(count.0)
+    }
+
     /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node]
     ///
     /// # Errors
     /// [`Error::Index`]. The [`CatfishReport`] lists violated invariants.
     pub fn check(&self) -> Result<CatfishReport> {
-        let client = thread_client::client(&self.pool);
+        let client = self.thread_client("check")?;
         block_on(self.index.walk(&client)).map_err(|error| self.failed("check", error))
     }
 
@@ -293,4 +328,10 @@ impl fmt::Debug for Spatial {
 #[doc(hidden)]
 pub fn parts(spatial: &Spatial) -> (&Catfish, Client<AnyFabric>) {
     (&spatial.index, spatial.pool.attachment().client())
+}
+
+/// The query that every item matches.
+fn everything() -> Query {
+    let plane = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]);
+    Query::intersecting(plane.expect("its edges are finite"))
 }

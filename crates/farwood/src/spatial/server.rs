@@ -1,6 +1,7 @@
 //! The server of a spatial index: threads that answer messages in rings and over sockets.
 
 use super::index::Spatial;
+use crate::argument::Call;
 use crate::error::Result;
 use farwood_fabric::Client;
 #[cfg(feature = "tcp")]
@@ -21,9 +22,9 @@ use std::time::{Duration, Instant};
 /// The options of a server.
 #[derive(Debug)]
 pub struct ServeOptions {
-    /// Threads that answer messages in rings.
+    /// Threads that answer messages in rings, at least 1.
     pub threads: usize,
-    /// The maximum number of connections through rings, at most 512.
+    /// The maximum number of connections through rings, 1 to 512.
     pub connections: usize,
     /// How the server detects requests in rings.
     pub notice: NotificationMode,
@@ -64,6 +65,9 @@ impl ServeOptions {
     }
 }
 
+/// The most threads of a server: more have no rings to answer.
+const THREADS_MAX: usize = CONNECTIONS_MAX;
+
 /// The pause between two checks whether the server must stop.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -85,8 +89,15 @@ impl Spatial {
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index): another process serves the index, or the pool is full; over TCP, this
-    /// process is not its memory node.
+    /// process is not its memory node. [`Error::Argument`](crate::Error::Argument): the number of threads or
+    /// connections is out of range.
     pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
+        self.check_process("serve")?;
+        let call = || Call { operation: "serve", url: self.url() };
+        call().check_count("number of threads", options.threads, THREADS_MAX)?;
+        if options.has_rings() {
+            call().check_count("number of connections", options.connections, CONNECTIONS_MAX)?;
+        }
         let client = self.client();
         let server = self.server_role(options)?;
         let failed = |error| self.failed("serve", error);
@@ -103,7 +114,7 @@ impl Spatial {
             service: &service,
             options,
         };
-        tree.publish_connections(&server, options.connections.min(CONNECTIONS_MAX)).map_err(failed)?;
+        tree.publish_connections(&server, options.connections).map_err(failed)?;
         #[cfg(feature = "tcp")]
         if let Some(Ok(address)) = options.listener.as_ref().map(TcpListener::local_addr) {
             tree.announce(&server, address.port()).map_err(failed)?;
@@ -144,7 +155,7 @@ impl Spatial {
 impl Serving<'_> {
     /// Runs all threads until `stop` is set or one of them fails.
     fn run(&self, stop: &AtomicBool) -> std::result::Result<(), IndexError> {
-        let threads = self.options.threads.max(1);
+        let threads = self.options.threads;
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let others: Vec<_> =
@@ -153,10 +164,9 @@ impl Serving<'_> {
             #[cfg(feature = "tcp")]
             let sockets = scope.spawn(move || self.serve_sockets(ended));
             let watch = scope.spawn(|| {
-                while !stop.load(Ordering::Acquire) && !self.service.has_ended() {
-                    std::thread::sleep(LOOK);
-                }
+                let watched = self.watch(stop);
                 self.service.end();
+                watched
             });
             let mut done = self.rings(0, threads);
             // A failed thread ends the others.
@@ -165,11 +175,20 @@ impl Serving<'_> {
             for other in others {
                 done = done.and(joined(other));
             }
-            joined(watch);
+            done = done.and(joined(watch));
             #[cfg(feature = "tcp")]
             joined(sockets);
             done
         })
+    }
+
+    /// Waits until `stop` is set, the service has ended, or the files of the pool are lost.
+    fn watch(&self, stop: &AtomicBool) -> std::result::Result<(), IndexError> {
+        while !stop.load(Ordering::Acquire) && !self.service.has_ended() {
+            self.spatial.pool.attachment().check_files()?;
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
     }
 
     /// Serves one thread's share of the rings; thread 0 also receives immediates and sends heartbeats. Over TCP there
@@ -180,7 +199,7 @@ impl Serving<'_> {
             unreachable!("the server role was found when the server started")
         };
         let has_rings = options.has_rings();
-        let connections = if has_rings { options.connections.min(CONNECTIONS_MAX) } else { 0 };
+        let connections = if has_rings { options.connections } else { 0 };
         let numbers = (thread..connections).step_by(threads);
         let clients: Vec<_> = numbers.map(|number| (number, self.spatial.client())).collect();
         let own = self.spatial.client();

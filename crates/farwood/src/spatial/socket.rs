@@ -11,7 +11,7 @@ use farwood_transport::tcp::{Credentials, TcpPool};
 #[derive(Clone, Debug)]
 pub struct Socket {
     exchange: Exchange,
-    /// The index, for errors.
+    /// The name of the index, which errors contain.
     name: String,
 }
 

@@ -1,4 +1,4 @@
-//! Every example runs to its end by itself, and leaves nothing behind.
+//! Every example runs to its end without input or set-up, and removes the pool that it creates.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

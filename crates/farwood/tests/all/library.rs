@@ -1,16 +1,16 @@
 //! The library as programs use it: types, threads, scans, sessions, and what is refused.
 
-use farwood::spatial::{Item, Rectangle};
+use farwood::spatial::{CatfishConfig, Item, Rectangle, ServeOptions};
 use farwood::{
-    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, Unfit, Url, Value,
-    Values, block_on, run_all,
+    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, Unfit, Url,
+    Value, Values, block_on, run_all,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
 use std::pin::Pin;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -124,7 +124,7 @@ fn a_pools_indexes_are_told_without_opening_them() {
     });
     let expected = [
         ("a", "text of 20 bytes to hex of 20 bytes", 512, Some("fg")),
-        ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(ShermanVariant::RECOMMENDED.name())),
+        ("b", "u64 to hex of 3 bytes", 1024, Some(ShermanVariant::RECOMMENDED.name())),
     ];
     assert!(told.eq(expected.map(|(name, types, bytes, variant)| (name, types.to_owned(), bytes, variant))));
     assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].ordered().unwrap());
@@ -492,4 +492,109 @@ fn an_index_is_a_urls_last_part_and_no_pool() {
     let error = Pool::open("shm://pool/index").unwrap_err();
     assert!(error.to_string().contains("the URL of its pool"), "{error}");
     assert_eq!(Pool::open("shm://there-is-no-such-pool").unwrap_err().exit_code(), 3);
+}
+
+/// Otherwise it would store into memory that no other process can find.
+#[test]
+fn a_process_whose_pool_was_created_anew_is_told() {
+    let scratch = Scratch::new();
+    let index = scratch.numbers();
+    index.put(&1, &1).unwrap();
+    Pool::remove_by_force(&scratch.url).unwrap();
+    Pool::create(&scratch.url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let error = loop {
+        match index.put(&2, &2) {
+            Ok(_) => assert!(std::time::Instant::now() < until, "it does not notice"),
+            Err(error) => break error,
+        }
+    };
+    let text = error.to_string();
+    for part in ["put", &scratch.url, "was removed while this process was attached", "open the pool again"] {
+        assert!(text.contains(part), "{part:?} is missing in: {text}");
+    }
+    assert_eq!(error.exit_code(), 8);
+    for result in [index.get(&1).map(|_| ()), index.count().map(|_| ()), scratch.pool().stats().map(|_| ())] {
+        assert_eq!(result.unwrap_err().exit_code(), 8);
+    }
+    assert!(Pool::open(&scratch.url).unwrap().indexes().unwrap().is_empty(), "the new pool was touched");
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    let scratch = Scratch::new();
+    let pool = scratch.pool();
+    let index = pool.create_index::<u64, u64>("sherman", &IndexOptions::default()).unwrap();
+    let smart = pool.create_index::<u64, u64>("smart", &SmartOptions::default()).unwrap();
+    let cities = pool.create_spatial("cities", &CatfishConfig::default()).unwrap();
+    let city = Item { bounds: Rectangle::point([1.0, 2.0]).unwrap(), id: 1 };
+    for fill in [0.0, -1.0, 0.49, 1.01, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        for refused in [
+            index.bulk_load([(1, 2)], fill, |_| ()).unwrap_err(),
+            smart.bulk_load([(1, 2)], fill, |_| ()).unwrap_err(),
+            cities.bulk_load(&[city], fill).unwrap_err(),
+        ] {
+            assert!(
+                matches!(refused, Error::Argument { .. }) && refused.exit_code() == 2,
+                "{fill}: {refused}"
+            );
+        }
+    }
+    assert_eq!((index.count().unwrap(), smart.count().unwrap(), cities.count_all().unwrap()), (0, 0, 0));
+    assert_eq!(index.bulk_load([(1, 2)], 0.5, |_| ()).unwrap(), 1);
+    cities.bulk_load(&[city], 1.0).unwrap();
+    for point in [[f64::NAN, 0.0], [0.0, f64::INFINITY]] {
+        assert!(matches!(cities.nearest(point, 1), Err(Error::Argument { .. })), "{point:?}");
+    }
+    assert_eq!(cities.nearest([0.0; 2], 0).unwrap(), []);
+    assert_eq!(cities.nearest([0.0; 2], usize::MAX).unwrap().len(), 1);
+    assert_eq!(index.iter().limit(0).count() + index.iter().limit(usize::MAX).count(), 1);
+    let stop = AtomicBool::new(true);
+    for (threads, connections) in [(0, 64), (usize::MAX, 64), (1, 0), (1, 513)] {
+        let options = ServeOptions { threads, connections, ..ServeOptions::default() };
+        let refused = cities.serve(&options, &stop, || ()).unwrap_err();
+        assert!(matches!(refused, Error::Argument { .. }), "{threads} {connections}: {refused}");
+    }
+}
+
+#[test]
+fn sizes_out_of_range_are_refused_and_any_cache_works() {
+    let scratch = Scratch::new();
+    let pool = scratch.pool();
+    let default = || IndexOptions { key_bytes: Some(16), value_bytes: Some(16), ..IndexOptions::default() };
+    for options in [
+        IndexOptions { key_bytes: Some(usize::MAX), ..default() },
+        IndexOptions { key_bytes: Some(0), ..default() },
+        IndexOptions { value_bytes: Some(usize::MAX), ..default() },
+        IndexOptions { node_bytes: usize::MAX, ..default() },
+        IndexOptions { node_bytes: usize::MAX - 63, ..default() },
+        IndexOptions { node_bytes: 0, ..default() },
+    ] {
+        let refused = pool.create_index::<Vec<u8>, Vec<u8>>("x", &options).unwrap_err();
+        assert_eq!(refused.exit_code(), 2, "{options:?}: {refused}");
+    }
+    for (at, cache_bytes) in [0, 1, 4096].into_iter().enumerate() {
+        let sherman = IndexOptions { cache_bytes, ..IndexOptions::default() };
+        let sherman = pool.create_index::<u64, u64>(&format!("sherman{at}"), &sherman).unwrap();
+        let smart = SmartOptions { cache_bytes, ..SmartOptions::default() };
+        let smart = pool.create_index::<u64, u64>(&format!("smart{at}"), &smart).unwrap();
+        for index in [&sherman, &smart] {
+            index.put(&1, &2).unwrap();
+            assert_eq!(index.get(&1).unwrap(), Some(2), "{cache_bytes}");
+        }
+    }
+    for cache_bytes in [(1 << 40) + 1, usize::MAX] {
+        let options = SmartOptions { cache_bytes, ..SmartOptions::default() };
+        let refused = pool.create_index::<u64, u64>("x", &options).unwrap_err();
+        assert!(refused.to_string().contains("at most 1 TiB"), "{refused}");
+        let refused = pool.open_index_with_cache::<u64, u64>("smart0", cache_bytes).unwrap_err();
+        assert!(matches!(refused, Error::Argument { .. }), "{refused}");
+    }
+    for (memory_bytes, nodes, device_bytes) in
+        [(0, 1, 64), (u64::MAX, 1, 64), (64 << 20, 0, 64), (64 << 20, u16::MAX, 64), (64 << 20, 1, u64::MAX)]
+    {
+        let options = PoolOptions { memory_bytes, nodes, device_bytes, ..PoolOptions::default() };
+        let refused = Pool::create("shm://sizes-that-are-refused", &options).unwrap_err();
+        assert_eq!(refused.exit_code(), 2, "{options:?}: {refused}");
+    }
 }

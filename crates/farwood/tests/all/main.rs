@@ -1,5 +1,7 @@
 //! The library as programs use it.
 
+mod damage;
 mod examples;
+mod fork;
 mod library;
 mod smart;

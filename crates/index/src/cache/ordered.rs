@@ -136,7 +136,7 @@ impl<T: Ranged> OrderedCache<T> {
         }
     }
 
-    /// The byte budget.
+    /// Returns the bytes that the cache may use at most.
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }

@@ -19,7 +19,7 @@ use super::tree::layout::{
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
-use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{
     Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, read, write,
@@ -105,7 +105,7 @@ impl Catfish {
         let new = params::new_entry(name, &config);
         let entry = lifecycle::create(client, &new, async |entry| {
             let layout = layout_of(client, config, entry.number)?;
-            Ok(write_empty_tree(client, entry, &layout).await?.word())
+            write_empty_tree(client, entry, &layout).await
         })
         .await?;
         Self::assemble(client, entry).await
@@ -124,15 +124,16 @@ impl Catfish {
         let config = describe(&entry)?;
         let layout = layout_of(client, config, entry.number)?;
         lifecycle::mark_open(client, &entry).await?;
-        let head = client.post(read(entry.root())).await?;
-        let Ok(head) = head.check(&()) else { unreachable!("words are whole") };
-        let head = Remote::<RawHead>::from_word(head.word());
-        let Some(head) = head.filter(|head| head.node() == layout.node) else {
-            let why = format!("index '{}': its head is not on memory node {}", entry.name, layout.node);
-            return Err(IndexError::WrongFormat(why));
+        let Ok(word) = client.post(read(entry.root().at())).await?.check(&()) else {
+            unreachable!("words are whole")
+        };
+        let head = entry.root().open_pointer(word.word())?;
+        let Some(head) = head.filter(|head| begins_chunk(client, &layout, *head)) else {
+            let what = format!("{head:?} is not the first byte of a chunk of memory node {}", layout.node);
+            return Err(IndexError::Damaged { operation: "open", at: entry.root().at().to_string(), what });
         };
         let lease = Arc::new(ServerLease::new(head));
-        Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), mutant: None })
+        Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), verifies_hashes: true, mutant: None })
     }
 
     /// Serves the index: this compute node alone changes it, in the memory of its memory node.
@@ -179,6 +180,13 @@ impl Catfish {
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         lifecycle::mark_closed(client, &self.entry).await
     }
+}
+
+/// Whether a head can be there: it begins a chunk of the index's memory node.
+fn begins_chunk<F: Fabric>(client: &Client<F>, layout: &Layout, head: Remote<RawHead>) -> bool {
+    let chunk = Chunk { node: layout.node, number: head.address().offset() / CHUNK_BYTES };
+    let exists = (1..client.fabric().shape().chunks()).contains(&chunk.number);
+    exists && chunk.start().address() == head.address()
 }
 
 /// Takes the first chunk of an index, and writes a head and an empty root there.

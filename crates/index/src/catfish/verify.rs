@@ -8,7 +8,7 @@
 
 use super::Catfish;
 use super::head::{ENTRIES, ROOT, word_of};
-use super::tree::layout::{Entry, ExpectedNode, NodeRef, RawNode, entry_of, head_of};
+use super::tree::layout::{Entry, ExpectedNode, NodeRef, RawNode, damage_of, entry_of, head_of};
 use super::tree::rectangle::Rectangle;
 use crate::error::IndexError;
 use farwood_fabric::{Checked, Client, ClientId, Fabric, read, read_bytes};
@@ -59,11 +59,11 @@ struct Verifier<'w, F> {
     report: CatfishReport,
 }
 
-/// A node to visit, with its level and bounds by its parent.
+/// A node to visit, with the level of its parent and its bounds there.
 #[derive(Clone, Copy)]
 struct Expected {
     node: NodeRef,
-    level: Option<u8>,
+    below: Option<u8>,
     bounds: Option<Rectangle>,
 }
 
@@ -87,7 +87,7 @@ impl Catfish {
             verifier.note(&self.head.to_string(), format!("the root is {root:#x}"));
             return Ok(verifier.report);
         };
-        let mut stack = vec![Expected { node: root, level: None, bounds: None }];
+        let mut stack = vec![Expected { node: root, below: None, bounds: None }];
         while let Some(expected) = stack.pop() {
             verifier.visit(expected, &mut stack).await?;
         }
@@ -131,8 +131,11 @@ impl<F: Fabric> Verifier<'_, F> {
             return Ok(());
         };
         let words: &[u8] = &copy;
+        if let Some(what) = damage_of(words) {
+            self.note(&at, what);
+        }
         let head = head_of(&words);
-        if let Some(what) = head.contradiction(&layout) {
+        if let Some(what) = head.contradiction(&layout, expected.below) {
             self.note(&at, what);
             return Ok(());
         }
@@ -143,8 +146,8 @@ impl<F: Fabric> Verifier<'_, F> {
             for (position, entry) in entries.iter().enumerate() {
                 match NodeRef::from_word(entry.word) {
                     Some(node) => {
-                        let level = head.level.checked_sub(1);
-                        stack.push(Expected { node, level, bounds: Some(entry.bounds) });
+                        let below = Some(head.level);
+                        stack.push(Expected { node, below, bounds: Some(entry.bounds) });
                     }
                     None => self.note(&at, format!("child {position} is {:#x}", entry.word)),
                 }
@@ -161,7 +164,7 @@ impl<F: Fabric> Verifier<'_, F> {
         (level, bounds): (u8, Option<Rectangle>),
         entries: &[Entry],
     ) {
-        let is_root = expected.level.is_none();
+        let is_root = expected.below.is_none();
         let least = match (is_root, level) {
             (false, _) => self.tree.layout.entries_least(),
             (true, 0) => 0,
@@ -169,9 +172,6 @@ impl<F: Fabric> Verifier<'_, F> {
         };
         if entries.len() < least {
             self.note(at, format!("{} entries, fewer than {least}", entries.len()));
-        }
-        if expected.level.is_some_and(|expected| expected != level) {
-            self.note(at, format!("level {level}, which is not one below its parent's"));
         }
         let actual = Rectangle::around(entries.iter().map(|entry| &entry.bounds));
         let broken = |entry: &&Entry| Rectangle::new(entry.bounds.min(), entry.bounds.max()).is_err();

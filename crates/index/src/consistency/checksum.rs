@@ -1,15 +1,15 @@
-//! A hash over the bytes of one WRITE.
+//! The consistency scheme "checksum": a hash over the bytes of one WRITE detects torn copies.
 //!
 //! ```text
 //! guarded by a hash:   | hash 64 | ................... body ................... |
 //! an entry's hash:     bit 0: the entry is in use; bits 1 to 63: hash
 //! ```
 //!
-//! The scheme requires only whole words of the fabric: the hash of every mixture of two versions differs from the one
-//! in front, except with a probability of 2^-63.
+//! The scheme requires only that the fabric does not tear aligned words: the hash of a mixture of two versions differs
+//! from the stored hash, except with a probability of 2^-63.
 //!
-//! The hash of an entry includes the version of its node and its own slot (the *salt*), so the check of a node from
-//! after a split rejects an entry from before it, in use or free.
+//! The hash of an entry includes a *salt*: the version of the node and the slot of the entry. If a copy contains the
+//! header of a node after a split and an entry, in use or free, from before the split, the check rejects the copy.
 
 use super::EntryUse;
 use farwood_fabric::Torn;
@@ -18,6 +18,10 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// Bytes of a hash.
 pub const GUARD_BYTES: usize = 8;
 const IN_USE: u64 = 1;
+const ONE_WRITE: u64 = 2;
+/// Bits of an entry's guard that are not its hash: whether it is in use, and the count of its writes.
+const STATE_BITS: u32 = 17;
+const STATE: u64 = (1 << STATE_BITS) - 1;
 
 fn hash_at_front(guarded: &[u8]) -> u64 {
     u64::from_le_bytes(guarded[..GUARD_BYTES].try_into().expect("eight bytes"))
@@ -35,19 +39,17 @@ pub fn seal_node(node: &mut [u8], covered: usize) {
     node[..GUARD_BYTES].copy_from_slice(&hash.to_le_bytes());
 }
 
-fn hash_of_entry(entry: &[u8], salt: u64, state: EntryUse) -> u64 {
-    match state {
-        EntryUse::InUse => xxh3_64_with_seed(&entry[GUARD_BYTES..], salt) | IN_USE,
-        EntryUse::Free => xxh3_64_with_seed(&[], salt) & !IN_USE,
-    }
+/// The guard of an entry with that state: its low bits are the state, the others the hash.
+fn guard_of_entry(entry: &[u8], salt: u64, state: u64) -> u64 {
+    let body = if state & IN_USE != 0 { &entry[GUARD_BYTES..] } else { &[] };
+    xxh3_64_with_seed(body, salt ^ state.rotate_right(STATE_BITS)) & !STATE | state
 }
 
 /// Checks that a copy of an entry is one version of it, under that salt; returns whether the entry is in use.
 #[inline]
 pub fn check_entry(entry: &[u8], salt: u64) -> Result<bool, Torn> {
     let found = hash_at_front(entry);
-    let state = if found & IN_USE != 0 { EntryUse::InUse } else { EntryUse::Free };
-    if found == hash_of_entry(entry, salt, state) { Ok(state == EntryUse::InUse) } else { Err(Torn) }
+    if found == guard_of_entry(entry, salt, found & STATE) { Ok(found & IN_USE != 0) } else { Err(Torn) }
 }
 
 /// Returns the state that the unchecked in-use bit of an entry says.
@@ -56,10 +58,11 @@ pub fn claimed_use(entry: &[u8]) -> EntryUse {
     if hash_at_front(entry) & IN_USE != 0 { EntryUse::InUse } else { EntryUse::Free }
 }
 
-/// Writes the hash of an entry before the entry is written back.
+/// Counts a write and writes the guard of an entry before the entry is written back.
 pub fn seal_entry(entry: &mut [u8], salt: u64, state: EntryUse) {
-    let hash = hash_of_entry(entry, salt, state);
-    entry[..GUARD_BYTES].copy_from_slice(&hash.to_le_bytes());
+    let count = (hash_at_front(entry) & STATE & !IN_USE).wrapping_add(ONE_WRITE) & STATE;
+    let guard = guard_of_entry(entry, salt, count | if state == EntryUse::InUse { IN_USE } else { 0 });
+    entry[..GUARD_BYTES].copy_from_slice(&guard.to_le_bytes());
 }
 
 #[cfg(test)]
@@ -89,6 +92,33 @@ mod tests {
             seal_entry(&mut entry, 1, state);
             assert_eq!(check_entry(&entry, 1), Ok(state == EntryUse::InUse));
             assert_eq!(check_entry(&entry, 2), Err(Torn));
+        }
+    }
+
+    #[test]
+    fn an_entry_that_changes_back_has_another_guard() {
+        let mut entry = [3u8; 24];
+        seal_entry(&mut entry, 1, EntryUse::InUse);
+        let before = entry;
+        for writes in 1..(1 << 16) {
+            seal_entry(&mut entry, 1, EntryUse::InUse);
+            assert_ne!(entry, before, "after {writes} writes");
+        }
+        seal_entry(&mut entry, 1, EntryUse::InUse);
+        assert_eq!(entry, before, "the count has wrapped");
+    }
+
+    #[test]
+    fn a_changed_bit_of_an_entry_is_detected() {
+        for state in [EntryUse::InUse, EntryUse::Free] {
+            let mut entry = [5u8; 24];
+            seal_entry(&mut entry, 7, state);
+            let bytes = if state == EntryUse::InUse { 24 } else { GUARD_BYTES };
+            for bit in 0..8 * bytes {
+                entry[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(check_entry(&entry, 7), Err(Torn), "bit {bit}");
+                entry[bit / 8] ^= 1 << (bit % 8);
+            }
         }
     }
 

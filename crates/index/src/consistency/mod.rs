@@ -20,7 +20,7 @@ use farwood_fabric::{Capabilities, Capability};
 pub enum Consistency {
     /// Versions in front and behind.
     Versions,
-    /// A hash.
+    /// A hash of the object's bytes, stored with the object.
     Checksum,
 }
 

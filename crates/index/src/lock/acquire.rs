@@ -11,7 +11,7 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use farwood_fabric::{
     Cas, Chain, Client, ClientId, Either, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote,
-    Revocation, Swapped, read_bytes,
+    Revocation, Swapped, read, read_bytes,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -259,6 +259,25 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
                 Err(error.into())
             }
         }
+    }
+
+    /// Returns the error for an operation that waited `waited_ms` for the node at `node`, if another compute node holds
+    /// its lock. [1 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub(crate) async fn foreign_lock<T: ?Sized>(
+        self,
+        node: Remote<T>,
+        waited_ms: u64,
+    ) -> Result<Option<IndexError>, IndexError> {
+        let lock = self.index.lock_of(node);
+        let Ok(found) = self.client.post(read(lock.word())).await?.check(&()) else {
+            unreachable!("words are whole")
+        };
+        let is_foreign = lock.is_foreign(found.word(), self.fabric().identity());
+        let (operation, holder) = (self.name, lock.holder(found.word()));
+        Ok(is_foreign.then_some(IndexError::LockHeld { operation, holder, waited_ms }))
     }
 
     /// A lock of which this client has the local part.

@@ -154,6 +154,15 @@ impl GlobalLock {
         }
     }
 
+    /// Whether a client of another compute node than `me` holds the lock, according to its word.
+    pub(crate) fn is_foreign(&self, found: u64, me: ClientId) -> bool {
+        let (held, mine) = match self.width {
+            LockWidth::Word => (found, LockWord::held_by(me).word()),
+            LockWidth::Packed => (found & self.packed_mask(), self.packed_bits(me)),
+        };
+        held != 0 && held != mine
+    }
+
     /// Releases the lock of client `me` (Figure 6, line 31). A packed lock is released by masked CAS and not, as in the
     /// paper, by a 2-byte WRITE, which an atomic on a neighbouring lock in the same word may overwrite.
     #[inline]

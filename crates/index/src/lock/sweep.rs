@@ -21,10 +21,10 @@ const READ_PAUSE_NS: u64 = 100_000;
 /// A word of a lock table that was not free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldWord {
-    /// Its number in the table.
+    /// The index of the lock in the lock table.
     pub(crate) number: usize,
     pub(crate) at: Remote<u64>,
-    /// Its content.
+    /// The content of the lock word.
     pub(crate) word: u64,
 }
 
@@ -49,6 +49,19 @@ pub(crate) async fn held_words<F: Fabric>(
         }
     }
     Ok(held)
+}
+
+/// Returns whether a lock of any memory node's table is held. [1 RT per KiB of lock table]
+pub(crate) async fn is_any_held<F: Fabric>(
+    client: &Client<F>,
+    options: LockOptions,
+) -> Result<bool, IndexError> {
+    for node in 0..client.fabric().shape().nodes {
+        if !held_words(client, options, NodeId(node)).await?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Reads a lock word until it is free, [`READS_MAX`] times; returns whether it was free once. [1 RT per READ]

@@ -28,6 +28,7 @@
 //! A writer writes an object whole, and waits for the answer, before an entry links it; so a linked object is whole on
 //! every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks it.
 
+use crate::error::IndexError;
 use crate::memory::adopt::SLOT_BYTES_MAX;
 use crate::memory::slot::{MemorySlot, SlotKind};
 use farwood_fabric::chunks::CHUNK_BYTES;
@@ -68,6 +69,28 @@ pub struct Link {
     pub version: u32,
     /// Length of the value, bytes.
     pub length: u32,
+}
+
+/// The link that an operation followed last, without finding its value.
+///
+/// A value is in its slot as long as an entry links it. So an entry that still has the link after the value was not
+/// there is proof of damage, and the operation need not wait for another client.
+#[derive(Debug, Default)]
+pub(crate) struct MissedLink {
+    link: Option<Link>,
+    times: u32,
+}
+
+/// Times that an operation follows one link before it reports damage. Twice is a proof; more costs microseconds.
+const MISSES_MAX: u32 = 8;
+
+impl MissedLink {
+    /// Records that the value of `link` was not there; returns whether that proves damage.
+    pub(crate) fn is_damage(&mut self, link: Link) -> bool {
+        self.times = if self.link == Some(link) { self.times + 1 } else { 1 };
+        self.link = Some(link);
+        self.times >= MISSES_MAX
+    }
 }
 
 /// What identifies the object behind a link.
@@ -201,7 +224,7 @@ pub async fn follow<F: Fabric>(
         let Ok(copy) = copy.check(&part.expected(index)) else { return Ok(None) };
         value.extend_from_slice(body(&copy));
     }
-    Ok((value.len() == link.length as usize).then_some(OverflowValue::Joined(value)))
+    Ok(Some(OverflowValue::Joined(value)))
 }
 
 /// Reads several values of one part each in one doorbell, and passes each to `found`. [1 RT]
@@ -258,7 +281,18 @@ async fn parts_of<F: Fabric>(
     link: Link,
 ) -> Result<Option<Vec<Link>>, FabricError> {
     let Some(list) = read_one(client, index, link.list()).await? else { return Ok(None) };
-    Ok(body(&list).chunks_exact(ITEM_BYTES).map(Link::from_bytes).collect())
+    Ok(listed(body(&list), link.length))
+}
+
+/// Decodes a list of the parts of a value of `length` bytes; returns `None` where no writer writes such a list. The
+/// caller allocates memory for the parts, and the hash of the list proves only that it is whole.
+fn listed(list: &[u8], length: u32) -> Option<Vec<Link>> {
+    let parts: Option<Vec<Link>> = list.chunks_exact(ITEM_BYTES).map(Link::from_bytes).collect();
+    let whole = |parts: &Vec<Link>| {
+        let lengths = parts.iter().map(|part| part.length as usize);
+        lengths.clone().all(|part| part <= PART_BYTES_MAX) && lengths.sum::<usize>() == length as usize
+    };
+    parts.filter(whole)
 }
 
 /// Bytes of an object that a READ fetches: whole words.
@@ -285,10 +319,20 @@ impl Link {
         bytes
     }
 
-    /// Decodes a link; returns `None` where the bytes hold none.
+    /// Decodes a link; returns `None` where the bytes hold none, or one to a value that is longer than any.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let at = Remote::from_word(word(bytes, 0))?;
-        Some(Self { at, version: number(bytes, 8), length: number(bytes, 12) })
+        Self::new(Remote::from_word(word(bytes, 0))?, number(bytes, 8), number(bytes, 12))
+    }
+
+    /// The link to a value of `length` bytes; returns `None` where no value is that long.
+    pub(crate) fn new(at: Remote<RawOverflow>, version: u32, length: u32) -> Option<Self> {
+        (length as usize <= VALUE_BYTES_MAX).then_some(Self { at, version, length })
+    }
+
+    /// The error for an object that is not there although `at` links it.
+    pub(crate) fn missing(self, operation: &'static str, at: impl fmt::Display) -> IndexError {
+        let what = format!("the value that it links, at {}, is not there", self.at);
+        IndexError::Damaged { operation, at: at.to_string(), what }
     }
 
     fn expected(self, index: u64) -> Expected {
@@ -394,6 +438,29 @@ mod tests {
                 "bit {bit}"
             );
         }
+    }
+
+    #[test]
+    fn a_list_of_parts_that_no_writer_writes_is_refused() {
+        let at = |part: u64| Remote::from_word((part + 1) << 22).expect("it is not null");
+        let list = |lengths: &[u32]| -> Vec<u8> {
+            let link = |(part, &length): (usize, &u32)| {
+                [&at(part as u64).word().to_le_bytes()[..], &[0; 4], &length.to_le_bytes()].concat()
+            };
+            lengths.iter().enumerate().flat_map(link).collect()
+        };
+        let part = PART_BYTES_MAX as u32;
+        assert_eq!(listed(&list(&[part, 5]), part + 5).map(|parts| parts.len()), Some(2));
+        for (lengths, length) in [
+            (&[0xFFFF_FFF8; 3][..], part + 5),
+            (&[part + 1, 4], part + 5),
+            (&[part, 6], part + 5),
+            (&[part], part + 5),
+            (&[], part + 5),
+        ] {
+            assert_eq!(listed(&list(lengths), length), None, "{lengths:?}");
+        }
+        assert_eq!(Link::new(at(0), 1, VALUE_BYTES_MAX as u32 + 1), None);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use farwood_fabric::Remote;
 /// Memory for one object that no pointer of the index leads to.
 #[derive(Debug)]
 pub struct MemorySlot<T> {
-    /// Its address.
+    /// The address of the slot.
     pub at: Remote<T>,
     /// The version of the previous object, to which stale pointers may lead; `None`: the slot never held one.
     pub version: Option<u32>,

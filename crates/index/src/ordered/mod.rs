@@ -36,7 +36,7 @@ use std::str::FromStr;
 pub enum Ordered {
     /// A B-link tree.
     Sherman(Box<Sherman>),
-    /// A radix tree.
+    /// The radix tree of SMART.
     Smart(Box<Smart>),
     /// A radix tree with hash tables.
     Sphinx(Box<Sphinx>),

@@ -7,9 +7,9 @@ use crate::sherman::Problem;
 /// The result of checking an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderedReport {
-    /// A [`Sherman`](crate::sherman::Sherman).
+    /// The result for a [`Sherman`](crate::sherman::Sherman).
     Sherman(sherman::ShermanReport),
-    /// A radix tree of any system.
+    /// The result for a radix tree: SMART or Sphinx.
     Radix(tree::RadixReport),
 }
 
@@ -23,17 +23,17 @@ macro_rules! dispatch {
 }
 
 impl OrderedReport {
-    /// Keys.
+    /// The number of keys.
     pub fn entries(&self) -> u64 {
         dispatch!(self, report => report.entries)
     }
 
-    /// Inner nodes, and leaves of several entries.
+    /// The number of inner nodes and, in Sherman, of leaves. A leaf of a radix tree holds one key and is not counted.
     pub fn nodes(&self) -> u64 {
         dispatch!(self, report => report.nodes.iter().sum())
     }
 
-    /// Levels of nodes.
+    /// The number of levels of nodes.
     pub fn levels(&self) -> usize {
         match self {
             Self::Sherman(report) => report.nodes.len(),
@@ -41,7 +41,8 @@ impl OrderedReport {
         }
     }
 
-    /// Unfinished changes, which are legal: the next client that needs one completes or undoes it.
+    /// The number of unfinished changes. They are legal: the next client that needs a changed node completes or undoes
+    /// its change.
     pub fn half_done(&self) -> u64 {
         match self {
             Self::Sherman(report) => report.half_linked + report.half_merged,
@@ -49,12 +50,12 @@ impl OrderedReport {
         }
     }
 
-    /// Locks of crashed clients, which the next writer takes over.
+    /// The number of locks of crashed clients, which the next writer takes over.
     pub fn locks_of_crashed_clients(&self) -> u64 {
         dispatch!(self, report => report.locks_of_crashed_clients)
     }
 
-    /// Locks that live clients held during the check; each is also listed as a violation.
+    /// The number of locks that live clients held during the check. Each is also listed in the problems.
     pub fn locks_held(&self) -> u64 {
         dispatch!(self, report => report.locks_held)
     }

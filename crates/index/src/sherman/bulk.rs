@@ -17,7 +17,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::overflow::{self, RawOverflow};
 use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
-use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
+use farwood_fabric::{Client, Fabric, Remote, Swapped, all, write};
 use std::cmp::Ordering;
 
 /// Nodes, or overflow objects, that one doorbell writes, at most.
@@ -28,7 +28,7 @@ const VALUE_BYTES_PER_POST: usize = 1 << 20;
 /// The nodes of one level, from left to right.
 #[derive(Default)]
 struct Level {
-    /// Their lower fences, concatenated.
+    /// The lower fences of the nodes, concatenated.
     lowers: Vec<u8>,
     nodes: Vec<Remote<RawNode>>,
 }
@@ -339,8 +339,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         if built.top == root {
             return Ok(Swapped::Won);
         }
-        let swap = cas(self.index.entry.root(), root.word(), built.top.word());
-        Ok(self.client.post(swap).await?)
+        Ok(self.client.post(self.index.swap_root(root, built.top)?).await?)
     }
 }
 

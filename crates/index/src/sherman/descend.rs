@@ -4,7 +4,8 @@ use super::Sherman;
 use super::cached::{CachedInner, Top};
 use super::node::{Node, RawNode};
 use super::position::{
-    KeyPosition, LeafPointer, RESTARTS_MAX, STEPS_RIGHT_MAX, SearchTarget, Source, Traversal, locate,
+    KeyPosition, LeafPointer, RESTARTS_MAX, RightSteps, STEPS_RIGHT_MAX, SearchTarget, Source, Traversal,
+    locate,
 };
 use super::read::NodeCopy;
 use super::split::UnlinkedSibling;
@@ -131,6 +132,11 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         }
     }
 
+    /// The bound of the restarts of a search.
+    pub(super) fn restarts(self) -> Retry {
+        Retry::new(self.name, RESTARTS_MAX).watching(self.index.options.lock)
+    }
+
     /// Drops all cached nodes on the path to `key`, so that the next descent starts at the root.
     pub(super) fn invalidate_path(self, key: &[u8]) {
         self.invalidate_parent(key);
@@ -144,7 +150,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         target: SearchTarget<'_>,
     ) -> Result<Option<Remote<RawNode>>, IndexError> {
         let op = self.named("descend");
-        let mut restarts = Retry::new(op.name, RESTARTS_MAX);
+        let mut restarts = op.restarts();
         let mut steps_max = STEPS_RIGHT_MAX;
         loop {
             let top = op.top().await?;
@@ -234,8 +240,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     ) -> Result<Option<Arc<Slot<CachedInner>>>, IndexError> {
         let op = self.named("descend");
         let mut at = at;
-        let mut left = None;
-        for _ in 0..=steps_max {
+        let (mut left, mut steps) = (None, RightSteps::default());
+        while steps.may_step_from(at, steps_max.saturating_add(1)) {
             let node = op.read_node(at).await?;
             match locate(&node, target.level, target.key) {
                 KeyPosition::Here => return Ok(Some(op.index.cache_inner(at, &node))),
@@ -265,7 +271,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         }
         self.client.note(|costs| costs.cache_misses += 1);
         let target = SearchTarget { level: 1, key };
-        let mut restarts = Retry::new("scan", RESTARTS_MAX);
+        let mut restarts = self.named("scan").restarts();
         let mut steps_max = STEPS_RIGHT_MAX;
         loop {
             let Some(at) = self.descend(target).await? else { return Ok(None) };
@@ -295,7 +301,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             return Ok(top);
         }
         let op = self.named("descend");
-        let mut restarts = Retry::new(op.name, RESTARTS_MAX);
+        let mut restarts = op.restarts();
         loop {
             let root = op.root_word().await?;
             let node = op.read_node(root).await?;

@@ -16,9 +16,11 @@ use super::node::{Fences, Freed, Node, RawNode};
 use crate::coverage;
 use crate::error::IndexError;
 use crate::memory::free_list::Give;
+use crate::memory::overflow::UNIT_BYTES;
 use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
-use farwood_fabric::{Fabric, Remote, Swapped, cas, read, write};
+use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::{Cas, Fabric, Memory, PoolShape, Remote, Swapped, cas, read, write};
 use std::ops::Deref;
 
 /// Maximum number of lists that a client takes over at once.
@@ -30,6 +32,16 @@ impl Sherman {
     /// The slot of a node that was removed from the tree.
     pub(super) fn freed_slot(&self, at: Remote<RawNode>, version: u32) -> MemorySlot<RawNode> {
         MemorySlot { at, version: Some(version), kind: self.layout.node_slots() }
+    }
+
+    /// The compare-and-swap of the pointer to the first list.
+    fn swap_lists(
+        &self,
+        from: Option<Remote<RawNode>>,
+        to: Option<Remote<RawNode>>,
+    ) -> Result<Cas, IndexError> {
+        let first = self.entry.free_list();
+        Ok(cas(first.at(), first.seal_pointer(from)?, first.seal_pointer(to)?))
     }
 
     /// Builds the node that lists `slots` and is stored in `place`.
@@ -121,9 +133,9 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         let mut place = place;
         for _ in 0..TRIES_MAX {
             let first = self.first_list().await?;
-            let mut list = self.index.list(&place, slots, Remote::from_word(first));
+            let mut list = self.index.list(&place, slots, first);
             self.client.post(write(place.at, &list.seal_in(&place))).await?;
-            let prepend = cas(self.index.entry.free_list(), first, place.at.word());
+            let prepend = self.index.swap_lists(first, Some(place.at))?;
             if self.client.post(prepend).await? == Swapped::Won {
                 return Ok(());
             }
@@ -137,15 +149,16 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     async fn receive_slots(self) -> Result<bool, IndexError> {
         let (tree, op) = (self.index, self.named("split"));
         let first = self.first_list().await?;
-        if first == 0 || self.client.post(cas(tree.entry.free_list(), first, 0)).await? != Swapped::Won {
+        if first.is_none() || self.client.post(tree.swap_lists(first, None)?).await? != Swapped::Won {
             return Ok(false);
         }
         self.hit(coverage::SLOTS_RECEIVED);
-        let mut next = Remote::from_word(first);
+        let mut next = first;
         for _ in 0..LISTS_MAX {
             let Some(at) = next else { return Ok(true) };
             let list = op.read_node(at).await?;
-            tree.allocator.receive(listed(&list));
+            let slots = listed(&list, op.fabric().shape()).map_err(|what| op.damaged(at, what))?;
+            tree.allocator.receive(slots);
             tree.allocator.receive([tree.freed_slot(at, list.version()).cast()]);
             next = list.sibling();
         }
@@ -154,32 +167,49 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
     /// Counts the shared free slots, those of the lists included. [1 RT, and 1 for each list]
     pub(super) async fn count_shared_slots(self) -> Result<u64, IndexError> {
-        let mut next = Remote::from_word(self.first_list().await?);
+        let mut next = self.first_list().await?;
         let mut slots = 0;
         for _ in 0..LISTS_MAX {
             let Some(at) = next else { return Ok(slots) };
             let list = self.read_node(at).await?;
-            slots += 1 + list.count() as u64;
+            let listed = listed(&list, self.fabric().shape()).map_err(|what| self.damaged(at, what))?;
+            slots += 1 + listed.len() as u64;
             next = list.sibling();
         }
         Err(IndexError::Exhausted { operation: self.name, tries: LISTS_MAX })
     }
 
-    /// Returns the word of the pointer to the first list; 0: there is none. [1 RT]
-    async fn first_list(self) -> Result<u64, IndexError> {
-        let Ok(first) = self.client.post(read(self.index.entry.free_list())).await?.check(&()) else {
+    /// Returns the pointer to the first list. [1 RT]
+    async fn first_list(self) -> Result<Option<Remote<RawNode>>, IndexError> {
+        let first = self.index.entry.free_list();
+        let Ok(word) = self.client.post(read(first.at())).await?.check(&()) else {
             unreachable!("words are whole")
         };
-        Ok(first.word())
+        Ok(first.open_pointer(word.word())?)
     }
 }
 
-/// Returns the slots of a list.
-fn listed<B: Deref<Target = [u8]>>(list: &Node<'_, B>) -> impl Iterator<Item = MemorySlot<()>> {
-    (0..list.count()).map(|number| {
+/// Returns the slots of a list, or why the node is none: other nodes are stored in these slots.
+fn listed<B: Deref<Target = [u8]>>(
+    list: &Node<'_, B>,
+    shape: &PoolShape,
+) -> Result<Vec<MemorySlot<()>>, String> {
+    if list.level() != 1 || !list.freed() {
+        return Err("it is not a list of free slots".to_owned());
+    }
+    let slot = |number: usize| {
         let separator = list.separator(number);
         let number_at = |at: usize| u32::from_le_bytes(separator[at..at + 4].try_into().expect("four bytes"));
         let kind = SlotKind { bytes: number_at(4) & 0xFF_FFFF, of: separator[7] };
-        MemorySlot { at: list.child(number + 1).part(0), version: Some(number_at(0)), kind }
-    })
+        let at = list.child(number + 1);
+        let offset = at.address().offset();
+        let in_chunks = CHUNK_BYTES..shape.host_bytes;
+        let is_slot = at.address().memory() == Memory::Host
+            && at.node().0 < shape.nodes
+            && offset.is_multiple_of(UNIT_BYTES as u64)
+            && in_chunks.contains(&offset);
+        let slot = MemorySlot { at: at.part(0), version: Some(number_at(0)), kind };
+        if is_slot { Ok(slot) } else { Err(format!("it lists a free slot at {at}")) }
+    };
+    (0..list.count()).map(slot).collect()
 }

@@ -21,7 +21,7 @@
 //! words: a version is whole, or 32 bits would count for less.
 //!
 //! entry of a two-level leaf, under versions        under a hash
-//! +  0         4    version                        +  0      8   hash
+//! +  0         4    version                        +  0      8   guard: count of writes, and hash
 //! +  4         K    key                            +  8      K   key
 //! +  4 + K     V+p  value                          +  8 + K  V+p value
 //! last 4            version
@@ -39,7 +39,7 @@ use crate::mutant::Mutant;
 use std::ops::Range;
 
 /// Version of everything that the map shows, and of the parameters in the directory entry.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Smallest and largest key, bytes.
 pub const KEY_BYTES: Range<usize> = 8..1025;
@@ -192,7 +192,7 @@ impl Layout {
         })
     }
 
-    /// The same layout for other values.
+    /// Returns this layout for values of another length.
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] where values of any length do not fit their entries.

@@ -25,7 +25,7 @@ pub enum Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// The same change with another value.
+    /// Returns this change with another value.
     pub(super) fn of(self, value: &'a [u8]) -> Self {
         match self {
             Self::Put(_) => Self::Put(value),
@@ -374,6 +374,8 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
     /// [`Torn`] where an entry of either mixes two versions: under the locks that means damage.
     pub fn absorb_leaf<R: Deref<Target = [u8]>>(&mut self, right: &Node<'_, R>) -> Result<(), Torn> {
         let mut slots = Vec::with_capacity(self.layout.leaf_capacity);
+        // The leaf is sealed as a whole afterwards, which would give a damaged entry a valid guard.
+        self.sorted_slots(&mut slots)?;
         right.sorted_slots(&mut slots)?;
         let mut from = 0;
         for slot in slots.into_iter().map(usize::from) {

@@ -63,7 +63,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         target: SearchTarget<'_>,
     ) -> Result<Option<LockedNode<'a, F>>, IndexError> {
         let mut at = first.at;
-        let mut traversal = Traversal::new(self.name, first.source);
+        let mut traversal = Traversal::new(self.restarts(), first.source);
         loop {
             let locked = self.lock_and_read(at, first.beside).await?;
             let position = locate(&locked.node, target.level, target.key);

@@ -43,7 +43,7 @@ use crate::error::IndexError;
 use crate::lock::{HeldLock, TryLock};
 use crate::mutant::Mutant;
 use crate::op::Op;
-use farwood_fabric::{Fabric, Remote, Swapped, Torn, all, cas, read_bytes, write};
+use farwood_fabric::{Fabric, Remote, Swapped, Torn, all, read_bytes, write};
 use std::ops::Deref;
 
 /// The unit in which the load of a node is measured here: this fraction of a full node.
@@ -76,12 +76,12 @@ enum Undone {
 }
 
 impl<B: Deref<Target = [u8]>> Node<'_, B> {
-    /// The load of the node: its entries, or children.
+    /// The number of entries of a leaf, or of children of an inner node.
     fn load(&self) -> Result<usize, Torn> {
         if self.level() == 0 { self.used() } else { Ok(self.count() + 1) }
     }
 
-    /// The largest load.
+    /// The number of entries of a full leaf, or of children of a full inner node.
     fn load_max(&self) -> usize {
         if self.level() == 0 { self.capacity() } else { self.capacity() + 1 }
     }
@@ -280,7 +280,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     async fn swap_root(self, at: Remote<RawNode>, root: &NodeCopy<'_>) -> Result<(), IndexError> {
         let tree = self.index;
         tree.top.store(None);
-        if self.client.post(cas(tree.entry.root(), at.word(), root.child(0).word())).await? == Swapped::Won {
+        if self.client.post(tree.swap_root(at, root.child(0))?).await? == Swapped::Won {
             tree.allocator.take_back(tree.freed_slot(at, root.version()));
         }
         Ok(())

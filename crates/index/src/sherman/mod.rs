@@ -48,13 +48,13 @@ use crate::coverage;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
 use crate::memory::allocator::Allocator;
-use crate::memory::overflow::{OverflowValue, VALUE_BYTES_MAX};
+use crate::memory::overflow::{MissedLink, OverflowValue, VALUE_BYTES_MAX};
 use crate::op::Op;
 use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
 use cached::{CachedInner, Top};
 use farwood_fabric::directory::Entry;
-use farwood_fabric::{Checked, Client, Fabric, Remote, Torn};
+use farwood_fabric::{Cas, Checked, Client, Fabric, Remote, Torn, cas};
 use layout::{Layout, Values};
 use node::RawNode;
 use position::{KeyPosition, Traversal, locate, trust_fences};
@@ -108,6 +108,12 @@ impl Sherman {
     /// The variant's options.
     pub fn options(&self) -> &ShermanFeatures {
         &self.options
+    }
+
+    /// The compare-and-swap of the root pointer.
+    fn swap_root(&self, from: Remote<RawNode>, to: Remote<RawNode>) -> Result<Cas, IndexError> {
+        let root = self.entry.root();
+        Ok(cas(root.at(), root.seal_pointer(Some(from))?, root.seal_pointer(Some(to))?))
     }
 
     /// The tree's entry in the pool's directory.
@@ -177,16 +183,17 @@ impl Sherman {
         self.check_key(key)?;
         let op = Op::new(self, client, "get");
         let (mut torn, mut moved) = (Retry::new("get", TORN_TRIES_MAX), Retry::new("get", TORN_TRIES_MAX));
+        let mut missed = MissedLink::default();
         let first = op.leaf_for(key).await?;
         let mut at = first.at;
-        let mut traversal = Traversal::new("get", first.source);
+        let mut traversal = Traversal::new(op.restarts(), first.source);
         loop {
             let leaf = op.read_node(at).await?;
             match trust_fences(locate(&leaf, 0, key), &leaf, first.source) {
                 KeyPosition::Here => match leaf.find(key) {
                     Ok(None) => return Ok(None),
                     Ok(Some(slot)) => {
-                        if let Some(value) = op.value_at(at, leaf, slot).await? {
+                        if let Some(value) = op.value_at(at, leaf, slot, &mut missed).await? {
                             return Ok(Some(value));
                         }
                         moved.again(client).await?;
@@ -211,6 +218,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         at: Remote<RawNode>,
         leaf: NodeCopy<'_>,
         slot: usize,
+        missed: &mut MissedLink,
     ) -> Result<Option<ShermanValue>, IndexError> {
         let layout = &self.index.layout;
         let bytes = layout.entry_value(slot);
@@ -222,9 +230,10 @@ impl<F: Fabric> Op<'_, F, Sherman> {
                 };
                 Ok(Some(ShermanValue(ValueBytes::Leaf { leaf: leaf.bytes, at: bytes })))
             }
-            StoredValue::Overflow(link) => {
-                Ok(self.read_overflow(link).await?.map(|value| ShermanValue(ValueBytes::Overflow(value))))
-            }
+            StoredValue::Overflow(link) => match self.read_overflow(link).await? {
+                None if missed.is_damage(link) => Err(link.missing(self.name, at)),
+                value => Ok(value.map(|value| ShermanValue(ValueBytes::Overflow(value)))),
+            },
             StoredValue::Invalid => Err(self.damaged(at, NO_LINK.to_owned())),
         }
     }

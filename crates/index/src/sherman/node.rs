@@ -147,7 +147,7 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
         compare(key, self.lower()) == Ordering::Less
     }
 
-    /// The bytes.
+    /// Returns the bytes of the node.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -30,7 +30,7 @@ use crate::op::Op;
 use crate::params::{self, Codec, Parameters};
 use arc_swap::ArcSwapOption;
 use farwood_fabric::directory::Entry;
-use farwood_fabric::{Capability, Client, Fabric, write};
+use farwood_fabric::{Capability, Client, Fabric, Remote, write};
 use std::ops::RangeInclusive;
 
 /// The kind number of Sherman trees in the directory.
@@ -154,7 +154,7 @@ fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
 }
 
 /// Allocates and writes the root of a new tree, an empty leaf; returns the word of its pointer.
-async fn write_root<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64, IndexError> {
+async fn write_root<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<Remote<RawNode>, IndexError> {
     let (layout, _) = decode(entry)?;
     let allocator = allocator_of(entry, &layout);
     let lowest = vec![0; layout.key_bytes];
@@ -162,7 +162,7 @@ async fn write_root<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64,
     let slot: MemorySlot<RawNode> = allocator.allocate(client, layout.node_slots()).await?;
     client.post(write(slot.at, &root.seal_in(&slot))).await?;
     allocator.leave(client).await?;
-    Ok(slot.at.word())
+    Ok(slot.at)
 }
 
 /// The directory entry of a tree, decoded without opening the tree.

@@ -29,7 +29,7 @@ pub(super) enum KeyPosition {
 pub(super) enum Source {
     /// A cached copy of its parent, of any age.
     Cache,
-    /// Its parent, read for this operation.
+    /// The parent of the node, read for this operation.
     Parent,
 }
 
@@ -70,10 +70,30 @@ pub(super) fn trust_fences(fences: KeyPosition, leaf: &NodeCopy<'_>, source: Sou
     }
 }
 
+/// Steps to the right along sibling pointers, which damage can bend to a circle.
+#[derive(Default)]
+pub(super) struct RightSteps {
+    count: u32,
+    /// A node from which an earlier step began: that of the last step whose number is a power of two (Brent).
+    mark: Option<Remote<RawNode>>,
+}
+
+impl RightSteps {
+    /// Counts a step from the node at `at`; returns whether it is one of the first `max`, and no step began there.
+    pub(super) fn may_step_from(&mut self, at: Remote<RawNode>, max: u32) -> bool {
+        let in_circle = self.mark == Some(at);
+        self.count += 1;
+        if self.count.is_power_of_two() {
+            self.mark = Some(at);
+        }
+        self.count <= max && !in_circle
+    }
+}
+
 /// The traversal of an operation from its first node to the one that covers its key.
 pub(super) struct Traversal {
     /// Steps to the right since the last start from the root.
-    steps: u32,
+    steps: RightSteps,
     /// Steps to the right before the next restart.
     steps_max: u32,
     /// The node from which the last step to the right began.
@@ -84,26 +104,19 @@ pub(super) struct Traversal {
 }
 
 impl Traversal {
-    pub(super) fn new(operation: &'static str, source: Source) -> Self {
-        Self {
-            steps: 0,
-            steps_max: STEPS_RIGHT_MAX,
-            left: None,
-            source,
-            restarts: Retry::new(operation, RESTARTS_MAX),
-        }
+    pub(super) fn new(restarts: Retry, source: Source) -> Self {
+        Self { steps: RightSteps::default(), steps_max: STEPS_RIGHT_MAX, left: None, source, restarts }
     }
 
     /// Counts a step to the right from the node at `at`; returns whether the limit allows it.
     pub(super) fn may_step_right_from(&mut self, at: Remote<RawNode>) -> bool {
-        self.steps += 1;
         self.left = Some(at);
-        self.steps <= self.steps_max
+        self.steps.may_step_from(at, self.steps_max)
     }
 
     /// Prepares for another start from the root, with twice as many steps to the right.
     pub(super) async fn restart<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
-        (self.steps, self.left) = (0, None);
+        (self.steps, self.left) = (RightSteps::default(), None);
         self.steps_max = self.steps_max.saturating_mul(2);
         self.restarts.again(client).await
     }

@@ -12,6 +12,8 @@ use farwood_fabric::{Checked, Fabric, Parallel as _, Remote, read, read_bytes};
 /// Reads of a node that stays torn, with pauses: some two seconds, longer than any WRITE takes whose writer is alive
 /// and running.
 pub(super) const TORN_TRIES_MAX: u32 = 2_000;
+/// Their duration, milliseconds.
+const TORN_WAIT_MS: u64 = 2_000;
 /// Reads of a torn node whose lock this client holds, when no other client writes it.
 const TORN_TRIES_LOCKED: u32 = 64;
 /// Torn reads before the liveness of the writer is checked, and between two checks.
@@ -87,10 +89,11 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Reads the root pointer. [1 RT]
     pub(super) async fn root_word(self) -> Result<Remote<RawNode>, IndexError> {
         let root = self.index.entry.root();
-        let word = self.client.post(read(root)).await?;
+        let word = self.client.post(read(root.at())).await?;
         let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
-        Remote::from_word(word.word())
-            .ok_or_else(|| self.named("descend").damaged(root.part(0), "the root pointer is null".to_owned()))
+        root.open_pointer(word.word())?.ok_or_else(|| {
+            self.named("descend").damaged(root.at().part(0), "the root pointer is null".to_owned())
+        })
     }
 
     /// Counts a torn copy of the node at `at` and waits for its writer; revokes the identity of a crashed writer.
@@ -103,16 +106,20 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         if retry.tries() > 0 && retry.tries().is_multiple_of(TRIES_PER_LIVENESS_CHECK) {
             reap_crashed_clients(self.client).await?;
         }
-        let operation = retry.operation();
-        retry.again(self.client).await.map_err(|error| match error {
-            IndexError::Exhausted { tries, .. } => self.named(operation).damaged(
-                at,
-                format!(
-                    "it stays half-written ({tries} reads): its writer died, or is stopped, in the middle of a WRITE"
-                ),
-            ),
+        match retry.again(self.client).await {
+            Err(IndexError::Exhausted { operation, tries }) => {
+                Err(self.named(operation).stays_torn(at, tries).await?)
+            }
             other => other,
-        })
+        }
+    }
+
+    /// The error for a node that stays torn: a client that is stopped in the middle of a WRITE holds its lock;
+    /// otherwise it is damaged. [1 RT]
+    async fn stays_torn(self, at: Remote<RawNode>, tries: u32) -> Result<IndexError, IndexError> {
+        let locked = self.on(&self.index.locks).foreign_lock(at, TORN_WAIT_MS).await?;
+        let what = || format!("it stays half-written ({tries} reads), and no client is writing it");
+        Ok(locked.unwrap_or_else(|| self.damaged(at, what())))
     }
 
     /// The error for a damaged node at `at`.

@@ -17,15 +17,14 @@ use super::inner::Added;
 use super::lock_node::{LockedNode, ToLock, Write};
 use super::node::{Fences, Freed, LEVELS_MAX, Node, RawNode};
 use super::options::WriteBack;
-use super::position::{RESTARTS_MAX, SearchTarget, Source};
+use super::position::{SearchTarget, Source};
 use super::read::NodeCopy;
 use crate::coverage;
 use crate::error::IndexError;
 use crate::lock::{HeldLock, TryLock};
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
-use crate::retry::Retry;
-use farwood_fabric::{Chain, Fabric, Remote, Swapped, cas, write};
+use farwood_fabric::{Chain, Fabric, Remote, Swapped, write};
 
 /// A sibling that a split has created and that its parent does not name yet.
 pub(super) struct UnlinkedSibling {
@@ -212,7 +211,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         level: u8,
     ) -> Result<Option<LockedNode<'a, F>>, IndexError> {
         let target = SearchTarget { level, key: &sibling.lower };
-        let mut growths = Retry::new(self.name, RESTARTS_MAX);
+        let mut growths = self.restarts();
         loop {
             if let Some(parent) = self.inner_for(target).await? {
                 let parent = ToLock { at: parent, source: Source::Cache, beside: Some(sibling.at) };
@@ -301,7 +300,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         // A slot holds a root at most once, so the root pointer never has an old value again.
         let slot = self.new_node_slot().await?;
         self.client.post(write(slot.at, &root.seal_in(&slot))).await?;
-        let swap = self.client.post(cas(self.index.entry.root(), old.word(), slot.at.word())).await?;
+        let swap = self.client.post(self.index.swap_root(old, slot.at)?).await?;
         if swap != Swapped::Won {
             // The CAS of a cancelled operation may be executed after its lock was freed.
             self.hit(coverage::ROOT_SWAP_LOST);

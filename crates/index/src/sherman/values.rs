@@ -89,12 +89,8 @@ impl Layout {
             return StoredValue::Inline(&field[LENGTH_BYTES..LENGTH_BYTES + length as usize]);
         }
         let word = u64::from_le_bytes(field[POINTER..POINTER + 8].try_into().expect("eight bytes"));
-        match Remote::from_word(word) {
-            Some(at) if length as usize <= VALUE_BYTES_MAX => {
-                StoredValue::Overflow(Link { at, version: number(VERSION), length })
-            }
-            _ => StoredValue::Invalid,
-        }
+        let link = Remote::from_word(word).and_then(|at| Link::new(at, number(VERSION), length));
+        link.map_or(StoredValue::Invalid, StoredValue::Overflow)
     }
 
     /// The bytes of the inline value of leaf entry `slot`, which has `length` bytes.

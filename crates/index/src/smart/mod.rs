@@ -14,8 +14,8 @@
 //! 4. Lock words have 64 bits and name their holder with an epoch.
 //! 5. Occupied slots are swapped under the lock of the node ([`radix::tree`](crate::radix::tree) says why).
 //! 6. The root is a node of 256 slots, and never moves.
-//! 7. Besides the cache there is a table of the nodes where traversals ended, and scans read the children that a cached
-//!    copy names.
+//! 7. A table next to the cache records the nodes where earlier traversals ended, and scans read the children that a
+//!    cached copy names.
 
 mod coverage;
 mod create;
@@ -43,7 +43,7 @@ use shortcuts::Shortcuts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A SMART tree as one compute node sees it.
+/// A compute node's attachment to a SMART tree, with its cache and local locks.
 pub type Smart = RadixTree<SmartState>;
 
 /// Fewest nodes that a shortcut skips. For fewer, the lookup in the table costs more than it saves.
@@ -218,7 +218,8 @@ impl Smart {
         Ok(if existed { UpdateOutcome::Updated } else { UpdateOutcome::Absent })
     }
 
-    /// The role of a client that writes `key`: the last client that requests the same writes for all of them.
+    /// The role of a client that changes `key`. The last of the clients that request the same change executes it for
+    /// all of them.
     async fn combine(&self, key: &[u8], request: u8) -> Role<'_, bool> {
         match self.policy.options.writes {
             Writes::Each => Role::Alone,

@@ -37,7 +37,7 @@ impl Groups {
         if log2 <= GROUPS_LOG2_MAX { Some(Self(log2)) } else { None }
     }
 
-    /// The exponent.
+    /// Returns the base-2 logarithm of the number.
     pub const fn log2(self) -> u8 {
         self.0
     }

@@ -68,7 +68,7 @@ impl RunRecord {
     /// Takes the failure.
     ///
     /// # Errors
-    /// The first failure.
+    /// Fails with the first failure that the run recorded.
     pub(crate) fn verdict(&self) -> Result<(), String> {
         self.failure.take().map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! Runs many seeds on all processors, until one fails.
+//! Runs a randomised test with many seeds on all processors, until one seed fails.
 
 use crate::children::test_name;
 use std::fmt::Debug;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A report that adds up over runs.
+/// A report whose counters can be summed over runs.
 pub trait Sum: Default + Send {
     /// Adds another run's report.
     fn add(&mut self, other: &Self);
@@ -37,7 +37,7 @@ pub fn requested(count: u64) -> Range<u64> {
     range(&requested).expect("FARWOOD_SEEDS is a count or a range like 17..18")
 }
 
-/// A count, or a range like `17..18`.
+/// Parses a count of seeds, which begin at 0, or a range of seeds like `17..18`.
 pub fn range(text: &str) -> Option<Range<u64>> {
     match text.split_once("..") {
         Some((from, to)) => Some(from.parse().ok()?..to.parse().ok()?),
@@ -49,7 +49,7 @@ pub fn range(text: &str) -> Option<Range<u64>> {
 /// yields the sum of their reports.
 ///
 /// # Panics
-/// With the first seed that fails, and the command that repeats it.
+/// If a seed fails. The message names the seed and the command that repeats it.
 #[expect(clippy::print_stdout, reason = "people who run more seeds read the report")]
 pub fn expect_success<C: Debug, S: Sum + Debug>(
     (module, test): (&str, &str),

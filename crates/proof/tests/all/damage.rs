@@ -1,9 +1,10 @@
 //! One word of an index is damaged: every operation ends with an answer or an error, and none panics. Radix trees
 //! verify their leaves by checksums, so they answer with a value of the key, or with none.
 
-use farwood_fabric::{Memory, NodeId, Remote};
+use farwood_fabric::{Memory, NodeId, Remote, SealedWord};
 use farwood_index::IndexError;
 use farwood_index::ordered::{Entries, Ordered, OrderedConfig};
+use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{self, Direction, Range};
 use farwood_index::{smart, sphinx};
 use farwood_testkit::Harness as _;
@@ -62,14 +63,32 @@ fn filled(pool: &Loopback) -> Vec<Remote<u64>> {
     filled
 }
 
+/// The addresses of the words of the superblock that clients of this pool change, without locks and client slots:
+/// counters, the first directory entry, the beginning of each chunk table.
+fn superblock() -> Vec<Remote<u64>> {
+    let of_node = |node| {
+        let at = move |offset| raw_address(NodeId(node), Memory::Host, offset).part::<u64>(0);
+        [128, 136].into_iter().chain((256..512).step_by(8)).chain((294_920..294_952).step_by(8)).map(at)
+    };
+    (0..SMALL.nodes).flat_map(of_node).collect()
+}
+
+/// Words that are pointers to no object: beyond all memory nodes, at offset 0, unaligned, in device memory.
+const POINTERS: [u64; 9] = [0, 1, 8, 64, 1 << 47, 1 << 63, 0x7FFF_FFFF_FFF8, 0xFFFF_FFFF_FFFF, u64::MAX];
+
+/// Packed pointers to no object: none, the superblock, beyond the memory node, another memory node, into a node.
+const PACKED: [u64; 8] =
+    [0, 8, 16, (8 << 20) / 8 + 1, (1 << 40) - 1, 1 << 40 | 8, 7 << 40 | 8, (1 << 48) - 1];
+
 /// Damages a word: some bits, or all.
 fn other(word: u64, random: &mut TestRng) -> u64 {
     let mut any = || random.below(u64::MAX);
-    let (one, kind) = (any(), any() % 4);
+    let (one, kind) = (any(), any() % 5);
     match kind {
         0 => word ^ 1 << (one % 64),
         1 => word ^ 0xFF << (one % 57),
         2 => word & !(0xFFFF << (one % 49)),
+        3 => POINTERS[(one % POINTERS.len() as u64) as usize],
         _ => one,
     }
 }
@@ -81,6 +100,9 @@ struct Errors(Cell<u32>);
 impl Errors {
     fn count<T>(&self, answer: Result<T, IndexError>) -> Result<(), IndexError> {
         const ENOUGH: u32 = 25;
+        // No other client is in the pool, so nothing is busy, and damage is not taken for contention.
+        let exhausted = matches!(answer, Err(IndexError::Exhausted { .. }));
+        assert!(!exhausted, "{:?}", answer.err());
         self.0.set(self.0.get() + u32::from(answer.is_err()));
         if self.0.get() < ENOUGH { Ok(()) } else { answer.map(drop) }
     }
@@ -89,7 +111,12 @@ impl Errors {
 /// Runs all operations of the index.
 async fn use_all(pool: &Loopback, model: &Model, proven: bool, errors: &Errors) -> Result<(), IndexError> {
     let client = pool.separate_client();
-    let index = Ordered::open(&client, NAME, CACHE_BYTES).await?;
+    let opened = Ordered::open(&client, NAME, CACHE_BYTES).await;
+    let config = OrderedConfig::Smart(smart::SmartConfig::default());
+    if let Ok(other) = Ordered::create(&client, "other", config, CACHE_BYTES).await {
+        other.close(&client).await?;
+    }
+    let index = opened?;
     // The second round uses the caches of the first.
     for _ in 0..2 {
         for (key, value) in model.iter().step_by(3) {
@@ -127,28 +154,38 @@ async fn use_all(pool: &Loopback, model: &Model, proven: bool, errors: &Errors) 
     Ok(())
 }
 
-/// Damages one word and uses the index, for each seed.
+/// Damages one word of the index and uses it, for each seed.
 fn survives(config: OrderedConfig, proven: bool, seeds: u64) {
-    let seeds = size(seeds / 5, seeds);
-    let model = keys();
-    let filled = filled(&pool(config, &model));
+    let filled = filled(&pool(config, &keys()));
     assert!(filled.len() > 500, "{} words", filled.len());
+    survives_in(&filled, config, proven, seeds);
+}
+
+/// Damages one of the words `filled` and uses the index, for each seed.
+fn survives_in(filled: &[Remote<u64>], config: OrderedConfig, proven: bool, seeds: u64) {
+    let seeds = size(seeds / 5, seeds);
     let seeds = std::env::var("FARWOOD_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(seeds);
-    let mut noticed = 0;
-    for seed in 0..seeds {
-        let pool = pool(config, &model);
-        let client = pool.separate_client();
+    let damage = |seed| {
         let mut random = TestRng::new(seed);
         let at = filled[random.below(filled.len() as u64) as usize];
-        let errors = Errors::default();
-        let before = pool.block_on(read_word(&client, at)).expect("a READ");
-        let after = other(before, &mut random);
-        pool.block_on(write_word(&client, at, after)).expect("a WRITE");
-        let used = catch_unwind(AssertUnwindSafe(|| pool.block_on(use_all(&pool, &model, proven, &errors))));
-        let Ok(used) = used else { panic!("seed {seed}: {before:#018x} at {at} became {after:#018x}") };
-        noticed += u64::from(used.is_err() || errors.0.get() > 0);
-    }
+        notices(config, proven, at, |word| other(word, &mut random))
+    };
+    let noticed = (0..seeds).filter(|&seed| damage(seed)).count() as u64;
     assert!(noticed > seeds / 10, "only {noticed} of {seeds} damages were noticed");
+}
+
+/// Damages the word at `at` and uses the index: whether an operation fails. None panics.
+fn notices(config: OrderedConfig, proven: bool, at: Remote<u64>, damage: impl FnOnce(u64) -> u64) -> bool {
+    let model = keys();
+    let pool = pool(config, &model);
+    let client = pool.separate_client();
+    let errors = Errors::default();
+    let before = pool.block_on(read_word(&client, at)).expect("a READ");
+    let after = damage(before);
+    pool.block_on(write_word(&client, at, after)).expect("a WRITE");
+    let used = catch_unwind(AssertUnwindSafe(|| pool.block_on(use_all(&pool, &model, proven, &errors))));
+    let Ok(used) = used else { panic!("{before:#018x} at {at} became {after:#018x}") };
+    used.is_err() || errors.0.get() > 0
 }
 
 #[test]
@@ -174,4 +211,39 @@ fn sphinx_survives_damage() {
 #[test]
 fn sherman_survives_damage() {
     survives(OrderedConfig::Sherman(sherman::ShermanConfig::default()), false, 200);
+}
+
+/// The words of the superblock decide which memory is whose, so all systems use them.
+fn survives_damage_of_the_superblock(config: OrderedConfig) {
+    survives_in(&superblock(), config, false, 300);
+    let root = raw_address(NodeId(0), Memory::Host, 264).part(0);
+    // With a check code that matches, and without.
+    let sealed = PACKED.map(|packed| SealedWord::new(root).seal(packed));
+    for pointer in POINTERS.into_iter().chain(sealed) {
+        assert!(notices(config, false, root, |_| pointer), "the root pointer {pointer:#x} was used");
+    }
+}
+
+#[test]
+fn smart_survives_damage_of_the_superblock() {
+    survives_damage_of_the_superblock(OrderedConfig::Smart(smart::SmartConfig::default()));
+}
+
+#[test]
+fn sphinx_survives_damage_of_the_superblock() {
+    survives_damage_of_the_superblock(OrderedConfig::Sphinx(sphinx::SphinxConfig::default()));
+}
+
+#[test]
+fn sherman_survives_damage_of_the_superblock() {
+    survives_damage_of_the_superblock(OrderedConfig::Sherman(sherman::ShermanConfig::default()));
+}
+
+/// Values of any length, most of them out of line: entries link them, and lists link their parts.
+#[test]
+fn sherman_with_values_of_any_length_survives_damage() {
+    let default = sherman::ShermanConfig::default();
+    let sizes = Sizes { value_bytes: 16, ..default.sizes };
+    let config = sherman::ShermanConfig { sizes, values: Values::AnyLength, ..default };
+    survives(OrderedConfig::Sherman(config), false, 200);
 }

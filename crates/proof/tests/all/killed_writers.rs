@@ -8,7 +8,7 @@
 //! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all killed_writers` kills N processes.
 
 use farwood_fabric::chunks::CHUNK_BYTES;
-use farwood_fabric::{Client, ClientId, Fabric as _, Remote, Revocation, client_table, read};
+use farwood_fabric::{Client, ClientId, Fabric as _, Revocation, client_table, read};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
 use farwood_index::lock::NodeLocks;
@@ -249,8 +249,9 @@ fn hold(path: &Path) {
     let client = pool.client();
     let tree = block_on(Sherman::open(&client, "kill", CACHE_BYTES)).unwrap();
     let locks = NodeLocks::new(tree.options().lock, pool.shape(), tree.layout().slot_bytes);
-    let root = block_on(client.post(read(tree.entry().root()))).unwrap().check(&()).unwrap().word();
-    let root = Remote::<[u8]>::from_word(root).unwrap();
+    let root = tree.entry().root();
+    let word = block_on(client.post(read(root.at()))).unwrap().check(&()).unwrap().word();
+    let root = root.open_pointer::<[u8]>(word).unwrap().unwrap();
     let _held = block_on(locks.acquire(&client, root, "hold")).unwrap();
     let mut out = std::io::stdout().lock();
     writeln!(out, "held").and_then(|()| out.flush()).unwrap();

@@ -1,4 +1,4 @@
-//! Every test of indexes on fabrics, in one program: it is linked once.
+//! All tests of indexes on fabrics. They are modules of one program, so that the linker runs once.
 //!
 //! `cargo test -p farwood-proof --test all sherman::` runs the tests of one system.
 
@@ -20,6 +20,7 @@ mod fabric {
 }
 mod killed_writers;
 mod radix;
+mod superblock;
 mod sherman {
     mod adverse_schedules;
     mod churn;

@@ -1,4 +1,4 @@
-//! The answer: from the memory node back to the client.
+//! The last step of a verb: its answer travels from the memory node to the client, and the client's NIC completes it.
 
 use super::{Device, PostedDoorbell, PostedVerb, VerbKind};
 use crate::fault::RETRY_NS;
@@ -6,15 +6,16 @@ use crate::queue::{Event, Key};
 use farwood_fabric::Op;
 
 impl Device {
-    /// Sends an answer: the bytes of a READ, the word of an atomic, the acknowledgement of a WRITE.
+    /// Sends the answer of `verb`: the bytes of a READ, the previous word of an atomic, or the acknowledgement of a
+    /// WRITE.
     pub(super) fn answer(&mut self, verb: Key) {
         let PostedVerb { nics, service, .. } = self.verbs[verb as usize];
         let nic = &mut self.nics[nics.server];
-        let left = nic.out.send(self.queue.now, 0, service.answer * nic.slowdown);
-        self.queue.at(left + self.card.wire.one_way_ns as u64, Event::Return(verb));
+        let sent = nic.out.send(self.queue.now, 0, service.answer * nic.slowdown);
+        self.queue.at(sent + self.card.wire.one_way_ns as u64, Event::Return(verb));
     }
 
-    /// Receives the last byte of an answer.
+    /// Receives the answer of `verb` at the client's NIC, and completes the verb when the NIC has processed the answer.
     pub(super) fn receive_answer(&mut self, verb: Key) {
         let PostedVerb { nics, service, client, at, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
@@ -28,9 +29,9 @@ impl Device {
             return;
         }
         let nic = &mut self.nics[nics.client];
-        let passed = nic.into.receive(now, 0, service.answer * nic.slowdown);
-        if passed > now {
-            self.queue.at(passed, Event::Complete(verb));
+        let received = nic.into.receive(now, 0, service.answer * nic.slowdown);
+        if received > now {
+            self.queue.at(received, Event::Complete(verb));
         } else {
             self.complete(verb);
         }
@@ -54,7 +55,7 @@ impl Device {
         self.forget(verb);
     }
 
-    /// Finishes a verb that is answered or has failed.
+    /// Records that a verb is answered or has failed, and finishes its doorbell if it was the last one.
     pub(super) fn finish_verb(&mut self, verb: Key) {
         let posted = &mut self.verbs[verb as usize];
         posted.answered = true;
@@ -62,38 +63,37 @@ impl Device {
             let nic = self.verbs[verb as usize].nics.client;
             self.nics[nic].in_flight.remove();
         }
-        let PostedVerb { flight, index, .. } = self.verbs[verb as usize];
-        let flight_key = flight;
-        let flight = &mut self.doorbells[flight as usize];
-        flight.left -= 1;
+        let PostedVerb { doorbell_key, index, .. } = self.verbs[verb as usize];
+        let posted_doorbell = &mut self.doorbells[doorbell_key as usize];
+        posted_doorbell.left -= 1;
         if self.verbs[verb as usize].open
             && !self.verbs[verb as usize].abandoned
-            && let Some(doorbell) = &flight.doorbell
+            && let Some(doorbell) = &posted_doorbell.doorbell
             && let Op::Write { data, .. } = &doorbell.requests()[index as usize].op
         {
             // The client gets its request buffer back before the last cache lines of the WRITE are placed.
             let data = doorbell.payload()[data.clone()].to_vec();
             self.verbs[verb as usize].kept = Some(data);
         }
-        if self.doorbells[flight_key as usize].left == 0 {
-            self.finish_doorbell(flight_key);
+        if self.doorbells[doorbell_key as usize].left == 0 {
+            self.finish_doorbell(doorbell_key);
         }
     }
 
-    /// Finishes a doorbell whose verbs are all answered.
+    /// Finishes a doorbell whose verbs are all answered: wakes the client that awaits it, or removes a detached one.
     pub(super) fn finish_doorbell(&mut self, key: Key) {
-        let flight = &mut self.doorbells[key as usize];
-        if !flight.awaited {
+        let doorbell = &mut self.doorbells[key as usize];
+        if !doorbell.awaited {
             let PostedDoorbell { client, error, .. } = self.doorbells.remove(key as usize);
             if let Some(error) = error {
                 self.connections[client as usize].failed = Some(error);
             }
-        } else if let Some(waker) = flight.waker.take() {
+        } else if let Some(waker) = doorbell.waker.take() {
             waker.wake();
         }
     }
 
-    /// Removes a verb without pending events.
+    /// Removes a verb that is answered and whose transfer has ended, because no event refers to it any more.
     pub(super) fn forget(&mut self, verb: Key) {
         let posted = &self.verbs[verb as usize];
         if posted.answered && !posted.open {

@@ -245,7 +245,7 @@ impl Device {
         self.connections[self.verbs[verb as usize].client as usize].lost += 1;
         self.note(verb, "lost");
         let posted = &self.verbs[verb as usize];
-        let (flight, node, client) = (posted.flight, posted.at.node(), posted.client);
+        let (doorbell_key, node, client) = (posted.doorbell_key, posted.at.node(), posted.client);
         let identity = self.compute[self.connections[client as usize].compute].identity;
         let error = match why {
             VerbFailure::Revoked => FabricError::Revoked(identity),
@@ -254,7 +254,7 @@ impl Device {
                 why: "no answer within the NIC's retries: the node is down or partitioned".to_owned(),
             },
         };
-        self.doorbells[flight as usize].error.get_or_insert(error);
+        self.doorbells[doorbell_key as usize].error.get_or_insert(error);
         self.finish_verb(verb);
         self.forget(verb);
     }

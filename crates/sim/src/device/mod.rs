@@ -61,7 +61,7 @@ pub(crate) struct MemoryNode {
     pub(crate) device: Vec<u8>,
     /// Transfers to or from host memory whose lines are not all copied yet.
     pub(crate) open: Vec<OpenTransfer>,
-    /// Its NICs; each client uses one of them.
+    /// The NICs of the node; each client uses one of them.
     pub(crate) nics: Vec<usize>,
     /// End of the current outage.
     pub(crate) down_until: u64,
@@ -116,7 +116,7 @@ pub(crate) enum Completion {
     Detached,
 }
 
-/// A posted doorbell.
+/// A posted doorbell, until all its verbs are answered.
 pub(crate) struct PostedDoorbell {
     pub(crate) doorbell: Option<Doorbell>,
     pub(crate) client: Key,
@@ -172,14 +172,14 @@ impl OpenTransfer {
     }
 }
 
-/// A posted verb.
+/// A posted verb, until it is answered and its transfer has ended.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent property of the verb")]
 pub(crate) struct PostedVerb {
     /// Number of verbs that were posted before it.
     pub(crate) number: u64,
-    pub(crate) flight: Key,
-    /// Its index in the doorbell.
+    pub(crate) doorbell_key: Key,
+    /// The index of the verb in its doorbell.
     pub(crate) index: u32,
     pub(crate) kind: VerbKind,
     pub(crate) at: Address,
@@ -313,7 +313,7 @@ impl Device {
     /// Processes an event. The executor processes events of threads.
     pub(crate) fn process(&mut self, event: Event) {
         match event {
-            Event::Post(flight) => self.post(flight),
+            Event::Post(doorbell_key) => self.post(doorbell_key),
             Event::Arrive(verb) => self.arrive(verb),
             Event::Enter(verb) => self.enter(verb),
             Event::Kernel(verb) => self.finish_kernel_work(verb),
@@ -367,9 +367,9 @@ impl Device {
 
     #[inline]
     pub(crate) fn op(&mut self, verb: Key) -> (&mut Op, &[u8]) {
-        let PostedVerb { flight, index, .. } = self.verbs[verb as usize];
+        let PostedVerb { doorbell_key, index, .. } = self.verbs[verb as usize];
         let doorbell =
-            self.doorbells[flight as usize].doorbell.as_mut().expect("a posted verb has a doorbell");
+            self.doorbells[doorbell_key as usize].doorbell.as_mut().expect("a posted verb has a doorbell");
         let (requests, payload) = doorbell.parts_mut();
         (&mut requests[index as usize].op, payload)
     }

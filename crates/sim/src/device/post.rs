@@ -27,25 +27,25 @@ impl Device {
         }
         self.spend(cpu);
         let left = doorbell.requests().len() as u32;
-        let flight =
+        let posted =
             PostedDoorbell { doorbell: Some(doorbell), client, left, error: None, waker: None, awaited };
-        let flight = self.doorbells.insert(flight) as Key;
+        let doorbell_key = self.doorbells.insert(posted) as Key;
         self.counts.doorbells += u64::from(awaited);
         let now = self.now();
-        self.queue.at(now, Event::Post(flight));
-        flight
+        self.queue.at(now, Event::Post(doorbell_key));
+        doorbell_key
     }
 
     /// Moves the verbs of a doorbell to their send queues.
-    pub(super) fn post(&mut self, flight: Key) {
-        let PostedDoorbell { doorbell, client, .. } = &self.doorbells[flight as usize];
+    pub(super) fn post(&mut self, doorbell_key: Key) {
+        let PostedDoorbell { doorbell, client, .. } = &self.doorbells[doorbell_key as usize];
         let client = *client;
         let connection = &self.connections[client as usize];
         let first_queue = connection.first_queue;
         if self.compute[connection.compute].crashed {
             // The node crashed after the CPU time of the post and before the doorbell reached the NIC.
-            if !self.doorbells[flight as usize].awaited {
-                self.doorbells.remove(flight as usize);
+            if !self.doorbells[doorbell_key as usize].awaited {
+                self.doorbells.remove(doorbell_key as usize);
             }
             return;
         }
@@ -53,7 +53,7 @@ impl Device {
         let count = doorbell.requests().len();
         let mut queue = first_queue;
         for index in 0..count {
-            let verb = self.posted(flight, client, index, first_queue);
+            let verb = self.posted(doorbell_key, client, index, first_queue);
             let before = std::mem::replace(&mut queue, verb.queue);
             self.nics[verb.nics.client].in_flight.add();
             let key = self.verbs.insert(verb) as Key;
@@ -66,9 +66,11 @@ impl Device {
         self.send_ready(queue);
     }
 
-    fn posted(&mut self, flight: Key, client: Key, index: usize, first_queue: usize) -> PostedVerb {
-        let doorbell =
-            self.doorbells[flight as usize].doorbell.as_ref().expect("a posted doorbell holds its requests");
+    fn posted(&mut self, doorbell_key: Key, client: Key, index: usize, first_queue: usize) -> PostedVerb {
+        let doorbell = self.doorbells[doorbell_key as usize]
+            .doorbell
+            .as_ref()
+            .expect("a posted doorbell holds its requests");
         let request = &doorbell.requests()[index];
         let (kind, bytes, immediate) = match &request.op {
             Op::Read { into } => (VerbKind::Read, into.len(), None),
@@ -83,7 +85,7 @@ impl Device {
         self.posted += 1;
         PostedVerb {
             number: self.posted,
-            flight,
+            doorbell_key,
             index: index as u32,
             kind,
             at: request.at,

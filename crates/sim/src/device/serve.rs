@@ -1,4 +1,4 @@
-//! A request at the memory node's NIC: message engine, processing unit, execution.
+//! The steps of a request at the memory node's NIC: message engine, processing unit, execution.
 
 use super::{Device, PostedVerb, VerbKind};
 use crate::queue::{Event, Key};
@@ -6,7 +6,7 @@ use farwood_fabric::{Memory, NodeId, Op};
 use std::task::Waker;
 
 impl Device {
-    /// Receives the last byte of a request.
+    /// Receives a request whose last byte arrives now.
     pub(super) fn arrive(&mut self, verb: Key) {
         if !self.apply_arrival_rules(verb) {
             return;
@@ -14,9 +14,9 @@ impl Device {
         let PostedVerb { nics, service, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
         let nic = &mut self.nics[nics.server];
-        let passed = nic.into.receive(now, service.message * nic.slowdown, service.request * nic.slowdown);
-        if passed > now {
-            self.queue.at(passed, Event::Enter(verb));
+        let received = nic.into.receive(now, service.message * nic.slowdown, service.request * nic.slowdown);
+        if received > now {
+            self.queue.at(received, Event::Enter(verb));
         } else {
             self.enter(verb);
         }
@@ -67,7 +67,8 @@ impl Device {
         }
     }
 
-    /// Whether a READ overtakes an atomic of its own queue pair, on a device that does not order them.
+    /// Whether `verb` is a READ that may overtake the atomic that its processing unit executes, because both belong to
+    /// one queue pair and the device does not order them.
     fn may_overtake(&self, verb: Key, nic: usize, unit: usize) -> bool {
         let posted = &self.verbs[verb as usize];
         let Some(atomic) = self.nics[nic].units[unit].atomic else { return false };
@@ -156,7 +157,7 @@ impl Device {
             || self.promised.cpu_sees_write && !self.kept.cpu_sees_write
     }
 
-    /// The number of bytes that takes as long as this transfer when it is slowed down.
+    /// The number of bytes whose transfer at full speed takes as long as the slowed transfer of `bytes` bytes.
     fn slowed_bytes(&mut self, bytes: u64) -> u64 {
         if self.stretch == 1 { bytes } else { bytes * (1 + self.random.below(self.stretch)) }
     }

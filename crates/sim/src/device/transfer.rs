@@ -165,8 +165,8 @@ impl Device {
             far.copy_from_slice(&kept[range]);
             return;
         }
-        let Some(flight) = self.doorbells.get_mut(posted.flight as usize) else { return };
-        let Some(doorbell) = &mut flight.doorbell else { return };
+        let Some(posted_doorbell) = self.doorbells.get_mut(posted.doorbell_key as usize) else { return };
+        let Some(doorbell) = &mut posted_doorbell.doorbell else { return };
         let (requests, payload) = doorbell.parts_mut();
         match &mut requests[posted.index as usize].op {
             Op::Read { into } => into[range].copy_from_slice(far),

@@ -27,7 +27,7 @@ impl Fifo {
     }
 }
 
-/// A bandwidth.
+/// The bandwidth of a link or bus.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bandwidth {
     ps_per_byte: f64,

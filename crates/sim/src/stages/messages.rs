@@ -62,14 +62,14 @@ pub(crate) struct NicDirection {
 }
 
 impl NicDirection {
-    /// Sends a request or an answer; yields the time at which its last byte has left.
+    /// Sends a request or an answer; yields the time at which its last byte has left the NIC.
     #[inline]
     pub(crate) fn send(&mut self, now: u64, message: u64, bytes: u64) -> u64 {
         let ready = self.messages.absorb(now, message);
         self.link.serve(ready, bytes)
     }
 
-    /// Receives a message whose last byte arrives at `now`; yields the time at which it has passed the NIC.
+    /// Receives a message whose last byte arrives at `now`; yields the time at which the NIC has processed it.
     #[inline]
     pub(crate) fn receive(&mut self, now: u64, message: u64, bytes: u64) -> u64 {
         let received = self.link.absorb(now, bytes);

@@ -7,7 +7,7 @@ use farwood_fabric::{
     read_bytes, write,
 };
 
-/// Counts the costs of one post.
+/// Posts one chain and returns the costs that the client counted for it.
 async fn cost<F: Fabric, P: Post>(client: &Client<F>, post: P) -> Costs {
     let _ = client.take_costs();
     drop(client.post(post).await.expect("a post"));

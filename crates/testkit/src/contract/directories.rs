@@ -5,18 +5,24 @@ use farwood_fabric::client_table;
 use farwood_fabric::directory::{
     self, DIRECTORY_ENTRIES, Entry, NAME_BYTES_MAX, NewDirectoryEntry, PARAMETER_BYTES,
 };
-use farwood_fabric::{Client, Fabric, FabricError};
+use farwood_fabric::{Client, Fabric, FabricError, Memory, NodeId, Remote};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// The root pointer of all indexes here; no test follows it.
+const ROOT: Remote<u64> = match Remote::new(NodeId(0), Memory::Host, 0xF000) {
+    Some(root) => root,
+    None => panic!("offset 0xF000 is a legal one"),
+};
 
 fn new(name: &str) -> NewDirectoryEntry<'_> {
     NewDirectoryEntry { name, kind: 7, format: 3, parameters: [0x5A; PARAMETER_BYTES] }
 }
 
 /// Creates an index that has only its directory entry.
-async fn create<F: Fabric>(client: &Client<F>, name: &str, root: u64) -> Entry {
+async fn create<F: Fabric>(client: &Client<F>, name: &str) -> Entry {
     let lock = directory::lock(client).await.expect("the lock can be had");
     let entry = lock.reserve(&new(name)).await.expect("the directory has space");
-    lock.publish(&entry, root).await.expect("a post");
+    lock.publish(&entry, ROOT).await.expect("a post");
     lock.unlock().await.expect("a post");
     entry
 }
@@ -39,13 +45,16 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
             let lock = directory::lock(&client).await.expect("the lock can be had");
             let entry = lock.reserve(&new(name)).await.expect("the directory has space");
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is only reserved");
-            lock.publish(&entry, 0xF00D).await.expect("a post");
+            lock.publish(&entry, ROOT).await.expect("a post");
             lock.unlock().await.expect("a post");
             let found = directory::find(&client, name).await.expect("READs").expect("the entry is published");
             assert_eq!(found, entry, "what is found is what was reserved");
             let expected = (name, 7, 3, [0x5A; PARAMETER_BYTES]);
             assert_eq!((found.name.as_str(), found.kind, found.format, found.parameters), expected);
-            assert_eq!(crate::harness::read_word(&client, entry.root()).await, Ok(0xF00D), "the root");
+            let root = crate::harness::read_word(&client, entry.root().at()).await.expect("a READ");
+            assert_eq!(entry.root().open_pointer(root), Ok(Some(ROOT)), "the root");
+            let list = crate::harness::read_word(&client, entry.free_list().at()).await.expect("a READ");
+            assert_eq!(entry.free_list().open_pointer::<u64>(list), Ok(None), "no free memory");
             assert!(directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is listed");
             assert_eq!(directory::still(&client, &entry).await, Ok(true));
             remove(&client, &entry).await;
@@ -81,7 +90,7 @@ pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
             let mut created = None;
             if directory::find(&client, "wanted").await.expect("READs").is_none() {
                 let entry = lock.reserve(&new("wanted")).await.expect("the directory has space");
-                lock.publish(&entry, 1).await.expect("a post");
+                lock.publish(&entry, ROOT).await.expect("a post");
                 created = Some(entry);
             }
             lock.unlock().await.expect("a post");
@@ -102,7 +111,7 @@ pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
 pub(super) fn an_index_in_use_is_not_retired<H: Harness>(harness: &H) {
     harness.block_on(async {
         let (client, user) = (harness.client(), harness.separate_client());
-        let entry = create(&client, "in use", 1).await;
+        let entry = create(&client, "in use").await;
         client_table::mark_open(&user, entry.open_bit()).await.expect("posts");
         let lock = directory::lock(&client).await.expect("the lock can be had");
         let refused = lock.retire(&entry).await;
@@ -122,7 +131,7 @@ pub(super) fn a_full_directory_is_an_error<H: Harness>(harness: &H) {
         let client = harness.client();
         let mut entries = Vec::new();
         for number in 0..DIRECTORY_ENTRIES {
-            entries.push(create(&client, &format!("index {number}"), 1).await);
+            entries.push(create(&client, &format!("index {number}")).await);
         }
         let lock = directory::lock(&client).await.expect("the lock can be had");
         let full = lock.reserve(&new("one too many")).await;

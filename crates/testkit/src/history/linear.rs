@@ -80,7 +80,7 @@ struct PartialOrder {
 }
 
 impl PartialOrder {
-    /// The same order with one more answered step.
+    /// Returns this order, extended by an answered step.
     fn with_answered(&self, at: u32, state: KeyState) -> Self {
         let mut next = Self { state, ..self.clone() };
         if at != self.frontier {
@@ -96,7 +96,7 @@ impl PartialOrder {
         next
     }
 
-    /// The same order with one more unanswered step.
+    /// Returns this order, extended by an unanswered step.
     fn with_unanswered(&self, at: u32, state: KeyState) -> Self {
         let mut next = Self { state, ..self.clone() };
         let index = next.taken.partition_point(|&other| other < at);

@@ -30,7 +30,8 @@ pub(super) fn atomic_then_read<H: Harness>(harness: &H, iterations: u64) -> Litm
     tally.report(capability.to_string(), promise_of(harness, capability))
 }
 
-/// The same with the atomic in device memory, where Sherman takes a lock together with the READ of its node.
+/// An atomic in device memory takes effect before a READ that follows it in its chain. Sherman takes a lock in such a
+/// chain with the READ of the lock's node.
 pub(super) fn device_atomic_then_read<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     let flag = raw_address(NodeId(0), Memory::Device, 0).part(0);
     let tally = flagged(harness, iterations, Some(flag), ask_in_a_chain);
@@ -91,7 +92,7 @@ pub(super) fn lock_handed_over<H: Harness>(harness: &H, iterations: u64) -> Litm
     handed_over(harness, iterations, None)
 }
 
-/// The same with the lock in device memory, where Sherman keeps it.
+/// A client that takes a lock in device memory, where Sherman keeps locks, sees the WRITEs of the previous holder.
 pub(super) fn device_lock_handed_over<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     handed_over(harness, iterations, Some(raw_address(NodeId(0), Memory::Device, 0).part(0)))
 }
@@ -206,7 +207,7 @@ pub(super) fn crossed<H: Harness>(harness: &H, iterations: u64) -> LitmusReport 
     crossing(harness, iterations, "crossed WRITEs and READs", one_by_one)
 }
 
-/// The same with WRITE and READ in one chain.
+/// Repeats the crossed test with WRITE and READ in one chain.
 pub(super) fn crossed_chains<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     let chained = async |client: &Client<H::Fabric>, mine, other, round: u64| {
         let ((), seen) =
@@ -216,7 +217,8 @@ pub(super) fn crossed_chains<H: Harness>(harness: &H, iterations: u64) -> Litmus
     crossing(harness, iterations, "crossed chains of WRITE and READ", chained)
 }
 
-/// The same with a READ in the WRITE's chain, and the READ of the other's word in the next post.
+/// Repeats the crossed test with a READ in the chain of the WRITE, and the READ of the other client's word in the next
+/// post.
 pub(super) fn crossed_after_chains<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     let chained = async |client: &Client<H::Fabric>, mine, other, round: u64| {
         let _ = client.post(write(mine, &round.to_le_bytes()).then(read(mine))).await.expect("a chain");

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Actions of clients before a late WRITE takes effect.
+/// The number of actions of clients after which a late WRITE takes effect.
 const LATE_ACTIONS: u64 = 40;
 
 /// A WRITE that was answered and has not taken effect yet.
@@ -22,7 +22,8 @@ pub(super) struct LateWrite {
 pub(super) struct Writing {
     at: Address,
     bytes: usize,
-    placed: usize,
+    /// Bytes that are stored so far.
+    stored_bytes: usize,
 }
 
 impl World {
@@ -40,7 +41,7 @@ impl World {
             let mut order: Vec<usize> = (0..chain.len()).collect();
             self.reorder(chain, &mut order);
             for index in order {
-                self.one(by, &mut chain[index], payload).await;
+                self.execute_one(by, &mut chain[index], payload).await;
             }
         }
         Ok(())
@@ -87,7 +88,7 @@ impl World {
         self.range(request.at, bytes).map(|_| ())
     }
 
-    /// The range of `bytes` bytes at `at` within their memory.
+    /// The byte range, within the memory that `at` names, of `bytes` bytes at `at`. Fails if the memory ends earlier.
     pub(super) fn range(&self, at: Address, bytes: usize) -> Result<Range<usize>, FabricError> {
         let mut state = self.state.borrow_mut();
         let outside = FabricError::OutOfRange { at, bytes };
@@ -103,7 +104,7 @@ impl World {
         Err(outside)
     }
 
-    async fn one(self: &Rc<Self>, by: ClientId, request: &mut Request, payload: &[u8]) {
+    async fn execute_one(self: &Rc<Self>, by: ClientId, request: &mut Request, payload: &[u8]) {
         let at = request.at;
         match &mut request.op {
             Op::Read { into } => self.read(at, into).await,
@@ -135,12 +136,12 @@ impl World {
             Some(Bug::ReadShort) if into.len() > 8 => into.len() - 8,
             _ => into.len(),
         };
-        let mut behind = BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for piece in self.pieces(self.settings.faults.reads, at, wanted) {
             if piece.start != 0 || piece.end != wanted {
                 self.maybe_yield().await;
             }
-            while self.would_overtake(at, &piece, &mut behind) {
+            while self.would_overtake(at, &piece, &mut seen) {
                 YieldOnce::new(self).await;
             }
             self.load(at, piece.start, &mut into[piece]);
@@ -173,48 +174,50 @@ impl World {
         let number = state.posts;
         state.posts += 1;
         if self.settings.faults.reads_stay_behind {
-            state.writing.insert(number, Writing { at, bytes, placed: 0 });
+            state.writing.insert(number, Writing { at, bytes, stored_bytes: 0 });
         }
         number
     }
 
-    fn advance_write(&self, number: u64, placed: usize) {
+    fn advance_write(&self, number: u64, stored_bytes: usize) {
         let mut state = self.state.borrow_mut();
         if let Some(writing) = state.writing.get_mut(&number) {
-            writing.placed = placed;
-            if placed == writing.bytes {
+            writing.stored_bytes = stored_bytes;
+            if stored_bytes == writing.bytes {
                 state.writing.remove(&number);
             }
         }
     }
 
-    /// Whether a READ would overtake a WRITE of which it has seen bytes; `behind` collects these WRITEs.
-    fn would_overtake(&self, at: Address, piece: &Range<usize>, behind: &mut BTreeSet<u64>) -> bool {
+    /// Whether a READ of `piece` would pass a WRITE in progress: the READ has already seen bytes of that WRITE, and
+    /// would now read bytes that the WRITE has not stored yet. `seen` collects the WRITEs of which the READ has seen
+    /// bytes.
+    fn would_overtake(&self, at: Address, piece: &Range<usize>, seen: &mut BTreeSet<u64>) -> bool {
         let state = self.state.borrow();
         let (start, end) = (at.offset() + piece.start as u64, at.offset() + piece.end as u64);
         let mut overtakes = false;
         for (number, writing) in &state.writing {
-            let (from, all) = (writing.at.offset(), writing.at.offset() + writing.bytes as u64);
-            let same = writing.at.node() == at.node() && writing.at.memory() == at.memory();
-            if !same || end <= from || start >= all {
+            let (write_start, write_end) = (writing.at.offset(), writing.at.offset() + writing.bytes as u64);
+            let same_memory = writing.at.node() == at.node() && writing.at.memory() == at.memory();
+            if !same_memory || end <= write_start || start >= write_end {
                 continue;
             }
-            if end.min(all) <= from + writing.placed as u64 {
-                behind.insert(*number);
+            if end.min(write_end) <= write_start + writing.stored_bytes as u64 {
+                seen.insert(*number);
             } else {
-                overtakes |= behind.contains(number);
+                overtakes |= seen.contains(number);
             }
         }
         overtakes
     }
 
-    /// Applies the late WRITEs that are due, and those of `by` that its requests overlap: a client sees its own
-    /// WRITEs.
+    /// Applies the late WRITEs that are due, and those of the client `by` whose range its `requests` overlap, because
+    /// a client sees its own WRITEs.
     fn apply_late_writes(&self, by: ClientId, requests: &[Request]) {
         let mut state = self.state.borrow_mut();
         let progress = state.progress;
-        let meets = |write: &LateWrite| requests.iter().any(|request| overlap(write, request));
-        let is_due = |write: &LateWrite| write.due <= progress || write.by == by && meets(write);
+        let overlaps = |write: &LateWrite| requests.iter().any(|request| overlap(write, request));
+        let is_due = |write: &LateWrite| write.due <= progress || write.by == by && overlaps(write);
         let (due, rest): (VecDeque<_>, VecDeque<_>) = state.late_writes.drain(..).partition(is_due);
         state.late_writes = rest;
         drop(state);

@@ -115,7 +115,7 @@ fn search(fault: Fault) -> Result<(), TestError<Program>> {
     })
 }
 
-/// The same cases every time.
+/// Creates a random number generator with a fixed seed, so that each run tests the same cases.
 fn rng() -> proptest::test_runner::TestRng {
     proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha)
 }

@@ -34,12 +34,12 @@ impl PoolAddress {
         let refuse = |why: String| Err(TcpError::BadAddress { text: address.hosts(), why });
         for (at, node) in address.nodes.iter().enumerate() {
             if address.nodes[..at].contains(node) {
-                return refuse(format!("'{node}' is listed twice"));
+                return refuse(format!("'{node}' is listed twice; omit one of them"));
             }
         }
         let nodes_max = Packed::<u64>::NODES_MAX as usize;
         if address.nodes.is_empty() || address.nodes.len() > nodes_max {
-            return refuse(format!("a pool has 1 to {nodes_max} memory nodes"));
+            return refuse(format!("a pool has 1 to {nodes_max} memory nodes; name fewer"));
         }
         Ok(address)
     }
@@ -71,6 +71,8 @@ impl FromStr for PoolAddress {
 
     fn from_str(text: &str) -> Result<Self, TcpError> {
         let refuse = |why: String| TcpError::BadAddress { text: text.to_owned(), why };
+        let no_list =
+            |why: String| refuse(format!("{why}; write HOST:PORT, or several with commas between them"));
         let (list, access) = match text.split_once('?') {
             None => (text, AddressOptions::default()),
             Some((list, access)) => (list, access.parse().map_err(refuse)?),
@@ -78,7 +80,7 @@ impl FromStr for PoolAddress {
         if let Some(key) = access.for_etcd_only() {
             return Err(refuse(format!("the parameter '{key}' is for pools in etcd (etcd://)")));
         }
-        let nodes = list.split(',').map(|node| node.parse().map_err(refuse)).collect::<Result<_, _>>()?;
+        let nodes = list.split(',').map(|node| node.parse().map_err(no_list)).collect::<Result<_, _>>()?;
         Self::new(nodes, access)
     }
 }

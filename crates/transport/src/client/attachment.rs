@@ -3,8 +3,9 @@
 use super::endpoints::{Endpoints, PRESENCE_CONNECTION};
 use super::membership::{Unregistered, fence};
 use super::transport::VerbTransport;
+use crate::fork::ForkCount;
 use crate::runtime::block_on;
-use farwood_fabric::{Client, ClientId, client_table};
+use farwood_fabric::{Client, ClientId, FabricError, client_table};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,9 +20,18 @@ pub(super) struct Attachment<W: VerbTransport> {
     pub(super) per_thread_max: usize,
     /// Set once, when this compute node leaves the pool; afterwards none of its clients may post.
     pub(super) left: AtomicBool,
+    /// The process that opened it.
+    pub(super) forks: ForkCount,
 }
 
 impl<W: VerbTransport> Attachment<W> {
+    /// Refuses a forked child, and a compute node that has left the pool.
+    #[inline]
+    pub(super) fn check(&self) -> Result<(), FabricError> {
+        self.forks.check()?;
+        if self.left.load(Ordering::Relaxed) { Err(FabricError::Revoked(self.identity)) } else { Ok(()) }
+    }
+
     /// Returns a connection set of this thread for one more client: a new one up to the limit, then the one
     /// with the fewest clients. A client keeps its set, and with it the order of its posts.
     pub(super) fn connections(self: &Arc<Self>) -> Rc<W> {
@@ -52,9 +62,10 @@ impl<W: VerbTransport> Attachment<W> {
     }
 
     /// Ends the identity at every memory node and then in the client table, once. If that fails, the identity
-    /// ends with its connections, and other clients detect it.
+    /// ends with its connections, and other clients detect it. In a forked child it does nothing: the compute node is
+    /// the parent, and its sockets belong to both.
     pub(super) fn leave(&self) {
-        if self.left.swap(true, Ordering::SeqCst) {
+        if !self.forks.is_current() || self.left.swap(true, Ordering::SeqCst) {
             return;
         }
         let me: *const () = std::ptr::from_ref(self).cast();

@@ -3,6 +3,7 @@
 use super::credentials::Credentials;
 use super::error::ConnectError;
 use super::host_port::HostPort;
+use crate::error::CLOSED;
 use crate::stream::{Cipher, Nonces, Prover, Stream, Token, connect, nonce, receive_exact, send_all};
 use crate::wire::{
     Code, Control, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, VERSION, Welcome, nonce_of,
@@ -17,7 +18,6 @@ const ANSWER_BYTES_MAX: usize = 2 << 10;
 /// A memory node that has not answered completely within this time is lost.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-const CLOSED: &str = "it closed the connection";
 const NOT_FARWOOD: &str = "its answer is not that of a memory node";
 
 /// A connection that the memory node accepted. Its stream does not block.

@@ -14,7 +14,6 @@ use farwood_fabric::{
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// One client's connection to a pool that memory nodes serve.
 pub struct ServedFabric<W: VerbTransport> {
@@ -29,8 +28,8 @@ impl<W: VerbTransport> ServedFabric<W> {
     /// Returns why a doorbell cannot leave, if it cannot.
     #[inline]
     fn refuse(&self, doorbell: &Doorbell, checks: Checks) -> Option<FabricError> {
-        if self.pool.left.load(Ordering::Relaxed) {
-            return Some(FabricError::Revoked(self.pool.identity));
+        if let Err(error) = self.pool.check() {
+            return Some(error);
         }
         let shape = &self.pool.endpoints.shape;
         let all = checks == Checks::All || W::checks_all(doorbell);
@@ -127,6 +126,7 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
     }
 
     async fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
+        self.pool.forks.check()?;
         let shape = &self.pool.endpoints.shape;
         if at.node().0 >= shape.nodes || at.offset().saturating_add(bytes) > shape.host_bytes {
             return Err(FabricError::OutOfRange { at, bytes: bytes as usize });

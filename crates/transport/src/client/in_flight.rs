@@ -3,6 +3,7 @@
 
 use super::error::ConnectError;
 use super::post::{PostBody, Waiter};
+use crate::fork::ForkCount;
 use crate::runtime::{Progress, is_polled_by_executor};
 use farwood_fabric::{ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
@@ -47,12 +48,15 @@ pub(crate) struct InFlight {
     ended: u64,
     /// Parts that are under way.
     parts: usize,
+    /// The process that posts: a forked child has copies of its sockets and queue pairs, and must not touch them.
+    forks: ForkCount,
 }
 
 impl InFlight {
     /// Nothing under way yet.
     pub(crate) fn new(client: Option<ClientId>) -> Self {
-        Self { all: Slab::new(), client, awaited: 0, polls: 0, idle_polls: 0, ended: 0, parts: 0 }
+        let forks = ForkCount::now();
+        Self { all: Slab::new(), client, awaited: 0, polls: 0, idle_polls: 0, ended: 0, parts: 0, forks }
     }
 
     /// Starts a post without parts. It stays incomplete until [`seal`](Self::seal).
@@ -139,9 +143,14 @@ impl InFlight {
         }
     }
 
-    /// Returns whether every memory node has answered everything.
+    /// Returns whether every memory node has answered everything, or will answer another process.
     pub(crate) fn are_done(&self) -> bool {
-        self.parts == 0
+        self.parts == 0 || !self.are_own()
+    }
+
+    /// Returns whether this process has posted them, and not the parent of a forked child.
+    pub(crate) fn are_own(&self) -> bool {
+        self.forks.is_current()
     }
 
     /// Restarts the count of polls at an exchange.
@@ -193,6 +202,10 @@ impl<L: PostDriver> Future for Submission<'_, L> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let key = self.key.expect("a completed future must not be polled");
         let driver = self.driver;
+        if !driver.with_posts(|posts| posts.are_own()) {
+            self.key = None;
+            return Poll::Ready(Err(FabricError::Forked));
+        }
         let mut done = driver.with_posts(|posts| posts.take_done(key));
         if done.is_none() && is_polled_by_executor(context) {
             driver.with_posts(|posts| posts.all[key].waker = Some(context.waker().clone()));
@@ -217,7 +230,7 @@ impl<L: PostDriver> Future for Submission<'_, L> {
 
 impl<L: PostDriver> Drop for Submission<'_, L> {
     fn drop(&mut self) {
-        let Some(key) = self.key else { return };
+        let Some(key) = self.key.filter(|_| self.driver.with_posts(|posts| posts.are_own())) else { return };
         self.driver.with_posts(|posts| {
             posts.awaited -= 1;
             posts.all[key].waits = Waiter::Gone;

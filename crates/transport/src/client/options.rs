@@ -1,5 +1,5 @@
-//! The parameters of a pool's address: credentials, device, queue pairs. The environment supplies those that
-//! the address leaves out.
+//! The parameters of a pool's address: credentials, device, queue pairs. Environment variables supply parameters that
+//! the address does not have.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -61,7 +61,7 @@ const VARIABLES: [&str; KEYS.len()] = [
     "FARWOOD_ETCD_KEY",
     "FARWOOD_ETCD_USER_FILE",
 ];
-/// Queue pairs of a thread at each memory node, at most: a memory node accepts some thousand connections.
+/// Largest number of queue pairs of a thread to each memory node: a memory node accepts some thousand connections.
 const QUEUE_PAIRS_MAX: u16 = 64;
 
 impl FromStr for AddressOptions {
@@ -77,16 +77,19 @@ impl FromStr for AddressOptions {
                 continue;
             }
             let (key, value) =
-                pair.split_once('=').ok_or_else(|| format!("'{pair}' has no value: write KEY=VALUE"))?;
+                pair.split_once('=').ok_or_else(|| format!("'{pair}' has no value; write KEY=VALUE"))?;
             let at = KEYS.iter().position(|known| *known == key);
             let at = at.ok_or_else(|| {
-                format!("there is no parameter '{key}', only {} and {IGNORE_ENVIRONMENT}", KEYS.join(", "))
+                format!(
+                    "there is no parameter '{key}'; give one of {} or {IGNORE_ENVIRONMENT}",
+                    KEYS.join(", ")
+                )
             })?;
             if key == QUEUE_PAIRS {
                 queue_pairs(value)?;
             }
             if value.is_empty() || access.values[at].replace(value.to_owned()).is_some() {
-                return Err(format!("'{key}' is empty, or given twice"));
+                return Err(format!("'{key}' is empty, or given twice; give it once, with a value"));
             }
         }
         Ok(access)
@@ -172,7 +175,7 @@ const _: () =
     assert!(matches!(KEYS[5].as_bytes(), b"device") && matches!(KEYS[6].as_bytes(), b"queue-pairs"));
 
 impl fmt::Display for AddressOptions {
-    /// With the question mark, if there are any.
+    /// Writes the parameters with the question mark before them, or nothing if there are none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = self.values.iter().zip(KEYS).filter_map(|(value, key)| Some((key, value.as_ref()?)));
         let mut before = '?';

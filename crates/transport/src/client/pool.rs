@@ -11,6 +11,7 @@ use super::membership::{enter, is_connected};
 use super::post::DetachedError;
 use super::transport::VerbTransport;
 use crate::error::TcpError;
+use crate::fork::ForkCount;
 use crate::runtime::block_on;
 use crate::wire::Control;
 use farwood_fabric::{Client, ClientId, FabricError, NodeId, PoolShape};
@@ -37,6 +38,7 @@ impl<W: VerbTransport> ServedPool<W> {
         fresh: FreshNodePolicy,
         shared: impl FnOnce(&mut [AcceptedConnection]) -> Result<W::Shared, E>,
     ) -> Result<Self, E> {
+        let forks = ForkCount::now();
         let (mut nodes, shape) = CandidateNodes::form_in_time(address, &credentials, fresh, W::SCHEME)?;
         let shared = Arc::new(shared(&mut nodes.all)?);
         let incarnations = nodes.all.iter().map(|node| node.welcome.incarnation).collect();
@@ -49,7 +51,8 @@ impl<W: VerbTransport> ServedPool<W> {
             .map_err(|error| pool(FabricError::CannotPost { node: NodeId(0), why: error.to_string() }))?;
         let (next_number, left) = (AtomicU64::new(PRESENCE_CONNECTION + 1), AtomicBool::new(false));
         let per_thread_max = usize::from(sets.get());
-        Ok(Self(Arc::new(Attachment { endpoints, shared, identity, next_number, per_thread_max, left })))
+        let attachment = Attachment { endpoints, shared, identity, next_number, per_thread_max, left, forks };
+        Ok(Self(Arc::new(attachment)))
     }
 
     /// Returns a new client of this compute node for the calling thread. The clients of a thread share its
@@ -99,6 +102,7 @@ impl<W: VerbTransport> ServedPool<W> {
     /// # Errors
     /// [`FabricError::NodeLost`] and its kin.
     pub fn reports(&self) -> Result<Vec<NodeReport>, FabricError> {
+        self.0.forks.check()?;
         let connections = self.0.connections();
         let page = |node, number| block_on(connections.control(node, Control::Stat, [number, 0, 0, 0]));
         let report = |node| {
@@ -124,6 +128,7 @@ impl<W: VerbTransport> ServedPool<W> {
     /// # Errors
     /// [`FabricError::NodeLost`] and its kin.
     pub fn is_alive(&self, client: ClientId) -> Result<bool, FabricError> {
+        self.0.forks.check()?;
         block_on(is_connected(&*self.0.connections(), self.shape(), client))
     }
 }

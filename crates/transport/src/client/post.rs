@@ -10,7 +10,7 @@ pub(super) type DetachedError = Rc<RefCell<Option<FabricError>>>;
 /// The waiter of a post.
 #[derive(Debug)]
 pub enum Waiter {
-    /// A future.
+    /// A future of the client awaits the answers.
     Future,
     /// Nothing; the client's next post reports the error.
     Detached(DetachedError),

@@ -79,7 +79,7 @@ impl From<Malformed> for CloseReason {
     }
 }
 
-/// A connection.
+/// A connection of a compute node to this memory node.
 #[derive(Debug)]
 pub(super) struct Connection {
     peer: Arc<Peer>,

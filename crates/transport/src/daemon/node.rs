@@ -43,7 +43,7 @@ impl MemoryNode {
         let &NodeSpec { listen, host_bytes, .. } = spec;
         let device_bytes = spec.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT);
         let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
-        if let Some(why) = alone.refuse() {
+        if let Some(why) = alone.refuse().or_else(|| spec.refuse()) {
             return Err(TcpError::BadShape(why));
         }
         let refuse = |source| TcpError::Listen { address: listen.to_string(), source };
@@ -115,10 +115,10 @@ impl MemoryNode {
 
     /// Returns whether it is running: a failed thread ends it.
     pub fn is_running(&self) -> bool {
-        !self.shared.stopping.load(SeqCst)
+        self.shared.forks.is_current() && !self.shared.stopping.load(SeqCst)
     }
 
-    /// Finishes what it accepted, sends goodbye to its clients, and ends.
+    /// Answers the requests that the node has accepted, sends goodbye to its clients, and ends the node.
     ///
     /// # Errors
     /// If one of its threads had failed.
@@ -127,6 +127,12 @@ impl MemoryNode {
     }
 
     fn end(&mut self) -> Result<(), TcpError> {
+        let failed = |source| TcpError::System { operation: "serve", source };
+        if let Err(error) = self.shared.forks.check() {
+            // A forked child has none of the threads, and its handles of them may name other threads.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return Err(failed(io::Error::other(error)));
+        }
         stop_all(&self.shared, &self.handles);
         let (mut ended, all) = (Ok(()), self.threads.len());
         for thread in self.threads.drain(..) {
@@ -140,7 +146,7 @@ impl MemoryNode {
         if all > 0 && ended.is_ok() {
             ended = self.shared.store.close();
         }
-        ended.map_err(|source| TcpError::System { operation: "serve", source })
+        ended.map_err(failed)
     }
 }
 
@@ -201,6 +207,7 @@ pub struct TcpMemory(Arc<Shared>);
 impl TcpMemory {
     #[inline]
     fn check(&self, offset: u64, bytes: u64) -> Result<(), FabricError> {
+        self.0.forks.check()?;
         let fits = offset.is_multiple_of(8) && offset.saturating_add(bytes) <= self.0.store.host_bytes();
         if fits { Ok(()) } else { self.refuse(offset, bytes as usize) }
     }
@@ -255,7 +262,12 @@ impl Server for TcpServer {
     }
 
     async fn receive(&self) -> Result<u32, FabricError> {
-        Ok(poll_until(|| self.memory.0.store.receive()).await)
+        let shared = &self.memory.0;
+        let receive = || match shared.forks.check() {
+            Ok(()) => shared.store.receive().map(Ok),
+            Err(error) => Some(Err(error)),
+        };
+        poll_until(receive).await
     }
 
     async fn compute(&self, _: u64) {}

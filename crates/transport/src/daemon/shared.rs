@@ -7,6 +7,7 @@ use super::registry::Registry;
 use super::spec::NodeSpec;
 use super::store::Store;
 use super::verb_executor::VerbExecutor;
+use crate::fork::ForkCount;
 use crate::stream::ServerTls;
 use crate::wire::Code;
 use std::net::SocketAddr;
@@ -32,6 +33,8 @@ pub(super) struct Shared {
     /// How long a thread polls before it sleeps.
     pub(super) spin: Duration,
     pub(super) next_worker: AtomicUsize,
+    /// The process of the memory node.
+    pub(super) forks: ForkCount,
 }
 
 impl Shared {
@@ -54,6 +57,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             spin: spec.spin,
             next_worker: AtomicUsize::new(0),
+            forks: ForkCount::now(),
         }
     }
 

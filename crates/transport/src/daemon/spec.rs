@@ -30,15 +30,37 @@ pub struct NodeSpec {
     pub tls: Option<ServerTls>,
     /// The channel for events.
     pub events: Option<NodeEvents>,
-    /// Threads; 0: one for each processor, at most four.
+    /// Threads, at most 1024; 0: one for each processor, at most four.
     pub threads: usize,
-    /// The limit of connections.
+    /// The limit of connections, 1 to 1,048,576.
     pub connections_max: usize,
-    /// How long its threads poll before they sleep.
+    /// How long its threads poll before they sleep, at most a second.
     pub spin: Duration,
 }
 
+/// The most threads of a memory node.
+const THREADS_MAX: usize = 1024;
+/// The most connections of a memory node.
+const CONNECTIONS_MAX: usize = 1 << 20;
+/// The longest time for which threads poll.
+const SPIN_MAX: Duration = Duration::from_secs(1);
+
 impl NodeSpec {
+    /// Why a memory node cannot have these numbers, if it cannot.
+    pub(super) fn refuse(&self) -> Option<String> {
+        if self.threads > THREADS_MAX {
+            return Some(format!("it has at most {THREADS_MAX} threads, not {}", self.threads));
+        }
+        if !(1..=CONNECTIONS_MAX).contains(&self.connections_max) {
+            let connections = self.connections_max;
+            return Some(format!("it has 1 to {CONNECTIONS_MAX} connections, not {connections}"));
+        }
+        if self.spin > SPIN_MAX {
+            return Some(format!("its threads poll for at most {SPIN_MAX:?}, not {:?}", self.spin));
+        }
+        None
+    }
+
     /// A configuration with defaults.
     pub fn new(listen: SocketAddr, host_bytes: u64) -> Self {
         Self {

@@ -27,10 +27,12 @@
 
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
-use crate::shm::{AccessFault, HUGE_PAGE_BYTES, Mapping, huge_bytes_free, provision};
+use crate::shm::{
+    AccessFault, HUGE_PAGE_BYTES, Mapping, effective_user, huge_bytes_free, is_trusted, loss, provision,
+};
 use crate::wire::{Code, Formation, WireOp, WireVerb};
 use farwood_fabric::chunks::CHUNK_BYTES;
-use farwood_fabric::client_table::{self, CLIENTS_MAX};
+use farwood_fabric::client_table::{self, CLIENTS_MAX, SlotState};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ClientId, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
@@ -132,6 +134,8 @@ const NO_MEMBERSHIP: Membership = Membership { pool: 0, node: 0, nodes: 0, forme
 pub(super) struct Store {
     mapping: Arc<Mapping>,
     file: File,
+    /// The path of the file; `None` for anonymous memory.
+    path: Option<PathBuf>,
     host_bytes: u64,
     device_bytes: u64,
     /// [`Membership::node`], for verbs, which take no lock.
@@ -166,7 +170,7 @@ impl Store {
         // Every operation accesses the superblock and the locks; and a lack of memory shows here.
         provision(&file, 0, CHUNK_BYTES)?;
         provision(&file, host_bytes, bytes - host_bytes)?;
-        let store = Self::map(file, host_bytes, device_bytes)?;
+        let store = Self::map(file, None, host_bytes, device_bytes)?;
         store.write_header();
         Ok(store)
     }
@@ -185,7 +189,18 @@ impl Store {
             Err(TryLockError::WouldBlock) => return Err(file.refused(FileFault::InUse)),
             Err(TryLockError::Error(error)) => return Err(system(error)),
         }
-        let (bytes, found) = (bytes_of(host_bytes, device_bytes), opened.metadata().map_err(system)?.len());
+        let metadata = opened.metadata().map_err(system)?;
+        if !metadata.is_file() {
+            return Err(file.refused(FileFault::Unfit("it is not a regular file; name another".to_owned())));
+        }
+        if !is_trusted(&metadata) {
+            let (owner, user) = (metadata.uid(), effective_user());
+            let why =
+                format!("it belongs to user {owner}, and this process is of user {user}; name another file");
+            return Err(system(io::Error::new(io::ErrorKind::PermissionDenied, why)));
+        }
+        let (bytes, found, path) =
+            (bytes_of(host_bytes, device_bytes), metadata.len(), Some(file.path.clone()));
         if found == 0 {
             if let Err(error) = opened.set_len(bytes).and_then(|()| provision(&opened, 0, bytes)) {
                 // A half-made file would look like another's. If this fails as well, the first error is
@@ -193,14 +208,14 @@ impl Store {
                 let _ = opened.set_len(0);
                 return Err(system(error));
             }
-            let store = Self::map(opened, host_bytes, device_bytes).map_err(system)?;
+            let store = Self::map(opened, path, host_bytes, device_bytes).map_err(system)?;
             store.write_header();
             return Ok(store);
         }
         if found != bytes {
             return Err(file.refused(FileFault::Unfit(OTHER_SIZE.to_owned())));
         }
-        let store = Self::map(opened, host_bytes, device_bytes).map_err(system)?;
+        let store = Self::map(opened, path, host_bytes, device_bytes).map_err(system)?;
         store.check_header().map_err(|why| file.refused(FileFault::Unfit(why)))?;
         let was_stopped = store.header_word(STATE) == STOPPED;
         if !was_stopped && !file.accept_unclean {
@@ -220,12 +235,13 @@ impl Store {
         Ok(store)
     }
 
-    fn map(file: File, host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
+    fn map(file: File, path: Option<PathBuf>, host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
         // The length of the file, which may end with a partial page.
         let bytes = file.metadata()?.len();
         Ok(Self {
             mapping: Arc::new(Mapping::new(&file, bytes)?),
             file,
+            path,
             host_bytes,
             device_bytes,
             number: AtomicU32::new(NO_NODE),
@@ -280,6 +296,16 @@ impl Store {
             Membership { pool, node, nodes, formed };
         self.number.store(node.into(), Ordering::Release);
         Ok(())
+    }
+
+    /// Fails if the file was removed, truncated or replaced: what clients store would be lost at the end.
+    pub(super) fn check_file(&self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let bytes = bytes_of(self.host_bytes, self.device_bytes);
+        loss(&self.file, path, bytes).map_or(Ok(()), |what| {
+            let why = "the content of this memory node is lost; start it again with another file";
+            Err(io::Error::other(format!("{} was {what} while it was in use: {why}", path.display())))
+        })
     }
 
     /// Records in the header that the memory is unused and complete.
@@ -394,7 +420,9 @@ impl Store {
     /// near the last fence, because each owner fences its predecessor at every node.
     fn newest_epoch(&self, slot: u16) -> u32 {
         if self.number.load(Ordering::Acquire) == 0 {
-            return client_table::epoch_in(self.load(client_table::state_offset(slot)));
+            let word = self.load(client_table::state_offset(slot));
+            // A damaged word names no client.
+            return SlotState::from_word(slot, word).map_or(0, |state| state.client.epoch);
         }
         self.fenced_epoch(slot).unwrap_or(0).saturating_add(EPOCHS_AHEAD_MAX)
     }

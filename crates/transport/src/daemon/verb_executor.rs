@@ -18,7 +18,7 @@ pub(crate) trait VerbExecutor: fmt::Debug + Send + Sync {
     /// Makes a queue pair, connected to the one that `other` describes; returns it and its description.
     ///
     /// # Errors
-    /// The reason.
+    /// The reason why the queue pairs cannot be connected.
     fn connect(&self, other: [u64; 4]) -> Result<(Box<dyn ExecutorQueuePair>, [u64; 4]), String>;
 
     /// Returns why the device failed, once.

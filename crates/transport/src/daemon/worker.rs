@@ -45,7 +45,7 @@ impl WorkerHandle {
 
 /// One thread of a memory node.
 pub(super) struct Worker {
-    /// Its number.
+    /// The number of the worker.
     number: usize,
     poll: Poll,
     shared: Arc<Shared>,
@@ -132,6 +132,7 @@ impl Worker {
                 self.sweep();
                 self.shared.registry.end_stuck();
                 self.check_executor()?;
+                self.shared.store.check_file()?;
                 // A connection that arrived without a free descriptor is not announced again.
                 self.accept();
             }

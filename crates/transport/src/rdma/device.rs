@@ -82,7 +82,7 @@ pub(super) struct Device {
 /// The properties of an open device, for users and records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceReport {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
     /// The port in use.
     pub port: u8,
@@ -109,7 +109,7 @@ pub struct DeviceReport {
 /// The location of a memory node's device memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceMemoryLocation {
-    /// Its size, bytes.
+    /// The size of the device memory in bytes.
     pub bytes: u64,
     /// Why it is host memory; `None`: it is the device's own memory.
     pub why_on_host: Option<String>,

@@ -38,7 +38,7 @@ pub enum RdmaError {
     /// The device exists, and cannot be used.
     #[error("RDMA device {device}: {why}")]
     Unusable {
-        /// Its name.
+        /// The name of the device.
         device: String,
         /// The reason, and the remedy.
         why: String,

@@ -2,7 +2,7 @@
 //!
 //! A memory node is the same daemon as over TCP, with an RDMA device ([`serve`]). Authentication, fencing and formation
 //! use its TCP connections, with tokens and TLS; verbs use one queue pair (or several) per thread and memory node.
-//! rdma-core is loaded at run time: the build needs nothing of it, and opening a device without it returns an error.
+//! Farwood loads rdma-core at run time and does not need it to build; without it, opening a device returns an error.
 //!
 //! | file | contents |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | `region.rs` | the regions of a memory node, and its promises |
 //! | `pool.rs`, `shared.rs` | [`RdmaPool`], [`RdmaFabric`]: the pool as a fabric; [`serve`]: a memory node |
 //! | `queue_pairs.rs` | one thread's queue pairs, shared by its clients |
-//! | `node_queue_pair.rs` | one of them: doorbell lists out, completions in, reconnecting after a loss |
+//! | `node_queue_pair.rs` | one thread's queue pair to one memory node: posts, completions, reconnecting after a loss |
 //! | `mlx5/` | masked compare-and-swap on mlx5 devices. `mlx5/sys.rs` is the unsafe half |
 //! | `atomics_probe.rs` | a test of a device's atomics on memory of this process |
 //! | `arena.rs` | registered buffers of requests |

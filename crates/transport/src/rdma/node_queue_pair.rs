@@ -1,9 +1,9 @@
-//! One thread's queue pair at one memory node: requests out, completions in, and reconnecting after a loss.
+//! One thread's queue pair to one memory node. It posts requests, takes completions, and reconnects after a loss.
 //!
-//! Requests leave as doorbell lists, of which only the last request makes a completion: completions of one
-//! queue pair arrive in order, so one covers all before it. Requests beyond the free slots of the send queue
-//! wait here. A queue pair is connected in its own thread, so that clients that wait for other memory nodes
-//! go on.
+//! Requests are posted as doorbell lists, and only the last request of a list is signalled: completions of one queue
+//! pair arrive in order, so this completion covers all requests before it. Requests beyond the free slots of the send
+//! queue wait in this module. A queue pair is connected in its own thread, so that clients that wait for other memory
+//! nodes continue.
 
 use super::abi::sys::Wc;
 use super::arena::{Arena, Buffer};

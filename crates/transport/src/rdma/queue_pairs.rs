@@ -242,8 +242,13 @@ impl PostDriver for QueuePairs {
 }
 
 impl Drop for QueuePairs {
-    /// Pending posts land even if nothing waits for them.
+    /// Pending posts land even if nothing waits for them. A forked child leaks its copies of the queue pairs.
     fn drop(&mut self) {
+        let state = self.state.get_mut();
+        if !state.parts.posts.are_own() {
+            std::mem::forget(std::mem::take(&mut state.pairs));
+            return;
+        }
         self.drain();
     }
 }

@@ -132,7 +132,7 @@ impl NodeRegions {
     /// Checks that a memory node with this device keeps the promises that its pool made when it was opened.
     ///
     /// # Errors
-    /// The reason.
+    /// The device promises less than the pool did: the text for the client.
     pub(super) fn check_promises(&self, promised: &Capabilities) -> Result<(), String> {
         if weakest(*promised, &self.capabilities()) == *promised {
             return Ok(());

@@ -17,6 +17,7 @@
 //! write.
 
 use super::abi::sys::{self as abi, numbers};
+use crate::fork::ForkCount;
 use crate::shm::Mapping;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
@@ -139,6 +140,39 @@ pub(super) fn keep_from_children() {
     });
 }
 
+/// A handle of the library. Only the process that made it may destroy it: a forked child has the same open device, and
+/// would destroy the object of its parent.
+#[derive(Debug)]
+pub(super) struct Handle<T> {
+    object: NonNull<T>,
+    forks: ForkCount,
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Handle<T> {}
+
+impl<T> Handle<T> {
+    /// Converts the result of a call that returns a null pointer and sets `errno`.
+    pub(super) fn new(object: *mut T) -> io::Result<Self> {
+        Ok(Self { object: non_null(object)?, forks: ForkCount::now() })
+    }
+
+    /// Returns the pointer.
+    pub(super) fn as_ptr(self) -> *mut T {
+        self.object.as_ptr()
+    }
+
+    /// Returns whether this process made it.
+    pub(super) fn is_own(self) -> bool {
+        self.forks.is_current()
+    }
+}
+
 /// Converts the result of a call that returns a null pointer and sets `errno`.
 pub(super) fn non_null<T>(object: *mut T) -> io::Result<NonNull<T>> {
     NonNull::new(object).ok_or_else(io::Error::last_os_error)
@@ -212,7 +246,7 @@ macro_rules! owned {
     ($(#[$doc:meta])* $name:ident, $handle:ty, $end:ident, { $($field:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
         pub(in crate::rdma) struct $name {
-            pub(in crate::rdma) handle: NonNull<$handle>,
+            pub(in crate::rdma) handle: Handle<$handle>,
             $(pub(in crate::rdma) $field: $type,)*
         }
 
@@ -223,7 +257,9 @@ macro_rules! owned {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                if let Ok(functions) = functions() {
+                if self.handle.is_own()
+                    && let Ok(functions) = functions()
+                {
                     // SAFETY: the handle came from the library, is destroyed once, and no object that needs
                     // it is left: each such object holds an `Arc` of this one.
                     let failed = unsafe { (functions.$end)(self.handle.as_ptr()) };
@@ -269,7 +305,7 @@ impl Context {
         let opened = with_devices(|functions, devices| {
             let device = devices.iter().find(|&&device| name_of(functions, device) == wanted)?;
             // SAFETY: the device is of a live list.
-            Some(non_null(unsafe { (functions.open_device)(*device) }))
+            Some(Handle::new(unsafe { (functions.open_device)(*device) }))
         })?;
         match opened {
             None => Ok(None),
@@ -361,7 +397,7 @@ impl Domain {
     pub(super) fn new(context: &Arc<Context>) -> io::Result<Arc<Self>> {
         let functions = functions().map_err(io::Error::other)?;
         // SAFETY: the context is open.
-        let handle = non_null(unsafe { (functions.alloc_pd)(context.handle.as_ptr()) })?;
+        let handle = Handle::new(unsafe { (functions.alloc_pd)(context.handle.as_ptr()) })?;
         Ok(Arc::new(Self { handle, context: Arc::clone(context) }))
     }
 }
@@ -395,9 +431,10 @@ impl Region {
         let at = ptr::with_exposed_provenance_mut::<c_void>(base as usize);
         // SAFETY: the range stays mapped as long as it is registered: the region holds the mapping, and its
         // drop ends the registration before its fields are dropped. No reference into it exists.
-        let handle = non_null(unsafe {
+        let handle = Handle::new(unsafe {
             (functions.reg_mr)(domain.handle.as_ptr(), at, bytes as usize, access.cast_signed())
         })?;
+        mapping.set_registered();
         let memory = RegisteredMemory::Host { _mapping: Arc::clone(mapping) };
         Ok(Self { handle, base, bytes, _domain: Arc::clone(domain), _memory: memory })
     }
@@ -409,7 +446,7 @@ impl Region {
         let register = table_entry!(domain.context, reg_dm_mr).ok_or_else(unsupported)?;
         let (pd, dm, access) = (domain.handle.as_ptr(), memory.handle.as_ptr(), access | numbers::ZERO_BASED);
         // SAFETY: domain and device memory are of one open context; the region keeps both alive.
-        let handle = non_null(unsafe { register(pd, dm, 0, bytes as usize, access) })?;
+        let handle = Handle::new(unsafe { register(pd, dm, 0, bytes as usize, access) })?;
         let memory = RegisteredMemory::Device { _memory: memory };
         Ok(Self { handle, base: 0, bytes, _domain: Arc::clone(domain), _memory: memory })
     }
@@ -448,7 +485,7 @@ pub(super) struct Span(pub(super) abi::Sge);
 
 /// The device's own memory; freed on drop.
 pub(super) struct DeviceMemory {
-    handle: NonNull<abi::Dm>,
+    handle: Handle<abi::Dm>,
     context: Arc<Context>,
 }
 
@@ -464,7 +501,7 @@ impl DeviceMemory {
         let allocate = table_entry!(context, alloc_dm).ok_or_else(unsupported)?;
         let mut wanted = abi::AllocDmAttr { length: bytes as usize, log_align_req: LOG_ALIGN, comp_mask: 0 };
         // SAFETY: the context is open, and the structure has the header's layout.
-        let handle = non_null(unsafe { allocate(context.handle.as_ptr(), &raw mut wanted) })?;
+        let handle = Handle::new(unsafe { allocate(context.handle.as_ptr(), &raw mut wanted) })?;
         let memory = Self { handle, context: Arc::clone(context) };
         memory.clear(bytes)?;
         Ok(memory)
@@ -482,7 +519,9 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if let Some(free) = table_entry!(self.context, free_dm) {
+        if self.handle.is_own()
+            && let Some(free) = table_entry!(self.context, free_dm)
+        {
             // SAFETY: it came from the same table, is freed once, and its registration ended before it: a
             // region destroys its handle before it drops its fields.
             let failed = unsafe { free(self.handle.as_ptr()) };

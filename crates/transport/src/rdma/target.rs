@@ -18,6 +18,7 @@ use super::region::NodeRegions;
 use super::sys::Region;
 use crate::daemon::verb_executor::{ExecutorQueuePair, ImmediateQueue, NodeMemory, VerbExecutor};
 use crate::error::TcpError;
+use farwood_fabric::ByteCount;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +30,7 @@ const ACCESS: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
 const RECEIVES_MAX: u32 = 4096;
 /// How long the thread sleeps before it checks whether it must stop.
 const WAIT: Duration = Duration::from_millis(50);
-/// The same, while receives are withheld because the server's queue is full.
+/// Longest wait while receives are withheld because the server's queue is full.
 const WAIT_WITHHELD: Duration = Duration::from_millis(1);
 
 /// The thread that waits for immediates; yields why it ended.
@@ -123,7 +124,7 @@ fn why_on_host(of_card: u64, wanted: u64, error: &io::Error) -> String {
     match of_card {
         0 => "the device has none".to_owned(),
         bytes if bytes < wanted => {
-            format!("the device has {bytes} bytes; omit --device-memory, or give at most that")
+            format!("the device has {}; omit --device-memory, or give at most that", ByteCount(bytes))
         }
         _ => format!("the device does not allocate it: {error}"),
     }
@@ -172,6 +173,11 @@ impl VerbExecutor for Target {
     }
 
     fn end(&self) {
+        if !self.device.context.handle.is_own() {
+            // A forked child does not have the thread.
+            std::mem::forget(self.listener().take());
+            return;
+        }
         self.stopping.store(true, Ordering::SeqCst);
         if let Some(listener) = self.listener().take() {
             // A thread that panicked has nothing left to end.

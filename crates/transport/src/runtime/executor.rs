@@ -6,9 +6,13 @@
 //! executors do so between polls of futures, and poll a future only when its answer has arrived. They poll
 //! continuously and yield in between; the thread of a single future naps after milliseconds. Pauses have
 //! timers. Without poll sources, a thread spins for microseconds and then sleeps until a waker wakes it.
+//!
+//! If a future forks the process, the executor of the child polls all futures once more: a future that waits for
+//! another thread of the parent would never be woken, and can fail instead ([`ForkCount::guard`]).
 
 use super::poll_source::{advance_all, poll};
 use super::timers::{fire_timers, park};
+use crate::fork::ForkCount;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -58,7 +62,7 @@ impl Wake for ThreadWaker {
 struct Backoff(u32);
 
 impl Backoff {
-    /// Waits a little: longer, the longer it has waited.
+    /// Spins in the first waits, then yields the processor, and later sleeps.
     fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
         if self.0 < SPINS {
@@ -76,7 +80,8 @@ impl Backoff {
 struct ParkBackoff(u32);
 
 impl ParkBackoff {
-    /// Spins a little, then parks: another thread's work for this one may take less time than parking.
+    /// Spins for a short time and then parks the thread, because a wake-up by another thread often comes before the
+    /// thread could park.
     fn wait(&mut self) {
         if self.0 < SPINS {
             self.0 += 1;
@@ -104,7 +109,11 @@ fn block_on_pending<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
     let waker = Waker::from(Arc::clone(&waker_state));
     let mut backoff = Backoff::default();
     let mut park_backoff = ParkBackoff::default();
+    let mut forks = ForkCount::now();
     loop {
+        if forks.has_changed() {
+            waker.wake_by_ref();
+        }
         fire_timers();
         if waker_state.take() {
             park_backoff = ParkBackoff::default();
@@ -154,6 +163,11 @@ impl ReadySet {
         let mut words = except.iter().enumerate().map(|(word, except)| (word, self.take(word, *except)));
         words.find(|(_, taken)| *taken != 0)
     }
+
+    /// Wakes all futures; those that are complete ignore it.
+    fn wake_all(&self) {
+        self.words.iter().for_each(|word| word.store(u64::MAX, Ordering::Release));
+    }
 }
 
 /// The waker of one future.
@@ -187,8 +201,12 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
     let mut polled: Box<[u64]> = ready.words.iter().map(|_| 0).collect();
     let mut idle_rounds = 0;
     let mut park_backoff = ParkBackoff::default();
+    let mut forks = ForkCount::now();
     while left > 0 {
         let before = left;
+        if forks.has_changed() {
+            ready.wake_all();
+        }
         polled.fill(0);
         fire_timers();
         // Futures that another future woke run before the sources are polled, so that the posts of both leave
@@ -200,8 +218,8 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
             while indices != 0 {
                 let at = 64 * word + indices.trailing_zeros() as usize;
                 indices &= indices - 1;
-                // A completed future may be woken again.
-                let Some((future, waker)) = &mut running[at] else { continue };
+                // A completed future may be woken again, and after a fork the bits behind the last one are set.
+                let Some(Some((future, waker))) = running.get_mut(at) else { continue };
                 if let Poll::Ready(output) = poll(future.as_mut(), waker) {
                     (outputs[at], running[at]) = (Some(output), None);
                     left -= 1;

@@ -17,7 +17,7 @@ pub(crate) trait PollSource {
 /// The result of polling a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// An answer arrived.
+    /// Whether an answer arrived.
     pub(crate) answered: bool,
     /// A future waits for an answer.
     pub(crate) awaited: bool,

@@ -5,6 +5,8 @@ use super::journal::{Journal, JournalBuffers, WriteRefused, WriteTarget};
 use super::nodes::MappedNodes;
 use super::presence::Presence;
 use super::sys;
+use super::watch::FileWatch;
+use crate::fork::ForkCount;
 use crate::runtime::{block_on, sleep};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
@@ -20,9 +22,12 @@ pub(super) struct ShmAttachment {
     pub(super) presence: Presence,
     pub(super) journal: Arc<Journal>,
     pub(super) buffers: JournalBuffers,
+    pub(super) watch: FileWatch,
     pub(super) identity: ClientId,
     /// Set once, when this compute node has left the pool; afterwards none of its clients may post.
     pub(super) left: AtomicBool,
+    /// The process that opened it.
+    pub(super) forks: ForkCount,
 }
 
 /// Takes a slot of the client table whose presence lock is free, which proves that it has no owner, or that
@@ -57,20 +62,33 @@ pub(super) fn enter(
 }
 
 impl ShmAttachment {
-    /// Leaves the client table, once. If that fails, the end of the process has the same effect.
+    /// Leaves the client table, once. If that fails, the end of the process has the same effect. In a forked child it
+    /// does nothing: the client is the parent, and the presence lock belongs to both.
     pub(super) fn leave(&self) {
-        if !self.left.swap(true, Ordering::SeqCst) {
-            let client = Client::new(Unregistered(&self.nodes));
-            let _ = block_on(client_table::expire(&client, self.identity));
+        if self.forks.is_current() && !self.left.swap(true, Ordering::SeqCst) {
+            // Memory that was cut off must not be touched.
+            if self.watch.examine().is_ok() {
+                let client = Client::new(Unregistered(&self.nodes));
+                let _ = block_on(client_table::expire(&client, self.identity));
+            }
             let _ = self.presence.release(u32::from(self.identity.slot));
         }
     }
 
+    /// Allocates memory, unless the file would become longer by that because it was truncated.
+    pub(super) fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
+        self.forks.check()?;
+        self.watch.examine()?;
+        self.nodes.provision(at, bytes)
+    }
+
     #[inline]
     pub(super) fn execute(&self, buffer: usize, doorbell: &mut Doorbell) -> Result<(), FabricError> {
+        self.forks.check()?;
         if self.left.load(Ordering::Relaxed) {
             return Err(FabricError::Revoked(self.identity));
         }
+        self.watch.check()?;
         self.nodes.execute(doorbell, |to, bytes| self.buffers.write(buffer, to, bytes))
     }
 }

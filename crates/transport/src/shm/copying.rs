@@ -131,8 +131,8 @@ mod tests {
         assert!(tally.whole > 0, "the reader never saw a whole node: {tally:?}");
     }
 
-    /// Shows why the direction matters. Whether the race is lost in the given time depends on the machine, so
-    /// it is reported, not asserted.
+    /// Shows why a READ must copy downward. Whether an upward copy misses a torn node in the given time depends on the
+    /// machine, so the test reports it and does not assert it.
     #[test]
     fn reading_upward_can_miss_a_torn_node() {
         let tally = race(2_000_000, |map, node| {
@@ -140,11 +140,11 @@ mod tests {
                 *word = map.load(512 + 8 * index as u64).unwrap();
             }
         });
-        let words = if tally.missed > 0 { "missed a torn node" } else { "got away with it this time" };
+        let words = if tally.missed > 0 { "missed a torn node" } else { "missed no torn node in this run" };
         super::super::testing::report(&format!("an upward reader {words}: {tally:?}"));
     }
 
-    /// The same race without a requirement of the proof must be caught: a test of the judge.
+    /// The function `judge`, which the race test relies on, counts a copy with one byte of another version as missed.
     #[test]
     fn the_judge_catches_a_mixed_body() {
         let mut tally = Tally::default();

@@ -18,6 +18,7 @@
 
 use super::error::ShmError;
 use super::name::PoolName;
+use super::ownership;
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -96,7 +97,7 @@ pub(super) fn publish(draft: &Path, path: &Path, name: &PoolName) -> Result<(), 
 /// The state of a draft.
 enum DraftState {
     Absent,
-    /// Its process is gone, and this process holds its lock.
+    /// The process of the draft has ended, and this process holds the lock of the draft.
     Stale(File),
     /// A live process holds its lock.
     Live,
@@ -123,6 +124,12 @@ pub(super) fn remove_if_dead(path: &Path) -> Result<bool, ShmError> {
 }
 
 fn find(path: &Path) -> Result<DraftState, ShmError> {
+    match fs::symlink_metadata(path) {
+        // Before it is opened: the error of another user's file would not say whose it is.
+        Ok(data) => ownership::check_owner(path, &data)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DraftState::Absent),
+        Err(error) => return Err(ShmError::from_io("examine", path, 0, error)),
+    }
     let open = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     match open {
         Ok(file) if try_lock(&file, path)? => Ok(DraftState::Stale(file)),

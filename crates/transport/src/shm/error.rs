@@ -1,5 +1,6 @@
 //! Errors of a pool's files: each names the operation, the path and the remedy.
 
+use farwood_fabric::ByteCount;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -39,8 +40,8 @@ pub enum ShmError {
     },
     /// The operating system denies permission.
     #[error(
-        "not permitted to {operation} {}; ask the owner of the pool for access, or choose another name or \
-         directory (FARWOOD_SHM_DIR)",
+        "not permitted to {operation} {}; ask the owner of that file or its directory for access, or choose another \
+         name or directory (FARWOOD_SHM_DIR)",
         path.display()
     )]
     Permission {
@@ -49,11 +50,40 @@ pub enum ShmError {
         /// The file.
         path: PathBuf,
     },
+    /// A file belongs to another user.
+    #[error(
+        "{} belongs to user {owner}, and this process is of user {user}: who owns a file of a pool can read and change \
+         what is stored in it; run as its owner, let that user or root remove it, or choose another name or directory \
+         (FARWOOD_SHM_DIR)",
+        path.display()
+    )]
+    ForeignOwner {
+        /// The file.
+        path: PathBuf,
+        /// The user that it belongs to.
+        owner: u32,
+        /// The user of this process.
+        user: u32,
+    },
+    /// Other users have access to a file.
+    #[error(
+        "{} has mode {mode:04o}: other users may have read or changed what is stored in it, and a pool has mode 0600; \
+         if you trust its content, run `chmod 600 {}`",
+        path.display(),
+        path.display()
+    )]
+    WideMode {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
     /// A segment is smaller than required.
     #[error(
-        "{} has {bytes} bytes where {needed} are needed; it is damaged, or not a pool of Farwood: run \
-         `farwood doctor`",
-        path.display()
+        "{} has {}, and {} are needed; it is damaged, or not a pool of Farwood: run `farwood doctor`",
+        path.display(),
+        ByteCount(*bytes),
+        ByteCount(*needed)
     )]
     TooSmall {
         /// The segment.
@@ -65,8 +95,9 @@ pub enum ShmError {
     },
     /// Memory or the file system is full.
     #[error(
-        "not enough memory to {operation} {bytes} bytes for {}; make the pool smaller, free memory, or enlarge the \
+        "not enough memory to {operation} {} for {}; make the pool smaller, free memory, or enlarge the \
          file system (`mount -o remount,size=…`)",
+        ByteCount(*bytes),
         path.display()
     )]
     NoSpace {
@@ -102,7 +133,7 @@ pub enum ShmError {
         error: farwood_fabric::FabricError,
     },
     /// Any other error of the operating system.
-    #[error("cannot {operation} {}: {source}", path.display())]
+    #[error("cannot {operation} {}: {source}; check the directory of segments (FARWOOD_SHM_DIR)", path.display())]
     Io {
         /// The failed operation.
         operation: &'static str,
@@ -156,7 +187,7 @@ mod tests {
     #[test]
     fn errors_name_the_path_the_operation_and_the_remedy() {
         let text = sorted(libc::ENOSPC).to_string();
-        for part in ["provision", "4096 bytes", "/dev/shm/farwood.demo.0", "smaller"] {
+        for part in ["provision", "4 KiB", "/dev/shm/farwood.demo.0", "smaller"] {
             assert!(text.contains(part), "{part:?} is missing in: {text}");
         }
         let missing = ShmError::NotFound { pool: "demo".into(), path: "/dev/shm/farwood.demo.0".into() };

@@ -80,6 +80,7 @@ impl Fabric for ShmFabric {
     /// only after all threads of the process have stopped. Then another process takes that lock and replays the
     /// journal. Until the replay is done, the client counts as alive.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
+        self.pool.forks.check()?;
         let table = Client::new(self);
         if !client_table::slot_state(&table, client.slot).await?.is(client) {
             return Ok(Revocation::Gone);
@@ -94,7 +95,7 @@ impl Fabric for ShmFabric {
     }
 
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
-        std::future::ready(self.pool.nodes.provision(at, bytes))
+        std::future::ready(self.pool.provision(at, bytes))
     }
 }
 

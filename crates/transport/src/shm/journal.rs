@@ -3,9 +3,10 @@
 //! ```text
 //! farwood.NAME.ID.journal, beside the segments of pool NAME with identity ID; sparse
 //! client slot i has 16 buffers from  i x 16 x 266240  on; each:
-//! +    0    8   state: 0, or the length of a WRITE under way, bytes
+//! +    0    8   state: 0, or the hash (XXH3-64) of a WRITE under way: of its three words below and its bytes
 //! +    8    8   its memory node
 //! +   16    8   its offset in that node's segment
+//! +   24    8   its length, bytes
 //! + 4096        its bytes, up to 256 KiB
 //! ```
 //!
@@ -19,20 +20,26 @@
 //! that another client consumes without a lock, like a message in a ring: after a replay it would arrive twice. Such a
 //! WRITE must be of one word, or carry an immediate, which is not sent again.
 //!
-//! Threads share the buffers of their process, one WRITE per buffer at a time. A forked child must not post. A WRITE
+//! A buffer keeps its last WRITE. The state is a hash, so that a damaged word does not repeat an old WRITE over newer
+//! bytes: the replay of a buffer that does not match its state fails. The slot then stays claimed, and its last owner
+//! counts as alive, because its WRITE may be incomplete.
+//!
+//! Threads share the buffers of their process, one WRITE per buffer at a time. A forked child does not post. A WRITE
 //! beyond the size of a buffer is not journaled.
 
 use super::error::ShmError;
 use super::name::PoolName;
+use super::ownership::{self, MODE};
 use super::segment::{Segment, SegmentDir, remove_file};
 use super::sys::{self, AccessFault, Mapping};
 use farwood_fabric::client_table::CLIENTS_MAX;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Journal buffers of a client slot.
 const BUFFERS: usize = 16;
@@ -45,10 +52,9 @@ const SLOT_BYTES: u64 = BUFFERS as u64 * BUFFER_BYTES;
 const FILE_BYTES: u64 = CLIENTS_MAX as u64 * SLOT_BYTES;
 const NODE: u64 = 8;
 const OFFSET: u64 = 16;
+const LENGTH: u64 = 24;
 /// Bytes of a buffer that get pages at its first use: enough for WRITEs of nodes of the usual size.
 const PROVISION: u64 = DATA + 4096;
-/// The same permissions as those of the pool: its owner.
-const MODE: u32 = 0o600;
 
 /// A pool's journal, as one attachment sees it.
 pub(super) struct Journal {
@@ -96,7 +102,22 @@ impl Journal {
     pub(super) fn open(dir: &SegmentDir, name: &PoolName, pool: u64) -> Result<Self, ShmError> {
         let path = dir.path().join(name.journal_file(pool));
         let found = File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
-        Ok(Self { file: found.map_err(ShmError::on("open", &path))?, path })
+        let file = found.map_err(ShmError::on("open", &path))?;
+        ownership::check_file(&path, &file.metadata().map_err(ShmError::on("examine", &path))?)?;
+        Ok(Self { file, path })
+    }
+
+    /// The length of the file.
+    pub(super) const BYTES: u64 = FILE_BYTES;
+
+    /// Returns the open file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns its path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Repeats the WRITEs that the last owner of `slot`, which is gone, may not have completed. The caller
@@ -111,19 +132,23 @@ impl Journal {
 
     /// Replays one buffer. It is read as a file: an unused buffer has no pages, and gets none.
     fn replay_buffer(&self, at: u64, segments: &[Arc<Segment>]) -> io::Result<()> {
-        let length = self.word(at)?;
-        if length == 0 {
+        let state = self.word(at)?;
+        if state == 0 {
             return Ok(());
         }
+        let target = [self.word(at + NODE)?, self.word(at + OFFSET)?, self.word(at + LENGTH)?];
+        let [node, offset, length] = target;
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; length.min(WRITE_BYTES_MAX)];
+        self.file.read_exact_at(&mut bytes, at + DATA)?;
         let corrupt =
             || io::Error::new(io::ErrorKind::InvalidData, "a buffer does not hold a WRITE of this pool");
-        let length =
-            usize::try_from(length).ok().filter(|&length| length <= WRITE_BYTES_MAX).ok_or_else(corrupt)?;
-        let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, at + DATA)?;
-        let segment = usize::try_from(self.word(at + NODE)?).ok().and_then(|node| segments.get(node));
+        if length != bytes.len() || state != state_of(target, &bytes) {
+            return Err(corrupt());
+        }
+        let segment = usize::try_from(node).ok().and_then(|node| segments.get(node));
         let segment = segment.ok_or_else(corrupt)?;
-        segment.mapping().write_up(self.word(at + OFFSET)?, &bytes).map_err(|_| corrupt())?;
+        segment.mapping().write_up(offset, &bytes).map_err(|_| corrupt())?;
         self.file.write_all_at(&[0; 8], at)
     }
 
@@ -157,11 +182,11 @@ impl JournalBuffers {
         }
         let own = self.buffer(buffer, DATA + bytes.len() as u64)?;
         let at = buffer as u64 * BUFFER_BYTES;
-        let target = [u64::from(to.node).to_ne_bytes(), to.offset.to_ne_bytes()];
+        let target = [u64::from(to.node), to.offset, bytes.len() as u64];
         let write = |at, bytes: &[u8]| self.window.write_up(at, bytes).map_err(WriteRefused::AccessFault);
-        write(at + NODE, target.as_flattened())?;
+        write(at + NODE, target.map(u64::to_ne_bytes).as_flattened())?;
         write(at + DATA, bytes)?;
-        write(at, &(bytes.len() as u64).to_ne_bytes())?;
+        write(at, &state_of(target, bytes).to_ne_bytes())?;
         let done = to.mapping.write_up(to.offset, bytes).map_err(WriteRefused::AccessFault);
         write(at, &[0; 8])?;
         drop(own);
@@ -186,13 +211,19 @@ impl JournalBuffers {
     }
 }
 
+/// Returns the state of a buffer with a WRITE under way: node, offset and length, and the bytes. Never 0.
+fn state_of(target: [u64; 3], bytes: &[u8]) -> u64 {
+    let seed = xxh3_64(target.map(u64::to_ne_bytes).as_flattened());
+    xxh3_64_with_seed(bytes, seed).max(1)
+}
+
 /// Returns the offset of a buffer of a slot in the file.
 fn buffer_offset(slot: u16, buffer: usize) -> u64 {
     u64::from(slot) * SLOT_BYTES + buffer as u64 * BUFFER_BYTES
 }
 
 const _: () = assert!(BUFFER_BYTES.is_multiple_of(4096), "windows begin at pages");
-const _: () = assert!(OFFSET + 8 <= DATA);
+const _: () = assert!(NODE + 8 == OFFSET && OFFSET + 8 == LENGTH && LENGTH + 8 <= DATA);
 
 #[cfg(test)]
 mod tests {
@@ -233,8 +264,11 @@ mod tests {
             let at = buffer as u64 * BUFFER_BYTES;
             self.buffers.window.write_up(at + NODE, &node.to_ne_bytes()).unwrap();
             self.buffers.window.write_up(at + OFFSET, &offset.to_ne_bytes()).unwrap();
+            let length = bytes.len() as u64;
+            self.buffers.window.write_up(at + LENGTH, &length.to_ne_bytes()).unwrap();
             self.buffers.window.write_up(at + DATA, bytes).unwrap();
-            self.buffers.window.write_up(at, &(bytes.len() as u64).to_ne_bytes()).unwrap();
+            let state = state_of([node, offset, length], bytes);
+            self.buffers.window.write_up(at, &state.to_ne_bytes()).unwrap();
         }
     }
 
@@ -262,6 +296,34 @@ mod tests {
         bench.segments[1].mapping().write_up(512, &[1; 24]).unwrap();
         bench.journal.replay(SLOT, &bench.segments).unwrap();
         assert_eq!(bench.bytes(1, 512, 3), [1; 24]);
+    }
+
+    #[test]
+    fn a_damaged_state_does_not_repeat_an_old_write() {
+        let bench = Bench::new();
+        let to = WriteTarget { node: 1, mapping: bench.segments[1].mapping(), offset: 256 };
+        for bit in 0..64 {
+            assert!(bench.buffers.write(2, to, &[7; 64]).is_ok());
+            bench.segments[1].mapping().write_up(256, &[9; 64]).unwrap();
+            let state = 2 * BUFFER_BYTES;
+            bench.buffers.window.write_up(state, &(1_u64 << bit).to_ne_bytes()).unwrap();
+            assert!(bench.journal.replay(SLOT, &bench.segments).is_err(), "bit {bit}");
+            assert_eq!(bench.bytes(1, 256, 8), [9; 64], "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_write_is_not_repeated() {
+        let bench = Bench::new();
+        let at = u64::from(SLOT) * SLOT_BYTES;
+        for damaged in [0, NODE, OFFSET, LENGTH, LENGTH + 7, DATA, DATA + 23] {
+            bench.cut_off(0, 1, 512, &[5; 24]);
+            let mut byte = [0];
+            bench.journal.file.read_exact_at(&mut byte, at + damaged).unwrap();
+            bench.journal.file.write_all_at(&[byte[0] ^ 1], at + damaged).unwrap();
+            assert!(bench.journal.replay(SLOT, &bench.segments).is_err(), "byte {damaged}");
+            assert_eq!(bench.bytes(1, 512, 3), [0; 24], "byte {damaged}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | `segment.rs` | [`SegmentDir`], [`Segment`]: memory nodes as named files; create, open, list, remove |
 //! | `draft.rs` | the creation of a segment: built under a temporary name, published in one step |
 //! | `name.rs` | [`PoolName`], and the names of a pool's files |
+//! | `ownership.rs` | the owners and permissions of a pool's files |
 //! | `pages.rs` | [`Pages`]: the page size of a segment, and the available memory |
 //! | `presence.rs` | [`Presence`]: the kernel's proof of which clients' processes are alive |
 //! | `create.rs` | [`PoolSpec`], [`create`]: creating a pool |
@@ -16,6 +17,7 @@
 //! | `server.rs` | [`ShmServer`], [`ShmMemory`]: the server role of a memory node |
 //! | `journal.rs` | the WRITEs under way of each process, for a replay after a kill |
 //! | `immediates.rs` | the queue behind WRITE_WITH_IMM |
+//! | `watch.rs` | the watch over the files of an attached pool |
 //! | `error.rs` | [`ShmError`] |
 
 mod attachment;
@@ -28,6 +30,7 @@ mod immediates;
 mod journal;
 mod name;
 mod nodes;
+mod ownership;
 mod pages;
 mod pool;
 mod presence;
@@ -36,12 +39,15 @@ mod server;
 #[allow(unsafe_code)]
 mod sys;
 mod testing;
+mod watch;
 
 pub use create::{PoolSpec, create};
 pub use error::ShmError;
 pub use fabric::ShmFabric;
 pub use name::PoolName;
 pub use nodes::CAPABILITIES;
+#[cfg(feature = "tcp")]
+pub(crate) use ownership::is_trusted;
 pub use pages::Pages;
 #[cfg(feature = "tcp")]
 pub(crate) use pages::huge_bytes_free;
@@ -49,7 +55,9 @@ pub use pool::ShmPool;
 pub use presence::Presence;
 pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};
 pub use server::{ShmMemory, ShmServer};
-#[cfg(feature = "tcp")]
-pub(crate) use sys::provision;
 pub use sys::{AccessFault, Mapping};
 pub(crate) use sys::{HUGE_PAGE_BYTES, monotonic_nanoseconds};
+#[cfg(feature = "tcp")]
+pub(crate) use sys::{effective_user, provision};
+#[cfg(feature = "tcp")]
+pub(crate) use watch::loss;

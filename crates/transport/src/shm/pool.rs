@@ -10,7 +10,9 @@ use super::pages::Pages;
 use super::presence::Presence;
 use super::segment::SegmentDir;
 use super::server::{ShmMemory, ShmServer};
-use farwood_fabric::{Capabilities, Client, ClientId, NodeId, PoolShape};
+use super::watch::FileWatch;
+use crate::fork::ForkCount;
+use farwood_fabric::{Capabilities, Client, ClientId, FabricError, NodeId, PoolShape};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -37,13 +39,16 @@ impl ShmPool {
         name: &PoolName,
         capabilities: Capabilities,
     ) -> Result<Self, ShmError> {
+        let forks = ForkCount::now();
         let nodes = MappedNodes::open(dir, name, capabilities)?;
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
         let journal = Arc::new(Journal::open(dir, name, nodes.shape.pool)?);
         let identity = enter(&nodes, &presence, &journal)?;
         let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
+        let watch = FileWatch::start(&nodes.segments, &journal)?;
         let left = AtomicBool::new(false);
-        Ok(Self(Arc::new(ShmAttachment { nodes, presence, journal, buffers, identity, left })))
+        let attachment = ShmAttachment { nodes, presence, journal, buffers, watch, identity, left, forks };
+        Ok(Self(Arc::new(attachment)))
     }
 
     /// Returns a new client of this compute node for the calling thread.
@@ -60,6 +65,16 @@ impl ShmPool {
     /// compute node's clients fails with `FabricError::Revoked`. No operation may be under way.
     pub fn leave(&self) {
         self.0.leave();
+    }
+
+    /// Refuses a forked child, and a pool whose files were removed, truncated or replaced. Operations do so themselves;
+    /// servers, which mostly wait, call it now and then.
+    ///
+    /// # Errors
+    /// [`FabricError::Forked`], [`FabricError::MemoryLost`].
+    pub fn check_files(&self) -> Result<(), FabricError> {
+        self.0.forks.check()?;
+        self.0.watch.check()
     }
 
     /// Returns the memory nodes and their sizes.
@@ -83,7 +98,12 @@ impl ShmPool {
     /// Returns the server role of memory node `node`. At most one process may take it.
     pub fn server(&self, node: NodeId) -> Option<ShmServer> {
         let segment = self.0.nodes.segments.get(usize::from(node.0))?;
-        let memory = ShmMemory { segment: Arc::clone(segment), node, host_bytes: self.shape().host_bytes };
+        let memory = ShmMemory {
+            segment: Arc::clone(segment),
+            node,
+            host_bytes: self.shape().host_bytes,
+            forks: self.0.forks,
+        };
         Some(ShmServer { memory })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Memory node `I` of pool `NAME` is `farwood.NAME.I` in `/dev/shm` (or `$FARWOOD_SHM_DIR`), or in a file
 //! system of huge pages, if one is mounted and the whole segment fits into its free pages. A segment appears
-//! under its name in one step, initialised by its creator; it is never truncated afterwards.
+//! under its name in one step, initialised by its creator; it is never truncated afterwards. It is opened only if it
+//! belongs to this user or root, and only its owner may access it.
 //!
 //! A pool of several nodes becomes visible node by node. Opening a pool starts at node 0, so node 0 is created last;
 //! [`SegmentDir::remove`] removes it first.
@@ -10,6 +11,7 @@
 use super::draft::{self, Draft};
 use super::error::ShmError;
 use super::name::PoolName;
+use super::ownership::{self, MODE};
 use super::pages::{self, Pages};
 use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
 use farwood_fabric::chunks::CHUNK_BYTES;
@@ -21,8 +23,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const DIRECTORY: &str = "/dev/shm";
 const DIRECTORY_VARIABLE: &str = "FARWOOD_SHM_DIR";
-/// Only the owner's processes.
-const MODE: u32 = 0o600;
 /// The unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
 /// More replacements of a pool during one `open` indicate an error.
@@ -61,7 +61,7 @@ impl SegmentSpec {
 
 /// A segment that this process has mapped.
 ///
-/// Its memory stays as long as a process has it mapped, even after its name is removed.
+/// The memory of a segment exists as long as a process has it mapped, even after its name is removed.
 #[derive(Debug)]
 pub struct Segment {
     name: PoolName,
@@ -171,6 +171,8 @@ pub struct SegmentFile {
     pub bytes: u64,
     /// Its bytes that have pages.
     pub bytes_resident: u64,
+    /// The number of the user that it belongs to.
+    pub owner: u32,
 }
 
 /// One pool's files, as found by [`SegmentDir::list`].
@@ -273,7 +275,7 @@ impl SegmentDir {
     }
 
     /// Removes a pool: its segments' names, node 0 first, and the drafts of crashed processes. Attached
-    /// processes keep the memory until they leave. Returns the number of segments.
+    /// processes notice it, and keep the memory until they leave. Returns the number of segments.
     pub fn remove(&self, name: &PoolName) -> Result<usize, ShmError> {
         let mut found: Vec<_> = self.list()?.into_iter().filter(|pool| pool.name == *name).collect();
         let pool = found.pop().ok_or_else(|| self.not_found(name, 0))?;
@@ -295,12 +297,13 @@ impl SegmentDir {
     }
 
     /// Returns the journals of pools of this name: that of the existing pool, and those whose creators
-    /// crashed.
+    /// crashed. It skips files of other users, which this user can neither use nor remove.
     pub(super) fn journals(&self, name: &PoolName) -> Result<Vec<PathBuf>, ShmError> {
         let fail = ShmError::on("list", &self.ordinary);
         let mut entries: Vec<_> = fs::read_dir(&self.ordinary).and_then(Iterator::collect).map_err(fail)?;
         entries.retain(|entry: &fs::DirEntry| {
-            entry.file_name().to_str().is_some_and(|file| name.is_journal(file))
+            let is_own = || entry.metadata().is_ok_and(|data| ownership::is_trusted(&data));
+            entry.file_name().to_str().is_some_and(|file| name.is_journal(file)) && is_own()
         });
         Ok(entries.iter().map(fs::DirEntry::path).collect())
     }
@@ -318,7 +321,7 @@ impl SegmentDir {
         found.sort_by(|a, b| (&a.name, a.node).cmp(&(&b.name, b.node)));
         for FoundFile { name, node, path, data } in found {
             let bytes_resident = data.blocks() * BLOCK_BYTES;
-            let segment = SegmentFile { node, path, bytes: data.len(), bytes_resident };
+            let segment = SegmentFile { node, path, bytes: data.len(), bytes_resident, owner: data.uid() };
             match pools.last_mut() {
                 Some(pool) if pool.name == name => pool.segments.push(segment),
                 _ => pools.push(PoolFiles { name, segments: vec![segment] }),
@@ -494,6 +497,7 @@ fn attach(
         let error = io::Error::new(ErrorKind::InvalidData, "it is not a regular file");
         return Err(ShmError::from_io("open", &path, 0, error));
     }
+    ownership::check_file(&path, &data)?;
     let bytes = data.len() / pages.bytes() * pages.bytes();
     let needed = bytes_min.max(pages.bytes());
     if bytes < needed {

@@ -1,8 +1,10 @@
 //! Tests of segments: creation, growth, discovery, removal, and errors.
 
+use super::super::journal::Journal;
 use super::super::testing::{Process, Scratch, as_child_in, eventually};
 use super::*;
-use std::os::unix::fs::symlink;
+use farwood_testkit::need;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 const PAGE: u64 = 4096;
 
@@ -203,6 +205,83 @@ fn only_the_owner_may_attach_by_default() {
     let scratch = Scratch::new();
     let segment = create(&scratch.dir(), &spec(PAGE)).unwrap();
     assert_eq!(fs::metadata(segment.path()).unwrap().mode() & 0o777, 0o600);
+}
+
+/// A user that does not run the tests.
+const STRANGER: u32 = 4242;
+
+/// Gives a file to another user. `None`: this machine does not permit it.
+#[track_caller]
+fn give_away(path: &Path) -> Option<()> {
+    need::met(need::ROOT, std::os::unix::fs::lchown(path, Some(STRANGER), None))
+}
+
+#[test]
+fn a_segment_of_another_user_is_refused() {
+    let scratch = Scratch::new();
+    let segment = create(&scratch.dir(), &spec(PAGE)).unwrap();
+    let Some(()) = give_away(segment.path()) else { return };
+    let error = scratch.dir().open(&demo(), 0, 0).unwrap_err();
+    assert!(matches!(error, ShmError::ForeignOwner { owner: STRANGER, user: 0, .. }), "{error}");
+    let text = error.to_string();
+    for part in ["farwood.demo.0 belongs to user 4242", "this process is of user 0", "FARWOOD_SHM_DIR"] {
+        assert!(text.contains(part), "{part:?} is missing in: {text}");
+    }
+}
+
+#[test]
+fn a_segment_that_others_may_access_is_refused() {
+    let scratch = Scratch::new();
+    let segment = create(&scratch.dir(), &spec(PAGE)).unwrap();
+    for mode in [0o604, 0o620, 0o660, 0o666, 0o640] {
+        fs::set_permissions(segment.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let error = scratch.dir().open(&demo(), 0, 0).unwrap_err();
+        assert!(matches!(error, ShmError::WideMode { mode: found, .. } if found == mode), "{error}");
+        assert!(error.to_string().contains("`chmod 600 "), "{error}");
+    }
+    fs::set_permissions(segment.path(), fs::Permissions::from_mode(0o600)).unwrap();
+    scratch.dir().open(&demo(), 0, 0).unwrap();
+}
+
+#[test]
+fn a_draft_of_another_user_blocks_creation_with_an_error_that_names_the_user() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join(".farwood.demo.0.new");
+    for mode in [0o600, 0o666] {
+        scratch.file(".farwood.demo.0.new", PAGE).set_permissions(fs::Permissions::from_mode(mode)).unwrap();
+        let Some(()) = give_away(&path) else { return };
+        let error = create(&scratch.dir(), &spec(PAGE)).unwrap_err();
+        assert!(matches!(error, ShmError::ForeignOwner { owner: STRANGER, .. }), "{error}");
+        assert!(error.to_string().contains("choose another name"), "{error}");
+        assert!(scratch.dir().leftovers().unwrap().is_empty(), "not this user's to sweep");
+        fs::remove_file(&path).unwrap();
+    }
+    symlink("/nonexistent", &path).unwrap();
+    give_away(&path).unwrap();
+    let error = create(&scratch.dir(), &spec(PAGE)).unwrap_err();
+    assert!(matches!(error, ShmError::ForeignOwner { .. }), "{error}");
+}
+
+#[test]
+fn a_journal_of_another_user_is_neither_used_nor_removed() {
+    let scratch = Scratch::new();
+    let file = demo().journal_file(7);
+    scratch.file(&file, PAGE);
+    assert_eq!(scratch.dir().journals(&demo()).unwrap().len(), 1);
+    let Some(()) = give_away(&scratch.path().join(file)) else { return };
+    assert!(scratch.dir().journals(&demo()).unwrap().is_empty());
+    let opened = Journal::open(&scratch.dir(), &demo(), 7).err().unwrap();
+    assert!(matches!(opened, ShmError::ForeignOwner { .. }), "{opened}");
+}
+
+#[test]
+fn a_journal_that_others_may_access_is_refused() {
+    let scratch = Scratch::new();
+    let file = scratch.file(&demo().journal_file(7), PAGE);
+    Journal::open(&scratch.dir(), &demo(), 7).unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o640)).unwrap();
+    let opened = Journal::open(&scratch.dir(), &demo(), 7).err().unwrap();
+    assert!(matches!(opened, ShmError::WideMode { mode: 0o640, .. }), "{opened}");
 }
 
 #[test]

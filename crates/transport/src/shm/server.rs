@@ -2,6 +2,7 @@
 
 use super::immediates::ImmediateRing;
 use super::segment::Segment;
+use crate::fork::ForkCount;
 use crate::runtime::{poll_until, sleep};
 use farwood_fabric::{Address, FabricError, LINE_WORDS, Memory, NodeId, Server, ServerMemory};
 use std::future::Future;
@@ -13,11 +14,14 @@ pub struct ShmMemory {
     pub(super) segment: Arc<Segment>,
     pub(super) node: NodeId,
     pub(super) host_bytes: u64,
+    /// The process that opened the pool.
+    pub(super) forks: ForkCount,
 }
 
 impl ShmMemory {
     #[inline]
     fn checked(&self, offset: u64, bytes: u64) -> Result<(), FabricError> {
+        self.forks.check()?;
         if offset.is_multiple_of(8) && offset.saturating_add(bytes) <= self.host_bytes {
             return Ok(());
         }
@@ -77,7 +81,11 @@ impl Server for ShmServer {
     }
 
     async fn receive(&self) -> Result<u32, FabricError> {
-        Ok(poll_until(|| ImmediateRing::of(self.memory.segment.mapping()).receive()).await)
+        let receive = || match self.memory.forks.check() {
+            Ok(()) => ImmediateRing::of(self.memory.segment.mapping()).receive().map(Ok),
+            Err(error) => Some(Err(error)),
+        };
+        poll_until(receive).await
     }
 
     async fn compute(&self, _: u64) {}

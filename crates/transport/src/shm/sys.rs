@@ -6,10 +6,12 @@
 //! an atomic may be shared with a writer. The order in which words are copied is a promise, proven in
 //! [`copying`](super::copying).
 
+use crate::fork::ForkCount;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The size of huge pages: the one that x86-64 and most arm64 systems have.
@@ -47,6 +49,9 @@ pub enum AccessFault {
 pub struct Mapping {
     base: NonNull<u64>,
     bytes: u64,
+    /// The process in which a device has registered it. The kernel may keep registered pages out of a forked child,
+    /// whose C library may then use the addresses for other memory.
+    registered: OnceLock<ForkCount>,
 }
 
 // SAFETY: `Mapping` owns its range of addresses, which any thread may use and unmap; it is not tied to a
@@ -100,7 +105,7 @@ impl Mapping {
             reserved.keep(at.addr(), bytes as usize);
         }
         let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Self { base, bytes })
+        Ok(Self { base, bytes, registered: OnceLock::new() })
     }
 
     /// Returns the mapped bytes.
@@ -114,6 +119,12 @@ impl Mapping {
     #[cfg(any(test, feature = "rdma"))]
     pub(crate) fn address(&self) -> u64 {
         self.base.as_ptr().expose_provenance() as u64
+    }
+
+    /// Records that a device has registered the memory.
+    #[cfg(feature = "rdma")]
+    pub(crate) fn set_registered(&self) {
+        let _ = self.registered.get_or_init(ForkCount::now);
     }
 
     /// READ: copies `into.len()` words from `offset` on, in **decreasing** address order, each with Acquire.
@@ -292,8 +303,11 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this object owns the range since `new`, and nothing points into it once the mapping is
-        // gone.
+        if self.registered.get().is_some_and(|forks| !forks.is_current()) {
+            return;
+        }
+        // SAFETY: this object owns the range since `new`, also in a forked child, which has a copy of it; nothing
+        // points into it once the mapping is gone.
         let failed = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes as usize) };
         debug_assert_eq!(failed, 0);
     }
@@ -425,6 +439,12 @@ pub(super) fn is_in_memory(file: &File) -> io::Result<bool> {
     // SAFETY: the call filled it; and all zeroes are a valid value of plain numbers.
     let stat = unsafe { stat.assume_init() };
     Ok(stat.f_type == libc::TMPFS_MAGIC)
+}
+
+/// Returns the user whose rights this process has.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: takes nothing, returns a number, and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// Takes the write lock on one byte of a file for its open file description. False: another description has

@@ -6,6 +6,7 @@ use super::segment::SegmentDir;
 use super::sys::Mapping;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -36,7 +37,8 @@ impl Scratch {
     /// Creates a file of `bytes` zeroes.
     pub(super) fn file(&self, name: &str, bytes: u64) -> File {
         let mut options = File::options();
-        let file = options.read(true).write(true).create_new(true).open(self.0.join(name)).unwrap();
+        let file =
+            options.read(true).write(true).create_new(true).mode(0o600).open(self.0.join(name)).unwrap();
         file.set_len(bytes).unwrap();
         file
     }

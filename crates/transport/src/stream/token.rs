@@ -20,7 +20,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Shorter tokens can be guessed.
+/// Fewest bytes of a token, because shorter tokens can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 /// Longest token, bytes.
 const TOKEN_BYTES_MAX: usize = 1024;
@@ -73,7 +73,8 @@ impl Nonces {
     }
 }
 
-/// A secret. It is never printed.
+/// A secret that memory nodes and compute nodes share. It is never printed. The time of a comparison depends only on
+/// the length of the token.
 #[derive(Clone)]
 pub struct Token(hmac::Key);
 
@@ -90,7 +91,7 @@ impl Token {
     /// Creates a token from text.
     ///
     /// # Errors
-    /// The reason, if it is too short or too long.
+    /// The text is too short or too long.
     pub fn new(text: &str) -> Result<Self, String> {
         if (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len()) {
             return Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())));

@@ -1,7 +1,7 @@
 //! TCP as a fabric: memory nodes are daemons, and their threads execute verbs.
 //!
-//! A pool over TCP is the compute-node half (`client/`) with frames for verbs, and the daemon half (`daemon/`). This
-//! module names what a program needs of both.
+//! `client/` implements the compute node's side of networked fabrics, and `daemon/` the memory node's side. This module
+//! combines them to pools over TCP, and exports the types that programs need.
 //!
 //! | file | contents |
 //! |---|---|

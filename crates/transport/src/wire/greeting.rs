@@ -133,7 +133,7 @@ fn check_version(body: &[u8]) -> Result<(), GreetingError> {
 /// How far the formation of a memory node's pool has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Formation {
-    /// Its memory is fresh.
+    /// The memory of the node does not belong to a pool yet.
     Blank,
     /// Another node of its pool may not belong to the pool yet.
     Part,
@@ -148,7 +148,7 @@ pub struct Welcome {
     pub formed: Formation,
     /// Identity of its pool, or 0.
     pub pool: u64,
-    /// Its number, or 0.
+    /// The number of the memory node in its pool, or 0.
     pub node: u16,
     /// Memory nodes of its pool, or 0.
     pub nodes: u16,

@@ -35,7 +35,7 @@ numbered! {
         Refused = 3,
         /// Verbs.
         Request = 4,
-        /// Their answers.
+        /// The answers to the verbs of a doorbell.
         Reply = 5,
         /// A verb could not be executed.
         Failed = 6,

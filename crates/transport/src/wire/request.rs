@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub struct WireVerb<'a> {
     /// A remote pointer, as an unchecked word.
     pub at: u64,
-    /// The operation.
+    /// The operation and its operands.
     pub op: WireOp<'a>,
 }
 

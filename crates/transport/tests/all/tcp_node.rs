@@ -331,8 +331,10 @@ fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
         Hello { pool: POOL, node: 0, client, connection_number, nonce: None }
     };
     // The client table lists epoch 8 of the slot.
-    let state = WireOp::Write(&(8_u64 << 32 | 1).to_le_bytes(), None);
-    assert!(judge.post(&[WireVerb { at: host(client_table::state_offset(4)), op: state }]).is_some());
+    let client = farwood_fabric::ClientId { slot: 4, epoch: 8 };
+    let state = client_table::SlotState { client, live: true }.word().to_le_bytes();
+    let write = WireOp::Write(&state, None);
+    assert!(judge.post(&[WireVerb { at: host(client_table::state_offset(4)), op: write }]).is_some());
     assert_eq!(judge.control(Control::Fence, [4, 9, 0, 0]), Err(Code::OutOfRange as u8));
     let mut callers: Vec<_> = (1..=3).map(|_| Caller::connect(&node)).collect();
     for (connection_number, caller) in (1..).zip(&mut callers) {

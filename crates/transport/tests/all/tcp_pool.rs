@@ -5,6 +5,7 @@ use farwood_fabric::{
     Server as _, Swapped, all, cas, client_table, faa, read, read_bytes, write, write_imm,
 };
 use farwood_testkit::harness::{Raw, raw_address, read_raw, read_word, write_word};
+use farwood_testkit::need;
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::{
     Credentials, MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
@@ -370,7 +371,8 @@ fn a_live_client_that_was_revoked_gets_an_error() {
 /// Writes the state of a free slot whose last owner had `epoch`.
 fn give_epoch(client: &Client<TcpFabric>, slot: u16, epoch: u32) {
     let at = raw_address(NodeId(0), Memory::Host, client_table::state_offset(slot)).part(0);
-    block_on(write_word(client, at, u64::from(epoch) << 32)).unwrap();
+    let state = client_table::SlotState { client: farwood_fabric::ClientId { slot, epoch }, live: false };
+    block_on(write_word(client, at, state.word())).unwrap();
 }
 
 /// Fences of epochs that no client had would lock out all that come.
@@ -594,4 +596,43 @@ fn a_memory_node_clears_its_fences_on_request() {
     assert!(why.contains("fences were cleared"), "{why}");
     let slots = [(); 2].map(|()| open()).map(|pool| pool.identity().slot);
     assert!(slots.iter().all(|slot| *slot <= 1), "{slots:?}");
+}
+
+/// What clients stored from then on would be lost at the end, without an error.
+#[test]
+fn a_memory_node_whose_file_vanishes_ends_with_an_error() {
+    let path = std::env::temp_dir().join(format!("farwood-test-vanish-{}", std::process::id()));
+    let elsewhere = path.with_extension("elsewhere");
+    let remove = || std::fs::remove_file(&path).unwrap();
+    let replace = || {
+        std::fs::rename(&path, &elsewhere).unwrap();
+        std::fs::write(&path, "another").unwrap();
+    };
+    for (what, lose) in [("removed", &remove as &dyn Fn()), ("replaced", &replace)] {
+        let node = start_on_file(&path, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).unwrap();
+        lose();
+        let end = Instant::now() + Duration::from_secs(20);
+        while node.is_running() {
+            assert!(Instant::now() < end, "it does not notice that its file was {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let error = node.stop().unwrap_err().to_string();
+        for part in [path.to_str().unwrap(), &format!("was {what}"), "start it again"] {
+            assert!(error.contains(part), "{part:?} is missing in: {error}");
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+    std::fs::remove_file(&elsewhere).unwrap();
+}
+
+#[test]
+fn a_memory_node_does_not_use_a_file_of_another_user() {
+    let path = std::env::temp_dir().join(format!("farwood-test-foreign-{}", std::process::id()));
+    std::fs::write(&path, "").unwrap();
+    let given = std::os::unix::fs::chown(&path, Some(4242), None);
+    if let Some(()) = need::met(need::ROOT, given) {
+        let refused = start_on_file(&path, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), true).unwrap_err();
+        assert!(refused.to_string().contains("it belongs to user 4242"), "{refused}");
+    }
+    std::fs::remove_file(&path).unwrap();
 }

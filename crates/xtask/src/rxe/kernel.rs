@@ -10,7 +10,7 @@ const PACKAGE: &str = "linux-image-amd64";
 const MODULES: [&str; 8] =
     ["virtio_pci", "9pnet_virtio", "9p", "rdma_rxe", "ib_uverbs", "veth", "crc32_generic", "crc32c_generic"];
 
-/// An unpacked kernel.
+/// A Linux kernel package that is unpacked in a folder.
 #[derive(Debug)]
 pub(super) struct Kernel {
     folder: PathBuf,

@@ -25,9 +25,9 @@ const AGAIN_MAX: u32 = 2;
 
 /// How a guest ended.
 enum Outcome {
-    /// It ended with this exit status.
+    /// The program in the guest ended with this exit status.
     Ended(u8),
-    /// Its kernel is stuck.
+    /// The guest printed nothing for [`SILENCE_MAX`] seconds: its kernel is stuck.
     Silent,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Processors {
 }
 
 impl Processors {
-    /// Their number.
+    /// The number of processors.
     pub(super) fn count(self) -> u32 {
         match self {
             Self::One => 1,

@@ -56,9 +56,9 @@ impl fmt::Display for Violation {
 /// One rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its name.
+    /// The name of the rule.
     pub name: &'static str,
-    /// Its requirement, in one line.
+    /// The requirement of the rule, in one line.
     pub requires: &'static str,
     check: fn(&SourceTree) -> Vec<Violation>,
 }

@@ -6,7 +6,7 @@ use super::rust::Token;
 /// A path in code.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Path<'a> {
-    /// Its segments, outermost first.
+    /// The segments of the path, outermost first.
     pub(super) segments: Vec<&'a str>,
     /// The line of its last segment, counted from 1.
     pub(super) line: usize,

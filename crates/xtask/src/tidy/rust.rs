@@ -9,7 +9,7 @@ use super::lexer::{TextKind, only};
 pub(super) struct Token<'a> {
     /// The token itself.
     pub(super) text: &'a str,
-    /// Its line, counted from 1.
+    /// The line of the token, counted from 1.
     pub(super) line: usize,
 }
 
@@ -20,7 +20,7 @@ impl Token<'_> {
     }
 }
 
-/// A Rust file.
+/// The tokens of a Rust file.
 #[derive(Debug)]
 pub(super) struct Rust {
     code: String,

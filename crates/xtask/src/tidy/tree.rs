@@ -21,7 +21,7 @@ const WALK_SKIPS: &[&str] = &[".git", "target"];
 pub struct File {
     /// Path relative to the root, with `/` between its parts.
     pub path: String,
-    /// Its contents; empty if files of its kind are not read.
+    /// The contents of the file; empty if the rules do not read files of its kind.
     pub text: String,
     rust: Option<Rust>,
 }

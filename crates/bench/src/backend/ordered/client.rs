@@ -88,7 +88,7 @@ impl<'a, F: Fabric> OrderedClient<'a, F> {
         Ok(())
     }
 
-    /// Reads a key that the workload could ask for, without a check of the answer.
+    /// Reads a key that the workload may read, without a check of the answer.
     pub(crate) async fn warm_up(&mut self) -> Result<()> {
         let Some(operation) = self.streams.warm_up.next() else { return Ok(()) };
         let (rank, _) = rank_and_kind(operation);

@@ -1,12 +1,10 @@
 //! A compute node of an ordered index: a process that opens pool and index, and runs clients on threads.
 
-use farwood_fabric::Fabric;
 use farwood_index::ordered::Ordered;
-use farwood_transport::any::AnyPool;
+use farwood_transport::any::{AnyFabric, AnyPool};
 use farwood_transport::runtime::{block_on, run_all};
 use serde::{Deserialize, Serialize};
 
-use super::super::attachment::ComputeNode;
 use super::super::checked::CheckedBuffers;
 use super::super::clients::{ClientStreams, ClientsJob};
 use super::super::pool::open_pool;
@@ -23,11 +21,11 @@ use crate::spec::fabric::{FabricKind, pool_place};
 use crate::workload::keys::Keys;
 use crate::{Error, Result};
 
-/// Longest time to fill the caches, because over a network that can be one key after the other. If it does not suffice,
-/// the record's hit ratio shows it.
+/// Longest time to fill the caches, in seconds. Over a network, filling a cache may take one round trip per key. If the
+/// time does not suffice, the hit ratio in the record is low.
 const FILL_SECONDS_MAX: f64 = 60.0;
 
-/// A compute node.
+/// The job of a worker process that is one compute node of a run on an ordered index.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OrderedJob {
     pub(crate) fabric: FabricKind,
@@ -49,17 +47,13 @@ impl Job for OrderedJob {
             return Err(Error::parameter("worker", problem, "run `farwood bench --fabric sim`"));
         }
         parent.follow();
-        match open_pool(&pool_place(&self.pool)?)? {
-            AnyPool::Shm(node) => serve(&node, &self, parent),
-            AnyPool::Tcp(node) => serve(&node, &self, parent),
-            AnyPool::Rdma(node) => serve(&node, &self, parent),
-        }
+        serve(&open_pool(&pool_place(&self.pool)?)?, &self, parent)
     }
 }
 
-/// Serves the parent's orders on a fabric that is known at compile time.
-fn serve<N: ComputeNode>(node: &N, job: &OrderedJob, parent: &mut ParentConnection<'_>) -> Result<()> {
-    let client = node.client();
+/// Executes the commands of the parent process.
+fn serve(pool: &AnyPool, job: &OrderedJob, parent: &mut ParentConnection<'_>) -> Result<()> {
+    let client = pool.client();
     let index = block_on(Ordered::open(&client, &job.name, job.cache_bytes))?;
     let clients = &job.clients;
     let ranks = WarmUpRanks::new(index.system(), loaded_keys(&clients.workload), job.cache_bytes);
@@ -68,7 +62,7 @@ fn serve<N: ComputeNode>(node: &N, job: &OrderedJob, parent: &mut ParentConnecti
     let make = |thread: usize| {
         let client = |streams: &ClientStreams| {
             let buffers = CheckedBuffers::new(&keys, clients.value_bytes, clients.workload.workload);
-            OrderedClient::new(node.client(), &index, streams.clone(), buffers)
+            OrderedClient::new(pool.client(), &index, streams.clone(), buffers)
         };
         let warm_up = ranks.share(thread, streams.len());
         Ok(OrderedDriver { clients: streams[thread].iter().map(client).collect(), keys: &keys, warm_up })
@@ -79,14 +73,14 @@ fn serve<N: ComputeNode>(node: &N, job: &OrderedJob, parent: &mut ParentConnecti
 }
 
 /// The clients of one thread.
-struct OrderedDriver<'a, F: Fabric> {
-    clients: Vec<OrderedClient<'a, F>>,
+struct OrderedDriver<'a> {
+    clients: Vec<OrderedClient<'a, AnyFabric>>,
     keys: &'a Keys,
     /// The ranks that the thread reads to fill the cache.
     warm_up: WarmUpRanks,
 }
 
-impl<F: Fabric> ThreadDriver for OrderedDriver<'_, F> {
+impl ThreadDriver for OrderedDriver<'_> {
     fn scan_all(&mut self) -> Result<()> {
         let client = &self.clients[0];
         block_on(client.index.count(&client.client))?;
@@ -125,7 +119,7 @@ impl<F: Fabric> ThreadDriver for OrderedDriver<'_, F> {
     }
 }
 
-impl<F: Fabric> OrderedDriver<'_, F> {
+impl OrderedDriver<'_> {
     /// Discards the costs of the warm-up.
     fn drop_costs(&self) {
         for client in &self.clients {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::cell::Cell;
+use super::stored_bytes::StoredBytes;
 use super::{Peer, Sizes};
 use crate::Result;
 
-/// A store for keys and values of these lengths.
+/// Creates an empty map for keys and values of `sizes`.
 pub(super) fn open(sizes: Sizes) -> Box<dyn Peer> {
     match sizes {
         Sizes { key_bytes: 8, value_bytes: 8 } => Box::new(Locked::<u64, u64>::default()),
@@ -35,7 +35,7 @@ impl<K, V> Locked<K, V> {
     }
 }
 
-impl<K: Cell, V: Cell> Peer for Locked<K, V> {
+impl<K: StoredBytes, V: StoredBytes> Peer for Locked<K, V> {
     fn get(&self, key: &[u8], value: &mut [u8]) -> Result<bool> {
         let map = self.read();
         let found = K::with_query(key, |key| map.get(key));

@@ -26,11 +26,11 @@ use crate::workload::{Operation, Workload, WorkloadSpec};
 use crate::{Error, Result};
 
 mod btreemap;
-mod cell;
 mod congee;
 mod lmdb;
 pub(crate) mod process;
 mod skiplist;
+mod stored_bytes;
 mod sys;
 
 /// An ordered store that the threads of a process share.
@@ -75,14 +75,14 @@ pub struct Sizes {
     pub value_bytes: usize,
 }
 
-/// The peers.
+/// The stores that a run can measure beside Farwood in the same machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerKind {
-    /// LMDB.
+    /// The memory-mapped B+-tree LMDB.
     Lmdb,
-    /// A locked `BTreeMap`.
+    /// A `BTreeMap` behind one `RwLock`.
     Btreemap,
-    /// congee.
+    /// The concurrent adaptive radix tree of the crate `congee`.
     Congee,
     /// crossbeam's skip list.
     Skiplist,
@@ -107,11 +107,12 @@ impl PeerKind {
         self == PeerKind::Lmdb
     }
 
-    /// Opens or creates the store. LMDB's is in `folder`, which must exist, and can hold `entries_max` entries; every
-    /// process of a run gives the same number, and opens it once. The others are empty and in this process's memory.
+    /// Opens or creates the store. LMDB stores its files in `folder`, which must exist, and reserves space for
+    /// `entries_max` entries; every process of a run must open the store once, with the same number. The other peers
+    /// create an empty store in the memory of this process.
     ///
     /// # Errors
-    /// Lengths of keys or values that the peer does not support.
+    /// The peer does not support these lengths of keys or values.
     pub fn open(self, folder: &Path, sizes: Sizes, entries_max: u64) -> Result<Box<dyn Peer>> {
         match self {
             PeerKind::Lmdb => lmdb::open(folder, sizes, entries_max),
@@ -154,18 +155,19 @@ pub(crate) fn load(peer: &dyn Peer, keys: &Keys, spec: &WorkloadSpec, value_byte
     peer.load(&mut next, Sizes { key_bytes: keys.key_bytes(), value_bytes })
 }
 
-/// Entries that a scan of the whole store reads at a time; some peers allocate memory for all of them first.
+/// Number of entries that each step of a scan of the whole store reads. Some peers allocate memory for all entries of a
+/// step.
 const SCAN_STEP: usize = 1 << 12;
 
-/// The clients of one thread. They are measured like Farwood's: the clock is read once per operation, and every answer
-/// is checked.
+/// The clients of a peer on one thread. Like the clients of Farwood, they read the clock once per operation and check
+/// every answer.
 pub(crate) struct PeerClients<'a> {
     peer: &'a dyn Peer,
     clients: Vec<PeerClient>,
     buffers: CheckedBuffers<'a>,
 }
 
-/// One client. It is over when its stream ends.
+/// One client of a peer. Its work is over when its stream of operations ends.
 struct PeerClient {
     streams: ClientStreams,
     done: u64,
@@ -173,7 +175,7 @@ struct PeerClient {
 }
 
 impl<'a> PeerClients<'a> {
-    /// The clients with these streams, on `keys`, with values of `value_bytes` (at least 8).
+    /// Creates one client for each of `streams`. Values have `value_bytes` bytes (at least 8).
     pub(crate) fn new(
         peer: &'a dyn Peer,
         keys: &'a Keys,
@@ -187,7 +189,7 @@ impl<'a> PeerClients<'a> {
         Ok(PeerClients { peer, clients, buffers: CheckedBuffers::new(keys, value_bytes, spec.workload) })
     }
 
-    /// Does an operation on the key of `rank`, and checks its answer.
+    /// Executes an operation on the key of `rank`, and checks its answer.
     #[inline]
     fn execute(&mut self, operation: Operation, rank: u64) -> Result<()> {
         let (peer, buffers) = (self.peer, &mut self.buffers);

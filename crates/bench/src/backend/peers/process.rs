@@ -1,4 +1,5 @@
-//! A peer in separate processes, with the same streams of operations as Farwood.
+//! Measures a peer (another ordered store, such as LMDB) in worker processes, with the same streams of operations as
+//! Farwood.
 
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ use crate::driver::worker::{Job, ParentConnection};
 use crate::record::Record;
 use crate::spec::ordered::RunSpec;
 
-/// A process of a peer.
+/// The job of a worker process that measures a peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PeerJob {
     peer: String,
@@ -50,8 +51,8 @@ impl Job for PeerJob {
     }
 }
 
-/// A peer beside an ordered index: as many processes as Farwood has if processes can share its store, otherwise one
-/// process with all threads.
+/// A peer that is measured beside an ordered index. It runs in as many processes as Farwood if processes can share its
+/// store, and otherwise in one process with as many threads as all processes of Farwood together.
 pub(crate) struct PeerBackend {
     kind: PeerKind,
     record: Record,

@@ -92,7 +92,9 @@ fn every_workload_runs_on_every_peer_from_two_threads() {
                 let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
                 clients.scan_all().unwrap();
                 clients.warm_up(0.001).unwrap();
-                clients.measure(Amount::Operations(500)).unwrap()
+                clients
+                    .measure(Amount::Operations(500))
+                    .unwrap_or_else(|error| panic!("{kind} {workload}: {error}"))
             };
             let mut measurement = std::thread::scope(|scope| {
                 let other = scope.spawn(|| work(2));

@@ -37,7 +37,7 @@ enum Parsed {
     Array(usize, usize),
 }
 
-/// A connection.
+/// A TCP connection to a Redis server.
 pub(super) struct RedisConnection {
     stream: TcpStream,
     out: Vec<u8>,

@@ -1,4 +1,4 @@
-//! A loaded spatial index with its server, as a system that a run measures.
+//! The backend of Farwood's spatial index: the loaded index, its server, and the jobs of the client processes.
 
 use super::super::clients::shares;
 use super::super::interface::{Backend, Running, finish};
@@ -11,12 +11,12 @@ use crate::driver::protocol::Round;
 use crate::record::Record;
 use crate::spec::spatial::SpatialSpec;
 
-/// A spatial index with its server.
+/// A loaded spatial index with its server, which a run measures.
 pub(crate) struct SpatialBackend<'s> {
     spec: &'s SpatialSpec,
     pub(crate) store: SpatialStore,
     pub(crate) record: Record,
-    /// All clients of the run.
+    /// The job of all clients of the run; each client process executes a part of it.
     pub(crate) job: SpatialJob,
 }
 

@@ -1,11 +1,12 @@
-//! Farwood's spatial index and its variants, and rstar as their peer.
+//! Backends of spatial runs: Farwood's spatial index with its variants, and the crate `rstar`, an R*-tree in local
+//! memory that a run measures for comparison (a peer).
 //!
 //! | file | contents |
 //! |---|---|
 //! | `store.rs`, `server.rs`, `windows.rs` | the pool with the loaded index; its server; the windows of searches |
 //! | `process.rs`, `client.rs` | a compute node; one client, which checks every answer |
 //! | `access.rs` | how a client reaches the index |
-//! | `rstar.rs` | the peer |
+//! | `rstar.rs` | the peer `rstar` |
 
 pub(crate) mod access;
 mod backend;
@@ -26,31 +27,33 @@ use crate::spec::RSTAR;
 use crate::spec::spatial::SpatialSpec;
 use crate::{Error, Result};
 
-/// Refuses peers that a spatial index cannot be compared with.
+/// Refuses peers other than `rstar`, because they have no spatial index.
 pub(crate) fn check_peers(spec: &SpatialSpec) -> Result<()> {
-    spec.peers.iter().try_for_each(|name| {
-        if name == RSTAR {
-            return Ok(());
-        }
-        let problem = format!("no such peer of a spatial index: {name}");
-        Err(Error::parameter("--peer", problem, "give rstar"))
-    })
+    spec.peers.iter().try_for_each(|name| check_peer(name))
 }
 
-/// The peers of a run, which have been checked.
+fn check_peer(name: &str) -> Result<()> {
+    if name == RSTAR {
+        return Ok(());
+    }
+    let problem = format!("no such peer of a spatial index: {name}");
+    Err(Error::parameter("--peer", problem, "give rstar"))
+}
+
+/// Creates the backends of the peers of a run.
 #[cfg(feature = "peers")]
 pub(crate) fn peers_of<'s>(
     spec: &'s SpatialSpec,
     ours: &SpatialBackend<'_>,
 ) -> Result<Vec<Box<dyn Backend + 's>>> {
-    Ok(spec
-        .peers
-        .iter()
-        .map(|_| Box::new(rstar::RstarBackend::new(spec, ours)) as Box<dyn Backend>)
-        .collect())
+    let peer = |name: &String| {
+        check_peer(name)?;
+        Ok(Box::new(rstar::RstarBackend::new(spec, ours)) as Box<dyn Backend>)
+    };
+    spec.peers.iter().map(peer).collect()
 }
 
-/// The peers of a run in a program without peers.
+/// Refuses all peers, because this program was built without the feature `peers`.
 #[cfg(not(feature = "peers"))]
 pub(crate) fn peers_of<'s>(
     spec: &'s SpatialSpec,

@@ -9,14 +9,13 @@ use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, Count, Inbox, Issue, Query, Reader, Rectangle, RingRpc, ServerSettings, SocketRpc, TreeServer,
 };
-use farwood_transport::any::AnyPool;
+use farwood_transport::any::{AnyFabric, AnyMemory, AnyPool, AnyServer};
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{ShmPool, ShmServer};
+use farwood_transport::tcp::Credentials;
+use farwood_transport::tcp::Token;
 use farwood_transport::tcp::exchange::Exchange;
-use farwood_transport::tcp::{Credentials, TcpPool, Token};
 use serde::{Deserialize, Serialize};
 
-use super::super::attachment::ComputeNode;
 use super::super::clients::WARM_UP_SEED;
 use super::super::pool::open_pool;
 use super::access::SpatialAccess;
@@ -33,7 +32,7 @@ use crate::spec::spatial_variant::Variant;
 use crate::workload::rectangles::{RequestStream, Scale, SpatialMix};
 use crate::{Error, Result};
 
-/// A compute node.
+/// The job of a worker process that is one compute node of a run on a spatial index.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SpatialJob {
     /// The URL of the pool.
@@ -47,7 +46,7 @@ pub(crate) struct SpatialJob {
     scale: Scale,
     /// The search windows from which the requests are drawn.
     windows: Vec<[f64; 4]>,
-    /// Number of rectangles loaded.
+    /// The number of rectangles in the loaded index.
     loaded: u64,
     pub(super) threads: usize,
     /// The numbers of this process's clients among all clients of the run.
@@ -58,7 +57,7 @@ pub(crate) struct SpatialJob {
 }
 
 impl SpatialJob {
-    /// All clients of a run, which its processes share.
+    /// Creates a job with all clients of a run. [`with_clients`](Self::with_clients) gives each process a part of them.
     pub(super) fn new(spec: &SpatialSpec, store: &SpatialStore, loaded: u64) -> SpatialJob {
         SpatialJob {
             pool: store.pool.place.to_string(),
@@ -94,7 +93,7 @@ impl SpatialJob {
         self.windows.iter().map(|edges| window(edges).expect("the edges are those of a window")).collect()
     }
 
-    /// The streams of the clients of each thread.
+    /// Creates the request streams of this process's clients, one list of streams per thread.
     pub(super) fn streams(&self, mix: SpatialMix, seed: u64) -> Vec<Vec<RequestStream>> {
         let threads = self.threads.clamp(1, self.clients.clone().count().max(1));
         let windows = self.windows();
@@ -113,56 +112,36 @@ impl Job for SpatialJob {
 
     fn run(self, parent: &mut ParentConnection<'_>) -> Result<()> {
         parent.follow();
-        match open_pool(&pool_place(&self.pool)?)? {
-            AnyPool::Shm(node) => serve(&node, &self, parent),
-            AnyPool::Tcp(node) => serve(&node, &self, parent),
-            AnyPool::Rdma(_) => unreachable!("the parent refuses spatial runs over RDMA"),
-        }
+        serve(&open_pool(&pool_place(&self.pool)?)?, &self, parent)
     }
 }
 
-/// An attachment on which spatial clients can run.
-trait SpatialNode: ComputeNode {
-    /// The server's access to its memory.
-    type Server: Server;
-
-    /// The server's access to the memory of `node`, if this process has it.
-    fn server(&self, node: NodeId) -> Option<Self::Server>;
-
-    /// Opens a socket to the server of the index; `token` is that of a server in shared memory.
-    fn socket(&self, port: u16, token: Option<&Token>) -> std::io::Result<Exchange>;
-}
-
-impl SpatialNode for ShmPool {
-    type Server = ShmServer;
-
-    fn server(&self, node: NodeId) -> Option<ShmServer> {
-        ShmPool::server(self, node)
-    }
-
-    fn socket(&self, port: u16, token: Option<&Token>) -> std::io::Result<Exchange> {
-        Exchange::open(("127.0.0.1", port), token)
+/// The server's access to the memory of `node`, if this process has it.
+fn server_of(pool: &AnyPool, node: NodeId) -> Option<AnyServer> {
+    match pool {
+        AnyPool::Shm(pool) => pool.server(node).map(AnyServer::from),
+        AnyPool::Tcp(_) | AnyPool::Rdma(_) => None,
     }
 }
 
-impl SpatialNode for TcpPool {
-    type Server = farwood_transport::tcp::TcpServer;
-
-    fn server(&self, _: NodeId) -> Option<Self::Server> {
-        None
-    }
-
-    fn socket(&self, port: u16, _: Option<&Token>) -> std::io::Result<Exchange> {
-        let credentials = Credentials::find(self.address()).map_err(std::io::Error::other)?;
-        Exchange::open((self.address().nodes()[0].host(), port), credentials.token.as_ref())
-    }
+/// Opens a socket to the server of the index; `token` is that of a server in shared memory.
+fn open_exchange(pool: &AnyPool, port: u16, token: Option<&Token>) -> std::io::Result<Exchange> {
+    let address = match pool {
+        AnyPool::Shm(_) => return Exchange::open(("127.0.0.1", port), token),
+        AnyPool::Tcp(pool) => pool.address(),
+        AnyPool::Rdma(_) => unreachable!("the parent refuses spatial runs over RDMA"),
+    };
+    let credentials = Credentials::find(address).map_err(std::io::Error::other)?;
+    Exchange::open((address.nodes()[0].host(), port), credentials.token.as_ref())
 }
 
-/// Serves the parent's orders on a fabric that is known at compile time.
-fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnection<'_>) -> Result<()> {
-    let client = node.client();
+/// Executes the commands of the parent process.
+fn serve(pool: &AnyPool, job: &SpatialJob, parent: &mut ParentConnection<'_>) -> Result<()> {
+    let client = pool.client();
     let index = block_on(Catfish::open(&client, &job.name))?;
-    let tree = match (job.variant, node.server(index.layout().node)) {
+    // As the library does.
+    let index = if matches!(pool, AnyPool::Shm(_)) { index.trusting_hashes() } else { index };
+    let tree = match (job.variant, server_of(pool, index.layout().node)) {
         (Variant::Local, Some(server)) => {
             Some(block_on(index.serve(&client, &server, ServerSettings::default()))?)
         }
@@ -171,11 +150,11 @@ fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnecti
     let streams = job.streams(job.mix, job.seed);
     let warm_ups = job.streams(SpatialMix::Search, job.seed ^ WARM_UP_SEED);
     let make = |thread: usize| {
-        let clients = streams[thread].iter().map(|_| node.client()).collect();
-        let server = node.server(index.layout().node);
+        let clients = streams[thread].iter().map(|_| pool.client()).collect();
+        let server = server_of(pool, index.layout().node);
         let (streams, warm_ups) = (streams[thread].clone(), warm_ups[thread].clone());
         Ok(SpatialDriver {
-            node,
+            pool,
             job,
             index: &index,
             tree: tree.as_ref(),
@@ -193,26 +172,24 @@ fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnecti
 }
 
 /// The clients of one thread.
-struct SpatialDriver<'a, N: SpatialNode> {
-    node: &'a N,
+struct SpatialDriver<'a> {
+    pool: &'a AnyPool,
     job: &'a SpatialJob,
     index: &'a Catfish,
     tree: Option<&'a TreeServer>,
-    clients: Vec<Client<N::Fabric>>,
-    server: Option<N::Server>,
+    clients: Vec<Client<AnyFabric>>,
+    server: Option<AnyServer>,
     streams: Vec<RequestStream>,
     warm_ups: Vec<RequestStream>,
 }
 
-/// A connection of a client on such a node.
-type NodeConnection<'t, N> =
-    Connection<'t, <N as ComputeNode>::Fabric, <<N as SpatialNode>::Server as Server>::Local>;
+/// The connection of a client to the server.
+type ClientConnection<'t> = Connection<'t, AnyFabric, AnyMemory>;
 
-/// The access of a client on such a node.
-type NodeAccess<'t, N> =
-    SpatialAccess<'t, <N as ComputeNode>::Fabric, NodeConnection<'t, N>, <N as SpatialNode>::Server>;
+/// The access of a client to the index.
+type ClientAccess<'t> = SpatialAccess<'t, AnyFabric, ClientConnection<'t>, AnyServer>;
 
-impl<N: SpatialNode> ThreadDriver for SpatialDriver<'_, N> {
+impl ThreadDriver for SpatialDriver<'_> {
     fn scan_all(&mut self) -> Result<()> {
         let client = &self.clients[0];
         let everything = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]).expect("both are finite");
@@ -242,15 +219,15 @@ impl<N: SpatialNode> ThreadDriver for SpatialDriver<'_, N> {
     }
 }
 
-/// A client with its access and its requests.
-struct SpatialClient<'a, N: SpatialNode> {
-    client: &'a Client<N::Fabric>,
-    access: NodeAccess<'a, N>,
+/// A client with its access to the index and the stream of its requests.
+struct SpatialClient<'a> {
+    client: &'a Client<AnyFabric>,
+    access: ClientAccess<'a>,
     stream: &'a mut RequestStream,
     think_ns: u64,
 }
 
-impl<N: SpatialNode> StepClient for SpatialClient<'_, N> {
+impl StepClient for SpatialClient<'_> {
     fn think_ns(&self) -> u64 {
         self.think_ns
     }
@@ -266,8 +243,8 @@ impl<N: SpatialNode> StepClient for SpatialClient<'_, N> {
     }
 }
 
-impl<N: SpatialNode> SpatialDriver<'_, N> {
-    /// Connects the clients, lets them do the requests of `streams`, and closes their connections.
+impl SpatialDriver<'_> {
+    /// Connects the clients, executes the requests of `streams`, and closes the connections.
     fn run(&self, streams: &mut [RequestStream], amount: Amount) -> Result<Measurement> {
         let connects = self.job.variant.connects(self.job.mix);
         let socket = if connects { self.socket()? } else { None };
@@ -275,7 +252,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         for (number, (client, stream)) in self.clients.iter().zip(streams).enumerate() {
             let access = block_on(self.access(client, number, socket.clone()))?;
             let _ = client.take_costs();
-            clients.push(SpatialClient::<N> { client, access, stream, think_ns: self.job.think_ns });
+            clients.push(SpatialClient { client, access, stream, think_ns: self.job.think_ns });
         }
         let measurement = run_clients(&mut clients, amount)?;
         for client in clients {
@@ -296,7 +273,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
             return Err(IndexError::NotServed { name: self.job.name.clone() }.into());
         };
         let token = self.job.token.as_deref().and_then(|token| Token::new(token).ok());
-        let open = self.node.socket(port, token.as_ref());
+        let open = open_exchange(self.pool, port, token.as_ref());
         let exchange = open.map_err(|source| Error::Processes {
             doing: format!("connect to the server at port {port}"),
             source,
@@ -306,10 +283,10 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
 
     async fn access<'s>(
         &'s self,
-        client: &'s Client<N::Fabric>,
+        client: &'s Client<AnyFabric>,
         number: usize,
         socket: Option<Socket>,
-    ) -> Result<NodeAccess<'s, N>> {
+    ) -> Result<ClientAccess<'s>> {
         if let (Some(tree), Some(server)) = (self.tree, &self.server) {
             return Ok(SpatialAccess::InPlace(tree.worker(client, server)));
         }
@@ -323,7 +300,7 @@ impl<N: SpatialNode> SpatialDriver<'_, N> {
         Ok(SpatialAccess::new(self.job.variant, reader, connection, seed))
     }
 
-    async fn rings<'s>(&'s self, client: &'s Client<N::Fabric>) -> Result<NodeConnection<'s, N>> {
+    async fn rings<'s>(&'s self, client: &'s Client<AnyFabric>) -> Result<ClientConnection<'s>> {
         let Some(server) = &self.server else {
             unreachable!("a process without the server's memory uses a socket")
         };

@@ -1,4 +1,4 @@
-//! The pool of a spatial run with the loaded index, and the server.
+//! The pool of a run on a spatial index, with the loaded index and its server.
 
 use farwood::spatial::Socket;
 use farwood_fabric::NodeId;
@@ -29,9 +29,11 @@ use crate::{Error, Result};
 pub struct SpatialStore {
     /// The pool.
     pub pool: BenchPool,
-    /// Dropped after the pool, which over TCP is in its memory.
+    /// The server process. It must end after `pool` is dropped, because over TCP it is also the memory node.
     _server: Option<SpatialServer>,
+    /// The search windows from which requests are drawn: least x, least y, greatest x, greatest y.
     pub(super) windows: Vec<[f64; 4]>,
+    /// The name of the scheme by which copies of nodes are checked.
     scheme: &'static str,
     /// The token of the server's socket, if clients use one in shared memory.
     pub(super) token: Option<String>,
@@ -41,7 +43,7 @@ impl SpatialStore {
     /// Creates the pool and the index, loads it, and starts its server if the spec needs one.
     ///
     /// # Errors
-    /// A variant that the fabric does not have, the errors of the pool and of the index, a server that does not start.
+    /// The fabric does not support the variant; the errors of the pool and of the index; the server does not start.
     pub fn open(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) -> Result<SpatialStore> {
         if spec.fabric == FabricKind::Tcp {
             open_over_tcp(spec, worker, items)
@@ -59,7 +61,7 @@ impl SpatialStore {
     }
 }
 
-/// In shared memory: this process loads the index, and then starts its server.
+/// Creates a pool in shared memory and loads the index in this process, and then starts its server.
 fn open_in_memory(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) -> Result<SpatialStore> {
     let source = PoolSource::New {
         memory_nodes: 1,
@@ -144,7 +146,7 @@ fn edges(windows: &[Rectangle]) -> Vec<[f64; 4]> {
     windows.iter().map(edges).collect()
 }
 
-/// Over TCP: the memory node is the server, and loads the items that this process sends.
+/// Starts a memory node over TCP that is also the server of the index, and sends it the items to load.
 fn open_over_tcp(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) -> Result<SpatialStore> {
     if matches!(spec.variant, Variant::FastMessaging | Variant::Event | Variant::Local) {
         let problem = format!("{} needs rings in shared memory, and --fabric tcp has none", spec.variant);
@@ -158,7 +160,7 @@ fn open_over_tcp(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) -> 
     let memory = SpatialSpec::host_bytes(items.len() as u64).to_string();
     let arguments = ["--listen", "tcp://127.0.0.1:0", "--memory", &*memory, "--spatial", &*name];
     let mut server = SpatialServer::start(worker, &arguments)?;
-    // The server needs no credentials, so those of the environment are not sent to it.
+    // The server needs no credentials: the URL option keeps the client from sending those that the environment names.
     let place = pool_place(&format!("{}?environment=no", server.wait_for("listen")?))?;
     let mut pool = BenchPool::open(&PoolSource::Existing(place), worker)?;
     pool.index = name;

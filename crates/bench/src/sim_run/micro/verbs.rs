@@ -21,7 +21,7 @@ const AREA_OFFSET: u64 = 32 << 20;
 /// Bytes of the target area.
 const AREA_BYTES: u64 = 16 << 20;
 
-/// The verbs.
+/// The verb sequence that a post loop repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Read,
@@ -143,7 +143,7 @@ fn options(spec: &VerbsSpec) -> Map<String, Value> {
 struct PostLoop<'a> {
     client: &'a Client<SimFabric>,
     load: Load,
-    /// Its number among all loops.
+    /// The number of this loop among all loops of the run.
     number: usize,
     counts: bool,
     /// Number of the next post, which selects its memory node round-robin.

@@ -44,7 +44,7 @@ struct ServerThread {
     server: SimServer,
 }
 
-/// A simulated client.
+/// A simulated client of a spatial index, with its connection and its requests.
 struct SimClient {
     client: Client<SimFabric>,
     /// The memory of its machine.

@@ -53,7 +53,7 @@ impl Distribution {
         Ok(distribution)
     }
 
-    /// The same distribution with another skew; uniform has none and is unchanged.
+    /// Returns this distribution with another skew. A uniform distribution has no skew and is returned unchanged.
     #[must_use]
     pub fn with_theta(self, theta: f64) -> Distribution {
         match self {

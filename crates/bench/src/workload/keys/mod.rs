@@ -331,7 +331,7 @@ impl FileKeys {
 
 /// The position of the key in a line.
 enum Column {
-    /// The whole line.
+    /// The whole line of the file is the key.
     Line,
     /// Up to the first tab.
     Tab,

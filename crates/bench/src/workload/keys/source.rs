@@ -10,7 +10,7 @@ use crate::Result;
 /// The source of a run's keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeySource {
-    /// Integers spread over 64 bits, of this many bytes.
+    /// Integers that are spread over the range of 64 bits, encoded in keys of this many bytes.
     Integers(usize),
     /// The lines of a file.
     File(PathBuf, KeyLength),
@@ -24,7 +24,7 @@ impl KeySource {
     /// Reads or generates the keys.
     ///
     /// # Errors
-    /// A file that cannot be read, and lines that cannot be keys.
+    /// The file cannot be read, or a line cannot be a key.
     pub fn keys(&self) -> Result<Keys> {
         match self {
             KeySource::Integers(key_bytes) => Keys::integers(*key_bytes),

@@ -7,7 +7,7 @@ use farwood_index::catfish::{Item, Query, Rectangle};
 use super::{INSERT_RANGE, Scale, SpatialMix, at, by_power_law, window};
 use crate::workload::random::Generator;
 
-/// A request.
+/// A request to a spatial index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RectangleRequest {
     /// Search for the items that intersect a window.
@@ -46,7 +46,7 @@ impl RequestStream {
         RequestStream { generator, mix, scale, windows, next_id: first_id + client, clients }
     }
 
-    /// The next request.
+    /// Draws the next request.
     pub fn next_request(&mut self) -> RectangleRequest {
         if self.mix == SpatialMix::Mixed && self.generator.below(REQUESTS_PER_INSERT) == 0 {
             return RectangleRequest::Insert(self.insert());

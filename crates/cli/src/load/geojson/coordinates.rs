@@ -3,6 +3,7 @@
 //! Values that are not coordinates become a reason, and not an error of the parser, so that the parser continues with
 //! the next feature. Only true and false are errors of the parser.
 
+use crate::load::shape::Shape;
 use farwood::spatial::Rectangle;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -12,7 +13,8 @@ use std::fmt;
 pub(super) struct Positions {
     /// How deeply arrays nest: 1 for one position.
     pub(super) depth: usize,
-    pub(super) bounds: Rectangle,
+    /// Its parts are the elements of the outermost array.
+    pub(super) shape: Shape,
 }
 
 /// The coordinates of a geometry, or the reason why they are not understood.
@@ -112,9 +114,12 @@ impl Array {
                 }
                 None => Err("a position has more than 3 numbers".to_owned()),
             },
-            (Self::Empty, Part::Positions(positions)) => Ok(Self::Positions(positions)),
+            (Self::Empty, Part::Positions(Positions { depth, shape })) => {
+                Ok(Self::Positions(Positions { depth, shape: shape.as_part() }))
+            }
             (Self::Positions(all), Part::Positions(one)) if all.depth == one.depth => {
-                Ok(Self::Positions(Positions { depth: all.depth, bounds: all.bounds.union(&one.bounds) }))
+                let shape = all.shape.joined(one.shape.as_part());
+                Ok(Self::Positions(Positions { depth: all.depth, shape }))
             }
             _ => Err(
                 "the coordinates contain positions and numbers in one array, or arrays of different depth"
@@ -129,9 +134,9 @@ impl Array {
             Self::Numbers([x, ..], 1) => Err(format!("a position has only one number, {x}")),
             Self::Numbers([x, y, _], _) => {
                 let bounds = Rectangle::point([x, y]).map_err(|error| error.to_string())?;
-                Ok(Positions { depth: 1, bounds })
+                Ok(Positions { depth: 1, shape: Shape::part(bounds) })
             }
-            Self::Positions(Positions { depth, bounds }) => Ok(Positions { depth: depth + 1, bounds }),
+            Self::Positions(Positions { depth, shape }) => Ok(Positions { depth: depth + 1, shape }),
         }
     }
 }
@@ -142,7 +147,7 @@ mod tests {
 
     fn read(text: &str) -> Result<(usize, String), String> {
         let Coordinates(coordinates) = serde_json::from_str(text).unwrap();
-        coordinates.map(|positions| (positions.depth, positions.bounds.to_string()))
+        coordinates.map(|positions| (positions.depth, positions.shape.bounds().0.to_string()))
     }
 
     #[test]

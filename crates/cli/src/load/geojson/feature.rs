@@ -1,11 +1,12 @@
 //! The bounds and the number of a feature.
 //!
-//! The bounds are those of the geometry. A `bbox` whose west is above its east crosses the antimeridian, and replaces
-//! them by two rectangles.
+//! The bounds are those of the geometry: one rectangle, or two if its parts end at the antimeridian on both sides. A
+//! `bbox` whose west is above its east crosses the antimeridian, and replaces them by two rectangles.
 
 use super::coordinates::Coordinates;
 use super::object::{Members, Object};
 use crate::load::found::{Bounds, Placed};
+use crate::load::shape::Shape;
 use farwood::spatial::Rectangle;
 use serde_json::Value;
 
@@ -19,10 +20,10 @@ const GEOMETRIES: [(&str, usize); 6] = [
     ("MultiPolygon", 4),
 ];
 
-/// A geometry.
+/// The geometry of a GeoJSON feature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Geometry {
-    bounds: Rectangle,
+    shape: Shape,
     /// The two parts of a `bbox` that crosses the antimeridian.
     across: Option<Bounds>,
 }
@@ -49,11 +50,11 @@ fn bounds(members: Members) -> Result<Bounds, String> {
         let own = members.bbox.as_ref().map(across_antimeridian).transpose()?.flatten();
         let geometry = members.geometry.ok_or("the feature has no geometry member")??;
         let geometry = geometry.ok_or("the feature has no geometry")?;
-        Geometry { bounds: geometry.bounds, across: own.or(geometry.across) }
+        Geometry { shape: geometry.shape, across: own.or(geometry.across) }
     } else {
         geometry(members)?
     };
-    Ok(geometry.across.unwrap_or((geometry.bounds, None)))
+    Ok(geometry.across.unwrap_or_else(|| geometry.shape.bounds()))
 }
 
 /// The geometry of a feature; `None` for null.
@@ -69,8 +70,8 @@ pub(super) fn joined(all: Option<Geometry>, object: Object) -> Result<Geometry, 
             "a geometry of a collection has a bbox across the antimeridian; give the feature one".to_owned()
         );
     }
-    let bounds = all.map_or(one.bounds, |all| all.bounds.union(&one.bounds));
-    Ok(Geometry { bounds, across: None })
+    let shape = all.map_or(one.shape, |all| all.shape.joined(one.shape));
+    Ok(Geometry { shape, across: None })
 }
 
 fn geometry(members: Members) -> Result<Geometry, String> {
@@ -82,8 +83,8 @@ fn geometry(members: Members) -> Result<Geometry, String> {
         None => return Err("it has no type".to_owned()),
     };
     if kind == "GeometryCollection" {
-        let Geometry { bounds, .. } = members.geometries.ok_or("the collection has no geometries")??;
-        return Ok(Geometry { bounds, across });
+        let Geometry { shape, .. } = members.geometries.ok_or("the collection has no geometries")??;
+        return Ok(Geometry { shape, across });
     }
     let known = GEOMETRIES.iter().find(|(name, _)| *name == kind);
     let (_, depth) = known.ok_or_else(|| format!("'{kind}' is not a type of geometry"))?;
@@ -96,7 +97,8 @@ fn geometry(members: Members) -> Result<Geometry, String> {
             positions.depth
         ));
     }
-    Ok(Geometry { bounds: positions.bounds, across })
+    let shape = positions.shape;
+    Ok(Geometry { shape: if kind.starts_with("Multi") { shape } else { shape.as_part() }, across })
 }
 
 /// The two parts of a `bbox` whose west is above its east; `None` for other boxes, which the geometry replaces.
@@ -209,6 +211,30 @@ mod tests {
         {
             assert!(id(bad.clone()).unwrap_err().contains(&bad.to_string()), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_geometry_that_is_cut_at_the_antimeridian_is_two_rectangles() {
+        let parts = |geometry: &Value| {
+            let feature = json!({ "type": "Feature", "id": 242, "geometry": geometry });
+            let (first, beyond) = seen(&feature)[0].bounds.clone().unwrap();
+            [Some(first), beyond].into_iter().flatten().map(|part| part.to_string()).collect::<Vec<_>>()
+        };
+        let [east, west] = [
+            json!([[180, -17], [180, -16], [177, -16], [177, -17], [180, -17]]),
+            json!([[-178, -17], [-178, -16], [-180, -16], [-180, -17], [-178, -17]]),
+        ];
+        let fiji = ["177,-17,180,-16", "-180,-17,-178,-16"];
+        let polygons = json!({ "type": "MultiPolygon", "coordinates": [[east], [west]] });
+        assert_eq!(parts(&polygons), fiji);
+        assert_eq!(parts(&json!({ "type": "MultiLineString", "coordinates": [west, east] })), fiji);
+        let one = |ring: &Value| json!({ "type": "Polygon", "coordinates": [ring] });
+        let collection = json!({ "type": "GeometryCollection", "geometries": [one(&east), one(&west)] });
+        assert_eq!(parts(&collection), fiji);
+        let around = json!({ "type": "Polygon", "coordinates": [east, west] });
+        assert_eq!(parts(&around), ["-180,-17,180,-16"], "a polygon is one part");
+        let points = json!({ "type": "MultiPoint", "coordinates": [[180, 1], [5, 3], [-180, 2]] });
+        assert_eq!(parts(&points), ["5,1,180,3", "-180,2,-180,2"]);
     }
 
     #[test]

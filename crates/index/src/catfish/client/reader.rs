@@ -5,7 +5,7 @@
 
 use super::super::head::{ROOT, word_of};
 use super::super::tree::filter::{entries, matching};
-use super::super::tree::layout::{ExpectedNode, Head, NodeRef, RawNode, entry_of, head_of};
+use super::super::tree::layout::{ExpectedNode, Head, NodeRef, RawNode, damage_of, entry_of, head_of};
 use super::super::tree::nearest::{Near, Nearest};
 use super::super::tree::rectangle::{Item, Query};
 use super::super::{Catfish, SearchSink};
@@ -37,17 +37,49 @@ pub struct Reader<'t, F> {
     tree: &'t Catfish,
     client: &'t Client<F>,
     issue: Issue,
-    /// Nodes to fetch.
-    wanted: Vec<NodeRef>,
+    verifies_hashes: bool,
+    /// Nodes to fetch, with the levels of their parents.
+    wanted: Vec<(NodeRef, u8)>,
 }
 
-/// A fetched node is not the one that its reference names: its slot was used again.
-struct SlotReused;
+/// The fetched node is not the node that this reference names, because the slot was reused.
+struct SlotReused(NodeRef);
+
+/// The last restart of a search: the root that it began with, and the node that was not there.
+///
+/// No slot of the current tree is used again. So a node that is not there, under a root that still is the current one
+/// at the restart, is proof of damage.
+#[derive(Default)]
+struct LastRestart {
+    of: Option<(u64, NodeRef)>,
+    times: u32,
+}
+
+/// Restarts at one node under one root that count as damage. Two are a proof; more cost microseconds.
+const EQUAL_RESTARTS_MAX: u32 = 8;
+
+impl LastRestart {
+    /// Records a restart under the root `root`; returns whether it proves damage.
+    fn is_damage(&mut self, root: u64, missing: NodeRef) -> bool {
+        let of = Some((root, missing));
+        self.times = if self.of == of { self.times + 1 } else { 1 };
+        self.of = of;
+        self.times >= EQUAL_RESTARTS_MAX
+    }
+}
 
 impl<'t, F: Fabric> Reader<'t, F> {
     /// A reader of `tree`.
     pub fn new(tree: &'t Catfish, client: &'t Client<F>, issue: Issue) -> Self {
-        Self { tree, client, issue, wanted: Vec::new() }
+        let verifies_hashes = tree.verifies_hashes;
+        Self { verifies_hashes, tree, client, issue, wanted: Vec::new() }
+    }
+
+    /// Verifies the hashes of all nodes, also where searches [trust](Catfish::trusting_hashes) them.
+    #[must_use]
+    pub fn verifying_hashes(mut self) -> Self {
+        self.verifies_hashes = true;
+        self
     }
 
     /// Adds the items that match to `found`, of the tree at one moment during the call.
@@ -57,18 +89,30 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// # Errors
     /// [`IndexError::Exhausted`] after too many restarts; [`IndexError::Damaged`]; the fabric's.
     pub async fn search(&mut self, query: &Query, found: &mut impl SearchSink) -> Result<(), IndexError> {
-        let mut starts = Retry::new("search", STARTS_MAX);
+        let (mut starts, mut last) = (Retry::new("search", STARTS_MAX), LastRestart::default());
         loop {
-            let root = self.root().await?;
-            if let Some((at, root)) = root
-                && self.search_from(at, &root, query, found).await?.is_ok()
-            {
-                return Ok(());
-            }
+            let searched = match self.root().await? {
+                Ok((at, root)) => self.search_from(at, &root, query, found).await?,
+                Err(reused) => Err(reused),
+            };
+            let Err(reused) = searched else { return Ok(()) };
             found.restart();
-            self.client.fabric().record_coverage(coverage::OVERTAKEN);
-            starts.again(self.client).await?;
+            self.restart(&mut starts, &mut last, &reused).await?;
         }
+    }
+
+    /// Prepares for another search of the tree.
+    async fn restart(
+        &self,
+        starts: &mut Retry,
+        last: &mut LastRestart,
+        SlotReused(missing): &SlotReused,
+    ) -> Result<(), IndexError> {
+        self.client.fabric().record_coverage(coverage::OVERTAKEN);
+        if last.is_damage(self.tree.root.load(Ordering::Relaxed), *missing) {
+            return Err(self.damaged(*missing, format!("it is not {missing:?}, which the tree names")));
+        }
+        starts.again(self.client).await
     }
 
     /// Searches the tree under `root`, whose address is `at`.
@@ -80,7 +124,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
         found: &mut impl SearchSink,
     ) -> Result<Result<(), SlotReused>, IndexError> {
         self.wanted.clear();
-        self.visit(at, root, query, found)?;
+        self.visit((at, None), root, query, found)?;
         let batch_max = if self.issue == Issue::Many { READS_MAX } else { 1 };
         while !self.wanted.is_empty() {
             let batch = self.wanted.len() - self.wanted.len().min(batch_max);
@@ -91,11 +135,14 @@ impl<'t, F: Fabric> Reader<'t, F> {
             }
             let nodes = nodes.iter().take(count).flatten();
             let layout = &self.tree.layout;
-            let reads = nodes.clone().map(|&node| read_bytes(layout.at(node), layout.node_bytes()));
+            let reads = nodes.clone().map(|&(node, _)| read_bytes(layout.at(node), layout.node_bytes()));
             let copies = self.client.post(all(reads)).await?;
-            for (&node, copy) in nodes.zip(copies) {
-                let Ok(copy) = self.check(node, copy) else { return Ok(Err(SlotReused)) };
-                self.visit(node, &copy, query, found)?;
+            for (&(node, below), copy) in nodes.zip(copies) {
+                let copy = match self.check(node, copy) {
+                    Ok(copy) => copy,
+                    Err(reused) => return Ok(Err(reused)),
+                };
+                self.visit((node, Some(below)), &copy, query, found)?;
             }
         }
         Ok(Ok(()))
@@ -104,30 +151,32 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// Adds the matching items of a leaf to `found`, or the matching children of an inner node to `wanted`.
     fn visit(
         &mut self,
-        at: NodeRef,
+        (at, below): (NodeRef, Option<u8>),
         node: &Checked<RawNode>,
         query: &Query,
         found: &mut impl SearchSink,
     ) -> Result<(), IndexError> {
         let words: &[u8] = node;
-        let head = self.head(at, node)?;
+        let head = self.head((at, below), node)?;
         let mut damage = None;
         matching(&words, (head.level, head.entries), query, |position| {
             let entry = entry_of(&words, position);
             match (head.level, NodeRef::from_word(entry.word)) {
                 (0, _) => found.item(Item { bounds: entry.bounds, id: entry.word }),
-                (_, Some(child)) => self.wanted.push(child),
+                (_, Some(child)) => self.wanted.push((child, head.level)),
                 (_, None) => damage = Some(format!("child {position} is {:#x}", entry.word)),
             }
         });
         damage.map_or(Ok(()), |what| Err(self.damaged(at, what)))
     }
 
-    /// The head of a node, if the node can belong to the index.
-    fn head(&self, at: NodeRef, node: &Checked<RawNode>) -> Result<Head, IndexError> {
+    /// The head of a node, if the node can belong to the index, below a node of that level.
+    fn head(&self, (at, below): (NodeRef, Option<u8>), node: &Checked<RawNode>) -> Result<Head, IndexError> {
         let words: &[u8] = node;
         let head = head_of(&words);
-        head.contradiction(&self.tree.layout).map_or(Ok(head), |what| Err(self.damaged(at, what)))
+        let damage = if self.verifies_hashes { damage_of(words) } else { None };
+        let damage = damage.or_else(|| head.contradiction(&self.tree.layout, below));
+        damage.map_or(Ok(head), |what| Err(self.damaged(at, what)))
     }
 
     fn damaged(&self, at: NodeRef, what: String) -> IndexError {
@@ -137,12 +186,12 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// The copy, if it is the node that the reference names.
     fn check(&self, node: NodeRef, copy: Fetched<RawNode>) -> Result<Checked<RawNode>, SlotReused> {
         let expected = ExpectedNode { node, scheme: self.tree.layout.scheme, mutant: self.tree.mutant };
-        copy.check(&expected).map_err(|_| SlotReused)
+        copy.check(&expected).map_err(|_| SlotReused(node))
     }
 
-    /// Fetches the root, and its reference; `None`: its slot was used again.
+    /// Fetches the root, and its reference, which is then that of the tree's last search.
     /// [1 RT if the root is the one of the last search, otherwise 2]
-    async fn root(&self) -> Result<Option<(NodeRef, Checked<RawNode>)>, IndexError> {
+    async fn root(&self) -> Result<Result<(NodeRef, Checked<RawNode>), SlotReused>, IndexError> {
         let layout = &self.tree.layout;
         let read_root = read(word_of(self.tree.head, ROOT));
         let fetch = |node| read_bytes(layout.at(node), layout.node_bytes());
@@ -165,7 +214,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
             self.tree.root.store(root.word(), Ordering::Relaxed);
             self.client.post(fetch(root)).await?
         };
-        Ok(self.check(root, copy).ok().map(|copy| (root, copy)))
+        Ok(self.check(root, copy).map(|copy| (root, copy)))
     }
 
     /// Finds the `count` items nearest to `point`, nearest first, of the tree at one moment during the call.
@@ -175,18 +224,21 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// # Errors
     /// As [`search`](Self::search).
     pub async fn nearest(&mut self, point: [f64; 2], count: usize) -> Result<Vec<Near>, IndexError> {
-        let mut starts = Retry::new("nearest", STARTS_MAX);
+        let (mut starts, mut last) = (Retry::new("nearest", STARTS_MAX), LastRestart::default());
         loop {
-            if let Some((at, root)) = self.root().await? {
-                let mut search = Nearest::new(point, count, at);
-                let _ = search.next();
-                self.visit_near(&mut search, at, &root)?;
-                if self.nearest_from(&mut search).await?.is_ok() {
-                    return Ok(search.found());
+            let reused = match self.root().await? {
+                Ok((at, root)) => {
+                    let mut search = Nearest::new(point, count, at);
+                    let _ = search.next();
+                    self.visit_near(&mut search, (at, None), &root)?;
+                    match self.nearest_from(&mut search).await? {
+                        Ok(()) => return Ok(search.found()),
+                        Err(reused) => reused,
+                    }
                 }
-            }
-            self.client.fabric().record_coverage(coverage::OVERTAKEN);
-            starts.again(self.client).await?;
+                Err(reused) => reused,
+            };
+            self.restart(&mut starts, &mut last, &reused).await?;
         }
     }
 
@@ -199,11 +251,14 @@ impl<'t, F: Fabric> Reader<'t, F> {
             if nodes.is_empty() {
                 return Ok(Ok(()));
             }
-            let reads = nodes.iter().map(|&node| read_bytes(layout.at(node), layout.node_bytes()));
+            let reads = nodes.iter().map(|&(node, _)| read_bytes(layout.at(node), layout.node_bytes()));
             let copies = self.client.post(all(reads)).await?;
-            for (&node, copy) in nodes.iter().zip(copies) {
-                let Ok(copy) = self.check(node, copy) else { return Ok(Err(SlotReused)) };
-                self.visit_near(search, node, &copy)?;
+            for (&(node, below), copy) in nodes.iter().zip(copies) {
+                let copy = match self.check(node, copy) {
+                    Ok(copy) => copy,
+                    Err(reused) => return Ok(Err(reused)),
+                };
+                self.visit_near(search, (node, below), &copy)?;
             }
         }
     }
@@ -212,11 +267,11 @@ impl<'t, F: Fabric> Reader<'t, F> {
     fn visit_near(
         &self,
         search: &mut Nearest,
-        at: NodeRef,
+        (at, below): (NodeRef, Option<u8>),
         node: &Checked<RawNode>,
     ) -> Result<(), IndexError> {
         let words: &[u8] = node;
-        let head = self.head(at, node)?;
+        let head = self.head((at, below), node)?;
         let added = search.add_entries(head.level, entries(&words, head.entries));
         added.map_err(|word| self.damaged(at, format!("a child is {word:#x}")))
     }

@@ -21,7 +21,7 @@ use farwood_fabric::{
 /// Where a client reads responses: memory of the client that the server can write.
 #[derive(Debug)]
 pub struct Inbox<'l, L> {
-    /// The memory.
+    /// The memory of this process in which the inbox lies.
     pub local: &'l L,
     /// Address of the inbox in that memory; `None`: in the server's memory for the connection, which `local` then
     /// accesses. The memory remains an inbox, of this client or another, while its compute node is in the pool: a
@@ -100,6 +100,8 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         let (ask, requests) = opened?;
         let ring_bytes = tree.layout.ring_bytes;
         let inbox_at = inbox.at.unwrap_or_else(|| requests.part(ring_bytes));
+        // An inbox whose last word lies in the memory node lies there as a whole.
+        inbox.local.load(inbox_at.address().offset().saturating_add(INBOX_HEAD_BYTES + ring_bytes - 8))?;
         Ok(Self {
             tree,
             client,
@@ -129,7 +131,10 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         request.encode(&mut payload);
         // One request at a time: the server consumed the request before it answered it.
         let slot = self.sender.reserve(payload.len(), Segment::Last);
-        let slot = slot.expect("a request fits an empty ring");
+        let Some(slot) = slot else {
+            self.payload = payload;
+            return Err(self.garbled(self.sender.consumed_to()));
+        };
         let bytes = framed(slot.header, &payload);
         self.payload = payload;
         // Set before the request is in flight: a call that is dropped does not recall it.

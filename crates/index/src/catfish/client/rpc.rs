@@ -110,7 +110,7 @@ pub struct SocketRpc<C> {
     response: Vec<u64>,
     /// Number of the last heartbeat that was taken.
     taken: u64,
-    /// The newest pulse.
+    /// The [pulse](super::super::Service::pulse) in the last response: the number of a heartbeat and the utilisation.
     pulse: u64,
 }
 

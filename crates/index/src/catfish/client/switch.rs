@@ -12,9 +12,9 @@ use farwood_fabric::Fabric;
 /// A connection and a reader, and the back-off that chooses between them. Changes go over the connection.
 #[derive(Debug)]
 pub struct Switch<'t, F, T, P = fn(f64) -> f64> {
-    /// The connection.
+    /// The connection over which searches are sent to the server.
     pub connection: T,
-    /// The reader.
+    /// The reader that executes searches by READs.
     pub reader: Reader<'t, F>,
     /// Chooses the path of each search.
     pub back_off: BackOff<P>,

@@ -22,14 +22,18 @@ pub(super) mod worker;
 mod writer;
 
 use super::Request;
-use super::head::{HEAD_BYTES, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, SERVED_CONNECTIONS, TERM};
-use super::tree::layout::{InPlace, Layout, NodeRef, entry_of, head_of};
+use super::head::{
+    HEAD_BYTES, INDEX, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, SERVED_CONNECTIONS, TERM,
+    TICKET_BITS,
+};
+use super::tree::layout::{Layout, NodeRef, entry_of};
 use crate::error::IndexError;
 use crate::mutant::Mutant;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk};
 use farwood_fabric::{Client, Fabric, Remote, Server, ServerMemory};
 use lease::ServerLease;
 use slots::NodeSlots;
+use snapshot::Nodes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use worker::Worker;
 use writer::{WriterGuard, WriterLock};
@@ -108,6 +112,10 @@ impl TreeServer {
         lease: &Arc<ServerLease>,
         settings: ServerSettings,
     ) -> Result<Self, IndexError> {
+        let number = server.local().load(head.address().offset() + INDEX)?;
+        if number != layout.index {
+            return Err(damaged(head, format!("it is the head of index {number}, not of {}", layout.index)));
+        }
         lease.acquire(client).await?;
         let started = Self::start(client, server, (layout, head, slot), lease, settings).await;
         if started.is_err() {
@@ -131,7 +139,10 @@ impl TreeServer {
         };
         let state = TreeState { root, commit: 0, entries: 0, slots: NodeSlots::default() };
         let (state, writer) = (Mutex::new(state), WriterLock::default());
-        let term = server.local().load(head.address().offset() + TERM)? + 1;
+        let last = server.local().load(head.address().offset() + TERM)?;
+        let Some(term) = last.checked_add(1).filter(|term| term >> TICKET_BITS == 0) else {
+            return Err(damaged(head, format!("its term is {last:#x}")));
+        };
         server.local().store(head.address().offset() + PORT, 0)?;
         server.local().store(head.address().offset() + SERVED_CONNECTIONS, 0)?;
         server.local().store(head.address().offset() + TERM, term)?;
@@ -153,6 +164,11 @@ impl TreeServer {
         server: &'t S,
     ) -> Worker<'t, F, S> {
         Worker { tree: self, client, server }
+    }
+
+    /// The error for a damaged head.
+    fn damaged(&self, what: String) -> IndexError {
+        damaged(self.head, what)
     }
 
     /// Offset of the head in the server's memory.
@@ -241,69 +257,66 @@ impl TreeServer {
     async fn recover<F: Fabric, S: Server>(&self, client: &Client<F>, server: &S) -> Result<(), IndexError> {
         let mut live = Vec::new();
         let root = self.state().root;
-        let entries = self.live_slots(server, root, None, &mut live)?;
+        let nodes = Nodes::new(server.local(), &self.layout);
+        let entries = live_slots(&nodes, (root, None), &mut live)?;
         self.state().entries = entries;
         live.sort_unstable();
+        if let Some(twice) = live.array_windows().find_map(|[one, other]| (one == other).then_some(one)) {
+            return Err(self.damaged(format!("the node at offset {twice:#x} has two parents")));
+        }
         let chunks = chunks::in_use(client, self.layout.node).await?;
-        let rings = (0..RING_CHUNKS_MAX as u64)
-            .map(|at| server.local().load(self.head_offset() + RING_CHUNKS + 8 * at));
-        let rings: Vec<_> = rings.collect::<Result<_, _>>()?;
-        for chunk in chunks.into_iter().filter(|chunk| chunk.entry == self.slot) {
-            if !rings.contains(&chunk.chunk.start().address().offset()) {
-                self.add_chunk(chunk.chunk, &live);
+        let mut chunks: Vec<_> = chunks.into_iter().filter(|chunk| chunk.entry == self.slot).collect();
+        for chunk in 0..RING_CHUNKS_MAX as u64 {
+            let start = server.local().load(self.head_offset() + RING_CHUNKS + 8 * chunk)?;
+            let of_rings = chunks.iter().position(|chunk| chunk.chunk.start().address().offset() == start);
+            match of_rings {
+                Some(position) => drop(chunks.swap_remove(position)),
+                None if start == 0 => {}
+                None => return Err(self.damaged(format!("its chunk {chunk} of rings is at {start:#x}"))),
             }
+        }
+        chunks.sort_unstable_by_key(|chunk| chunk.chunk.number);
+        let in_chunks: usize = chunks.into_iter().map(|chunk| self.add_chunk(chunk.chunk, &live)).sum();
+        if in_chunks != live.len() {
+            let what = format!("{} of its nodes are in no chunk of the index", live.len() - in_chunks);
+            return Err(self.damaged(what));
         }
         Ok(())
     }
 
-    /// Collects the slots of the tree below `node`; yields how many entries its leaves have. Levels descend, so a
-    /// damaged tree with a cycle is detected.
-    fn live_slots<S: Server>(
-        &self,
-        server: &S,
-        node: NodeRef,
-        level: Option<u8>,
-        live: &mut Vec<u64>,
-    ) -> Result<u64, IndexError> {
-        let damaged = |what: String| damaged(self.layout.at(node), what);
-        let version = server.local().load(node.offset())?;
-        server.local().load(node.offset() + self.layout.node_bytes() as u64 - 8)?;
-        let copy = InPlace { local: server.local(), offset: node.offset() };
-        let head = head_of(&copy);
-        if version != node.version() {
-            return Err(damaged(format!("version {version:#x}, not that of {node:?}")));
-        }
-        if let Some(what) = head.contradiction(&self.layout) {
-            return Err(damaged(what));
-        }
-        if level.is_some_and(|level| level != head.level) {
-            return Err(damaged(format!("level {}, which is not one below its parent's", head.level)));
-        }
-        live.push(node.offset());
-        if head.level == 0 {
-            return Ok(head.entries as u64);
-        }
-        let mut entries = 0;
-        for entry in 0..head.entries {
-            let word = entry_of(&copy, entry).word;
-            let Some(child) = NodeRef::from_word(word) else {
-                return Err(damaged(format!("child {entry} is {word:#x}")));
-            };
-            entries += self.live_slots(server, child, Some(head.level - 1), live)?;
-        }
-        Ok(entries)
-    }
-
-    /// Adds the slots of a chunk that are not among `live`, which is sorted.
-    pub(super) fn add_chunk(&self, chunk: Chunk, live: &[u64]) {
+    /// Adds the slots of a chunk that are not among `live`, which is sorted; yields how many are.
+    pub(super) fn add_chunk(&self, chunk: Chunk, live: &[u64]) -> usize {
         let start = chunk.start().address().offset();
         let head = self.head.address().offset();
         let first = if start == head { start + HEAD_BYTES } else { start };
         let bytes = self.layout.node_bytes() as u64;
         let slots = (0..(start + CHUNK_BYTES - first) / bytes).map(|slot| first + slot * bytes);
         // The slot that is added last is taken first.
-        self.state().slots.add(slots.rev().filter(|slot| live.binary_search(slot).is_err()));
+        let (of_nodes, unused): (Vec<_>, Vec<_>) =
+            slots.rev().partition(|slot| live.binary_search(slot).is_ok());
+        self.state().slots.add(unused);
+        of_nodes.len()
     }
+}
+
+/// Collects the slots of the tree below `node`; yields how many entries its leaves have. Levels descend, so a damaged
+/// tree with a cycle is detected.
+fn live_slots<L: ServerMemory>(
+    nodes: &Nodes<'_, L>,
+    (node, below): (NodeRef, Option<u8>),
+    live: &mut Vec<u64>,
+) -> Result<u64, IndexError> {
+    let (copy, head) = nodes.verified(node, below)?;
+    live.push(node.offset());
+    if head.level == 0 {
+        return Ok(head.entries as u64);
+    }
+    let mut entries = 0;
+    for position in 0..head.entries {
+        let child = nodes.child(node, position, entry_of(&copy, position).word)?;
+        entries += live_slots(nodes, (child, Some(head.level)), live)?;
+    }
+    Ok(entries)
 }
 
 fn damaged<T: ?Sized>(at: Remote<T>, what: String) -> IndexError {

@@ -20,7 +20,7 @@ use super::notifier::{IDLE_CHECK_NS, Notifiers};
 use super::worker::Worker;
 use crate::coverage;
 use crate::error::IndexError;
-use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
 use farwood_fabric::{
     Chain as _, Client, Fabric, FabricError, LockWord, Remote, Revocation, Server, ServerMemory as _, write,
 };
@@ -279,8 +279,12 @@ impl<'t> Service<'t> {
             }
         }
         let start = worker.server.local().load(chunk_word(chunk))?;
-        let at = Remote::new(tree.layout.node, farwood_fabric::Memory::Host, start + position as u64 * bytes);
-        Ok(at.expect("a chunk lies within its memory node"))
+        let chunks = 1..worker.client.fabric().shape().chunks();
+        if !start.is_multiple_of(CHUNK_BYTES) || !chunks.contains(&(start / CHUNK_BYTES)) {
+            return Err(tree.damaged(format!("its chunk {chunk} of rings is at {start:#x}")));
+        }
+        let chunk = Chunk { node: tree.layout.node, number: start / CHUNK_BYTES };
+        Ok(chunk.start().part(position as u64 * bytes))
     }
 
     /// Answers requests until the connection must be closed.

@@ -3,11 +3,13 @@
 use super::super::SearchSink;
 use super::super::tree::draft::StoredNodes;
 use super::super::tree::filter::{entries, matching};
-use super::super::tree::layout::{Entry, InPlace, NodeRef, entry_of, head_of};
+use super::super::tree::layout::{
+    Entry, Head, InPlace, LINE_BYTES, Layout, NodeRef, NodeWords as _, damage_of, entry_of, head_of,
+};
 use super::super::tree::nearest::{Near, Nearest};
 use super::super::tree::rectangle::{Item, Query};
-use super::TreeServer;
 use super::worker::Worker;
+use super::{TreeServer, damaged};
 use crate::error::IndexError;
 use farwood_fabric::{Fabric, Server, ServerMemory};
 
@@ -29,24 +31,76 @@ impl Drop for Snapshot<'_> {
     }
 }
 
-/// Reads nodes of a snapshot, and counts them.
+/// Reads nodes of a snapshot, and counts them. Memory can be damaged, so each node is checked on each visit.
 pub(super) struct Nodes<'s, L> {
     pub(super) local: &'s L,
+    pub(super) layout: &'s Layout,
     pub(super) visits: std::cell::Cell<u64>,
 }
 
-impl<L: ServerMemory> Nodes<'_, L> {
-    fn at(&self, node: NodeRef) -> InPlace<'_, L> {
+impl<'s, L: ServerMemory> Nodes<'s, L> {
+    pub(super) fn new(local: &'s L, layout: &'s Layout) -> Self {
+        Self { local, layout, visits: std::cell::Cell::default() }
+    }
+
+    fn damaged(&self, node: NodeRef, what: String) -> IndexError {
+        damaged(self.layout.at(node), what)
+    }
+
+    /// The node that `node` names, `below` a node of that level, and its head.
+    pub(super) fn at(&self, node: NodeRef, below: Option<u8>) -> Result<(InPlace<'s, L>, Head), IndexError> {
         self.visits.set(self.visits.get() + 1);
-        InPlace { local: self.local, offset: node.offset() }
+        let (local, offset) = (self.local, node.offset());
+        // A node whose last word lies in the memory node lies there as a whole.
+        let last = local.load(offset + self.layout.node_bytes() as u64 - 8)?;
+        let first = local.load(offset)?;
+        if first != node.version() || last != node.version() {
+            let what = format!("versions {first:#x} and {last:#x}, not those of {node:?}");
+            return Err(self.damaged(node, what));
+        }
+        let node_words = InPlace { local, offset };
+        let head = head_of(&node_words);
+        match head.contradiction(self.layout, below) {
+            None => Ok((node_words, head)),
+            Some(what) => Err(self.damaged(node, what)),
+        }
+    }
+
+    /// As [`at`](Self::at), and checks the hash of the node. Searches do not: they would take longer by a third.
+    pub(super) fn verified(
+        &self,
+        node: NodeRef,
+        below: Option<u8>,
+    ) -> Result<(InPlace<'s, L>, Head), IndexError> {
+        let (words, head) = self.at(node, below)?;
+        let lines = (0..self.layout.node_bytes() / LINE_BYTES).flat_map(|line| words.line(line));
+        let bytes: Vec<_> = lines.flat_map(u64::to_le_bytes).collect();
+        damage_of(&bytes).map_or(Ok((words, head)), |what| Err(self.damaged(node, what)))
+    }
+
+    /// The reference in the entry at `position` of the inner node `parent`.
+    pub(super) fn child(&self, parent: NodeRef, position: usize, word: u64) -> Result<NodeRef, IndexError> {
+        NodeRef::from_word(word).ok_or_else(|| self.damaged(parent, format!("child {position} is {word:#x}")))
     }
 }
 
 impl<L: ServerMemory> StoredNodes for Nodes<'_, L> {
-    fn load(&self, node: NodeRef) -> (u8, Vec<Entry>) {
-        let node = self.at(node);
-        let head = head_of(&node);
-        (head.level, entries(&node, head.entries).collect())
+    fn load(&self, word: u64, below: Option<u8>) -> Result<(NodeRef, u8, Vec<Entry>), IndexError> {
+        let Some(node) = NodeRef::from_word(word) else {
+            return Err(IndexError::Damaged {
+                operation: "serve",
+                at: format!("memory node {}", self.layout.node),
+                what: format!("a reference is {word:#x}"),
+            });
+        };
+        let (words, head) = self.verified(node, below)?;
+        let entries: Vec<_> = entries(&words, head.entries).collect();
+        if head.level > 0 {
+            for (position, entry) in entries.iter().enumerate() {
+                self.child(node, position, entry.word)?;
+            }
+        }
+        Ok((node, head.level, entries))
     }
 }
 
@@ -64,26 +118,31 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Adds the items that match to `found`, of the tree at one moment during the call. [0 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// [`IndexError::Damaged`]; the fabric's.
     pub async fn search(&self, query: &Query, found: &mut impl SearchSink) -> Result<(), IndexError> {
         let snapshot = self.tree.hold();
-        let nodes = Nodes { local: self.server.local(), visits: std::cell::Cell::default() };
+        let nodes = Nodes::new(self.server.local(), &self.tree.layout);
         let node_bytes = self.tree.layout.node_bytes() as u64;
         let mut stack = Vec::with_capacity(STACK_NODES);
-        stack.push(snapshot.root);
-        while let Some(at) = stack.pop() {
-            let node = nodes.at(at);
-            let head = head_of(&node);
+        stack.push((snapshot.root, None));
+        while let Some((at, below)) = stack.pop() {
+            let (node, head) = nodes.at(at, below)?;
+            let mut damage = None;
             matching(&node, (head.level, head.entries), query, |position| {
                 let entry = entry_of(&node, position);
                 if head.level == 0 {
                     found.item(Item { bounds: entry.bounds, id: entry.word });
-                } else {
-                    let child = NodeRef::from_word(entry.word).expect("inner nodes name nodes");
-                    nodes.local.fetch_ahead(child.offset(), PREFETCHED_BYTES.min(node_bytes));
-                    stack.push(child);
+                    return;
+                }
+                match nodes.child(at, position, entry.word) {
+                    Ok(child) => {
+                        nodes.local.fetch_ahead(child.offset(), PREFETCHED_BYTES.min(node_bytes));
+                        stack.push((child, Some(head.level)));
+                    }
+                    Err(error) => damage = Some(error),
                 }
             });
+            damage.map_or(Ok(()), Err)?;
         }
         self.server.compute(nodes.visits.get() * self.tree.settings.visit_ns).await;
         Ok(())
@@ -92,16 +151,15 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Finds the `count` items nearest to `point`, nearest first, of the tree at one moment during the call. [0 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// [`IndexError::Damaged`]; the fabric's.
     pub async fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>, IndexError> {
         let snapshot = self.tree.hold();
-        let nodes = Nodes { local: self.server.local(), visits: std::cell::Cell::default() };
+        let nodes = Nodes::new(self.server.local(), &self.tree.layout);
         let mut search = Nearest::new(point, count, snapshot.root);
-        while let Some(at) = search.next() {
-            let node = nodes.at(at);
-            let head = head_of(&node);
+        while let Some((at, below)) = search.next() {
+            let (node, head) = nodes.at(at, below)?;
             let added = search.add_entries(head.level, entries(&node, head.entries));
-            added.expect("inner nodes name nodes");
+            added.map_err(|word| nodes.damaged(at, format!("a child is {word:#x}")))?;
         }
         self.server.compute(nodes.visits.get() * self.tree.settings.visit_ns).await;
         Ok(search.found())

@@ -46,11 +46,11 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Adds an item. Items may be equal. [0 RT; a new chunk as in [`chunks::take`]]
     ///
     /// # Errors
-    /// A full pool.
+    /// The pool is full; [`IndexError::Damaged`].
     pub async fn insert(&self, item: &Item) -> Result<(), IndexError> {
         self.commit((1, Request::Insert(*item)), |draft| {
-            draft.insert(item);
-            true
+            draft.insert(item)?;
+            Ok(true)
         })
         .await
         .map(|_| ())
@@ -72,11 +72,11 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     pub async fn update(&self, item: &Item, bounds: Rectangle) -> Result<bool, IndexError> {
         let moved = Item { bounds, id: item.id };
         self.commit((0, Request::Update(*item, bounds)), |draft| {
-            let there = draft.remove(item);
+            let there = draft.remove(item)?;
             if there {
-                draft.insert(&moved);
+                draft.insert(&moved)?;
             }
-            there
+            Ok(there)
         })
         .await
     }
@@ -86,14 +86,14 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     async fn commit(
         &self,
         (added, request): (i64, Request),
-        change: impl Fn(&mut Draft<'_, Nodes<'_, S::Local>>) -> bool,
+        change: impl Fn(&mut Draft<'_, Nodes<'_, S::Local>>) -> Result<bool, IndexError>,
     ) -> Result<bool, IndexError> {
         let tree = self.tree;
         let _guard = tree.write_lock().await;
         let root = tree.state().root;
-        let nodes = Nodes { local: self.server.local(), visits: std::cell::Cell::default() };
+        let nodes = Nodes::new(self.server.local(), &tree.layout);
         let mut draft = Draft::of(&tree.layout, &nodes, root);
-        let changed = change(&mut draft);
+        let changed = change(&mut draft)?;
         let finished = changed.then(|| draft.finish());
         self.server.compute(nodes.visits.get() * tree.settings.visit_ns).await;
         let Some(finished) = finished else { return Ok(false) };

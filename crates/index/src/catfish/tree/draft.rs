@@ -5,14 +5,19 @@
 //! are those of the R*-tree, with forced reinsertion, within one draft: an entry that is removed from a node to be
 //! reinserted is missing from no tree that a reader can see.
 
-use super::layout::{Entry, Layout, NodeRef};
+use super::layout::{Entry, LEVELS_MAX, Layout, NodeRef};
 use super::rectangle::{Item, Rectangle};
 use super::rstar::{Children, choose_subtree, farthest, split};
+use crate::error::IndexError;
 
 /// Reads stored nodes.
 pub(in crate::catfish) trait StoredNodes {
-    /// The level and the entries of a node.
-    fn load(&self, node: NodeRef) -> (u8, Vec<Entry>);
+    /// The node that `word` names, `below` a node of that level: its reference, level and entries. Every word of an
+    /// inner node's entry is a reference.
+    ///
+    /// # Errors
+    /// [`IndexError::Damaged`] where there is no such node; the fabric's.
+    fn load(&self, word: u64, below: Option<u8>) -> Result<(NodeRef, u8, Vec<Entry>), IndexError>;
 }
 
 /// Marks the word by which inner nodes of a draft name a new node: no reference has generation 0.
@@ -86,66 +91,81 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
     }
 
     /// Adds an item.
-    pub(in crate::catfish) fn insert(&mut self, item: &Item) {
+    ///
+    /// # Errors
+    /// As [`StoredNodes::load`].
+    pub(in crate::catfish) fn insert(&mut self, item: &Item) -> Result<(), IndexError> {
         let entry = Entry { bounds: item.bounds, word: item.id };
-        self.insert_at(entry, 0, &mut Reinserted::default());
+        self.insert_at(entry, 0, &mut Reinserted::default())
     }
 
     /// Removes an item, one of those that are equal; `false`: there is none, and the draft is unchanged.
-    pub(in crate::catfish) fn remove(&mut self, item: &Item) -> bool {
+    ///
+    /// # Errors
+    /// As [`StoredNodes::load`].
+    pub(in crate::catfish) fn remove(&mut self, item: &Item) -> Result<bool, IndexError> {
         let mut positions = Vec::new();
-        if !self.find(self.root, item, &mut positions) {
-            return false;
+        if !self.find((self.root, None), item, &mut positions)? {
+            return Ok(false);
         }
-        let mut at = self.open(self.root);
-        self.root = fresh(at);
+        let mut at = self.open_root()?;
         let mut path = Path::new();
         let position = positions.pop().expect("the item has a position in its leaf");
         for position in positions {
             path.push((at, position));
-            at = self.open_child(at, position);
+            at = self.open_child(at, position)?;
         }
         self.nodes[at].entries.swap_remove(position);
-        self.condense(at, path);
-        true
+        self.condense(at, path)?;
+        Ok(true)
     }
 
     /// The node that `word` names, copied into the draft.
-    fn open(&mut self, word: u64) -> usize {
+    fn open(&mut self, word: u64, below: Option<u8>) -> Result<usize, IndexError> {
         if let Some(number) = as_fresh(word) {
-            return number;
+            return Ok(number);
         }
-        let node = NodeRef::from_word(word).expect("inner nodes name nodes");
-        let (level, entries) = self.stored.load(node);
+        let (node, level, entries) = self.stored.load(word, below)?;
         self.retired.push(node);
         self.nodes.push(FreshNode { level, entries });
-        self.nodes.len() - 1
+        Ok(self.nodes.len() - 1)
     }
 
-    fn open_child(&mut self, parent: usize, position: usize) -> usize {
-        let child = self.open(self.nodes[parent].entries[position].word);
+    fn open_root(&mut self) -> Result<usize, IndexError> {
+        let root = self.open(self.root, None)?;
+        self.root = fresh(root);
+        Ok(root)
+    }
+
+    fn open_child(&mut self, parent: usize, position: usize) -> Result<usize, IndexError> {
+        let FreshNode { level, entries } = &self.nodes[parent];
+        let child = self.open(entries[position].word, Some(*level))?;
         self.nodes[parent].entries[position].word = fresh(child);
-        child
+        Ok(child)
     }
 
     /// Inserts an entry into a node of `level` (R*-tree: Insert, ChooseSubtree).
-    fn insert_at(&mut self, entry: Entry, level: u8, reinserted: &mut Reinserted) {
-        let mut at = self.open(self.root);
-        self.root = fresh(at);
+    fn insert_at(&mut self, entry: Entry, level: u8, reinserted: &mut Reinserted) -> Result<(), IndexError> {
+        let mut at = self.open_root()?;
         let mut path = Path::new();
         while self.nodes[at].level > level {
             let children = self.nodes[at].rectangles();
             let kind = if self.nodes[at].level == 1 { Children::Leaves } else { Children::InnerNodes };
             let position = choose_subtree(&children, &entry.bounds, kind);
             path.push((at, position));
-            at = self.open_child(at, position);
+            at = self.open_child(at, position)?;
         }
         self.nodes[at].entries.push(entry);
-        self.treat_overflow(at, path, reinserted);
+        self.treat_overflow(at, path, reinserted)
     }
 
     /// Splits or reinserts entries of a node that is overfull, and updates its ancestors (R*-tree: OverflowTreatment).
-    fn treat_overflow(&mut self, mut at: usize, mut path: Path, reinserted: &mut Reinserted) {
+    fn treat_overflow(
+        &mut self,
+        mut at: usize,
+        mut path: Path,
+        reinserted: &mut Reinserted,
+    ) -> Result<(), IndexError> {
         loop {
             let level = self.nodes[at].level;
             let overfull = self.nodes[at].entries.len() > self.layout.entries_max();
@@ -154,14 +174,17 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
                 let taken = self.nodes[at].take(&positions);
                 self.update_bounds(at, &path);
                 for entry in taken {
-                    self.insert_at(entry, level, reinserted);
+                    self.insert_at(entry, level, reinserted)?;
                 }
-                return;
+                return Ok(());
             }
             let sibling = overfull.then(|| self.split(at));
             match (path.pop(), sibling) {
-                (None, None) => return,
-                (None, Some(sibling)) => return self.grow(at, sibling),
+                (None, None) => return Ok(()),
+                (None, Some(sibling)) => {
+                    self.grow(at, sibling);
+                    return Ok(());
+                }
                 (Some((parent, position)), sibling) => {
                     self.update_bounds(at, &[(parent, position)]);
                     if let Some(sibling) = sibling {
@@ -194,7 +217,7 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
     /// Adds a root above the current root and its new sibling.
     fn grow(&mut self, root: usize, sibling: usize) {
         let level = self.nodes[root].level + 1;
-        assert!(level < 64, "a tree has fewer levels than a number of entries has bits");
+        assert!(level < LEVELS_MAX, "a tree has fewer levels than a number of entries has bits");
         let entries = vec![self.entry_for(root), self.entry_for(sibling)];
         self.nodes.push(FreshNode { level, entries });
         self.root = fresh(self.nodes.len() - 1);
@@ -209,30 +232,39 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
     }
 
     /// Finds an item below a node (Guttman: FindLeaf): the position in each node on the path to it.
-    fn find(&self, word: u64, item: &Item, positions: &mut Vec<usize>) -> bool {
+    fn find(
+        &self,
+        (word, below): (u64, Option<u8>),
+        item: &Item,
+        positions: &mut Vec<usize>,
+    ) -> Result<bool, IndexError> {
         let loaded;
         let (level, entries) = if let Some(number) = as_fresh(word) {
             (self.nodes[number].level, &self.nodes[number].entries)
         } else {
-            loaded = self.stored.load(NodeRef::from_word(word).expect("inner nodes name nodes"));
-            (loaded.0, &loaded.1)
+            loaded = self.stored.load(word, below)?;
+            (loaded.1, &loaded.2)
         };
-        entries.iter().enumerate().any(|(position, entry)| {
+        for (position, entry) in entries.iter().enumerate() {
             positions.push(position);
             let found = match level {
                 0 => entry.word == item.id && entry.bounds == item.bounds,
-                _ => entry.bounds.contains(&item.bounds) && self.find(entry.word, item, positions),
+                _ => {
+                    entry.bounds.contains(&item.bounds)
+                        && self.find((entry.word, Some(level)), item, positions)?
+                }
             };
-            if !found {
-                positions.pop();
+            if found {
+                return Ok(true);
             }
-            found
-        })
+            positions.pop();
+        }
+        Ok(false)
     }
 
     /// Removes nodes that hold too few entries, reinserts their entries, and shortens a tree whose root has one child
     /// (Guttman: CondenseTree).
-    fn condense(&mut self, mut at: usize, mut path: Path) {
+    fn condense(&mut self, mut at: usize, mut path: Path) -> Result<(), IndexError> {
         let mut orphans = Vec::new();
         while let Some((parent, position)) = path.pop() {
             if self.nodes[at].entries.len() < self.layout.entries_least() {
@@ -248,22 +280,21 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
         }
         // Entries of the highest levels come first, so the tree is no higher than it needs to be.
         for (entry, level) in orphans.into_iter().rev() {
-            self.insert_at(entry, level, &mut Reinserted::default());
+            self.insert_at(entry, level, &mut Reinserted::default())?;
         }
-        self.shorten();
+        self.shorten()
     }
 
     /// Replaces a root that has one child by that child.
-    fn shorten(&mut self) {
+    fn shorten(&mut self) -> Result<(), IndexError> {
         loop {
-            let root = self.open(self.root);
-            self.root = fresh(root);
+            let root = self.open_root()?;
             match self.nodes[root].entries.as_slice() {
                 [only] if self.nodes[root].level > 0 => self.root = only.word,
-                _ => return,
+                _ => return Ok(()),
             }
             if as_fresh(self.root).is_none() {
-                return;
+                return Ok(());
             }
         }
     }
@@ -353,8 +384,9 @@ mod tests {
     }
 
     impl StoredNodes for BTreeMap<u64, (u8, Vec<Entry>)> {
-        fn load(&self, node: NodeRef) -> (u8, Vec<Entry>) {
-            self[&node.word()].clone()
+        fn load(&self, word: u64, _: Option<u8>) -> Result<(NodeRef, u8, Vec<Entry>), IndexError> {
+            let (level, entries) = self[&word].clone();
+            Ok((NodeRef::from_word(word).expect("inner nodes name nodes"), level, entries))
         }
     }
 
@@ -443,13 +475,13 @@ mod tests {
                 let bounds = Rectangle::new([x, y], [x + f64::from(edge), y + 1.0]).unwrap();
                 if kind == 0 && !list.is_empty() {
                     let item = list.swap_remove(step * 7 % list.len());
-                    prop_assert!(tree.change(|draft| draft.remove(&item)));
+                    prop_assert!(tree.change(|draft| draft.remove(&item).unwrap()));
                     let other = Item { id: u64::MAX, ..item };
-                    prop_assert!(!tree.change(|draft| draft.remove(&other)), "no such item");
+                    prop_assert!(!tree.change(|draft| draft.remove(&other).unwrap()), "no such item");
                 } else {
                     let item = Item { bounds, id: step as u64 / 3 };
                     list.push(item);
-                    tree.change(|draft| { draft.insert(&item); true });
+                    tree.change(|draft| draft.insert(&item).is_ok());
                 }
             }
             list.sort_by(|one, other| one.id.cmp(&other.id).then(order(one).total_cmp(&order(other))));
@@ -466,15 +498,12 @@ mod tests {
         };
         let level = |tree: &MapTree| tree.nodes[&tree.root.word()].0;
         for id in 0..600 {
-            tree.change(|draft| {
-                draft.insert(&item(id));
-                true
-            });
+            tree.change(|draft| draft.insert(&item(id)).is_ok());
         }
         assert!(level(&tree) >= 3, "level {}", level(&tree));
         assert_eq!(tree.items().len(), 600);
         for id in 0..600 {
-            assert!(tree.change(|draft| draft.remove(&item(id))));
+            assert!(tree.change(|draft| draft.remove(&item(id)).unwrap()));
         }
         assert_eq!((level(&tree), tree.items().len(), tree.nodes.len()), (0, 0, 1));
     }

@@ -4,7 +4,7 @@
 //! node of n blocks, n = 1 to 64: 64 (1 + 5 n) bytes, holding up to 7 n entries
 //! line 0: head
 //! +  0  8  version: 1 << 32 | generation. The first word of a node
-//! +  8  1  level; leaves are level 0        + 9  3  zero      + 12  4  entries
+//! +  8  1  level; leaves are level 0        + 9  1  zero      + 10  2  entries      + 12  4  hash
 //! + 16  8  number of the index
 //! + 24 32  bounds of all entries: least x, least y, greatest x, greatest y; zero where there are none
 //! + 56  8  version, again
@@ -34,19 +34,27 @@
 //! * [`Scheme::Pair`] (shared memory, TCP: only words are whole): the first and the last word of the node have the
 //!   expected version. The server stores in ascending order, the READs of the fabric load in descending order;
 //!   `crates/transport/src/shm/copying.rs` has the proof, which treats the versions between as ordinary bytes.
+//!
+//! Neither scheme notices bytes that changed at rest; the *hash* does: the lower half of XXH3-64 over the blocks,
+//! seeded with XXH3-64 over number and bounds, seeded with the level and the count of entries. A copy that is whole and
+//! has another hash is damaged. The hash leaves out the version of line 0: a server withdraws it before it changes the
+//! first word, so a whole copy under a pair can lack it.
 
 use super::rectangle::Rectangle;
 use crate::mutant::Mutant;
 use farwood_fabric::{Capabilities, Capability, Memory, NodeId, Object, Remote, ServerMemory, Torn};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Version of this format.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Bytes of a line, which a NIC reads whole (FaRM; Catfish §III-B).
 pub const LINE_BYTES: usize = 64;
 /// Entries of a block: words of a line, less its version.
 pub const BLOCK_ENTRIES: usize = LINE_BYTES / 8 - 1;
 /// Lines of a block: four edges, and the words that they belong to.
 const BLOCK_LINES: usize = 5;
+/// Levels of a tree, at most: its inner nodes have two children or more.
+pub(in crate::catfish) const LEVELS_MAX: u8 = 64;
 /// Blocks of a node, at most.
 pub const BLOCKS_MAX: usize = 64;
 /// Bytes of a ring of messages, one way, by default (Catfish §V-B).
@@ -59,6 +67,9 @@ pub const BLOCKS_DEFAULT: usize = 6;
 pub(in crate::catfish) const LEVEL_WORD: usize = 1;
 pub(in crate::catfish) const INDEX_WORD: usize = 2;
 const BOUNDS_WORD: usize = 3;
+/// Bits of the word at [`LEVEL_WORD`] below the count of entries, and below the hash.
+const ENTRIES_SHIFT: u32 = 16;
+const HASH_SHIFT: u32 = 32;
 const WORDS_PER_LINE: usize = farwood_fabric::LINE_WORDS;
 const VERSION_WORD: usize = WORDS_PER_LINE - 1;
 const WHOLE: u64 = 1 << 32;
@@ -83,7 +94,7 @@ impl Scheme {
     /// The scheme for nodes of `node_bytes` on a fabric with these capabilities; lines where both schemes are safe.
     ///
     /// # Errors
-    /// The missing capability.
+    /// The capability that the fabric lacks, if no check of copies is possible without it.
     pub fn choose(capabilities: &Capabilities, node_bytes: usize) -> Result<Self, Capability> {
         if capabilities.whole_bytes >= LINE_BYTES {
             return Ok(Self::Lines);
@@ -247,7 +258,7 @@ pub(in crate::catfish) trait NodeWords {
     fn line(&self, at: usize) -> [u64; WORDS_PER_LINE];
 }
 
-/// A checked copy.
+/// Reads the words of a checked copy.
 impl NodeWords for &[u8] {
     #[inline]
     fn word(&self, at: usize) -> u64 {
@@ -294,7 +305,7 @@ pub(in crate::catfish) struct Head {
 pub(in crate::catfish) fn head_of(node: &impl NodeWords) -> Head {
     let line = node.line(0);
     let level_and_entries = line[LEVEL_WORD];
-    let entries = (level_and_entries >> 32) as usize;
+    let entries = usize::from((level_and_entries >> ENTRIES_SHIFT) as u16);
     let edge = |at: usize| f64::from_bits(line[BOUNDS_WORD + at]);
     let bounds = Rectangle::trusted([edge(0), edge(1)], [edge(2), edge(3)]);
     Head {
@@ -306,11 +317,32 @@ pub(in crate::catfish) fn head_of(node: &impl NodeWords) -> Head {
 }
 
 impl Head {
-    /// Why the node cannot belong to an index with this layout; `None`: it can. [`image`] asserts the same.
-    pub(in crate::catfish) fn contradiction(&self, layout: &Layout) -> Option<String> {
-        let possible = self.index == layout.index && self.entries <= layout.entries_max();
-        (!possible).then(|| format!("{} entries of index {}", self.entries, self.index))
+    /// Why the node cannot belong to an index with this layout, `below` a node of that level; `None`: it can.
+    /// [`image`] asserts the same.
+    pub(in crate::catfish) fn contradiction(&self, layout: &Layout, below: Option<u8>) -> Option<String> {
+        let &Self { level, entries, index, .. } = self;
+        if index != layout.index || entries > layout.entries_max() {
+            return Some(format!("{entries} entries of index {index}"));
+        }
+        if level >= LEVELS_MAX || (level > 0 && entries == 0) {
+            return Some(format!("level {level} with {entries} entries"));
+        }
+        let descends = below.is_none_or(|above| level.checked_add(1) == Some(above));
+        (!descends).then(|| format!("level {level}, which is not one below its parent's"))
     }
+}
+
+/// The level and the count of entries of a node, and its hash, in their word.
+fn level_word(node: &[u8], level_and_entries: u32) -> u64 {
+    let head = xxh3_64_with_seed(&node[8 * INDEX_WORD..8 * VERSION_WORD], level_and_entries.into());
+    let hash = xxh3_64_with_seed(&node[LINE_BYTES..], head);
+    u64::from(level_and_entries) | hash << HASH_SHIFT
+}
+
+/// The damage of a whole copy of a node; `None`: the copy has its hash.
+pub(in crate::catfish) fn damage_of(node: &[u8]) -> Option<String> {
+    let found = word_of(node, LEVEL_WORD);
+    (found != level_word(node, found as u32)).then(|| "its bytes do not match its hash".to_owned())
 }
 
 /// Positions of the words of entry `entry`: its four edges, and the word that they belong to.
@@ -348,7 +380,6 @@ pub(in crate::catfish) fn image(layout: &Layout, at: NodeRef, level: u8, entries
     assert!(entries.len() <= layout.entries_max(), "the entries fit the node");
     let mut words = vec![0; layout.node_words()];
     words[0] = at.version();
-    words[LEVEL_WORD] = u64::from(level) | (entries.len() as u64) << 32;
     words[INDEX_WORD] = layout.index;
     if let Some(bounds) = Rectangle::around(entries.iter().map(|entry| &entry.bounds)) {
         words[BOUNDS_WORD..BOUNDS_WORD + 4].copy_from_slice(&edges(&bounds));
@@ -370,6 +401,8 @@ pub(in crate::catfish) fn image(layout: &Layout, at: NodeRef, level: u8, entries
         line[VERSION_WORD] = at.version();
     }
     debug_assert!(words[words.len() - 1] == at.version(), "the last word of a node is its rear version");
+    let bytes: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    words[LEVEL_WORD] = level_word(&bytes, u32::from(level) | (entries.len() as u32) << ENTRIES_SHIFT);
     words
 }
 
@@ -390,6 +423,8 @@ const _: () = assert!(LINE_BYTES == 8 * WORDS_PER_LINE && BLOCK_ENTRIES == 7);
 const _: () = assert!(BOUNDS_WORD + 4 == VERSION_WORD, "the head fills its line");
 const _: () = assert!(words_of_entry(0)[0] == 8 && words_of_entry(6)[4] == 46, "block 0 begins at line 1");
 const _: () = assert!(words_of_entry(7)[0] == 48, "block 1 begins at line 6");
+const _: () =
+    assert!(BLOCKS_MAX * BLOCK_ENTRIES < 1 << (HASH_SHIFT - ENTRIES_SHIFT), "the count has 16 bits");
 const _: () = assert!(BLOCK_ENTRIES * 40 / 100 >= 2, "a node of one block can be split");
 
 #[cfg(test)]
@@ -428,6 +463,20 @@ mod tests {
                 let read: Vec<_> = (0..count).map(|entry| entry_of(&node, entry)).collect();
                 assert_eq!(read, entries);
             }
+        }
+    }
+
+    #[test]
+    fn a_changed_bit_of_a_node_is_noticed() {
+        let layout = layout(1, Scheme::Lines);
+        let at = NodeRef::new(1 << 23, 7);
+        let node = bytes(&image(&layout, at, 1, &entries(5)));
+        assert_eq!(damage_of(&node), None);
+        for bit in 0..8 * node.len() {
+            let mut damaged = node.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let is_whole = RawNode::check(&damaged, &expected(at, Scheme::Lines)).is_ok();
+            assert!(!is_whole || damage_of(&damaged).is_some(), "bit {bit}");
         }
     }
 

@@ -1,9 +1,10 @@
 //! The nearest rectangles to a point: best-first search (Hjaltason and Samet, TODS 1999). Pure: the caller fetches the
 //! nodes.
 
+use super::distance::Distance;
 use super::layout::{Entry, NodeRef};
 use super::rectangle::{Item, Rectangle};
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// An item and its distance.
@@ -11,29 +12,9 @@ use std::collections::BinaryHeap;
 pub struct Near {
     /// The item.
     pub item: Item,
-    /// The square of the distance from the point to the nearest point of its rectangle.
+    /// The square of the distance from the point to the nearest point of its rectangle. It is infinite beyond 1e154,
+    /// and 0 below 1e-162; the order of the items is right at every distance.
     pub distance_squared: f64,
-}
-
-/// A distance with a total order.
-#[derive(Clone, Copy, Debug)]
-struct Distance(f64);
-
-impl PartialEq for Distance {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-impl Eq for Distance {}
-impl PartialOrd for Distance {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Distance {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
 }
 
 /// The state of a search.
@@ -41,15 +22,15 @@ impl Ord for Distance {
 pub(in crate::catfish) struct Nearest {
     point: [f64; 2],
     count: usize,
-    /// Nodes to visit, the nearest first.
-    nodes: BinaryHeap<Reverse<(Distance, NodeRef)>>,
+    /// Nodes to visit, the nearest first, with the levels of their parents.
+    nodes: BinaryHeap<Reverse<(Distance, NodeRef, Option<u8>)>>,
     /// The nearest items so far, the farthest of them first; items at equal distances by number.
     items: BinaryHeap<(Distance, u64, [u64; 4])>,
 }
 
 impl Nearest {
     pub(in crate::catfish) fn new(point: [f64; 2], count: usize, root: NodeRef) -> Self {
-        let nodes = BinaryHeap::from([Reverse((Distance(0.0), root))]);
+        let nodes = BinaryHeap::from([Reverse((Distance::ZERO, root, None))]);
         Self { point, count, nodes, items: BinaryHeap::new() }
     }
 
@@ -58,10 +39,10 @@ impl Nearest {
         self.items.len() < self.count || self.items.peek().is_some_and(|(farthest, ..)| distance <= *farthest)
     }
 
-    /// The next node to visit.
-    pub(in crate::catfish) fn next(&mut self) -> Option<NodeRef> {
-        let Reverse((distance, node)) = self.nodes.pop()?;
-        (self.count > 0 && self.may_count(distance)).then_some(node)
+    /// The next node to visit, and the level of its parent.
+    pub(in crate::catfish) fn next(&mut self) -> Option<(NodeRef, Option<u8>)> {
+        let Reverse((distance, node, below)) = self.nodes.pop()?;
+        (self.count > 0 && self.may_count(distance)).then_some((node, below))
     }
 
     /// Adds the entries of a node.
@@ -74,13 +55,13 @@ impl Nearest {
         entries: impl Iterator<Item = Entry>,
     ) -> Result<(), u64> {
         for Entry { bounds, word } in entries {
-            let distance = Distance(bounds.distance_squared(self.point));
+            let distance = Distance::between(&bounds, self.point);
             if !self.may_count(distance) {
                 continue;
             }
             if level > 0 {
                 let node = NodeRef::from_word(word).ok_or(word)?;
-                self.nodes.push(Reverse((distance, node)));
+                self.nodes.push(Reverse((distance, node, Some(level))));
                 continue;
             }
             let edges = [bounds.min()[0], bounds.min()[1], bounds.max()[0], bounds.max()[1]];
@@ -94,10 +75,10 @@ impl Nearest {
 
     /// The items found, the nearest first.
     pub(in crate::catfish) fn found(self) -> Vec<Near> {
-        let near = |(distance, id, edges): (Distance, u64, [u64; 4])| {
+        let near = |(_, id, edges): (Distance, u64, [u64; 4])| {
             let [min_x, min_y, max_x, max_y] = edges.map(f64::from_bits);
             let bounds = Rectangle::trusted([min_x, min_y], [max_x, max_y]);
-            Near { item: Item { bounds, id }, distance_squared: distance.0 }
+            Near { item: Item { bounds, id }, distance_squared: bounds.distance_squared(self.point) }
         };
         self.items.into_sorted_vec().into_iter().map(near).collect()
     }

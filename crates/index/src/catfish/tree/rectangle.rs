@@ -87,7 +87,7 @@ impl Rectangle {
         self.max
     }
 
-    /// Its centre.
+    /// Returns the centre of the rectangle.
     #[inline]
     pub fn centre(&self) -> [f64; 2] {
         [f64::midpoint(self.min[0], self.max[0]), f64::midpoint(self.min[1], self.max[1])]
@@ -124,7 +124,7 @@ impl Rectangle {
         self.max[axis] - self.min[axis]
     }
 
-    /// Its area.
+    /// Returns the area of the rectangle.
     #[inline]
     pub fn area(&self) -> f64 {
         self.edge(0) * self.edge(1)
@@ -211,9 +211,9 @@ impl Query {
 /// A rectangle of an index, with its number. Several items may have equal rectangles, numbers, or both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Item {
-    /// Its rectangle.
+    /// The rectangle of the item.
     pub bounds: Rectangle,
-    /// Its number, chosen by the caller.
+    /// The number of the item, chosen by the caller.
     pub id: u64,
 }
 

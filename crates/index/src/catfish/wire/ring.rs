@@ -106,6 +106,11 @@ impl RingSender {
         }
     }
 
+    /// Position up to which the receiver has consumed.
+    pub(in crate::catfish) fn consumed_to(&self) -> u64 {
+        self.head
+    }
+
     /// Reserves bytes for a message; `None`: the receiver must consume more first.
     pub(in crate::catfish) fn reserve(
         &mut self,

@@ -14,7 +14,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// RadixEntries of a bucket: as many as fit into a cache line.
+/// Number of entries of a bucket: as many as fit into a cache line.
 const ENTRIES: usize = 3;
 /// Most buckets of a page. The buckets of a page are allocated together, when the first of them is used.
 const PAGE_MAX: usize = 256;
@@ -26,7 +26,7 @@ const SAMPLE: usize = 5;
 /// Adjacent buckets that are searched for one copy of the sample. With large copies, most buckets are empty.
 const SAMPLE_BUCKETS: usize = 64;
 
-/// RadixEntries of a bucket: copies whose addresses have the hash of the bucket, each with another byte of that hash.
+/// The entries of a bucket: copies of nodes whose addresses hash to the bucket, each with another byte of that hash.
 #[derive(Debug, Default)]
 struct BucketEntries {
     tags: [u8; ENTRIES],
@@ -70,7 +70,7 @@ impl BucketEntries {
             .cloned()
     }
 
-    /// The entry for a new copy, and what it replaces: nothing, or the least recently used copy.
+    /// Picks the entry for a new copy. The entry is free, or holds the least recently used copy, which is evicted.
     fn victim(&self, now: u32) -> (Victim, usize) {
         let victim = |entry: usize| {
             self.copies[entry].as_ref().map_or(Victim::None, |copy| Victim::Aged(copy.age(now)))

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Number of thread tables; threads beyond that share them.
 const TABLES: usize = 8;
-/// RadixEntries of a thread table.
+/// Number of entries of a thread's table.
 const ENTRIES: usize = 512;
 /// Most bytes of all duplicates.
 const BYTES_MAX: usize = TABLES * ENTRIES * (CachedNode::BYTES_MAX + size_of::<Mutex<ThreadEntry>>());

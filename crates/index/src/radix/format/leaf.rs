@@ -64,7 +64,7 @@ pub enum LeafState {
 /// FoundValue in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafValue<'a> {
-    /// The value itself.
+    /// The bytes of the value, stored in the leaf.
     Inline(&'a [u8]),
     /// A link to the overflow value.
     Overflow(Link),

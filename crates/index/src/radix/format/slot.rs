@@ -91,7 +91,7 @@ impl NodeSlot {
         Self(rest | CLOSED << KIND_SHIFT)
     }
 
-    /// The same child under another partial key, for another node.
+    /// Returns a slot for the same child with another partial key, for use in another node.
     #[must_use]
     pub const fn under(self, partial: u8) -> Self {
         Self(self.0 & !(0xFF << PARTIAL_SHIFT) | (partial as u64) << PARTIAL_SHIFT)

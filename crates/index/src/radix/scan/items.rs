@@ -32,7 +32,7 @@ enum Source {
 
 /// An object that a scan still has to read.
 pub(super) enum ScanItem {
-    /// A child.
+    /// A child that the scan has not read yet.
     Child(PendingChild),
     /// The children of a node from this slot on, which are expanded when they are needed.
     Rest(Rc<ScanParent>, u16),

@@ -86,18 +86,20 @@ pub(crate) async fn open_root<F: Fabric>(
 ) -> Result<Remote<RawInner>, IndexError> {
     check_capabilities(client)?;
     lifecycle::mark_open(client, entry).await?;
-    let Ok(root) = client.post(read(entry.root())).await?.check(&()) else { unreachable!("words are whole") };
-    Remote::from_word(root.word())
-        .ok_or_else(|| damaged("open", &entry.name, "the root pointer is null".to_owned()))
+    let Ok(root) = client.post(read(entry.root().at())).await?.check(&()) else {
+        unreachable!("words are whole")
+    };
+    let root = entry.root().open_pointer(root.word())?;
+    root.ok_or_else(|| damaged("open", &entry.name, "the root pointer is null".to_owned()))
 }
 
-/// Allocates and writes the root of a new tree, followed by the bytes `after`; yields the pointer to it as a word.
-/// [2 RT and a chunk]
+/// Allocates and writes the root of a new tree, followed by the bytes `after`; yields the pointer to it. [2 RT and
+/// a chunk]
 pub(crate) async fn create_root<F: Fabric>(
     client: &Client<F>,
     entry: &Entry,
     after: &[u8],
-) -> Result<u64, IndexError> {
+) -> Result<Remote<RawInner>, IndexError> {
     let heap = Heap::new(entry);
     let nodes = u64::from(client.fabric().shape().nodes);
     let home = NodeId((entry.number % nodes) as u16);
@@ -110,7 +112,7 @@ pub(crate) async fn create_root<F: Fabric>(
     bytes.extend_from_slice(after);
     client.post(write(memory.at, &bytes)).await?;
     heap.leave(client).await?;
-    Ok(memory.at.word())
+    Ok(memory.at)
 }
 
 /// Checks that the fabric has the capabilities that the tree relies on: a reader of a leaf sees all earlier WRITEs, a

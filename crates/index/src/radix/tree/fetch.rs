@@ -15,6 +15,8 @@ use farwood_fabric::{Checked, Client, Fabric, Object, Remote, read_bytes};
 
 /// Most reads of a copy that stays torn.
 const TORN_READS_MAX: u32 = 2_000;
+/// Most reads of a copy that stays torn while no client changes the tree.
+const READS_AT_REST_MAX: usize = 100;
 /// Torn reads between two checks whether the writer has crashed.
 const TORN_READS_PER_CRASH_CHECK: u32 = 40;
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
@@ -26,19 +28,59 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         bytes: usize,
         format: &T::Format,
     ) -> Result<Checked<T>, IndexError> {
-        let client = self.client;
-        let proven = proves(client.fabric().capabilities(), at, bytes);
         let mut retry = Retry::new(self.name, TORN_READS_MAX);
         loop {
-            let before = if proven { None } else { Some(fronts(client, [at].into_iter()).await?) };
-            if let Ok(copy) = client.post(read_bytes(at, bytes)).await?.check(format) {
-                let Some(before) = before else { return Ok(copy) };
-                if before[0] == front_of(&copy) && before == fronts(client, [at].into_iter()).await? {
-                    return Ok(copy);
-                }
+            if let Some(copy) = self.read_once(at, bytes, format).await? {
+                return Ok(copy);
             }
-            wait_for_writer(client, &mut retry, at).await?;
+            wait_for_writer(self.client, &mut retry, at).await?;
         }
+    }
+
+    /// Reads the object of `bytes` bytes at `at`; `None` if the copy is torn.
+    /// [1 RT; 2 more if the fabric proves nothing about objects of this size]
+    async fn read_once<T: Object>(
+        self,
+        at: Remote<T>,
+        bytes: usize,
+        format: &T::Format,
+    ) -> Result<Option<Checked<T>>, IndexError> {
+        let client = self.client;
+        let proven = proves(client.fabric().capabilities(), at, bytes);
+        let before = if proven { None } else { Some(fronts(client, [at].into_iter()).await?) };
+        let Ok(copy) = client.post(read_bytes(at, bytes)).await?.check(format) else { return Ok(None) };
+        let Some(before) = before else { return Ok(Some(copy)) };
+        let whole = before[0] == front_of(&copy) && before == fronts(client, [at].into_iter()).await?;
+        Ok(whole.then_some(copy))
+    }
+
+    /// As [`read_object`](Self::read_object), in a tree that no client changes: a copy that stays torn for a few reads
+    /// is damaged, so that a walk over much damage ends soon.
+    async fn read_at_rest<T: Object>(
+        self,
+        at: Remote<T>,
+        bytes: usize,
+        format: &T::Format,
+    ) -> Result<Checked<T>, IndexError> {
+        for _ in 0..READS_AT_REST_MAX {
+            if let Some(copy) = self.read_once(at, bytes, format).await? {
+                return Ok(copy);
+            }
+            self.fabric().sleep(0).await;
+        }
+        Err(stays_torn(self.name, at))
+    }
+
+    /// As [`read_inner`](Self::read_inner), in a tree that no client changes.
+    pub(super) async fn read_inner_at_rest(self, node: InnerRef) -> Result<InnerCopy, IndexError> {
+        let format = InnerFormat { number: self.index.number };
+        self.read_at_rest(node.at, node.size.bytes(), &format).await.map(Inner::new)
+    }
+
+    /// As [`read_leaf`](Self::read_leaf), in a tree that no client changes.
+    pub(super) async fn read_leaf_at_rest(self, leaf: LeafRef) -> Result<LeafCopy, IndexError> {
+        let format = LeafFormat { number: self.index.number };
+        self.read_at_rest(leaf.at, leaf.class.bytes(), &format).await.map(Leaf::new)
     }
 
     /// Reads an inner node. [as [`read_object`](Self::read_object)]
@@ -108,11 +150,12 @@ async fn wait_for_writer<F: Fabric, T>(
         reap_crashed_clients(client).await?;
     }
     match retry.again(client).await {
-        Err(IndexError::Exhausted { operation, .. }) => Err(damaged(
-            operation,
-            at,
-            "its copies stay torn: a writer left it unfinished, or it is no object of this index".to_owned(),
-        )),
+        Err(IndexError::Exhausted { operation, .. }) => Err(stays_torn(operation, at)),
         other => other,
     }
+}
+
+fn stays_torn<T>(operation: &'static str, at: Remote<T>) -> IndexError {
+    let what = "its copies stay torn: a writer left it unfinished, or it is no object of this index";
+    damaged(operation, at, what.to_owned())
 }

@@ -6,7 +6,7 @@ use super::find::{LeafVerdict, SlotTarget};
 use super::policy::Policy;
 use super::traversal::Traversal;
 use crate::error::IndexError;
-use crate::memory::overflow::OverflowValue;
+use crate::memory::overflow::{MissedLink, OverflowValue};
 use crate::op::Op;
 use crate::radix::leaf::LeafValue;
 use farwood_fabric::Fabric;
@@ -58,6 +58,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Looks up `key`. [as the system's `get`]
     pub(crate) async fn get(self, key: &[u8]) -> Result<Option<FoundValue>, IndexError> {
         let mut traversal = Traversal::new(&self.index.scratch, "get", key);
+        let mut missed = MissedLink::default();
         loop {
             let location = self.locate(&mut traversal).await?;
             let SlotTarget::Leaf(at) = location.target else {
@@ -73,6 +74,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                     None => return Ok(Some(FoundValue(Source::Leaf(leaf)))),
                     Some(link) => match self.read_overflow(link).await? {
                         Some(value) => return Ok(Some(FoundValue(Source::Overflow(value)))),
+                        None if missed.is_damage(link) => return Err(link.missing("get", at.leaf.at)),
                         // Another client has replaced the value.
                         None => traversal.retry(self.client).await?,
                     },

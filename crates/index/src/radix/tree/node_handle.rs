@@ -23,7 +23,7 @@ pub enum NodeChange {
     Created(NodeHandle),
     /// The node of a prefix was replaced.
     Replaced {
-        /// The node before.
+        /// The node that the new node replaces.
         old: NodeHandle,
         /// The node that replaced it.
         new: NodeHandle,

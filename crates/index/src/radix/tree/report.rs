@@ -1,4 +1,4 @@
-//! The result of a verification.
+//! The result of the verification of a radix tree.
 
 use crate::error::IndexError;
 use farwood_fabric::FabricError;
@@ -12,42 +12,43 @@ const PROBLEMS_MAX: usize = 1000;
 /// Statistics of the hash tables, if the tree has any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStatistics {
-    /// Subtables.
+    /// Number of subtables.
     pub subtables: u64,
-    /// RadixEntries; some may lead to no node.
+    /// Number of hash entries, including stale entries that name no node of the tree.
     pub entries: u64,
-    /// RadixEntries that fit into the subtables.
+    /// Number of hash entries for which the subtables have space.
     pub entries_max: u64,
     /// Bytes of subtables and directories, including directories that were doubled.
     pub bytes: u64,
 }
 
-/// Result of a verification.
+/// The result of the verification of a radix tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RadixReport {
-    /// Inner nodes of 4, 16, 48 and 256 slots.
+    /// Number of inner nodes with 4, 16, 48 and 256 slots.
     pub nodes: [u64; 4],
-    /// Keys.
+    /// Number of keys.
     pub entries: u64,
     /// Bytes of the inner nodes.
     pub node_bytes: u64,
     /// Bytes of the leaves.
     pub leaf_bytes: u64,
-    /// Overflow values.
+    /// Number of overflow values: values that are stored outside their leaf.
     pub overflow_values: u64,
     /// Bytes of the overflow values.
     pub value_bytes: u64,
-    /// Most inner nodes on the path of a key.
+    /// Largest number of inner nodes on the path of a key.
     pub height: u64,
-    /// Unfinished changes, which the next client that needs the object repairs.
+    /// Number of unfinished changes. The next client that needs the node or leaf completes or undoes them.
     pub unsettled: u64,
-    /// Nodes among them that are closed: the next client that inserts there replaces the node.
+    /// Number of unfinished changes that are the replacement of an inner node. The node is closed to inserts, and the
+    /// next client that inserts there replaces it.
     pub closed: u64,
     /// Statistics of the hash tables.
     pub census: TableStatistics,
-    /// Locks of crashed clients: the next writer takes them over.
+    /// Number of locks of crashed clients. The next writer takes them over.
     pub locks_of_crashed_clients: u64,
-    /// Locks that live clients held throughout; each is also a problem.
+    /// Number of locks that live clients held during the whole verification. Each is also listed in `problems`.
     pub locks_held: u64,
     /// Violated invariants; at most 1000 are listed.
     pub problems: Vec<Problem>,

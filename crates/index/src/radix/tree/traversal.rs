@@ -2,6 +2,7 @@
 
 use super::copy::InnerCopy;
 use super::node_handle::Route;
+use super::options::NODE_LOCKS;
 use super::scratch::{ScratchGuard, ScratchPool};
 use crate::error::IndexError;
 use crate::radix::cache::cached_node::CachedNode;
@@ -27,7 +28,12 @@ pub struct Traversal<'k, R: Route> {
 impl<'k, R: Route> Traversal<'k, R> {
     /// Starts the operation `name`, which searches for `key`. The key is empty in an operation on many keys.
     pub(crate) fn new(pool: &'k ScratchPool<R>, name: &'static str, key: &'k [u8]) -> Self {
-        Self { key, retry: Retry::new(name, TRIES_MAX), scratch: pool.guard(), depth_limit: usize::MAX }
+        Self {
+            key,
+            retry: Retry::new(name, TRIES_MAX).watching(NODE_LOCKS),
+            scratch: pool.guard(),
+            depth_limit: usize::MAX,
+        }
     }
 
     /// The key.

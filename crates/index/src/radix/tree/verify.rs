@@ -1,12 +1,13 @@
 //! The verifier: checks every invariant of a tree that no client changes.
 //!
-//! Every linked node is live, of the size that its slot says, deeper than its parent, and has the prefix of all keys
-//! below it; no two slots of a node have the same partial key, and none is closed; every reverse pointer names the node
-//! that links the object; every leaf is live and in the right slot; every lock is free.
+//! The invariants: every linked node is live, has the size that its slot states, is deeper than its parent, and has the
+//! prefix of all keys below it. No two slots of a node have the same partial key, and no slot is closed. The reverse
+//! pointer of every node and leaf names the node that links it. Every leaf is live and in the slot of its key. Every
+//! lock is free.
 //!
 //! A change that a client left unfinished when it crashed or lost a memory node is *unsettled* and not a problem: the
-//! next client that needs the object repairs it. A live client may leave a node *closed*, which counts as unsettled:
-//! the node is full for all clients.
+//! next client that needs the object repairs it. A live client may also leave a node *closed*, which counts as
+//! unsettled: clients treat the node as full.
 
 use super::RadixTree;
 use super::node_handle::NodeHandle;
@@ -120,7 +121,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     async fn verify(self) -> Result<RadixReport, IndexError> {
         reap_crashed_clients(self.client).await?;
         let (mut verifier, at) = (Verifier::default(), self.index.root);
-        let root = match self.read_inner(InnerRef { at, size: NodeSize::All }).await {
+        let root = match self.read_inner_at_rest(InnerRef { at, size: NodeSize::All }).await {
             Ok(root) => root,
             Err(error) => {
                 verifier.report.problem(at, problem_of(error)?);
@@ -163,7 +164,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         child: InnerRef,
     ) -> Result<(), IndexError> {
         let (at, report) = (child.at, &mut verifier.report);
-        let node = match self.read_inner(child).await {
+        let node = match self.read_inner_at_rest(child).await {
             Ok(node) => node,
             Err(error) => {
                 report.problem(at, problem_of(error)?);
@@ -190,7 +191,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         PendingCheck { parent: path, step, .. }: &PendingCheck,
         LeafRef { at, class }: LeafRef,
     ) -> Result<(), IndexError> {
-        let leaf = match self.read_leaf(LeafRef { at, class }).await {
+        let leaf = match self.read_leaf_at_rest(LeafRef { at, class }).await {
             Ok(leaf) => leaf,
             Err(error) => {
                 verifier.report.problem(at, problem_of(error)?);

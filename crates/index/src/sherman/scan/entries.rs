@@ -33,7 +33,7 @@ pub(super) struct LeafImage {
 /// Values of any length that a scan found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScannedValues {
-    /// The overflow values.
+    /// The bytes of the overflow values, concatenated.
     bytes: Vec<u8>,
     /// The position of each entry's value.
     pub(super) spans: Vec<ValueSpan>,

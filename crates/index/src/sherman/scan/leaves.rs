@@ -11,7 +11,7 @@ use crate::retry::Retry;
 use crate::sherman::Sherman;
 use crate::sherman::cached::CachedInner;
 use crate::sherman::node::RawNode;
-use crate::sherman::position::{KeyPosition, RESTARTS_MAX, locate};
+use crate::sherman::position::{KeyPosition, RightSteps, locate};
 use crate::sherman::read::{NodeCopy, TORN_TRIES_MAX};
 use farwood_fabric::{Fabric, Fetched, Remote, Torn, all, read_bytes};
 
@@ -88,7 +88,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         slots: &mut Vec<u16>,
         mut visit: impl FnMut(&NodeCopy<'_>, u16),
     ) -> Result<(), IndexError> {
-        let mut restarts = Retry::new("scan", RESTARTS_MAX);
+        let mut restarts = self.named("scan").restarts();
         loop {
             let before = cursor.passed;
             let end = if let Some(parent) = self.parent_for(&cursor.key).await? {
@@ -127,7 +127,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         for (at, copy) in leaves.zip(copies) {
             let mut next = Some((at, Some(copy)));
             let mut left = None;
-            let mut steps = 0;
+            let mut steps = RightSteps::default();
             while let Some((at, copy)) = next.take() {
                 let Some(leaf) = self.whole_leaf(at, copy, slots).await? else {
                     return Ok(BatchEnd::Stale);
@@ -144,8 +144,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                     KeyPosition::Right(sibling) => {
                         self.hit(coverage::STEPPED_RIGHT_SCAN);
                         self.invalidate_parent(&cursor.key);
-                        steps += 1;
-                        if steps > cursor.steps_max {
+                        if !steps.may_step_from(at, cursor.steps_max) {
                             return Ok(BatchEnd::Stale);
                         }
                         (left, next) = (Some(at), Some((sibling, None)));

@@ -2,18 +2,15 @@
 //! reads (double collect).
 //!
 //! The second reading begins when the first has ended. A leaf whose copies are equal in every byte, versions included,
-//! was not written between them: each WRITE of an entry raises the entry's version, each WRITE of a whole leaf that of
-//! the leaf. So at the moment between the two readings each leaf held the entries that were found. As each leaf begins
-//! where the previous one ends, these are all entries that the range had at that moment. An entry determines its
-//! overflow value by the link (`values.rs`), and the entry had that link at that moment.
-//!
-//! Entries under a hash have no version: an entry that changes and changes back would stay undetected. Trees of that
-//! kind refuse snapshots.
+//! was not written between them: each WRITE of an entry raises the version in the entry's guard, or its count of
+//! writes, and each WRITE of a whole leaf raises the version of the leaf. So at the moment between the two readings
+//! each leaf held the entries that were found. As each leaf begins where the previous one ends, these are all entries
+//! that the range had at that moment. An entry determines its overflow value by the link (`values.rs`), and the entry
+//! had that link at that moment.
 
 use super::cursor::{SNAPSHOT_LEAVES_MAX, ScanRequest};
 use super::entries::{LeafImage, ShermanEntries};
 use super::values::MissingValue;
-use crate::consistency::Consistency;
 use crate::coverage;
 use crate::error::IndexError;
 use crate::op::Op;
@@ -22,26 +19,19 @@ use crate::retry::Retry;
 use crate::sherman::Sherman;
 use crate::sherman::layout::Values;
 use crate::sherman::node::RawNode;
-use crate::sherman::options::Leaves;
 use farwood_fabric::{Client, Fabric, Fetched, all, read_bytes};
 
 /// Attempts at a snapshot while other clients change the leaves.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 impl Sherman {
-    /// Whether the versions of the tree's entries reveal every change, as [`scan_snapshot`](Self::scan_snapshot)
-    /// requires.
-    pub fn can_snapshot(&self) -> bool {
-        self.layout.leaves == Leaves::Sorted || self.layout.consistency == Consistency::Versions
-    }
-
     /// As [`scan`](Self::scan), but returns all entries as they were at one moment between the call and its answer. For
     /// ranges of at most 32 leaves. [2 RT where the leaves' parent is cached; 1 more for overflow values; all of it
     /// again each time that another client changes one of the leaves during the scan]
     ///
     /// # Errors
-    /// [`IndexError::NoSnapshot`] where the range has more leaves, or the tree's entries have no versions;
-    /// [`IndexError::Exhausted`] where the leaves change all the time; those of [`scan`](Self::scan).
+    /// [`IndexError::NoSnapshot`] where the range has more leaves; [`IndexError::Exhausted`] where the leaves change
+    /// all the time; those of [`scan`](Self::scan).
     pub async fn scan_snapshot<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -50,9 +40,6 @@ impl Sherman {
         limit: usize,
         found: &mut ShermanEntries,
     ) -> Result<(), IndexError> {
-        if !self.can_snapshot() {
-            return Err(IndexError::NoSnapshot("its entries are guarded by hashes, not by versions"));
-        }
         let request = ScanRequest { range, direction, limit };
         let done = Op::new(self, client, "scan").try_snapshots(request, found).await;
         found.only_if(done)

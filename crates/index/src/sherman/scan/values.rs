@@ -7,9 +7,7 @@ use crate::key::successor;
 use crate::memory::overflow::{self, Link};
 use crate::op::Op;
 use crate::range::{Direction, Range};
-use crate::retry::Retry;
 use crate::sherman::Sherman;
-use crate::sherman::position::RESTARTS_MAX;
 use crate::sherman::read::NO_LINK;
 use crate::sherman::values::StoredValue;
 use farwood_fabric::Fabric;
@@ -39,7 +37,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         found: &mut ShermanEntries,
     ) -> Result<(), IndexError> {
         let ScanRequest { range, direction, limit } = request;
-        let mut retry = Retry::new("scan", RESTARTS_MAX);
+        let mut retry = self.named("scan").restarts();
         let (mut from, mut to) = (range.from.map(<[u8]>::to_vec), range.to.map(<[u8]>::to_vec));
         loop {
             let first = found.len();
@@ -84,7 +82,11 @@ impl<F: Fabric> Op<'_, F, Sherman> {
                         Some(found.inline_span(kept, layout.inline_bytes_max(), value.len()))
                     }
                     StoredValue::Overflow(_) => match (linked.next().flatten(), missing) {
-                        (None, MissingValue::GiveUp) => return Ok(false),
+                        (None, MissingValue::GiveUp) => {
+                            // The lookup fails if the value is damaged: another attempt would fail as well.
+                            self.index.get(self.client, key).await?;
+                            return Ok(false);
+                        }
                         (None, MissingValue::LookUp) => {
                             self.index.get(self.client, key).await?.map(|value| values.append(&value))
                         }

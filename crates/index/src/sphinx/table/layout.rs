@@ -69,7 +69,7 @@ const MOVING: u64 = 1 << 8;
 /// Position of the entry of a prefix: the memory node, and the hash that determines subtable and buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TablePosition {
-    /// The memory node.
+    /// The memory node that stores the subtable.
     pub home: NodeId,
     hash: u64,
 }
@@ -85,7 +85,7 @@ impl TablePosition {
         Self { home: NodeId(prefix.jump_bucket(nodes)), hash: mixed(prefix.word() ^ TABLE) }
     }
 
-    /// The same position with one of two fingerprints, for tests of collisions.
+    /// Returns this position with one of two fingerprints, for tests of collisions.
     #[must_use]
     pub const fn narrowed(self) -> Self {
         Self { hash: self.hash & !((1 << FINGERPRINT_BITS) - 2), ..self }

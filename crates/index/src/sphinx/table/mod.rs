@@ -31,6 +31,7 @@ use crate::radix::heap::Heap;
 use crate::radix::inner::{self, NodeHeader, NodeState, RawInner};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::NodeHandle;
+use crate::radix::tree::options::NODE_LOCKS;
 use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
 use directory::{Directory, LOOKUP};
@@ -252,7 +253,7 @@ impl<F: Fabric> TableOp<'_, F> {
     /// Reads the buckets of a position. [1 RT; more if the directory is not cached or out of date]
     pub(super) async fn read_buckets(self, position: TablePosition) -> Result<BucketsRead, IndexError> {
         let (table, client) = (self.table, self.client);
-        let mut retry = Retry::new(LOOKUP, TRIES_MAX);
+        let mut retry = Retry::new(LOOKUP, TRIES_MAX).watching(NODE_LOCKS);
         loop {
             let subtable = self.subtable(position).await?;
             let [one, other] = table.read_pairs(subtable.at, position);
@@ -269,7 +270,7 @@ impl<F: Fabric> TableOp<'_, F> {
     /// Reads the buckets of a position for a change. Waits for the end of a split.
     /// [as [`read_buckets`](Self::read_buckets) if no split is in progress]
     async fn read_settled_buckets(self, position: TablePosition) -> Result<BucketsRead, IndexError> {
-        let mut retry = Retry::new(LOOKUP, TRIES_MAX);
+        let mut retry = Retry::new(LOOKUP, TRIES_MAX).watching(NODE_LOCKS);
         loop {
             let buckets = self.read_buckets(position).await?;
             match buckets.split_progress() {
@@ -291,7 +292,7 @@ impl<F: Fabric> TableOp<'_, F> {
         let client = self.client;
         let position = self.table.position(node.prefix);
         let entry = TableEntry::new(position, node);
-        let mut retry = Retry::new("enter", TRIES_MAX);
+        let mut retry = Retry::new("enter", TRIES_MAX).watching(NODE_LOCKS);
         loop {
             let buckets = self.read_settled_buckets(position).await?;
             if !buckets.pairs.addresses_of(entry).is_empty() {
@@ -320,7 +321,7 @@ impl<F: Fabric> TableOp<'_, F> {
         let client = self.client;
         let position = self.table.position(old.prefix);
         let (old, entry) = (TableEntry::new(position, old), TableEntry::new(position, new));
-        let mut retry = Retry::new("replace", TRIES_MAX);
+        let mut retry = Retry::new("replace", TRIES_MAX).watching(NODE_LOCKS);
         loop {
             let buckets = self.read_settled_buckets(position).await?;
             let Some(&at) = buckets.pairs.addresses_of(old).first() else {
@@ -351,7 +352,7 @@ impl<F: Fabric> TableOp<'_, F> {
         let client = self.client;
         let position = self.table.position(node.prefix);
         let entry = TableEntry::new(position, node);
-        let mut retry = Retry::new("remove", TRIES_MAX);
+        let mut retry = Retry::new("remove", TRIES_MAX).watching(NODE_LOCKS);
         loop {
             let buckets = self.read_settled_buckets(position).await?;
             let addresses = buckets.pairs.addresses_of(entry);

@@ -48,7 +48,7 @@ pub const COMMITS: u64 = 100;
 /// Faults of a counted seed.
 pub const FAULTS: u64 = 3;
 pub(super) const TIME_MAX: u64 = 20_000_000_000;
-/// The same for runs with messages, whose clients poll all the time.
+/// The time limit of runs with messages, in virtual nanoseconds; their clients poll all the time.
 pub(super) const MESSAGES_TIME_MAX: u64 = 10_000_000_000;
 /// Compute nodes that serve, the second after the first has crashed.
 pub(super) const SERVERS: usize = 2;

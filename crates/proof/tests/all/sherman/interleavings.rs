@@ -1,5 +1,6 @@
-//! Sherman on the loopback fabric, seed by seed: every variant on fabrics that copy as shared memory does, as NICs do,
-//! and without any order. Every answer must be explained.
+//! Sherman on the loopback fabric, with random interleavings that a seed determines. Every variant runs on fabrics that
+//! copy bytes in the order of shared memory, in the order of NICs, and in any order. The history of every run must be
+//! linearizable.
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` one; a failure prints the command that repeats it.
 
@@ -24,7 +25,7 @@ fn expect_success(test: &str, count: u64, case: impl Fn(u64) -> LoopbackCase + S
 
 #[test]
 fn every_answer_is_explained() {
-    // Trees of four levels are rare: fewer seeds may not build one.
+    // Trees of four levels are rare: with fewer seeds, none may have four levels.
     let seeds = size(240, 480);
     let totals = expect_success("every_answer_is_explained", seeds, every_fabric);
     if totals.runs >= seeds {
@@ -44,7 +45,7 @@ fn every_answer_is_explained() {
     }
 }
 
-/// Lock and READ share a doorbell, in every variant.
+/// Every variant with the option that posts the CAS of a lock and the READ of its node in one doorbell.
 #[test]
 fn a_lock_returns_its_node() {
     let case = |seed| {
@@ -68,8 +69,8 @@ fn growing_trees_lose_no_root() {
     assert!(grown > 0 || totals.runs < seeds, "no tree grew by two levels: {totals:?}");
 }
 
-/// Operations that are dropped anywhere leave no lock held, and all answers stay right. A dropped operation may have
-/// taken effect or not.
+/// The test drops operations at random points. They must leave no lock held, and the history must stay linearizable,
+/// where a dropped operation may have taken effect or not.
 #[test]
 fn dropped_operations_leave_no_lock() {
     let seeds = size(60, 120);

@@ -20,7 +20,7 @@ fn bytes(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// A tree of every tenth key, open on three compute nodes, its leaves a little over half full.
+/// A tree of every tenth key, open on three compute nodes, with leaves that are slightly more than half full.
 fn setup() -> (World, Vec<Sherman>) {
     let card = NicModel::named("cx5-100g").expect("the simulator has this NIC");
     let world = World::new(WorldSpec { host_bytes: 32 << 20, ..WorldSpec::small(card) }).expect("a world");

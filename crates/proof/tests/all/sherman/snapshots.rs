@@ -145,7 +145,7 @@ fn a_snapshot_shows_one_moment() {
     }
 }
 
-/// The same check notices an ordinary scan.
+/// The check of snapshots fails for an ordinary scan, which is not atomic.
 #[test]
 fn an_ordinary_scan_shows_several_moments() {
     assert!((0..10).any(|seed| inconsistency(seed, Values::Fixed, ReadMode::Scan).is_some()));

@@ -1,8 +1,8 @@
-//! Leaves that no parent names: a client that crashes or is stopped between a split and the change of the parent
-//! leaves them behind. Lookups find them through their left neighbours, however many follow each other, and enter them
-//! in the parent.
+//! Leaves that no parent names. They arise when a client crashes or is stopped between a split and the change of the
+//! parent. Lookups must find them through their left neighbours, even if many such leaves follow each other, and insert
+//! them into the parent.
 
-use farwood_fabric::{Client, Fabric, FabricError, Remote, write};
+use farwood_fabric::{Client, Fabric, FabricError, write};
 use farwood_index::IndexError;
 use farwood_index::sherman::leaf::Change;
 use farwood_index::sherman::node::{Fences, Node, RawNode};
@@ -17,13 +17,14 @@ fn key(number: u64) -> [u8; 8] {
     (number * 100).to_be_bytes()
 }
 
-/// A tree whose root is a leaf, followed by many leaves that only sibling pointers reach: the result of a bulk load
-/// that was interrupted before it moved the root.
+/// Creates a tree whose root is a leaf, followed by many leaves that only sibling pointers reach. A bulk load that is
+/// interrupted before it changes the root pointer leaves such a tree.
 async fn tree_of_unlinked_leaves<F: Fabric>(client: &Client<F>) -> Sherman {
     let tree = Sherman::create(client, "unlinked", ShermanConfig::default(), 1 << 20).await.expect("a tree");
-    let root = client.post(farwood_fabric::read(tree.entry().root())).await.expect("a read");
-    let root =
-        Remote::<RawNode>::from_word(root.check(&()).expect("a word is whole").word()).expect("a root");
+    let root = tree.entry().root();
+    let word = client.post(farwood_fabric::read(root.at())).await.expect("a read");
+    let word = word.check(&()).expect("a word is whole").word();
+    let root = root.open_pointer::<RawNode>(word).expect("it is sealed").expect("a root");
     let owner =
         farwood_fabric::chunks::ChunkOwner { client: client.fabric().identity(), entry: tree.entry().slot };
     let taken = farwood_fabric::chunks::take(client, root.node(), owner, 64).await.expect("a chunk");

@@ -24,8 +24,11 @@ fn seeds_that_failed_once_succeed() {
         System::Smart,
         &[
             (9, "a node without live children stopped scans"),
-            (2590, "a scan took a node for empty whose leaf had moved during the search"),
-            (43, "every client of a compute node took a chunk for itself"),
+            (
+                2590,
+                "a scan considered a node empty although its leaf had moved to another node during the search",
+            ),
+            (43, "every client of a compute node took its own chunk instead of sharing one"),
             (
                 44,
                 "a client that waited for a node's lock kept a leaf's lock of unknown ownership, and the holder of the \
@@ -38,7 +41,8 @@ fn seeds_that_failed_once_succeed() {
             (2932, "the simulator's pool was too small for chunks that were lost with the memory node"),
             (
                 117_323,
-                "a removal was done, the replacement of its node was interrupted, and the check ignored that",
+                "a removal was complete, the replacement of its node was interrupted, and the check ignored the \
+                 interrupted replacement",
             ),
             (
                 222_485,
@@ -47,8 +51,8 @@ fn seeds_that_failed_once_succeed() {
             (232_173, "a node was closed for a replacement before its prefix was known to be ambiguous"),
             (
                 932_236,
-                "an insert lost a slot, believed its content, and that was a node of a crashed client that was never \
-                 linked",
+                "an insert failed to claim a slot and followed the pointer in it, but the pointer led to a node of a \
+                 crashed client that was never linked",
             ),
             (
                 264_470,

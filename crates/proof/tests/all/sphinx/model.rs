@@ -1,5 +1,6 @@
-//! Sphinx and a `BTreeMap` run the same programs: from the empty tree and from bulk-loaded ones, in all variants, with
-//! subtables large and small, on the loopback, shared memory and TCP.
+//! Executes the same random operations on Sphinx and on a `BTreeMap`, and compares their answers. Trees are empty or
+//! bulk-loaded at the beginning, have all variants, and large or small subtables, on the loopback fabric, shared memory
+//! and TCP.
 
 use farwood_index::ordered;
 use farwood_index::sphinx::{Groups, SphinxConfig, SphinxFeatures, SphinxVariant};
@@ -12,12 +13,12 @@ fn of(options: SphinxFeatures) -> ordered::OrderedConfig {
     ordered::OrderedConfig::Sphinx(SphinxConfig { options, ..SphinxConfig::default() })
 }
 
-/// Subtables of 21 entries, which are split often.
+/// The configuration with subtables of 21 entries, so that subtables are split often.
 fn small(options: SphinxFeatures) -> ordered::OrderedConfig {
     of(SphinxFeatures { groups: Groups::new(0).expect("0 is a valid number"), ..options })
 }
 
-/// All variants, and the last with subtables as large as by default.
+/// All variants with small subtables, and the default variant with subtables of the default size.
 fn all() -> Vec<ordered::OrderedConfig> {
     let variants = SphinxVariant::ALL.map(|(variant, _)| small(variant.features()));
     variants.into_iter().chain([of(SphinxFeatures::default())]).collect()

@@ -1,6 +1,6 @@
 //! One thread's connection to one memory node: bytes out, frames in, and reconnecting after a loss.
 //!
-//! A connection is dialled in its own thread, so that clients that wait for other memory nodes go on.
+//! A connection is opened in its own thread, so that clients that wait for other memory nodes continue.
 
 use crate::client::dial::AcceptedConnection;
 use crate::client::endpoints::Endpoints;
@@ -149,6 +149,12 @@ impl FrameConnection {
             Ok(_) => Phase::Connecting(receiver),
             Err(error) => Phase::Down(Some((Instant::now(), ConnectError::Lost(error.to_string())))),
         };
+    }
+
+    /// Leaks the channel to a dialling thread, which a forked child does not have: dropping the channel would wait for
+    /// a message that the thread was sending at the fork.
+    pub(super) fn leak_dial(&mut self) {
+        std::mem::forget(std::mem::replace(&mut self.phase, Phase::Down(None)));
     }
 
     /// Sends and receives without waiting.

@@ -176,7 +176,7 @@ impl FrameConnections {
         let end = Instant::now() + DRAIN_MAX;
         loop {
             let state = &mut *self.state.borrow_mut();
-            if state.parts.is_empty() || Instant::now() > end {
+            if state.posts.are_done() || Instant::now() > end {
                 return;
             }
             self.exchange_all(state);
@@ -271,8 +271,14 @@ impl PostDriver for FrameConnections {
 }
 
 impl Drop for FrameConnections {
-    /// Completes the posts that no future waits for, within [`DRAIN_MAX`].
+    /// Completes the posts that no future waits for, within [`DRAIN_MAX`]. A forked child only closes its copies of the
+    /// sockets.
     fn drop(&mut self) {
+        let state = self.state.get_mut();
+        if !state.posts.are_own() {
+            state.connections.iter_mut().for_each(FrameConnection::leak_dial);
+            return;
+        }
         self.drain();
     }
 }

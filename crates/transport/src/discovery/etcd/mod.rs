@@ -18,6 +18,7 @@ pub use error::EtcdError;
 
 use crate::client::host_port::decimal;
 use crate::client::{AddressOptions, HostPort, PoolAddress};
+use crate::fork::ForkCount;
 use access::EtcdAccess;
 use farwood_fabric::{Packed, printable};
 use gateway::{Gateway, KeyCreation};
@@ -181,7 +182,7 @@ impl fmt::Display for EtcdAddress {
 pub struct Registrant {
     /// The pool, in etcd.
     pub etcd: EtcdAddress,
-    /// Its number.
+    /// The number of the memory node in its pool.
     pub node: u16,
     /// Memory nodes of the pool.
     pub nodes: u16,
@@ -194,6 +195,8 @@ pub struct Registrant {
 pub struct Registration {
     stop: Option<Sender<()>>,
     keeper: Option<JoinHandle<()>>,
+    /// The process that registered.
+    forks: ForkCount,
 }
 
 impl Registrant {
@@ -212,6 +215,7 @@ impl Registrant {
     /// [`EtcdError::NoAnswer`], [`EtcdError::Taken`].
     pub fn register(self, report: impl Fn(String) + Send + 'static) -> Result<Registration, EtcdError> {
         let gateway = self.etcd.gateway()?;
+        let forks = ForkCount::now();
         let lease = self.enter(&gateway)?;
         let (stop, stopped) = channel();
         let keep = move || {
@@ -232,7 +236,7 @@ impl Registrant {
         };
         let keeper = std::thread::Builder::new().name("farwood-etcd".to_owned()).spawn(keep);
         let keeper = keeper.map_err(|error| EtcdError::NoAnswer { why: error.to_string() })?;
-        Ok(Registration { stop: Some(stop), keeper: Some(keeper) })
+        Ok(Registration { stop: Some(stop), keeper: Some(keeper), forks })
     }
 
     /// Renews the lease, or registers again after it has expired.
@@ -266,7 +270,12 @@ impl Registrant {
 }
 
 impl Drop for Registration {
+    /// A forked child leaks the channel and the handle of the thread, which exists in the parent only.
     fn drop(&mut self) {
+        if !self.forks.is_current() {
+            std::mem::forget((self.stop.take(), self.keeper.take()));
+            return;
+        }
         self.stop = None;
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();

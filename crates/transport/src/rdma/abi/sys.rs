@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 /// `abi_compat` of a context that lies in a [`VerbsContext`]: `__VERBS_ABI_IS_EXTENDED`.
 pub(in crate::rdma) const ABI_IS_EXTENDED: usize = usize::MAX;
 
-/// An opaque object.
+/// An object of libibverbs whose fields this crate does not access.
 #[repr(C)]
 #[derive(Debug)]
 pub(in crate::rdma) struct Opaque([u8; 0]);

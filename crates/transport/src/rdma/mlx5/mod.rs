@@ -141,7 +141,7 @@ const WORDS_OF_8: u16 = 8;
 /// Checks that a device with this answer has masked compare-and-swap.
 ///
 /// # Errors
-/// The reason.
+/// The reason why the device lacks masked compare-and-swap.
 pub(super) fn check(answer: &[u8; ANSWER_BYTES]) -> Result<(), &'static str> {
     let half = |at: usize| u16::from_be_bytes([answer[at], answer[at + 1]]);
     if answer[0] != 0 {

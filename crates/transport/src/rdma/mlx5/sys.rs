@@ -33,7 +33,7 @@ impl Context {
     /// Checks that the device has masked compare-and-swap.
     ///
     /// # Errors
-    /// The reason.
+    /// The reason why the device cannot execute masked compare-and-swap.
     pub(in crate::rdma) fn examine_masked_cas(&self) -> Result<(), String> {
         let mlx5 = functions()?;
         // SAFETY: the context is open; its device is set at creation.

@@ -4,7 +4,7 @@
 use super::super::abi::sys::{self as abi, numbers};
 use super::super::mlx5::{self, MaskedCasRequest};
 use super::super::sys::{
-    Context, Domain, Span, check_errno, functions, non_null, owned, table_entry, unsupported,
+    Context, Domain, Handle, Span, check_errno, functions, non_null, owned, table_entry, unsupported,
 };
 use std::ffi::c_int;
 use std::fmt;
@@ -36,7 +36,7 @@ impl Channel {
     pub(in crate::rdma) fn new(context: &Arc<Context>) -> io::Result<Arc<Self>> {
         let functions = functions().map_err(io::Error::other)?;
         // SAFETY: the context is open.
-        let handle = non_null(unsafe { (functions.create_comp_channel)(context.handle.as_ptr()) })?;
+        let handle = Handle::new(unsafe { (functions.create_comp_channel)(context.handle.as_ptr()) })?;
         Ok(Arc::new(Self { handle, _context: Arc::clone(context) }))
     }
 
@@ -88,7 +88,7 @@ impl Completions {
         let to = channel.map_or(ptr::null_mut(), |channel| channel.handle.as_ptr());
         let entries = entries.cast_signed();
         // SAFETY: context and channel are alive, and the queue keeps them alive; every device has vector 0.
-        let handle = non_null(unsafe {
+        let handle = Handle::new(unsafe {
             (functions.create_cq)(context.handle.as_ptr(), entries, ptr::null_mut(), to, 0)
         })?;
         Ok(Arc::new(Self { handle, context: Arc::clone(context), _channel: channel.cloned() }))
@@ -124,7 +124,7 @@ impl Receives {
             abi::SrqInitAttr { srq_context: ptr::null_mut(), max_wr: count, max_sge: 1, srq_limit: 0 };
         // SAFETY: the domain is alive, and the structure has the header's layout.
         let handle =
-            non_null(unsafe { (functions.create_srq)(domain.handle.as_ptr(), &raw mut attributes) })?;
+            Handle::new(unsafe { (functions.create_srq)(domain.handle.as_ptr(), &raw mut attributes) })?;
         let context = Arc::clone(&domain.context);
         Ok(Arc::new(Self { handle, context, _domain: Arc::clone(domain) }))
     }
@@ -289,7 +289,7 @@ impl QueuePair {
         let create = table_entry!(context, create_qp_ex)?;
         let mut wanted = spec.extended(plain);
         // SAFETY: all objects are alive and of one context; the structure has the header's layout.
-        let handle = non_null(unsafe { create(context.handle.as_ptr(), &raw mut wanted) }).ok()?;
+        let handle = Handle::new(unsafe { create(context.handle.as_ptr(), &raw mut wanted) }).ok()?;
         // SAFETY: the queue pair was made with send operations; the library returns its extended form.
         let extended = NonNull::new(unsafe { (functions.qp_to_qp_ex)(handle.as_ptr()) });
         Some(CreatedPair { handle, extended, raw: None, inline_max: wanted.plain.cap.max_inline_data })
@@ -309,7 +309,7 @@ impl QueuePair {
         };
         let context = spec.domain.context.handle.as_ptr();
         // SAFETY: all objects are alive and of one mlx5 context; the structures have the headers' layouts.
-        let handle = non_null(unsafe { (mlx5.create_qp)(context, &raw mut wanted, &raw mut raw) })?;
+        let handle = Handle::new(unsafe { (mlx5.create_qp)(context, &raw mut wanted, &raw mut raw) })?;
         // SAFETY: the queue pair was made with send operations; the library returns its extended form.
         let extended = non_null(unsafe { (functions.qp_to_qp_ex)(handle.as_ptr()) })?;
         // SAFETY: mlx5 made it with raw requests.
@@ -322,7 +322,7 @@ impl QueuePair {
         let functions = functions().map_err(io::Error::other)?;
         // SAFETY: all objects are alive and of one context; the structure has the header's layout.
         let handle =
-            non_null(unsafe { (functions.create_qp)(spec.domain.handle.as_ptr(), &raw mut wanted) })?;
+            Handle::new(unsafe { (functions.create_qp)(spec.domain.handle.as_ptr(), &raw mut wanted) })?;
         Ok(CreatedPair { handle, extended: None, raw: None, inline_max: wanted.cap.max_inline_data })
     }
 
@@ -376,7 +376,7 @@ impl QueuePair {
 
 /// A created queue pair, its extended forms, and its inline limit.
 struct CreatedPair {
-    handle: NonNull<abi::Qp>,
+    handle: Handle<abi::Qp>,
     extended: Option<NonNull<abi::QpEx>>,
     raw: Option<NonNull<abi::Mlx5QpEx>>,
     inline_max: u32,

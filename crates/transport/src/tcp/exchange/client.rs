@@ -4,6 +4,7 @@ use super::greeting::greet_server;
 use super::input::{Budget, FrameInput};
 use super::{WORDS_MAX, push_frame};
 use crate::client::reply_clock::ReplyClock;
+use crate::fork::ForkCount;
 use crate::runtime::{PollSource, Progress, add_poll_source, is_polled_by_executor};
 use crate::stream::{Token, connect};
 use std::cell::RefCell;
@@ -31,6 +32,8 @@ pub struct Exchange {
 #[derive(Debug)]
 struct SharedConnection {
     state: RefCell<ConnectionState>,
+    /// The process that connected: a forked child must not use the socket.
+    forks: ForkCount,
 }
 
 /// The state of a request.
@@ -106,7 +109,7 @@ impl Exchange {
             clock: ReplyClock::new(silence_max),
             lost: None,
         };
-        let connection = Rc::new(SharedConnection { state: RefCell::new(state) });
+        let connection = Rc::new(SharedConnection { state: RefCell::new(state), forks: ForkCount::now() });
         let source: Weak<SharedConnection> = Rc::downgrade(&connection);
         add_poll_source(source);
         Ok(Self { connection })
@@ -118,6 +121,7 @@ impl Exchange {
     /// # Errors
     /// The system's; the connection is lost.
     pub async fn call(&self, request: &[u64], response: &mut Vec<u64>) -> io::Result<()> {
+        self.connection.forks.check().map_err(io::Error::other)?;
         let number = self.connection.state.borrow_mut().push(request)?;
         let _pending = PendingRequest { connection: &self.connection, number };
         let mut was_polled = false;
@@ -142,7 +146,7 @@ impl Exchange {
 impl SharedConnection {
     /// Sends and receives, unless the thread's executor does so between polls.
     fn exchange(&self, context: &Context<'_>) {
-        if !is_polled_by_executor(context) {
+        if self.forks.is_current() && !is_polled_by_executor(context) {
             self.state.borrow_mut().advance();
         }
     }
@@ -154,7 +158,7 @@ impl SharedConnection {
         if let Some(words) = state.take(number) {
             return Poll::Ready(Ok(words));
         }
-        if let Err(error) = state.check() {
+        if let Err(error) = state.check().and_then(|()| self.forks.check().map_err(io::Error::other)) {
             return Poll::Ready(Err(error));
         }
         if is_polled_by_executor(context) {
@@ -168,6 +172,9 @@ impl SharedConnection {
 
 impl PollSource for SharedConnection {
     fn advance(&self) -> Progress {
+        if !self.forks.is_current() {
+            return Progress::default();
+        }
         self.state.borrow_mut().advance()
     }
 }

@@ -96,7 +96,7 @@ struct OpenConnection {
 /// The open connections in the order of their arrival, so that the server can end them.
 #[derive(Debug)]
 struct OpenConnections {
-    /// The limit.
+    /// The largest number of open connections.
     most: usize,
     streams: Mutex<BTreeMap<u64, OpenConnection>>,
 }

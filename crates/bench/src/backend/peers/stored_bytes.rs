@@ -1,12 +1,14 @@
-//! Keys and values in maps of this process: 8 bytes are stored as a number, others on the heap.
+//! The types of keys and values in the in-process maps `btreemap` and `skiplist`: 8 bytes are stored as a number, other
+//! lengths as bytes on the heap.
 
 use std::borrow::Borrow;
 
-/// A key or value in a map.
-pub(super) trait Cell: Ord + Clone + Send + Sync + Borrow<Self::Query> + 'static {
+/// The type of a key or value in a map.
+pub(super) trait StoredBytes: Ord + Clone + Send + Sync + Borrow<Self::Query> + 'static {
     /// The borrowed form for lookups.
     type Query: Ord + ?Sized;
 
+    /// Copies `bytes`.
     fn of(bytes: &[u8]) -> Self;
 
     /// Calls `run` with the lookup form of `bytes`, without an allocation.
@@ -16,8 +18,8 @@ pub(super) trait Cell: Ord + Clone + Send + Sync + Borrow<Self::Query> + 'static
     fn with_bytes<R>(&self, run: impl FnOnce(&[u8]) -> R) -> R;
 }
 
-/// Eight bytes, big-endian, so that numbers have the order of the bytes.
-impl Cell for u64 {
+/// Eight bytes in big-endian order, so that numbers sort like the byte strings.
+impl StoredBytes for u64 {
     type Query = u64;
 
     fn of(bytes: &[u8]) -> u64 {
@@ -33,7 +35,7 @@ impl Cell for u64 {
     }
 }
 
-impl Cell for Box<[u8]> {
+impl StoredBytes for Box<[u8]> {
     type Query = [u8];
 
     fn of(bytes: &[u8]) -> Box<[u8]> {

@@ -1,0 +1,86 @@
+//! The bounds of a geometry in parts, of which some may end at the antimeridian on either side.
+//!
+//! RFC 7946 §3.1.9 cuts a geometry that crosses the antimeridian in parts. The smallest rectangle around such parts is
+//! a band around the globe; two rectangles with one number are near the antimeridian only.
+
+use super::found::Bounds;
+use farwood::spatial::Rectangle;
+
+/// The bounds of a geometry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shape {
+    bounds: Rectangle,
+    /// The bounds of the parts east of the prime meridian.
+    east: Option<Rectangle>,
+    /// The bounds of the parts west of it.
+    west: Option<Rectangle>,
+    /// Whether a part lies on both sides of it.
+    straddles: bool,
+}
+
+fn union(one: Option<Rectangle>, other: Option<Rectangle>) -> Option<Rectangle> {
+    Rectangle::around(one.iter().chain(&other))
+}
+
+impl Shape {
+    /// A geometry of one part.
+    pub(super) fn part(bounds: Rectangle) -> Self {
+        let (is_east, is_west) = (bounds.min()[0] >= 0.0, bounds.max()[0] <= 0.0);
+        let side = |is_there: bool| is_there.then_some(bounds);
+        Self { bounds, east: side(is_east), west: side(is_west && !is_east), straddles: !is_east && !is_west }
+    }
+
+    /// The parts of both.
+    pub(super) fn joined(self, other: Self) -> Self {
+        Self {
+            bounds: self.bounds.union(&other.bounds),
+            east: union(self.east, other.east),
+            west: union(self.west, other.west),
+            straddles: self.straddles || other.straddles,
+        }
+    }
+
+    /// The same bounds as one part.
+    pub(super) fn as_part(self) -> Self {
+        Self::part(self.bounds)
+    }
+
+    /// The bounds: two rectangles if parts end at 180 and at -180 and no part lies on both sides of the prime meridian.
+    pub(super) fn bounds(self) -> Bounds {
+        match (self.east, self.west) {
+            (Some(east), Some(west))
+                if !self.straddles && matches!([east.max()[0], west.min()[0]], [180.0, -180.0]) =>
+            {
+                (east, Some(west))
+            }
+            _ => (self.bounds, None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(parts: &[[f64; 2]]) -> String {
+        let part = |[west, east]: &[f64; 2]| Shape::part(Rectangle::new([*west, 0.0], [*east, 1.0]).unwrap());
+        let (first, beyond) = parts.iter().map(part).reduce(Shape::joined).unwrap().bounds();
+        format!("{first}{}", beyond.map_or(String::new(), |beyond| format!(" {beyond}")))
+    }
+
+    #[test]
+    fn parts_that_end_at_the_antimeridian_on_both_sides_are_two_rectangles() {
+        assert_eq!(bounds(&[[177.0, 180.0], [-180.0, -178.0]]), "177,0,180,1 -180,0,-178,1");
+        assert_eq!(bounds(&[[-180.0, -169.0], [20.0, 22.0], [27.0, 180.0]]), "20,0,180,1 -180,0,-169,1");
+        assert_eq!(bounds(&[[-180.0, -180.0], [180.0, 180.0]]), "180,0,180,1 -180,0,-180,1");
+    }
+
+    #[test]
+    fn other_parts_are_one_rectangle() {
+        assert_eq!(bounds(&[[177.0, 179.0], [-180.0, -178.0]]), "-180,0,179,1", "a gap in the east");
+        assert_eq!(bounds(&[[177.0, 180.0], [-179.0, -178.0]]), "-179,0,180,1", "a gap in the west");
+        assert_eq!(bounds(&[[177.0, 181.0], [-180.0, -178.0]]), "-180,0,181,1", "no longitude");
+        assert_eq!(bounds(&[[177.0, 180.0], [-1.0, 1.0], [-180.0, -178.0]]), "-180,0,180,1", "across 0");
+        assert_eq!(bounds(&[[-180.0, 180.0]]), "-180,0,180,1", "one part");
+    }
+}

@@ -1,0 +1,61 @@
+//! Checks of numbers that callers pass.
+
+use crate::error::{Error, Result};
+use farwood_fabric::ByteCount;
+
+/// The fill factors of a bulk load, as those of `farwood load --fill`.
+const FILL: std::ops::RangeInclusive<f64> = 0.5..=1.0;
+
+/// The largest budget of a cache: 1 TiB. A tree allocates a part of the budget, or all of it, when it is opened.
+const CACHE_BYTES_MAX: usize = 1 << 40;
+
+/// The object of a call, for its errors.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The operation.
+    pub(crate) operation: &'static str,
+    /// The index.
+    pub(crate) url: String,
+}
+
+impl Call {
+    /// Refuses a fill factor that would make a tree of nearly empty nodes.
+    pub(crate) fn check_fill(self, fill: f64) -> Result<()> {
+        if FILL.contains(&fill) {
+            return Ok(());
+        }
+        Err(self.refused("fill factor", fill.to_string(), "give 0.5 to 1"))
+    }
+
+    /// Refuses a cache that no machine has memory for.
+    pub(crate) fn check_cache(self, cache_bytes: usize) -> Result<()> {
+        if cache_bytes <= CACHE_BYTES_MAX {
+            return Ok(());
+        }
+        let remedy = format!("give at most {}", ByteCount(CACHE_BYTES_MAX as u64));
+        Err(self.refused("cache budget", ByteCount(cache_bytes as u64).to_string(), remedy))
+    }
+
+    /// Refuses a point without finite coordinates.
+    #[cfg(feature = "spatial")]
+    pub(crate) fn check_point(self, point: [f64; 2]) -> Result<()> {
+        if point.iter().all(|coordinate| coordinate.is_finite()) {
+            return Ok(());
+        }
+        Err(self.refused("point", format!("{},{}", point[0], point[1]), "give two finite numbers"))
+    }
+
+    /// Refuses a number outside 1 to `most`.
+    #[cfg(feature = "spatial")]
+    pub(crate) fn check_count(self, what: &'static str, count: usize, most: usize) -> Result<()> {
+        if (1..=most).contains(&count) {
+            return Ok(());
+        }
+        Err(self.refused(what, count.to_string(), format!("give 1 to {most}")))
+    }
+
+    fn refused(self, what: &'static str, value: String, remedy: impl Into<String>) -> Error {
+        let Self { operation, url } = self;
+        Error::Argument { operation, url, what, value, remedy: remedy.into() }
+    }
+}

@@ -1,0 +1,547 @@
+//! Forks: a child is refused the handles that it inherited, and its parent is not disturbed.
+//!
+//! Each test runs alone in a process of its own, because a fork copies only the thread that calls it, and the threads
+//! of other tests may hold locks.
+
+#[allow(unsafe_code, reason = "the calls of the operating system")]
+mod sys;
+
+use farwood::spatial::{CatfishConfig, Item, Query, Rectangle, ServeOptions, Spatial};
+use farwood::{
+    CreateOptions, Error, FabricError, Identity, Index, IndexError, IndexOptions, MemoryNode, NodeSpec, Pool,
+    PoolOptions, Registrant, Scan, ServerTls, Session, SmartOptions, SphinxOptions, Values, block_on,
+    run_all,
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use std::cell::Cell;
+use std::fmt::Debug;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+type Bytes = Vec<u8>;
+
+const MEMORY_BYTES: u64 = 128 << 20;
+/// The variable that names the test of a process of its own.
+const ALONE: &str = "FARWOOD_TEST_ALONE";
+
+/// Runs the test `name` in a process of its own; returns whether this is that process.
+fn is_alone(name: &str) -> bool {
+    if std::env::var_os(ALONE).is_some_and(|test| test == *name) {
+        return true;
+    }
+    let shm = Path::new("/dev/shm");
+    let root = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+    let directory = tempfile::TempDir::with_prefix_in("farwood-fork-", root).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", "--test-threads=1", &format!("fork::{name}")]);
+    command.env(ALONE, name).env("FARWOOD_SHM_DIR", directory.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "it did not run");
+    false
+}
+
+/// A pool of one memory node.
+struct Place {
+    url: String,
+    /// The memory node over TCP, in this process.
+    node: Option<MemoryNode>,
+}
+
+impl Place {
+    fn shm() -> Self {
+        let url = "shm://forked".to_owned();
+        Pool::create(&url, &PoolOptions { memory_bytes: MEMORY_BYTES, ..PoolOptions::default() }).unwrap();
+        Self { url, node: None }
+    }
+
+    fn tcp() -> Self {
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let node = MemoryNode::start(&NodeSpec::new(listen, MEMORY_BYTES)).unwrap();
+        Self { url: format!("tcp://{}", node.address()), node: Some(node) }
+    }
+
+    /// Over TLS, whose state is also in the child.
+    fn tls() -> Self {
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let server = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let server = server.signed_by(&key, &authority).unwrap();
+        let folder = PathBuf::from(std::env::var_os("FARWOOD_SHM_DIR").unwrap());
+        let files = ["ca.pem", "cert.pem", "key.pem"].map(|name| folder.join(name));
+        let texts = [authority.pem(), server.pem(), key.serialize_pem()];
+        files.iter().zip(texts).for_each(|(file, text)| std::fs::write(file, text).unwrap());
+        let [ca, cert, key] = &files;
+        let tls = ServerTls::from_files(Identity { cert, key }, None).unwrap();
+        let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), MEMORY_BYTES);
+        let node = MemoryNode::start(&NodeSpec { tls: Some(tls), ..spec }).unwrap();
+        Self { url: format!("tcp://{}?tls-ca={}", node.address(), ca.display()), node: Some(node) }
+    }
+}
+
+/// How a child ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// No destructor runs.
+    AtOnce,
+    /// The destructors of thread-local variables run.
+    Exit,
+    /// All handles are dropped first.
+    Drop,
+    /// It returns from the test, and from `main`.
+    Return,
+}
+
+const ENDS: [End; 4] = [End::AtOnce, End::Exit, End::Drop, End::Return];
+
+/// All that a process can have of a pool.
+struct Handles {
+    index: Index<Bytes, Bytes>,
+    session: Session<Bytes, Bytes>,
+    /// A scan that has returned its first entry.
+    scan: Scan<Bytes, Bytes>,
+    spatial: Spatial,
+    pool: Pool,
+    place: Place,
+}
+
+fn key(number: u64) -> Bytes {
+    number.to_be_bytes().to_vec()
+}
+
+fn item(id: u64) -> Item {
+    Item { bounds: Rectangle::point([id as f64, 0.0]).unwrap(), id }
+}
+
+fn any_length() -> IndexOptions {
+    IndexOptions {
+        key_bytes: Some(8),
+        values: Values::AnyLength,
+        value_bytes: Some(32),
+        ..IndexOptions::default()
+    }
+}
+
+impl Handles {
+    fn open(place: Place, options: &impl CreateOptions) -> Self {
+        let pool = Pool::open(&place.url).unwrap();
+        let index = pool.create_index::<Bytes, Bytes>("x", options).unwrap();
+        for number in 0..200 {
+            index.put(&key(number), &[b'v'; 200]).unwrap();
+        }
+        let session = index.session();
+        block_on(session.put(&key(200), &[b's'; 200])).unwrap();
+        let mut scan = index.iter();
+        scan.next().unwrap().unwrap();
+        let spatial = pool.create_spatial("s", &CatfishConfig::default()).unwrap();
+        if place.node.is_none() {
+            spatial.insert(&item(1)).unwrap();
+        }
+        Self { index, session, scan, spatial, pool, place }
+    }
+
+    /// Every use fails, with an error that names the cause and the remedy.
+    fn expect_refused(&mut self) {
+        let Self { index, session, scan, spatial, pool, place } = self;
+        refused(index.put(&key(1000), &[b'c'; 200]));
+        refused(index.insert(&key(1000), &[b'c'; 200]));
+        refused(index.update(&key(0), &[b'c'; 200]));
+        refused(index.remove(&key(0)));
+        refused(index.get(&key(0)));
+        refused(index.count());
+        refused(index.check());
+        refused(index.iter().next().unwrap());
+        refused(index.scan(key(0)..key(9)).snapshot());
+        refused(scan.next().unwrap());
+        refused(block_on(session.get(&key(0))));
+        refused(block_on(session.put(&key(1000), &[b'c'; 200])));
+        refused(block_on(index.session().get(&key(0))));
+        refused(pool.indexes());
+        refused(pool.stats());
+        refused(pool.open_index::<Bytes, Bytes>("x"));
+        refused(pool.create_index::<u64, u64>("y", &IndexOptions::default()));
+        refused(pool.drop_index("x"));
+        refused(spatial.search(&Query::intersecting(item(1).bounds)));
+        refused(spatial.insert(&item(2)));
+        refused(spatial.bulk_load(&[item(2)], 0.8));
+        refused(spatial.check());
+        refused(spatial.serve(&ServeOptions::default(), &AtomicBool::new(false), || ()));
+        refused(pool.open_spatial("s"));
+        assert!(place.node.as_ref().is_none_or(|node| !node.is_running()), "the parent runs the memory node");
+    }
+
+    /// What a child does with a pool that it opens itself.
+    fn use_own(url: &str, number: u64) {
+        let pool = Pool::open(url).unwrap();
+        let index = pool.open_index::<Bytes, Bytes>("x").unwrap();
+        for at in 0..100 {
+            index.put(&key(number + at), &[b'o'; 100]).unwrap();
+        }
+        assert_eq!(index.get(&key(number)).unwrap().unwrap(), [b'o'; 100]);
+    }
+}
+
+#[track_caller]
+fn refused<T: Debug>(result: farwood::Result<T>) {
+    let error = result.expect_err("a forked child used a handle of its parent");
+    let text = error.to_string();
+    assert!(text.contains("forked child") && text.contains("open the pool again"), "{text}");
+    assert_eq!(error.exit_code(), 10, "{text}");
+    let forked = match &error {
+        Error::Fabric { source, .. } | Error::Index { source: IndexError::Fabric(source), .. } => source,
+        other => panic!("{other}"),
+    };
+    assert_eq!(*forked, FabricError::Forked);
+}
+
+/// Whether the process goes on as the parent.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+enum Role {
+    Parent,
+    Child,
+}
+
+/// What a child does with inherited handles, up to an end that does not return.
+fn inherit(mut handles: Handles, end: End, number: u64) {
+    let url = handles.place.url.clone();
+    handles.expect_refused();
+    Handles::use_own(&url, number);
+    match end {
+        End::AtOnce => sys::end_at_once(),
+        End::Exit => {
+            std::mem::forget(handles);
+            std::process::exit(0)
+        }
+        End::Drop => {
+            drop(handles);
+            Handles::use_own(&url, number + 100);
+            std::process::exit(0)
+        }
+        End::Return => {}
+    }
+}
+
+/// Lets children use inherited handles, one after the other, while the parent waits or writes.
+fn fork_children(place: Place, options: &impl CreateOptions, parent_writes: bool) -> Role {
+    let handles = Handles::open(place, options);
+    let mut written = 10_000;
+    for (end, number) in ENDS.into_iter().zip((1..).map(|child| child * 1_000_000)) {
+        let Some(child) = sys::fork() else {
+            inherit(handles, end, number);
+            return Role::Child;
+        };
+        let until = if parent_writes { written + 500 } else { written };
+        for number in written..until {
+            handles.index.put(&key(number), &[b'p'; 200]).unwrap();
+        }
+        sys::expect_success(child);
+        for number in until..until + 50 {
+            handles.index.put(&key(number), &[b'q'; 200]).unwrap();
+        }
+        written = until + 50;
+    }
+    expect_undisturbed(&handles, written);
+    Role::Parent
+}
+
+/// The parent still has its client slot, and its index has everything.
+fn expect_undisturbed(handles: &Handles, written: u64) {
+    let Handles { index, session, spatial, pool, place, .. } = handles;
+    assert!(place.node.as_ref().is_none_or(MemoryNode::is_running));
+    let other = Pool::open(&place.url).unwrap();
+    let stats = other.stats().unwrap();
+    let living = stats.clients.iter().filter(|client| client.alive && !client.asking);
+    let living: Vec<u64> = living.map(|client| client.process).collect();
+    assert_eq!(living, [u64::from(std::process::id())], "the children have left, and the parent has not");
+    let view = other.open_index::<Bytes, Bytes>("x").unwrap();
+    for number in (0..200).chain(10_000..written) {
+        assert!(view.get(&key(number)).unwrap().is_some(), "{number} is lost");
+    }
+    assert_eq!(view.get(&key(1000)).unwrap(), None, "a child wrote with a handle of its parent");
+    let own = 100 * (ENDS.len() as u64 + 1);
+    assert_eq!(view.count().unwrap(), 201 + (written - 10_000) + own);
+    assert_eq!(view.check().unwrap().problems().len(), 0);
+    block_on(session.put(&key(200), &[b't'; 200])).unwrap();
+    assert_eq!(index.get(&key(200)).unwrap().unwrap(), [b't'; 200]);
+    if place.node.is_none() {
+        spatial.insert(&item(3)).unwrap();
+        assert_eq!(spatial.count_all().unwrap(), 2);
+    }
+    assert!(spatial.check().unwrap().problems.is_empty());
+    assert_eq!(pool.indexes().unwrap().len(), 2);
+}
+
+fn all_cases(place: fn() -> Place, options: &impl CreateOptions) {
+    for parent_writes in [false, true] {
+        if fork_children(place(), options, parent_writes) == Role::Child {
+            return;
+        }
+        let _ = Pool::remove_by_force("shm://forked");
+    }
+}
+
+#[test]
+fn sherman_in_shared_memory() {
+    if is_alone("sherman_in_shared_memory") {
+        all_cases(Place::shm, &any_length());
+    }
+}
+
+#[test]
+fn smart_in_shared_memory() {
+    if is_alone("smart_in_shared_memory") {
+        all_cases(Place::shm, &SmartOptions::default());
+    }
+}
+
+#[test]
+fn sphinx_in_shared_memory() {
+    if is_alone("sphinx_in_shared_memory") {
+        all_cases(Place::shm, &SphinxOptions::default());
+    }
+}
+
+#[test]
+fn sherman_over_tcp() {
+    if is_alone("sherman_over_tcp") {
+        all_cases(Place::tcp, &any_length());
+    }
+}
+
+#[test]
+fn sherman_over_tls() {
+    if is_alone("sherman_over_tls") {
+        all_cases(Place::tls, &any_length());
+    }
+}
+
+#[test]
+fn smart_over_tcp() {
+    if is_alone("smart_over_tcp") {
+        all_cases(Place::tcp, &SmartOptions::default());
+    }
+}
+
+#[test]
+fn sphinx_over_tcp() {
+    if is_alone("sphinx_over_tcp") {
+        all_cases(Place::tcp, &SphinxOptions::default());
+    }
+}
+
+/// At most moments of a fork, some thread of the parent holds a lock of the index, locally and in the pool.
+fn fork_beside_writers(place: Place, options: &impl CreateOptions) {
+    let Handles { index, session, scan, spatial, pool, place } = Handles::open(place, options);
+    drop((session, scan, spatial));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (index, stop) = (&index, &stop);
+            scope.spawn(move || {
+                for round in 0.. {
+                    if stop.load(Ordering::Acquire) {
+                        break;
+                    }
+                    index.put(&key(round % 4), &[thread; 200]).unwrap();
+                }
+            });
+        }
+        for _ in 0..40 {
+            let Some(child) = sys::fork() else {
+                refused(index.put(&key(1), &[b'c'; 200]));
+                refused(pool.open_index::<Bytes, Bytes>("x"));
+                std::mem::drop((index.clone(), pool.clone()));
+                sys::end_at_once();
+            };
+            sys::expect_success(child);
+        }
+        stop.store(true, Ordering::Release);
+    });
+    assert_eq!(index.check().unwrap().problems().len(), 0);
+    drop((index, pool, place));
+}
+
+#[test]
+fn a_child_waits_for_no_lock_of_a_thread_that_it_does_not_have() {
+    if is_alone("a_child_waits_for_no_lock_of_a_thread_that_it_does_not_have") {
+        for place in [Place::shm, Place::tcp] {
+            fork_beside_writers(place(), &any_length());
+            let _ = Pool::remove_by_force("shm://forked");
+        }
+        fork_beside_writers(Place::shm(), &SphinxOptions::default());
+    }
+}
+
+/// A child of a spatial server inherits its rings, its heartbeat and its lease.
+#[test]
+fn a_child_of_a_spatial_server_does_not_serve() {
+    if !is_alone("a_child_of_a_spatial_server_does_not_serve") {
+        return;
+    }
+    let place = Place::shm();
+    let (served, pool) = (Pool::open(&place.url).unwrap(), Pool::open(&place.url).unwrap());
+    let server = served.create_spatial("s", &CatfishConfig::default()).unwrap();
+    let client = pool.open_spatial("s").unwrap();
+    let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let serving = scope
+            .spawn(|| server.serve(&ServeOptions::default(), &stop, || ready.store(true, Ordering::Release)));
+        while !ready.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        for id in 0..20 {
+            let Some(child) = sys::fork() else {
+                refused(client.insert(&item(id)));
+                refused(server.serve(&ServeOptions::default(), &AtomicBool::new(false), || ()));
+                sys::end_at_once();
+            };
+            client.insert(&item(id)).unwrap();
+            sys::expect_success(child);
+        }
+        let forked_inside = client.change(|editor| {
+            let Some(child) = sys::fork() else {
+                refused(editor.insert(&item(100)));
+                sys::end_at_once();
+            };
+            sys::expect_success(child);
+            editor.insert(&item(101))
+        });
+        forked_inside.unwrap();
+        stop.store(true, Ordering::Release);
+        serving.join().unwrap().unwrap();
+    });
+    assert_eq!(client.count_all().unwrap(), 21);
+    assert!(client.check().unwrap().problems.is_empty());
+}
+
+/// The caller's code may fork in the middle of a call.
+#[test]
+fn a_child_that_is_forked_inside_a_call_is_refused_the_rest_of_it() {
+    if !is_alone("a_child_that_is_forked_inside_a_call_is_refused_the_rest_of_it") {
+        return;
+    }
+    let place = Place::shm();
+    let pool = Pool::open(&place.url).unwrap();
+    let spatial = pool.create_spatial("s", &CatfishConfig::default()).unwrap();
+    // No other process serves the index: this one is its server during the change.
+    let changed = spatial.change(|editor| {
+        editor.insert(&item(1))?;
+        let Some(child) = sys::fork() else {
+            refused(editor.insert(&item(2)));
+            return Ok(true);
+        };
+        sys::expect_success(child);
+        editor.insert(&item(3)).map(|()| false)
+    });
+    match changed {
+        Ok(is_child) => assert!(!is_child, "the child ended the change of its parent"),
+        refusal => {
+            refused(refusal);
+            sys::end_at_once();
+        }
+    }
+    assert_eq!(spatial.count_all().unwrap(), 2);
+    let index = pool.create_index::<u64, u64>("x", &IndexOptions::default()).unwrap();
+    let mut child = None;
+    let loaded = index.bulk_load((0..20_000).map(|number| (number, number)), 0.8, |_| {
+        child.get_or_insert_with(sys::fork);
+    });
+    let Some(child) = child.unwrap() else {
+        refused(loaded);
+        sys::end_at_once();
+    };
+    sys::expect_success(child);
+    assert_eq!(loaded.unwrap(), 20_000);
+    assert_eq!(index.check().unwrap().problems().len(), 0);
+}
+
+/// Some operations of the parent wait for their answers at the fork, others for locks.
+#[test]
+fn operations_under_way_end_in_the_child_and_go_on_in_the_parent() {
+    if !is_alone("operations_under_way_end_in_the_child_and_go_on_in_the_parent") {
+        return;
+    }
+    let place = Place::tcp();
+    let pool = Pool::open(&place.url).unwrap();
+    let index = pool.create_index::<u64, u64>("x", &IndexOptions::default()).unwrap();
+    let (session, child) = (index.session(), Cell::new(None));
+    let writer = |me: u64| {
+        let (session, child) = (&session, &child);
+        Box::pin(async move {
+            for round in 0..100 {
+                // A fork of a process that waits for the answers of the other writers.
+                if (me, round) == (7, 50) {
+                    child.set(Some(sys::fork()));
+                }
+                session.put(&(round % 10), &me).await?;
+            }
+            Ok(())
+        }) as Pin<Box<dyn Future<Output = farwood::Result<()>> + '_>>
+    };
+    let ended = run_all((0..16).map(writer).collect());
+    let Some(child) = child.get().unwrap() else {
+        let (whole, cut): (Vec<_>, Vec<_>) = ended.into_iter().partition(Result::is_ok);
+        assert!(cut.len() > whole.len(), "{} of 16 ended in the child", whole.len());
+        cut.into_iter().for_each(refused);
+        return;
+    };
+    sys::expect_success(child);
+    assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+    assert_eq!(index.count().unwrap(), 10);
+    assert_eq!(index.check().unwrap().problems().len(), 0);
+}
+
+/// Answers like etcd, and tells what it was asked.
+fn answer_as_etcd(listener: &TcpListener, asked: &Sender<String>) {
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        let mut text = String::new();
+        // The body is one JSON object.
+        while !text.ends_with('}') {
+            let mut part = [0; 4096];
+            let length = stream.read(&mut part).unwrap();
+            text.push_str(std::str::from_utf8(&part[..length]).unwrap());
+        }
+        let what = text.split(' ').nth(1).unwrap_or_default().to_owned();
+        let answer = r#"{"ID":"7","succeeded":true,"result":{"TTL":"10"}}"#;
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length";
+        stream.write_all(format!("{head}: {}\r\n\r\n{answer}", answer.len()).as_bytes()).unwrap();
+        let is_last = what.ends_with("revoke");
+        asked.send(what).unwrap();
+        if is_last {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_child_does_not_end_the_registration_of_its_parent_in_etcd() {
+    if !is_alone("a_child_does_not_end_the_registration_of_its_parent_in_etcd") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let etcd = format!("{}/pool", listener.local_addr().unwrap()).parse().unwrap();
+    let (sender, asked) = channel();
+    let server = std::thread::spawn(move || answer_as_etcd(&listener, &sender));
+    let registrant = Registrant { etcd, node: 0, nodes: 1, address: "127.0.0.1:7470".to_owned() };
+    let registration = registrant.register(|_| ()).unwrap();
+    let Some(child) = sys::fork() else {
+        drop(registration);
+        sys::end_at_once();
+    };
+    sys::expect_success(child);
+    let before: Vec<String> = asked.try_iter().collect();
+    assert!(before.iter().all(|what| !what.ends_with("revoke")), "{before:?}");
+    assert!(before.iter().any(|what| what.ends_with("lease/grant")), "{before:?}");
+    drop(registration);
+    server.join().unwrap();
+    assert!(asked.try_iter().any(|what| what.ends_with("revoke")), "the parent ends it");
+}

@@ -1,0 +1,138 @@
+//! Detection of forks: a handle that a child process inherited must not be used there.
+//!
+//! After `fork`, parent and child have the same client slot, lock table, journal buffers, free memory and sockets, and
+//! neither knows of the other: both would write as one compute node, and destroy the index
+//! (`docs/decisions/0058-fork.md`). So every attachment records the [`ForkCount`] of the process that opened it, and
+//! compares it before each post, before each lock, and in each destructor. In the child
+//!
+//! - an operation fails with [`FabricError::Forked`] before it posts, and before it waits for a lock that another
+//!   thread of the parent may have held;
+//! - a destructor releases the child's copy of memory and descriptors, and does nothing that the parent or a memory
+//!   node could observe.
+//!
+//! A comparison costs one relaxed load of a static variable.
+
+#[allow(unsafe_code)]
+mod sys;
+
+use farwood_fabric::FabricError;
+use std::sync::atomic::Ordering::Relaxed;
+pub use sys::OneProcess;
+
+/// The number of forks between the first process that used this crate and the present one.
+///
+/// `_Fork` and raw `clone` calls do not count, because they run no handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForkCount(u64);
+
+impl ForkCount {
+    /// Returns the count of this process, and counts its forks from now on.
+    pub fn now() -> Self {
+        sys::count_forks();
+        Self(sys::FORKS.load(Relaxed))
+    }
+
+    /// Returns whether this is the process that called [`now`](Self::now), and not a forked child of it.
+    #[inline]
+    pub fn is_current(self) -> bool {
+        sys::FORKS.load(Relaxed) == self.0
+    }
+
+    /// Returns whether this process is a forked child of the one that called [`now`](Self::now), and makes the count
+    /// that of this process.
+    #[inline]
+    pub(crate) fn has_changed(&mut self) -> bool {
+        let changed = !self.is_current();
+        if changed {
+            *self = Self::now();
+        }
+        changed
+    }
+
+    /// Refuses a forked child.
+    ///
+    /// # Errors
+    /// [`FabricError::Forked`].
+    #[inline]
+    pub fn check(self) -> Result<(), FabricError> {
+        if self.is_current() { Ok(()) } else { Err(FabricError::Forked) }
+    }
+
+    /// Binds an operation to this process: a forked child neither polls nor drops it, because it may wait for another
+    /// thread of the parent, or need a mutex that such a thread held. There it fails with [`FabricError::Forked`].
+    #[inline]
+    pub fn guard<F>(self, operation: F) -> OneProcess<F> {
+        OneProcess::new(self, operation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sys::{end_child, fork, succeeded};
+    use super::*;
+    use crate::runtime::{block_on, run_all, yield_now};
+    use std::future::{pending, poll_fn};
+    use std::panic::AssertUnwindSafe;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::Poll;
+
+    type Done = Result<(), FabricError>;
+
+    #[test]
+    fn a_child_and_its_child_have_other_counts() {
+        let parent = ForkCount::now();
+        assert!(is_true_in_child(|| {
+            let child = ForkCount::now();
+            let differ = !parent.is_current() && child.is_current();
+            differ && is_true_in_child(|| !child.is_current() && !parent.is_current()) && child.is_current()
+        }));
+        assert!(parent.is_current(), "a fork changed the count of the parent");
+    }
+
+    #[test]
+    fn a_future_of_the_parent_ends_in_the_child_and_is_not_dropped_there() {
+        let held = Arc::new(());
+        let inner = Arc::clone(&held);
+        let never = async move {
+            let ended = pending::<Done>().await;
+            drop(inner);
+            ended
+        };
+        let mut waiting = Box::pin(ForkCount::now().guard(never));
+        assert_eq!(poll_once(waiting.as_mut()), Poll::Pending);
+        assert!(is_true_in_child(|| {
+            let ended = poll_once(waiting.as_mut()) == Poll::Ready(Err(FabricError::Forked));
+            drop(waiting);
+            ended && Arc::strong_count(&held) == 2
+        }));
+    }
+
+    fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+        block_on(poll_fn(|context| Poll::Ready(future.as_mut().poll(context))))
+    }
+
+    /// Without the second poll, the child would wait for ever for a thread that it does not have.
+    #[test]
+    fn an_executor_polls_futures_again_in_the_child() {
+        assert!(is_true_in_child(|| {
+            let waits = ForkCount::now().guard(pending::<Done>());
+            let forks = async {
+                // The other future waits already.
+                yield_now().await;
+                fork().map_or(Ok(()), |child| end_child(succeeded(child)))
+            };
+            let futures: Vec<Pin<Box<dyn Future<Output = Done>>>> = vec![Box::pin(waits), Box::pin(forks)];
+            // Only the child of this child arrives here.
+            run_all(futures) == [Err(FabricError::Forked), Ok(())]
+        }));
+    }
+
+    /// Runs `work` in a child.
+    fn is_true_in_child(work: impl FnOnce() -> bool) -> bool {
+        match fork() {
+            Some(child) => succeeded(child),
+            None => end_child(std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or(false)),
+        }
+    }
+}
