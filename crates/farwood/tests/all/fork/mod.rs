@@ -531,7 +531,7 @@ fn a_child_does_not_end_the_registration_of_its_parent_in_etcd() {
     let etcd = format!("{}/pool", listener.local_addr().unwrap()).parse().unwrap();
     let (sender, asked) = channel();
     let server = std::thread::spawn(move || answer_as_etcd(&listener, &sender));
-    let registrant = Registrant { etcd, node: 0, nodes: 1, address: "127.0.0.1:7470".to_owned() };
+    let registrant = Registrant { etcd, node: 0, nodes: 1, address: "127.0.0.1:7470".parse().unwrap() };
     let registration = registrant.register(|_| ()).unwrap();
     let Some(child) = sys::fork() else {
         drop(registration);
