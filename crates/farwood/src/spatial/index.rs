@@ -101,7 +101,7 @@ impl Pool {
     ) -> Result<Spatial> {
         let index = index.map_err(|error| self.failed(operation, name, error))?;
         let index =
-            if self.attached().attachment().is_shared_memory() { index.trusting_hashes() } else { index };
+            if self.attached().attachment().is_shared_memory() { index.without_hash_checks() } else { index };
         Ok(Spatial { index, pool: Arc::clone(self.attached()) })
     }
 }

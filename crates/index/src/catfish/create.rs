@@ -125,7 +125,7 @@ impl Catfish {
         let layout = layout_of(client, config, entry.number)?;
         lifecycle::mark_open(client, &entry).await?;
         let Ok(word) = client.post(read(entry.root().at())).await?.check(&()) else {
-            unreachable!("words are whole")
+            unreachable!("words are never torn")
         };
         let head = entry.root().open_pointer(word.word())?;
         let Some(head) = head.filter(|head| begins_chunk(client, &layout, *head)) else {
@@ -169,7 +169,7 @@ impl Catfish {
             return Ok(None);
         }
         let port = client.post(read(word_of(self.head, PORT))).await?;
-        let Ok(port) = port.check(&()) else { unreachable!("words are whole") };
+        let Ok(port) = port.check(&()) else { unreachable!("words are never torn") };
         Ok(u16::try_from(port.word()).ok().filter(|port| *port != 0))
     }
 

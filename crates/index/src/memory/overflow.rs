@@ -285,7 +285,7 @@ async fn parts_of<F: Fabric>(
 }
 
 /// Decodes a list of the parts of a value of `length` bytes; returns `None` where no writer writes such a list. The
-/// caller allocates memory for the parts, and the hash of the list proves only that it is whole.
+/// caller allocates memory for the parts, and the hash of the list proves only that it is not torn.
 fn listed(list: &[u8], length: u32) -> Option<Vec<Link>> {
     let parts: Option<Vec<Link>> = list.chunks_exact(ITEM_BYTES).map(Link::from_bytes).collect();
     let whole = |parts: &Vec<Link>| {

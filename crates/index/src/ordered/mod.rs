@@ -258,7 +258,7 @@ impl Ordered {
     /// Finds the value of `key`.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn get<F: Fabric>(
         &self,
@@ -275,7 +275,7 @@ impl Ordered {
     /// Stores `value` under `key`.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn put<F: Fabric>(
         &self,
@@ -289,7 +289,7 @@ impl Ordered {
     /// Stores `value` under `key` if the key is absent.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn insert<F: Fabric>(
         &self,
@@ -303,7 +303,7 @@ impl Ordered {
     /// Stores `value` under `key` if the key is present.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn update<F: Fabric>(
         &self,
@@ -317,7 +317,7 @@ impl Ordered {
     /// Removes `key`.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn remove<F: Fabric>(
         &self,
@@ -330,7 +330,7 @@ impl Ordered {
     /// Finds up to `limit` entries of `range`, in `direction`. Clears `found` first.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn scan<F: Fabric>(
         &self,
@@ -350,7 +350,7 @@ impl Ordered {
     /// As [`scan`](Self::scan), with all entries as of one moment, where the system supports it.
     ///
     /// # Errors
-    /// [`IndexError::NoSnapshot`]; the system's.
+    /// [`IndexError::NoSnapshot`]; the errors of Sherman's `scan_snapshot`.
     pub async fn scan_snapshot<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -372,7 +372,7 @@ impl Ordered {
     /// Counts the entries; not atomic, like a scan.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     pub async fn count<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
         dispatch!(self, index => index.count(client).await)
     }

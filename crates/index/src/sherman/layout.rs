@@ -18,7 +18,7 @@
 //! behind            where locks lie in nodes: the lock, 8 bytes, which no READ or WRITE of the node touches
 //!
 //! Entries begin at the next multiple of 4 and are padded to one (shown as p), so that no version straddles two
-//! words: a version is whole, or 32 bits would count for less.
+//! words: a version is not torn, or 32 bits would count for less.
 //!
 //! entry of a two-level leaf, under versions        under a hash
 //! +  0         4    version                        +  0      8   guard: count of writes, and hash

@@ -64,7 +64,7 @@ pub struct ShermanReport {
     /// Free slots that compute nodes share.
     pub free_slots_listed: u64,
     /// Capacity of all leaves, entries.
-    pub room: u64,
+    pub capacity: u64,
     /// Nodes that no parent names yet.
     pub half_linked: u64,
     /// Nodes whose merge is not complete yet.
@@ -260,7 +260,7 @@ impl<'a, F: Fabric> Verifier<'a, F> {
 
     fn check_leaf(&mut self, leaf: &NodeCopy<'_>, at: Remote<RawNode>) {
         let layout = &self.op.index.layout;
-        self.report.room += layout.leaf_capacity as u64;
+        self.report.capacity += layout.leaf_capacity as u64;
         let mut keys = Vec::new();
         for slot in 0..layout.leaf_capacity {
             match leaf.in_use(slot) {
@@ -348,7 +348,9 @@ impl<'a, F: Fabric> Verifier<'a, F> {
         if becomes_free(client, word).await? {
             return Ok(());
         }
-        let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
+        let Ok(found) = client.post(read(word)).await?.check(&()) else {
+            unreachable!("words are never torn")
+        };
         self.report_held(found.word(), format!("the lock of the node at {at}")).await
     }
 

@@ -23,7 +23,7 @@ pub struct PoolSpec {
     pub backing: Backing,
 }
 
-/// Creates the pool's segments, node 0 last: no process can open the pool before it is whole.
+/// Creates the pool's segments, node 0 last: no process can open the pool before it is complete.
 ///
 /// # Errors
 /// [`ShmError::Exists`], [`ShmError::NoSpace`], [`ShmError::BadShape`] and the system's.

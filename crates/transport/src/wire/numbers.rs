@@ -93,7 +93,7 @@ numbered! {
         Fence = 4,
         /// `[pool, node, nodes]`: makes the memory node that node of that pool, unless it is one already.
         Form = 5,
-        /// The pool is whole: all its nodes are formed.
+        /// The pool is complete: all its nodes are formed.
         FinishForming = 6,
         /// `[pointer, bytes]`: provisions host memory.
         Provision = 7,

@@ -82,7 +82,7 @@ impl Exchange {
     /// Connects.
     ///
     /// # Errors
-    /// The system's; no server accepts the connection, within 3 s for each address.
+    /// The error of the operating system, also if no server accepts the connection within 3 s for each address.
     pub fn open(address: impl ToSocketAddrs, token: Option<&Token>) -> io::Result<Self> {
         Self::open_for(address, token, SILENCE_MAX)
     }
@@ -119,7 +119,7 @@ impl Exchange {
     /// discarded.
     ///
     /// # Errors
-    /// The system's; the connection is lost.
+    /// The error of the operating system. The connection is lost then.
     pub async fn call(&self, request: &[u64], response: &mut Vec<u64>) -> io::Result<()> {
         self.connection.forks.check().map_err(io::Error::other)?;
         let number = self.connection.state.borrow_mut().push(request)?;

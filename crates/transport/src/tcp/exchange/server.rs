@@ -31,7 +31,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 /// for the next.
 ///
 /// # Errors
-/// The system's, of the listener itself.
+/// The error of the operating system, if the listener itself fails.
 pub fn answer_requests<H>(
     most: usize,
     listener: &TcpListener,
@@ -106,9 +106,9 @@ fn serve_connection(
     let end = Instant::now() + GREETING_MAX;
     let (mut incoming, mut out, mut response) = (Vec::new(), Vec::new(), Vec::new());
     let mut bytes = vec![0; READ_BYTES];
-    let mut is_known = false;
+    let mut is_authenticated = false;
     loop {
-        if !is_known {
+        if !is_authenticated {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
@@ -121,12 +121,12 @@ fn serve_connection(
         }
         incoming.extend(&bytes[..came]);
         let mut at = 0;
-        let most = |is_known: bool| if is_known { WORDS_MAX } else { TOKEN_WORDS_MAX };
-        while let Some((request, bytes)) = frame_of(&incoming[at..], most(is_known))? {
+        let most = |is_authenticated: bool| if is_authenticated { WORDS_MAX } else { TOKEN_WORDS_MAX };
+        while let Some((request, bytes)) = frame_of(&incoming[at..], most(is_authenticated))? {
             at += bytes;
-            if !is_known {
-                is_known = token.is_none_or(|token| token.is(&token_bytes(&request)));
-                if !is_known {
+            if !is_authenticated {
+                is_authenticated = token.is_none_or(|token| token.is(&token_bytes(&request)));
+                if !is_authenticated {
                     return Ok(());
                 }
                 stream.set_read_timeout(None)?;
@@ -165,7 +165,7 @@ fn read(mut stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
 /// Binds a listener, and returns its address.
 ///
 /// # Errors
-/// The system's.
+/// The error of the operating system.
 pub fn listen(address: impl ToSocketAddrs) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
