@@ -83,7 +83,7 @@ pub(crate) struct Args {
     /// The skew of zipf and latest
     #[arg(long, default_value_t = THETA_DEFAULT, value_name = "SKEW", allow_negative_numbers = true)]
     theta: f64,
-    /// Draw the ranks of zipf and latest from this many, and hash each rank to a key [default: --keys]
+    /// Draw the popularity ranks of keys from this many ranks, and hash each rank to a key [default: --keys]
     #[arg(long, value_name = "COUNT", value_parser = count)]
     zipf_ranks: Option<u64>,
     /// Number of keys loaded before the measurement; for the workload load, the number of keys inserted [default: 1M,

@@ -247,7 +247,7 @@ impl Spatial {
     /// the number of rectangles. [as [`search`](Self::search)]
     ///
     /// # Errors
-    /// [`Error::Index`]: a node is damaged; the transport's.
+    /// [`Error::Index`]: a node is damaged; the errors of the transport.
     pub fn scrub(&self) -> Result<u64> {
         let client = self.thread_client("scrub")?;
         let mut count = Count::default();

@@ -72,7 +72,7 @@ impl Catfish {
     /// for each node, and 3]
     ///
     /// # Errors
-    /// The fabric's. Violations are in the [`CatfishReport`].
+    /// The errors of the fabric. Violations are in the [`CatfishReport`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<CatfishReport, IndexError> {
         let report = CatfishReport::default();
         let mut verifier = Verifier { tree: self, client, seen: BTreeSet::new(), report };

@@ -235,7 +235,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// the lock]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(crate) async fn try_acquire<T: ?Sized>(
         self,
         node: Remote<T>,
@@ -265,7 +265,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// its lock. [1 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(crate) async fn foreign_lock<T: ?Sized>(
         self,
         node: Remote<T>,

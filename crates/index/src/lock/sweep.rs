@@ -86,7 +86,7 @@ pub(crate) async fn becomes_free<F: Fabric>(
 /// table. [1 RT per KiB of table; 1 and a revocation for each held lock]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub(crate) async fn sweep<F: Fabric>(client: &Client<F>, options: LockOptions) -> Result<u64, IndexError> {
     if options.memory == LockMemory::Node || options.width == LockWidth::Packed {
         return Ok(0);

@@ -198,7 +198,7 @@ fn seal(index: u64, bytes: &[u8], slot: &mut MemorySlot<RawOverflow>, images: &m
 /// Writes overflow objects that no entry links yet. [1 RT]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub async fn write_all<F: Fabric>(client: &Client<F>, images: &[Image]) -> Result<(), FabricError> {
     client.post(all(images.iter().map(|(at, bytes)| write(*at, bytes)))).await?.for_each(drop);
     Ok(())
@@ -208,7 +208,7 @@ pub async fn write_all<F: Fabric>(client: &Client<F>, images: &[Image]) -> Resul
 /// several parts]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub async fn follow<F: Fabric>(
     client: &Client<F>,
     index: u64,
@@ -230,7 +230,7 @@ pub async fn follow<F: Fabric>(
 /// Reads several values of one part each in one doorbell, and passes each to `found`. [1 RT]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub async fn follow_all<F: Fabric>(
     client: &Client<F>,
     index: u64,
@@ -249,7 +249,7 @@ pub async fn follow_all<F: Fabric>(
 /// parts]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub async fn slots_of<F: Fabric>(
     client: &Client<F>,
     index: u64,

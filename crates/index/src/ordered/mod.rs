@@ -381,7 +381,7 @@ impl Ordered {
     /// `fill`. Calls `progress` from time to time with the number of entries so far.
     ///
     /// # Errors
-    /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; the system's.
+    /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; the errors of the selected system's bulk load.
     pub async fn bulk_load<F, K, V>(
         &self,
         client: &Client<F>,
@@ -404,7 +404,7 @@ impl Ordered {
     /// Checks every invariant of the index, which no client may change meanwhile.
     ///
     /// # Errors
-    /// The fabric's. Violations are in the [`OrderedReport`].
+    /// The errors of the fabric. Violations are in the [`OrderedReport`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<OrderedReport, IndexError> {
         Ok(match self {
             Self::Sherman(index) => OrderedReport::Sherman(index.walk(client).await?),
@@ -416,7 +416,7 @@ impl Ordered {
     /// Frees the locks of crashed clients in the tables of the pool; yields how many there were.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn sweep_locks<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
         dispatch!(self, index => index.sweep_locks(client).await)
     }
@@ -424,7 +424,7 @@ impl Ordered {
     /// Returns the unused memory of this compute node to the index.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         dispatch!(self, index => index.leave(client).await)
     }
@@ -433,7 +433,7 @@ impl Ordered {
     /// any more.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         dispatch!(self, index => index.close(client).await)
     }

@@ -169,8 +169,8 @@ impl Layout {
             let needed =
                 body_of(key_bytes) + REAR_BYTES + lock_bytes + CAPACITY_MIN * entry_bytes.max(key_bytes + 16);
             return refuse(format!(
-                "nodes of {node_bytes} bytes have room for {leaf_capacity} entries of {entry_bytes} bytes, and \
-                 must have room for {CAPACITY_MIN}: choose at least {} bytes a node",
+                "nodes of {node_bytes} bytes hold {leaf_capacity} entries of {entry_bytes} bytes, and must hold at \
+                 least {CAPACITY_MIN}: choose at least {} bytes a node",
                 needed.next_multiple_of(64)
             ));
         }

@@ -93,7 +93,7 @@ impl Sherman {
     /// node, and per KiB of lock table]
     ///
     /// # Errors
-    /// The fabric's. Violations are in the [`ShermanReport`].
+    /// The errors of the fabric. Violations are in the [`ShermanReport`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<ShermanReport, IndexError> {
         crate::retry::reap_crashed_clients(client).await?;
         let op = Op::new(self, client, "check");
@@ -118,7 +118,7 @@ impl Sherman {
     /// table; 1 and a revocation for each held lock]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn sweep_locks<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
         sweep(client, self.options.lock).await
     }

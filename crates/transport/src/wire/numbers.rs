@@ -49,7 +49,7 @@ numbered! {
 
     /// Why a verb, a control or a connection was refused.
     pub enum Code {
-        /// Outside the node's memory, or another node's.
+        /// The address is outside the node's memory, or belongs to another node.
         OutOfRange = 1,
         /// Not a multiple of eight.
         Misaligned = 2,

@@ -87,7 +87,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// node; 1 more if the root has changed since the last search; the search restarts if a slot was used again]
     ///
     /// # Errors
-    /// [`IndexError::Exhausted`] after too many restarts; [`IndexError::Damaged`]; the fabric's.
+    /// [`IndexError::Exhausted`] after too many restarts; [`IndexError::Damaged`]; the errors of the fabric.
     pub async fn search(&mut self, query: &Query, found: &mut impl SearchSink) -> Result<(), IndexError> {
         let (mut starts, mut last) = (Retry::new("search", STARTS_MAX), LastRestart::default());
         loop {

@@ -47,7 +47,7 @@ impl ServerLease {
     /// revoking, where another compute node held it]
     ///
     /// # Errors
-    /// [`IndexError::Served`] where a live compute node holds it; the fabric's.
+    /// [`IndexError::Served`] where a live compute node holds it; the errors of the fabric.
     pub(super) async fn acquire<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         let mine = LockWord::held_by(client.fabric().identity());
         let mut found = LockWord::FREE;
@@ -72,7 +72,7 @@ impl ServerLease {
     /// Releases the lease. [1 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(super) async fn release<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         let mine = LockWord::held_by(client.fabric().identity());
         let _ = self.swap(client, (mine, LockWord::FREE), state::HELD).await?;
@@ -100,7 +100,7 @@ impl ServerLease {
     /// The compute node that holds the lease. [1 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(in crate::catfish) async fn holder<F: Fabric>(
         &self,
         client: &Client<F>,
