@@ -25,8 +25,8 @@
 //! its kind, and its versions continue. A 32-bit version repeats after one slot was filled 2^32 times while a client
 //! slept, and even then the length and the hash must agree as well.
 //!
-//! A writer writes an object whole, and waits for the answer, before an entry links it; so a linked object is whole on
-//! every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks it.
+//! A writer writes an object completely, and waits for the answer, before an entry links it; so a linked object is
+//! complete on every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks it.
 
 use crate::error::IndexError;
 use crate::memory::adopt::SLOT_BYTES_MAX;
