@@ -26,7 +26,8 @@
 //! slept, and even then the length and the hash must agree as well.
 //!
 //! A writer writes an object completely, and waits for the answer, before an entry links it; so a linked object is
-//! complete on every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks it.
+//! complete on every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks
+//! it.
 
 use crate::error::IndexError;
 use crate::memory::adopt::SLOT_BYTES_MAX;
