@@ -70,7 +70,7 @@ fn verbs(mut bytes: &[u8]) -> Vec<u8> {
                 4 => WireOp::Faa(word),
                 _ => WireOp::Read(1 << 17),
             };
-            if !frame.has_room(&op) {
+            if !frame.fits(&op) {
                 break;
             }
             frame.push(WireVerb { at: offset + 64, op });

@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let records = Record::from_json_lines(&fs::read_to_string(&file)?).map_err(failed)?;
         let comparisons = figure.compare(&records).map_err(failed)?;
         fs::write(file.with_extension("svg"), figure.svg(&comparisons))?;
-        // Values that a figure of an index only reports do not calibrate NIC models.
+        // The calibration table leaves out the values of index figures with the status `Reported`: the NIC models
+        // do not depend on them.
         let of_nics = |c: &&Comparison| figure.measures_nics() || c.status != CalibrationStatus::Reported;
         points.extend(comparisons.iter().filter(of_nics).cloned());
         parts.push((figure, records, comparisons));

@@ -48,7 +48,8 @@ pub(crate) struct Args {
     /// The variant. sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
     /// [default: +lock-read]; smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining =
     /// smart [default: smart]; sphinx: art, +hash-table or sphinx [default: sphinx]; catfish: local, tcp,
-    /// fast-messaging, offloading, +event, +multi-issue, catfish or catfish-printed [default: catfish]
+    /// fast-messaging, offloading, +event, +multi-issue, catfish or catfish-printed (with the back-off of the
+    /// paper's Algorithm 1, which differs from its text) [default: catfish]
     #[arg(long)]
     variant: Option<String>,
     /// smart only: reserve space for 256 children in each inner node, as the paper's published code does
@@ -57,8 +58,9 @@ pub(crate) struct Args {
     /// Radix trees only: whether a scan reads many nodes and leaves with one doorbell
     #[arg(long, value_name = "SWITCH", default_value_t = Switch::On, value_enum)]
     batched_scans: Switch,
-    /// sherman only: bits of a lock. A lock of 16 bits (as in the paper) does not name its holder's epoch, so the lock
-    /// of a crashed client cannot be taken over: for reproduction of the paper only
+    /// sherman only: bits of a lock. A lock of 16 bits, as in the paper, cannot tell a crashed client from the next
+    /// client in the same client slot, so the lock of a crashed client cannot be taken over: for reproduction of the
+    /// paper only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
     lock_width: LockBits,
     /// The transport: shm; tcp, with memory nodes that the run starts; rdma, with those of --pool; or sim, the
@@ -81,7 +83,7 @@ pub(crate) struct Args {
     /// The skew of zipf and latest
     #[arg(long, default_value_t = THETA_DEFAULT, value_name = "SKEW", allow_negative_numbers = true)]
     theta: f64,
-    /// Draw the popularity from this many ranks, which are hashed onto the keys [default: --keys]
+    /// Draw the popularity ranks of keys from this many ranks, and hash each rank to a key [default: --keys]
     #[arg(long, value_name = "COUNT", value_parser = count)]
     zipf_ranks: Option<u64>,
     /// Number of keys loaded before the measurement; for the workload load, the number of keys inserted [default: 1M,

@@ -95,7 +95,7 @@ fn concluded<P>(args: &Args, problems: &[P], context: &mut Context<'_>) -> Resul
 /// Whether another process has the index open; `true` if that is unknown.
 fn others_have_it_open(url: &Url) -> bool {
     let Ok(stats) = Pool::open(url.pool_url()).and_then(|pool| pool.stats()) else { return true };
-    let own = stats.clients.iter().find(|client| client.asking).map(|client| client.process);
+    let own = stats.clients.iter().find(|client| client.is_own).map(|client| client.process);
     let mut others = stats.clients.iter().filter(|client| client.alive && Some(client.process) != own);
     others.any(|client| client.open.iter().any(|open| Some(open.as_str()) == url.index()))
 }
@@ -103,10 +103,10 @@ fn others_have_it_open(url: &Url) -> bool {
 fn as_json(url: &Url, walk: &OrderedReport) -> Value {
     let mut value = match walk {
         OrderedReport::Sherman(walk) => json!({
-            "room": walk.room,
+            "capacity": walk.capacity,
             "nodes_by_level": walk.nodes,
-            "values_out_of_line": walk.overflow_values,
-            "rooms_listed": walk.free_slots_listed,
+            "overflow_values": walk.overflow_values,
+            "free_slots_listed": walk.free_slots_listed,
             "half_linked": walk.half_linked,
             "half_merged": walk.half_merged,
         }),
@@ -114,15 +114,15 @@ fn as_json(url: &Url, walk: &OrderedReport) -> Value {
             "nodes_by_size": walk.nodes,
             "node_bytes": walk.node_bytes,
             "leaf_bytes": walk.leaf_bytes,
-            "values_out_of_line": walk.overflow_values,
+            "overflow_values": walk.overflow_values,
             "table_bytes": walk.census.bytes,
             "height": walk.height,
-            "unsettled": walk.unsettled,
+            "unfinished_changes": walk.unfinished_changes,
         }),
     };
     value["index"] = url.to_string().into();
     value["entries"] = walk.entries().into();
-    value["locks_of_the_gone"] = walk.locks_of_crashed_clients().into();
+    value["locks_of_crashed_clients"] = walk.locks_of_crashed_clients().into();
     value["locks_held"] = walk.locks_held().into();
     let problem = |problem: &Problem| json!({ "at": problem.at, "what": problem.what });
     value["problems"] = walk.problems().iter().map(problem).collect();
@@ -145,7 +145,7 @@ fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Res
             context.json(&json!({
                 "index": args.url.to_string(),
                 "entries": walk.entries,
-                "room": walk.room,
+                "capacity": walk.capacity,
                 "nodes_by_level": walk.nodes,
                 "bounds": bounds,
                 "problems": problems,
@@ -199,7 +199,7 @@ fn summary(args: &Args, walk: &OrderedReport, context: &mut Context<'_>) -> Resu
 }
 
 fn sherman_summary(url: &Url, walk: &sherman::ShermanReport, out: &mut dyn Write) -> io::Result<()> {
-    let percent = if walk.room == 0 { 0.0 } else { 100.0 * walk.entries as f64 / walk.room as f64 };
+    let percent = if walk.capacity == 0 { 0.0 } else { 100.0 * walk.entries as f64 / walk.capacity as f64 };
     let entries = size::count(walk.entries, "entry", "entries");
     writeln!(out, "{url}: {entries}, leaves {percent:.0} % full")?;
     levels(&walk.nodes, out)?;
@@ -253,11 +253,11 @@ fn radix_summary(url: &Url, walk: &radix::RadixReport, out: &mut dyn Write) -> i
         let values = size::count(walk.overflow_values, "value", "values");
         writeln!(out, "  {values}, stored outside its leaf")?;
     }
-    if walk.unsettled > 0 {
+    if walk.unfinished_changes > 0 {
         writeln!(
             out,
             "  {}, which the next operation there completes or undoes",
-            size::count(walk.unsettled, "unfinished change", "unfinished changes")
+            size::count(walk.unfinished_changes, "unfinished change", "unfinished changes")
         )?;
     }
     Ok(())

@@ -65,8 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Index")]
     key_bytes: Option<usize>,
     /// sherman only: length of a value in bytes, 0 to 4096; for text, the longest value [default: 8; required for
-    /// text]. With --any-length: bytes that an entry reserves for its value, 16 to 256 [default: 32]; values that do
-    /// not fit into that, less 4 bytes, are stored outside the leaf
+    /// text]. With --any-length: bytes that an entry reserves for its value and the value's length (4 bytes), 16 to
+    /// 256 [default: 32]; longer values are stored outside the leaf
     #[arg(long, value_name = "N", help_heading = "Index")]
     value_bytes: Option<usize>,
     /// sherman only: values have any length up to 16 MiB, as they always have in smart and sphinx
@@ -83,8 +83,9 @@ pub(crate) struct Args {
     /// smart only: reserve space for 256 children in each inner node, as the paper's published code does
     #[arg(long, help_heading = "Index")]
     preallocate: bool,
-    /// sherman only: bits of a lock. A lock of 16 bits (as in the paper) does not name its holder's epoch, so the lock
-    /// of a crashed client cannot be taken over: for reproduction of the paper only
+    /// sherman only: bits of a lock. A lock of 16 bits, as in the paper, cannot tell a crashed client from the next
+    /// client in the same client slot, so the lock of a crashed client cannot be taken over: for reproduction of the
+    /// paper only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word, help_heading = "Index")]
     lock_width: LockBits,
     /// sherman only: how readers detect a torn copy of a node

@@ -131,7 +131,7 @@ fn report(
                 "entries": entries,
                 "nodes": walk.nodes(),
                 "levels": walk.levels(),
-                "half_done": walk.half_done(),
+                "unfinished_changes": walk.unfinished_changes(),
                 "problems": walk.problems().len(),
                 "files": files,
                 "record": record,

@@ -16,10 +16,10 @@ Examples:
 
 /// Show the pools and the memory of this machine, and what crashed processes left behind
 ///
-/// Prints each problem with the command that resolves it. The command attaches to each pool for a moment, in the
-/// lowest client slot that no live process uses; if a crashed client had that slot, the slot is freed and the client
-/// is not listed. Other crashed clients are. Without --sweep, the command changes nothing else; it never removes a
-/// pool.
+/// Prints each problem with the command that resolves it. The command attaches to each pool for a moment and
+/// takes the lowest client slot that no live process uses. If a crashed client had that slot, the command frees the
+/// slot and lists only the other crashed clients. Without --sweep, the command changes nothing else; it never removes
+/// a pool.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -70,7 +70,7 @@ fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) ->
             }
         }
     }
-    for device in &report.rdma_asked {
+    for device in &report.rdma_requested {
         let text = device.card.as_ref().map_or_else(|_| "cannot be used".to_owned(), card_text);
         writeln!(context.out, "RDMA, as requested ({}): {text}", device.name)?;
     }
@@ -128,7 +128,7 @@ fn pool_text(pool: &PoolReport, context: &mut Context<'_>) -> Result<(), Failure
         Err(_) if pool.finding().is_some() => writeln!(out, "; cannot be used, see below")?,
         Err(error) => writeln!(out, "; {error}")?,
         Ok(stats) => {
-            let attached = stats.clients.iter().filter(|client| client.alive && !client.asking);
+            let attached = stats.clients.iter().filter(|client| client.alive && !client.is_own);
             let attached = names(attached.map(|client| client.process.to_string()));
             let indexes = names(stats.indexes.iter().map(|index| index.entry.name.clone()));
             writeln!(out, "; attached: {attached}; indexes: {indexes}")?;
@@ -166,10 +166,10 @@ fn as_json(report: &Report, swept: Option<&Swept>) -> Value {
         "transparent_huge_pages": memory.transparent,
         "limits": limits,
         "pools": report.pools.iter().map(report_json).collect::<Vec<_>>(),
-        "drafts": report.drafts.iter().map(|draft| json!(draft.path)).collect::<Vec<_>>(),
+        "unfinished_segments": report.drafts.iter().map(|draft| json!(draft.path)).collect::<Vec<_>>(),
         "findings": findings,
         "rdma": rdma_json(report),
-        "rdma_asked": report.rdma_asked.iter().map(device_json).collect::<Vec<_>>(),
+        "rdma_requested": report.rdma_requested.iter().map(device_json).collect::<Vec<_>>(),
     });
     if let Some(swept) = swept {
         value["swept_drafts"] = json!(swept.drafts);

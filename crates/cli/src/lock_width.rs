@@ -5,10 +5,11 @@ use farwood::LockWidth;
 /// The bits of a lock.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum LockBits {
-    /// Names its holder and the holder's epoch, so that the lock of a crashed client can be taken over
+    /// Names its holder and how often the holder's client slot was taken (the epoch), so that the lock of a crashed
+    /// client can be taken over
     #[value(name = "64")]
     Word,
-    /// As in the paper: does not name the epoch, so the lock of a crashed client cannot be taken over
+    /// As in the paper: does not contain the epoch, so the lock of a crashed client cannot be taken over
     #[value(name = "16")]
     Packed,
 }

@@ -103,7 +103,7 @@ fn summary(figure: &Figure, records: &[Record], comparisons: &[Comparison], fold
             "paper": comparison.paper,
             "ours": comparison.ours,
             "ratio": comparison.ratio(),
-            "standing": comparison.status.name(),
+            "status": comparison.status.name(),
             "source": comparison.source,
         })
     };

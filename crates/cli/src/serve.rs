@@ -47,8 +47,9 @@ const LOOK: Duration = Duration::from_millis(50);
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
-    /// With --spatial: the pool of the spatial index. In shared memory, the command serves the index without a memory
-    /// node; over TCP, give the URL if the pool has other memory nodes than this one
+    /// With --spatial: the URL of the pool of the spatial index. For a pool in shared memory, the command serves the
+    /// index and runs no memory node. For a pool over TCP, the URL is needed only if the pool has more memory nodes
+    /// than the one that this command runs
     url: Option<Url>,
     /// Serve this spatial index: apply the changes and answer the searches that clients send, until SIGTERM or SIGINT.
     /// Over TCP the index must be on this memory node, and may be created later

@@ -268,7 +268,7 @@ pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
             "client": client.client.to_string(),
             "process": client.process,
             "alive": client.alive,
-            "asking": client.asking,
+            "is_own": client.is_own,
             "open": client.open,
         })
     };
@@ -304,7 +304,7 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
         )?;
     }
     for client in &stats.clients {
-        let state = match (client.asking, client.alive) {
+        let state = match (client.is_own, client.alive) {
             (true, _) => "this command",
             (_, true) => "alive",
             (_, false) => "crashed",

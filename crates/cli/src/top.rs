@@ -172,14 +172,14 @@ fn json_look(
         })));
         value
     };
-    let alive = stats.clients.iter().filter(|client| client.alive && !client.asking).count();
-    let dead = stats.clients.iter().filter(|client| !client.alive).count();
+    let alive = stats.clients.iter().filter(|client| client.alive && !client.is_own).count();
+    let crashed = stats.clients.iter().filter(|client| !client.alive).count();
     context.json(&json!({
         "pool": url.to_string(),
         "seconds": seconds,
         "nodes": stats.nodes.iter().zip(rates).map(node).collect::<Vec<_>>(),
         "clients": alive,
-        "clients_gone": dead,
+        "clients_crashed": crashed,
         "indexes": stats.indexes.iter().map(|index| index.entry.name.as_str()).collect::<Vec<_>>(),
     }))?;
     Ok(())
@@ -192,13 +192,13 @@ fn text_look(
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
     let out = &mut context.out;
-    let alive = stats.clients.iter().filter(|client| client.alive && !client.asking).count();
-    let dead = stats.clients.iter().filter(|client| !client.alive).count();
+    let alive = stats.clients.iter().filter(|client| client.alive && !client.is_own).count();
+    let crashed = stats.clients.iter().filter(|client| !client.alive).count();
     writeln!(
         out,
         "{url}: {}, {} crashed, {}",
         size::count(alive as u64, "client", "clients"),
-        dead,
+        crashed,
         size::count(stats.indexes.len() as u64, "index", "indexes")
     )?;
     // A memory node in shared memory counts no requests.

@@ -311,7 +311,7 @@ async fn table<F: Fabric>(
         let from = Chunk { node, number: first }.table_word().at().part::<Words>(0);
         let count = TABLE_WORDS_PER_READ.min(taken - first);
         let words = client.post(read_bytes(from, 8 * count as usize)).await?;
-        let Ok(words) = words.check(&()) else { unreachable!("words are whole") };
+        let Ok(words) = words.check(&()) else { unreachable!("words are never torn") };
         for (number, word) in (first..).zip(words.chunks_exact(8)) {
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
             let chunk = Chunk { node, number };

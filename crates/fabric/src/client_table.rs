@@ -170,7 +170,7 @@ pub async fn attached_clients<F: Fabric>(client: &Client<F>) -> Result<Vec<Attac
     for first in (0..CLIENTS_MAX).step_by(SLOTS_PER_READ) {
         let from = state_of(first as u16).part::<Words>(0);
         let slots = client.post(read_bytes(from, SLOTS_PER_READ * CLIENT_SLOT_BYTES)).await?;
-        let Ok(slots) = slots.check(&()) else { unreachable!("words are whole") };
+        let Ok(slots) = slots.check(&()) else { unreachable!("words are never torn") };
         for (index, slot) in slots.chunks_exact(CLIENT_SLOT_BYTES).enumerate() {
             let word =
                 |at: u64| u64::from_le_bytes(slot[at as usize..][..8].try_into().expect("eight bytes"));

@@ -83,7 +83,8 @@ impl Raw {
         open_state(slot, u64::from_le(self.state))
     }
 
-    /// Why no client writes this entry, if none does. Entries that are free or reserved may hold anything.
+    /// Describes why no client can have written this entry; returns `None` if one can have. An entry that is free or
+    /// reserved may hold any bytes.
     fn refuse(&self, state: u64) -> Option<&'static str> {
         match state {
             LIVE | DROPPING if self.checked_name().is_none() => Some("has a malformed name"),

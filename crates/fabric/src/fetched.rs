@@ -31,7 +31,7 @@ pub trait Object {
     fn check(bytes: &[u8], format: &Self::Format) -> Result<(), Torn>;
 }
 
-/// Eight aligned bytes are whole on every fabric.
+/// No fabric tears eight aligned bytes.
 impl Object for u64 {
     type Format = ();
 
@@ -106,7 +106,7 @@ impl Checked<u64> {
 pub(crate) fn whole_word(fetched: Fetched<u64>) -> u64 {
     match fetched.check(&()) {
         Ok(checked) => checked.word(),
-        Err(torn) => unreachable!("eight aligned bytes are whole: {torn}"),
+        Err(torn) => unreachable!("no fabric tears eight aligned bytes: {torn}"),
     }
 }
 

@@ -73,7 +73,7 @@ pub struct PoolShape {
 }
 
 impl PoolShape {
-    /// Why a pool of this shape is impossible, if it is.
+    /// Describes why a pool of this shape is impossible; returns `None` if it is possible.
     pub fn refuse(&self) -> Option<String> {
         let nodes_max = Packed::<u64>::NODES_MAX;
         if self.nodes == 0 || u32::from(self.nodes) > nodes_max {

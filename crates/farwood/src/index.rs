@@ -230,7 +230,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// returns the number of entries. [as a [`scan`](Self::scan) of all entries]
     ///
     /// # Errors
-    /// [`Error::Index`](crate::Error::Index): an entry, a value or a node is damaged; the transport's.
+    /// [`Error::Index`](crate::Error::Index): an entry, a value or a node is damaged; the errors of the transport.
     pub fn scrub(&self) -> Result<u64> {
         let mut entries = 0;
         for entry in self {

@@ -55,8 +55,8 @@ pub struct ClientStats {
     pub client: ClientId,
     /// The process id of the client.
     pub process: u64,
-    /// Whether it is the calling process.
-    pub asking: bool,
+    /// Whether it is the attachment that reads these statistics.
+    pub is_own: bool,
     /// Whether the process is alive; if not, it has crashed.
     pub alive: bool,
     /// The indexes that the process has open.
@@ -143,13 +143,13 @@ impl Pool {
             names.map(|index| index.name.clone()).collect()
         };
         let client = |resident: client_table::AttachedClient| {
-            let asking = resident.client == attached.attachment().identity();
+            let is_own = resident.client == attached.attachment().identity();
             let alive =
-                asking || liveness.is_alive(resident.client).map_err(|source| self.examined(source))?;
+                is_own || liveness.is_alive(resident.client).map_err(|source| self.examined(source))?;
             Ok(ClientStats {
                 client: resident.client,
                 process: resident.process,
-                asking,
+                is_own,
                 alive,
                 open: open(resident.open),
             })

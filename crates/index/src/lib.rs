@@ -12,7 +12,7 @@ pub mod catfish;
 pub mod combine;
 #[cfg(test)]
 mod combine_tests;
-// How a reader without a lock detects a mixture of two versions: versions, or a hash.
+// How a reader that holds no lock detects a torn copy: by version numbers, or by a hash.
 pub mod consistency;
 mod coverage;
 mod error;
@@ -31,9 +31,10 @@ mod queue;
 // The radix tree that SMART and Sphinx share.
 pub mod radix;
 mod range;
-// Bounded retries.
+// Deliberate faults, which tests must detect.
 #[doc(hidden)]
 pub mod mutant;
+// Bounded retries.
 pub mod retry;
 // Sherman: a B-link tree, written by its clients.
 pub mod sherman;
@@ -44,6 +45,7 @@ pub mod sphinx;
 mod sync;
 mod variant;
 
+// The names of the counters of rare paths, which tests must reach.
 pub use coverage::MARKS;
 pub use error::IndexError;
 pub use key::successor;

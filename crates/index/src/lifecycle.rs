@@ -97,7 +97,7 @@ pub(crate) async fn mark_open<F: Fabric>(client: &Client<F>, entry: &Entry) -> R
 /// Marks an index as closed by this compute node, so that other clients may drop it. [at most 2 RT]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub(crate) async fn mark_closed<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<(), IndexError> {
     Ok(client_table::mark_closed(client, entry.open_bit()).await?)
 }

@@ -62,7 +62,7 @@ fn main() {
         println!("round trips of a scan: {:.2}", costs.round_trips as f64 / scans as f64);
         if keys <= 2_000_000 {
             let walk = tree.walk(&client).await.expect("a walk");
-            assert_eq!((walk.entries, &walk.problems[..], walk.unsettled), (keys + new, &[][..], 0));
+            assert_eq!((walk.entries, &walk.problems[..], walk.unfinished_changes), (keys + new, &[][..], 0));
             println!("{walk:?}");
         }
     });

@@ -191,12 +191,16 @@ impl Fixture {
         // The creator of the tree allocated the root.
         let (linked, root, lost) = match walk {
             OrderedReport::Sherman(walk) => {
-                let half_done = (walk.half_linked, walk.half_merged);
-                assert!(half_done.0 <= crashes && half_done.1 == 0, "{half_done:?}");
+                let unfinished = (walk.half_linked, walk.half_merged);
+                assert!(unfinished.0 <= crashes && unfinished.1 == 0, "{unfinished:?}");
                 (walk.nodes.iter().sum::<u64>(), 1, 1)
             }
             OrderedReport::Radix(walk) => {
-                assert!(walk.unsettled == 0 || crashes > 0, "{} are unsettled", walk.unsettled);
+                assert!(
+                    walk.unfinished_changes == 0 || crashes > 0,
+                    "{} unfinished changes",
+                    walk.unfinished_changes
+                );
                 (
                     walk.node_bytes + walk.leaf_bytes + walk.value_bytes,
                     NodeSize::All.bytes().cast_signed() as i64,

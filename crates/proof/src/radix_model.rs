@@ -44,7 +44,7 @@ fn finish<H: Harness>(index: BlockingIndex<'_, H, Ordered>, model: &Model) -> Re
     drop(tree);
     harness.block_on(drop_index(&client, NAME)).expect("no other client has it open");
     prop_assert_eq!(walk.problems(), []);
-    prop_assert_eq!((walk.entries(), walk.half_done(), dropped), (model.len() as u64, 0, 0));
+    prop_assert_eq!((walk.entries(), walk.unfinished_changes(), dropped), (model.len() as u64, 0, 0));
     Ok(())
 }
 

@@ -83,7 +83,7 @@ tree!(Ordered, ordered::Entries::new());
 /// Scans a snapshot of a span, or the span itself if the tree has no snapshots.
 ///
 /// # Errors
-/// The index's.
+/// The errors of the index.
 pub async fn snapshot_span<F: Fabric>(
     tree: &Ordered,
     client: &Client<F>,

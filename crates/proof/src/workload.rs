@@ -206,7 +206,7 @@ impl Workload<'_> {
 /// Performs one operation.
 ///
 /// # Errors
-/// The index's.
+/// The errors of the index.
 pub async fn perform<F: Fabric>(
     tree: &impl Tree,
     client: &Client<F>,
@@ -219,7 +219,7 @@ pub async fn perform<F: Fabric>(
 /// Scans a span.
 ///
 /// # Errors
-/// The index's.
+/// The errors of the index.
 pub async fn scan<F: Fabric>(
     tree: &impl Tree,
     client: &Client<F>,

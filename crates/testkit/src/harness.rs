@@ -155,7 +155,7 @@ pub async fn read_raw<F: Fabric>(
 /// Reads a word. [1 RT]
 pub async fn read_word<F: Fabric>(client: &Client<F>, at: Remote<u64>) -> Result<u64, FabricError> {
     let Ok(word) = client.post(farwood_fabric::read(at)).await?.check(&()) else {
-        unreachable!("eight aligned bytes are whole")
+        unreachable!("no fabric tears eight aligned bytes")
     };
     Ok(word.word())
 }

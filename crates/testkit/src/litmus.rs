@@ -113,7 +113,7 @@ pub fn server_stores<H: ServerHarness>(harness: &H, iterations: u64) -> [LitmusR
     [tearing::server_lines(harness, iterations), tearing::server_pair(harness, iterations)]
 }
 
-/// Whether a WRITE whose writer crashed is whole: `bytes` is a region that the writer filled repeatedly, each WRITE
+/// Whether a WRITE whose writer crashed is complete: `bytes` is a region that the writer filled repeatedly, each WRITE
 /// with one byte value. It tests `write_survives_writer_bytes_max` of [`Capabilities`](farwood_fabric::Capabilities);
 /// the caller kills the writer.
 pub fn is_whole(bytes: &[u8]) -> bool {
@@ -285,7 +285,7 @@ fn promise_of<H: Harness>(harness: &H, capability: Capability) -> Promise {
     if promises(harness, capability) { Promise::Made } else { Promise::Withheld }
 }
 
-/// The fabric's promise of whole blocks of `bytes` bytes.
+/// The fabric's promise that it does not tear blocks of `bytes` bytes.
 fn promise_of_whole<H: Harness>(harness: &H, bytes: usize) -> Promise {
     let whole_bytes = harness.client().fabric().capabilities().whole_bytes;
     if whole_bytes >= bytes { Promise::Made } else { Promise::Withheld }

@@ -24,7 +24,7 @@ pub enum TcpError {
     Listen {
         /// The address.
         address: String,
-        /// The system's answer.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// There is not enough memory.
@@ -32,7 +32,7 @@ pub enum TcpError {
     Memory {
         /// The requested bytes.
         bytes: u64,
-        /// The system's answer.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The device that executes a memory node's verbs failed.
@@ -46,7 +46,7 @@ pub enum TcpError {
     System {
         /// The failed operation.
         operation: &'static str,
-        /// The system's answer.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file of a token is unreadable or holds no token.

@@ -64,7 +64,8 @@ impl<'a> CheckedBuffers<'a> {
         if self.may_miss { Ok(()) } else { Err(missing(rank)) }
     }
 
-    /// Checks the next entry of a scan. The buffer holds the key before it, and then its key.
+    /// Checks the next entry of a scan. Before the call, the key buffer holds the key of the previous entry, or the
+    /// start of the scan if the entry is the first; after the call, it holds `key`.
     #[inline]
     pub(crate) fn check_entry(&mut self, is_first: First, key: &[u8], value: &[u8]) -> Result<()> {
         let in_order = match order(&self.key, key) {
@@ -86,7 +87,8 @@ impl<'a> CheckedBuffers<'a> {
     }
 }
 
-/// The order of two keys. Mostly their first words differ, which needs no call.
+/// Compares two keys. Most keys differ in their first eight bytes; for these, one comparison of integers replaces a
+/// call of `memcmp`.
 #[inline]
 fn order(a: &[u8], b: &[u8]) -> Ordering {
     let (Some((first_a, rest_a)), Some((first_b, rest_b))) = (a.split_first_chunk(), b.split_first_chunk())

@@ -28,7 +28,7 @@ pub(crate) struct Running {
     pub(crate) record: Record,
     pub(crate) processes: WorkerProcesses,
     /// The resources that the processes use: a server, a folder. Dropped after the processes.
-    pub(crate) held: Option<Box<dyn Any>>,
+    pub(crate) resources: Option<Box<dyn Any>>,
 }
 
 /// The record of a peer in a run whose record is `ours`: the same workload, without the fields of far memory.

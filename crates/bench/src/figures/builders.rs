@@ -37,9 +37,9 @@ pub(super) struct LoadedKeys {
     pub(super) ranks: u64,
 }
 
-/// Specifies a simulated run with zipf 0.99. A run of [`Workload::Load`] measures the second half of its inserts: the
-/// first inserts take a time that does not depend on the number of keys, and that the tens of millions of inserts in
-/// the papers make negligible.
+/// Specifies a simulated run with zipf 0.99. A run of [`Workload::Load`] measures only the second half of its inserts:
+/// the first inserts into an empty tree cost a fixed time. This time is negligible in the papers' runs, which insert
+/// tens of millions of keys, but not in this shorter run.
 pub(super) fn simulated(
     index: System,
     variant: &str,
@@ -80,7 +80,8 @@ pub(super) fn spatial_run(spec: SpatialSpec) -> Run {
     Run::Spatial(Box::new(spec))
 }
 
-/// Compares a value that no constant of the NIC model was fitted to with the value that the paper prints, if any.
+/// Compares a measured value with the value that the paper prints, if any. No constant of the NIC model was fitted to
+/// this value, so the measured value is a prediction.
 pub(super) fn predicted(
     panel: impl Into<String>,
     point: impl Into<String>,

@@ -33,11 +33,11 @@ pub(super) fn compare(
     let pages = pages.map_or_else(String::new, |pages| pages.to_string());
     let machine = Machine { pages, ..Machine::here() };
     let mut records = Vec::new();
-    for ((backend, Running { record, processes, held }), rounds) in
+    for ((backend, Running { record, processes, resources }), rounds) in
         backends.iter().zip(running).zip(&mut rounds)
     {
         processes.end()?;
-        drop(held);
+        drop(resources);
         let mut record = backend.finish(record, &median(rounds));
         record.machine = machine.clone();
         if record.peer.is_none() {

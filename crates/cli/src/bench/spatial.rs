@@ -10,8 +10,9 @@ use std::path::PathBuf;
 /// Options of spatial indexes.
 #[derive(Debug, clap::Args)]
 pub(super) struct SpatialArgs {
-    /// catfish only: the longest edge of a search window, such as 0.00001 or 0.01; power-law; or hundred, for windows
-    /// with about 100 results [default: 0.00001]
+    /// catfish only: the longest edge of a search window, such as 0.00001 or 0.01, where all coordinates are between 0
+    /// and 1; power-law, to draw it for each window from a power law between these two; or hundred, for windows with
+    /// about 100 results [default: 0.00001]
     #[arg(long, value_name = "SCALE")]
     scale: Option<String>,
     /// catfish only: use the rectangles of this file, one per row: smallest x, smallest y, largest x, largest y

@@ -30,9 +30,9 @@ pub(crate) struct Args {
     pub(super) url: Url,
     /// The file, or `-` for stdin
     pub(super) file: PathBuf,
-    /// Format of the file. auto decides by the extension, in any case: .txt, .tsv, .csv; for a spatial index also
-    /// .json, .geojson, .fgb, and .geojsonl, .geojsons, .ndjson, .jsonl (geojson-seq). Files without an extension, and
-    /// stdin, are text, or CSV for a spatial index. Other extensions need this option
+    /// Format of the file. auto decides by the extension, in upper or lower case: .txt, .tsv, .csv; for a spatial index
+    /// also .json, .geojson, .fgb, and .geojsonl, .geojsons, .ndjson, .jsonl (geojson-seq). Files without an
+    /// extension, and stdin, are text, or CSV for a spatial index. Other extensions need this option
     #[arg(long, value_enum, default_value_t = FileKind::Auto)]
     pub(super) format: FileKind,
     /// The first line of a TSV or CSV file holds the column names

@@ -190,7 +190,7 @@ fn a_device_that_is_asked_for_and_not_there_is_found() {
     let output =
         machine.command(&["doctor", "--json"]).env("FARWOOD_RDMA_DEVICE", "no-such,1").output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let why = report["rdma_asked"][0]["error"].as_str().unwrap();
+    let why = report["rdma_requested"][0]["error"].as_str().unwrap();
     assert!(why.contains("no RDMA"), "{why}");
     let findings = report["findings"].as_array().unwrap();
     let found = findings.iter().find(|finding| finding["what"] == why).unwrap();

@@ -197,7 +197,7 @@ fn values_of_any_length() {
     machine.ok(&["load", "shm://p/u", &machine.file("rows.tsv", rows)]);
     assert_eq!(machine.ok(&["get", "shm://p/u", "399"]).len(), 400);
     let walk = &machine.json(&["check", "shm://p/u"])[0];
-    assert_eq!((&walk["entries"], &walk["values_out_of_line"]), (&390.into(), &339.into()));
+    assert_eq!((&walk["entries"], &walk["overflow_values"]), (&390.into(), &339.into()));
     let stat = machine.ok(&["stat", "shm://p/u"]);
     assert!(stat.contains("text of any length, 64 bytes of an entry"), "{stat}");
     let missing = machine.path().join("missing");

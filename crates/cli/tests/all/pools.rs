@@ -31,7 +31,7 @@ fn a_pool_comes_and_goes() {
     assert_eq!(stat["nodes"].as_array().unwrap().len(), 2);
     assert_eq!(stat["nodes"][1]["memory_bytes"], 32 << 20);
     assert_eq!(stat["nodes"][1]["device_bytes"], 64 << 10);
-    assert_eq!(stat["clients"][0]["asking"], true);
+    assert_eq!(stat["clients"][0]["is_own"], true);
     assert_eq!(machine.json(&["doctor"])[0]["pools"][0]["pool"], "shm://p");
     assert!(machine.ok(&["doctor"]).contains("no problems found"));
     machine.ok(&["drop", "shm://p"]);

@@ -62,7 +62,7 @@ fn what_it_is_can_be_seen() {
         );
         assert!(machine.ok(&["stat", "shm://p/n"]).contains("text of any length"));
         let check = machine.json(&["check", "shm://p/n"]);
-        assert_eq!((&check[0]["entries"], &check[0]["unsettled"]), (&7.into(), &0.into()));
+        assert_eq!((&check[0]["entries"], &check[0]["unfinished_changes"]), (&7.into(), &0.into()));
         let words = machine.ok(&["check", "shm://p/n"]);
         let tables = (check[0]["table_bytes"] != 0, words.contains("hash tables of "));
         assert_eq!(tables, (system == "sphinx", system == "sphinx"), "{words}");

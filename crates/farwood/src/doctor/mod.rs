@@ -42,7 +42,7 @@ pub struct Report {
     pub rdma: std::result::Result<Vec<Rdma>, RdmaError>,
     /// The devices named by `FARWOOD_RDMA_DEVICE` and by the examined pools over RDMA.
     #[cfg(feature = "rdma")]
-    pub rdma_asked: Vec<Rdma>,
+    pub rdma_requested: Vec<Rdma>,
 }
 
 /// The size of a file system.
@@ -132,9 +132,9 @@ pub struct Swept {
     pub locks: Vec<(String, u64)>,
 }
 
-/// Examines the machine. The function attaches to each pool for a moment, in the lowest slot of its client table that
-/// no live process uses. If a crashed client had that slot, the slot is reused and the client is not in the report;
-/// other crashed clients are. The function changes nothing else.
+/// Examines the machine. The function attaches to each pool for a moment and takes the lowest slot of its client
+/// table that no live process uses. If a crashed client had that slot, the function reuses the slot, and the report
+/// contains only the other crashed clients. The function changes nothing else.
 ///
 /// # Errors
 /// [`Error::Pool`], [`Error::System`] if the directory of segments cannot be read.
@@ -166,7 +166,7 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
         #[cfg(feature = "rdma")]
         rdma: rdma::all(),
         #[cfg(feature = "rdma")]
-        rdma_asked: rdma::requested(others),
+        rdma_requested: rdma::requested(others),
     })
 }
 

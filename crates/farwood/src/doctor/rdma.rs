@@ -56,7 +56,7 @@ impl Report {
         let failed = |device: &Rdma| {
             device.card.as_ref().err().map(|error| finding(error.to_string(), error.remedy()))
         };
-        let mut findings: Vec<_> = self.rdma_asked.iter().filter_map(failed).collect();
+        let mut findings: Vec<_> = self.rdma_requested.iter().filter_map(failed).collect();
         let Ok(devices) = &self.rdma else { return findings };
         for device in devices {
             if let Ok(DeviceReport { kind: DeviceKind::Hardware, device_memory: 0, name, .. }) = &device.card

@@ -101,7 +101,7 @@ impl Pool {
     ) -> Result<Spatial> {
         let index = index.map_err(|error| self.failed(operation, name, error))?;
         let index =
-            if self.attached().attachment().is_shared_memory() { index.trusting_hashes() } else { index };
+            if self.attached().attachment().is_shared_memory() { index.without_hash_checks() } else { index };
         Ok(Spatial { index, pool: Arc::clone(self.attached()) })
     }
 }
@@ -247,7 +247,7 @@ impl Spatial {
     /// the number of rectangles. [as [`search`](Self::search)]
     ///
     /// # Errors
-    /// [`Error::Index`]: a node is damaged; the transport's.
+    /// [`Error::Index`]: a node is damaged; the errors of the transport.
     pub fn scrub(&self) -> Result<u64> {
         let client = self.thread_client("scrub")?;
         let mut count = Count::default();

@@ -125,7 +125,7 @@ impl Catfish {
         let layout = layout_of(client, config, entry.number)?;
         lifecycle::mark_open(client, &entry).await?;
         let Ok(word) = client.post(read(entry.root().at())).await?.check(&()) else {
-            unreachable!("words are whole")
+            unreachable!("words are never torn")
         };
         let head = entry.root().open_pointer(word.word())?;
         let Some(head) = head.filter(|head| begins_chunk(client, &layout, *head)) else {
@@ -140,7 +140,7 @@ impl Catfish {
     /// [3 RT, and 1 for each 128 chunks; reads each node in place]
     ///
     /// # Errors
-    /// [`IndexError::Served`] where a live compute node serves it; [`IndexError::Damaged`]; the fabric's.
+    /// [`IndexError::Served`] where a live compute node serves it; [`IndexError::Damaged`]; the errors of the fabric.
     pub async fn serve<F: Fabric, S: Server>(
         &self,
         client: &Client<F>,
@@ -154,7 +154,7 @@ impl Catfish {
     /// The compute node that serves the index; it may have crashed. [1 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn served_by<F: Fabric>(&self, client: &Client<F>) -> Result<Option<ClientId>, IndexError> {
         self.lease.holder(client).await
     }
@@ -163,20 +163,20 @@ impl Catfish {
     /// `None`: there is no server, or it does not listen. [2 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn port<F: Fabric>(&self, client: &Client<F>) -> Result<Option<u16>, IndexError> {
         if self.lease.holder(client).await?.is_none() {
             return Ok(None);
         }
         let port = client.post(read(word_of(self.head, PORT))).await?;
-        let Ok(port) = port.check(&()) else { unreachable!("words are whole") };
+        let Ok(port) = port.check(&()) else { unreachable!("words are never torn") };
         Ok(u16::try_from(port.word()).ok().filter(|port| *port != 0))
     }
 
     /// Marks the index as closed by this compute node, so that others may drop it. [at most 2 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         lifecycle::mark_closed(client, &self.entry).await
     }

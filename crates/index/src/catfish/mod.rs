@@ -25,19 +25,19 @@
 //!    node, or a part of one, never passes the check.
 //!
 //! **Theorem.** A search that read the root word as r, and of which every fetched node passed its check, answers as
-//! the tree did at the moment when r was read. *Proof*, by the distance from the root. When r was read, the tree
-//! under r was stored (1: its nodes before their root, and a READ that arrives after a store sees it), and each
-//! reference in it named a node that was in its slot. A fetched copy of r's node that passed is that node, since no
-//! other node of that slot ever has its generation; so its entries are those of the tree under r, and so are the
-//! references in them; and so on down. The search visits all nodes whose bounds match the query, and each of them
-//! once, because in a tree each node has one parent. ∎
+//! the tree did at the moment when r was read. *Proof*, by the distance from the root. When r was read, all nodes of
+//! the tree under r were stored: by 1 the server stores the nodes before their root, and a READ that arrives after a
+//! store sees that store. So each reference in the tree named a node that was in its slot. A fetched copy of r's node
+//! that passed is that node, since no other node of that slot ever has its generation; so its entries are those of the
+//! tree under r, and so are the references in them. The same holds for the nodes on each lower level. The search
+//! visits all nodes whose bounds match the query, and each of them once, because in a tree each node has one parent. ∎
 //!
 //! So a search misses no item that is present throughout, and reports none twice. Moreover, each search sees the tree
 //! of one commit, so searches and changes are linearizable. If a fetched node does not pass, its slot was used again,
 //! and the search restarts at the root. This is the only cost of a change for a reader, and it is rare, because a slot
-//! is not used again at once (`server/slots.rs`). Generations have 32 bits: to be misled, a reader must stop between
-//! two READs of one search for exactly a multiple of 2^32 changes of one slot, with ten milliseconds between two of
-//! them: 497 days.
+//! is not used again at once (`server/slots.rs`). A generation has 32 bits. The check could accept a wrong node only if
+//! the reader paused between two READs of one search while exactly a multiple of 2^32 nodes were stored in one slot. A
+//! slot is used again after ten milliseconds at the earliest, so this pause would last 497 days.
 //!
 //! # Departures from the paper
 //!
@@ -128,10 +128,11 @@ pub struct Catfish {
 }
 
 impl Catfish {
-    /// Lets searches by READs trust the hashes of nodes: they take a fifth less processor time, and do not notice bytes
-    /// that changed at rest. In shared memory that time is a search's largest part; over a network the READ is.
+    /// Lets searches by READs skip the check of the hashes of nodes: they take a fifth less processor time, and do not
+    /// detect bytes that changed at rest. In shared memory the check takes the largest part of a search's time; over a
+    /// network the READ does.
     #[must_use]
-    pub fn trusting_hashes(mut self) -> Self {
+    pub fn without_hash_checks(mut self) -> Self {
         self.verifies_hashes = false;
         self
     }

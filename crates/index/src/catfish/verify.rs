@@ -43,7 +43,7 @@ pub struct CatfishReport {
     /// Entries of all leaves.
     pub entries: u64,
     /// Entries that the leaves can hold.
-    pub room: u64,
+    pub capacity: u64,
     /// The bounds of all entries.
     pub bounds: Option<Rectangle>,
     /// The compute node that holds the lease; it may have crashed.
@@ -72,13 +72,13 @@ impl Catfish {
     /// for each node, and 3]
     ///
     /// # Errors
-    /// The fabric's. Violations are in the [`CatfishReport`].
+    /// The errors of the fabric. Violations are in the [`CatfishReport`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<CatfishReport, IndexError> {
         let report = CatfishReport::default();
         let mut verifier = Verifier { tree: self, client, seen: BTreeSet::new(), report };
         let word = async |offset| {
             let word = client.post(read(word_of(self.head, offset))).await?;
-            let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+            let Ok(word) = word.check(&()) else { unreachable!("words are never torn") };
             Ok::<_, IndexError>(word.word())
         };
         verifier.report.server = self.lease.holder(client).await?;
@@ -200,7 +200,7 @@ impl<F: Fabric> Verifier<'_, F> {
         self.report.nodes[level] += 1;
         if level == 0 {
             self.report.entries += entries.len() as u64;
-            self.report.room += self.tree.layout.entries_max() as u64;
+            self.report.capacity += self.tree.layout.entries_max() as u64;
         }
     }
 }

@@ -235,7 +235,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// the lock]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(crate) async fn try_acquire<T: ?Sized>(
         self,
         node: Remote<T>,
@@ -265,7 +265,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// its lock. [1 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(crate) async fn foreign_lock<T: ?Sized>(
         self,
         node: Remote<T>,
@@ -273,7 +273,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     ) -> Result<Option<IndexError>, IndexError> {
         let lock = self.index.lock_of(node);
         let Ok(found) = self.client.post(read(lock.word())).await?.check(&()) else {
-            unreachable!("words are whole")
+            unreachable!("words are never torn")
         };
         let is_foreign = lock.is_foreign(found.word(), self.fabric().identity());
         let (operation, holder) = (self.name, lock.holder(found.word()));

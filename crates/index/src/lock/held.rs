@@ -85,8 +85,8 @@ impl<F: Fabric> PendingRelease<'_, F> {
         self.complete_with(None);
     }
 
-    /// As [`complete`](Self::complete); a lock that is handed over carries the node, given as its address and its
-    /// present bytes.
+    /// As [`complete`](Self::complete). If the lock is handed over, its next holder also receives `node`: the address
+    /// of the guarded node, and its bytes after the write-back.
     pub fn complete_with(mut self, node: Option<(u64, &[u8])>) {
         if self.hand_over && !self.held.local.hand_over(node) {
             // The next client was cancelled, and no other waits.
@@ -95,9 +95,10 @@ impl<F: Fabric> PendingRelease<'_, F> {
         self.hand_over = false;
     }
 
-    /// Frees the lock after a failed post, of which the unlock may have been executed or not. Where the clients of
-    /// this compute node share no local lock, another of them may hold the lock now, so it stays until this compute
-    /// node leaves the pool. Where the memory node is unreachable, the lock is freed later. [1 RT]
+    /// Frees the lock after a failed post that contained the unlock; the memory node may have executed the unlock or
+    /// not. If the clients of this compute node share no local lock, another of them may have taken the global lock
+    /// since then, so this function leaves it held until this compute node leaves the pool. If the memory node is
+    /// unreachable, a later operation frees the lock. [1 RT]
     pub async fn failed(mut self) {
         self.hand_over = false;
         self.held.client.fabric().record_coverage(coverage::RELEASE_FAILED);

@@ -220,8 +220,9 @@ impl LocalGuard<'_> {
         word & AWAITED != 0 && (word >> HAND_OVERS_SHIFT) < u64::from(hand_over_max)
     }
 
-    /// Hands the lock over with the global one, and with the node's address and bytes if they are known. `false`: no
-    /// client waits any more, and the local lock is free.
+    /// Hands the local lock over to the next waiting client, together with the global lock, and with the address and
+    /// the bytes of the guarded node if `node` has them. Returns `false` if no client waits any more; the local lock is
+    /// free then.
     pub fn hand_over(&mut self, node: Option<(u64, &[u8])>) -> bool {
         self.held = false;
         let payload = node.map(|(address, bytes)| {

@@ -1,7 +1,7 @@
 //! Global lock tables as a whole: the locks that are held in one, and freeing those of crashed clients.
 //!
 //! A lock word names its holder and the holder's epoch. Once that identity has been revoked, no verb of it takes
-//! effect any more and its last WRITE is whole, so its lock guards nothing: a client that takes it over continues as
+//! effect any more and its last WRITE is complete, so its lock guards nothing: a client that takes it over continues as
 //! with a free one. The sweep frees such a lock earlier, by a CAS that expects exactly the word that it read.
 
 use super::{GlobalLock, LockMemory, LockOptions, LockWidth};
@@ -40,7 +40,7 @@ pub(crate) async fn held_words<F: Fabric>(
     for offset in (0..bytes).step_by(TABLE_BYTES_PER_READ) {
         let length = TABLE_BYTES_PER_READ.min(bytes - offset);
         let words = client.post(read_bytes(table.part::<Words>(offset as u64), length)).await?;
-        let Ok(words) = words.check(&()) else { unreachable!("words are whole") };
+        let Ok(words) = words.check(&()) else { unreachable!("words are never torn") };
         for (at, word) in words.as_chunks().0.iter().enumerate() {
             let (number, word) = (offset / 8 + at, u64::from_le_bytes(*word));
             if word != LockWord::FREE.word() {
@@ -70,7 +70,9 @@ pub(crate) async fn becomes_free<F: Fabric>(
     word: Remote<u64>,
 ) -> Result<bool, IndexError> {
     for _ in 0..READS_MAX {
-        let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
+        let Ok(found) = client.post(read(word)).await?.check(&()) else {
+            unreachable!("words are never torn")
+        };
         if found.word() == 0 {
             return Ok(true);
         }
@@ -84,7 +86,7 @@ pub(crate) async fn becomes_free<F: Fabric>(
 /// table. [1 RT per KiB of table; 1 and a revocation for each held lock]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub(crate) async fn sweep<F: Fabric>(client: &Client<F>, options: LockOptions) -> Result<u64, IndexError> {
     if options.memory == LockMemory::Node || options.width == LockWidth::Packed {
         return Ok(0);

@@ -25,8 +25,9 @@
 //! its kind, and its versions continue. A 32-bit version repeats after one slot was filled 2^32 times while a client
 //! slept, and even then the length and the hash must agree as well.
 //!
-//! A writer writes an object whole, and waits for the answer, before an entry links it; so a linked object is whole on
-//! every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks it.
+//! A writer writes an object completely, and waits for the answer, before an entry links it; so a linked object is
+//! complete on every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks
+//! it.
 
 use crate::error::IndexError;
 use crate::memory::adopt::SLOT_BYTES_MAX;
@@ -198,7 +199,7 @@ fn seal(index: u64, bytes: &[u8], slot: &mut MemorySlot<RawOverflow>, images: &m
 /// Writes overflow objects that no entry links yet. [1 RT]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub async fn write_all<F: Fabric>(client: &Client<F>, images: &[Image]) -> Result<(), FabricError> {
     client.post(all(images.iter().map(|(at, bytes)| write(*at, bytes)))).await?.for_each(drop);
     Ok(())
@@ -208,7 +209,7 @@ pub async fn write_all<F: Fabric>(client: &Client<F>, images: &[Image]) -> Resul
 /// several parts]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub async fn follow<F: Fabric>(
     client: &Client<F>,
     index: u64,
@@ -230,7 +231,7 @@ pub async fn follow<F: Fabric>(
 /// Reads several values of one part each in one doorbell, and passes each to `found`. [1 RT]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub async fn follow_all<F: Fabric>(
     client: &Client<F>,
     index: u64,
@@ -249,7 +250,7 @@ pub async fn follow_all<F: Fabric>(
 /// parts]
 ///
 /// # Errors
-/// The fabric's.
+/// The errors of the fabric.
 pub async fn slots_of<F: Fabric>(
     client: &Client<F>,
     index: u64,
@@ -285,7 +286,7 @@ async fn parts_of<F: Fabric>(
 }
 
 /// Decodes a list of the parts of a value of `length` bytes; returns `None` where no writer writes such a list. The
-/// caller allocates memory for the parts, and the hash of the list proves only that it is whole.
+/// caller allocates memory for the parts, and the hash of the list proves only that it is not torn.
 fn listed(list: &[u8], length: u32) -> Option<Vec<Link>> {
     let parts: Option<Vec<Link>> = list.chunks_exact(ITEM_BYTES).map(Link::from_bytes).collect();
     let whole = |parts: &Vec<Link>| {

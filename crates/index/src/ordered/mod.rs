@@ -258,7 +258,7 @@ impl Ordered {
     /// Finds the value of `key`.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn get<F: Fabric>(
         &self,
@@ -275,7 +275,7 @@ impl Ordered {
     /// Stores `value` under `key`.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn put<F: Fabric>(
         &self,
@@ -289,7 +289,7 @@ impl Ordered {
     /// Stores `value` under `key` if the key is absent.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn insert<F: Fabric>(
         &self,
@@ -303,7 +303,7 @@ impl Ordered {
     /// Stores `value` under `key` if the key is present.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn update<F: Fabric>(
         &self,
@@ -317,7 +317,7 @@ impl Ordered {
     /// Removes `key`.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn remove<F: Fabric>(
         &self,
@@ -330,7 +330,7 @@ impl Ordered {
     /// Finds up to `limit` entries of `range`, in `direction`. Clears `found` first.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     #[inline]
     pub async fn scan<F: Fabric>(
         &self,
@@ -350,7 +350,7 @@ impl Ordered {
     /// As [`scan`](Self::scan), with all entries as of one moment, where the system supports it.
     ///
     /// # Errors
-    /// [`IndexError::NoSnapshot`]; the system's.
+    /// [`IndexError::NoSnapshot`]; the errors of Sherman's `scan_snapshot`.
     pub async fn scan_snapshot<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -372,7 +372,7 @@ impl Ordered {
     /// Counts the entries; not atomic, like a scan.
     ///
     /// # Errors
-    /// The system's.
+    /// The errors of the same operation of the selected system.
     pub async fn count<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
         dispatch!(self, index => index.count(client).await)
     }
@@ -381,7 +381,7 @@ impl Ordered {
     /// `fill`. Calls `progress` from time to time with the number of entries so far.
     ///
     /// # Errors
-    /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; the system's.
+    /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; the errors of the selected system's bulk load.
     pub async fn bulk_load<F, K, V>(
         &self,
         client: &Client<F>,
@@ -404,7 +404,7 @@ impl Ordered {
     /// Checks every invariant of the index, which no client may change meanwhile.
     ///
     /// # Errors
-    /// The fabric's. Violations are in the [`OrderedReport`].
+    /// The errors of the fabric. Violations are in the [`OrderedReport`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<OrderedReport, IndexError> {
         Ok(match self {
             Self::Sherman(index) => OrderedReport::Sherman(index.walk(client).await?),
@@ -416,7 +416,7 @@ impl Ordered {
     /// Frees the locks of crashed clients in the tables of the pool; yields how many there were.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn sweep_locks<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
         dispatch!(self, index => index.sweep_locks(client).await)
     }
@@ -424,7 +424,7 @@ impl Ordered {
     /// Returns the unused memory of this compute node to the index.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         dispatch!(self, index => index.leave(client).await)
     }
@@ -433,7 +433,7 @@ impl Ordered {
     /// any more.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         dispatch!(self, index => index.close(client).await)
     }

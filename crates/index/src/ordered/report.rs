@@ -43,10 +43,10 @@ impl OrderedReport {
 
     /// The number of unfinished changes. They are legal: the next client that needs a changed node completes or undoes
     /// its change.
-    pub fn half_done(&self) -> u64 {
+    pub fn unfinished_changes(&self) -> u64 {
         match self {
             Self::Sherman(report) => report.half_linked + report.half_merged,
-            Self::Radix(report) => report.unsettled,
+            Self::Radix(report) => report.unfinished_changes,
         }
     }
 

@@ -166,7 +166,7 @@ impl Heap {
     /// Returns the rests of the chunks, which the next compute node can take. [1 RT for each]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         let chunks = std::mem::take(&mut self.state().chunks);
         for open in chunks.into_values() {

@@ -183,7 +183,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     async fn first_list(self) -> Result<Option<Remote<RawNode>>, IndexError> {
         let first = self.index.entry.free_list();
         let Ok(word) = self.client.post(read(first.at())).await?.check(&()) else {
-            unreachable!("words are whole")
+            unreachable!("words are never torn")
         };
         Ok(first.open_pointer(word.word())?)
     }

@@ -18,7 +18,7 @@
 //! behind            where locks lie in nodes: the lock, 8 bytes, which no READ or WRITE of the node touches
 //!
 //! Entries begin at the next multiple of 4 and are padded to one (shown as p), so that no version straddles two
-//! words: a version is whole, or 32 bits would count for less.
+//! words: a version is not torn, or 32 bits would count for less.
 //!
 //! entry of a two-level leaf, under versions        under a hash
 //! +  0         4    version                        +  0      8   guard: count of writes, and hash
@@ -169,8 +169,8 @@ impl Layout {
             let needed =
                 body_of(key_bytes) + REAR_BYTES + lock_bytes + CAPACITY_MIN * entry_bytes.max(key_bytes + 16);
             return refuse(format!(
-                "nodes of {node_bytes} bytes have room for {leaf_capacity} entries of {entry_bytes} bytes, and \
-                 must have room for {CAPACITY_MIN}: choose at least {} bytes a node",
+                "nodes of {node_bytes} bytes hold {leaf_capacity} entries of {entry_bytes} bytes, and must hold at \
+                 least {CAPACITY_MIN}: choose at least {} bytes a node",
                 needed.next_multiple_of(64)
             ));
         }

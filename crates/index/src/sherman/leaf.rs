@@ -120,7 +120,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         u64::from(self.version()) << 16 | slot as u64
     }
 
-    /// Finds the entry of `key`. `None` proves its absence: every entry of the copy was whole, and none had that key.
+    /// Finds the entry of `key`. `None` proves its absence: no entry of the copy was torn, and none had that key.
     ///
     /// # Errors
     /// [`Torn`] where the entry of the key, or on a miss any entry, mixes two versions.

@@ -7,7 +7,7 @@
 //! 2. Versions have 32 bits instead of 4, and there is no 8 µs rule (see [`versions`](crate::consistency::versions)).
 //! 3. The local lock passes on after the answer to the write-back, not before its post: the next client may use
 //!    another queue pair.
-//! 4. A lookup reports a miss only when every entry of the leaf was whole; the paper's Figure 9 checks the entry that
+//! 4. A lookup reports a miss only when no entry of the leaf was torn; the paper's Figure 9 checks the entry that
 //!    it found, and a torn entry is not found.
 //! 5. There are no sentinel keys; a bit of its version marks an entry that is in use.
 //! 6. Clients take chunks of memory one-sidedly.

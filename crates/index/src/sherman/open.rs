@@ -129,7 +129,7 @@ impl Sherman {
     /// [at most 2 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         lifecycle::mark_closed(client, &self.entry).await
     }
@@ -137,7 +137,7 @@ impl Sherman {
     /// Returns the unused memory of the tree on this compute node. [1 RT, and 3 for each list of free slots]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         Op::new(self, client, "leave").give_slots(Give::All).await?;
         self.allocator.leave(client).await

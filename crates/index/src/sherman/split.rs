@@ -72,7 +72,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             }
         };
         let Ok(mut right) = leaf.split_leaf(sibling.slot.at, entry.key, entry.value) else {
-            unreachable!("every entry was whole when the leaf was found to be full")
+            unreachable!("no entry was torn when the leaf was found to be full")
         };
         let unlinked = UnlinkedSibling { lower: right.lower().to_vec(), at: sibling.slot.at };
         leaf.seal();

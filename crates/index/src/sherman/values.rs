@@ -166,7 +166,9 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         if self.index.layout.mutant == Some(Mutant::OverflowUnchecked) {
             let (at, length) = (link.at.part::<Words>(overflow::HEADER_BYTES as u64), link.length as usize);
             let read = read_bytes(at, length.next_multiple_of(8));
-            let Ok(bytes) = self.client.post(read).await?.check(&()) else { unreachable!("words are whole") };
+            let Ok(bytes) = self.client.post(read).await?.check(&()) else {
+                unreachable!("words are never torn")
+            };
             return Ok(Some(OverflowValue::Joined(bytes[..length].to_vec())));
         }
         overflow_store::read(self.client, self.index.layout.index, link).await

@@ -64,7 +64,7 @@ pub struct ShermanReport {
     /// Free slots that compute nodes share.
     pub free_slots_listed: u64,
     /// Capacity of all leaves, entries.
-    pub room: u64,
+    pub capacity: u64,
     /// Nodes that no parent names yet.
     pub half_linked: u64,
     /// Nodes whose merge is not complete yet.
@@ -93,7 +93,7 @@ impl Sherman {
     /// node, and per KiB of lock table]
     ///
     /// # Errors
-    /// The fabric's. Violations are in the [`ShermanReport`].
+    /// The errors of the fabric. Violations are in the [`ShermanReport`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<ShermanReport, IndexError> {
         crate::retry::reap_crashed_clients(client).await?;
         let op = Op::new(self, client, "check");
@@ -118,7 +118,7 @@ impl Sherman {
     /// table; 1 and a revocation for each held lock]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn sweep_locks<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
         sweep(client, self.options.lock).await
     }
@@ -260,7 +260,7 @@ impl<'a, F: Fabric> Verifier<'a, F> {
 
     fn check_leaf(&mut self, leaf: &NodeCopy<'_>, at: Remote<RawNode>) {
         let layout = &self.op.index.layout;
-        self.report.room += layout.leaf_capacity as u64;
+        self.report.capacity += layout.leaf_capacity as u64;
         let mut keys = Vec::new();
         for slot in 0..layout.leaf_capacity {
             match leaf.in_use(slot) {
@@ -348,7 +348,9 @@ impl<'a, F: Fabric> Verifier<'a, F> {
         if becomes_free(client, word).await? {
             return Ok(());
         }
-        let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
+        let Ok(found) = client.post(read(word)).await?.check(&()) else {
+            unreachable!("words are never torn")
+        };
         self.report_held(found.word(), format!("the lock of the node at {at}")).await
     }
 

@@ -89,7 +89,7 @@ pub(crate) async fn check_contents<F: Fabric>(
     let mut totals = record.totals.borrow_mut();
     let levels = walk.levels().min(totals.levels.len() - 1);
     totals.levels[levels] += 1;
-    totals.half_linked += walk.half_done();
+    totals.half_linked += walk.unfinished_changes();
     if let Some(problem) = walk.problems().first() {
         record.fail(format!("the walk finds {} problems: {problem}", walk.problems().len()));
     }
@@ -102,14 +102,14 @@ pub(crate) async fn check_contents<F: Fabric>(
 /// The coverage mark of a client that leaves a node closed because its parent is locked or has changed.
 pub(crate) const LEFT_CLOSED: &str = "radix: a node left closed";
 
-/// Checks a radix tree after a run in which no client crashed: only closed nodes may be unsettled, at most as many as
-/// were marked.
-pub(crate) fn check_unsettled(walk: &smart::RadixReport, marked: u64) -> Result<(), String> {
-    if walk.unsettled > walk.closed || walk.closed > marked {
+/// Checks a radix tree after a run in which no client crashed: only closed nodes may be unfinished
+/// changes, at most as many as were marked.
+pub(crate) fn check_unfinished_changes(walk: &smart::RadixReport, marked: u64) -> Result<(), String> {
+    if walk.unfinished_changes > walk.closed || walk.closed > marked {
         return Err(format!(
-            "{} slots or entries are unsettled and {} nodes are closed, though no client crashed and clients left only \
+            "{} changes are unfinished and {} nodes are closed, though no client crashed and clients left only \
              {marked} nodes closed",
-            walk.unsettled, walk.closed
+            walk.unfinished_changes, walk.closed
         ));
     }
     Ok(())

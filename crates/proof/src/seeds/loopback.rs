@@ -4,7 +4,9 @@
 //! polls. So torn reads, lost races and stale caches are frequent.
 
 use super::RunTotals;
-use super::check::{LEFT_CLOSED, caught, check_contents, check_history, check_unsettled, perform_request};
+use super::check::{
+    LEFT_CLOSED, caught, check_contents, check_history, check_unfinished_changes, perform_request,
+};
 use super::plan::{DEVICE_BYTES, Plan, SIZES};
 use super::record::RunRecord;
 use crate::workload::{CHURNING, GROWING, MIXED, Mix, variant};
@@ -240,9 +242,9 @@ pub fn run(case: &LoopbackCase) -> Result<RunTotals, String> {
     }
     if case.dropped_once_in.is_none() {
         let rest = match &walk {
-            OrderedReport::Radix(walk) => check_unsettled(walk, loopback.marked(LEFT_CLOSED)),
-            OrderedReport::Sherman(_) if walk.half_done() > 0 => {
-                Err(format!("{} nodes are half-linked", walk.half_done()))
+            OrderedReport::Radix(walk) => check_unfinished_changes(walk, loopback.marked(LEFT_CLOSED)),
+            OrderedReport::Sherman(_) if walk.unfinished_changes() > 0 => {
+                Err(format!("{} nodes are half-linked", walk.unfinished_changes()))
             }
             OrderedReport::Sherman(_) => Ok(()),
         };

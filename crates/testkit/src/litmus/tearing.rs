@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 /// Aligned blocks of `BYTES` bytes are never seen half-written.
 pub(super) fn whole<H: Harness, const BYTES: usize>(harness: &H, iterations: u64) -> LitmusReport {
     with_memory(harness, BYTES, |at| whole_at(harness, iterations, at, BYTES))
-        .named(format!("{BYTES} aligned bytes are whole"))
+        .named(format!("{BYTES} aligned bytes are never torn"))
 }
 
 /// Words of device memory are never seen half-written.
 pub(super) fn whole_device<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     let at = raw_address(NodeId(0), Memory::Device, 0);
-    whole_at(harness, iterations, at, 8).named("8 aligned bytes of device memory are whole".to_owned())
+    whole_at(harness, iterations, at, 8).named("8 aligned bytes of device memory are never torn".to_owned())
 }
 
 impl LitmusReport {
@@ -44,7 +44,7 @@ fn whole_at<H: Harness>(harness: &H, iterations: u64, at: RawAddress, bytes: usi
             }
         },
     );
-    // Every fabric keeps words whole.
+    // No fabric tears words.
     let promise = if bytes <= 8 { Promise::Made } else { promise_of_whole(harness, bytes) };
     tally.report("", promise)
 }
@@ -215,7 +215,8 @@ fn server_stores<H: ServerHarness>(
 const LINES: usize = 16;
 const LINE_WORDS: u64 = 8;
 
-/// A line whose last word a server withdraws before it changes the line, and stores last, is whole where it is there.
+/// A server clears the last word of a line before it changes the line, and stores it last: a copy of the line that has
+/// the last word is not torn.
 pub(super) fn server_lines<H: ServerHarness>(harness: &H, iterations: u64) -> LitmusReport {
     let stores = |round| {
         let line = |line: u64| {
@@ -236,7 +237,7 @@ pub(super) fn server_lines<H: ServerHarness>(harness: &H, iterations: u64) -> Li
     tally.report("lines that a server withdraws before it changes them", promise)
 }
 
-/// Words that a server stores upward are whole where the first of them equals the last.
+/// A server stores words upward: a copy of them whose first word equals the last is not torn.
 pub(super) fn server_pair<H: ServerHarness>(harness: &H, iterations: u64) -> LitmusReport {
     let stores = |round| (0..LINES as u64 * LINE_WORDS).map(|word| (word, round)).collect();
     let violation =

@@ -80,7 +80,7 @@ impl Endpoints {
 /// failed for a minute.
 ///
 /// # Errors
-/// The system's, if no thread can be started.
+/// The error of the operating system, if no thread can be started.
 pub(crate) fn keep_presence(endpoints: &Arc<Endpoints>, client: ClientId, stream: Stream) -> io::Result<()> {
     let mut monitored = stream.tcp.try_clone()?;
     *endpoints.presence() = Some(stream);

@@ -46,7 +46,7 @@ const CONNECTIONS_MAX: usize = 1 << 20;
 const SPIN_MAX: Duration = Duration::from_secs(1);
 
 impl NodeSpec {
-    /// Why a memory node cannot have these numbers, if it cannot.
+    /// Describes why a memory node cannot have these numbers; returns `None` if it can.
     pub(super) fn refuse(&self) -> Option<String> {
         if self.threads > THREADS_MAX {
             return Some(format!("it has at most {THREADS_MAX} threads, not {}", self.threads));

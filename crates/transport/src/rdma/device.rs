@@ -111,7 +111,7 @@ pub struct DeviceReport {
 pub struct DeviceMemoryLocation {
     /// The size of the device memory in bytes.
     pub bytes: u64,
-    /// Why it is host memory; `None`: it is the device's own memory.
+    /// The reason why it is host memory; `None` if it is the device's own memory.
     pub why_on_host: Option<String>,
 }
 

@@ -23,10 +23,10 @@ pub struct PoolSpec {
     pub backing: Backing,
 }
 
-/// Creates the pool's segments, node 0 last: no process can open the pool before it is whole.
+/// Creates the pool's segments, node 0 last: no process can open the pool before it is complete.
 ///
 /// # Errors
-/// [`ShmError::Exists`], [`ShmError::NoSpace`], [`ShmError::BadShape`] and the system's.
+/// [`ShmError::Exists`], [`ShmError::NoSpace`], [`ShmError::BadShape`] and the errors of the operating system.
 pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
     let shape = PoolShape {
         pool: RandomState::new().build_hasher().finish(),

@@ -139,7 +139,7 @@ pub enum ShmError {
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

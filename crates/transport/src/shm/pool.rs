@@ -90,7 +90,7 @@ impl ShmPool {
     /// Returns the pages of each memory node, and its bytes that have pages.
     ///
     /// # Errors
-    /// The system's.
+    /// The error of the operating system.
     pub fn memory(&self) -> Result<Vec<(Pages, u64)>, ShmError> {
         self.0.nodes.segments.iter().map(|segment| Ok((segment.pages(), segment.bytes_resident()?))).collect()
     }

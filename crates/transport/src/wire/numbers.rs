@@ -53,7 +53,7 @@ numbered! {
 
     /// Why a verb, a control or a connection was refused.
     pub enum Code {
-        /// Outside the node's memory, or another node's.
+        /// The address is outside the node's memory, or belongs to another node.
         OutOfRange = 1,
         /// Not a multiple of eight.
         Misaligned = 2,
@@ -97,7 +97,7 @@ numbered! {
         Fence = 4,
         /// `[pool, node, nodes]`: makes the memory node that node of that pool, unless it is one already.
         Form = 5,
-        /// The pool is whole: all its nodes are formed.
+        /// The pool is complete: all its nodes are formed.
         FinishForming = 6,
         /// `[pointer, bytes]`: provisions host memory.
         Provision = 7,

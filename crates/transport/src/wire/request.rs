@@ -179,9 +179,9 @@ impl<'o> RequestFrame<'o> {
         Self { out, start, count: 0, answer_bytes: HEADER_BYTES }
     }
 
-    /// Returns whether a verb fits into this frame, and its answer into the reply.
+    /// Whether a verb fits into this frame, and its answer into the reply.
     #[inline]
-    pub fn has_room(&self, op: &WireOp<'_>) -> bool {
+    pub fn fits(&self, op: &WireOp<'_>) -> bool {
         let bytes = self.out.len() - self.start + op.request_bytes();
         let answers = self.answer_bytes + op.answer_bytes();
         bytes <= FRAME_BYTES_MAX && answers <= FRAME_BYTES_MAX && self.count < u16::MAX
@@ -189,7 +189,7 @@ impl<'o> RequestFrame<'o> {
 
     /// Adds a verb, which must fit.
     pub fn push(&mut self, verb: WireVerb<'_>) {
-        debug_assert!(self.has_room(&verb.op));
+        debug_assert!(self.fits(&verb.op));
         self.answer_bytes += verb.op.answer_bytes();
         self.count += 1;
         let (op, bytes) = match verb.op {

@@ -167,7 +167,7 @@ fn the_largest_verbs_fit_and_one_more_byte_does_not() {
     for _ in 0..4 {
         frame.push(WireVerb { at: 8, op: WireOp::Write(&data, Some(1)) });
     }
-    assert!(!frame.has_room(&WireOp::Write(&data, None)));
+    assert!(!frame.fits(&WireOp::Write(&data, None)));
     frame.end(0);
     assert_eq!(Frame::first(&out).unwrap().unwrap().verbs().flatten().count(), 4);
     let mut bytes = encoded(&[(8, Owned::Read(8))], 0);

@@ -226,7 +226,7 @@ fn an_idle_compute_node_reconnects() {
     let (relay, cut) = relay(node.address());
     let idle = TcpPool::open(&relay.to_string().parse().unwrap(), Credentials::default()).unwrap();
     let other = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
-    // The asking client has its connection already.
+    // The calling client has its connection already.
     let _client = other.client();
     other.is_alive(idle.identity()).unwrap();
     for _ in 0..3 {

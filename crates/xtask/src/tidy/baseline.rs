@@ -84,7 +84,7 @@ pub(super) fn lower(baseline: &Counts, counts: &Counts) -> Vec<String> {
     lines
 }
 
-/// Why the counts may not become the baseline, if they may not: a scope that has more than before.
+/// Describes why the counts may not become the baseline (a scope has more than before); returns `None` if they may.
 pub(super) fn refusal(baseline: &Counts, counts: &Counts) -> Option<String> {
     let known = by_scope(baseline);
     let grown =

@@ -94,7 +94,7 @@ impl Backend for OrderedBackend {
             clients,
         });
         let processes = WorkerProcesses::start(worker, &jobs.collect::<Vec<_>>())?;
-        Ok(Running { record: self.record.clone(), processes, held: None })
+        Ok(Running { record: self.record.clone(), processes, resources: None })
     }
 
     fn finish(&self, record: Record, round: &Round) -> Record {

@@ -94,7 +94,7 @@ impl Backend for PeerBackend {
             clients: clients.clone(),
         });
         let processes = WorkerProcesses::start(worker, &jobs.collect::<Vec<_>>())?;
-        Ok(Running { record: self.record.clone(), processes, held: Some(Box::new(folder)) })
+        Ok(Running { record: self.record.clone(), processes, resources: Some(Box::new(folder)) })
     }
 
     fn finish(&self, record: Record, round: &Round) -> Record {

@@ -95,7 +95,7 @@ impl Backend for RedisBackend {
         options.insert("version".to_owned(), server::version()?.into());
         options.insert("outstanding_per_connection".to_owned(), self.outstanding_per_connection.into());
         let record = Record { options, ..self.record.clone() };
-        Ok(Running { record, processes, held: Some(Box::new(server)) })
+        Ok(Running { record, processes, resources: Some(Box::new(server)) })
     }
 
     fn finish(&self, record: Record, round: &Round) -> Record {

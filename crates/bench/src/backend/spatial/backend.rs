@@ -46,7 +46,7 @@ impl Backend for SpatialBackend<'_> {
         let jobs = shares(self.spec.clients(), self.spec.compute_nodes)
             .map(|clients| self.job.clone().with_clients(clients));
         let processes = WorkerProcesses::start(worker, &jobs.collect::<Vec<_>>())?;
-        Ok(Running { record: self.record.clone(), processes, held: None })
+        Ok(Running { record: self.record.clone(), processes, resources: None })
     }
 
     fn finish(&self, record: Record, round: &Round) -> Record {

@@ -140,7 +140,7 @@ fn serve(pool: &AnyPool, job: &SpatialJob, parent: &mut ParentConnection<'_>) ->
     let client = pool.client();
     let index = block_on(Catfish::open(&client, &job.name))?;
     // As the library does.
-    let index = if matches!(pool, AnyPool::Shm(_)) { index.trusting_hashes() } else { index };
+    let index = if matches!(pool, AnyPool::Shm(_)) { index.without_hash_checks() } else { index };
     let tree = match (job.variant, server_of(pool, index.layout().node)) {
         (Variant::Local, Some(server)) => {
             Some(block_on(index.serve(&client, &server, ServerSettings::default()))?)

@@ -80,7 +80,7 @@ impl Backend for RstarBackend<'_> {
 
     fn start(&self, worker: &WorkerCommand) -> Result<Running> {
         let processes = WorkerProcesses::start(worker, std::slice::from_ref(&self.job))?;
-        Ok(Running { record: self.record.clone(), processes, held: None })
+        Ok(Running { record: self.record.clone(), processes, resources: None })
     }
 
     fn finish(&self, record: Record, round: &Round) -> Record {

@@ -89,9 +89,9 @@ fn by_power_law(generator: &mut Generator, [from, to]: [f64; 2]) -> f64 {
 /// The size of the windows of searches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Scale {
-    /// Edges up to this.
+    /// Window edges up to this length.
     Edge(f64),
-    /// Edges up to a scale that is drawn by the power law.
+    /// Window edges up to a length that is drawn for each window from a power law.
     PowerLaw,
     /// Windows around rectangles of the data that have about 100 results.
     Hundred,

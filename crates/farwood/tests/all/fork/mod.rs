@@ -258,7 +258,7 @@ fn expect_undisturbed(handles: &Handles, written: u64) {
     assert!(place.node.as_ref().is_none_or(MemoryNode::is_running));
     let other = Pool::open(&place.url).unwrap();
     let stats = other.stats().unwrap();
-    let living = stats.clients.iter().filter(|client| client.alive && !client.asking);
+    let living = stats.clients.iter().filter(|client| client.alive && !client.is_own);
     let living: Vec<u64> = living.map(|client| client.process).collect();
     assert_eq!(living, [u64::from(std::process::id())], "the children have left, and the parent has not");
     let view = other.open_index::<Bytes, Bytes>("x").unwrap();

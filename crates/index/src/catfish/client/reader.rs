@@ -75,7 +75,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
         Self { verifies_hashes, tree, client, issue, wanted: Vec::new() }
     }
 
-    /// Verifies the hashes of all nodes, also where searches [trust](Catfish::trusting_hashes) them.
+    /// Verifies the hashes of all nodes, also where searches [skip them](Catfish::without_hash_checks).
     #[must_use]
     pub fn verifying_hashes(mut self) -> Self {
         self.verifies_hashes = true;
@@ -87,7 +87,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
     /// node; 1 more if the root has changed since the last search; the search restarts if a slot was used again]
     ///
     /// # Errors
-    /// [`IndexError::Exhausted`] after too many restarts; [`IndexError::Damaged`]; the fabric's.
+    /// [`IndexError::Exhausted`] after too many restarts; [`IndexError::Damaged`]; the errors of the fabric.
     pub async fn search(&mut self, query: &Query, found: &mut impl SearchSink) -> Result<(), IndexError> {
         let (mut starts, mut last) = (Retry::new("search", STARTS_MAX), LastRestart::default());
         loop {
@@ -203,7 +203,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
             }
             None => (self.client.post(read_root).await?, None),
         };
-        let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+        let Ok(word) = word.check(&()) else { unreachable!("words are never torn") };
         let Some(root) = NodeRef::from_word(word.word()) else {
             let what = format!("the root is {:#x}", word.word());
             return Err(IndexError::Damaged { operation: "search", at: self.tree.head.to_string(), what });

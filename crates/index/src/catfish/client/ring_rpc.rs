@@ -79,7 +79,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
     ///
     /// # Errors
     /// [`IndexError::NotServed`] where there is no server, or it does not answer; [`IndexError::Crowded`] where all
-    /// connections are taken; the fabric's.
+    /// connections are taken; the errors of the fabric.
     pub async fn connect(
         tree: &'t Catfish,
         client: &'t Client<F>,
@@ -250,7 +250,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
     ///
     /// # Errors
     /// [`IndexError::ServerLost`] where the response does not arrive within a second, or a request was lost; the
-    /// fabric's; [`IndexError::Damaged`]. Connection and inbox then stay taken.
+    /// errors of the fabric; [`IndexError::Damaged`]. Connection and inbox then stay taken.
     pub async fn close(mut self) -> Result<(), IndexError> {
         self.bounded_wait = true;
         match self.take_outstanding().await {
@@ -299,7 +299,7 @@ async fn read_word<F: Fabric>(
     offset: u64,
 ) -> Result<u64, IndexError> {
     let word = client.post(read(word_of(head, offset))).await?;
-    let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+    let Ok(word) = word.check(&()) else { unreachable!("words are never torn") };
     Ok(word.word())
 }
 

@@ -11,7 +11,8 @@ pub trait SpatialRpc {
     /// Sends a request, and adds the items of the response to `found`.
     ///
     /// # Errors
-    /// [`IndexError::ServerLost`], after which it is unknown whether a change was made; a full pool; the fabric's.
+    /// [`IndexError::ServerLost`], after which it is unknown whether a change was made; the error of a full pool; the
+    /// errors of the fabric.
     fn call(
         &mut self,
         request: &Request,
@@ -21,7 +22,7 @@ pub trait SpatialRpc {
     /// The utilisation of the server by the newest heartbeat; `None`: none has arrived since the last call. [0 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError>;
 
     /// Adds the items that match to `found`: those of the tree at one moment during the call. [1 RT, and the server's

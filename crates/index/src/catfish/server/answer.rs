@@ -19,7 +19,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Executes the request in `words`. [0 RT; a new chunk as in [`farwood_fabric::chunks::take`]]
     ///
     /// # Errors
-    /// Those that no response tells: the fabric's, a damaged tree.
+    /// The errors that no response reports: those of the fabric, and a damaged tree.
     pub(super) async fn execute(&self, words: &[u64]) -> Result<Outcome, IndexError> {
         let mut items: Vec<Item> = Vec::new();
         let mut count = Count::default();
@@ -48,7 +48,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// and errors as the operations'.
     ///
     /// # Errors
-    /// Those that no response tells: the fabric's, a damaged tree.
+    /// The errors that no response reports: those of the fabric, and a damaged tree.
     pub async fn answer(&self, request: &[u64], response: &mut Vec<u64>) -> Result<(), IndexError> {
         let Outcome { status, count, items } = match decode_load(request) {
             Some((items, fill)) => {

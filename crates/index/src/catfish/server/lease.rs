@@ -47,7 +47,7 @@ impl ServerLease {
     /// revoking, where another compute node held it]
     ///
     /// # Errors
-    /// [`IndexError::Served`] where a live compute node holds it; the fabric's.
+    /// [`IndexError::Served`] where a live compute node holds it; the errors of the fabric.
     pub(super) async fn acquire<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         let mine = LockWord::held_by(client.fabric().identity());
         let mut found = LockWord::FREE;
@@ -72,7 +72,7 @@ impl ServerLease {
     /// Releases the lease. [1 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(super) async fn release<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         let mine = LockWord::held_by(client.fabric().identity());
         let _ = self.swap(client, (mine, LockWord::FREE), state::HELD).await?;
@@ -100,13 +100,13 @@ impl ServerLease {
     /// The compute node that holds the lease. [1 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(in crate::catfish) async fn holder<F: Fabric>(
         &self,
         client: &Client<F>,
     ) -> Result<Option<ClientId>, IndexError> {
         let word = client.post(read(word_of(self.head, SERVER))).await?;
-        let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+        let Ok(word) = word.check(&()) else { unreachable!("words are never torn") };
         Ok(LockWord::from_word(word.word()).holder())
     }
 }

@@ -104,7 +104,7 @@ impl TreeServer {
     /// Acquires the lease of the index with that head, and begins the next term. [3 RT, and 1 for each 128 chunks]
     ///
     /// # Errors
-    /// [`IndexError::Served`], [`IndexError::Damaged`]; the fabric's.
+    /// [`IndexError::Served`], [`IndexError::Damaged`]; the errors of the fabric.
     pub(super) async fn claim<F: Fabric, S: Server>(
         client: &Client<F>,
         server: &S,
@@ -232,7 +232,7 @@ impl TreeServer {
     /// Publishes the port of this machine at which requests are answered over an ordinary socket. [0 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub fn announce<S: Server>(&self, server: &S, port: u16) -> Result<(), IndexError> {
         Ok(server.local().store(self.head_offset() + PORT, port.into())?)
     }
@@ -240,7 +240,7 @@ impl TreeServer {
     /// Publishes that only the first `count` connections are served. [0 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub fn publish_connections<S: Server>(&self, server: &S, count: usize) -> Result<(), IndexError> {
         Ok(server.local().store(self.head_offset() + SERVED_CONNECTIONS, count as u64)?)
     }
@@ -248,7 +248,7 @@ impl TreeServer {
     /// Releases the lease, so that another compute node may serve the index. [1 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn release_lease<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         self.lease.release(client).await
     }

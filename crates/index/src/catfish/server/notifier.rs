@@ -78,7 +78,7 @@ impl Notifiers {
     /// dropped with the other flows.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(super) async fn dispatch<S: Server>(&self, server: &S) -> Result<(), IndexError> {
         loop {
             let number = server.receive().await?;
@@ -91,7 +91,7 @@ impl Notifiers {
     /// Runs [`dispatch`](Self::dispatch) until `has_ended`, which it checks periodically.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub(super) async fn dispatch_until<F: Fabric, S: Server>(
         &self,
         server: &S,

@@ -137,7 +137,7 @@ impl<'t> Service<'t> {
     /// the other flows.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn dispatch<S: Server>(&self, server: &S) -> Result<(), IndexError> {
         self.notifiers.dispatch(server).await
     }
@@ -145,7 +145,7 @@ impl<'t> Service<'t> {
     /// As [`dispatch`](Self::dispatch), until the service ends.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn dispatch_until_end<F: Fabric, S: Server>(
         &self,
         server: &S,
@@ -158,7 +158,7 @@ impl<'t> Service<'t> {
     /// share of processor time since its last call.
     ///
     /// # Errors
-    /// The fabric's.
+    /// The errors of the fabric.
     pub async fn heartbeats<F: Fabric, S: Server>(
         &self,
         client: &Client<F>,
@@ -190,7 +190,7 @@ impl<'t> Service<'t> {
     /// Serves connection `number` until the service ends. `client` is used by this flow only.
     ///
     /// # Errors
-    /// [`IndexError::Served`] where another server holds the lease; a full pool; the fabric's.
+    /// [`IndexError::Served`] where another server holds the lease; a full pool; the errors of the fabric.
     pub async fn connection<F: Fabric, S: Server>(
         &self,
         number: usize,

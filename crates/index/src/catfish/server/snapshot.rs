@@ -118,7 +118,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Adds the items that match to `found`, of the tree at one moment during the call. [0 RT]
     ///
     /// # Errors
-    /// [`IndexError::Damaged`]; the fabric's.
+    /// [`IndexError::Damaged`]; the errors of the fabric.
     pub async fn search(&self, query: &Query, found: &mut impl SearchSink) -> Result<(), IndexError> {
         let snapshot = self.tree.hold();
         let nodes = Nodes::new(self.server.local(), &self.tree.layout);
@@ -151,7 +151,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Finds the `count` items nearest to `point`, nearest first, of the tree at one moment during the call. [0 RT]
     ///
     /// # Errors
-    /// [`IndexError::Damaged`]; the fabric's.
+    /// [`IndexError::Damaged`]; the errors of the fabric.
     pub async fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>, IndexError> {
         let snapshot = self.tree.hold();
         let nodes = Nodes::new(self.server.local(), &self.tree.layout);

@@ -16,7 +16,7 @@ pub(in crate::catfish) trait StoredNodes {
     /// inner node's entry is a reference.
     ///
     /// # Errors
-    /// [`IndexError::Damaged`] where there is no such node; the fabric's.
+    /// [`IndexError::Damaged`] where there is no such node; the errors of the fabric.
     fn load(&self, word: u64, below: Option<u8>) -> Result<(NodeRef, u8, Vec<Entry>), IndexError>;
 }
 

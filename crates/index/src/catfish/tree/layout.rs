@@ -28,17 +28,19 @@
 //! slot may later hold another node, with the next generation. The reference tells a reader which generation to
 //! expect, and the check yields that node, whole, or [`Torn`]:
 //!
-//! * [`Scheme::Lines`] (NICs: a line is whole): every line has the expected version. The server sets the version of a
-//!   line to 0 before it changes the line, and to the new version afterwards, so a copy of a line at one moment that
-//!   has a version has all bytes that belong to it.
-//! * [`Scheme::Pair`] (shared memory, TCP: only words are whole): the first and the last word of the node have the
-//!   expected version. The server stores in ascending order, the READs of the fabric load in descending order;
-//!   `crates/transport/src/shm/copying.rs` has the proof, which treats the versions between as ordinary bytes.
+//! * [`Scheme::Lines`] (NICs, which never tear a line): every line has the expected version. The server sets the
+//!   version of a line to 0 before it changes the line, and to the new version afterwards. So if a copy of a line has a
+//!   version other than 0, all its bytes belong to the node of that version.
+//! * [`Scheme::Pair`] (shared memory and TCP, which tear all but words): the first and the last word of the node have
+//!   the expected version. The server stores in ascending order, the READs of the fabric load in descending order;
+//!   `crates/transport/src/shm/copying.rs` proves that such a copy is not torn. To that proof, the versions of the
+//!   lines between are ordinary bytes.
 //!
 //! Neither scheme notices bytes that changed at rest; the *hash* does: the lower half of XXH3-64 over the blocks,
-//! seeded with XXH3-64 over number and bounds, seeded with the level and the count of entries. A copy that is whole and
-//! has another hash is damaged. The hash leaves out the version of line 0: a server withdraws it before it changes the
-//! first word, so a whole copy under a pair can lack it.
+//! seeded with XXH3-64 over number and bounds, seeded with the level and the count of entries. A copy that passes its
+//! check and has another hash is damaged. The hash does not cover the version at the end of line 0: before a server
+//! stores another node in the slot, it sets that version to 0 and then changes the first word. So a copy that
+//! [`Scheme::Pair`] accepts may have 0 there.
 
 use super::rectangle::Rectangle;
 use crate::mutant::Mutant;
@@ -51,7 +53,7 @@ pub const FORMAT: u32 = 2;
 pub const LINE_BYTES: usize = 64;
 /// Entries of a block: words of a line, less its version.
 pub const BLOCK_ENTRIES: usize = LINE_BYTES / 8 - 1;
-/// Lines of a block: four edges, and the words that they belong to.
+/// Lines of a block: one for each edge of the entries, and one for their ids or references.
 const BLOCK_LINES: usize = 5;
 /// Levels of a tree, at most: its inner nodes have two children or more.
 pub(in crate::catfish) const LEVELS_MAX: u8 = 64;
@@ -67,12 +69,14 @@ pub const BLOCKS_DEFAULT: usize = 6;
 pub(in crate::catfish) const LEVEL_WORD: usize = 1;
 pub(in crate::catfish) const INDEX_WORD: usize = 2;
 const BOUNDS_WORD: usize = 3;
-/// Bits of the word at [`LEVEL_WORD`] below the count of entries, and below the hash.
+/// Lowest bit of the count of entries in the word at [`LEVEL_WORD`].
 const ENTRIES_SHIFT: u32 = 16;
+/// Lowest bit of the hash in the word at [`LEVEL_WORD`].
 const HASH_SHIFT: u32 = 32;
 const WORDS_PER_LINE: usize = farwood_fabric::LINE_WORDS;
 const VERSION_WORD: usize = WORDS_PER_LINE - 1;
-const WHOLE: u64 = 1 << 32;
+/// This bit is set in every version, so no version equals [`UNDER_WAY`].
+const VERSION_BIT: u64 = 1 << 32;
 /// The version of a line that is being written.
 pub(in crate::catfish) const UNDER_WAY: u64 = 0;
 
@@ -99,8 +103,8 @@ impl Scheme {
         if capabilities.whole_bytes >= LINE_BYTES {
             return Ok(Self::Lines);
         }
-        // A pair proves a copy against WRITEs. It proves a copy against the server's stores only where processors of
-        // the memory node execute the READs: stores can overtake the ascending READ of a NIC.
+        // A pair of versions detects every concurrent WRITE. It detects the server's stores only if processors of the
+        // memory node execute the READs: a NIC reads in ascending order, and stores can overtake it.
         let needed = [Capability::CpuSeesWrite, Capability::VersionPair(node_bytes)];
         capabilities.missing(&needed).map_or(Ok(Self::Pair), Err)
     }
@@ -199,11 +203,11 @@ impl NodeRef {
 
     /// The version in the lines of the node.
     pub(in crate::catfish) const fn version(self) -> u64 {
-        WHOLE | self.generation() as u64
+        VERSION_BIT | self.generation() as u64
     }
 }
 
-/// The generation after that in the first word of a slot, with or without a node. Never 0.
+/// The generation that follows the one in the first word of a slot. The slot may be empty. Never 0.
 pub(in crate::catfish) fn next_generation(first_word: u64) -> u32 {
     (first_word as u32).wrapping_add(1).max(1)
 }
@@ -317,8 +321,8 @@ pub(in crate::catfish) fn head_of(node: &impl NodeWords) -> Head {
 }
 
 impl Head {
-    /// Why the node cannot belong to an index with this layout, `below` a node of that level; `None`: it can.
-    /// [`image`] asserts the same.
+    /// Describes why the node cannot belong to an index with this layout, as a child of a node of level `below`
+    /// (`None`: of any level). Returns `None` if it can. [`image`] asserts the same.
     pub(in crate::catfish) fn contradiction(&self, layout: &Layout, below: Option<u8>) -> Option<String> {
         let &Self { level, entries, index, .. } = self;
         if index != layout.index || entries > layout.entries_max() {
@@ -332,20 +336,20 @@ impl Head {
     }
 }
 
-/// The level and the count of entries of a node, and its hash, in their word.
+/// The word of a node that contains its level, its count of entries, and its hash.
 fn level_word(node: &[u8], level_and_entries: u32) -> u64 {
     let head = xxh3_64_with_seed(&node[8 * INDEX_WORD..8 * VERSION_WORD], level_and_entries.into());
     let hash = xxh3_64_with_seed(&node[LINE_BYTES..], head);
     u64::from(level_and_entries) | hash << HASH_SHIFT
 }
 
-/// The damage of a whole copy of a node; `None`: the copy has its hash.
+/// Describes the damage of a copy that is not torn; returns `None` if its hash matches.
 pub(in crate::catfish) fn damage_of(node: &[u8]) -> Option<String> {
     let found = word_of(node, LEVEL_WORD);
     (found != level_word(node, found as u32)).then(|| "its bytes do not match its hash".to_owned())
 }
 
-/// Positions of the words of entry `entry`: its four edges, and the word that they belong to.
+/// Positions of the words of entry `entry`: its four edges, and its id or reference.
 #[inline]
 pub(in crate::catfish) const fn words_of_entry(entry: usize) -> [usize; 5] {
     let first = (1 + BLOCK_LINES * (entry / BLOCK_ENTRIES)) * WORDS_PER_LINE + entry % BLOCK_ENTRIES;
@@ -588,8 +592,8 @@ mod tests {
     #[test]
     fn generations_never_repeat_and_skip_zero() {
         assert_eq!(next_generation(0), 1);
-        assert_eq!(next_generation(WHOLE | 5), 6);
-        assert_eq!(next_generation(WHOLE | u64::from(u32::MAX)), 1);
+        assert_eq!(next_generation(VERSION_BIT | 5), 6);
+        assert_eq!(next_generation(VERSION_BIT | u64::from(u32::MAX)), 1);
         assert_eq!(NodeRef::from_word(0), None);
         let node = NodeRef::new(NodeRef::REACH - 64, u32::MAX);
         assert_eq!(NodeRef::from_word(node.word()), Some(node));

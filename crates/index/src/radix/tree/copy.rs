@@ -61,7 +61,7 @@ pub(crate) async fn words<F: Fabric>(
     let words = client.post(all(addresses.map(read))).await?;
     let word = |word: farwood_fabric::Fetched<u64>| match word.check(&()) {
         Ok(word) => word.word(),
-        Err(_) => unreachable!("words are whole"),
+        Err(_) => unreachable!("words are never torn"),
     };
     Ok(words.map(word).collect())
 }

@@ -87,7 +87,7 @@ pub(crate) async fn open_root<F: Fabric>(
     check_capabilities(client)?;
     lifecycle::mark_open(client, entry).await?;
     let Ok(root) = client.post(read(entry.root().at())).await?.check(&()) else {
-        unreachable!("words are whole")
+        unreachable!("words are never torn")
     };
     let root = entry.root().open_pointer(root.word())?;
     root.ok_or_else(|| damaged("open", &entry.name, "the root pointer is null".to_owned()))

@@ -40,7 +40,7 @@ pub struct RadixReport {
     /// Largest number of inner nodes on the path of a key.
     pub height: u64,
     /// Number of unfinished changes. The next client that needs the node or leaf completes or undoes them.
-    pub unsettled: u64,
+    pub unfinished_changes: u64,
     /// Number of unfinished changes that are the replacement of an inner node. The node is closed to inserts, and the
     /// next client that inserts there replaces it.
     pub closed: u64,

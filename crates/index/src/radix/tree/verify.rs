@@ -5,9 +5,9 @@
 //! pointer of every node and leaf names the node that links it. Every leaf is live and in the slot of its key. Every
 //! lock is free.
 //!
-//! A change that a client left unfinished when it crashed or lost a memory node is *unsettled* and not a problem: the
-//! next client that needs the object repairs it. A live client may also leave a node *closed*, which counts as
-//! unsettled: clients treat the node as full.
+//! A change that a client left unfinished when it crashed or lost a memory node is not a problem: the next client that
+//! needs the object repairs it. The report counts these *unfinished changes*, among them the nodes that a live client
+//! left *closed*: clients treat such a node as full.
 
 use super::RadixTree;
 use super::node_handle::NodeHandle;
@@ -111,7 +111,7 @@ impl Verifier {
             }
         }
         report.closed += u64::from(closed > 0);
-        report.unsettled += u64::from(closed > 0);
+        report.unfinished_changes += u64::from(closed > 0);
         let checks = node.children().into_iter();
         self.pending.extend(checks.map(|(step, slot)| PendingCheck { parent: Rc::clone(path), step, slot }));
     }
@@ -176,8 +176,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             report.problem(at, "it is not deeper than its parent");
         }
         let right = Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
-        report.unsettled += u64::from(node.reverse() != right);
-        report.unsettled += u64::from(node.header().state() != Some(NodeState::Live));
+        report.unfinished_changes += u64::from(node.reverse() != right);
+        report.unfinished_changes += u64::from(node.header().state() != Some(NodeState::Live));
         let height = path.height + 1;
         let next = PathNode { node: CachedNode::copy(at, &node), parent: Some(path), height };
         verifier.check_slots(&node, &Rc::new(next));
@@ -200,9 +200,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         };
         let (parent, report) = (&path.node, &mut verifier.report);
         let right = Reverse::of_leaf(parent.at, parent.header.generation());
-        report.unsettled += u64::from(leaf.reverse() != right);
+        report.unfinished_changes += u64::from(leaf.reverse() != right);
         // An interrupted removal has removed its key; an interrupted move has not.
-        report.unsettled += u64::from(leaf.state() != LeafState::Live);
+        report.unfinished_changes += u64::from(leaf.state() != LeafState::Live);
         report.entries += u64::from(leaf.state() != LeafState::Removed);
         report.leaf_bytes += class.bytes() as u64;
         if step_at(leaf.key(), parent.header.depth()) != *step {
@@ -274,7 +274,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         report: &mut RadixReport,
     ) -> Result<(), IndexError> {
         let read = self.client.post(read(lock)).await?;
-        let Ok(word) = read.check(&()) else { unreachable!("words are whole") };
+        let Ok(word) = read.check(&()) else { unreachable!("words are never torn") };
         let Some(holder) = LockWord::from_word(word.word()).holder() else {
             report.problem(name, format!("it holds {:#x}, which is no client", word.word()));
             return Ok(());

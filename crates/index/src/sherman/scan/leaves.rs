@@ -161,7 +161,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok(BatchEnd::More)
     }
 
-    /// Returns a copy of the leaf at `at` whose every entry is whole, and the slots in use by increasing key in
+    /// Returns a copy of the leaf at `at` in which no entry is torn, and the slots in use by increasing key in
     /// `slots`; `None` where the node is no leaf. [0 RT; 1 without a `copy`; 1 for each torn one]
     async fn whole_leaf(
         self,

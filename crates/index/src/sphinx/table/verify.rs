@@ -30,8 +30,8 @@ struct ListedSubtable {
 
 impl<F: Fabric> TableOp<'_, F> {
     /// Checks every entry of every table: each node of the tree has one at its position, and there are no others.
-    /// Missing and stale entries are unsettled; an entry of a live node that is not in the tree is a problem. [3 RT for
-    /// each memory node, 1 for each subtable and for each unexpected entry]
+    /// Missing and stale entries are unfinished changes; an entry of a live node that is not in the tree is a problem.
+    /// [3 RT for each memory node, 1 for each subtable and for each unexpected entry]
     pub(in crate::sphinx) async fn verify(
         self,
         nodes: &[NodeHandle],
@@ -48,7 +48,7 @@ impl<F: Fabric> TableOp<'_, F> {
             self.verify_table(home, &mut verifier).await?;
         }
         let Verifier { missing, census, report, .. } = verifier;
-        report.unsettled += missing.len() as u64;
+        report.unfinished_changes += missing.len() as u64;
         Ok(census)
     }
 
@@ -107,13 +107,13 @@ impl<F: Fabric> TableOp<'_, F> {
                 verifier.missing.remove(&(home.0, found));
                 continue;
             }
-            verifier.report.unsettled += 1;
+            verifier.report.unfinished_changes += 1;
             let at = EntryWord { home, number, entry };
             if let Some(problem) = self.problem_of_entry(at, &verifier.nodes).await? {
                 verifier.report.problem(pointer.at, problem);
             }
         }
-        verifier.report.unsettled += u64::from(!settled);
+        verifier.report.unfinished_changes += u64::from(!settled);
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl<F: Fabric> TableOp<'_, F> {
             return Ok(Some(format!("entry {number} leads to no memory")));
         };
         let Ok(copy) = self.client.post(read_front(node)).await?.check(&()) else {
-            unreachable!("words are whole")
+            unreachable!("words are never torn")
         };
         let (header, hash) = (NodeHeader::from_word(word(&copy, 0)), word(&copy, 2));
         let is_live = matches!(self.table.target_of(at, header, hash), EntryTarget::Node(_));

@@ -3,7 +3,7 @@
 use super::SimulatorReport;
 use super::draw::CLOCK;
 use super::run::Running;
-use crate::seeds::check::{LEFT_CLOSED, check_unsettled};
+use crate::seeds::check::{LEFT_CLOSED, check_unfinished_changes};
 use farwood_fabric::{Client, Costs, FabricError, NodeId, chunks};
 use farwood_index::ordered::{Ordered, OrderedConfig, OrderedReport};
 use farwood_index::radix::inner::NodeSize;
@@ -67,7 +67,7 @@ fn check_radix_remains(
 ) -> Result<(), String> {
     // A table that misses a node's entry stays out of date until a client misses the entry.
     if interrupted == 0 {
-        check_unsettled(walk, closed)?;
+        check_unfinished_changes(walk, closed)?;
     }
     let linked = (walk.node_bytes + walk.leaf_bytes + walk.value_bytes + walk.census.bytes).cast_signed();
     // The creator of the tree allocated the root, and the first subtables and directories.

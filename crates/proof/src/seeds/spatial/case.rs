@@ -121,7 +121,7 @@ impl SpatialCase {
         self
     }
 
-    /// Uses a fabric on which only words are whole, as shared memory and TCP are: a pair of versions checks each node.
+    /// Uses a fabric that tears all but words, as shared memory and TCP do: a pair of versions checks each node.
     #[must_use]
     pub fn with_version_pairs(mut self) -> Self {
         let words = Capabilities {

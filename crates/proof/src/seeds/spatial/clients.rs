@@ -180,7 +180,8 @@ async fn dropped_after(
     .await
 }
 
-/// Checks that the tree of one commit has the count that the server sends.
+/// Checks that the server's count equals the number of matching items in the tree after one of the commits since
+/// `begun`.
 pub(super) async fn check_count<L: ServerMemory>(
     connection: &mut RingRpc<'_, SimFabric, L>,
     query: &Query,

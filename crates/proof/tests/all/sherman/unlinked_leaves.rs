@@ -23,7 +23,7 @@ async fn tree_of_unlinked_leaves<F: Fabric>(client: &Client<F>) -> Sherman {
     let tree = Sherman::create(client, "unlinked", ShermanConfig::default(), 1 << 20).await.expect("a tree");
     let root = tree.entry().root();
     let word = client.post(farwood_fabric::read(root.at())).await.expect("a read");
-    let word = word.check(&()).expect("a word is whole").word();
+    let word = word.check(&()).expect("words are never torn").word();
     let root = root.open_pointer::<RawNode>(word).expect("it is sealed").expect("a root");
     let owner =
         farwood_fabric::chunks::ChunkOwner { client: client.fabric().identity(), entry: tree.entry().slot };

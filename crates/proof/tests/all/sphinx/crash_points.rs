@@ -4,7 +4,7 @@
 //!
 //! After each crash, every key must have the acknowledged value; the key of the interrupted operation may be present
 //! or absent. Every key must be changeable, and the walk must find no problem. Once all keys have been read and nodes
-//! entered beside the old ones, at most one entry for each crash is unsettled.
+//! entered beside the old ones, at most one change for each crash is unfinished.
 
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
@@ -160,9 +160,9 @@ impl Fixture {
         let was = self.before.contains_key(&about);
         assert_eq!(walk.entries, present + u64::from(now && !was) - u64::from(was && !now));
         assert!(
-            walk.unsettled <= crashes,
-            "{} are unsettled after {crashes} crashes: {walk:?}",
-            walk.unsettled
+            walk.unfinished_changes <= crashes,
+            "{} unfinished changes after {crashes} crashes: {walk:?}",
+            walk.unfinished_changes
         );
     }
 }
@@ -263,12 +263,12 @@ async fn create_node(tree: &Sphinx, client: &Client<SimFabric>, byte: u8) -> Res
 }
 
 impl Fixture {
-    /// Checks that the walk finds no problem, and at most one unsettled entry.
+    /// Checks that the walk finds no problem, and at most one unfinished change.
     fn check_tables(&self) {
         let client = self.cluster.world.client(SURVIVOR);
         let walk = self.cluster.world.block_on(self.cluster.trees[SURVIVOR].walk(&client)).expect("a walk");
         assert_eq!(walk.problems, []);
-        assert!(walk.unsettled <= 1, "{} are unsettled: {walk:?}", walk.unsettled);
+        assert!(walk.unfinished_changes <= 1, "{} unfinished changes: {walk:?}", walk.unfinished_changes);
         assert!(!self.cluster.world.marks().contains_key("sphinx: a node without an entry"));
     }
 }

@@ -70,7 +70,7 @@ impl Cursor {
         let mut frame = RequestFrame::begin(out);
         while let Some(request) = at.seek(node, doorbell.requests()) {
             let (verb, next) = piece(request, doorbell.payload(), at);
-            if !frame.has_room(&verb.op) {
+            if !frame.fits(&verb.op) {
                 break;
             }
             frame.push(verb);

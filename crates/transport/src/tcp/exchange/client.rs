@@ -83,7 +83,8 @@ impl Exchange {
     /// Connects. If there is a token, both sides prove that they know it, within 10 s.
     ///
     /// # Errors
-    /// The system's; no server accepts the connection, within 3 s for each address; the server does not know the token.
+    /// The error of the operating system, also if no server accepts the connection within 3 s for each address; the
+    /// server does not know the token.
     pub fn open(address: impl ToSocketAddrs, token: Option<&Token>) -> io::Result<Self> {
         Self::open_for(address, token, SILENCE_MAX)
     }
@@ -119,7 +120,7 @@ impl Exchange {
     /// discarded.
     ///
     /// # Errors
-    /// The system's; the connection is lost.
+    /// The error of the operating system. The connection is lost then.
     pub async fn call(&self, request: &[u64], response: &mut Vec<u64>) -> io::Result<()> {
         self.connection.forks.check().map_err(io::Error::other)?;
         let number = self.connection.state.borrow_mut().push(request)?;

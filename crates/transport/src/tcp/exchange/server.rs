@@ -41,7 +41,7 @@ pub struct SocketSettings<'a> {
 /// for the next.
 ///
 /// # Errors
-/// The system's, of the listener itself.
+/// The error of the operating system, if the listener itself fails.
 pub fn answer_requests<H>(
     settings: &SocketSettings<'_>,
     listener: &TcpListener,
@@ -199,7 +199,7 @@ fn read(mut stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
 /// Binds a listener, and returns its address.
 ///
 /// # Errors
-/// The system's.
+/// The error of the operating system.
 pub fn listen(address: impl ToSocketAddrs) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
