@@ -193,7 +193,7 @@ fn the_record_has_exactly_the_documented_fields() {
     let measured = "operations seconds mops latency_us round_trips verbs_per_op bytes_per_op retries cache";
     assert_eq!(names(&record["by_operation"]["get"]), sorted(measured));
     assert_eq!((record["seed"].as_u64(), record["index"].as_str()), (Some(7), Some("sherman")));
-    assert_eq!((record["fabric"].as_str(), record["consistency"].as_str()), (Some("shm"), Some("versions")));
+    assert_eq!((record["fabric"].as_str(), record["consistency"].as_str()), (Some("shm"), Some("checksum")));
     assert!(record["memory_node_bytes"].as_u64().unwrap() > 0);
     assert!(!record["machine"]["pages"].as_str().unwrap().is_empty());
 }
