@@ -29,6 +29,10 @@ const PAIR_BYTES: u32 = 1024;
 const FRONT_BYTES: u64 = 24;
 const LINE_BYTES: u64 = 64;
 
+/// Coverage mark of a slot that is larger than its object needs. Pools of swarm runs are not full, so it is not in
+/// [`MARKS`](crate::radix::MARKS).
+const LARGER_SLOT_REUSED: &str = "radix: a larger slot reused";
+
 /// The kind of the objects in a slot, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -114,6 +118,27 @@ impl Heap {
         Err(pool_full(client))
     }
 
+    /// As [`allocate`](Self::allocate); if the pool is full, a larger slot of at most `bytes_max` bytes, which keeps its
+    /// size: the object in it has the size of the slot.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate), if there is no larger slot either.
+    pub async fn allocate_fitting<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        near: NodeId,
+        kind: SlotKind,
+        bytes_max: u32,
+    ) -> Result<MemorySlot<T>, IndexError> {
+        match self.allocate(client, near, kind).await {
+            Err(error) if error.is_full() => {
+                let larger = self.reuse_larger(client, near, kind, bytes_max);
+                larger.map(MemorySlot::cast).ok_or(error)
+            }
+            allocated => allocated,
+        }
+    }
+
     /// Obtains a chunk of that memory node with space for such an object: that of a crashed client, or a new one.
     async fn take_chunk<F: Fabric>(
         &self,
@@ -148,6 +173,23 @@ impl Heap {
         let slot = open.carve(start_of(kind, open.used()), kind)?;
         state.allocated += i64::from(kind.bytes);
         Some(slot)
+    }
+
+    /// Takes a free slot that is larger than those of that kind, on memory node `near` if there is one.
+    fn reuse_larger<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        near: NodeId,
+        kind: SlotKind,
+        bytes_max: u32,
+    ) -> Option<MemorySlot<()>> {
+        let nodes = client.fabric().shape().nodes;
+        let mut state = self.state();
+        let mut in_order = (0..nodes).map(|step| (near.0 + step) % nodes);
+        let larger = in_order.find_map(|node| state.free.get_mut(&node)?.take_larger(kind, bytes_max))?;
+        client.fabric().record_coverage(LARGER_SLOT_REUSED);
+        state.allocated += i64::from(larger.kind.bytes);
+        Some(larger)
     }
 
     /// Frees the slot of an object that was removed from the index, or was never linked.
