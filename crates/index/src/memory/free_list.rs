@@ -62,6 +62,12 @@ impl FreeList {
         same.find_map(|(_, slots)| slots.take(Which::All))
     }
 
+    /// Removes one of the largest slots of that kind that are no larger than `kind`.
+    pub fn take_at_most(&mut self, kind: SlotKind) -> Option<MemorySlot<()>> {
+        let mut same = self.0.range_mut(..=kind).rev().filter(|(smaller, _)| smaller.of == kind.of);
+        same.find_map(|(_, slots)| slots.take(Which::All))
+    }
+
     /// Whether there is a slot of that kind.
     pub fn has(&self, kind: SlotKind, which: Which) -> bool {
         self.0

@@ -131,10 +131,7 @@ impl Heap {
         bytes_max: u32,
     ) -> Result<MemorySlot<T>, IndexError> {
         match self.allocate(client, near, kind).await {
-            Err(error) if error.is_full() => {
-                let larger = self.reuse_larger(client, near, kind, bytes_max);
-                larger.map(MemorySlot::cast).ok_or(error)
-            }
+            Err(error) if error.is_full() => self.reuse_larger(client, near, kind, bytes_max).ok_or(error),
             allocated => allocated,
         }
     }
@@ -176,20 +173,42 @@ impl Heap {
     }
 
     /// Takes a free slot that is larger than those of that kind, on memory node `near` if there is one.
-    fn reuse_larger<F: Fabric>(
+    pub fn reuse_larger<F: Fabric, T>(
         &self,
         client: &Client<F>,
         near: NodeId,
         kind: SlotKind,
         bytes_max: u32,
-    ) -> Option<MemorySlot<()>> {
+    ) -> Option<MemorySlot<T>> {
+        let larger = self.reuse(client, near, |free| free.take_larger(kind, bytes_max))?;
+        client.fabric().record_coverage(LARGER_SLOT_REUSED);
+        Some(larger)
+    }
+
+    /// Takes one of the largest free slots of that kind that are no larger than `kind`, on memory node `near` if there
+    /// is one.
+    pub fn reuse_at_most<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        near: NodeId,
+        kind: SlotKind,
+    ) -> Option<MemorySlot<T>> {
+        self.reuse(client, near, |free| free.take_at_most(kind))
+    }
+
+    /// Takes the free slot that `take` chooses, on memory node `near` or the next one that has one.
+    fn reuse<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        near: NodeId,
+        take: impl Fn(&mut FreeList) -> Option<MemorySlot<()>>,
+    ) -> Option<MemorySlot<T>> {
         let nodes = client.fabric().shape().nodes;
         let mut state = self.state();
         let mut in_order = (0..nodes).map(|step| (near.0 + step) % nodes);
-        let larger = in_order.find_map(|node| state.free.get_mut(&node)?.take_larger(kind, bytes_max))?;
-        client.fabric().record_coverage(LARGER_SLOT_REUSED);
-        state.allocated += i64::from(larger.kind.bytes);
-        Some(larger)
+        let slot = in_order.find_map(|node| take(state.free.get_mut(&node)?))?;
+        state.allocated += i64::from(slot.kind.bytes);
+        Some(slot.cast())
     }
 
     /// Frees the slot of an object that was removed from the index, or was never linked.

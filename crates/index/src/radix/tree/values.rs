@@ -2,6 +2,7 @@
 
 use super::{Policy, RadixTree};
 use crate::error::IndexError;
+use crate::memory::adopt::SLOT_BYTES_MAX;
 use crate::memory::overflow::{self, Link, OverflowValue, RawOverflow, VALUE_BYTES_MAX};
 use crate::memory::overflow_store::{self, OverflowMemory, UnlinkedValue};
 use crate::memory::slot::{MemorySlot, SlotKind};
@@ -23,6 +24,18 @@ impl<F: Fabric, P: Policy> OverflowMemory for TreeMemory<'_, F, P> {
 
     async fn allocate(&self, kind: SlotKind) -> Result<MemorySlot<RawOverflow>, IndexError> {
         self.op.index.heap.allocate(self.op.client, self.near, kind).await
+    }
+
+    fn take_at_most(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>> {
+        self.op.index.heap.reuse_at_most(self.op.client, self.near, kind)
+    }
+
+    fn take_larger(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>> {
+        self.op.index.heap.reuse_larger(self.op.client, self.near, kind, SLOT_BYTES_MAX as u32)
+    }
+
+    fn add_rests(&self, rests: Vec<MemorySlot<RawOverflow>>) {
+        rests.into_iter().for_each(|rest| self.op.index.heap.take_back(rest));
     }
 
     fn take_back(&self, slot: MemorySlot<RawOverflow>) {
