@@ -82,15 +82,22 @@ async fn slot_for<F: Fabric>(
 ) -> Result<MemorySlot<RawOverflow>, IndexError> {
     let kind = overflow::slot_kind(length);
     match memory.allocate(kind).await {
-        Err(error) if error.is_full() => {
-            let Some(larger) = memory.take_larger(kind) else { return Err(error) };
-            let (front, rests, images) = overflow::divide(memory.index(), larger, kind);
-            overflow::write_all(client, &images).await?;
-            memory.add_rests(rests);
-            Ok(front)
-        }
+        Err(error) if error.is_full() => divide_larger(client, memory, kind).await?.ok_or(error),
         allocated => allocated,
     }
+}
+
+/// Divides a free slot that is larger than `kind`, and yields its front. `None`: there is none. [1 RT]
+async fn divide_larger<F: Fabric>(
+    client: &Client<F>,
+    memory: &impl OverflowMemory,
+    kind: SlotKind,
+) -> Result<Option<MemorySlot<RawOverflow>>, IndexError> {
+    let Some(larger) = memory.take_larger(kind) else { return Ok(None) };
+    let (front, rests, images) = overflow::divide(memory.index(), larger, kind);
+    overflow::write_all(client, &images).await?;
+    memory.add_rests(rests);
+    Ok(Some(front))
 }
 
 /// Stores a value in parts that fill smaller slots of a full pool; returns `full` if there are too few of them.
@@ -104,7 +111,14 @@ async fn store_in_pieces<F: Fabric>(
     let (mut slots, mut lengths, mut rest) = (Vec::new(), Vec::new(), value.len());
     while rest > 0 && lengths.len() < PARTS_MAX {
         let part = rest.min(PART_BYTES_MAX);
-        let Some(slot) = memory.take_at_most(overflow::slot_kind(part)) else { break };
+        let kind = overflow::slot_kind(part);
+        let slot = match memory.take_at_most(kind) {
+            Some(slot) => slot,
+            None => match divide_larger(client, memory, kind).await? {
+                Some(slot) => slot,
+                None => break,
+            },
+        };
         let length = part.min(overflow::part_bytes(slot.kind));
         rest -= length;
         slots.push(slot);
