@@ -47,11 +47,6 @@ impl<O: Objects> Chunks<O> {
         Self { entry, objects, taking: AtomicBool::new(false) }
     }
 
-    /// How the objects of the index are recognized.
-    pub(crate) const fn objects(&self) -> &O {
-        &self.objects
-    }
-
     /// Acquires the right to take a chunk, unless another client of the compute node has it.
     pub(crate) fn try_begin(&self) -> Option<TakeGuard<'_>> {
         // Not `then_some`: dropping a guard releases the right.

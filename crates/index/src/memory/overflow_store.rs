@@ -4,7 +4,9 @@
 //! of the leaf. A change that stores nothing frees the new value. The slots of an interrupted change are lost until the
 //! index is dropped.
 
-use super::overflow::{self, Link, OverflowValue, PART_BYTES_MAX, PARTS_MAX, RawOverflow};
+use super::overflow::{
+    self, Link, OVERFLOW_KIND, OverflowValue, PART_BYTES_MAX, PARTS_MAX, RawOverflow, UNIT_BYTES,
+};
 use super::slot::{MemorySlot, SlotKind};
 use crate::coverage;
 use crate::error::IndexError;
@@ -27,6 +29,11 @@ pub(crate) trait OverflowMemory {
 
     /// Takes one of the smallest free slots that are larger than `kind`.
     fn take_larger(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>>;
+
+    /// Makes a slot that no pointer leads to one for objects of `kind`, which need no more bytes.
+    fn convert<T>(&self, slot: MemorySlot<RawOverflow>, kind: SlotKind) -> MemorySlot<T> {
+        MemorySlot { at: slot.at.part(0), version: None, kind }
+    }
 
     /// Adds the rests of a slot that was divided.
     fn add_rests(&self, rests: Vec<MemorySlot<RawOverflow>>);
@@ -98,6 +105,27 @@ async fn divide_larger<F: Fabric>(
     overflow::write_all(client, &images).await?;
     memory.add_rests(rests);
     Ok(Some(front))
+}
+
+/// Divides a free slot of overflow values, whose front becomes a slot of `kind`, for other objects, that never held a
+/// linked object. `None`: there is none that is large enough. [1 RT]
+///
+/// Clients only read overflow values, and identify them by hash, version and length. So a client that follows a stale
+/// link to the front takes no other object for its value, and changes none. The reverse would not be safe: clients lock
+/// and change nodes and leaves.
+pub(crate) async fn divide_for<F: Fabric, T>(
+    client: &Client<F>,
+    memory: &impl OverflowMemory,
+    kind: SlotKind,
+) -> Result<Option<MemorySlot<T>>, IndexError> {
+    let bytes = kind.bytes.next_multiple_of(UNIT_BYTES as u32);
+    let front = SlotKind { bytes, of: OVERFLOW_KIND };
+    let least = SlotKind { bytes: bytes - 1, ..front };
+    let Some(larger) = memory.take_larger(least) else { return Ok(None) };
+    let (front, rests, images) = overflow::divide(memory.index(), larger, front);
+    overflow::write_all(client, &images).await?;
+    memory.add_rests(rests);
+    Ok(Some(memory.convert(front, kind)))
 }
 
 /// Stores a value in parts that fill smaller slots of a full pool; returns `full` if there are too few of them.

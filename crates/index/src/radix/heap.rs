@@ -131,38 +131,9 @@ impl Heap {
         bytes_max: u32,
     ) -> Result<MemorySlot<T>, IndexError> {
         match self.allocate(client, near, kind).await {
-            Err(error) if error.is_full() => match self.reuse_larger(client, near, kind, bytes_max) {
-                Some(larger) => Ok(larger),
-                None => self.divide_overflow_slot(client, near, kind).await?.ok_or(error),
-            },
+            Err(error) if error.is_full() => self.reuse_larger(client, near, kind, bytes_max).ok_or(error),
             allocated => allocated,
         }
-    }
-
-    /// Divides a free slot of overflow values, whose front becomes a slot of `kind` that never held a linked object.
-    /// `None`: there is none that is large enough. [1 RT]
-    ///
-    /// Clients only read overflow values, and identify them by hash, version and length. So a client that follows a
-    /// stale link to the front takes no other object for its value, and changes none. The reverse would not be safe:
-    /// stale pointers to nodes and leaves lead to CASes.
-    async fn divide_overflow_slot<F: Fabric, T>(
-        &self,
-        client: &Client<F>,
-        near: NodeId,
-        kind: SlotKind,
-    ) -> Result<Option<MemorySlot<T>>, IndexError> {
-        let front =
-            ObjectKind::Overflow.slot_kind((kind.bytes as usize).next_multiple_of(overflow::UNIT_BYTES));
-        let least = SlotKind { bytes: front.bytes - 1, ..front };
-        let Some(slot) = self.reuse_larger(client, near, least, SLOT_BYTES_MAX as u32) else {
-            return Ok(None);
-        };
-        let (front, rests, images) = overflow::divide(self.chunks.objects().index, slot, front);
-        overflow::write_all(client, &images).await?;
-        let unused = front.kind.bytes - kind.bytes;
-        self.state().allocated -= i64::from(unused);
-        rests.into_iter().for_each(|rest| self.take_back(rest));
-        Ok(Some(MemorySlot { at: front.at.part(0), version: None, kind }))
     }
 
     /// Obtains a chunk of that memory node with space for such an object: that of a crashed client, or a new one.
@@ -238,6 +209,12 @@ impl Heap {
         let slot = in_order.find_map(|node| take(state.free.get_mut(&node)?))?;
         state.allocated += i64::from(slot.kind.bytes);
         Some(slot.cast())
+    }
+
+    /// Makes a slot that no pointer leads to one for objects of `kind`, which need no more bytes.
+    pub fn convert<T, U>(&self, slot: MemorySlot<T>, kind: SlotKind) -> MemorySlot<U> {
+        self.state().allocated -= i64::from(slot.kind.bytes - kind.bytes);
+        MemorySlot { at: slot.at.part(0), version: None, kind }
     }
 
     /// Frees the slot of an object that was removed from the index, or was never linked.

@@ -155,8 +155,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         };
         let kind = ObjectKind::Leaf.slot_kind(class.bytes());
         let bytes_max = leaf::LEAF_BYTES_MAX as u32;
-        let memory: MemorySlot<RawLeaf> =
-            self.index.heap.allocate_fitting(self.client, near, kind, bytes_max).await?;
+        let memory: MemorySlot<RawLeaf> = self.fitting_memory(near, kind, bytes_max).await?;
         let Some(class) = LeafClass::of_bytes(grain, memory.kind.bytes as usize) else {
             unreachable!("the slots of leaves have the sizes of the classes of the index's grain")
         };
@@ -175,7 +174,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     ) -> Result<MemorySlot<RawInner>, IndexError> {
         let kind = ObjectKind::Inner.slot_kind(sizes.start().bytes());
         let bytes_max = sizes.end().bytes() as u32;
-        self.index.heap.allocate_fitting(self.client, near, kind, bytes_max).await
+        self.fitting_memory(near, kind, bytes_max).await
     }
 
     /// Creates an inner node without children on memory node `near`, to be linked in `parent`.

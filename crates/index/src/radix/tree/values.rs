@@ -34,6 +34,10 @@ impl<F: Fabric, P: Policy> OverflowMemory for TreeMemory<'_, F, P> {
         self.op.index.heap.reuse_larger(self.op.client, self.near, kind, SLOT_BYTES_MAX as u32)
     }
 
+    fn convert<T>(&self, slot: MemorySlot<RawOverflow>, kind: SlotKind) -> MemorySlot<T> {
+        self.op.index.heap.convert(slot, kind)
+    }
+
     fn add_rests(&self, rests: Vec<MemorySlot<RawOverflow>>) {
         rests.into_iter().for_each(|rest| self.op.index.heap.take_back(rest));
     }
@@ -46,6 +50,23 @@ impl<F: Fabric, P: Policy> OverflowMemory for TreeMemory<'_, F, P> {
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     fn memory(self, near: NodeId) -> TreeMemory<'a, F, P> {
         TreeMemory { op: self, near }
+    }
+
+    /// Allocates a slot for a node or a leaf; if the pool is full, a larger slot of at most `bytes_max` bytes, or the
+    /// front of a slot of overflow values.
+    /// [as [`Heap::allocate`](crate::radix::heap::Heap::allocate); 1 RT more to divide a slot]
+    pub(super) async fn fitting_memory<T>(
+        self,
+        near: NodeId,
+        kind: SlotKind,
+        bytes_max: u32,
+    ) -> Result<MemorySlot<T>, IndexError> {
+        match self.index.heap.allocate_fitting(self.client, near, kind, bytes_max).await {
+            Err(error) if error.is_full() => {
+                overflow_store::divide_for(self.client, &self.memory(near), kind).await?.ok_or(error)
+            }
+            allocated => allocated,
+        }
     }
 
     /// Writes a value as an overflow value if it is too long for a leaf. [0 RT; 1 if it is]
