@@ -1,6 +1,6 @@
 //! Full pools: an index that fills its pool takes back what was removed from it. Each case fills a pool until an insert
-//! fails, removes half of the entries, and fills the pool again, for several rounds. An insert that fails reports a full
-//! pool and loses nothing.
+//! fails, removes half of the entries, and fills the pool again, for several rounds. An insert that fails reports a
+//! full pool and loses nothing.
 //!
 //! `FARWOOD_FULL=10` runs ten rounds in pools of 32 MiB, and prints every round. The short form has one round, and
 //! entries that stay fill most of the pool if the others are small.

@@ -118,8 +118,8 @@ impl Heap {
         Err(pool_full(client))
     }
 
-    /// As [`allocate`](Self::allocate); if the pool is full, a larger slot of at most `bytes_max` bytes, which keeps its
-    /// size: the object in it has the size of the slot.
+    /// As [`allocate`](Self::allocate); if the pool is full, a larger slot of at most `bytes_max` bytes, which keeps
+    /// its size: the object in it has the size of the slot.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate), if there is no larger slot either.

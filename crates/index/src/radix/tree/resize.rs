@@ -475,8 +475,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(found)
     }
 
-    /// Returns an error if there is no memory for the replacement of a node. Such a node is not closed: keys can still be
-    /// put into its open slots. [0 RT; as [`inner_memory`](Self::inner_memory)]
+    /// Returns an error if there is no memory for the replacement of a node. Such a node is not closed: keys can still
+    /// be put into its open slots. [0 RT; as [`inner_memory`](Self::inner_memory)]
     async fn check_memory(
         self,
         at: Remote<RawInner>,
