@@ -184,7 +184,9 @@ pub fn divide(
         start += kind.bytes as usize;
         rests.push(rest);
     }
-    (MemorySlot { kind, ..slot }, rests, images)
+    let mut front = slot;
+    front.kind = kind;
+    (front, rests, images)
 }
 
 /// The length of a part that fills a slot of that kind.

@@ -32,7 +32,9 @@ pub(crate) trait OverflowMemory {
 
     /// Makes a slot that no pointer leads to one for objects of `kind`, which need no more bytes.
     fn convert<T>(&self, slot: MemorySlot<RawOverflow>, kind: SlotKind) -> MemorySlot<T> {
-        MemorySlot { at: slot.at.part(0), version: None, kind }
+        let mut slot = slot.cast();
+        (slot.version, slot.kind) = (None, kind);
+        slot
     }
 
     /// Adds the rests of a slot that was divided.

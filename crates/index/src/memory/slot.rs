@@ -40,8 +40,8 @@ pub struct MemorySlot<T> {
     pub kind: SlotKind,
 }
 
-/// The kind of the objects in a slot. A slot is never joined with others; only one of overflow values is divided or used
-/// for another kind ([`divide`](super::overflow::divide)).
+/// The kind of the objects in a slot. A slot is never joined with others; only one of overflow values is divided or
+/// used for another kind ([`divide`](super::overflow::divide)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotKind {
     /// The size of the slot.

@@ -2,7 +2,7 @@
 //! memory node.
 //!
 //! A slot serves objects of one kind and size for as long as its index exists ([`slot`](crate::memory::slot)); freed
-//! slots are reused first. The caller chooses the memory node, so that the WRITE of an object and the CAS that links it
+//! slots are reused first. If the pool is full, a larger slot serves a node or a leaf, which then has the slot's size. The caller chooses the memory node, so that the WRITE of an object and the CAS that links it
 //! form one chain.
 //!
 //! When a compute node leaves, the next one takes the rests of its chunks; those of a crashed compute node are adopted
@@ -214,7 +214,9 @@ impl Heap {
     /// Makes a slot that no pointer leads to one for objects of `kind`, which need no more bytes.
     pub fn convert<T, U>(&self, slot: MemorySlot<T>, kind: SlotKind) -> MemorySlot<U> {
         self.state().allocated -= i64::from(slot.kind.bytes - kind.bytes);
-        MemorySlot { at: slot.at.part(0), version: None, kind }
+        let mut slot = slot.cast();
+        (slot.version, slot.kind) = (None, kind);
+        slot
     }
 
     /// Frees the slot of an object that was removed from the index, or was never linked.

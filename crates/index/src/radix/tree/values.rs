@@ -39,7 +39,9 @@ impl<F: Fabric, P: Policy> OverflowMemory for TreeMemory<'_, F, P> {
     }
 
     fn add_rests(&self, rests: Vec<MemorySlot<RawOverflow>>) {
-        rests.into_iter().for_each(|rest| self.op.index.heap.take_back(rest));
+        for rest in rests {
+            self.op.index.heap.take_back(rest);
+        }
     }
 
     fn take_back(&self, slot: MemorySlot<RawOverflow>) {
