@@ -2,8 +2,8 @@
 //! memory node.
 //!
 //! A slot serves objects of one kind and size for as long as its index exists ([`slot`](crate::memory::slot)); freed
-//! slots are reused first. If the pool is full, a larger slot serves a node or a leaf, which then has the slot's size. The caller chooses the memory node, so that the WRITE of an object and the CAS that links it
-//! form one chain.
+//! slots are reused first. If the pool is full, a larger slot serves a node or a leaf, which then has the slot's size.
+//! The caller chooses the memory node, so that the WRITE of an object and the CAS that links it form one chain.
 //!
 //! When a compute node leaves, the next one takes the rests of its chunks; those of a crashed compute node are adopted
 //! ([`adopt`](crate::memory::adopt)). The free slots of a compute node that leaves or crashes are lost until the index
