@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use farwood_fabric::ByteCount;
+use farwood_index::consistency::Consistency;
 
 /// The fill factors of a bulk load, as those of `farwood load --fill`.
 const FILL: std::ops::RangeInclusive<f64> = 0.5..=1.0;
@@ -34,6 +35,18 @@ impl Call {
         }
         let remedy = format!("give at most {}", ByteCount(CACHE_BYTES_MAX as u64));
         Err(self.refused("cache budget", ByteCount(cache_bytes as u64).to_string(), remedy))
+    }
+
+    /// Refuses a scheme that does not detect bytes that changed at rest.
+    pub(crate) fn check_scheme(self, scheme: Consistency) -> Result<()> {
+        match scheme {
+            Consistency::Checksum => Ok(()),
+            Consistency::Versions => Err(self.refused(
+                "consistency scheme",
+                scheme.name().to_owned(),
+                "create the index with checksums",
+            )),
+        }
     }
 
     /// Refuses a point without finite coordinates.

@@ -231,7 +231,11 @@ impl<K: Key, V: Value> Index<K, V> {
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index): an entry, a value or a node is damaged; the errors of the transport.
+    /// [`Error::Argument`](crate::Error::Argument): the index has versions instead of checksums.
     pub fn scrub(&self) -> Result<u64> {
+        if let Ordered::Sherman(tree) = self.tree.ordered() {
+            Call { operation: "scrub", url: self.url() }.check_scheme(tree.layout().consistency)?;
+        }
         let mut entries = 0;
         for entry in self {
             entry?;

@@ -193,10 +193,12 @@ impl fmt::Display for IndexError {
 impl IndexError {
     /// Whether a WRITE of the failed operation may have been executed.
     pub(crate) fn may_be_written(&self) -> bool {
-        let full = |error: &FabricError| {
-            matches!(error, FabricError::PoolFull { .. } | FabricError::NoMemory { .. })
-        };
-        matches!(self, Self::Fabric(error) if !full(error))
+        matches!(self, Self::Fabric(_)) && !self.is_full()
+    }
+
+    /// Whether no memory was left for an object.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Fabric(FabricError::PoolFull { .. } | FabricError::NoMemory { .. }))
     }
 
     /// Formats the errors that concern the server of a spatial index.

@@ -64,13 +64,21 @@ pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result
     let mut told = Ok(());
     std::thread::scope(|scope| {
         scope.spawn(|| reload_until(&stop, &hangup, args, tokens.as_ref()));
-        let served = index.serve(&options, &stop, || told = tell(&at, context));
-        stop.store(true, Ordering::Release);
-        served
+        let _stop = StopOnDrop(&stop);
+        index.serve(&options, &stop, || told = tell(&at, context))
     })?;
     told?;
     writeln!(context.messages, "{at}: stopped")?;
     Ok(Outcome::Done)
+}
+
+/// Stops the thread that waits for signals, also if the server panics.
+struct StopOnDrop<'s>(&'s AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Returns a flag that these signals set.

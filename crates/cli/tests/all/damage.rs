@@ -230,4 +230,6 @@ fn a_scrub_reads_an_index_in_use_and_names_damage() {
     machine.refused(8, &["get", "shm://p/i", "1"], &["damaged"]);
     changed(&1234.5678f64.to_le_bytes(), &6f64.to_le_bytes());
     machine.refused(8, &["check", "shm://p/s", "--scrub"], &["do not match its hash"]);
+    machine.ok(&["create", "shm://p/v", "--consistency", "versions"]);
+    machine.refused(2, &["check", "shm://p/v", "--scrub"], &["scheme", "create the index with checksums"]);
 }

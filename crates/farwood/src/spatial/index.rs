@@ -244,7 +244,9 @@ impl Spatial {
     }
 
     /// Reads every rectangle and verifies the hash of every node, while other processes may change the index; returns
-    /// the number of rectangles. [as [`search`](Self::search)]
+    /// the number of rectangles. The call is one search of everything, which restarts when a server reuses a node's
+    /// memory; beside a server that changes the index all the time it may fail as exhausted.
+    /// [as [`search`](Self::search)]
     ///
     /// # Errors
     /// [`Error::Index`]: a node is damaged; the errors of the transport.

@@ -3,5 +3,6 @@
 mod damage;
 mod examples;
 mod fork;
+mod full;
 mod library;
 mod smart;

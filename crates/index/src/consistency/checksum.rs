@@ -1,12 +1,18 @@
 //! The consistency scheme "checksum": a hash over the bytes of one WRITE detects torn copies.
 //!
 //! ```text
-//! guarded by a hash:   | hash 64 | ................... body ................... |
-//! an entry's hash:     bit 0: the entry is in use; bits 1 to 63: hash
+//! guard of a node:     | hash 64 | ................... body ................... |
+//! guard of an entry:   bit 0: the entry is in use; bits 1 to 16: count of its writes; bits 17 to 63: hash
 //! ```
 //!
 //! The scheme requires only that the fabric does not tear aligned words: the hash of a mixture of two versions differs
-//! from the stored hash, except with a probability of 2^-63.
+//! from the stored hash, except with a probability of 2^-64 for a node and 2^-47 for an entry. The check rejects bytes
+//! that changed at rest with the same probability.
+//!
+//! The count reveals an entry that changed and changed back between two READs; snapshots need it. It wraps after 2^16
+//! writes: a change stays hidden if the entry was written exactly a multiple of 65,536 times between both READs and has
+//! the same value again. At a write per microsecond that takes 65 ms, so a reader that stops for that long between the
+//! READs may miss a change with a probability of 2^-16. This case is accepted.
 //!
 //! The hash of an entry includes a *salt*: the version of the node and the slot of the entry. If a copy contains the
 //! header of a node after a split and an entry, in use or free, from before the split, the check rejects the copy.

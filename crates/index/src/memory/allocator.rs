@@ -170,6 +170,17 @@ impl Allocator {
         Some(slot)
     }
 
+    /// Removes one of the free slots, which `take` chooses.
+    pub(crate) fn take_free<T>(
+        &self,
+        take: impl FnOnce(&mut FreeList) -> Option<MemorySlot<()>>,
+    ) -> Option<MemorySlot<T>> {
+        let mut state = self.state();
+        let slot = take(&mut state.free)?;
+        state.allocated += 1;
+        Some(slot.cast())
+    }
+
     /// Slots that this compute node has allocated, less those that it freed.
     pub fn allocated(&self) -> i64 {
         self.state().allocated

@@ -54,6 +54,20 @@ impl FreeList {
         self.0.get_mut(&kind)?.take(which)
     }
 
+    /// Removes a slot of that kind that is larger than `kind`, and has at most `bytes_max` bytes: one of the smallest.
+    pub fn take_larger(&mut self, kind: SlotKind, bytes_max: u32) -> Option<MemorySlot<()>> {
+        let least = SlotKind { bytes: kind.bytes + 1, of: 0 };
+        let fitting = self.0.range_mut(least..).take_while(|(larger, _)| larger.bytes <= bytes_max);
+        let mut same = fitting.filter(|(larger, _)| larger.of == kind.of);
+        same.find_map(|(_, slots)| slots.take(Which::All))
+    }
+
+    /// Removes one of the largest slots of that kind that are no larger than `kind`.
+    pub fn take_at_most(&mut self, kind: SlotKind) -> Option<MemorySlot<()>> {
+        let mut same = self.0.range_mut(..=kind).rev().filter(|(smaller, _)| smaller.of == kind.of);
+        same.find_map(|(_, slots)| slots.take(Which::All))
+    }
+
     /// Whether there is a slot of that kind.
     pub fn has(&self, kind: SlotKind, which: Which) -> bool {
         self.0
@@ -120,6 +134,22 @@ mod tests {
         let left: Vec<_> =
             std::iter::from_fn(|| free.take(SMALL, Which::All)).map(|slot| slot.version).collect();
         assert_eq!(left, [Some(8), Some(7), Some(9)]);
+    }
+
+    #[test]
+    fn a_larger_slot_is_of_the_same_kind_and_the_smallest_that_fits() {
+        let kind = |bytes, of| SlotKind { bytes, of };
+        let mut free = FreeList::default();
+        for (number, kind) in (1..).zip([kind(64, 2), kind(96, 1), kind(128, 2), kind(256, 2), kind(512, 2)])
+        {
+            free.put(slot(number, kind, Some(0)));
+        }
+        let mut larger = |bytes_max| free.take_larger(kind(64, 2), bytes_max).map(|slot| slot.kind.bytes);
+        assert_eq!(
+            [larger(256), larger(256), larger(256), larger(512)],
+            [Some(128), Some(256), None, Some(512)]
+        );
+        assert!(free.has(kind(64, 2), Which::All) && free.has(kind(96, 1), Which::All));
     }
 
     #[test]

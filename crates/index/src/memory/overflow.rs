@@ -12,11 +12,19 @@
 //! + 24   8   number of the index
 //! + 32       the bytes: a value, or a part of one, or a list of parts
 //!
-//! a list of parts, for a value that is longer than a part; in the order of the value
+//! a list of parts, for a value that is longer than a part, or for which a full pool has no slot; in the order of the
+//! value
 //! +  0   8   remote pointer to the object of the part
 //! +  8   4   its version
 //! + 12   4   its length
+//!
+//! length of a value where it is linked: 25 bits; the 7 bits above are the number of its parts if these have other
+//! lengths than those of every value of this length, and otherwise 0
 //! ```
+//!
+//! A full pool has free slots of other sizes than a value needs. A larger one is divided ([`divide`]): its front serves
+//! the value, and the rest becomes free slots. No link ever led into the middle of a slot, so no stale link leads to a
+//! rest. Slots are never joined. Several smaller slots serve a value in parts that fill them.
 //!
 //! A [`Link`] holds the address of an object, its version and its length. A client that follows a link, however late,
 //! accepts the object only if it has that version, length and index, and the hash of its bytes: then these are the
@@ -70,7 +78,14 @@ pub struct Link {
     pub version: u32,
     /// Length of the value, bytes.
     pub length: u32,
+    /// The number of parts if their lengths do not follow from that of the value ([`lengths`]); otherwise 0.
+    pub parts: u8,
 }
+
+/// Bits of the length of a value where it is linked; the number of parts is above.
+const LENGTH_BITS: u32 = 25;
+/// Most parts of a value whose lengths do not follow from its own.
+pub const PARTS_MAX: usize = (1 << (u32::BITS - LENGTH_BITS)) - 1;
 
 /// The link that an operation followed last, without finding its value.
 ///
@@ -139,8 +154,45 @@ pub(crate) const OVERFLOW_KIND: u8 = 1;
 /// slots have few sizes and a free one fits another value.
 pub fn slot_kind(length: usize) -> SlotKind {
     let units = (HEADER_BYTES + length).div_ceil(UNIT_BYTES);
-    let step = (units.next_power_of_two() / 8).max(1);
-    SlotKind { bytes: (units.next_multiple_of(step) * UNIT_BYTES) as u32, of: OVERFLOW_KIND }
+    slots_of_units(units.next_multiple_of(units_apart(units)))
+}
+
+/// Slots of a number of units that is one of the sizes of slots.
+fn slots_of_units(units: usize) -> SlotKind {
+    SlotKind { bytes: (units * UNIT_BYTES) as u32, of: OVERFLOW_KIND }
+}
+
+/// The difference of the sizes of slots next to `units`, units.
+fn units_apart(units: usize) -> usize {
+    (units.next_power_of_two() / 8).max(1)
+}
+
+/// Divides a slot: yields a slot of `kind` at its front, and free slots of what is left. Their objects are empty and
+/// must be written before the front is used: after a crash, objects show which memory is in use.
+pub fn divide(
+    index: u64,
+    slot: MemorySlot<RawOverflow>,
+    kind: SlotKind,
+) -> (MemorySlot<RawOverflow>, Vec<MemorySlot<RawOverflow>>, Vec<Image>) {
+    let (mut rests, mut images) = (Vec::new(), Vec::new());
+    let mut start = kind.bytes as usize;
+    while start < slot.kind.bytes as usize {
+        let units = (slot.kind.bytes as usize - start) / UNIT_BYTES;
+        let step = units_apart(units);
+        let kind = slots_of_units(units / step * step);
+        let mut rest = MemorySlot { at: slot.at.part(start as u64), version: None, kind };
+        seal(index, &[], &mut rest, &mut images);
+        start += kind.bytes as usize;
+        rests.push(rest);
+    }
+    let mut front = slot;
+    front.kind = kind;
+    (front, rests, images)
+}
+
+/// The length of a part that fills a slot of that kind.
+pub fn part_bytes(kind: SlotKind) -> usize {
+    kind.bytes as usize - HEADER_BYTES
 }
 
 /// Returns the bytes of the slot of the overflow object that begins with `unit`; `None` where no object does.
@@ -155,6 +207,11 @@ pub fn lengths(length: usize) -> impl Iterator<Item = usize> {
     (0..parts).map(part).chain((parts > 1).then_some(parts * ITEM_BYTES))
 }
 
+/// Length of a list of that many parts, bytes.
+pub fn list_bytes(parts: usize) -> usize {
+    parts * ITEM_BYTES
+}
+
 /// An overflow object before it is written: its address and its bytes.
 pub type Image = (Remote<RawOverflow>, Vec<u8>);
 
@@ -163,6 +220,27 @@ pub type Image = (Remote<RawOverflow>, Vec<u8>);
 pub fn lay_out(index: u64, value: &[u8], slots: &mut [MemorySlot<RawOverflow>]) -> (Link, Vec<Image>) {
     let parts: Vec<&[u8]> =
         if value.is_empty() { vec![value] } else { value.chunks(PART_BYTES_MAX).collect() };
+    let (link, images) = lay_out_parts(index, &parts, slots);
+    (Link { length: value.len() as u32, ..link }, images)
+}
+
+/// As [`lay_out`], for a value in parts of any length: one slot for each, and one for their list.
+pub fn lay_out_pieces(
+    index: u64,
+    value: &[u8],
+    lengths: &[usize],
+    slots: &mut [MemorySlot<RawOverflow>],
+) -> (Link, Vec<Image>) {
+    assert!((2..=PARTS_MAX).contains(&lengths.len()), "a link has few bits for the number of parts");
+    let mut rest = value;
+    let parts: Vec<&[u8]> = lengths.iter().map(|&length| rest.split_off(..length).expect("a part")).collect();
+    assert!(rest.is_empty(), "the parts make up the value");
+    let (link, images) = lay_out_parts(index, &parts, slots);
+    (Link { length: value.len() as u32, parts: parts.len() as u8, ..link }, images)
+}
+
+/// Builds the objects of the parts of a value, and of their list if there are several; yields the link to the last one.
+fn lay_out_parts(index: u64, parts: &[&[u8]], slots: &mut [MemorySlot<RawOverflow>]) -> (Link, Vec<Image>) {
     let mut images = Vec::with_capacity(slots.len());
     let mut list = Vec::new();
     for (part, slot) in parts.iter().zip(&mut *slots) {
@@ -174,7 +252,7 @@ pub fn lay_out(index: u64, value: &[u8], slots: &mut [MemorySlot<RawOverflow>]) 
         seal(index, &list, last, &mut images);
     }
     let version = last.version.expect("the slot was filled");
-    (Link { at: last.at, version, length: value.len() as u32 }, images)
+    (Link { at: last.at, version, length: 0, parts: 0 }, images)
 }
 
 /// Builds the object of `bytes` for `slot`.
@@ -193,7 +271,7 @@ fn seal(index: u64, bytes: &[u8], slot: &mut MemorySlot<RawOverflow>, images: &m
     debug_assert!(RawOverflow::check(&image, &expected).is_ok(), "readers accept a new object");
     images.push((slot.at, image));
     slot.version = Some(version);
-    Link { at: slot.at, version, length: expected.length }
+    Link { at: slot.at, version, length: expected.length, parts: 0 }
 }
 
 /// Writes overflow objects that no entry links yet. [1 RT]
@@ -215,7 +293,7 @@ pub async fn follow<F: Fabric>(
     index: u64,
     link: Link,
 ) -> Result<Option<OverflowValue>, FabricError> {
-    if link.length as usize <= PART_BYTES_MAX {
+    if link.is_one_object() {
         return Ok(read_one(client, index, link).await?.map(OverflowValue::One));
     }
     let Some(parts) = parts_of(client, index, link).await? else { return Ok(None) };
@@ -260,7 +338,7 @@ pub async fn slots_of<F: Fabric>(
         let kind = slot_kind(link.length as usize);
         MemorySlot { at: link.at, version: Some(link.version), kind }
     };
-    if link.length as usize <= PART_BYTES_MAX {
+    if link.is_one_object() {
         return Ok(vec![slot(link)]);
     }
     let parts = parts_of(client, index, link).await?.unwrap_or_default();
@@ -291,7 +369,9 @@ fn listed(list: &[u8], length: u32) -> Option<Vec<Link>> {
     let parts: Option<Vec<Link>> = list.chunks_exact(ITEM_BYTES).map(Link::from_bytes).collect();
     let whole = |parts: &Vec<Link>| {
         let lengths = parts.iter().map(|part| part.length as usize);
-        lengths.clone().all(|part| part <= PART_BYTES_MAX) && lengths.sum::<usize>() == length as usize
+        parts.iter().all(|part| part.parts == 0)
+            && lengths.clone().all(|part| part <= PART_BYTES_MAX)
+            && lengths.sum::<usize>() == length as usize
     };
     parts.filter(whole)
 }
@@ -315,7 +395,7 @@ impl Link {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.at.word().to_le_bytes());
         bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.length.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.length_word().to_le_bytes());
         debug_assert_eq!(Self::from_bytes(&bytes), Some(self), "readers find the link that was written");
         bytes
     }
@@ -325,9 +405,20 @@ impl Link {
         Self::new(Remote::from_word(word(bytes, 0))?, number(bytes, 8), number(bytes, 12))
     }
 
-    /// The link to a value of `length` bytes; returns `None` where no value is that long.
-    pub(crate) fn new(at: Remote<RawOverflow>, version: u32, length: u32) -> Option<Self> {
-        (length as usize <= VALUE_BYTES_MAX).then_some(Self { at, version, length })
+    /// The link with this address, version and length word; returns `None` where no value is that long.
+    pub(crate) fn new(at: Remote<RawOverflow>, version: u32, length_word: u32) -> Option<Self> {
+        let (length, parts) = (length_word & ((1 << LENGTH_BITS) - 1), (length_word >> LENGTH_BITS) as u8);
+        (length as usize <= VALUE_BYTES_MAX).then_some(Self { at, version, length, parts })
+    }
+
+    /// The length of the value, and the number of its parts above.
+    pub(crate) fn length_word(self) -> u32 {
+        u32::from(self.parts) << LENGTH_BITS | self.length
+    }
+
+    /// Whether the value is one object.
+    pub(crate) fn is_one_object(self) -> bool {
+        self.parts == 0 && self.length as usize <= PART_BYTES_MAX
     }
 
     /// The error for an object that is not there although `at` links it.
@@ -342,8 +433,11 @@ impl Link {
 
     /// Returns the link to the list of parts, for a value of several parts.
     fn list(self) -> Self {
-        let parts = (self.length as usize).div_ceil(PART_BYTES_MAX);
-        Self { length: (parts * ITEM_BYTES) as u32, ..self }
+        let parts = match self.parts {
+            0 => (self.length as usize).div_ceil(PART_BYTES_MAX),
+            parts => usize::from(parts),
+        };
+        Self { length: list_bytes(parts) as u32, parts: 0, ..self }
     }
 }
 
@@ -372,6 +466,7 @@ impl fmt::Debug for OverflowValue {
     }
 }
 
+const _: () = assert!(VALUE_BYTES_MAX < 1 << LENGTH_BITS && PARTS_MAX <= u8::MAX as usize);
 const _: () = assert!(SLOT_BYTES + 4 == INDEX && INDEX + 8 == HEADER_BYTES && VERSION + 4 == LENGTH);
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(UNIT_BYTES as u64) && HEADER_BYTES <= UNIT_BYTES);
 const _: () = assert!(VALUE_BYTES_MAX.div_ceil(PART_BYTES_MAX) * ITEM_BYTES <= PART_BYTES_MAX);
@@ -423,6 +518,45 @@ mod tests {
             ];
             assert!(others.iter().all(|other| RawOverflow::check(image, other) == Err(Torn)));
         }
+    }
+
+    #[test]
+    fn the_slots_of_a_divided_slot_cover_it() {
+        for whole in [128, 200, 4000, 70_000, PART_BYTES_MAX] {
+            for length in [0, 33, 90, 3900, whole / 2]
+                .into_iter()
+                .filter(|&length| slot_kind(length) < slot_kind(whole))
+            {
+                let at = Remote::new(NodeId(0), Memory::Host, 1 << 22).expect("it is not 0");
+                let slot = MemorySlot { at, version: Some(4), kind: slot_kind(whole) };
+                let (front, rests, images) = divide(INDEX_NUMBER, slot, slot_kind(length));
+                assert_eq!((front.at, front.version, front.kind), (at, Some(4), slot_kind(length)));
+                let mut end = front.kind.bytes;
+                for (rest, (image_at, image)) in rests.iter().zip(&images) {
+                    assert_eq!((rest.at, *image_at), (at.part(u64::from(end)), rest.at));
+                    assert_eq!((rest.kind, rest.version), (slot_kind(part_bytes(rest.kind)), Some(0)));
+                    assert_eq!(stored_slot_bytes(image), Some(u64::from(rest.kind.bytes)));
+                    end += rest.kind.bytes;
+                }
+                assert_eq!(end, slot_kind(whole).bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_in_pieces_has_a_link_of_its_own() {
+        let value: Vec<u8> = (0..100).collect();
+        let slot = |(number, length): (u64, usize)| {
+            let at = Remote::new(NodeId(0), Memory::Host, (number + 1) << 22).expect("it is not 0");
+            MemorySlot { at, version: Some(4), kind: slot_kind(length) }
+        };
+        let mut slots: Vec<_> = (0..).zip([32, 68, list_bytes(2)]).map(slot).collect();
+        let (link, images) = lay_out_pieces(INDEX_NUMBER, &value, &[32, 68], &mut slots);
+        assert_eq!((link.at, link.length, link.parts, images.len()), (slots[2].at, 100, 2, 3));
+        assert_eq!(Link::from_bytes(&link.to_bytes()), Some(link));
+        assert!(!link.is_one_object());
+        assert_eq!(RawOverflow::check(&images[2].1, &link.list().expected(INDEX_NUMBER)), Ok(()));
+        assert_eq!(listed(&images[2].1[HEADER_BYTES..], 100).map(|parts| parts.len()), Some(2));
     }
 
     #[test]

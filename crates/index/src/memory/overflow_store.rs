@@ -4,11 +4,17 @@
 //! of the leaf. A change that stores nothing frees the new value. The slots of an interrupted change are lost until the
 //! index is dropped.
 
-use super::overflow::{self, Link, OverflowValue, RawOverflow};
+use super::overflow::{
+    self, Link, OVERFLOW_KIND, OverflowValue, PART_BYTES_MAX, PARTS_MAX, RawOverflow, UNIT_BYTES,
+};
 use super::slot::{MemorySlot, SlotKind};
 use crate::coverage;
 use crate::error::IndexError;
 use farwood_fabric::{Client, Fabric};
+
+/// Coverage mark of a value in parts that fill free slots. Pools of swarm runs are not full, so it is not in
+/// [`MARKS`](coverage::MARKS).
+const STORED_IN_PIECES: &str = "an overflow value in pieces";
 
 /// The memory in which an index stores overflow values.
 pub(crate) trait OverflowMemory {
@@ -17,6 +23,22 @@ pub(crate) trait OverflowMemory {
 
     /// Allocates a slot.
     async fn allocate(&self, kind: SlotKind) -> Result<MemorySlot<RawOverflow>, IndexError>;
+
+    /// Takes one of the largest free slots that are no larger than `kind`.
+    fn take_at_most(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>>;
+
+    /// Takes one of the smallest free slots that are larger than `kind`.
+    fn take_larger(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>>;
+
+    /// Makes a slot that no pointer leads to one for objects of `kind`, which need no more bytes.
+    fn convert<T>(&self, slot: MemorySlot<RawOverflow>, kind: SlotKind) -> MemorySlot<T> {
+        let mut slot = slot.cast();
+        (slot.version, slot.kind) = (None, kind);
+        slot
+    }
+
+    /// Adds the rests of a slot that was divided.
+    fn add_rests(&self, rests: Vec<MemorySlot<RawOverflow>>);
 
     /// Frees a slot.
     fn take_back(&self, slot: MemorySlot<RawOverflow>);
@@ -43,15 +65,108 @@ pub(crate) async fn store<F: Fabric>(
 ) -> Result<UnlinkedValue, IndexError> {
     let mut slots = Vec::new();
     for length in overflow::lengths(value.len()) {
-        match memory.allocate(overflow::slot_kind(length)).await {
+        match slot_for(client, memory, length).await {
             Ok(slot) => slots.push(slot),
             Err(error) => {
                 free_slots(slots, memory);
-                return Err(error);
+                return if error.is_full() {
+                    store_in_pieces(client, memory, value, error).await
+                } else {
+                    Err(error)
+                };
             }
         }
     }
     let (link, images) = overflow::lay_out(memory.index(), value, &mut slots);
+    overflow::write_all(client, &images).await?;
+    Ok(UnlinkedValue { link, slots })
+}
+
+/// Allocates a slot for an object of `length` bytes; if the pool is full, the front of a larger slot.
+/// [as [`OverflowMemory::allocate`]; 1 RT more to divide a slot]
+async fn slot_for<F: Fabric>(
+    client: &Client<F>,
+    memory: &impl OverflowMemory,
+    length: usize,
+) -> Result<MemorySlot<RawOverflow>, IndexError> {
+    let kind = overflow::slot_kind(length);
+    match memory.allocate(kind).await {
+        Err(error) if error.is_full() => divide_larger(client, memory, kind).await?.ok_or(error),
+        allocated => allocated,
+    }
+}
+
+/// Divides a free slot that is larger than `kind`, and yields its front. `None`: there is none. [1 RT]
+async fn divide_larger<F: Fabric>(
+    client: &Client<F>,
+    memory: &impl OverflowMemory,
+    kind: SlotKind,
+) -> Result<Option<MemorySlot<RawOverflow>>, IndexError> {
+    let Some(larger) = memory.take_larger(kind) else { return Ok(None) };
+    let (front, rests, images) = overflow::divide(memory.index(), larger, kind);
+    overflow::write_all(client, &images).await?;
+    memory.add_rests(rests);
+    Ok(Some(front))
+}
+
+/// Divides a free slot of overflow values, whose front becomes a slot of `kind`, for other objects, that never held a
+/// linked object. `None`: there is none that is large enough. [1 RT]
+///
+/// Clients only read overflow values, and identify them by hash, version and length. So a client that follows a stale
+/// link to the front takes no other object for its value, and changes none. The reverse would not be safe: clients lock
+/// and change nodes and leaves.
+pub(crate) async fn divide_for<F: Fabric, T>(
+    client: &Client<F>,
+    memory: &impl OverflowMemory,
+    kind: SlotKind,
+) -> Result<Option<MemorySlot<T>>, IndexError> {
+    let bytes = kind.bytes.next_multiple_of(UNIT_BYTES as u32);
+    let front = SlotKind { bytes, of: OVERFLOW_KIND };
+    let least = SlotKind { bytes: bytes - 1, ..front };
+    let Some(larger) = memory.take_larger(least) else { return Ok(None) };
+    let (front, rests, images) = overflow::divide(memory.index(), larger, front);
+    overflow::write_all(client, &images).await?;
+    memory.add_rests(rests);
+    Ok(Some(memory.convert(front, kind)))
+}
+
+/// Stores a value in parts that fill smaller slots of a full pool; returns `full` if there are too few of them.
+/// [2 RT; 1 more for each slot that is divided]
+async fn store_in_pieces<F: Fabric>(
+    client: &Client<F>,
+    memory: &impl OverflowMemory,
+    value: &[u8],
+    full: IndexError,
+) -> Result<UnlinkedValue, IndexError> {
+    let (mut slots, mut lengths, mut rest) = (Vec::new(), Vec::new(), value.len());
+    while rest > 0 && lengths.len() < PARTS_MAX {
+        let part = rest.min(PART_BYTES_MAX);
+        let kind = overflow::slot_kind(part);
+        let slot = match memory.take_at_most(kind) {
+            Some(slot) => slot,
+            None => match divide_larger(client, memory, kind).await? {
+                Some(slot) => slot,
+                None => break,
+            },
+        };
+        let length = part.min(overflow::part_bytes(slot.kind));
+        rest -= length;
+        slots.push(slot);
+        lengths.push(length);
+    }
+    if rest > 0 || lengths.len() < 2 {
+        free_slots(slots, memory);
+        return Err(full);
+    }
+    match slot_for(client, memory, overflow::list_bytes(lengths.len())).await {
+        Ok(list) => slots.push(list),
+        Err(error) => {
+            free_slots(slots, memory);
+            return Err(error);
+        }
+    }
+    client.fabric().record_coverage(STORED_IN_PIECES);
+    let (link, images) = overflow::lay_out_pieces(memory.index(), value, &lengths, &mut slots);
     overflow::write_all(client, &images).await?;
     Ok(UnlinkedValue { link, slots })
 }

@@ -6,7 +6,8 @@
 //!
 //! 1. **The memory keeps its type.** A slot serves objects of one kind, size and index for as long as the index exists,
 //!    so its bytes can always be read as such an object. Overflow values ([`overflow`](super::overflow)) are such
-//!    objects, too: the version in the link identifies them.
+//!    objects, too: the version in the link identifies them. A full pool divides their slots, also for nodes: clients
+//!    only read overflow values, so a stale link changes nothing, and its version, length and hash match no node.
 //! 2. **An object identifies itself.** Its level and its fences tell whether it covers a key; no two linked objects
 //!    cover the same key at the same level. A removed object is marked as freed. So is an unlinked one in a slot to
 //!    which stale pointers may lead, until it is linked.
@@ -39,7 +40,8 @@ pub struct MemorySlot<T> {
     pub kind: SlotKind,
 }
 
-/// The kind of the objects in a slot. A slot is never divided, joined with others, or used for another kind.
+/// The kind of the objects in a slot. A slot is never joined with others; only one of overflow values is divided or
+/// used for another kind ([`divide`](super::overflow::divide)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotKind {
     /// The size of the slot.

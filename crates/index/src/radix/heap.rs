@@ -2,8 +2,8 @@
 //! memory node.
 //!
 //! A slot serves objects of one kind and size for as long as its index exists ([`slot`](crate::memory::slot)); freed
-//! slots are reused first. The caller chooses the memory node, so that the WRITE of an object and the CAS that links it
-//! form one chain.
+//! slots are reused first. If the pool is full, a larger slot serves a node or a leaf, which then has the slot's size.
+//! The caller chooses the memory node, so that the WRITE of an object and the CAS that links it form one chain.
 //!
 //! When a compute node leaves, the next one takes the rests of its chunks; those of a crashed compute node are adopted
 //! ([`adopt`](crate::memory::adopt)). The free slots of a compute node that leaves or crashes are lost until the index
@@ -28,6 +28,10 @@ const PAIR_BYTES: u32 = 1024;
 /// Bytes of those words, and of a line.
 const FRONT_BYTES: u64 = 24;
 const LINE_BYTES: u64 = 64;
+
+/// Coverage mark of a slot that is larger than its object needs. Pools of swarm runs are not full, so it is not in
+/// [`MARKS`](crate::radix::MARKS).
+const LARGER_SLOT_REUSED: &str = "radix: a larger slot reused";
 
 /// The kind of the objects in a slot, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,6 +118,24 @@ impl Heap {
         Err(pool_full(client))
     }
 
+    /// As [`allocate`](Self::allocate); if the pool is full, a larger slot of at most `bytes_max` bytes, which keeps
+    /// its size: the object in it has the size of the slot.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate), if there is no larger slot either.
+    pub async fn allocate_fitting<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        near: NodeId,
+        kind: SlotKind,
+        bytes_max: u32,
+    ) -> Result<MemorySlot<T>, IndexError> {
+        match self.allocate(client, near, kind).await {
+            Err(error) if error.is_full() => self.reuse_larger(client, near, kind, bytes_max).ok_or(error),
+            allocated => allocated,
+        }
+    }
+
     /// Obtains a chunk of that memory node with space for such an object: that of a crashed client, or a new one.
     async fn take_chunk<F: Fabric>(
         &self,
@@ -148,6 +170,53 @@ impl Heap {
         let slot = open.carve(start_of(kind, open.used()), kind)?;
         state.allocated += i64::from(kind.bytes);
         Some(slot)
+    }
+
+    /// Takes a free slot that is larger than those of that kind, on memory node `near` if there is one.
+    pub fn reuse_larger<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        near: NodeId,
+        kind: SlotKind,
+        bytes_max: u32,
+    ) -> Option<MemorySlot<T>> {
+        let larger = self.reuse(client, near, |free| free.take_larger(kind, bytes_max))?;
+        client.fabric().record_coverage(LARGER_SLOT_REUSED);
+        Some(larger)
+    }
+
+    /// Takes one of the largest free slots of that kind that are no larger than `kind`, on memory node `near` if there
+    /// is one.
+    pub fn reuse_at_most<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        near: NodeId,
+        kind: SlotKind,
+    ) -> Option<MemorySlot<T>> {
+        self.reuse(client, near, |free| free.take_at_most(kind))
+    }
+
+    /// Takes the free slot that `take` chooses, on memory node `near` or the next one that has one.
+    fn reuse<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        near: NodeId,
+        take: impl Fn(&mut FreeList) -> Option<MemorySlot<()>>,
+    ) -> Option<MemorySlot<T>> {
+        let nodes = client.fabric().shape().nodes;
+        let mut state = self.state();
+        let mut in_order = (0..nodes).map(|step| (near.0 + step) % nodes);
+        let slot = in_order.find_map(|node| take(state.free.get_mut(&node)?))?;
+        state.allocated += i64::from(slot.kind.bytes);
+        Some(slot.cast())
+    }
+
+    /// Makes a slot that no pointer leads to one for objects of `kind`, which need no more bytes.
+    pub fn convert<T, U>(&self, slot: MemorySlot<T>, kind: SlotKind) -> MemorySlot<U> {
+        self.state().allocated -= i64::from(slot.kind.bytes - kind.bytes);
+        let mut slot = slot.cast();
+        (slot.version, slot.kind) = (None, kind);
+        slot
     }
 
     /// Frees the slot of an object that was removed from the index, or was never linked.

@@ -17,6 +17,7 @@ use crate::coverage;
 use crate::error::IndexError;
 use crate::memory::free_list::Give;
 use crate::memory::overflow::UNIT_BYTES;
+use crate::memory::overflow_store;
 use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
 use farwood_fabric::chunks::CHUNK_BYTES;
@@ -84,9 +85,16 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         Ok(slot)
     }
 
-    /// Allocates a slot for a new node. [as [`allocate`](Self::allocate)]
+    /// Allocates a slot for a new node; if the pool is full, divides a slot of overflow values. [as
+    /// [`allocate`](Self::allocate); 1 RT more to divide a slot]
     pub(super) async fn node_slot(self) -> Result<MemorySlot<RawNode>, IndexError> {
-        Ok(self.allocate(self.index.layout.node_slots()).await?.cast())
+        let kind = self.index.layout.node_slots();
+        match self.allocate(kind).await {
+            Err(error) if error.is_full() => {
+                overflow_store::divide_for(self.client, &self, kind).await?.ok_or(error)
+            }
+            allocated => Ok(allocated?.cast()),
+        }
     }
 
     /// Allocates a slot for a new node that never held a linked object. [0 RT; as

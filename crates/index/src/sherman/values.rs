@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! field of an entry for a value of any length; V bytes, little endian
-//! +  0   4      length of the value
+//! +  0   4      length of the value; of an overflow value, with the number of its parts above
 //! +  4   V-4    a value of at most V-4 bytes, and zeros behind it; for a longer value:
 //! +  4   4      version of its overflow object
 //! +  8   8      remote pointer to its overflow object
@@ -14,6 +14,7 @@ use super::change::Exchanged;
 use super::layout::{Layout, VALUE_SLOT_BYTES, Values};
 use super::leaf::Change;
 use crate::error::IndexError;
+use crate::memory::adopt::SLOT_BYTES_MAX;
 use crate::memory::overflow::{self, Link, OverflowValue, RawOverflow, VALUE_BYTES_MAX};
 use crate::memory::overflow_store::{self, OverflowMemory, UnlinkedValue};
 use crate::memory::slot::{MemorySlot, SlotKind};
@@ -52,6 +53,7 @@ impl ValueField {
         let length = link.length as usize;
         assert!(length > layout.inline_bytes_max() && length <= VALUE_BYTES_MAX, "shorter values are inline");
         let mut field = Self::new(layout, length);
+        field.bytes[..LENGTH_BYTES].copy_from_slice(&link.length_word().to_le_bytes());
         field.bytes[VERSION..POINTER].copy_from_slice(&link.version.to_le_bytes());
         field.bytes[POINTER..POINTER + 8].copy_from_slice(&link.at.word().to_le_bytes());
         field
@@ -115,6 +117,18 @@ impl<F: Fabric> OverflowMemory for Op<'_, F, Sherman> {
 
     async fn allocate(&self, kind: SlotKind) -> Result<MemorySlot<RawOverflow>, IndexError> {
         Ok(Op::allocate(*self, kind).await?.cast())
+    }
+
+    fn take_at_most(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>> {
+        self.index.allocator.take_free(|free| free.take_at_most(kind))
+    }
+
+    fn take_larger(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>> {
+        self.index.allocator.take_free(|free| free.take_larger(kind, SLOT_BYTES_MAX as u32))
+    }
+
+    fn add_rests(&self, rests: Vec<MemorySlot<RawOverflow>>) {
+        self.index.allocator.receive(rests.into_iter().map(MemorySlot::cast));
     }
 
     fn take_back(&self, slot: MemorySlot<RawOverflow>) {

@@ -144,7 +144,9 @@ mod tests {
             assert_eq!(name.parse(), Ok(variant));
         }
         assert_eq!("+filter".parse(), Ok(SphinxVariant::Filter));
-        assert!("sphynx".parse::<SphinxVariant>().unwrap_err().contains("art, +hash-table, +filter = sphinx"));
+        assert!(
+            "sphynx".parse::<SphinxVariant>().unwrap_err().contains("art, +hash-table, +filter = sphinx")
+        );
         assert_eq!(Groups::new(GROUPS_LOG2_MAX + 1), None);
     }
 }

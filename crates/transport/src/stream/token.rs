@@ -9,8 +9,10 @@
 //!                                   <--------       HMAC-SHA256(token, "memory node" C M)
 //! ```
 //!
-//! The compute node proves first, so that strangers get nothing to test guesses on. Without TLS, whoever is on the
-//! path can still read and change the data.
+//! The compute node proves first, so that a stranger who connects gets nothing to test guesses on. A program to which a
+//! compute node connects gets its proof: it can test guesses of a token that is not random, and, without TLS, relay the
+//! proof to a memory node and use that connection as its own. Only TLS proves which machine answers. Without TLS, a
+//! machine on the path can also read and change the data.
 
 use super::secret_file;
 use crate::error::TcpError;

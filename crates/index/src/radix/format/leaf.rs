@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn a_link_is_read_back() {
         let at = Remote::new(NodeId(1), Memory::Host, 1 << 20).expect("it is not null");
-        let link = Link { at, version: 7, length: 1 << 24 };
+        let link = Link { at, version: 7, length: 1 << 24, parts: 0 };
         let mut leaf = leaf(b"some key", b"a value that has more bytes than a link has");
         leaf.set_value(&LeafValue::Overflow(link));
         assert_eq!(RawLeaf::check(&leaf.bytes, &FORMAT), Ok(()));

@@ -58,6 +58,11 @@ impl NodeSize {
         Self::ALL.into_iter().find(|size| children <= size.slots()).unwrap_or(Self::All)
     }
 
+    /// The size of a node of that many bytes.
+    pub fn of_bytes(bytes: usize) -> Option<Self> {
+        Self::ALL.into_iter().find(|size| size.bytes() == bytes)
+    }
+
     /// The size with this number in slots and headers.
     pub const fn of_number(number: u8) -> Option<Self> {
         match number {
@@ -125,6 +130,11 @@ impl LeafClass {
         let bytes = LEAF_HEADER_BYTES + key_bytes + value_bytes + LOCK_BYTES;
         let at = CLASS_BYTES[grain as usize].partition_point(|&class| class < bytes);
         (at < CLASSES).then_some(Self { grain, number: at as u8 })
+    }
+
+    /// The class of a leaf of that many bytes.
+    pub fn of_bytes(grain: LeafGrain, bytes: usize) -> Option<Self> {
+        Self::all(grain).find(|class| class.bytes() == bytes)
     }
 
     /// The class with this number in slots, of which 5 bits count.

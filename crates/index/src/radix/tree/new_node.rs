@@ -16,7 +16,7 @@ use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::NodeSlot;
 use farwood_fabric::{Cas, Fabric, NodeId, Remote, Write, cas, write};
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 
 /// A new leaf that is not linked yet.
 pub(super) struct NewLeaf {
@@ -149,27 +149,47 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         near: NodeId,
         entry: LeafEntry<'_>,
     ) -> Result<NewLeaf, IndexError> {
-        let Some(class) = entry.class(self.index.options.grain) else {
+        let grain = self.index.options.grain;
+        let Some(class) = entry.class(grain) else {
             unreachable!("the length of an entry is checked before it is stored")
         };
         let kind = ObjectKind::Leaf.slot_kind(class.bytes());
-        let memory: MemorySlot<RawLeaf> = self.index.heap.allocate(self.client, near, kind).await?;
+        let bytes_max = leaf::LEAF_BYTES_MAX as u32;
+        let memory: MemorySlot<RawLeaf> = self.fitting_memory(near, kind, bytes_max).await?;
+        let Some(class) = LeafClass::of_bytes(grain, memory.kind.bytes as usize) else {
+            unreachable!("the slots of leaves have the sizes of the classes of the index's grain")
+        };
         let (linked, version) = (Reverse::of_leaf(parent.at, parent.generation), memory.next_version());
         let reverse = if memory.is_used() { Reverse::unlinked(version) } else { linked };
         let image = leaf::image(class, reverse, LeafId { number: self.index.number, version }, entry);
         Ok(NewLeaf { class, memory, image, linked })
     }
 
+    /// Allocates memory for an inner node on memory node `near`. If the pool is full, the node may be larger than the
+    /// first of `sizes`.
+    pub(super) async fn inner_memory(
+        self,
+        near: NodeId,
+        sizes: RangeInclusive<NodeSize>,
+    ) -> Result<MemorySlot<RawInner>, IndexError> {
+        let kind = ObjectKind::Inner.slot_kind(sizes.start().bytes());
+        let bytes_max = sizes.end().bytes() as u32;
+        self.fitting_memory(near, kind, bytes_max).await
+    }
+
     /// Creates an inner node without children on memory node `near`, to be linked in `parent`.
+    /// [as [`inner_memory`](Self::inner_memory)]
     pub(super) async fn new_inner(
         self,
         parent: ParentSlot,
         near: NodeId,
-        size: NodeSize,
+        sizes: RangeInclusive<NodeSize>,
         prefix: &[u8],
     ) -> Result<NewInner, IndexError> {
-        let kind = ObjectKind::Inner.slot_kind(size.bytes());
-        let memory: MemorySlot<RawInner> = self.index.heap.allocate(self.client, near, kind).await?;
+        let memory = self.inner_memory(near, sizes).await?;
+        let Some(size) = NodeSize::of_bytes(memory.kind.bytes as usize) else {
+            unreachable!("the slots of inner nodes have the sizes of inner nodes")
+        };
         let generation = memory.next_version();
         let linked = Reverse::of_inner(parent.at, parent.header.generation(), parent.partial);
         let reverse = if memory.is_used() { Reverse::unlinked(generation) } else { linked };
@@ -199,6 +219,11 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 }
 
 impl<P: Policy> RadixTree<P> {
+    /// The sizes of a node with `children` children: the one that it should have, up to the largest.
+    pub(super) fn sizes_for(&self, children: usize) -> RangeInclusive<NodeSize> {
+        self.size_for(children)..=NodeSize::All
+    }
+
     /// The size of a node with `children` children.
     pub(super) fn size_for(&self, children: usize) -> NodeSize {
         match self.options.node_sizing {

@@ -49,6 +49,7 @@ use crate::radix::leaf;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
 use farwood_fabric::{Fabric, Remote, Swapped, all, cas};
+use std::ops::RangeInclusive;
 
 /// Most CASes of one doorbell.
 const CAS_PER_POST: usize = 64;
@@ -314,6 +315,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             SampleKey::Ambiguous { .. } if has_children && !is_dead => return Ok(ResizeOutcome::Ambiguous),
             SampleKey::None | SampleKey::Ambiguous { .. } => None,
         };
+        if has_children {
+            self.check_memory(*at, node, resize.spare).await?;
+        }
         let children = self.close_slots(*at, node).await?;
         let contents = Contents { children: &children, prefix: prefix.as_deref() };
         let Some(replacement) = self.write_replacement(old, contents, resize.spare).await? else {
@@ -471,6 +475,29 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(found)
     }
 
+    /// Returns an error if there is no memory for the replacement of a node. Such a node is not closed: keys can still
+    /// be put into its open slots. [0 RT; as [`inner_memory`](Self::inner_memory)]
+    async fn check_memory(
+        self,
+        at: Remote<RawInner>,
+        node: &InnerCopy,
+        spare: usize,
+    ) -> Result<(), IndexError> {
+        let occupied = (0..).zip(node.slots()).filter(|(_, slot)| slot.is_occupied());
+        let partials = occupied.filter(|(number, slot)| step_of(*number, *slot) != Step::End).count();
+        let sizes = self.sizes_after(node.header().size(), partials, spare);
+        let memory = self.inner_memory(at.node(), sizes).await?;
+        self.index.heap.take_back(memory);
+        Ok(())
+    }
+
+    /// The sizes of the replacement of a node of size `old`, which has `partials` children with partial keys. A node
+    /// that shrinks becomes no larger, even if the pool is full.
+    fn sizes_after(self, old: NodeSize, partials: usize, spare: usize) -> RangeInclusive<NodeSize> {
+        let sizes = self.index.sizes_for(partials + spare);
+        if spare == 0 { *sizes.start()..=old.max(*sizes.start()) } else { sizes }
+    }
+
     /// Writes the replacement of a node, which is not linked yet. `None`: the prefix of the node is unknown.
     async fn write_replacement(
         self,
@@ -494,10 +521,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         // Children were inserted after the prefix was determined. The next client that uses the node completes it.
         let Some(prefix) = prefix else { return Ok(None) };
         let partials = children.iter().filter(|(step, _)| *step != Step::End).count();
-        let size = self.index.size_for(partials + spare);
-        let shrinks = size < old.node.header().size();
+        let sizes = self.sizes_after(old.node.header().size(), partials, spare);
+        let shrinks = *sizes.start() < old.node.header().size();
         self.hit(if shrinks { coverage::NODE_SHRANK } else { coverage::NODE_GREW });
-        let mut new = self.new_inner(parent, old.at.node(), size, prefix).await?;
+        let mut new = self.new_inner(parent, old.at.node(), sizes, prefix).await?;
         new.set_children(prefix, self.index.number, children);
         self.client.post(new.write()).await?;
         Ok(Some(Replacement { slot: NodeSlot::inner(parent.partial, new.inner_ref()), node: Some(new) }))

@@ -196,8 +196,14 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let memory_node = self.place_node(parent, prefix);
         let partial = partial_at(key, parent.header.depth());
         let parent = ParentSlot { at: parent.at, header: parent.header, partial };
-        let mut node = self.new_inner(parent, memory_node, self.index.size_for(2), prefix).await?;
-        let leaf = self.new_leaf(node.as_linking_node(), memory_node, entry).await?;
+        let mut node = self.new_inner(parent, memory_node, self.index.sizes_for(2), prefix).await?;
+        let leaf = match self.new_leaf(node.as_linking_node(), memory_node, entry).await {
+            Ok(leaf) => leaf,
+            Err(error) => {
+                self.index.heap.take_back(node.into_memory());
+                return Err(error);
+            }
+        };
         let children = [(old.step, old.slot), (step_at(key, depth), leaf.slot(partial_at(key, depth)))];
         node.set_children(prefix, self.index.number, &children);
         Ok((node, leaf))

@@ -2,6 +2,7 @@
 
 use super::{Policy, RadixTree};
 use crate::error::IndexError;
+use crate::memory::adopt::SLOT_BYTES_MAX;
 use crate::memory::overflow::{self, Link, OverflowValue, RawOverflow, VALUE_BYTES_MAX};
 use crate::memory::overflow_store::{self, OverflowMemory, UnlinkedValue};
 use crate::memory::slot::{MemorySlot, SlotKind};
@@ -25,6 +26,24 @@ impl<F: Fabric, P: Policy> OverflowMemory for TreeMemory<'_, F, P> {
         self.op.index.heap.allocate(self.op.client, self.near, kind).await
     }
 
+    fn take_at_most(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>> {
+        self.op.index.heap.reuse_at_most(self.op.client, self.near, kind)
+    }
+
+    fn take_larger(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>> {
+        self.op.index.heap.reuse_larger(self.op.client, self.near, kind, SLOT_BYTES_MAX as u32)
+    }
+
+    fn convert<T>(&self, slot: MemorySlot<RawOverflow>, kind: SlotKind) -> MemorySlot<T> {
+        self.op.index.heap.convert(slot, kind)
+    }
+
+    fn add_rests(&self, rests: Vec<MemorySlot<RawOverflow>>) {
+        for rest in rests {
+            self.op.index.heap.take_back(rest);
+        }
+    }
+
     fn take_back(&self, slot: MemorySlot<RawOverflow>) {
         self.op.index.heap.take_back(slot);
     }
@@ -33,6 +52,23 @@ impl<F: Fabric, P: Policy> OverflowMemory for TreeMemory<'_, F, P> {
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     fn memory(self, near: NodeId) -> TreeMemory<'a, F, P> {
         TreeMemory { op: self, near }
+    }
+
+    /// Allocates a slot for a node or a leaf; if the pool is full, a larger slot of at most `bytes_max` bytes, or the
+    /// front of a slot of overflow values.
+    /// [as [`Heap::allocate`](crate::radix::heap::Heap::allocate); 1 RT more to divide a slot]
+    pub(super) async fn fitting_memory<T>(
+        self,
+        near: NodeId,
+        kind: SlotKind,
+        bytes_max: u32,
+    ) -> Result<MemorySlot<T>, IndexError> {
+        match self.index.heap.allocate_fitting(self.client, near, kind, bytes_max).await {
+            Err(error) if error.is_full() => {
+                overflow_store::divide_for(self.client, &self.memory(near), kind).await?.ok_or(error)
+            }
+            allocated => allocated,
+        }
     }
 
     /// Writes a value as an overflow value if it is too long for a leaf. [0 RT; 1 if it is]

@@ -136,7 +136,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 }
 
 fn is_short(link: &Link) -> bool {
-    link.length <= SHORT_BYTES_MAX
+    link.is_one_object() && link.length <= SHORT_BYTES_MAX
 }
 
 fn unlinked(key: &[u8]) -> IndexError {

@@ -1,0 +1,378 @@
+//! Full pools: an index that fills its pool takes back what was removed from it. Each case fills a pool until an insert
+//! fails, removes half of the entries, and fills the pool again, for several rounds. An insert that fails reports a
+//! full pool and loses nothing.
+//!
+//! `FARWOOD_FULL=10` runs ten rounds in pools of 32 MiB, and prints every round. The short form has one round, and
+//! entries that stay fill most of the pool if the others are small.
+
+use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
+use farwood::{Error, Index, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions, Values};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The least part of the removed bytes that a refilled index takes back, percent.
+const TAKEN_BACK_MIN: u64 = 95;
+
+/// A generator of pseudo-random numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+/// The keys of the inserted and of the removed entries.
+#[derive(Clone, Copy, Debug)]
+enum Keys {
+    /// Consecutive numbers; the oldest half is removed.
+    Sequential,
+    /// Random numbers; a random half is removed.
+    Random,
+}
+
+/// The lengths of values.
+#[derive(Clone, Copy, Debug)]
+enum Lengths {
+    /// All of this length.
+    Fixed(usize),
+    /// 0 to 300 bytes.
+    Varying,
+    /// 0 to 300 bytes; each tenth value 2 to 60 kB.
+    Long,
+}
+
+impl Lengths {
+    fn next(self, random: &mut Random) -> usize {
+        let length = match self {
+            Self::Fixed(length) => return length,
+            Self::Long if random.below(10) == 0 => 2_000 + random.below(58_001),
+            Self::Varying | Self::Long => random.below(301),
+        };
+        length as usize
+    }
+}
+
+/// The pool size and the number of rounds.
+struct Form {
+    memory_bytes: u64,
+    rounds: usize,
+    length: FormLength,
+}
+
+#[derive(PartialEq)]
+enum FormLength {
+    Short,
+    Long,
+}
+
+impl Form {
+    fn of_environment() -> Form {
+        match std::env::var("FARWOOD_FULL") {
+            Ok(rounds) => {
+                let rounds = rounds.parse().expect("FARWOOD_FULL is a number of rounds");
+                Form { memory_bytes: 32 << 20, rounds, length: FormLength::Long }
+            }
+            Err(_) => Form { memory_bytes: 16 << 20, rounds: 1, length: FormLength::Short },
+        }
+    }
+}
+
+/// A pool of its own for each case, removed when the case ends.
+struct Scratch {
+    url: String,
+    pool: Option<Pool>,
+}
+
+impl Scratch {
+    fn new(memory_bytes: u64) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let url = format!("shm://full-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Pool::create(&url, &PoolOptions { memory_bytes, ..PoolOptions::default() }).unwrap();
+        let pool = Pool::open(&url).unwrap();
+        Self { url, pool: Some(pool) }
+    }
+
+    fn pool(&self) -> &Pool {
+        self.pool.as_ref().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.pool = None;
+        let _ = Pool::remove_by_force(&self.url);
+    }
+}
+
+/// Entries of one step of a round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    entries: u64,
+    bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, length: usize) {
+        self.entries += 1;
+        self.bytes += 8 + length as u64;
+    }
+}
+
+/// Runs the rounds of one case; returns a line for each round that takes back too little.
+#[expect(clippy::print_stdout, reason = "the long form is a measurement")]
+fn judge(case: &str, form: &Form, mut round: impl FnMut() -> [Amount; 2]) -> Vec<String> {
+    let mut poor = Vec::new();
+    for number in 1..=form.rounds {
+        let [removed, taken] = round();
+        let percent = 100 * taken.bytes / removed.bytes.max(1);
+        let line = format!(
+            "{case}, round {number}: removed {} ({} B), took back {} ({} B), {percent} %",
+            removed.entries, removed.bytes, taken.entries, taken.bytes
+        );
+        if form.length == FormLength::Long {
+            println!("{line}");
+        }
+        if percent < TAKEN_BACK_MIN {
+            poor.push(line);
+        }
+    }
+    poor
+}
+
+fn assert_none_poor(poor: &[String]) {
+    assert!(poor.is_empty(), "a refilled pool takes back too little:\n{}", poor.join("\n"));
+}
+
+/// An index, the entries that it holds, and the next ones.
+struct Churn {
+    index: Index<u64, Vec<u8>>,
+    keys: Keys,
+    lengths: Lengths,
+    random: Random,
+    next_key: u64,
+    /// Keys and lengths of values, the oldest first.
+    live: Vec<(u64, usize)>,
+    /// Entries that stay.
+    ballast: u64,
+}
+
+impl Churn {
+    fn new(index: Index<u64, Vec<u8>>, keys: Keys, lengths: Lengths) -> Self {
+        Self { index, keys, lengths, random: Random(7), next_key: 0, live: Vec::new(), ballast: 0 }
+    }
+
+    fn value(key: u64, length: usize) -> Vec<u8> {
+        key.to_le_bytes().into_iter().cycle().take(length).collect()
+    }
+
+    /// Inserts entries that stay, with long values, which fill three quarters of a chunk.
+    fn insert_ballast(&mut self) {
+        for number in 0..100 {
+            self.index.put(&(u64::MAX - number), &vec![7; 60_000]).unwrap();
+        }
+        self.ballast = 100;
+    }
+
+    /// Inserts entries until the pool is full.
+    fn fill(&mut self) -> Amount {
+        let mut amount = Amount::default();
+        loop {
+            self.next_key += 1;
+            let key = match self.keys {
+                Keys::Sequential => self.next_key,
+                Keys::Random => self.random.next(),
+            };
+            let length = self.lengths.next(&mut self.random);
+            match self.index.put(&key, &Self::value(key, length)) {
+                Ok(_) => {
+                    amount.add(length);
+                    self.live.push((key, length));
+                }
+                Err(error) => {
+                    assert_full(&error);
+                    return amount;
+                }
+            }
+        }
+    }
+
+    /// Removes half of the entries.
+    fn halve(&mut self) -> Amount {
+        let count = self.live.len() / 2;
+        if matches!(self.keys, Keys::Random) {
+            for last in (1..self.live.len()).rev() {
+                self.live.swap(last, self.random.below(last as u64 + 1) as usize);
+            }
+        }
+        let mut amount = Amount::default();
+        for (key, length) in self.live.drain(..count) {
+            assert!(self.index.remove(&key).unwrap(), "{key} is present");
+            amount.add(length);
+        }
+        amount
+    }
+
+    /// Asserts that the index holds the acknowledged entries and no others.
+    fn assert_nothing_lost(&self) {
+        assert_eq!(self.index.count().unwrap(), self.live.len() as u64 + self.ballast);
+        for &(key, length) in &self.live {
+            assert_eq!(self.index.get(&key).unwrap(), Some(Self::value(key, length)), "{key}");
+        }
+        let report = self.index.check().unwrap();
+        assert!(report.problems().is_empty(), "{:?}", report.problems());
+    }
+}
+
+fn assert_full(error: &Error) {
+    assert_eq!(error.exit_code(), 5, "{error}");
+}
+
+/// Fills and halves an ordered index, with both kinds of keys.
+fn churn(system: &str, lengths: Lengths, create: impl Fn(&Pool) -> Index<u64, Vec<u8>>) {
+    let form = Form::of_environment();
+    let mut poor = Vec::new();
+    for keys in [Keys::Sequential, Keys::Random] {
+        let scratch = Scratch::new(form.memory_bytes);
+        let mut churn = Churn::new(create(scratch.pool()), keys, lengths);
+        if form.length == FormLength::Short && matches!(lengths, Lengths::Fixed(8)) {
+            churn.insert_ballast();
+        }
+        churn.fill();
+        poor.extend(judge(&format!("{system}, {keys:?}, {lengths:?}"), &form, || {
+            let removed = churn.halve();
+            [removed, churn.fill()]
+        }));
+        churn.assert_nothing_lost();
+    }
+    assert_none_poor(&poor);
+}
+
+fn sherman(pool: &Pool) -> Index<u64, Vec<u8>> {
+    let options = IndexOptions { value_bytes: Some(100), ..IndexOptions::default() };
+    pool.create_index("full", &options).unwrap()
+}
+
+fn sherman_of_any_length(pool: &Pool) -> Index<u64, Vec<u8>> {
+    let options = IndexOptions { values: Values::AnyLength, ..IndexOptions::default() };
+    pool.create_index("full", &options).unwrap()
+}
+
+fn smart(pool: &Pool) -> Index<u64, Vec<u8>> {
+    pool.create_index("full", &SmartOptions::default()).unwrap()
+}
+
+fn sphinx(pool: &Pool) -> Index<u64, Vec<u8>> {
+    pool.create_index("full", &SphinxOptions::default()).unwrap()
+}
+
+#[test]
+fn sherman_takes_back_fixed_values() {
+    churn("Sherman", Lengths::Fixed(100), sherman);
+}
+
+#[test]
+fn sherman_takes_back_short_values_of_any_length() {
+    churn("Sherman of any length", Lengths::Fixed(8), sherman_of_any_length);
+}
+
+#[test]
+fn sherman_takes_back_varying_values() {
+    churn("Sherman of any length", Lengths::Varying, sherman_of_any_length);
+}
+
+#[test]
+fn sherman_takes_back_long_values() {
+    churn("Sherman of any length", Lengths::Long, sherman_of_any_length);
+}
+
+#[test]
+fn smart_takes_back_fixed_values() {
+    churn("SMART", Lengths::Fixed(8), smart);
+}
+
+#[test]
+fn smart_takes_back_varying_values() {
+    churn("SMART", Lengths::Varying, smart);
+}
+
+#[test]
+fn smart_takes_back_long_values() {
+    churn("SMART", Lengths::Long, smart);
+}
+
+#[test]
+fn sphinx_takes_back_fixed_values() {
+    churn("Sphinx", Lengths::Fixed(8), sphinx);
+}
+
+#[test]
+fn sphinx_takes_back_varying_values() {
+    churn("Sphinx", Lengths::Varying, sphinx);
+}
+
+#[test]
+fn sphinx_takes_back_long_values() {
+    churn("Sphinx", Lengths::Long, sphinx);
+}
+
+#[test]
+fn catfish_takes_back_rectangles() {
+    let form = Form::of_environment();
+    let scratch = Scratch::new(form.memory_bytes);
+    let places = scratch.pool().create_spatial("full", &CatfishConfig::default()).unwrap();
+    let (mut random, mut live, mut next) = (Random(7), Vec::new(), 0);
+    let mut fill = |random: &mut Random, live: &mut Vec<Item>| {
+        let mut amount = Amount::default();
+        let full: Result<(), Error> = places.change(|editor| {
+            loop {
+                next += 1;
+                let point = [random.below(1_000_000) as f64, random.below(1_000_000) as f64];
+                let item = Item { bounds: Rectangle::point(point).unwrap(), id: next };
+                editor.insert(&item)?;
+                live.push(item);
+                amount.add(32);
+            }
+        });
+        assert_full(&full.unwrap_err());
+        amount
+    };
+    let ballast: Vec<_> = (0..130_000)
+        .map(|number| Item {
+            bounds: Rectangle::point([-1.0, number as f64]).unwrap(),
+            id: u64::MAX - number,
+        })
+        .collect();
+    places.bulk_load(&ballast, 0.8).unwrap();
+    fill(&mut random, &mut live);
+    let poor = judge("Catfish", &form, || {
+        for last in (1..live.len()).rev() {
+            live.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        let mut removed = Amount::default();
+        let half = live.split_off(live.len() / 2);
+        places
+            .change(|editor| {
+                for item in &half {
+                    assert!(editor.remove(item)?);
+                    removed.add(32);
+                }
+                Ok(())
+            })
+            .unwrap();
+        [removed, fill(&mut random, &mut live)]
+    });
+    assert_none_poor(&poor);
+    assert_eq!(places.count_all().unwrap(), (ballast.len() + live.len()) as u64);
+    for item in live.iter().step_by(100) {
+        let found = places.search(&Query::intersecting(item.bounds)).unwrap();
+        assert!(found.contains(item));
+    }
+}
