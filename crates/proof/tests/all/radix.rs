@@ -20,7 +20,7 @@ pub(crate) const POLLS_MAX: u64 = 3_000_000;
 pub(crate) fn simulated_without_faults(test: Test, system: System) {
     let case = |seed| SimulatorCase::new(system, seed);
     let report = runner::expect_success(test, size(25, 100), case, simulator::outcome);
-    // A node that a client left closed may remain, in one of 150 runs; each run is checked for other unfinished changes.
+    // A node that a client left closed may remain, in one of 150 runs; each run is checked for other changes.
     assert_eq!((report.met.faults(), report.explained_errors), (0, 0));
 }
 
