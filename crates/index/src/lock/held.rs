@@ -2,10 +2,10 @@
 
 use super::acquire::NodeLocks;
 use super::local::LocalGuard;
-use super::{GlobalLock, Unlock};
+use super::{GlobalLock, LockWidth, Unlock};
 use crate::coverage;
 use crate::error::IndexError;
-use farwood_fabric::{Client, Fabric};
+use farwood_fabric::{Client, Fabric, LockWord};
 
 /// A lock that this client holds.
 #[must_use = "a held lock must be released"]
@@ -13,6 +13,8 @@ pub struct HeldLock<'a, F: Fabric> {
     pub(super) locks: &'a NodeLocks,
     pub(super) client: &'a Client<F>,
     pub(super) lock: GlobalLock,
+    /// The word of the global lock while this client holds it.
+    pub(super) word: LockWord,
     pub(super) local: LocalGuard<'a>,
     /// Whether the global lock is held. False during the acquisition and after the release.
     pub(super) global_held: bool,
@@ -57,7 +59,7 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
     }
 
     fn unlock(&self) -> Unlock {
-        self.lock.release(self.locks.options.release, self.client.fabric().identity())
+        self.lock.release(self.locks.options.release, self.word)
     }
 }
 
@@ -68,6 +70,36 @@ impl<F: Fabric> Drop for HeldLock<'_, F> {
         if self.global_held {
             self.locks.count_dropped();
             self.client.post_detached(self.unlock());
+        }
+    }
+}
+
+/// A verb in flight that may acquire a global lock. Its client holds the local lock.
+#[must_use = "end it when the verb has been answered"]
+pub(super) struct UnansweredTake<'a, F: Fabric> {
+    pub(super) locks: &'a NodeLocks,
+    pub(super) client: &'a Client<F>,
+    pub(super) lock: GlobalLock,
+    /// The word that the verb stores.
+    pub(super) word: LockWord,
+}
+
+impl<F: Fabric> UnansweredTake<'_, F> {
+    /// The verb has been answered, or has failed.
+    #[inline]
+    pub(super) fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<F: Fabric> Drop for UnansweredTake<'_, F> {
+    /// Frees the global lock of a cancelled operation, if it acquired it. The CAS follows the unanswered verb on the same
+    /// queue pair. No later acquisition stores the same word, so the CAS frees no lock but this one, and the next client
+    /// of the compute node need not wait for it. A packed lock has no room for a tag, and stays held.
+    fn drop(&mut self) {
+        if self.locks.options.width == LockWidth::Word {
+            self.locks.count_dropped();
+            self.client.post_detached(self.lock.free_from(self.word));
         }
     }
 }
@@ -88,7 +120,7 @@ impl<F: Fabric> PendingRelease<'_, F> {
     /// As [`complete`](Self::complete); a lock that is handed over carries the node, given as its address and its
     /// present bytes.
     pub fn complete_with(mut self, node: Option<(u64, &[u8])>) {
-        if self.hand_over && !self.held.local.hand_over(node) {
+        if self.hand_over && !self.held.local.hand_over(self.held.word, node) {
             // The next client was cancelled, and no other waits.
             self.held.client.post_detached(self.held.unlock());
         }
@@ -101,12 +133,12 @@ impl<F: Fabric> PendingRelease<'_, F> {
     pub async fn failed(mut self) {
         self.hand_over = false;
         self.held.client.fabric().record_coverage(coverage::RELEASE_FAILED);
-        let HeldLock { locks, client, lock, .. } = self.held;
-        if let Some(free) = locks.free_own(client, lock)
+        let HeldLock { locks, client, lock, word, .. } = self.held;
+        if let Some(free) = locks.free_own(lock, word)
             && client.post(free).await.is_err()
         {
             // The caller reports the first error of the fabric, not this one.
-            locks.record_uncertain(client, lock);
+            locks.record_uncertain(client, lock, word);
         }
     }
 }

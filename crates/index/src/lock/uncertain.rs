@@ -6,11 +6,22 @@
 //! reason only locks of options with local locks, whose words name their holder, are recorded here.
 
 use super::{GlobalLock, LocalTables};
+use farwood_fabric::LockWord;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pause after a failed attempt, nanoseconds: the next failure takes as long as the NIC retries.
 const PAUSE_NS: u64 = 10_000_000;
+
+/// A lock whose ownership is unknown.
+#[derive(Clone, Debug)]
+pub(super) struct UncertainLock {
+    pub(super) lock: GlobalLock,
+    /// Its word, if this compute node holds it.
+    pub(super) word: LockWord,
+    /// The table of the local lock that guards it.
+    pub(super) tables: Arc<LocalTables>,
+}
 
 /// The locks of a compute node whose ownership is unknown.
 #[derive(Debug, Default)]
@@ -22,10 +33,15 @@ pub(super) struct UncertainLocks {
 
 #[derive(Debug, Default)]
 struct UncertainState {
-    /// Each lock with the table of the local lock that guards it.
-    locks: Vec<(GlobalLock, Arc<LocalTables>)>,
+    locks: Vec<UncertainLock>,
     /// Time before which no client tries again.
     not_before_ns: u64,
+}
+
+impl UncertainState {
+    fn contains(&self, lock: GlobalLock, word: LockWord) -> bool {
+        self.locks.iter().any(|other| (other.lock, other.word) == (lock, word))
+    }
 }
 
 impl UncertainLocks {
@@ -40,22 +56,22 @@ impl UncertainLocks {
     }
 
     /// Records a lock.
-    pub(super) fn record(&self, lock: GlobalLock, tables: &Arc<LocalTables>, now_ns: u64) {
+    pub(super) fn record(&self, uncertain: UncertainLock, now_ns: u64) {
         let mut state = self.state();
-        if state.locks.iter().all(|(other, _)| *other != lock) {
-            state.locks.push((lock, Arc::clone(tables)));
+        if !state.contains(uncertain.lock, uncertain.word) {
+            state.locks.push(uncertain);
         }
         state.not_before_ns = now_ns + PAUSE_NS;
         self.count.store(state.locks.len(), Relaxed);
     }
 
-    /// Whether a lock is recorded.
-    pub(super) fn contains(&self, lock: GlobalLock) -> bool {
-        self.count() > 0 && self.state().locks.iter().any(|(other, _)| *other == lock)
+    /// Whether a lock is recorded with the word `word`.
+    pub(super) fn contains(&self, lock: GlobalLock, word: LockWord) -> bool {
+        self.count() > 0 && self.state().contains(lock, word)
     }
 
     /// The locks that a client should try to free now.
-    pub(super) fn due(&self, now_ns: u64) -> Vec<(GlobalLock, Arc<LocalTables>)> {
+    pub(super) fn due(&self, now_ns: u64) -> Vec<UncertainLock> {
         let state = self.state();
         if now_ns < state.not_before_ns { Vec::new() } else { state.locks.clone() }
     }
@@ -63,7 +79,7 @@ impl UncertainLocks {
     /// Removes a lock that this compute node does not hold any more, or that one of its clients holds.
     pub(super) fn remove(&self, lock: GlobalLock) {
         let mut state = self.state();
-        state.locks.retain(|(other, _)| *other != lock);
+        state.locks.retain(|other| other.lock != lock);
         self.count.store(state.locks.len(), Relaxed);
     }
 }
