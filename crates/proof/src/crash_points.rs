@@ -5,8 +5,14 @@
 //! After each crash, every key must have the acknowledged value. The key of the interrupted operation may have the
 //! value from before or from after, and all reads must return the same one. Every key must be changeable, and the walk
 //! must find no problem. For each crash, the memory that one operation has allocated or unlinked may be lost.
+//!
+//! Operations whose futures are dropped leave the same remains, but their compute node lives: no client may have to
+//! wait for it.
 
-use crate::crash_cluster::{CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR};
+use crate::crash_cluster::{
+    CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR,
+};
+use farwood_index::IndexError;
 use farwood_fabric::Client;
 use farwood_index::ordered::{Entries, Length, Ordered, OrderedConfig, OrderedReport};
 use farwood_index::radix::inner::NodeSize;
@@ -123,7 +129,16 @@ fn open(world: &World, node: usize, config: OrderedConfig) -> Ordered {
 
 impl Fixture {
     fn change(&self, case: &CrashCase) -> u64 {
-        self.cluster.perform(FIRST_CRASH, &async |tree, client| match case.change {
+        self.cluster.perform(FIRST_CRASH, &async |tree, client| self.operate(case, tree, client).await)
+    }
+
+    async fn operate(
+        &self,
+        case: &CrashCase,
+        tree: &Ordered,
+        client: &Client<SimFabric>,
+    ) -> Result<(), IndexError> {
+        match case.change {
             InterruptedOperation::Put(key) => {
                 tree.put(client, &bytes(key), &self.value(7_777)).await.map(drop)
             }
@@ -134,7 +149,20 @@ impl Fixture {
             }
             InterruptedOperation::Remove(key) => tree.remove(client, &bytes(key)).await.map(drop),
             InterruptedOperation::Leave => tree.leave(client).await,
-        })
+        }
+    }
+
+    /// Updates every key that is present, each in a short time.
+    fn update_all_soon(&self, node: usize) {
+        for &key in self.before.keys() {
+            self.cluster.perform_soon(node, async |tree, client| {
+                let value = tree.get(client, &bytes(key)).await?.map(|value| value.to_vec());
+                match value {
+                    Some(value) => tree.update(client, &bytes(key), &value).await.map(drop),
+                    None => Ok(()),
+                }
+            });
+        }
     }
 
     /// Updates every key that was present, which meets every lock left behind.
@@ -242,6 +270,29 @@ pub fn single_crashes(cases: &[CrashCase]) -> u64 {
         }
     }
     crashes
+}
+
+/// Drops the operation of each case after every poll, and lets both the compute node that dropped it and others continue;
+/// yields the number of drops.
+pub fn single_drops(cases: &[CrashCase]) -> u64 {
+    let mut drops = 0;
+    for case in cases {
+        for delay_ns in DROP_DELAYS_NS {
+            for polls in 1.. {
+                let (fixture, point) = (case.fixture(), DropPoint { polls, delay_ns });
+                let operate = async |tree: &Ordered, client: &Client<SimFabric>| {
+                    fixture.operate(case, tree, client).await
+                };
+                if fixture.cluster.drop_at(FIRST_CRASH, point, &operate) {
+                    break;
+                }
+                fixture.update_all_soon(if drops % 2 == 0 { SECOND_CRASH } else { FIRST_CRASH });
+                fixture.check(case, 1);
+                drops += 1;
+            }
+        }
+    }
+    drops
 }
 
 /// Crashes the first compute node at every verb of each case, and the second at about `seconds_max` of the verbs with

@@ -5,7 +5,7 @@ use farwood_index::ordered::OrderedConfig;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, ShermanVariant};
-use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes};
+use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes, single_drops};
 use farwood_testkit::campaign::size;
 
 /// Leaves have 8 entries, sorted or not, inner nodes 12 or 13 children.
@@ -65,4 +65,11 @@ fn a_crash_at_any_verb_loses_no_key() {
 fn a_second_crash_at_any_verb_loses_no_key() {
     let pairs = paired_crashes(&cases(ShermanVariant::Sherman), size(8, 40) as usize);
     assert!(pairs > size(200, 1_000), "{pairs} pairs");
+}
+
+#[test]
+fn a_drop_after_any_poll_leaves_no_lock() {
+    let variants = [ShermanVariant::Sherman, ShermanVariant::Combine, ShermanVariant::LockRead];
+    let points: u64 = variants.map(|variant| single_drops(&cases(variant))).iter().sum();
+    assert!(points > 300, "{points} drop points");
 }

@@ -5,7 +5,7 @@
 use farwood_index::ordered::OrderedConfig;
 use farwood_index::radix::tree::MARKS;
 use farwood_index::smart::{self, SmartVariant};
-use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes};
+use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes, single_drops};
 use farwood_testkit::campaign::size;
 
 fn config(variant: SmartVariant, inline_bytes: usize) -> OrderedConfig {
@@ -58,4 +58,12 @@ fn a_crash_at_any_verb_loses_no_key() {
 fn a_second_crash_at_any_verb_loses_no_key() {
     let pairs = paired_crashes(&cases(SmartVariant::WriteCombining), size(4, 12) as usize);
     assert!(pairs > size(100, 300), "{pairs} pairs");
+}
+
+#[test]
+fn a_drop_after_any_poll_leaves_no_lock() {
+    let variants = [SmartVariant::WriteCombining, SmartVariant::InPlace, SmartVariant::Art];
+    let count = size(1, 3) as usize;
+    let points: u64 = variants[..count].iter().map(|&variant| single_drops(&cases(variant))).sum();
+    assert!(points > 100 * count as u64, "{points} drop points");
 }

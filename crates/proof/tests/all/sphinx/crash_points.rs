@@ -12,7 +12,7 @@ use farwood_index::radix::prefix::PrefixHash;
 use farwood_index::sphinx::table::layout::TablePosition;
 use farwood_index::sphinx::{Groups, Sphinx, SphinxConfig, SphinxFeatures, SphinxVariant};
 use farwood_proof::crash_cluster::{
-    CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
+    CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
 };
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
@@ -84,6 +84,13 @@ impl CrashCase {
         Fixture { cluster: CrashCluster { world, trees }, before }
     }
 
+    async fn operate(&self, tree: &Sphinx, client: &Client<SimFabric>) -> Result<(), IndexError> {
+        match self.change {
+            Change::Put(key) => tree.put(client, &key, &[7]).await.map(drop),
+            Change::Remove(key) => tree.remove(client, &key).await.map(drop),
+        }
+    }
+
     /// The case with the fewest nodes whose operation passes `mark`, and not `not`.
     fn with(mark: &'static str, not: Option<&str>) -> Self {
         let cases = (3..250).map(|nodes| Self { nodes, change: Change::Put(second(nodes)), mark });
@@ -115,10 +122,7 @@ fn open(world: &World, node: usize) -> Sphinx {
 
 impl Fixture {
     fn change(&self, case: &CrashCase) -> u64 {
-        self.cluster.perform(FIRST_CRASH, &async |tree, client| match case.change {
-            Change::Put(key) => tree.put(client, &key, &[7]).await.map(drop),
-            Change::Remove(key) => tree.remove(client, &key).await.map(drop),
-        })
+        self.cluster.perform(FIRST_CRASH, &async |tree, client| case.operate(tree, client).await)
     }
 
     /// Reads every key, and enters and removes a node beside each.
@@ -131,6 +135,17 @@ impl Fixture {
             }
             Ok(())
         })
+    }
+
+    /// As [`use_all`](Self::use_all), each operation in a short time.
+    fn use_all_soon(&self, node: usize) {
+        let cluster = &self.cluster;
+        for &key in self.before.keys() {
+            let beside = [key[0], key[1], 9];
+            cluster.perform_soon(node, async |tree, client| tree.get(client, &key).await.map(drop));
+            cluster.perform_soon(node, async |tree, client| tree.put(client, &beside, &[9]).await);
+            cluster.perform_soon(node, async |tree, client| tree.remove(client, &beside).await);
+        }
     }
 
     /// Reads everything, changes everything, and reads again.
@@ -204,6 +219,26 @@ fn a_crash_at_any_verb_loses_no_key() {
         }
     }
     assert!(points > 300, "{points} crash points");
+}
+
+#[test]
+fn a_drop_after_any_poll_leaves_no_lock() {
+    let mut points = 0;
+    for case in cases() {
+        for delay_ns in DROP_DELAYS_NS {
+            for polls in 1.. {
+                let (fixture, point) = (case.fixture(), DropPoint { polls, delay_ns });
+                let operate = async |tree: &Sphinx, client: &Client<SimFabric>| case.operate(tree, client).await;
+                if fixture.cluster.drop_at(FIRST_CRASH, point, &operate) {
+                    break;
+                }
+                fixture.use_all_soon(if points % 2 == 0 { SECOND_CRASH } else { FIRST_CRASH });
+                fixture.check(&case, 1);
+                points += 1;
+            }
+        }
+    }
+    assert!(points > 150, "{points} drop points");
 }
 
 /// The second compute node crashes while it meets the remains of a split, at some of its verbs.
