@@ -12,8 +12,8 @@
 use crate::crash_cluster::{
     CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR,
 };
-use farwood_index::IndexError;
 use farwood_fabric::Client;
+use farwood_index::IndexError;
 use farwood_index::ordered::{Entries, Length, Ordered, OrderedConfig, OrderedReport};
 use farwood_index::radix::inner::NodeSize;
 use farwood_index::sherman::{Direction, Range};

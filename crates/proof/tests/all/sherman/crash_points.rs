@@ -5,7 +5,9 @@ use farwood_index::ordered::OrderedConfig;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, ShermanVariant};
-use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes, single_drops};
+use farwood_proof::crash_points::{
+    CrashCase, InterruptedOperation, paired_crashes, single_crashes, single_drops,
+};
 use farwood_testkit::campaign::size;
 
 /// Leaves have 8 entries, sorted or not, inner nodes 12 or 13 children.

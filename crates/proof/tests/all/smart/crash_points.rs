@@ -5,7 +5,9 @@
 use farwood_index::ordered::OrderedConfig;
 use farwood_index::radix::tree::MARKS;
 use farwood_index::smart::{self, SmartVariant};
-use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes, single_drops};
+use farwood_proof::crash_points::{
+    CrashCase, InterruptedOperation, paired_crashes, single_crashes, single_drops,
+};
 use farwood_testkit::campaign::size;
 
 fn config(variant: SmartVariant, inline_bytes: usize) -> OrderedConfig {
