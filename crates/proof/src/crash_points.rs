@@ -39,6 +39,12 @@ pub enum InterruptedOperation {
     Remove(u64),
     /// Returns the memory that the compute node does not use.
     Leave,
+    /// Reads a key.
+    Get(u64),
+    /// Reads all entries.
+    Scan,
+    /// Reads all entries as of one moment.
+    Snapshot,
 }
 
 /// A tree and the operation that is interrupted.
@@ -149,6 +155,15 @@ impl Fixture {
             }
             InterruptedOperation::Remove(key) => tree.remove(client, &bytes(key)).await.map(drop),
             InterruptedOperation::Leave => tree.leave(client).await,
+            InterruptedOperation::Get(key) => tree.get(client, &bytes(key)).await.map(drop),
+            InterruptedOperation::Scan => {
+                let found = &mut Entries::new();
+                tree.scan(client, Range::default(), Direction::Forward, usize::MAX, found).await
+            }
+            InterruptedOperation::Snapshot => {
+                let found = &mut Entries::new();
+                tree.scan_snapshot(client, Range::default(), Direction::Forward, usize::MAX, found).await
+            }
         }
     }
 
@@ -186,7 +201,10 @@ impl Fixture {
                 after.insert(key, 7_777);
             }
             InterruptedOperation::Remove(key) => drop(after.remove(&key)),
-            InterruptedOperation::Leave => {}
+            InterruptedOperation::Leave
+            | InterruptedOperation::Get(_)
+            | InterruptedOperation::Scan
+            | InterruptedOperation::Snapshot => {}
         }
         let (tree, client) = (&self.cluster.trees[SURVIVOR], self.cluster.world.client(SURVIVOR));
         let found = self.cluster.world.block_on(entries(tree, &client));

@@ -2,12 +2,10 @@
 //!
 //! Keys are numbers of 8 bytes in steps of 10, so 26 of them share their first seven bytes.
 
+use crate::radix::crash_cases;
 use farwood_index::ordered::OrderedConfig;
-use farwood_index::radix::tree::MARKS;
 use farwood_index::smart::{self, SmartVariant};
-use farwood_proof::crash_points::{
-    CrashCase, InterruptedOperation, paired_crashes, single_crashes, single_drops,
-};
+use farwood_proof::crash_points::{CrashCase, paired_crashes, single_crashes, single_drops};
 use farwood_testkit::campaign::size;
 
 fn config(variant: SmartVariant, inline_bytes: usize) -> OrderedConfig {
@@ -19,27 +17,7 @@ fn config(variant: SmartVariant, inline_bytes: usize) -> OrderedConfig {
 }
 
 fn cases(variant: SmartVariant) -> Vec<CrashCase> {
-    let case = |name, keys, change, mark: &str| {
-        let mark = MARKS.iter().copied().find(|known| *known == mark);
-        let config = config(variant, smart::SmartConfig::default().inline_bytes);
-        CrashCase { name, config, keys, fill: 1.0, removed: (0, 0), change, mark }
-    };
-    // Each value is an overflow value.
-    let overflow = |case: CrashCase| CrashCase { config: config(variant, 12), ..case };
-    vec![
-        case("an update", 30, InterruptedOperation::Put(70), ""),
-        case("a new key", 30, InterruptedOperation::Put(75), ""),
-        case("a leaf splits", 27, InterruptedOperation::Put(265), "radix: a leaf split"),
-        case("a prefix splits", 30, InterruptedOperation::Put(1 << 32), "radix: a prefix split"),
-        case("a node grows", 16, InterruptedOperation::Put(75), "radix: a node replaced by a larger one"),
-        case("a leaf moves", 30, InterruptedOperation::PutLong(70, 100), "radix: a leaf that moved"),
-        case("a removal", 30, InterruptedOperation::Remove(70), ""),
-        case("a node is removed", 28, InterruptedOperation::Remove(270), "radix: a node removed"),
-        case("a compute node leaves", 30, InterruptedOperation::Leave, ""),
-        overflow(case("an overflow value is replaced", 30, InterruptedOperation::Put(70), "")),
-        overflow(case("an overflow value is inserted", 30, InterruptedOperation::Put(75), "")),
-        overflow(case("an overflow value is removed", 30, InterruptedOperation::Remove(70), "")),
-    ]
+    crash_cases(|inline_bytes| config(variant, inline_bytes))
 }
 
 #[test]

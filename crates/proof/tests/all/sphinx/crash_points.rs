@@ -6,14 +6,17 @@
 //! or absent. Every key must be changeable, and the walk must find no problem. Once all keys have been read and nodes
 //! entered beside the old ones, at most one entry for each crash is unsettled.
 
+use crate::radix::crash_cases;
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
+use farwood_index::ordered::OrderedConfig;
 use farwood_index::radix::prefix::PrefixHash;
 use farwood_index::sphinx::table::layout::TablePosition;
 use farwood_index::sphinx::{Groups, Sphinx, SphinxConfig, SphinxFeatures, SphinxVariant};
 use farwood_proof::crash_cluster::{
     CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
 };
+use farwood_proof::crash_points::single_drops;
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 use farwood_testkit::campaign::size;
@@ -240,6 +243,19 @@ fn a_drop_after_any_poll_leaves_no_lock() {
         }
     }
     assert!(points > 150, "{points} drop points");
+}
+
+/// The operations on the tree itself, with hash table and filter, and without.
+#[test]
+fn a_drop_after_any_poll_leaves_no_lock_in_the_tree() {
+    for variant in [SphinxVariant::Filter, SphinxVariant::Art] {
+        let config = |_| {
+            let options = variant.features();
+            OrderedConfig::Sphinx(SphinxConfig { options, ..SphinxConfig::default() })
+        };
+        let points = single_drops(&crash_cases(config));
+        assert!(points > 100, "{points} drop points");
+    }
 }
 
 /// The second compute node crashes while it meets the remains of a split, at some of its verbs.
