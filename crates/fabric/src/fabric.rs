@@ -44,9 +44,7 @@ pub trait Fabric {
     /// modulo 2^16. A CAS that frees the lock of a dropped acquisition then frees no later acquisition of the same
     /// compute node. 0 where every post is complete when [`submit`](Self::submit) returns: no acquisition is dropped
     /// before its answer.
-    fn lock_tag(&self) -> u16 {
-        0
-    }
+    fn lock_tag(&self) -> u16;
 
     /// Nanoseconds since a fixed moment, which is the same for all clients of a machine. The simulator returns
     /// virtual time.
