@@ -51,7 +51,10 @@ mod lock {
         LocalTables::new(LocalLocks::Queued { hand_over_max: 2 }, 1, 1)
     }
 
-    pub(crate) async fn acquire<'t>(tables: &'t LocalTables, release_global: &impl Fn(LockWord)) -> LocalGuard<'t> {
+    pub(crate) async fn acquire<'t>(
+        tables: &'t LocalTables,
+        release_global: &impl Fn(LockWord),
+    ) -> LocalGuard<'t> {
         tables.acquire_queued(0, release_global).await
     }
 }

@@ -1,6 +1,6 @@
 //! A simulated world whose compute nodes crash while they work on trees, or drop what they have begun.
 
-use farwood_fabric::{Client, Fabric as _};
+use farwood_fabric::{Client, Fabric as _, NodeId};
 use farwood_index::IndexError;
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_sim::{SimFabric, World};
@@ -34,6 +34,8 @@ pub struct DropPoint {
     pub polls: u64,
     /// Nanoseconds between the last poll and it.
     pub delay_ns: u64,
+    /// Nanoseconds for which the compute node reaches no memory node from then on.
+    pub partition_ns: u64,
 }
 
 /// Three compute nodes, and the tree as each of them sees it.
@@ -87,11 +89,23 @@ impl<T> CrashCluster<T> {
             if early.is_none() && point.delay_ns > 0 {
                 client.fabric().sleep(point.delay_ns).await;
             }
+            if early.is_none() && point.partition_ns > 0 {
+                self.partition(node, point.partition_ns);
+                client.fabric().sleep(1).await;
+            }
             ended.set(Some(early.is_some_and(|done| done.is_ok())));
         });
         group.run_until(self.world.now() + TIME_MAX);
         drop(group);
         ended.get().expect("the operation succeeds or is dropped")
+    }
+
+    /// Keeps a compute node from reaching any memory node.
+    fn partition(&self, compute_node: usize, nanoseconds: u64) {
+        for node in (0..self.world.spec().memory_nodes).map(NodeId) {
+            let fault = Fault::Partition { compute_node, node, nanoseconds };
+            self.world.add_rule(FaultRule { when: FaultTrigger::Time(self.world.now()), fault });
+        }
     }
 
     /// Runs `work` on a compute node until it ends, in at most [`WAIT_NS_MAX`] of virtual time.

@@ -12,7 +12,7 @@
 use crate::crash_cluster::{
     CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR,
 };
-use farwood_fabric::Client;
+use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
 use farwood_index::ordered::{Entries, Length, Ordered, OrderedConfig, OrderedReport};
 use farwood_index::radix::inner::NodeSize;
@@ -297,7 +297,7 @@ pub fn single_drops(cases: &[CrashCase]) -> u64 {
     for case in cases {
         for delay_ns in DROP_DELAYS_NS {
             for polls in 1.. {
-                let (fixture, point) = (case.fixture(), DropPoint { polls, delay_ns });
+                let (fixture, point) = (case.fixture(), DropPoint { polls, delay_ns, partition_ns: 0 });
                 let operate = async |tree: &Ordered, client: &Client<SimFabric>| {
                     fixture.operate(case, tree, client).await
                 };
@@ -311,6 +311,34 @@ pub fn single_drops(cases: &[CrashCase]) -> u64 {
         }
     }
     drops
+}
+
+/// Time for which a compute node reaches no memory node, nanoseconds: longer than its NIC retries.
+const PARTITION_NS: u64 = 100_000_000;
+
+/// Drops the operation of each case after every poll, when its compute node reaches no memory node any more, so that the
+/// verb that frees its lock may be lost. Once the compute node reaches the memory nodes again, its next operation frees
+/// the lock. Yields the number of locks that were freed so.
+pub fn drops_in_partitions(cases: &[CrashCase]) -> u64 {
+    let mut freed = 0;
+    for case in cases {
+        for (polls, delay_ns) in (1..).flat_map(|polls| DROP_DELAYS_NS.map(|delay_ns| (polls, delay_ns))) {
+            let (fixture, point) =
+                (case.fixture(), DropPoint { polls, delay_ns, partition_ns: PARTITION_NS });
+            let operate =
+                async |tree: &Ordered, client: &Client<SimFabric>| fixture.operate(case, tree, client).await;
+            if fixture.cluster.drop_at(FIRST_CRASH, point, &operate) {
+                break;
+            }
+            let world = &fixture.cluster.world;
+            world.block_on(world.client(FIRST_CRASH).fabric().sleep(2 * PARTITION_NS));
+            fixture.update_all_soon(FIRST_CRASH);
+            fixture.update_all_soon(SECOND_CRASH);
+            fixture.check(case, 1);
+            freed += u64::from(world.marks().contains_key("an uncertain lock freed"));
+        }
+    }
+    freed
 }
 
 /// Crashes the first compute node at every verb of each case, and the second at about `seconds_max` of the verbs with

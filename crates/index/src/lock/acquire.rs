@@ -1,8 +1,8 @@
 //! Acquiring a lock: first the local one, then the global one, unless the previous holder hands it over.
 
-use super::held::{HeldLock, UnansweredTake};
+use super::held::HeldLock;
 use super::local::LocalGuard;
-use super::uncertain::{UncertainLock, UncertainLocks};
+use super::uncertain::{Doubt, UncertainLock, UncertainLocks};
 use super::wait::LockWait;
 use super::{GlobalLock, LOCK_BYTES, LocalLocks, LocalTables, LockMemory, LockOptions, LockWidth};
 use crate::coverage;
@@ -10,8 +10,8 @@ use crate::error::IndexError;
 use crate::mutant::Mutant;
 use crate::op::Op;
 use farwood_fabric::{
-    Cas, Chain, Client, ClientId, Either, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Post, Remote,
-    Revocation, Swapped, read, read_bytes,
+    Cas, Chain, Client, ClientId, Either, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Post,
+    Remote, Revocation, Swapped, read, read_bytes,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,10 +129,6 @@ impl NodeLocks {
         Op::new(self, client, operation).acquire(node).await
     }
 
-    pub(super) fn count_dropped(&self) {
-        self.dropped.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// The lock of the node at `node`.
     #[inline]
     fn lock_of<T: ?Sized>(&self, node: Remote<T>) -> GlobalLock {
@@ -155,14 +151,38 @@ impl NodeLocks {
         if self.free_own(lock, word).is_some() {
             client.fabric().record_coverage(coverage::LOCK_UNCERTAIN);
             let tables = Arc::clone(&self.tables);
-            self.uncertain.record(UncertainLock { lock, word, tables }, client.fabric().now());
+            let doubt = Doubt::PostFailed;
+            self.uncertain.record(UncertainLock { doubt, lock, word, tables }, client.fabric().now());
+        }
+    }
+
+    /// Frees a lock of a dropped operation, if its word is `word`, without waiting for the answer. The CAS follows the
+    /// operation's verbs on the same queue pair. No later acquisition stores the same word, so the CAS frees no lock but
+    /// this one, and the next client of the compute node need not wait for it. If it is lost, the next client that
+    /// acquires a lock frees this one.
+    pub(super) fn free_dropped<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, word: LockWord) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        if client.post_detached(lock.free_from(word)) {
+            let (doubt, tables) = (Doubt::Dropped, Arc::clone(&self.tables));
+            self.uncertain.record(UncertainLock { doubt, lock, word, tables }, client.fabric().now());
+        }
+    }
+
+    /// Releases a held lock of a dropped operation, without waiting for the answer.
+    pub(super) fn release_dropped<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, word: LockWord) {
+        match self.options.width {
+            LockWidth::Word => self.free_dropped(client, lock, word),
+            LockWidth::Packed => {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                client.post_detached(lock.release(self.options.release, word));
+            }
         }
     }
 
     /// Removes a lock that a client holds from the record: that client releases it.
     fn clear_uncertain(&self, lock: GlobalLock) {
         if self.uncertain.count() > 0 {
-            self.uncertain.remove(lock);
+            self.uncertain.remove_held(lock);
         }
     }
 }
@@ -251,7 +271,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         match self.post_take(&held, lock.try_take(held.word)).await.map(Either::value) {
             Ok(Swapped::Lost(found)) if !self.owns_uncertain(&mut held, found) => Ok(TryLock::Busy),
             Ok(_) => {
-                self.index.uncertain.remove(lock);
+                self.index.clear_uncertain(lock);
                 Ok(TryLock::Taken(held.with_global()))
             }
             Err(error) => {
@@ -290,10 +310,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
 
     /// Posts a verb that may store `held`'s word in the global lock, and waits for the answer.
     async fn post_take<P: Post>(self, held: &HeldLock<'_, F>, post: P) -> Result<P::Output, FabricError> {
-        let unanswered = UnansweredTake { locks: self.index, client: self.client, lock: held.lock, word: held.word };
-        let answer = self.client.post(post).await;
-        unanswered.end();
-        answer
+        self.index.post_on_lock(self.client, (held.lock, held.word), post).await
     }
 
     /// Acquires the local lock that guards `lock`; the previous holder may hand the global one over with it.
@@ -302,7 +319,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             return Err(FabricError::OutOfRange { at: lock.word().address(), bytes: 0 }.into());
         }
         self.free_uncertain(None).await;
-        let abandon = |word| self.client.post_detached(lock.release(self.index.options.release, word));
+        let abandon = |word| self.index.release_dropped(self.client, lock, word);
         let local = self.index.tables.acquire(self.client, lock, &abandon).await;
         if local.handed_over().is_some() {
             self.client.note(|costs| costs.handed_over += 1);
@@ -406,9 +423,10 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             return;
         }
         for uncertain in locks.uncertain.due(self.fabric().now()) {
-            let UncertainLock { lock, word, tables } = &uncertain;
-            let local = tables.try_acquire(*lock);
+            let UncertainLock { doubt, lock, word, tables } = &uncertain;
+            let local = (*doubt == Doubt::PostFailed).then(|| tables.try_acquire(*lock)).flatten();
             let guarded = local.is_some()
+                || *doubt == Doubt::Dropped
                 || mine.is_some_and(|mine| {
                     Arc::ptr_eq(tables, &locks.tables) && tables.guards_both(mine, *lock)
                 });
@@ -416,11 +434,10 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             if !guarded {
                 continue;
             }
-            let Some(free) = locks.free_own(*lock, *word) else { continue };
-            match self.client.post(free).await {
+            match locks.post_on_lock(self.client, (*lock, *word), lock.free_from(*word)).await {
                 Ok(_) => {
                     self.hit(coverage::UNCERTAIN_LOCK_FREED);
-                    locks.uncertain.remove(*lock);
+                    locks.uncertain.remove(*lock, *word);
                 }
                 Err(_) => locks.uncertain.record(uncertain.clone(), self.fabric().now()),
             }
@@ -431,7 +448,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// uncertain with that word. Then `found` becomes the word of `held`.
     fn owns_uncertain(self, held: &mut HeldLock<'a, F>, found: u64) -> bool {
         let found = LockWord::from_word(found);
-        let own = self.index.uncertain.contains(held.lock, found);
+        let own = self.index.uncertain.is_owned(held.lock, found);
         if own {
             self.hit(coverage::UNCERTAIN_LOCK_HELD);
             held.word = found;

@@ -123,9 +123,7 @@ impl GlobalLock {
     #[inline]
     pub fn try_take(&self, mine: LockWord) -> TryTake {
         match self.width {
-            LockWidth::Word => {
-                Either::One(cas(self.word, LockWord::FREE.word(), mine.word()))
-            }
+            LockWidth::Word => Either::One(cas(self.word, LockWord::FREE.word(), mine.word())),
             LockWidth::Packed => {
                 let mask = self.packed_mask();
                 Either::Other(masked_cas(

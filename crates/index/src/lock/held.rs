@@ -5,7 +5,7 @@ use super::local::LocalGuard;
 use super::{GlobalLock, LockWidth, Unlock};
 use crate::coverage;
 use crate::error::IndexError;
-use farwood_fabric::{Client, Fabric, LockWord};
+use farwood_fabric::{Client, Fabric, FabricError, LockWord, Post};
 
 /// A lock that this client holds.
 #[must_use = "a held lock must be released"]
@@ -58,6 +58,11 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
         Ok(())
     }
 
+    /// Releases the global lock without waiting for the answer.
+    fn release_dropped(&self) {
+        self.locks.release_dropped(self.client, self.lock, self.word);
+    }
+
     fn unlock(&self) -> Unlock {
         self.lock.release(self.locks.options.release, self.word)
     }
@@ -68,38 +73,42 @@ impl<F: Fabric> Drop for HeldLock<'_, F> {
     /// than those posted before this one, so the lock is free once this verb has been executed.
     fn drop(&mut self) {
         if self.global_held {
-            self.locks.count_dropped();
-            self.client.post_detached(self.unlock());
+            self.release_dropped();
         }
     }
 }
 
-/// A verb in flight that may acquire a global lock. Its client holds the local lock.
-#[must_use = "end it when the verb has been answered"]
-pub(super) struct UnansweredTake<'a, F: Fabric> {
-    pub(super) locks: &'a NodeLocks,
-    pub(super) client: &'a Client<F>,
-    pub(super) lock: GlobalLock,
-    /// The word that the verb stores.
-    pub(super) word: LockWord,
+/// A verb in flight that may acquire or free a global lock. Its client holds the local lock.
+struct UnansweredVerb<'a, F: Fabric> {
+    locks: &'a NodeLocks,
+    client: &'a Client<F>,
+    lock: GlobalLock,
+    /// The word that the verb stores or expects.
+    word: LockWord,
 }
 
-impl<F: Fabric> UnansweredTake<'_, F> {
-    /// The verb has been answered, or has failed.
+impl NodeLocks {
+    /// Posts verbs of which one may acquire `lock` with the word `word`, or free it, and waits for the answer.
     #[inline]
-    pub(super) fn end(self) {
-        std::mem::forget(self);
+    pub(super) async fn post_on_lock<F: Fabric, P: Post>(
+        &self,
+        client: &Client<F>,
+        (lock, word): (GlobalLock, LockWord),
+        post: P,
+    ) -> Result<P::Output, FabricError> {
+        let unanswered = UnansweredVerb { locks: self, client, lock, word };
+        let answer = client.post(post).await;
+        std::mem::forget(unanswered);
+        answer
     }
 }
 
-impl<F: Fabric> Drop for UnansweredTake<'_, F> {
-    /// Frees the global lock of a cancelled operation, if it acquired it. The CAS follows the unanswered verb on the same
-    /// queue pair. No later acquisition stores the same word, so the CAS frees no lock but this one, and the next client
-    /// of the compute node need not wait for it. A packed lock has no room for a tag, and stays held.
+impl<F: Fabric> Drop for UnansweredVerb<'_, F> {
+    /// Frees the global lock of a cancelled operation, if it is held after the verb. A packed lock has no tag, so it
+    /// stays held.
     fn drop(&mut self) {
         if self.locks.options.width == LockWidth::Word {
-            self.locks.count_dropped();
-            self.client.post_detached(self.lock.free_from(self.word));
+            self.locks.free_dropped(self.client, self.lock, self.word);
         }
     }
 }
@@ -122,7 +131,7 @@ impl<F: Fabric> PendingRelease<'_, F> {
     pub fn complete_with(mut self, node: Option<(u64, &[u8])>) {
         if self.hand_over && !self.held.local.hand_over(self.held.word, node) {
             // The next client was cancelled, and no other waits.
-            self.held.client.post_detached(self.held.unlock());
+            self.held.release_dropped();
         }
         self.hand_over = false;
     }
@@ -135,7 +144,7 @@ impl<F: Fabric> PendingRelease<'_, F> {
         self.held.client.fabric().record_coverage(coverage::RELEASE_FAILED);
         let HeldLock { locks, client, lock, word, .. } = self.held;
         if let Some(free) = locks.free_own(lock, word)
-            && client.post(free).await.is_err()
+            && locks.post_on_lock(client, (lock, word), free).await.is_err()
         {
             // The caller reports the first error of the fabric, not this one.
             locks.record_uncertain(client, lock, word);
@@ -148,7 +157,7 @@ impl<F: Fabric> Drop for PendingRelease<'_, F> {
     /// handed over, this unlock follows the write-back on the same queue pair.
     fn drop(&mut self) {
         if self.hand_over {
-            self.held.client.post_detached(self.held.unlock());
+            self.held.release_dropped();
         }
     }
 }

@@ -6,7 +6,7 @@ use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, ShermanVariant};
 use farwood_proof::crash_points::{
-    CrashCase, InterruptedOperation, paired_crashes, single_crashes, single_drops,
+    CrashCase, InterruptedOperation, drops_in_partitions, paired_crashes, single_crashes, single_drops,
 };
 use farwood_testkit::campaign::size;
 
@@ -103,4 +103,10 @@ fn a_dropped_read_or_overflow_value_leaves_no_lock() {
     ];
     let points = single_drops(&cases);
     assert!(points > 30, "{points} drop points");
+}
+
+#[test]
+fn a_drop_in_a_partition_leaves_no_lock() {
+    let freed = drops_in_partitions(&cases(ShermanVariant::Sherman));
+    assert!(freed > 20, "{freed} locks were freed after the partition");
 }

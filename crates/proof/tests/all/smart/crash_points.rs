@@ -5,7 +5,9 @@
 use crate::radix::crash_cases;
 use farwood_index::ordered::OrderedConfig;
 use farwood_index::smart::{self, SmartVariant};
-use farwood_proof::crash_points::{CrashCase, paired_crashes, single_crashes, single_drops};
+use farwood_proof::crash_points::{
+    CrashCase, drops_in_partitions, paired_crashes, single_crashes, single_drops,
+};
 use farwood_testkit::campaign::size;
 
 fn config(variant: SmartVariant, inline_bytes: usize) -> OrderedConfig {
@@ -46,4 +48,10 @@ fn a_drop_after_any_poll_leaves_no_lock() {
     let count = size(1, 3) as usize;
     let points: u64 = variants[..count].iter().map(|&variant| single_drops(&cases(variant))).sum();
     assert!(points > 100 * count as u64, "{points} drop points");
+}
+
+#[test]
+fn a_drop_in_a_partition_leaves_no_lock() {
+    let freed = drops_in_partitions(&cases(SmartVariant::WriteCombining));
+    assert!(freed > 20, "{freed} locks were freed after the partition");
 }

@@ -230,7 +230,7 @@ fn a_drop_after_any_poll_leaves_no_lock() {
     for case in cases() {
         for delay_ns in DROP_DELAYS_NS {
             for polls in 1.. {
-                let (fixture, point) = (case.fixture(), DropPoint { polls, delay_ns });
+                let (fixture, point) = (case.fixture(), DropPoint { polls, delay_ns, partition_ns: 0 });
                 let operate =
                     async |tree: &Sphinx, client: &Client<SimFabric>| case.operate(tree, client).await;
                 if fixture.cluster.drop_at(FIRST_CRASH, point, &operate) {
