@@ -34,14 +34,15 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
         self.global_held = false;
         let hand_over = self.local.should_hand_over();
         let unlock = (!hand_over).then(|| self.unlock());
-        (unlock, PendingRelease { held: self, hand_over })
+        let state = if hand_over { ReleaseState::HandOver } else { ReleaseState::Posted };
+        (unlock, PendingRelease { held: self, state })
     }
 
     /// Releases the lock as part of a WRITE whose last word frees it. The caller completes the [`PendingRelease`] after
     /// the answer to that WRITE.
     pub fn release_within(mut self) -> PendingRelease<'a, F> {
         self.global_held = false;
-        PendingRelease { held: self, hand_over: false }
+        PendingRelease { held: self, state: ReleaseState::Posted }
     }
 
     /// Releases the lock without writing anything. [1 RT; 0 when it is handed over]
@@ -117,7 +118,18 @@ impl<F: Fabric> Drop for UnansweredVerb<'_, F> {
 #[must_use = "complete it when the unlock has been answered"]
 pub struct PendingRelease<'a, F: Fabric> {
     held: HeldLock<'a, F>,
-    hand_over: bool,
+    state: ReleaseState,
+}
+
+/// How far a release has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReleaseState {
+    /// The write-back is in flight; the lock will be handed over.
+    HandOver,
+    /// The unlock is in flight.
+    Posted,
+    /// The post has been answered, or has failed.
+    Ended,
 }
 
 impl<F: Fabric> PendingRelease<'_, F> {
@@ -129,18 +141,18 @@ impl<F: Fabric> PendingRelease<'_, F> {
     /// As [`complete`](Self::complete); a lock that is handed over carries the node, given as its address and its
     /// present bytes.
     pub fn complete_with(mut self, node: Option<(u64, &[u8])>) {
-        if self.hand_over && !self.held.local.hand_over(self.held.word, node) {
+        let state = std::mem::replace(&mut self.state, ReleaseState::Ended);
+        if state == ReleaseState::HandOver && !self.held.local.hand_over(self.held.word, node) {
             // The next client was cancelled, and no other waits.
             self.held.release_dropped();
         }
-        self.hand_over = false;
     }
 
     /// Frees the lock after a failed post, of which the unlock may have been executed or not. Where the clients of
     /// this compute node share no local lock, another of them may hold the lock now, so it stays until this compute
     /// node leaves the pool. Where the memory node is unreachable, the lock is freed later. [1 RT]
     pub async fn failed(mut self) {
-        self.hand_over = false;
+        self.state = ReleaseState::Ended;
         self.held.client.fabric().record_coverage(coverage::RELEASE_FAILED);
         let HeldLock { locks, client, lock, word, .. } = self.held;
         if let Some(free) = locks.free_own(lock, word)
@@ -153,11 +165,14 @@ impl<F: Fabric> PendingRelease<'_, F> {
 }
 
 impl<F: Fabric> Drop for PendingRelease<'_, F> {
-    /// Frees the global lock of a cancelled operation. A posted unlock is in flight already; for a lock that was to be
-    /// handed over, this unlock follows the write-back on the same queue pair.
+    /// Frees the global lock of a cancelled operation after its write-back. A posted unlock is in flight already, but may
+    /// be lost with its connection.
     fn drop(&mut self) {
-        if self.hand_over {
-            self.held.release_dropped();
+        let is_packed = self.held.locks.options.width == LockWidth::Packed;
+        match self.state {
+            ReleaseState::Posted if is_packed => {}
+            ReleaseState::HandOver | ReleaseState::Posted => self.held.release_dropped(),
+            ReleaseState::Ended => {}
         }
     }
 }
