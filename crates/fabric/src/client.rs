@@ -58,8 +58,9 @@ impl<F: Fabric> Client<F> {
         Ok(P::answer(ticket, doorbell, &self.doorbells))
     }
 
-    /// Posts verbs without waiting for answers; returns whether they are under way. Otherwise they are executed, or were
-    /// refused. They count as verbs and bytes, not as a round trip. The client's next post reports a failure. [0 RT]
+    /// Posts verbs without waiting for answers; returns whether they are under way. Otherwise they are executed, or
+    /// were refused. They count as verbs and bytes, not as a round trip. The client's next post reports a failure. [0
+    /// RT]
     pub fn post_detached<P: Post>(&self, post: P) -> bool {
         let mut doorbell = self.doorbells.take();
         let _ = post.ring(&mut doorbell, &self.buffers);

@@ -23,8 +23,8 @@ pub const TIME_MAX: u64 = 1_000_000_000;
 /// Times between the last poll of an operation and its drop: the posted verb has not left the client, is under way, is
 /// answered.
 pub const DROP_DELAYS_NS: [u64; 3] = [0, 1_000, 50_000];
-/// Virtual time in which an operation ends after another was dropped, nanoseconds. A client that waits for a lock checks
-/// after 2 ms for the first time whether its holder is alive.
+/// Virtual time in which an operation ends after another was dropped, nanoseconds. A client that waits for a lock
+/// checks after 2 ms for the first time whether its holder is alive.
 pub const WAIT_NS_MAX: u64 = 500_000;
 
 /// A moment at which an operation is dropped.

@@ -290,8 +290,8 @@ pub fn single_crashes(cases: &[CrashCase]) -> u64 {
     crashes
 }
 
-/// Drops the operation of each case after every poll, and lets both the compute node that dropped it and others continue;
-/// yields the number of drops.
+/// Drops the operation of each case after every poll, and lets both the compute node that dropped it and others
+/// continue; yields the number of drops.
 pub fn single_drops(cases: &[CrashCase]) -> u64 {
     let mut drops = 0;
     for case in cases {
@@ -316,9 +316,9 @@ pub fn single_drops(cases: &[CrashCase]) -> u64 {
 /// Time for which a compute node reaches no memory node, nanoseconds: longer than its NIC retries.
 const PARTITION_NS: u64 = 100_000_000;
 
-/// Drops the operation of each case after every poll, when its compute node reaches no memory node any more, so that the
-/// verb that frees its lock may be lost. Once the compute node reaches the memory nodes again, its next operation frees
-/// the lock. Yields the number of locks that were freed so.
+/// Drops the operation of each case after every poll, when its compute node reaches no memory node any more, so that
+/// the verb that frees its lock may be lost. Once the compute node reaches the memory nodes again, its next operation
+/// frees the lock. Yields the number of locks that were freed so.
 pub fn drops_in_partitions(cases: &[CrashCase]) -> u64 {
     let mut freed = 0;
     for case in cases {

@@ -157,8 +157,8 @@ impl NodeLocks {
     }
 
     /// Frees a lock of a dropped operation, if its word is `word`, without waiting for the answer. The CAS follows the
-    /// operation's verbs on the same queue pair. No later acquisition stores the same word, so the CAS frees no lock but
-    /// this one, and the next client of the compute node need not wait for it. If it is lost, the next client that
+    /// operation's verbs on the same queue pair. No later acquisition stores the same word, so the CAS frees no lock
+    /// but this one, and the next client of the compute node need not wait for it. If it is lost, the next client that
     /// acquires a lock frees this one.
     pub(super) fn free_dropped<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, word: LockWord) {
         self.dropped.fetch_add(1, Ordering::Relaxed);

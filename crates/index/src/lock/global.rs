@@ -163,8 +163,8 @@ impl GlobalLock {
         held != 0 && held != mine
     }
 
-    /// Releases the lock, whose word is `mine` (Figure 6, line 31). A packed lock is released by masked CAS and not, as in the
-    /// paper, by a 2-byte WRITE, which an atomic on a neighbouring lock in the same word may overwrite.
+    /// Releases the lock, whose word is `mine` (Figure 6, line 31). A packed lock is released by masked CAS and not, as
+    /// in the paper, by a 2-byte WRITE, which an atomic on a neighbouring lock in the same word may overwrite.
     #[inline]
     pub fn release(&self, how: Release, mine: LockWord) -> Unlock {
         const FREE: &[u8] = &LockWord::FREE.word().to_le_bytes();

@@ -165,8 +165,8 @@ impl<F: Fabric> PendingRelease<'_, F> {
 }
 
 impl<F: Fabric> Drop for PendingRelease<'_, F> {
-    /// Frees the global lock of a cancelled operation after its write-back. A posted unlock is in flight already, but may
-    /// be lost with its connection.
+    /// Frees the global lock of a cancelled operation after its write-back. A posted unlock is in flight already, but
+    /// may be lost with its connection.
     fn drop(&mut self) {
         let is_packed = self.held.locks.options.width == LockWidth::Packed;
         match self.state {

@@ -19,8 +19,8 @@ pub(super) enum Doubt {
     /// A post failed, and no verb on the lock is under way. A client that holds the local lock may free the global one,
     /// or own it.
     PostFailed,
-    /// An operation was dropped, and the verb that frees the lock may be under way. Any client may free the lock, because
-    /// its word is unique, and none may own it.
+    /// An operation was dropped, and the verb that frees the lock may be under way. Any client may free the lock,
+    /// because its word is unique, and none may own it.
     Dropped,
 }
 
