@@ -58,14 +58,19 @@ impl<F: Fabric> Client<F> {
         Ok(P::answer(ticket, doorbell, &self.doorbells))
     }
 
-    /// Posts verbs without waiting for answers. They count as verbs and bytes, not as a round trip. The client's next
-    /// post reports a failure. [0 RT]
-    pub fn post_detached<P: Post>(&self, post: P) {
+    /// Posts verbs without waiting for answers; returns whether they are under way. Otherwise they are executed, or
+    /// were refused. They count as verbs and bytes, not as a round trip. The client's next post reports a failure. [0
+    /// RT]
+    pub fn post_detached<P: Post>(&self, post: P) -> bool {
         let mut doorbell = self.doorbells.take();
         let _ = post.ring(&mut doorbell, &self.buffers);
         self.charge(&doorbell, 0);
-        if let Some(doorbell) = self.fabric.submit_detached(doorbell) {
-            self.doorbells.put(doorbell);
+        match self.fabric.submit_detached(doorbell) {
+            Some(doorbell) => {
+                self.doorbells.put(doorbell);
+                false
+            }
+            None => true,
         }
     }
 

@@ -255,14 +255,19 @@ fn lock_word() -> Remote<u64> {
 /// # Errors
 /// [`FabricError::DirectoryBusy`] if a live client holds it for five seconds.
 pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked<'_, F>, FabricError> {
-    let mine = LockWord::held_by(client.fabric().identity());
+    let mine = LockWord::held_by(client.fabric().identity()).tagged(client.fabric().lock_tag());
     let deadline = client.fabric().now() + LOCK_PATIENCE;
     let mut expected = LockWord::FREE;
     loop {
-        let found = match client.post(cas(lock_word(), expected.word(), mine.word())).await? {
-            Swapped::Won => return Ok(Locked { client, mine, held: true }),
-            Swapped::Lost(found) => LockWord::from_word(found),
-        };
+        // Its destructor follows the CAS if the future is dropped.
+        let mut locked = Locked { client, mine, held: true };
+        let swapped = client.post(cas(lock_word(), expected.word(), mine.word())).await;
+        if let Ok(Swapped::Won) = swapped {
+            return Ok(locked);
+        }
+        locked.held = false;
+        let Swapped::Lost(found) = swapped? else { unreachable!("a CAS that won has returned") };
+        let found = LockWord::from_word(found);
         expected = LockWord::FREE;
         let holder = found.holder();
         if let Some(holder) = holder

@@ -40,6 +40,12 @@ pub trait Fabric {
     /// executed already. The next `submit` reports a failure instead of executing its doorbell.
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell>;
 
+    /// A tag for a lock word that the client is about to store: the number of lock acquisitions of the compute node,
+    /// modulo 2^16. A CAS that frees the lock of a dropped acquisition then frees no later acquisition of the same
+    /// compute node. 0 where every post is complete when [`submit`](Self::submit) returns: no acquisition is dropped
+    /// before its answer.
+    fn lock_tag(&self) -> u16;
+
     /// Nanoseconds since a fixed moment, which is the same for all clients of a machine. The simulator returns
     /// virtual time.
     fn now(&self) -> u64;
@@ -88,6 +94,10 @@ impl<F: Fabric> Fabric for &F {
 
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
         F::submit_detached(self, doorbell)
+    }
+
+    fn lock_tag(&self) -> u16 {
+        F::lock_tag(self)
     }
 
     fn now(&self) -> u64 {

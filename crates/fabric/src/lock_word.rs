@@ -3,12 +3,13 @@
 //! ```text
 //!  63          48 47                         16 15          0
 //! +--------------+-----------------------------+-------------+
-//! |      0       |   epoch of the holder 32    |  slot + 1   |   0: free
+//! |     tag      |   epoch of the holder 32    |  slot + 1   |   0: free
 //! +--------------+-----------------------------+-------------+
 //! ```
 //!
 //! The holder is a slot of the client table under an epoch. A client that was revoked and attaches again has another
-//! epoch, which distinguishes its old locks from its new ones.
+//! epoch, which distinguishes its old locks from its new ones. The tag distinguishes the acquisitions of one holder
+//! ([`Fabric::lock_tag`](crate::Fabric::lock_tag)), so that a CAS can free the lock of one acquisition and no other.
 
 use crate::ids::{CLIENTS_MAX, ClientId};
 
@@ -24,6 +25,13 @@ impl LockWord {
     #[inline]
     pub const fn held_by(client: ClientId) -> Self {
         Self((client.epoch as u64) << 16 | (client.slot as u64 + 1))
+    }
+
+    /// The same holder's word with the tag `tag`.
+    #[inline]
+    #[must_use]
+    pub const fn tagged(self, tag: u16) -> Self {
+        Self(self.0 << 16 >> 16 | (tag as u64) << 48)
     }
 
     /// The lock word read from far memory.
@@ -61,6 +69,10 @@ mod tests {
             let word = LockWord::held_by(client);
             assert_ne!(word, LockWord::FREE);
             assert_eq!(LockWord::from_word(word.word()).holder(), Some(client));
+            for tag in [0, 1, u16::MAX] {
+                let tagged = word.tagged(u16::MAX).tagged(tag);
+                assert_eq!((tagged.holder(), tagged == word), (Some(client), tag == 0));
+            }
         }
         assert_eq!(LockWord::FREE.holder(), None);
         assert_eq!(LockWord::from_word(0xFFFF).holder(), None);

@@ -11,6 +11,7 @@
 #![expect(unreachable_pub, reason = "the sources that are compiled here are modules of a library")]
 #![expect(clippy::duplicate_mod, reason = "broken variants compile the same sources again")]
 
+use farwood_fabric::{ClientId, LockWord};
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::sync::Arc;
@@ -42,6 +43,7 @@ mod lock {
     #[expect(dead_code, reason = "the models use a part of it")]
     pub(crate) mod local;
 
+    use farwood_fabric::LockWord;
     use farwood_index::lock::{GlobalLock, LocalLocks};
     use local::{LocalGuard, LocalTables};
 
@@ -49,7 +51,10 @@ mod lock {
         LocalTables::new(LocalLocks::Queued { hand_over_max: 2 }, 1, 1)
     }
 
-    pub(crate) async fn acquire<'t>(tables: &'t LocalTables, release_global: &impl Fn()) -> LocalGuard<'t> {
+    pub(crate) async fn acquire<'t>(
+        tables: &'t LocalTables,
+        release_global: &impl Fn(LockWord),
+    ) -> LocalGuard<'t> {
         tables.acquire_queued(0, release_global).await
     }
 }
@@ -118,6 +123,9 @@ impl Exclusive {
     }
 }
 
+/// The word of the global lock.
+const MINE: LockWord = LockWord::held_by(ClientId { slot: 0, epoch: 0 });
+
 /// A local lock, and the global lock that it is handed over with.
 struct Locks {
     tables: lock::local::LocalTables,
@@ -132,8 +140,8 @@ impl Locks {
     }
 
     async fn acquire(&self) -> lock::local::LocalGuard<'_> {
-        let guard = lock::acquire(&self.tables, &|| self.release_global()).await;
-        if !guard.handed_over() {
+        let guard = lock::acquire(&self.tables, &|_| self.release_global()).await;
+        if guard.handed_over().is_none() {
             // Another client may have released the local lock, and be about to release the global one.
             while self.global.swap(1, Ordering::Acquire) == 1 {
                 thread::yield_now();
@@ -147,7 +155,7 @@ impl Locks {
     fn release(&self, mut guard: lock::local::LocalGuard<'_>) {
         self.exclusive.access();
         if guard.should_hand_over() {
-            if !guard.hand_over(Some((8, &[1]))) {
+            if !guard.hand_over(MINE, Some((8, &[1]))) {
                 self.release_global();
             }
         } else {

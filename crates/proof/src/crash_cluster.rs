@@ -1,9 +1,13 @@
-//! A simulated world whose compute nodes crash while they work on trees.
+//! A simulated world whose compute nodes crash while they work on trees, or drop what they have begun.
 
-use farwood_fabric::Client;
+use farwood_fabric::{Client, Fabric as _, NodeId};
 use farwood_index::IndexError;
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_sim::{SimFabric, World};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 /// The compute node that crashes first.
 pub const FIRST_CRASH: usize = 1;
@@ -15,6 +19,24 @@ pub const SURVIVOR: usize = 0;
 pub const CRASH_POINTS: [CrashPoint; 3] = [CrashPoint::Before, CrashPoint::At, CrashPoint::After];
 /// Virtual time in which an operation ends or its compute node crashes, nanoseconds.
 pub const TIME_MAX: u64 = 1_000_000_000;
+
+/// Times between the last poll of an operation and its drop: the posted verb has not left the client, is under way, is
+/// answered.
+pub const DROP_DELAYS_NS: [u64; 3] = [0, 1_000, 50_000];
+/// Virtual time in which an operation ends after another was dropped, nanoseconds. A client that waits for a lock
+/// checks after 2 ms for the first time whether its holder is alive.
+pub const WAIT_NS_MAX: u64 = 500_000;
+
+/// A moment at which an operation is dropped.
+#[derive(Clone, Copy, Debug)]
+pub struct DropPoint {
+    /// Polls before it.
+    pub polls: u64,
+    /// Nanoseconds between the last poll and it.
+    pub delay_ns: u64,
+    /// Nanoseconds for which the compute node reaches no memory node from then on.
+    pub partition_ns: u64,
+}
 
 /// Three compute nodes, and the tree as each of them sees it.
 pub struct CrashCluster<T> {
@@ -42,6 +64,61 @@ impl<T> CrashCluster<T> {
         group.run_until(self.world.now() + TIME_MAX);
         drop(group);
         self.world.sent(node) - before
+    }
+
+    /// Runs `work` on a compute node, and drops it at `point`; returns whether it ended earlier.
+    pub fn drop_at(
+        &self,
+        node: usize,
+        point: DropPoint,
+        work: &impl AsyncFn(&T, &Client<SimFabric>) -> Result<(), IndexError>,
+    ) -> bool {
+        let (client, ended) = (self.world.client(node), Cell::new(None));
+        let mut group = self.world.task_group();
+        group.spawn(&client, async {
+            let mut work = pin!(work(&self.trees[node], &client));
+            let mut left = point.polls;
+            let early = poll_fn(|context| match work.as_mut().poll(context) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending => {
+                    left -= 1;
+                    if left == 0 { Poll::Ready(None) } else { Poll::Pending }
+                }
+            });
+            let early = early.await;
+            if early.is_none() && point.delay_ns > 0 {
+                client.fabric().sleep(point.delay_ns).await;
+            }
+            if early.is_none() && point.partition_ns > 0 {
+                self.partition(node, point.partition_ns);
+                client.fabric().sleep(1).await;
+            }
+            ended.set(Some(early.is_some_and(|done| done.is_ok())));
+        });
+        group.run_until(self.world.now() + TIME_MAX);
+        drop(group);
+        ended.get().expect("the operation succeeds or is dropped")
+    }
+
+    /// Keeps a compute node from reaching any memory node.
+    fn partition(&self, compute_node: usize, nanoseconds: u64) {
+        for node in (0..self.world.spec().memory_nodes).map(NodeId) {
+            let fault = Fault::Partition { compute_node, node, nanoseconds };
+            self.world.add_rule(FaultRule { when: FaultTrigger::Time(self.world.now()), fault });
+        }
+    }
+
+    /// Runs `work` on a compute node until it ends, in at most [`WAIT_NS_MAX`] of virtual time.
+    pub fn perform_soon<R>(
+        &self,
+        node: usize,
+        work: impl AsyncFnOnce(&T, &Client<SimFabric>) -> Result<R, IndexError>,
+    ) -> R {
+        let (client, begun) = (self.world.client(node), self.world.now());
+        let done = self.world.block_on(work(&self.trees[node], &client)).expect("the operation succeeds");
+        let waited = self.world.now() - begun;
+        assert!(waited <= WAIT_NS_MAX, "compute node {node} waited {waited} ns");
+        done
     }
 
     /// Lets a compute node crash at one of its next verbs: 1 is the next.

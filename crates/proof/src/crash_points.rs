@@ -5,9 +5,15 @@
 //! After each crash, every key must have the acknowledged value. The key of the interrupted operation may have the
 //! value from before or from after, and all reads must return the same one. Every key must be changeable, and the walk
 //! must find no problem. For each crash, the memory that one operation has allocated or unlinked may be lost.
+//!
+//! Operations whose futures are dropped leave the same remains, but their compute node lives: no client may have to
+//! wait for it.
 
-use crate::crash_cluster::{CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR};
-use farwood_fabric::Client;
+use crate::crash_cluster::{
+    CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR,
+};
+use farwood_fabric::{Client, Fabric as _};
+use farwood_index::IndexError;
 use farwood_index::ordered::{Entries, Length, Ordered, OrderedConfig, OrderedReport};
 use farwood_index::radix::inner::NodeSize;
 use farwood_index::sherman::{Direction, Range};
@@ -33,6 +39,12 @@ pub enum InterruptedOperation {
     Remove(u64),
     /// Returns the memory that the compute node does not use.
     Leave,
+    /// Reads a key.
+    Get(u64),
+    /// Reads all entries.
+    Scan,
+    /// Reads all entries as of one moment.
+    Snapshot,
 }
 
 /// A tree and the operation that is interrupted.
@@ -123,7 +135,16 @@ fn open(world: &World, node: usize, config: OrderedConfig) -> Ordered {
 
 impl Fixture {
     fn change(&self, case: &CrashCase) -> u64 {
-        self.cluster.perform(FIRST_CRASH, &async |tree, client| match case.change {
+        self.cluster.perform(FIRST_CRASH, &async |tree, client| self.operate(case, tree, client).await)
+    }
+
+    async fn operate(
+        &self,
+        case: &CrashCase,
+        tree: &Ordered,
+        client: &Client<SimFabric>,
+    ) -> Result<(), IndexError> {
+        match case.change {
             InterruptedOperation::Put(key) => {
                 tree.put(client, &bytes(key), &self.value(7_777)).await.map(drop)
             }
@@ -134,7 +155,29 @@ impl Fixture {
             }
             InterruptedOperation::Remove(key) => tree.remove(client, &bytes(key)).await.map(drop),
             InterruptedOperation::Leave => tree.leave(client).await,
-        })
+            InterruptedOperation::Get(key) => tree.get(client, &bytes(key)).await.map(drop),
+            InterruptedOperation::Scan => {
+                let found = &mut Entries::new();
+                tree.scan(client, Range::default(), Direction::Forward, usize::MAX, found).await
+            }
+            InterruptedOperation::Snapshot => {
+                let found = &mut Entries::new();
+                tree.scan_snapshot(client, Range::default(), Direction::Forward, usize::MAX, found).await
+            }
+        }
+    }
+
+    /// Updates every key that is present, each in a short time.
+    fn update_all_soon(&self, node: usize) {
+        for &key in self.before.keys() {
+            self.cluster.perform_soon(node, async |tree, client| {
+                let value = tree.get(client, &bytes(key)).await?.map(|value| value.to_vec());
+                match value {
+                    Some(value) => tree.update(client, &bytes(key), &value).await.map(drop),
+                    None => Ok(()),
+                }
+            });
+        }
     }
 
     /// Updates every key that was present, which meets every lock left behind.
@@ -158,7 +201,10 @@ impl Fixture {
                 after.insert(key, 7_777);
             }
             InterruptedOperation::Remove(key) => drop(after.remove(&key)),
-            InterruptedOperation::Leave => {}
+            InterruptedOperation::Leave
+            | InterruptedOperation::Get(_)
+            | InterruptedOperation::Scan
+            | InterruptedOperation::Snapshot => {}
         }
         let (tree, client) = (&self.cluster.trees[SURVIVOR], self.cluster.world.client(SURVIVOR));
         let found = self.cluster.world.block_on(entries(tree, &client));
@@ -246,6 +292,57 @@ pub fn single_crashes(cases: &[CrashCase]) -> u64 {
         }
     }
     crashes
+}
+
+/// Drops the operation of each case after every poll, and lets both the compute node that dropped it and others
+/// continue; yields the number of drops.
+pub fn single_drops(cases: &[CrashCase]) -> u64 {
+    let mut drops = 0;
+    for case in cases {
+        for delay_ns in DROP_DELAYS_NS {
+            for polls in 1.. {
+                let (fixture, point) = (case.fixture(), DropPoint { polls, delay_ns, partition_ns: 0 });
+                let operate = async |tree: &Ordered, client: &Client<SimFabric>| {
+                    fixture.operate(case, tree, client).await
+                };
+                if fixture.cluster.drop_at(FIRST_CRASH, point, &operate) {
+                    break;
+                }
+                fixture.update_all_soon(if drops % 2 == 0 { SECOND_CRASH } else { FIRST_CRASH });
+                fixture.check(case, 1);
+                drops += 1;
+            }
+        }
+    }
+    drops
+}
+
+/// Time for which a compute node reaches no memory node, nanoseconds: longer than its NIC retries.
+const PARTITION_NS: u64 = 100_000_000;
+
+/// Drops the operation of each case after every poll, when its compute node reaches no memory node any more, so that
+/// the verb that frees its lock may be lost. Once the compute node reaches the memory nodes again, its next operation
+/// frees the lock. Yields the number of locks that were freed so.
+pub fn drops_in_partitions(cases: &[CrashCase]) -> u64 {
+    let mut freed = 0;
+    for case in cases {
+        for (polls, delay_ns) in (1..).flat_map(|polls| DROP_DELAYS_NS.map(|delay_ns| (polls, delay_ns))) {
+            let (fixture, point) =
+                (case.fixture(), DropPoint { polls, delay_ns, partition_ns: PARTITION_NS });
+            let operate =
+                async |tree: &Ordered, client: &Client<SimFabric>| fixture.operate(case, tree, client).await;
+            if fixture.cluster.drop_at(FIRST_CRASH, point, &operate) {
+                break;
+            }
+            let world = &fixture.cluster.world;
+            world.block_on(world.client(FIRST_CRASH).fabric().sleep(2 * PARTITION_NS));
+            fixture.update_all_soon(FIRST_CRASH);
+            fixture.update_all_soon(SECOND_CRASH);
+            fixture.check(case, 1);
+            freed += u64::from(world.marks().contains_key("an uncertain lock freed"));
+        }
+    }
+    freed
 }
 
 /// Crashes the first compute node at every verb of each case, and the second at about `seconds_max` of the verbs with

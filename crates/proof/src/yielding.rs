@@ -48,6 +48,10 @@ impl<F: Fabric> Fabric for Yielding<F> {
         self.fabric.submit_detached(doorbell)
     }
 
+    fn lock_tag(&self) -> u16 {
+        self.fabric.lock_tag()
+    }
+
     fn now(&self) -> u64 {
         self.fabric.now()
     }

@@ -160,6 +160,10 @@ impl Fabric for SimFabric {
         }
     }
 
+    fn lock_tag(&self) -> u16 {
+        self.device.borrow_mut().take_lock_tag()
+    }
+
     fn now(&self) -> u64 {
         self.device.borrow().now()
     }

@@ -445,6 +445,7 @@ fn device(spec: &WorldSpec) -> Device {
         marks: BTreeMap::new(),
         trace: Trace::new(spec.tracing),
         paused: None,
+        lock_tag: 0,
         crews: 0,
         server_threads: 0,
         crashed_nodes: Vec::new(),

@@ -187,6 +187,8 @@ struct State {
     /// Number of posts, and of connections.
     posts: u64,
     connections: u64,
+    /// Tag of the last acquisition of a lock.
+    lock_tags: u16,
     /// Words of atomics that are between load and store.
     busy: BTreeSet<Address>,
     /// Coverage marks, and how often each was passed.
@@ -245,6 +247,7 @@ impl Loopback {
             detached_ids: BTreeSet::new(),
             posts: 0,
             connections: 0,
+            lock_tags: 0,
             busy: BTreeSet::new(),
             marks: BTreeMap::new(),
             random: TestRng::new(settings.seed),
@@ -452,6 +455,12 @@ impl Fabric for LoopbackFabric {
             return Some(doorbell);
         }
         self.flight(doorbell).finish_or_detach()?.ok()
+    }
+
+    fn lock_tag(&self) -> u16 {
+        let mut state = self.world.state.borrow_mut();
+        state.lock_tags = state.lock_tags.wrapping_add(1);
+        state.lock_tags
     }
 
     fn now(&self) -> u64 {

@@ -109,6 +109,11 @@ impl Fabric for AnyFabric {
     }
 
     #[inline]
+    fn lock_tag(&self) -> u16 {
+        dispatch!(self, fabric => fabric.lock_tag())
+    }
+
+    #[inline]
     fn now(&self) -> u64 {
         dispatch!(self, fabric => fabric.now())
     }

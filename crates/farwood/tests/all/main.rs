@@ -1,6 +1,7 @@
 //! The library as programs use it.
 
 mod damage;
+mod dropped;
 mod examples;
 mod fork;
 mod full;

@@ -2,7 +2,7 @@
 
 use super::held::HeldLock;
 use super::local::LocalGuard;
-use super::uncertain::UncertainLocks;
+use super::uncertain::{Doubt, UncertainLock, UncertainLocks};
 use super::wait::LockWait;
 use super::{GlobalLock, LOCK_BYTES, LocalLocks, LocalTables, LockMemory, LockOptions, LockWidth};
 use crate::coverage;
@@ -10,8 +10,8 @@ use crate::error::IndexError;
 use crate::mutant::Mutant;
 use crate::op::Op;
 use farwood_fabric::{
-    Cas, Chain, Client, ClientId, Either, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote,
-    Revocation, Swapped, read, read_bytes,
+    Cas, Chain, Client, ClientId, Either, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Post,
+    Remote, Revocation, Swapped, read, read_bytes,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,10 +129,6 @@ impl NodeLocks {
         Op::new(self, client, operation).acquire(node).await
     }
 
-    pub(super) fn count_dropped(&self) {
-        self.dropped.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// The lock of the node at `node`.
     #[inline]
     fn lock_of<T: ?Sized>(&self, node: Remote<T>) -> GlobalLock {
@@ -143,25 +139,50 @@ impl NodeLocks {
         }
     }
 
-    /// The verb that frees a lock if this compute node holds it; `None` where another of its clients may hold it.
-    pub(super) fn free_own<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) -> Option<Cas> {
-        let mine = LockWord::held_by(client.fabric().identity());
+    /// The verb that frees a lock if its word is `mine`; `None` where another client of this compute node may have
+    /// stored the same word.
+    pub(super) fn free_own(&self, lock: GlobalLock, mine: LockWord) -> Option<Cas> {
         let certain = self.options.local != LocalLocks::None && self.options.width == LockWidth::Word;
         certain.then(|| lock.free_from(mine))
     }
 
-    /// Records that this compute node may hold the lock.
-    pub(super) fn record_uncertain<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) {
-        if self.free_own(client, lock).is_some() {
+    /// Records that this compute node may hold the lock, with the word `word`.
+    pub(super) fn record_uncertain<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, word: LockWord) {
+        if self.free_own(lock, word).is_some() {
             client.fabric().record_coverage(coverage::LOCK_UNCERTAIN);
-            self.uncertain.record(lock, &self.tables, client.fabric().now());
+            let tables = Arc::clone(&self.tables);
+            let doubt = Doubt::PostFailed;
+            self.uncertain.record(UncertainLock { doubt, lock, word, tables }, client.fabric().now());
+        }
+    }
+
+    /// Frees a lock of a dropped operation, if its word is `word`, without waiting for the answer. The CAS follows the
+    /// operation's verbs on the same queue pair. No later acquisition stores the same word, so the CAS frees no lock
+    /// but this one, and the next client of the compute node need not wait for it. If it is lost, the next client that
+    /// acquires a lock frees this one.
+    pub(super) fn free_dropped<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, word: LockWord) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        if client.post_detached(lock.free_from(word)) {
+            let (doubt, tables) = (Doubt::Dropped, Arc::clone(&self.tables));
+            self.uncertain.record(UncertainLock { doubt, lock, word, tables }, client.fabric().now());
+        }
+    }
+
+    /// Releases a held lock of a dropped operation, without waiting for the answer.
+    pub(super) fn release_dropped<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, word: LockWord) {
+        match self.options.width {
+            LockWidth::Word => self.free_dropped(client, lock, word),
+            LockWidth::Packed => {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                client.post_detached(lock.release(self.options.release, word));
+            }
         }
     }
 
     /// Removes a lock that a client holds from the record: that client releases it.
     fn clear_uncertain(&self, lock: GlobalLock) {
         if self.uncertain.count() > 0 {
-            self.uncertain.remove(lock);
+            self.uncertain.remove_held(lock);
         }
     }
 }
@@ -174,10 +195,10 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// [`IndexError::LockHeld`] where live clients hold it for 20 s.
     pub(crate) async fn acquire<T: ?Sized>(self, node: Remote<T>) -> Result<HeldLock<'a, F>, IndexError> {
         let held = self.acquire_local(self.index.lock_of(node)).await?;
-        if held.local.handed_over() {
+        if held.local.handed_over().is_some() {
             return Ok(held.with_global());
         }
-        let first = self.client.post(held.lock.try_take(self.fabric().identity())).await;
+        let first = self.post_take(&held, held.lock.try_take(held.word)).await;
         let (held, _) = self.finish(held, first.map(Either::value), NOTHING).await?;
         Ok(held)
     }
@@ -195,7 +216,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         bytes: usize,
     ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
         let held = self.acquire_local(self.index.lock_of(node)).await?;
-        if held.local.handed_over() {
+        if held.local.handed_over().is_some() {
             let mut held = held.with_global();
             let copy = held.local.read_handed_over(node.word(), |bytes| self.client.copy_of(bytes));
             if copy.is_some() {
@@ -226,7 +247,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             let span = ObjectSpan { at: object, bytes: slot_bytes };
             return self.acquire_global_and_read(held, span, reread).await;
         }
-        let first = self.client.post(held.lock.try_take(self.fabric().identity())).await;
+        let first = self.post_take(&held, held.lock.try_take(held.word)).await;
         self.finish(held, first.map(Either::value), None).await
     }
 
@@ -246,16 +267,16 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             return Ok(TryLock::Mine);
         }
         let Some(local) = self.index.tables.try_acquire(lock) else { return Ok(TryLock::Busy) };
-        let held = self.held(lock, local);
-        match self.client.post(lock.try_take(self.fabric().identity())).await.map(Either::value) {
-            Ok(Swapped::Lost(found)) if !self.is_own_uncertain(lock, found) => Ok(TryLock::Busy),
+        let mut held = self.held(lock, local);
+        match self.post_take(&held, lock.try_take(held.word)).await.map(Either::value) {
+            Ok(Swapped::Lost(found)) if !self.owns_uncertain(&mut held, found) => Ok(TryLock::Busy),
             Ok(_) => {
-                self.index.uncertain.remove(lock);
+                self.index.clear_uncertain(lock);
                 Ok(TryLock::Taken(held.with_global()))
             }
             Err(error) => {
                 // The CAS may have been executed, and its answer lost.
-                self.index.record_uncertain(self.client, lock);
+                self.index.record_uncertain(self.client, lock, held.word);
                 Err(error.into())
             }
         }
@@ -282,7 +303,14 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
 
     /// A lock of which this client has the local part.
     fn held(self, lock: GlobalLock, local: LocalGuard<'a>) -> HeldLock<'a, F> {
-        HeldLock { locks: self.index, client: self.client, lock, local, global_held: false }
+        let mine = || LockWord::held_by(self.fabric().identity()).tagged(self.fabric().lock_tag());
+        let word = local.handed_over().unwrap_or_else(mine);
+        HeldLock { locks: self.index, client: self.client, lock, word, local, global_held: false }
+    }
+
+    /// Posts a verb that may store `held`'s word in the global lock, and waits for the answer.
+    async fn post_take<P: Post>(self, held: &HeldLock<'_, F>, post: P) -> Result<P::Output, FabricError> {
+        self.index.post_on_lock(self.client, (held.lock, held.word), post).await
     }
 
     /// Acquires the local lock that guards `lock`; the previous holder may hand the global one over with it.
@@ -291,10 +319,9 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             return Err(FabricError::OutOfRange { at: lock.word().address(), bytes: 0 }.into());
         }
         self.free_uncertain(None).await;
-        let me = self.fabric().identity();
-        let abandon = || self.client.post_detached(lock.release(self.index.options.release, me));
+        let abandon = |word| self.index.release_dropped(self.client, lock, word);
         let local = self.index.tables.acquire(self.client, lock, &abandon).await;
-        if local.handed_over() {
+        if local.handed_over().is_some() {
             self.client.note(|costs| costs.handed_over += 1);
             self.index.clear_uncertain(lock);
         }
@@ -309,9 +336,9 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         span: ObjectSpan<T>,
         reread: Reread,
     ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
-        let lock = held.lock.try_take(self.fabric().identity());
+        let lock = held.lock.try_take(held.word);
         let again = (reread == Reread::Object).then_some(span);
-        match self.client.post(lock.then(read_bytes(span.at, span.bytes))).await {
+        match self.post_take(&held, lock.then(read_bytes(span.at, span.bytes))).await {
             Ok((first, copy)) => {
                 let won = first.value() == Swapped::Won;
                 let (held, later) = self.finish(held, Ok(first.value()), again).await?;
@@ -325,21 +352,20 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// `again`, and the one that acquires the lock returns it.
     async fn finish<T: Object + ?Sized>(
         self,
-        held: HeldLock<'a, F>,
+        mut held: HeldLock<'a, F>,
         first: Result<Swapped, FabricError>,
         again: Option<ObjectSpan<T>>,
     ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
-        let lock = held.lock;
         let acquired = match first {
-            Ok(first) => self.acquire_global(lock, first, again).await,
+            Ok(first) => self.acquire_global(&mut held, first, again).await,
             Err(error) => Err(error.into()),
         };
         if let Err(IndexError::Fabric(_)) = acquired {
             // The CAS may have been executed, and its answer lost.
-            self.index.record_uncertain(self.client, lock);
+            self.index.record_uncertain(self.client, held.lock, held.word);
         }
         let copy = acquired?;
-        self.index.clear_uncertain(lock);
+        self.index.clear_uncertain(held.lock);
         Ok((held.with_global(), copy))
     }
 
@@ -347,15 +373,16 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// `again`; returns the copy of the successful attempt.
     async fn acquire_global<T: Object + ?Sized>(
         self,
-        lock: GlobalLock,
+        held: &mut HeldLock<'a, F>,
         first: Swapped,
         again: Option<ObjectSpan<T>>,
     ) -> Result<Option<Fetched<T>>, IndexError> {
         match first {
             Swapped::Won => return Ok(None),
-            Swapped::Lost(found) if self.is_own_uncertain(lock, found) => return Ok(None),
+            Swapped::Lost(found) if self.owns_uncertain(held, found) => return Ok(None),
             Swapped::Lost(_) => {}
         }
+        let lock = held.lock;
         let mut wait = LockWait::new(self.fabric().now());
         loop {
             self.client.note(|costs| costs.lock += 1);
@@ -365,18 +392,18 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             }
             self.fabric().sleep(pause).await;
             let copy = again.map(|span| read_bytes(span.at, span.bytes));
-            let attempt = lock.try_take(self.fabric().identity()).then_maybe(copy);
-            let (attempt, copy) = self.client.post(attempt).await?;
+            let attempt = lock.try_take(held.word).then_maybe(copy);
+            let (attempt, copy) = self.post_take(held, attempt).await?;
             let found = match attempt.value() {
                 Swapped::Won => return Ok(copy),
-                Swapped::Lost(found) if self.is_own_uncertain(lock, found) => return Ok(None),
+                Swapped::Lost(found) if self.owns_uncertain(held, found) => return Ok(None),
                 Swapped::Lost(found) => found,
             };
             if wait.liveness_check_due(self.fabric()) {
                 // Otherwise two compute nodes could each wait for an uncertain lock of the other.
                 self.free_uncertain(Some(lock)).await;
                 if let Some(holder) = lock.holder(found)
-                    && self.break_lock(lock, found, holder).await?
+                    && self.break_lock(held, found, holder).await?
                 {
                     return Ok(None);
                 }
@@ -395,46 +422,53 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         if locks.uncertain.count() == 0 {
             return;
         }
-        for (lock, tables) in locks.uncertain.due(self.fabric().now()) {
-            let local = tables.try_acquire(lock);
+        for uncertain in locks.uncertain.due(self.fabric().now()) {
+            let UncertainLock { doubt, lock, word, tables } = &uncertain;
+            let local = (*doubt == Doubt::PostFailed).then(|| tables.try_acquire(*lock)).flatten();
             let guarded = local.is_some()
+                || *doubt == Doubt::Dropped
                 || mine.is_some_and(|mine| {
-                    Arc::ptr_eq(&tables, &locks.tables) && tables.guards_both(mine, lock)
+                    Arc::ptr_eq(tables, &locks.tables) && tables.guards_both(mine, *lock)
                 });
             // Another client that holds the local lock frees the uncertain one itself.
             if !guarded {
                 continue;
             }
-            let Some(free) = locks.free_own(self.client, lock) else { continue };
-            match self.client.post(free).await {
+            match locks.post_on_lock(self.client, (*lock, *word), lock.free_from(*word)).await {
                 Ok(_) => {
                     self.hit(coverage::UNCERTAIN_LOCK_FREED);
-                    locks.uncertain.remove(lock);
+                    locks.uncertain.remove(*lock, *word);
                 }
-                Err(_) => locks.uncertain.record(lock, &tables, self.fabric().now()),
+                Err(_) => locks.uncertain.record(uncertain.clone(), self.fabric().now()),
             }
         }
     }
 
-    /// Whether this client, which holds the local lock, holds a global one whose word was `found`: the word names this
-    /// compute node, and the lock was uncertain.
-    fn is_own_uncertain(self, lock: GlobalLock, found: u64) -> bool {
-        let own = found == LockWord::held_by(self.fabric().identity()).word();
-        let own = own && self.index.uncertain.contains(lock);
+    /// Whether this client, which holds the local lock, holds a global one whose word was `found`, because the lock was
+    /// uncertain with that word. Then `found` becomes the word of `held`.
+    fn owns_uncertain(self, held: &mut HeldLock<'a, F>, found: u64) -> bool {
+        let found = LockWord::from_word(found);
+        let own = self.index.uncertain.is_owned(held.lock, found);
         if own {
             self.hit(coverage::UNCERTAIN_LOCK_HELD);
+            held.word = found;
         }
         own
     }
 
     /// Takes the lock over from `holder` if that client has crashed: first revokes it, then swaps its lock word.
-    async fn break_lock(self, lock: GlobalLock, found: u64, holder: ClientId) -> Result<bool, IndexError> {
+    async fn break_lock(
+        self,
+        held: &HeldLock<'_, F>,
+        found: u64,
+        holder: ClientId,
+    ) -> Result<bool, IndexError> {
         if self.fabric().revoke(holder).await? == Revocation::Alive && !self.index.breaks_live_locks {
             self.hit(coverage::HOLDER_ALIVE);
             return Ok(false);
         }
-        let mine = self.fabric().identity();
-        let won = self.client.post(lock.take_from(LockWord::from_word(found), mine)).await? == Swapped::Won;
+        let take = held.lock.take_from(LockWord::from_word(found), held.word);
+        let won = self.post_take(held, take).await? == Swapped::Won;
         self.hit(if won { coverage::LOCK_TAKEN_OVER } else { coverage::TAKEOVER_LOST });
         Ok(won)
     }

@@ -22,6 +22,7 @@ pub(crate) const BYTES_PER_LOCK: u64 = 64;
 /// Bytes of a lock inside its node.
 pub const LOCK_BYTES: usize = 8;
 const PACKED_BITS: u32 = 16;
+const PACKED_MASK: u64 = (1 << PACKED_BITS) - 1;
 const LOCKS_PER_WORD: u64 = 4;
 
 /// One lock of a global table.
@@ -109,39 +110,37 @@ impl GlobalLock {
         self.word
     }
 
-    /// The bits of a packed lock that `client` holds: slot + 1.
-    fn packed_bits(&self, client: ClientId) -> u64 {
-        (u64::from(client.slot) + 1) << self.shift
+    /// The bits of a packed lock whose holder's word would be `mine`: slot + 1.
+    fn packed_bits(&self, mine: LockWord) -> u64 {
+        (mine.word() & PACKED_MASK) << self.shift
     }
 
     fn packed_mask(&self) -> u64 {
-        0xFFFF << self.shift
+        PACKED_MASK << self.shift
     }
 
     /// Acquires the lock if it is free (Figure 6, line 18).
     #[inline]
-    pub fn try_take(&self, me: ClientId) -> TryTake {
+    pub fn try_take(&self, mine: LockWord) -> TryTake {
         match self.width {
-            LockWidth::Word => {
-                Either::One(cas(self.word, LockWord::FREE.word(), LockWord::held_by(me).word()))
-            }
+            LockWidth::Word => Either::One(cas(self.word, LockWord::FREE.word(), mine.word())),
             LockWidth::Packed => {
                 let mask = self.packed_mask();
                 Either::Other(masked_cas(
                     self.word,
                     Bits { mask, value: 0 },
-                    Bits { mask, value: self.packed_bits(me) },
+                    Bits { mask, value: self.packed_bits(mine) },
                 ))
             }
         }
     }
 
     /// Takes the lock over from a revoked holder.
-    pub fn take_from(&self, holder: LockWord, me: ClientId) -> farwood_fabric::Cas {
-        cas(self.word, holder.word(), LockWord::held_by(me).word())
+    pub fn take_from(&self, holder: LockWord, mine: LockWord) -> farwood_fabric::Cas {
+        cas(self.word, holder.word(), mine.word())
     }
 
-    /// Frees the lock if `holder` holds it.
+    /// Frees the lock if its word is `holder`.
     pub fn free_from(&self, holder: LockWord) -> farwood_fabric::Cas {
         cas(self.word, holder.word(), LockWord::FREE.word())
     }
@@ -156,28 +155,29 @@ impl GlobalLock {
 
     /// Whether a client of another compute node than `me` holds the lock, according to its word.
     pub(crate) fn is_foreign(&self, found: u64, me: ClientId) -> bool {
+        let mine = LockWord::held_by(me);
         let (held, mine) = match self.width {
-            LockWidth::Word => (found, LockWord::held_by(me).word()),
-            LockWidth::Packed => (found & self.packed_mask(), self.packed_bits(me)),
+            LockWidth::Word => (LockWord::from_word(found).tagged(0).word(), mine.word()),
+            LockWidth::Packed => (found & self.packed_mask(), self.packed_bits(mine)),
         };
         held != 0 && held != mine
     }
 
-    /// Releases the lock of client `me` (Figure 6, line 31). A packed lock is released by masked CAS and not, as in the
-    /// paper, by a 2-byte WRITE, which an atomic on a neighbouring lock in the same word may overwrite.
+    /// Releases the lock, whose word is `mine` (Figure 6, line 31). A packed lock is released by masked CAS and not, as
+    /// in the paper, by a 2-byte WRITE, which an atomic on a neighbouring lock in the same word may overwrite.
     #[inline]
-    pub fn release(&self, how: Release, me: ClientId) -> Unlock {
+    pub fn release(&self, how: Release, mine: LockWord) -> Unlock {
         const FREE: &[u8] = &LockWord::FREE.word().to_le_bytes();
         match (self.width, how) {
             (LockWidth::Word, Release::Write) => Either::One(write(self.word, FREE)),
             (LockWidth::Word, Release::Faa) => {
-                Either::Other(Either::One(faa(self.word, LockWord::held_by(me).word().wrapping_neg())))
+                Either::Other(Either::One(faa(self.word, mine.word().wrapping_neg())))
             }
             (LockWidth::Packed, _) => {
                 let mask = self.packed_mask();
                 Either::Other(Either::Other(masked_cas(
                     self.word,
-                    Bits { mask, value: self.packed_bits(me) },
+                    Bits { mask, value: self.packed_bits(mine) },
                     Bits { mask, value: 0 },
                 )))
             }

@@ -2,10 +2,10 @@
 
 use super::acquire::NodeLocks;
 use super::local::LocalGuard;
-use super::{GlobalLock, Unlock};
+use super::{GlobalLock, LockWidth, Unlock};
 use crate::coverage;
 use crate::error::IndexError;
-use farwood_fabric::{Client, Fabric};
+use farwood_fabric::{Client, Fabric, FabricError, LockWord, Post};
 
 /// A lock that this client holds.
 #[must_use = "a held lock must be released"]
@@ -13,6 +13,8 @@ pub struct HeldLock<'a, F: Fabric> {
     pub(super) locks: &'a NodeLocks,
     pub(super) client: &'a Client<F>,
     pub(super) lock: GlobalLock,
+    /// The word of the global lock while this client holds it.
+    pub(super) word: LockWord,
     pub(super) local: LocalGuard<'a>,
     /// Whether the global lock is held. False during the acquisition and after the release.
     pub(super) global_held: bool,
@@ -32,14 +34,15 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
         self.global_held = false;
         let hand_over = self.local.should_hand_over();
         let unlock = (!hand_over).then(|| self.unlock());
-        (unlock, PendingRelease { held: self, hand_over })
+        let state = if hand_over { ReleaseState::HandOver } else { ReleaseState::Posted };
+        (unlock, PendingRelease { held: self, state })
     }
 
     /// Releases the lock as part of a WRITE whose last word frees it. The caller completes the [`PendingRelease`] after
     /// the answer to that WRITE.
     pub fn release_within(mut self) -> PendingRelease<'a, F> {
         self.global_held = false;
-        PendingRelease { held: self, hand_over: false }
+        PendingRelease { held: self, state: ReleaseState::Posted }
     }
 
     /// Releases the lock without writing anything. [1 RT; 0 when it is handed over]
@@ -56,8 +59,13 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
         Ok(())
     }
 
+    /// Releases the global lock without waiting for the answer.
+    fn release_dropped(&self) {
+        self.locks.release_dropped(self.client, self.lock, self.word);
+    }
+
     fn unlock(&self) -> Unlock {
-        self.lock.release(self.locks.options.release, self.client.fabric().identity())
+        self.lock.release(self.locks.options.release, self.word)
     }
 }
 
@@ -66,8 +74,42 @@ impl<F: Fabric> Drop for HeldLock<'_, F> {
     /// than those posted before this one, so the lock is free once this verb has been executed.
     fn drop(&mut self) {
         if self.global_held {
-            self.locks.count_dropped();
-            self.client.post_detached(self.unlock());
+            self.release_dropped();
+        }
+    }
+}
+
+/// A verb in flight that may acquire or free a global lock. Its client holds the local lock.
+struct UnansweredVerb<'a, F: Fabric> {
+    locks: &'a NodeLocks,
+    client: &'a Client<F>,
+    lock: GlobalLock,
+    /// The word that the verb stores or expects.
+    word: LockWord,
+}
+
+impl NodeLocks {
+    /// Posts verbs of which one may acquire `lock` with the word `word`, or free it, and waits for the answer.
+    #[inline]
+    pub(super) async fn post_on_lock<F: Fabric, P: Post>(
+        &self,
+        client: &Client<F>,
+        (lock, word): (GlobalLock, LockWord),
+        post: P,
+    ) -> Result<P::Output, FabricError> {
+        let unanswered = UnansweredVerb { locks: self, client, lock, word };
+        let answer = client.post(post).await;
+        std::mem::forget(unanswered);
+        answer
+    }
+}
+
+impl<F: Fabric> Drop for UnansweredVerb<'_, F> {
+    /// Frees the global lock of a cancelled operation, if it is held after the verb. A packed lock has no tag, so it
+    /// stays held.
+    fn drop(&mut self) {
+        if self.locks.options.width == LockWidth::Word {
+            self.locks.free_dropped(self.client, self.lock, self.word);
         }
     }
 }
@@ -76,7 +118,18 @@ impl<F: Fabric> Drop for HeldLock<'_, F> {
 #[must_use = "complete it when the unlock has been answered"]
 pub struct PendingRelease<'a, F: Fabric> {
     held: HeldLock<'a, F>,
-    hand_over: bool,
+    state: ReleaseState,
+}
+
+/// How far a release has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReleaseState {
+    /// The write-back is in flight; the lock will be handed over.
+    HandOver,
+    /// The unlock is in flight.
+    Posted,
+    /// The post has been answered, or has failed.
+    Ended,
 }
 
 impl<F: Fabric> PendingRelease<'_, F> {
@@ -88,11 +141,11 @@ impl<F: Fabric> PendingRelease<'_, F> {
     /// As [`complete`](Self::complete). If the lock is handed over, its next holder also receives `node`: the address
     /// of the guarded node, and its bytes after the write-back.
     pub fn complete_with(mut self, node: Option<(u64, &[u8])>) {
-        if self.hand_over && !self.held.local.hand_over(node) {
+        let state = std::mem::replace(&mut self.state, ReleaseState::Ended);
+        if state == ReleaseState::HandOver && !self.held.local.hand_over(self.held.word, node) {
             // The next client was cancelled, and no other waits.
-            self.held.client.post_detached(self.held.unlock());
+            self.held.release_dropped();
         }
-        self.hand_over = false;
     }
 
     /// Frees the lock after a failed post that contained the unlock; the memory node may have executed the unlock or
@@ -100,24 +153,27 @@ impl<F: Fabric> PendingRelease<'_, F> {
     /// since then, so this function leaves it held until this compute node leaves the pool. If the memory node is
     /// unreachable, a later operation frees the lock. [1 RT]
     pub async fn failed(mut self) {
-        self.hand_over = false;
+        self.state = ReleaseState::Ended;
         self.held.client.fabric().record_coverage(coverage::RELEASE_FAILED);
-        let HeldLock { locks, client, lock, .. } = self.held;
-        if let Some(free) = locks.free_own(client, lock)
-            && client.post(free).await.is_err()
+        let HeldLock { locks, client, lock, word, .. } = self.held;
+        if let Some(free) = locks.free_own(lock, word)
+            && locks.post_on_lock(client, (lock, word), free).await.is_err()
         {
             // The caller reports the first error of the fabric, not this one.
-            locks.record_uncertain(client, lock);
+            locks.record_uncertain(client, lock, word);
         }
     }
 }
 
 impl<F: Fabric> Drop for PendingRelease<'_, F> {
-    /// Frees the global lock of a cancelled operation. A posted unlock is in flight already; for a lock that was to be
-    /// handed over, this unlock follows the write-back on the same queue pair.
+    /// Frees the global lock of a cancelled operation after its write-back. A posted unlock is in flight already, but
+    /// may be lost with its connection.
     fn drop(&mut self) {
-        if self.hand_over {
-            self.held.client.post_detached(self.held.unlock());
+        let is_packed = self.held.locks.options.width == LockWidth::Packed;
+        match self.state {
+            ReleaseState::Posted if is_packed => {}
+            ReleaseState::HandOver | ReleaseState::Posted => self.held.release_dropped(),
+            ReleaseState::Ended => {}
         }
     }
 }

@@ -15,7 +15,7 @@
 use super::{GlobalLock, LocalLocks};
 use crate::queue::FairQueue;
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use farwood_fabric::{Client, Fabric};
+use farwood_fabric::{Client, Fabric, LockWord};
 use std::sync::PoisonError;
 
 const HELD: u64 = 1;
@@ -35,8 +35,8 @@ const PAYLOADS_MAX: usize = 64;
 enum Grant {
     /// The local lock alone; the global lock is free.
     Local,
-    /// The global lock as well, and a copy of its node if the previous holder had one.
-    Global(Option<HandoverPayload>),
+    /// The global lock as well, with its word, and a copy of its node if the previous holder had one.
+    Global(LockWord, Option<HandoverPayload>),
 }
 
 /// A node as the previous holder of its lock left it.
@@ -62,7 +62,8 @@ pub struct LocalTables {
 pub struct LocalGuard<'a> {
     tables: &'a LocalTables,
     lock: usize,
-    handed_over: bool,
+    /// The word of the global lock, if that came with the local one.
+    handed_over: Option<LockWord>,
     payload: Option<HandoverPayload>,
     /// Whether the local lock is still held.
     held: bool,
@@ -81,16 +82,16 @@ impl LocalTables {
         }
     }
 
-    /// Acquires the local lock that guards `lock`. [0 RT] `release_global` releases the global lock; it is called if
-    /// the global lock is handed to a client that has stopped waiting, and no other client waits.
+    /// Acquires the local lock that guards `lock`. [0 RT] `release_global` releases the global lock, given its word; it
+    /// is called if the global lock is handed to a client that has stopped waiting, and no other client waits.
     pub async fn acquire<F: Fabric>(
         &self,
         client: &Client<F>,
         lock: GlobalLock,
-        release_global: &impl Fn(),
+        release_global: &impl Fn(LockWord),
     ) -> LocalGuard<'_> {
         if self.kind == LocalLocks::None {
-            return LocalGuard { tables: self, lock: 0, handed_over: false, payload: None, held: false };
+            return self.unlocked();
         }
         let lock = self.number(lock);
         if let LocalLocks::Queued { .. } = self.kind {
@@ -105,7 +106,11 @@ impl LocalTables {
     }
 
     /// Acquires local lock number `lock`, in the order of arrival while it is held.
-    pub(super) async fn acquire_queued(&self, lock: usize, release_global: &impl Fn()) -> LocalGuard<'_> {
+    pub(super) async fn acquire_queued(
+        &self,
+        lock: usize,
+        release_global: &impl Fn(LockWord),
+    ) -> LocalGuard<'_> {
         while !self.try_lock(lock) {
             if let Some(grant) = self.wait(lock, release_global).await {
                 return self.granted(lock, grant);
@@ -117,13 +122,7 @@ impl LocalTables {
     /// Acquires the local lock that guards `lock` if no client of this compute node holds it.
     pub fn try_acquire(&self, lock: GlobalLock) -> Option<LocalGuard<'_>> {
         if self.kind == LocalLocks::None {
-            return Some(LocalGuard {
-                tables: self,
-                lock: 0,
-                handed_over: false,
-                payload: None,
-                held: false,
-            });
+            return Some(self.unlocked());
         }
         let lock = self.number(lock);
         self.try_lock(lock).then(|| self.granted(lock, Grant::Local))
@@ -139,10 +138,15 @@ impl LocalTables {
         self.number(one) == self.number(other)
     }
 
+    /// The guard where clients do not coordinate.
+    fn unlocked(&self) -> LocalGuard<'_> {
+        LocalGuard { tables: self, lock: 0, handed_over: None, payload: None, held: false }
+    }
+
     fn granted(&self, lock: usize, grant: Grant) -> LocalGuard<'_> {
         let (handed_over, payload) = match grant {
-            Grant::Local => (false, None),
-            Grant::Global(payload) => (true, payload),
+            Grant::Local => (None, None),
+            Grant::Global(word, payload) => (Some(word), payload),
         };
         LocalGuard { tables: self, lock, handed_over, payload, held: true }
     }
@@ -153,12 +157,16 @@ impl LocalTables {
 
     /// Joins the queue of a held lock, and waits for the lock; `None`: the lock was released before the client had
     /// joined.
-    async fn wait(&self, lock: usize, release_global: &impl Fn()) -> Option<Grant> {
+    async fn wait(&self, lock: usize, release_global: &impl Fn(LockWord)) -> Option<Grant> {
         let give_up = |grant| {
-            let global = matches!(grant, Grant::Global(_));
-            let next = if global { Grant::Global(None) } else { Grant::Local };
-            if !self.pass_on(lock, next) && global {
-                release_global();
+            let (next, global) = match grant {
+                Grant::Local => (Grant::Local, None),
+                Grant::Global(word, _) => (Grant::Global(word, None), Some(word)),
+            };
+            if !self.pass_on(lock, next)
+                && let Some(word) = global
+            {
+                release_global(word);
             }
         };
         let queue = &self.queues[lock % QUEUES_MAX];
@@ -183,7 +191,7 @@ impl LocalTables {
             return false;
         }
         let hand_overs = match grant {
-            Grant::Global(_) => (word & !(HELD | AWAITED)) + ONE_HAND_OVER,
+            Grant::Global(..) => (word & !(HELD | AWAITED)) + ONE_HAND_OVER,
             Grant::Local => 0,
         };
         let mut list = self.queues[lock % QUEUES_MAX].lock();
@@ -204,8 +212,8 @@ impl LocalTables {
 }
 
 impl LocalGuard<'_> {
-    /// Whether the global lock came with the local one.
-    pub fn handed_over(&self) -> bool {
+    /// The word of the global lock, if that came with the local one.
+    pub fn handed_over(&self) -> Option<LockWord> {
         self.handed_over
     }
 
@@ -220,10 +228,10 @@ impl LocalGuard<'_> {
         word & AWAITED != 0 && (word >> HAND_OVERS_SHIFT) < u64::from(hand_over_max)
     }
 
-    /// Hands the local lock over to the next waiting client, together with the global lock, and with the address and
-    /// the bytes of the guarded node if `node` has them. Returns `false` if no client waits any more; the local lock is
-    /// free then.
-    pub fn hand_over(&mut self, node: Option<(u64, &[u8])>) -> bool {
+    /// Hands the local lock over to the next waiting client, together with the global lock, whose word is `word`, and
+    /// with the address and the bytes of the guarded node if `node` has them. Returns `false` if no client waits any
+    /// more; the local lock is free then.
+    pub fn hand_over(&mut self, word: LockWord, node: Option<(u64, &[u8])>) -> bool {
         self.held = false;
         let payload = node.map(|(address, bytes)| {
             let mut payload = self.tables.payloads().pop().unwrap_or_default();
@@ -232,7 +240,7 @@ impl LocalGuard<'_> {
             payload.bytes.extend_from_slice(bytes);
             payload
         });
-        self.tables.pass_on(self.lock, Grant::Global(payload))
+        self.tables.pass_on(self.lock, Grant::Global(word, payload))
     }
 
     /// Reads the node that came with the global lock, if it is the node at `address`.

@@ -1,16 +1,39 @@
 //! Locks that this compute node may hold although none of its clients does: a post that should have taken or released
-//! the lock failed, and so did the attempt to free it, because its memory node was unreachable.
+//! the lock failed, and so did the attempt to free it, because its memory node was unreachable; or an operation was
+//! dropped, and the verb that frees its lock may be lost with its connection.
 //!
-//! The next client of the compute node that acquires any lock frees them once the memory node answers again. That
-//! client holds the local lock while it does so, so no other client of the compute node holds the global one. For that
-//! reason only locks of options with local locks, whose words name their holder, are recorded here.
+//! The next client of the compute node that acquires any lock frees them once the memory node answers again. Only locks
+//! whose words name their holder are recorded here.
 
 use super::{GlobalLock, LocalTables};
+use farwood_fabric::LockWord;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pause after a failed attempt, nanoseconds: the next failure takes as long as the NIC retries.
 const PAUSE_NS: u64 = 10_000_000;
+
+/// Why the ownership of a lock is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// A post failed, and no verb on the lock is under way. A client that holds the local lock may free the global one,
+    /// or own it.
+    PostFailed,
+    /// An operation was dropped, and the verb that frees the lock may be under way. Any client may free the lock,
+    /// because its word is unique, and none may own it.
+    Dropped,
+}
+
+/// A lock whose ownership is unknown.
+#[derive(Clone, Debug)]
+pub(super) struct UncertainLock {
+    pub(super) doubt: Doubt,
+    pub(super) lock: GlobalLock,
+    /// Its word, if this compute node holds it.
+    pub(super) word: LockWord,
+    /// The table of the local lock that guards it.
+    pub(super) tables: Arc<LocalTables>,
+}
 
 /// The locks of a compute node whose ownership is unknown.
 #[derive(Debug, Default)]
@@ -22,10 +45,15 @@ pub(super) struct UncertainLocks {
 
 #[derive(Debug, Default)]
 struct UncertainState {
-    /// Each lock with the table of the local lock that guards it.
-    locks: Vec<(GlobalLock, Arc<LocalTables>)>,
+    locks: Vec<UncertainLock>,
     /// Time before which no client tries again.
     not_before_ns: u64,
+}
+
+impl UncertainState {
+    fn find(&self, lock: GlobalLock, word: LockWord) -> Option<&UncertainLock> {
+        self.locks.iter().find(|other| (other.lock, other.word) == (lock, word))
+    }
 }
 
 impl UncertainLocks {
@@ -40,30 +68,43 @@ impl UncertainLocks {
     }
 
     /// Records a lock.
-    pub(super) fn record(&self, lock: GlobalLock, tables: &Arc<LocalTables>, now_ns: u64) {
+    pub(super) fn record(&self, uncertain: UncertainLock, now_ns: u64) {
         let mut state = self.state();
-        if state.locks.iter().all(|(other, _)| *other != lock) {
-            state.locks.push((lock, Arc::clone(tables)));
+        let same = |other: &&mut UncertainLock| (other.lock, other.word) == (uncertain.lock, uncertain.word);
+        match state.locks.iter_mut().find(same) {
+            Some(recorded) if uncertain.doubt == Doubt::Dropped => *recorded = uncertain,
+            Some(_) => {}
+            None => state.locks.push(uncertain),
         }
         state.not_before_ns = now_ns + PAUSE_NS;
         self.count.store(state.locks.len(), Relaxed);
     }
 
-    /// Whether a lock is recorded.
-    pub(super) fn contains(&self, lock: GlobalLock) -> bool {
-        self.count() > 0 && self.state().locks.iter().any(|(other, _)| *other == lock)
+    /// Whether a client that holds the local lock owns the global one, whose word is `word`.
+    pub(super) fn is_owned(&self, lock: GlobalLock, word: LockWord) -> bool {
+        let owned = |found: &UncertainLock| found.doubt == Doubt::PostFailed;
+        self.count() > 0 && self.state().find(lock, word).is_some_and(owned)
     }
 
     /// The locks that a client should try to free now.
-    pub(super) fn due(&self, now_ns: u64) -> Vec<(GlobalLock, Arc<LocalTables>)> {
+    pub(super) fn due(&self, now_ns: u64) -> Vec<UncertainLock> {
         let state = self.state();
         if now_ns < state.not_before_ns { Vec::new() } else { state.locks.clone() }
     }
 
-    /// Removes a lock that this compute node does not hold any more, or that one of its clients holds.
-    pub(super) fn remove(&self, lock: GlobalLock) {
+    /// Removes a lock that this compute node does not hold any more with the word `word`.
+    pub(super) fn remove(&self, lock: GlobalLock, word: LockWord) {
+        self.retain(|other| (other.lock, other.word) != (lock, word));
+    }
+
+    /// Removes a lock that a client of this compute node holds: its earlier posts have ended.
+    pub(super) fn remove_held(&self, lock: GlobalLock) {
+        self.retain(|other| other.lock != lock || other.doubt == Doubt::Dropped);
+    }
+
+    fn retain(&self, keep: impl Fn(&UncertainLock) -> bool) {
         let mut state = self.state();
-        state.locks.retain(|(other, _)| *other != lock);
+        state.locks.retain(keep);
         self.count.store(state.locks.len(), Relaxed);
     }
 }

@@ -77,15 +77,13 @@ impl LoopbackCase {
         case
     }
 
-    /// The run of a seed in which operations are dropped before they are answered, on fabrics that answer atomics at
-    /// once (decision 6 says why).
+    /// The run of a seed in which operations are dropped before they are answered.
     pub fn with_drops(system: System, seed: u64) -> Self {
         let copies = if seed.is_multiple_of(2) { Copies::SharedMemory } else { Copies::Overtaking };
         let mut case = Self::on(system, seed, copies);
         if let OrderedConfig::Sherman(config) = &mut case.plan.index {
             config.options = variant(seed / 2).features();
         }
-        case.settings.faults.atomics_at_once = true;
         case.dropped_once_in = Some(10);
         case
     }

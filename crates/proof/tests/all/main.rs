@@ -11,6 +11,7 @@ mod catfish {
 }
 mod coverage_marks;
 mod damage;
+mod dropped;
 mod fabric {
     mod rdma;
     mod shm;

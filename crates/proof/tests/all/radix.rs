@@ -1,8 +1,9 @@
 //! Tests of radix trees on seeds, for SMART and for Sphinx.
 
 use farwood_index::mutant::Mutant;
-use farwood_index::ordered::System;
-use farwood_index::radix;
+use farwood_index::ordered::{OrderedConfig, System};
+use farwood_index::{radix, smart};
+use farwood_proof::crash_points::{CrashCase, InterruptedOperation};
 use farwood_proof::seeds::loopback::LoopbackCase;
 use farwood_proof::seeds::simulator::SimulatorCase;
 use farwood_proof::seeds::{loopback, mutants, runner, simulator};
@@ -73,6 +74,34 @@ pub(crate) fn dropped_operations(test: Test, system: System) {
     let case = |seed| LoopbackCase::with_drops(system, seed);
     let totals = runner::expect_success(test, seeds, case, loopback::outcome);
     assert!(totals.dropped > 50 || totals.runs < seeds, "{totals:?}");
+}
+
+/// The cases of a radix tree, by the bytes of an entry up to which its value lies in the leaf. Keys are numbers of
+/// 8 bytes in steps of 10, so 26 of them share their first seven bytes.
+pub(crate) fn crash_cases(config: impl Fn(usize) -> OrderedConfig) -> Vec<CrashCase> {
+    let case = |name, keys, change, mark: &str| {
+        let mark = radix::tree::MARKS.iter().copied().find(|known| *known == mark);
+        let config = config(smart::SmartConfig::default().inline_bytes);
+        CrashCase { name, config, keys, fill: 1.0, removed: (0, 0), change, mark }
+    };
+    // Each value is an overflow value.
+    let overflow = |case: CrashCase| CrashCase { config: config(12), ..case };
+    vec![
+        case("a get", 30, InterruptedOperation::Get(70), ""),
+        case("a scan", 30, InterruptedOperation::Scan, ""),
+        case("an update", 30, InterruptedOperation::Put(70), ""),
+        case("a new key", 30, InterruptedOperation::Put(75), ""),
+        case("a leaf splits", 27, InterruptedOperation::Put(265), "radix: a leaf split"),
+        case("a prefix splits", 30, InterruptedOperation::Put(1 << 32), "radix: a prefix split"),
+        case("a node grows", 16, InterruptedOperation::Put(75), "radix: a node replaced by a larger one"),
+        case("a leaf moves", 30, InterruptedOperation::PutLong(70, 100), "radix: a leaf that moved"),
+        case("a removal", 30, InterruptedOperation::Remove(70), ""),
+        case("a node is removed", 28, InterruptedOperation::Remove(270), "radix: a node removed"),
+        case("a compute node leaves", 30, InterruptedOperation::Leave, ""),
+        overflow(case("an overflow value is replaced", 30, InterruptedOperation::Put(70), "")),
+        overflow(case("an overflow value is inserted", 30, InterruptedOperation::Put(75), "")),
+        overflow(case("an overflow value is removed", 30, InterruptedOperation::Remove(70), "")),
+    ]
 }
 
 /// Expects that a mutant is noticed on the loopback fabric.

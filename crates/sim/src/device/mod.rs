@@ -301,6 +301,8 @@ pub(crate) struct Device {
     pub(crate) trace: Trace,
     /// The task group whose run was interrupted: no other may run until it continues.
     pub(crate) paused: Option<u64>,
+    /// Tag of the last acquisition of a lock.
+    pub(crate) lock_tag: u16,
     /// Number of task groups so far.
     pub(crate) crews: u64,
     /// Number of server threads so far.
@@ -338,6 +340,12 @@ impl Device {
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.thread_time.unwrap_or(self.queue.now)
+    }
+
+    /// The tag of the next acquisition of a lock.
+    pub(crate) fn take_lock_tag(&mut self) -> u16 {
+        self.lock_tag = self.lock_tag.wrapping_add(1);
+        self.lock_tag
     }
 
     /// Adds CPU time to the running thread.

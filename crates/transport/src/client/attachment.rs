@@ -8,7 +8,7 @@ use crate::runtime::block_on;
 use farwood_fabric::{Client, ClientId, FabricError, client_table};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 /// One process's attachment to a pool.
 pub(super) struct Attachment<W: VerbTransport> {
@@ -16,6 +16,8 @@ pub(super) struct Attachment<W: VerbTransport> {
     pub(super) shared: Arc<W::Shared>,
     pub(super) identity: ClientId,
     pub(super) next_number: AtomicU64,
+    /// Tag of the next acquisition of a lock.
+    pub(super) next_lock_tag: AtomicU16,
     /// Connection sets per thread, at most.
     pub(super) per_thread_max: usize,
     /// Set once, when this compute node leaves the pool; afterwards none of its clients may post.

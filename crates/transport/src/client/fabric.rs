@@ -14,6 +14,7 @@ use farwood_fabric::{
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// One client's connection to a pool that memory nodes serve.
 pub struct ServedFabric<W: VerbTransport> {
@@ -85,6 +86,11 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
         self.connections.post(doorbell, Waiter::Detached(Rc::clone(&self.failed)));
         self.connections.flush();
         None
+    }
+
+    #[inline]
+    fn lock_tag(&self) -> u16 {
+        self.pool.next_lock_tag.fetch_add(1, Ordering::Relaxed)
     }
 
     fn now(&self) -> u64 {

@@ -17,7 +17,7 @@ use crate::wire::Control;
 use farwood_fabric::{Client, ClientId, FabricError, NodeId, PoolShape};
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64};
 
 /// This process's attachment to a pool: a compute node. Clones share it.
 pub struct ServedPool<W: VerbTransport>(Arc<Attachment<W>>);
@@ -51,7 +51,16 @@ impl<W: VerbTransport> ServedPool<W> {
             .map_err(|error| pool(FabricError::CannotPost { node: NodeId(0), why: error.to_string() }))?;
         let (next_number, left) = (AtomicU64::new(PRESENCE_CONNECTION + 1), AtomicBool::new(false));
         let per_thread_max = usize::from(sets.get());
-        let attachment = Attachment { endpoints, shared, identity, next_number, per_thread_max, left, forks };
+        let attachment = Attachment {
+            endpoints,
+            shared,
+            identity,
+            next_number,
+            next_lock_tag: AtomicU16::default(),
+            per_thread_max,
+            left,
+            forks,
+        };
         Ok(Self(Arc::new(attachment)))
     }
 

@@ -63,6 +63,10 @@ impl Fabric for ShmFabric {
         Some(doorbell)
     }
 
+    fn lock_tag(&self) -> u16 {
+        0
+    }
+
     fn now(&self) -> u64 {
         sys::monotonic_nanoseconds()
     }

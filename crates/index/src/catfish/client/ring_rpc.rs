@@ -14,7 +14,7 @@ use super::rpc::SpatialRpc;
 use crate::error::IndexError;
 use crate::retry::Retry;
 use farwood_fabric::{
-    Chain as _, Client, Fabric, LockWord, Remote, Revocation, ServerMemory, Swapped, cas, read, write,
+    Cas, Chain as _, Client, Fabric, LockWord, Remote, Revocation, ServerMemory, Swapped, cas, read, write,
     write_imm,
 };
 
@@ -55,6 +55,7 @@ pub struct RingRpc<'t, F, L> {
     local: &'t L,
     notice: NotificationMode,
     number: usize,
+    owner: ConnectionOwner,
     term: u64,
     ask: u64,
     requests: Remote<[u8]>,
@@ -91,11 +92,13 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         if term == 0 || word(SERVER).await? == 0 {
             return Err(IndexError::NotServed { name: tree.entry.name.clone() });
         }
-        let number = claim(tree, client).await?;
+        let claim = claim(tree, client).await?;
+        let number = claim.number;
         let opened = open(tree, client, &inbox, (number, term)).await;
+        let owner = claim.keep();
         if opened.is_err() {
             // Otherwise the connection stays taken while this compute node is in the pool.
-            release(tree, client, number).await?;
+            release(client, owner).await?;
         }
         let (ask, requests) = opened?;
         let ring_bytes = tree.layout.ring_bytes;
@@ -108,6 +111,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
             local: inbox.local,
             notice,
             number,
+            owner,
             term,
             ask,
             requests,
@@ -259,7 +263,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
             Ok(()) => return Err(self.lost()),
             Err(error) => return Err(error),
         }
-        release(self.tree, self.client, self.number).await
+        release(self.client, self.owner).await
     }
 
     /// Receives and discards the response of a call that was dropped.
@@ -346,28 +350,73 @@ async fn open<F: Fabric, L: ServerMemory>(
     Ok((ask, Remote::<[u8]>::from_word(own).ok_or_else(not_served)?))
 }
 
+/// The word of a connection that names its owner.
+#[derive(Clone, Copy, Debug)]
+struct ConnectionOwner {
+    at: Remote<u64>,
+    /// Its content while the client owns the connection.
+    mine: LockWord,
+}
+
+impl ConnectionOwner {
+    fn take(self) -> Cas {
+        cas(self.at, LockWord::FREE.word(), self.mine.word())
+    }
+
+    fn free(self) -> Cas {
+        cas(self.at, self.mine.word(), LockWord::FREE.word())
+    }
+}
+
+/// A connection that a client has taken, or is about to take, and that is not open yet.
+struct Claim<'t, F: Fabric> {
+    client: &'t Client<F>,
+    number: usize,
+    owner: ConnectionOwner,
+}
+
+impl<F: Fabric> Claim<'_, F> {
+    /// Leaves the connection to the caller.
+    fn keep(self) -> ConnectionOwner {
+        let owner = self.owner;
+        std::mem::forget(self);
+        owner
+    }
+}
+
+impl<F: Fabric> Drop for Claim<'_, F> {
+    /// Frees the connection of a cancelled [`RingRpc::connect`], after the verbs that it has posted.
+    fn drop(&mut self) {
+        self.client.post_detached(self.owner.free());
+    }
+}
+
 /// Releases a connection. [1 RT]
-async fn release<F: Fabric>(tree: &Catfish, client: &Client<F>, number: usize) -> Result<(), IndexError> {
-    let mine = LockWord::held_by(client.fabric().identity()).word();
-    let owner = word_of(tree.head, of_connection(number, OWNER));
-    let _ = client.post(cas(owner, mine, 0)).await?;
+async fn release<F: Fabric>(client: &Client<F>, owner: ConnectionOwner) -> Result<(), IndexError> {
+    let _ = client.post(owner.free()).await?;
     Ok(())
 }
 
 /// Takes a connection that has no owner. [1 RT for each connection that is tried, and 1]
-async fn claim<F: Fabric>(tree: &Catfish, client: &Client<F>) -> Result<usize, IndexError> {
-    let mine = LockWord::held_by(client.fabric().identity()).word();
+async fn claim<'t, F: Fabric>(tree: &Catfish, client: &'t Client<F>) -> Result<Claim<'t, F>, IndexError> {
+    let mine = LockWord::held_by(client.fabric().identity()).tagged(client.fabric().lock_tag());
     let served = read_word(client, tree.head, SERVED_CONNECTIONS).await? as usize;
     let count = if served == 0 { CONNECTIONS_MAX } else { served.min(CONNECTIONS_MAX) };
     let first = usize::from(client.fabric().identity().slot) % count;
     for step in 0..count {
         let number = (first + step) % count;
         let owner = of_connection(number, OWNER);
-        if read_word(client, tree.head, owner).await? == 0
-            && client.post(cas(word_of(tree.head, owner), 0, mine)).await? == Swapped::Won
-        {
-            return Ok(number);
+        if read_word(client, tree.head, owner).await? != LockWord::FREE.word() {
+            continue;
         }
+        let owner = ConnectionOwner { at: word_of(tree.head, owner), mine };
+        let claim = Claim { client, number, owner };
+        let taken = client.post(owner.take()).await;
+        if let Ok(Swapped::Won) = taken {
+            return Ok(claim);
+        }
+        let _ = claim.keep();
+        let _ = taken?;
     }
     Err(IndexError::Crowded { name: tree.entry().name.clone(), connections: count })
 }

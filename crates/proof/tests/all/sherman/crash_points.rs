@@ -2,10 +2,12 @@
 
 use farwood_index::MARKS;
 use farwood_index::ordered::OrderedConfig;
-use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, ShermanVariant};
-use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes};
+use farwood_proof::crash_points::{
+    CrashCase, InterruptedOperation, drops_in_partitions, paired_crashes, single_crashes, single_drops,
+};
 use farwood_testkit::campaign::size;
 
 /// Leaves have 8 entries, sorted or not, inner nodes 12 or 13 children.
@@ -65,4 +67,46 @@ fn a_crash_at_any_verb_loses_no_key() {
 fn a_second_crash_at_any_verb_loses_no_key() {
     let pairs = paired_crashes(&cases(ShermanVariant::Sherman), size(8, 40) as usize);
     assert!(pairs > size(200, 1_000), "{pairs} pairs");
+}
+
+#[test]
+fn a_drop_after_any_poll_leaves_no_lock() {
+    let points: u64 = ShermanVariant::ALL.map(|(variant, _)| single_drops(&cases(variant))).iter().sum();
+    assert!(points > 300, "{points} drop points");
+}
+
+/// Reads take no locks, and values that lie outside of their leaves are written before the lock is taken.
+#[test]
+fn a_dropped_read_or_overflow_value_leaves_no_lock() {
+    let case = |name, change| CrashCase {
+        name,
+        config: config(ShermanVariant::RECOMMENDED),
+        keys: 30,
+        fill: 0.5,
+        removed: (0, 0),
+        change,
+        mark: None,
+    };
+    let overflow = |name, change| {
+        let mut case = case(name, change);
+        let OrderedConfig::Sherman(config) = &mut case.config else { unreachable!("it is a Sherman tree") };
+        config.sizes.value_bytes = 32;
+        config.values = Values::AnyLength;
+        case
+    };
+    let cases = [
+        case("a get", InterruptedOperation::Get(70)),
+        case("a scan", InterruptedOperation::Scan),
+        case("a snapshot", InterruptedOperation::Snapshot),
+        overflow("a value becomes longer", InterruptedOperation::PutLong(70, 100)),
+        overflow("a long value is inserted", InterruptedOperation::PutLong(75, 100)),
+    ];
+    let points = single_drops(&cases);
+    assert!(points > 30, "{points} drop points");
+}
+
+#[test]
+fn a_drop_in_a_partition_leaves_no_lock() {
+    let freed = drops_in_partitions(&cases(ShermanVariant::Sherman));
+    assert!(freed > 20, "{freed} locks were freed after the partition");
 }

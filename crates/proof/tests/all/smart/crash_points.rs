@@ -2,10 +2,12 @@
 //!
 //! Keys are numbers of 8 bytes in steps of 10, so 26 of them share their first seven bytes.
 
+use crate::radix::crash_cases;
 use farwood_index::ordered::OrderedConfig;
-use farwood_index::radix::tree::MARKS;
 use farwood_index::smart::{self, SmartVariant};
-use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes};
+use farwood_proof::crash_points::{
+    CrashCase, drops_in_partitions, paired_crashes, single_crashes, single_drops,
+};
 use farwood_testkit::campaign::size;
 
 fn config(variant: SmartVariant, inline_bytes: usize) -> OrderedConfig {
@@ -17,27 +19,7 @@ fn config(variant: SmartVariant, inline_bytes: usize) -> OrderedConfig {
 }
 
 fn cases(variant: SmartVariant) -> Vec<CrashCase> {
-    let case = |name, keys, change, mark: &str| {
-        let mark = MARKS.iter().copied().find(|known| *known == mark);
-        let config = config(variant, smart::SmartConfig::default().inline_bytes);
-        CrashCase { name, config, keys, fill: 1.0, removed: (0, 0), change, mark }
-    };
-    // Each value is an overflow value.
-    let overflow = |case: CrashCase| CrashCase { config: config(variant, 12), ..case };
-    vec![
-        case("an update", 30, InterruptedOperation::Put(70), ""),
-        case("a new key", 30, InterruptedOperation::Put(75), ""),
-        case("a leaf splits", 27, InterruptedOperation::Put(265), "radix: a leaf split"),
-        case("a prefix splits", 30, InterruptedOperation::Put(1 << 32), "radix: a prefix split"),
-        case("a node grows", 16, InterruptedOperation::Put(75), "radix: a node replaced by a larger one"),
-        case("a leaf moves", 30, InterruptedOperation::PutLong(70, 100), "radix: a leaf that moved"),
-        case("a removal", 30, InterruptedOperation::Remove(70), ""),
-        case("a node is removed", 28, InterruptedOperation::Remove(270), "radix: a node removed"),
-        case("a compute node leaves", 30, InterruptedOperation::Leave, ""),
-        overflow(case("an overflow value is replaced", 30, InterruptedOperation::Put(70), "")),
-        overflow(case("an overflow value is inserted", 30, InterruptedOperation::Put(75), "")),
-        overflow(case("an overflow value is removed", 30, InterruptedOperation::Remove(70), "")),
-    ]
+    crash_cases(|inline_bytes| config(variant, inline_bytes))
 }
 
 #[test]
@@ -58,4 +40,18 @@ fn a_crash_at_any_verb_loses_no_key() {
 fn a_second_crash_at_any_verb_loses_no_key() {
     let pairs = paired_crashes(&cases(SmartVariant::WriteCombining), size(4, 12) as usize);
     assert!(pairs > size(100, 300), "{pairs} pairs");
+}
+
+#[test]
+fn a_drop_after_any_poll_leaves_no_lock() {
+    let variants = [SmartVariant::WriteCombining, SmartVariant::InPlace, SmartVariant::Art];
+    let count = size(1, 3) as usize;
+    let points: u64 = variants[..count].iter().map(|&variant| single_drops(&cases(variant))).sum();
+    assert!(points > 100 * count as u64, "{points} drop points");
+}
+
+#[test]
+fn a_drop_in_a_partition_leaves_no_lock() {
+    let freed = drops_in_partitions(&cases(SmartVariant::WriteCombining));
+    assert!(freed > 20, "{freed} locks were freed after the partition");
 }

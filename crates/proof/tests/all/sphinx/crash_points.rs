@@ -6,14 +6,17 @@
 //! or absent. Every key must be changeable, and the walk must find no problem. Once all keys have been read and nodes
 //! entered beside the old ones, at most one change for each crash is unfinished.
 
+use crate::radix::crash_cases;
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
+use farwood_index::ordered::OrderedConfig;
 use farwood_index::radix::prefix::PrefixHash;
 use farwood_index::sphinx::table::layout::TablePosition;
 use farwood_index::sphinx::{Groups, Sphinx, SphinxConfig, SphinxFeatures, SphinxVariant};
 use farwood_proof::crash_cluster::{
-    CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
+    CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
 };
+use farwood_proof::crash_points::single_drops;
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 use farwood_testkit::campaign::size;
@@ -84,6 +87,13 @@ impl CrashCase {
         Fixture { cluster: CrashCluster { world, trees }, before }
     }
 
+    async fn operate(&self, tree: &Sphinx, client: &Client<SimFabric>) -> Result<(), IndexError> {
+        match self.change {
+            Change::Put(key) => tree.put(client, &key, &[7]).await.map(drop),
+            Change::Remove(key) => tree.remove(client, &key).await.map(drop),
+        }
+    }
+
     /// The case with the fewest nodes whose operation passes `mark`, and not `not`.
     fn with(mark: &'static str, not: Option<&str>) -> Self {
         let cases = (3..250).map(|nodes| Self { nodes, change: Change::Put(second(nodes)), mark });
@@ -115,10 +125,7 @@ fn open(world: &World, node: usize) -> Sphinx {
 
 impl Fixture {
     fn change(&self, case: &CrashCase) -> u64 {
-        self.cluster.perform(FIRST_CRASH, &async |tree, client| match case.change {
-            Change::Put(key) => tree.put(client, &key, &[7]).await.map(drop),
-            Change::Remove(key) => tree.remove(client, &key).await.map(drop),
-        })
+        self.cluster.perform(FIRST_CRASH, &async |tree, client| case.operate(tree, client).await)
     }
 
     /// Reads every key, and enters and removes a node beside each.
@@ -131,6 +138,17 @@ impl Fixture {
             }
             Ok(())
         })
+    }
+
+    /// As [`use_all`](Self::use_all), each operation in a short time.
+    fn use_all_soon(&self, node: usize) {
+        let cluster = &self.cluster;
+        for &key in self.before.keys() {
+            let beside = [key[0], key[1], 9];
+            cluster.perform_soon(node, async |tree, client| tree.get(client, &key).await.map(drop));
+            cluster.perform_soon(node, async |tree, client| tree.put(client, &beside, &[9]).await);
+            cluster.perform_soon(node, async |tree, client| tree.remove(client, &beside).await);
+        }
     }
 
     /// Reads everything, changes everything, and reads again.
@@ -204,6 +222,40 @@ fn a_crash_at_any_verb_loses_no_key() {
         }
     }
     assert!(points > 300, "{points} crash points");
+}
+
+#[test]
+fn a_drop_after_any_poll_leaves_no_lock() {
+    let mut points = 0;
+    for case in cases() {
+        for delay_ns in DROP_DELAYS_NS {
+            for polls in 1.. {
+                let (fixture, point) = (case.fixture(), DropPoint { polls, delay_ns, partition_ns: 0 });
+                let operate =
+                    async |tree: &Sphinx, client: &Client<SimFabric>| case.operate(tree, client).await;
+                if fixture.cluster.drop_at(FIRST_CRASH, point, &operate) {
+                    break;
+                }
+                fixture.use_all_soon(if points % 2 == 0 { SECOND_CRASH } else { FIRST_CRASH });
+                fixture.check(&case, 1);
+                points += 1;
+            }
+        }
+    }
+    assert!(points > 150, "{points} drop points");
+}
+
+/// The operations on the tree itself, with hash table and filter, and without.
+#[test]
+fn a_drop_after_any_poll_leaves_no_lock_in_the_tree() {
+    for variant in [SphinxVariant::Filter, SphinxVariant::Art] {
+        let config = |_| {
+            let options = variant.features();
+            OrderedConfig::Sphinx(SphinxConfig { options, ..SphinxConfig::default() })
+        };
+        let points = single_drops(&crash_cases(config));
+        assert!(points > 100, "{points} drop points");
+    }
 }
 
 /// The second compute node crashes while it meets the remains of a split, at some of its verbs.
