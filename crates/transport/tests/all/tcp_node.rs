@@ -240,6 +240,22 @@ fn silent_connections_do_not_block_others() {
     assert!(reply.count() >= 36 - 4, "the oldest are refused");
 }
 
+/// A thread of this memory node may have one unauthenticated connection: the next one rejects it only until its hello.
+#[test]
+fn a_greeted_connection_costs_the_next_one_nothing() {
+    let node = MemoryNode::start(&NodeSpec { connections_max: 16, threads: 4, ..spec() }).unwrap();
+    let mut greeted: Vec<_> = (0..4).map(|_| Caller::greeted(&node)).collect();
+    let mut late: Vec<_> = (0..4).map(|_| Caller::connect(&node)).collect();
+    // The memory node has accepted them, and has limited the unauthenticated ones.
+    eventually(&node, "they are connected", |counts| counts.accepted == 8);
+    std::thread::sleep(Duration::from_millis(200));
+    for caller in &mut late {
+        assert_eq!(caller.say_hello(&hello()).0, FrameKind::Welcome);
+    }
+    assert!(greeted.iter_mut().all(|caller| caller.read_word(64).is_some()));
+    assert_eq!(node.counts().refused, 0);
+}
+
 /// Returns whether a stream has bytes, or its end, to read at once.
 fn is_over(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
