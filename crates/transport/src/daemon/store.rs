@@ -36,7 +36,7 @@ use farwood_fabric::client_table::{self, CLIENTS_MAX, SlotState};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ClientId, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -302,7 +302,8 @@ impl Store {
     pub(super) fn check_file(&self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let bytes = bytes_of(self.host_bytes, self.device_bytes);
-        loss(&self.file, path, bytes).map_or(Ok(()), |what| {
+        // A symbolic link may name the file.
+        loss(&self.file, fs::metadata(path), bytes).map_or(Ok(()), |what| {
             let why = "the content of this memory node is lost; start it again with another file";
             Err(io::Error::other(format!("{} was {what} while it was in use: {why}", path.display())))
         })

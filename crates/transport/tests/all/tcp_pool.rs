@@ -626,6 +626,25 @@ fn a_memory_node_whose_file_vanishes_ends_with_an_error() {
 }
 
 #[test]
+fn a_memory_node_runs_on_a_file_that_a_link_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link) = (folder.path().join("node"), folder.path().join("link"));
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let node = start_on_file(&link, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).unwrap();
+    // Memory nodes examine their files every second.
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(node.is_running(), "{:?}", node.stop());
+    std::fs::remove_file(&link).unwrap();
+    std::fs::write(&link, "another").unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while node.is_running() {
+        assert!(Instant::now() < end, "it does not notice that its file was replaced");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(node.stop().unwrap_err().to_string().contains("was replaced"));
+}
+
+#[test]
 fn a_memory_node_does_not_use_a_file_of_another_user() {
     let path = std::env::temp_dir().join(format!("farwood-test-foreign-{}", std::process::id()));
     std::fs::write(&path, "").unwrap();
