@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 const HOST_BYTES: u64 = 16 << 20;
 const POOL: u64 = 77;
+/// An offset beyond all tables.
+const DATA_OFFSET: u64 = 9 << 20;
 
 fn spec() -> NodeSpec {
     NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES)
@@ -361,12 +363,12 @@ fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
     assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([3, 0, 0, 0]));
     assert_eq!(judge.control(Control::Claim, [4, 0, 0, 0]), Err(Code::SlotTaken as u8));
     assert_eq!(judge.control(Control::Fence, [4, 7, 0, 0]), Ok([0; 4]));
-    let add = [WireVerb { at: host(256), op: WireOp::Faa(1) }];
+    let add = [WireVerb { at: host(DATA_OFFSET), op: WireOp::Faa(1) }];
     for caller in &mut callers {
         assert_eq!(caller.post(&add), None, "its connections are closed");
     }
     assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([0; 4]));
-    assert_eq!(judge.read_word(256), Some(0), "nothing of it landed");
+    assert_eq!(judge.read_word(DATA_OFFSET), Some(0), "nothing of it landed");
     for epoch in [7, 6] {
         let again = Caller::connect(&node).say_hello(&named(4, epoch, 9));
         assert_eq!(again, (FrameKind::Refused, Code::Revoked as u8), "epoch {epoch}");
@@ -386,10 +388,10 @@ fn the_newest_connection_of_a_number_replaces_the_others() {
     assert_eq!(old.say_hello(&hello(3)).0, FrameKind::Welcome);
     assert_eq!(other.say_hello(&hello(4)).0, FrameKind::Welcome);
     assert_eq!(new.say_hello(&hello(3)).0, FrameKind::Welcome);
-    let add = [WireVerb { at: host(256), op: WireOp::Faa(1) }];
+    let add = [WireVerb { at: host(DATA_OFFSET), op: WireOp::Faa(1) }];
     assert_eq!(old.post(&add), None, "nothing of the old connection lands after the new one was welcomed");
     assert!(new.post(&add).is_some() && other.post(&add).is_some());
-    assert_eq!(judge.read_word(256), Some(2));
+    assert_eq!(judge.read_word(DATA_OFFSET), Some(2));
 }
 
 #[test]
@@ -413,7 +415,7 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
     let mut caller = Caller::greeted(&node);
     let mut bytes = Vec::new();
     for tag in 0..REQUESTS {
-        bytes.extend(request(&[WireVerb { at: host(256), op: WireOp::Read(4096) }], tag));
+        bytes.extend(request(&[WireVerb { at: host(DATA_OFFSET), op: WireOp::Read(4096) }], tag));
     }
     caller.send(&bytes);
     std::thread::sleep(Duration::from_millis(50));
@@ -423,7 +425,7 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
         let mut asker = caller.0.try_clone().unwrap();
         scope.spawn(move || {
             for tag in REQUESTS.. {
-                let more = request(&[WireVerb { at: host(256), op: WireOp::Read(4096) }], tag);
+                let more = request(&[WireVerb { at: host(DATA_OFFSET), op: WireOp::Read(4096) }], tag);
                 if asker.write_all(&more).is_err() {
                     break;
                 }

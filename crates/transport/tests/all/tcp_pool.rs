@@ -381,6 +381,10 @@ fn a_fence_of_a_client_that_does_not_exist_is_refused() {
     let nodes = [start(), start()];
     let address = address(&[&nodes[0], &nodes[1]]);
     let open = || TcpPool::open(&address, Credentials::default());
+    drop(open().unwrap());
+    for slot in 0..64 {
+        fence(&nodes[1], slot, 0);
+    }
     let first = open().unwrap();
     for node in &nodes {
         for slot in 0..64 {
@@ -596,6 +600,38 @@ fn a_memory_node_clears_its_fences_on_request() {
     assert!(why.contains("fences were cleared"), "{why}");
     let slots = [(); 2].map(|()| open()).map(|pool| pool.identity().slot);
     assert!(slots.iter().all(|slot| *slot <= 1), "{slots:?}");
+}
+
+/// Writes the state of an attached client that crashed in epoch `epoch` of `slot`.
+fn leave_crashed(client: &Client<TcpFabric>, slot: u16, epoch: u32) {
+    let at = raw_address(NodeId(0), Memory::Host, client_table::state_offset(slot)).part(0);
+    let state = client_table::SlotState { client: farwood_fabric::ClientId { slot, epoch }, live: true };
+    block_on(write_word(client, at, state.word())).unwrap();
+}
+
+/// A memory node whose fences were cleared, or that never had one, accepts the fence of any client that crashed.
+#[test]
+fn a_slot_of_a_late_epoch_without_fences_is_used_again() {
+    let nodes = [start(), start()];
+    let address = address(&[&nodes[0], &nodes[1]]);
+    let open = || TcpPool::open(&address, Credentials::default()).unwrap();
+    let first = open();
+    leave_crashed(&first.client(), 1, 3 << 20);
+    let second = open().identity();
+    assert_eq!((second.slot, second.epoch), (1, (3 << 20) + 1));
+}
+
+#[test]
+fn a_slot_that_cannot_be_fenced_or_read_keeps_nobody_out() {
+    let nodes = [start(), start()];
+    let address = address(&[&nodes[0], &nodes[1]]);
+    let open = || TcpPool::open(&address, Credentials::default()).unwrap();
+    let first = open();
+    fence(&nodes[1], 1, 1);
+    leave_crashed(&first.client(), 1, 3 << 20);
+    let damaged = raw_address(NodeId(0), Memory::Host, client_table::state_offset(2)).part(0);
+    block_on(write_word(&first.client(), damaged, 0xdead)).unwrap();
+    assert_eq!(open().identity().slot, 3, "slot 1 cannot be fenced, slot 2 is damaged");
 }
 
 /// What clients stored from then on would be lost at the end, without an error.
