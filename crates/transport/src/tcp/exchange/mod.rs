@@ -234,7 +234,13 @@ mod tests {
                 let shown = shown.map(|text| Token::new(text).unwrap());
                 let exchange = Exchange::open(address, shown.as_ref());
                 assert_eq!(exchange.is_ok(), is_accepted, "{shown:?}");
-                let Ok(exchange) = exchange else { continue };
+                let exchange = match exchange {
+                    Ok(exchange) => exchange,
+                    Err(error) => {
+                        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+                        continue;
+                    }
+                };
                 let mut response = Vec::new();
                 block_on(exchange.call(&[1, 2], &mut response)).unwrap();
                 assert_eq!(response, [3, 1, 2]);
