@@ -302,8 +302,8 @@ pub async fn in_use<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<I
     Ok(in_use)
 }
 
-/// Reads the chunks of `node` that belong to a directory entry. A chunk whose word is damaged belongs to none. [1 RT, +1
-/// RT per 128 chunks]
+/// Reads the chunks of `node` that belong to a directory entry. A chunk whose word is damaged belongs to none.
+/// [1 RT, +1 RT per 128 chunks]
 ///
 /// # Errors
 /// If the fabric fails or the counter is damaged.

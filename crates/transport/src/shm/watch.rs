@@ -116,7 +116,8 @@ impl WatchedFiles {
     }
 }
 
-/// Returns what happened to an open file of at least `bytes` bytes, if something did; `named` is what its path names now.
+/// Returns what happened to an open file of at least `bytes` bytes, if something did; `named` is what its path names
+/// now.
 pub(crate) fn loss(file: &File, named: io::Result<Metadata>, bytes: u64) -> Option<&'static str> {
     let open = file.metadata().ok()?;
     if open.nlink() == 0 {
