@@ -304,12 +304,16 @@ fn invalid_verbs_fail_and_the_connection_continues() {
         (host(68), WireOp::Cas { compare: 0, swap: 1 }, Code::Misaligned),
         (host(65), WireOp::MaskedCas { words: [0; 4] }, Code::Misaligned),
     ] {
-        let chain = [WireVerb { at: host(512), op: WireOp::Faa(1) }, WireVerb { at, op }, read(host(512), 8)];
+        let chain = [
+            WireVerb { at: host(DATA_OFFSET), op: WireOp::Faa(1) },
+            WireVerb { at, op },
+            read(host(DATA_OFFSET), 8),
+        ];
         let (kind, got, count, tag, body) = caller.post(&chain).expect("the connection goes on");
         assert_eq!((kind, got, count, tag), (FrameKind::Failed, code as u8, 1, 5), "{op:?}");
         assert_eq!(body.len(), 8, "what was executed before it is answered");
     }
-    assert_eq!(caller.read_word(512), Some(9), "what was before the failure was executed, once");
+    assert_eq!(caller.read_word(DATA_OFFSET), Some(9), "what was before the failure was executed, once");
 }
 
 #[test]
@@ -398,13 +402,18 @@ fn the_newest_connection_of_a_number_replaces_the_others() {
 fn a_full_queue_of_immediates_refuses_verb_and_immediate_together() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut caller = Caller::greeted(&node);
-    let send = |word: &'static [u8; 8]| [WireVerb { at: host(512), op: WireOp::Write(word, Some(1)) }];
+    let send =
+        |word: &'static [u8; 8]| [WireVerb { at: host(DATA_OFFSET), op: WireOp::Write(word, Some(1)) }];
     for _ in 0..4096 {
         assert_eq!(caller.post(&send(&[1; 8])).unwrap().0, FrameKind::Reply);
     }
     let (kind, code, count, ..) = caller.post(&send(&[2; 8])).unwrap();
     assert_eq!((kind, code, count), (FrameKind::Failed, Code::QueueFull as u8, 0));
-    assert_eq!(caller.read_word(512), Some(0x0101_0101_0101_0101), "a refused WRITE was not executed");
+    assert_eq!(
+        caller.read_word(DATA_OFFSET),
+        Some(0x0101_0101_0101_0101),
+        "a refused WRITE was not executed"
+    );
 }
 
 #[test]
@@ -466,7 +475,7 @@ fn a_thousand_idle_and_two_hundred_busy_connections_are_served() {
     let mut busy: Vec<_> = (0..BUSY).map(|_| Caller::greeted(&node)).collect();
     assert_eq!(node.counts().connections, (IDLE + BUSY) as u64);
     for _ in 0..ROUNDS {
-        let add = WireVerb { at: host(512), op: WireOp::Faa(1) };
+        let add = WireVerb { at: host(DATA_OFFSET), op: WireOp::Faa(1) };
         let add = [add, WireVerb { at: host(1024), op: WireOp::Read(1024) }];
         for caller in &mut busy {
             caller.send(&request(&add, 3));
@@ -476,10 +485,10 @@ fn a_thousand_idle_and_two_hundred_busy_connections_are_served() {
             assert_eq!((kind, tag, body.len()), (FrameKind::Reply, 3, 1032));
         }
     }
-    assert_eq!(busy[0].read_word(512), Some(ROUNDS * BUSY as u64));
+    assert_eq!(busy[0].read_word(DATA_OFFSET), Some(ROUNDS * BUSY as u64));
     drop(idle);
     eventually(&node, "the idle ones have left", |counts| counts.connections == BUSY as u64);
-    assert_eq!(busy[1].read_word(512), Some(ROUNDS * BUSY as u64), "the busy ones have not");
+    assert_eq!(busy[1].read_word(DATA_OFFSET), Some(ROUNDS * BUSY as u64), "the busy ones have not");
 }
 
 proptest! {
