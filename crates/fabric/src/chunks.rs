@@ -150,10 +150,10 @@ const fn counter(node: NodeId) -> SealedWord {
 
 /// Takes a chunk of memory node `node`: a partly used one of the same index with at least `room_bytes` free, a new
 /// one, or a freed one. Yields it with the number of used bytes; `None` if the node is full. [1 RT, +1 RT per 128
-/// chunks of the table, +1 for a partly used chunk, +2 for a new chunk]
+/// chunks of the table, +1 for a partly used chunk, +2 for a new chunk] A chunk whose word is damaged stays unused.
 ///
 /// # Errors
-/// If the fabric fails or the table is damaged.
+/// If the fabric fails or the counter is damaged.
 pub async fn take<F: Fabric>(
     client: &Client<F>,
     node: NodeId,
@@ -161,8 +161,8 @@ pub async fn take<F: Fabric>(
     room_bytes: u64,
 ) -> Result<Option<(Chunk, u64)>, FabricError> {
     let (mut next, table) = table(client, node).await?;
-    for &(chunk, word, state) in &table {
-        let ChunkState::Rest { entry, used } = state else { continue };
+    for &(chunk, word, ref state) in &table {
+        let &Ok(ChunkState::Rest { entry, used }) = state else { continue };
         let fits = entry == owner.entry && used + room_bytes <= CHUNK_BYTES;
         if fits && retake(client, chunk, word, owner).await? {
             return Ok(Some((chunk, used)));
@@ -181,8 +181,8 @@ pub async fn take<F: Fabric>(
             Swapped::Lost(found) => next = counted(client, node, found)?.max(next + 1),
         }
     }
-    for &(chunk, word, state) in &table {
-        if state == ChunkState::Freed && retake(client, chunk, word, owner).await? {
+    for &(chunk, word, ref state) in &table {
+        if *state == Ok(ChunkState::Freed) && retake(client, chunk, word, owner).await? {
             return provision(client, chunk).await.map(|()| Some((chunk, 0)));
         }
     }
@@ -212,7 +212,7 @@ async fn retake<F: Fabric>(
 /// from its contents. `None`: there is none. [1 RT, +1 RT per 128 chunks, +`revoke` for each owner, +1 for the CAS]
 ///
 /// # Errors
-/// If the fabric fails or the table is damaged.
+/// If the fabric fails or the counter is damaged.
 pub async fn inherit<F: Fabric>(
     client: &Client<F>,
     node: NodeId,
@@ -220,7 +220,7 @@ pub async fn inherit<F: Fabric>(
 ) -> Result<Option<Chunk>, FabricError> {
     let mut alive = vec![owner.client];
     for (chunk, word, state) in table(client, node).await?.1 {
-        let ChunkState::Taken(before) = state else { continue };
+        let Ok(ChunkState::Taken(before)) = state else { continue };
         if before.entry != owner.entry || alive.contains(&before.client) {
             continue;
         }
@@ -293,18 +293,35 @@ pub struct InUse {
 /// # Errors
 /// If the fabric fails or the table is damaged.
 pub async fn in_use<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<InUse>, FabricError> {
-    let in_use = |(chunk, _, state): (Chunk, u64, ChunkState)| {
+    let mut in_use = Vec::new();
+    for (chunk, _, state) in table(client, node).await?.1 {
+        let state = state?;
         let client = if let ChunkState::Taken(owner) = state { Some(owner.client) } else { None };
-        state.entry().map(|entry| InUse { chunk, entry, client })
-    };
-    Ok(table(client, node).await?.1.into_iter().filter_map(in_use).collect())
+        in_use.extend(state.entry().map(|entry| InUse { chunk, entry, client }));
+    }
+    Ok(in_use)
 }
 
-/// Reads the counter, and the words of all chunks below it.
-async fn table<F: Fabric>(
+/// Reads the chunks of `node` that belong to a directory entry. A chunk whose word is damaged belongs to none.
+/// [1 RT, +1 RT per 128 chunks]
+///
+/// # Errors
+/// If the fabric fails or the counter is damaged.
+pub async fn of_entry<F: Fabric>(
     client: &Client<F>,
     node: NodeId,
-) -> Result<(u64, Vec<(Chunk, u64, ChunkState)>), FabricError> {
+    entry: u8,
+) -> Result<Vec<Chunk>, FabricError> {
+    let mut chunks = table(client, node).await?.1;
+    chunks.retain(|(_, _, state)| matches!(state, Ok(state) if state.entry() == Some(entry)));
+    Ok(chunks.into_iter().map(|(chunk, ..)| chunk).collect())
+}
+
+/// A chunk, its word in the table, and the state that the word encodes.
+type TableEntry = (Chunk, u64, Result<ChunkState, FabricError>);
+
+/// Reads the counter, and the words of all chunks below it.
+async fn table<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<(u64, Vec<TableEntry>), FabricError> {
     let taken = taken(client, node).await?;
     let mut table = Vec::new();
     for first in (0..taken).step_by(TABLE_WORDS_PER_READ as usize) {
@@ -315,9 +332,9 @@ async fn table<F: Fabric>(
         for (number, word) in (first..).zip(words.chunks_exact(8)) {
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
             let chunk = Chunk { node, number };
-            let state = chunk.state_of(word)?;
+            // Chunk 0 is the superblock's.
             if number > 0 {
-                table.push((chunk, word, state));
+                table.push((chunk, word, chunk.state_of(word)));
             }
         }
     }

@@ -227,15 +227,18 @@ pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<Entry>, FabricErr
 /// Finds the live index of that name. [at most 64 RT]
 ///
 /// # Errors
-/// If the fabric fails or an entry is damaged.
+/// If the fabric fails; if no intact entry has the name, and one is damaged: it may be the one.
 pub async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<Option<Entry>, FabricError> {
+    let mut absent = Ok(None);
     for slot in 0..DIRECTORY_ENTRIES {
-        let (state, raw) = load(client, slot).await?;
-        if state == LIVE && raw.name() == name {
-            return Ok(Some(entry_of(slot, &raw)));
+        match load(client, slot).await {
+            Ok((LIVE, raw)) if raw.name() == name => return Ok(Some(entry_of(slot, &raw))),
+            Ok(_) => {}
+            Err(damaged @ FabricError::Damaged { .. }) => absent = absent.and(Err(damaged)),
+            Err(error) => return Err(error),
         }
     }
-    Ok(None)
+    absent
 }
 
 /// The held directory lock. Release it with [`unlock`](Self::unlock).
@@ -330,12 +333,17 @@ impl<F: Fabric> Locked<'_, F> {
     }
 
     /// Finishes drops that were interrupted by the loss of the lock: an index that another client has open becomes
-    /// live again, any other is removed. [64 RT, +a READ of the client table for each unfinished drop]
+    /// live again, any other is removed. A damaged entry stays as it is, and a damaged slot of the client table may
+    /// belong to a client that has the index open. [64 RT, +a READ of the client table for each unfinished drop]
     pub async fn settle(&self) -> Result<(), FabricError> {
         for slot in 0..DIRECTORY_ENTRIES {
             let word = whole_word(self.client.post(read(state_of(slot).at())).await?);
-            if open_state(slot, word)? == DROPPING {
-                let settled = if self.find_opener(slot).await?.is_some() { LIVE } else { RESERVED };
+            if open_state(slot, word) == Ok(DROPPING) {
+                let settled = match self.find_opener(slot).await {
+                    Ok(None) => RESERVED,
+                    Ok(Some(_)) | Err(FabricError::Damaged { .. }) => LIVE,
+                    Err(error) => return Err(error),
+                };
                 self.set_state(slot, settled).await?;
             }
         }
@@ -405,13 +413,11 @@ impl<F: Fabric> Locked<'_, F> {
     pub async fn retire(&self, entry: &Entry) -> Result<Result<(), ClientId>, FabricError> {
         let slot = usize::from(entry.slot);
         self.set_state(slot, DROPPING).await?;
-        match self.find_opener(slot).await? {
-            None => Ok(Ok(())),
-            Some(opener) => {
-                self.set_state(slot, LIVE).await?;
-                Ok(Err(opener))
-            }
+        let opener = self.find_opener(slot).await;
+        if opener != Ok(None) {
+            self.set_state(slot, LIVE).await?;
         }
+        Ok(opener?.map_or(Ok(()), Err))
     }
 
     /// Frees the entry of a removed index whose chunks are freed. [1 RT]

@@ -405,6 +405,7 @@ fn of_index(error: &IndexError) -> u8 {
         | IndexError::NotSorted { .. } => 2,
         IndexError::NoSuchIndex(_) => NOT_FOUND,
         IndexError::IndexExists(_) | IndexError::NotEmpty => 4,
+        IndexError::NoAccess { .. } => 6,
         IndexError::Unsafe { .. } | IndexError::WrongFormat(_) => 7,
         IndexError::Damaged { .. } => 8,
         IndexError::LockHeld { .. }

@@ -87,6 +87,13 @@ pub enum IndexError {
         /// The index.
         name: String,
     },
+    /// The server of the index and this client do not prove the same token to each other.
+    NoAccess {
+        /// The index.
+        name: String,
+        /// The reason.
+        why: String,
+    },
     /// All connections to the server of the index are in use.
     Crowded {
         /// The index.
@@ -170,6 +177,7 @@ impl fmt::Display for IndexError {
                 write!(f, "client {client} has the index '{name}' open; end that client first")
             }
             Self::NotServed { .. }
+            | Self::NoAccess { .. }
             | Self::Crowded { .. }
             | Self::Elsewhere { .. }
             | Self::ServerLost { .. }
@@ -208,6 +216,11 @@ impl IndexError {
                 f,
                 "no server serves the index '{name}', so it can only be searched; start `farwood serve` with \
                  `--spatial {name}`"
+            ),
+            Self::NoAccess { name, why } => write!(
+                f,
+                "no access to the server of the index '{name}': {why}; give the token of its `farwood serve` in \
+                 FARWOOD_TOKEN_FILE, or as token-file in the URL"
             ),
             Self::Crowded { name, connections } => write!(
                 f,

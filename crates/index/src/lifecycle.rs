@@ -131,13 +131,11 @@ async fn drop_locked<F: Fabric>(
     Ok(())
 }
 
-/// Frees all chunks of a directory entry that has no index.
+/// Frees all chunks of a directory entry that has no index. A chunk whose word is damaged stays unused.
 async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), IndexError> {
     for node in 0..client.fabric().shape().nodes {
-        for used in chunks::in_use(client, NodeId(node)).await? {
-            if used.entry == slot {
-                chunks::give_back(client, used.chunk).await?;
-            }
+        for chunk in chunks::of_entry(client, NodeId(node), slot).await? {
+            chunks::give_back(client, chunk).await?;
         }
     }
     Ok(())

@@ -37,7 +37,7 @@ impl<'t> Connection<'t, AnyFabric, AnyMemory> {
     /// Connects to the server of `index`. [as [`RingRpc::connect`]; 2 RT for a socket]
     ///
     /// # Errors
-    /// [`IndexError::NotServed`]; those of [`RingRpc::connect`].
+    /// [`IndexError::NotServed`], [`IndexError::NoAccess`]; those of [`RingRpc::connect`].
     pub async fn open(
         index: &'t Catfish,
         client: &'t Client<AnyFabric>,

@@ -6,6 +6,7 @@ use farwood_index::catfish::{Catfish, RequestTransport};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::tcp::exchange::Exchange;
 use farwood_transport::tcp::{Credentials, TcpPool};
+use std::io::ErrorKind;
 
 /// A socket that the clients of one thread share.
 #[derive(Clone, Debug)]
@@ -22,6 +23,9 @@ impl Socket {
     }
 
     /// Connects to the port that the server of `index` has announced in the index. [2 RT]
+    ///
+    /// # Errors
+    /// [`IndexError::NotServed`]; [`IndexError::NoAccess`] for a token that cannot be read, or that the server refuses.
     pub(super) async fn connect(
         index: &Catfish,
         client: &Client<AnyFabric>,
@@ -29,10 +33,15 @@ impl Socket {
     ) -> Result<Socket, IndexError> {
         let name = &index.entry().name;
         let not_served = || IndexError::NotServed { name: name.clone() };
+        let no_access = |why: String| IndexError::NoAccess { name: name.clone(), why };
+        let token = Credentials::find(pool.address()).map_err(|error| no_access(error.to_string()))?.token;
         let port = index.port(client).await?.ok_or_else(not_served)?;
         let node = &pool.address().nodes()[usize::from(index.layout().node.0)];
-        let token = Credentials::find(pool.address()).map_err(|_| not_served())?.token;
-        let exchange = Exchange::open((node.host(), port), token.as_ref()).map_err(|_| not_served())?;
+        let exchange =
+            Exchange::open((node.host(), port), token.as_ref()).map_err(|error| match error.kind() {
+                ErrorKind::PermissionDenied => no_access(error.to_string()),
+                _ => not_served(),
+            })?;
         Ok(Socket::new(exchange, name))
     }
 }

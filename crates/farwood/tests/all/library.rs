@@ -598,3 +598,25 @@ fn sizes_out_of_range_are_refused_and_any_cache_works() {
         assert_eq!(refused.exit_code(), 2, "{options:?}: {refused}");
     }
 }
+
+/// A program that opened a pool does not take a token that it cannot read any more for a missing server.
+#[test]
+fn a_token_that_cannot_be_read_is_no_missing_server() {
+    use farwood_transport::tcp::{MemoryNode, NodeSpec, Token};
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "a-token-of-24-characters\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let token = Some(Token::from_file(&file).unwrap().into());
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let node = MemoryNode::start(&NodeSpec { token, ..NodeSpec::new(listen, 64 << 20) }).unwrap();
+    let pool = Pool::open(&format!("tcp://{}?token-file={}", node.address(), file.display())).unwrap();
+    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let item = Item { bounds: Rectangle::point([1.0, 1.0]).unwrap(), id: 1 };
+    let refused = places.insert(&item).unwrap_err();
+    assert_eq!(refused.exit_code(), 6, "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains(file.to_str().unwrap()) && text.contains("no access to the server"), "{text}");
+}

@@ -2,7 +2,7 @@
 //! twice. A damaged word is reported, even where its value would be a possible one.
 
 use farwood_fabric::directory;
-use farwood_fabric::{Client, Fabric, FabricError, Memory, NodeId, Remote, SealedWord};
+use farwood_fabric::{Client, Fabric, FabricError, Memory, NodeId, Remote, SealedWord, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
 use farwood_index::ordered::{Ordered, OrderedConfig};
@@ -160,15 +160,58 @@ fn two_indexes_never_have_one_number() {
     });
 }
 
+/// The chunk stays unused, and nothing else fails.
 #[test]
-fn a_chunk_whose_owner_is_damaged_is_reported() {
+fn a_chunk_whose_owner_is_damaged_is_not_given_away() {
     let (pool, client) = pool();
     let of_chunk = word(0, 294_912 + 8);
     for bit in 0..64 {
         let before = damage(&pool, &client, of_chunk, |word| word ^ 1 << bit);
-        let created = pool.block_on(Ordered::create(&client, "second", config(), CACHE_BYTES));
-        assert!(is_damage(&created), "bit {bit}: {created:?}");
-        damage(&pool, &client, of_chunk, |_| before);
+        pool.block_on(async {
+            fill(&client, "second").await.expect("a new index");
+            check(&client, "first").await;
+            check(&client, "second").await;
+            drop_index(&client, "second").await.expect("it is not in use");
+        });
+        let after = damage(&pool, &client, of_chunk, |_| before);
+        assert_eq!(after, before ^ 1 << bit, "no client changed it");
     }
     pool.block_on(check(&client, "first"));
+}
+
+/// The other indexes are opened, used and dropped; an index whose name no intact entry has may be the damaged one.
+#[test]
+fn a_damaged_directory_entry_hides_its_own_index_only() {
+    let (pool, client) = pool();
+    pool.block_on(fill(&client, "second")).expect("a new index");
+    for bit in 0..64 {
+        let before = damage(&pool, &client, word(0, STATE), |word| word ^ 1 << bit);
+        pool.block_on(async {
+            check(&client, "second").await;
+            for name in ["first", "third"] {
+                let opened = Ordered::open(&client, name, CACHE_BYTES).await;
+                assert!(is_damage(&opened), "bit {bit}: {opened:?}");
+            }
+        });
+        damage(&pool, &client, word(0, STATE), |_| before);
+    }
+    let before = damage(&pool, &client, word(0, STATE), |word| word ^ 1);
+    pool.block_on(drop_index(&client, "second")).expect("it is not in use");
+    damage(&pool, &client, word(0, STATE), |_| before);
+    pool.block_on(check(&client, "first"));
+}
+
+/// Whether the client of a damaged slot has the index open is unknown: the index is not dropped, and stays.
+#[test]
+fn a_damaged_client_slot_prevents_only_drops() {
+    let (pool, client) = pool();
+    let slot = word(0, client_table::state_offset(9));
+    let before = damage(&pool, &client, slot, |_| 0xdead);
+    pool.block_on(async {
+        assert!(is_damage(&drop_index(&client, "first").await));
+        check(&client, "first").await;
+        fill(&client, "second").await.expect("a new index");
+    });
+    damage(&pool, &client, slot, |_| before);
+    pool.block_on(drop_index(&client, "first")).expect("it is not in use");
 }

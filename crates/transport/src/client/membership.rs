@@ -27,15 +27,32 @@ pub(super) fn enter<W: VerbTransport>(
     let unregistered = Unregistered(W::new(shared, Arc::clone(endpoints), None, PRESENCE_CONNECTION));
     let client = Client::new(&unregistered);
     let process = u64::from(std::process::id());
+    // Why a slot cannot be used; other slots are tried.
+    let mut refused = None;
     for slot in 0..client_table::CLIENTS_MAX as u16 {
         match control(&mut nodes[0].stream, Control::Claim, [slot.into(), 0, 0, 0]) {
             Ok(_) => {}
             Err(ConnectError::Refused(Code::SlotTaken, _)) => continue,
             Err(why) => return Err(why.into_fabric_error(NodeId(0), None)),
         }
-        let before = block_on(client_table::slot_state(&client, slot))?;
-        if before.live && !block_on(is_gone(&*unregistered.0, &endpoints.shape, before.client))? {
-            continue;
+        let before = match block_on(client_table::slot_state(&client, slot)) {
+            Ok(before) => before,
+            Err(damaged @ FabricError::Damaged { .. }) => {
+                refused = Some(damaged);
+                continue;
+            }
+            Err(why) => return Err(why),
+        };
+        if before.live {
+            match fence_if_gone(nodes, before.client) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err((node, why @ ConnectError::Refused(..))) => {
+                    refused = Some(why.into_fabric_error(node, None));
+                    continue;
+                }
+                Err((node, why)) => return Err(why.into_fabric_error(node, None)),
+            }
         }
         let Some(identity) = block_on(client_table::enter(&client, slot, process))? else { continue };
         match identify(nodes, identity) {
@@ -46,7 +63,7 @@ pub(super) fn enter<W: VerbTransport>(
             Err((node, why)) => return Err(why.into_fabric_error(node, Some(identity))),
         }
     }
-    Err(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX })
+    Err(refused.unwrap_or(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX }))
 }
 
 /// Names the client at every memory node, at node 0 last, because a connection of node 0 keeps the name.
@@ -90,17 +107,17 @@ pub(super) async fn fence<W: VerbTransport>(
 
 /// For the process that has claimed the slot: returns whether its last owner is gone from the memory nodes 1
 /// and up; if so, fences it.
-async fn is_gone<W: VerbTransport>(
-    connections: &W,
-    shape: &PoolShape,
-    client: ClientId,
-) -> Result<bool, FabricError> {
-    for node in (1..shape.nodes).map(NodeId) {
-        if connections.control(node, Control::CountConnections, words_of(client)).await?[0] > 0 {
+fn fence_if_gone(nodes: &mut [AcceptedConnection], client: ClientId) -> Result<bool, (NodeId, ConnectError)> {
+    for (number, node) in nodes.iter_mut().enumerate().skip(1) {
+        let counted = control(&mut node.stream, Control::CountConnections, words_of(client));
+        if counted.map_err(|why| (NodeId(number as u16), why))?[0] > 0 {
             return Ok(false);
         }
     }
-    fence(connections, shape, client).await?;
+    for (number, node) in nodes.iter_mut().enumerate() {
+        let fenced = control(&mut node.stream, Control::Fence, words_of(client));
+        fenced.map_err(|why| (NodeId(number as u16), why))?;
+    }
     Ok(true)
 }
 

@@ -36,7 +36,7 @@ use farwood_fabric::client_table::{self, CLIENTS_MAX, SlotState};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ClientId, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -61,7 +61,7 @@ pub(crate) const IMMEDIATES_MAX: usize = 4096;
 /// Why a file is refused whose length or header does not match the requested sizes.
 const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --memory and --device-memory \
                           that it was created with, or another file";
-/// How far a fence may be beyond the last one of its slot where the client table is on another node.
+/// How far a fence may be beyond the last one of its slot, if it has one, where the client table is on another node.
 const EPOCHS_AHEAD_MAX: u32 = 1 << 20;
 /// The number of a node that belongs to no pool.
 const NO_NODE: u32 = u32::MAX;
@@ -302,7 +302,8 @@ impl Store {
     pub(super) fn check_file(&self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let bytes = bytes_of(self.host_bytes, self.device_bytes);
-        loss(&self.file, path, bytes).map_or(Ok(()), |what| {
+        // A symbolic link may name the file.
+        loss(&self.file, fs::metadata(path), bytes).map_or(Ok(()), |what| {
             let why = "the content of this memory node is lost; start it again with another file";
             Err(io::Error::other(format!("{} was {what} while it was in use: {why}", path.display())))
         })
@@ -417,14 +418,15 @@ impl Store {
     }
 
     /// Returns the newest epoch that `slot` can have: memory node 0 has the client table; on the others, the epoch is
-    /// near the last fence, because each owner fences its predecessor at every node.
+    /// near the last fence, because a client fences a predecessor that crashed at every node. Without a last fence, any
+    /// epoch is possible: the fences may have been cleared.
     fn newest_epoch(&self, slot: u16) -> u32 {
         if self.number.load(Ordering::Acquire) == 0 {
             let word = self.load(client_table::state_offset(slot));
             // A damaged word names no client.
             return SlotState::from_word(slot, word).map_or(0, |state| state.client.epoch);
         }
-        self.fenced_epoch(slot).unwrap_or(0).saturating_add(EPOCHS_AHEAD_MAX)
+        self.fenced_epoch(slot).map_or(u32::MAX, |epoch| epoch.saturating_add(EPOCHS_AHEAD_MAX))
     }
 
     /// Removes all fences.

@@ -247,8 +247,18 @@ impl Worker {
 
     /// Closes the oldest unauthenticated connection of this worker, if there is one.
     fn evict_unauthenticated(&mut self) -> bool {
+        self.forget_authenticated();
+        self.reject_oldest()
+    }
+
+    /// Removes the connections that were authenticated since from the list of unauthenticated ones.
+    fn forget_authenticated(&mut self) {
         let connections = &self.connections;
         self.unauthenticated.retain(|&key| connections[key].waiting_since().is_some());
+    }
+
+    /// Closes the first connection of the list of unauthenticated ones, if there is one.
+    fn reject_oldest(&mut self) -> bool {
         let Some(&oldest) = self.unauthenticated.front() else { return false };
         self.reject(oldest, Code::TooManyConnections, "too many others connected before it sent a hello");
         true
@@ -289,7 +299,10 @@ impl Worker {
     /// Closes the oldest of too many unauthenticated connections, so that they do not take the slots of
     /// others.
     fn limit_unauthenticated(&mut self) {
-        while self.unauthenticated.len() > self.unauthenticated_max && self.evict_unauthenticated() {}
+        if self.unauthenticated.len() > self.unauthenticated_max {
+            self.forget_authenticated();
+        }
+        while self.unauthenticated.len() > self.unauthenticated_max && self.reject_oldest() {}
     }
 
     /// Refuses a connection beyond the limit.

@@ -39,21 +39,23 @@ pub(super) fn enter(
 ) -> Result<ClientId, ShmError> {
     let client = Client::new(Unregistered(nodes));
     let process = u64::from(std::process::id());
+    // Why a slot cannot be used; other slots are tried.
     let mut refused = None;
     for slot in 0..client_table::CLIENTS_MAX as u16 {
         if !presence.claim(u32::from(slot))? {
             continue;
         }
         if let Err(error) = journal.replay(slot, &nodes.segments) {
-            // The journal of the crashed owner cannot be replayed: its slot stays claimed, and other slots
-            // are tried.
+            // The journal of the crashed owner cannot be replayed: its slot keeps its state.
             refused = Some(error);
             presence.release(u32::from(slot))?;
             continue;
         }
-        let entered = block_on(client_table::enter(&client, slot, process));
-        if let Some(identity) = entered.map_err(|error| nodes.refuse(error))? {
-            return Ok(identity);
+        match block_on(client_table::enter(&client, slot, process)) {
+            Ok(Some(identity)) => return Ok(identity),
+            Ok(None) => {}
+            Err(damaged @ FabricError::Damaged { .. }) => refused = Some(nodes.refuse(damaged)),
+            Err(error) => return Err(nodes.refuse(error)),
         }
         presence.release(u32::from(slot))?;
     }

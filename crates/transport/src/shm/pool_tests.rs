@@ -28,6 +28,16 @@ fn a_damaged_journal_does_not_prevent_attaching() {
 }
 
 #[test]
+fn a_damaged_client_slot_does_not_prevent_attaching() {
+    let scratch = Scratch::new();
+    create(&scratch.dir(), &spec()).unwrap();
+    let segment = File::options().write(true).open(scratch.path().join("farwood.demo.0")).unwrap();
+    segment.write_all_at(&0xdead_u64.to_le_bytes(), farwood_fabric::client_table::state_offset(0)).unwrap();
+    let pools = [(); 2].map(|()| ShmPool::open(&scratch.dir(), &spec().name).unwrap());
+    assert_eq!(pools.map(|pool| pool.identity().slot), [1, 2], "slot 0 keeps its damaged state");
+}
+
+#[test]
 fn a_pool_that_exists_keeps_its_journal() {
     let scratch = Scratch::new();
     create(&scratch.dir(), &spec()).unwrap();

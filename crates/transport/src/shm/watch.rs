@@ -13,7 +13,8 @@ use super::journal::Journal;
 use super::segment::Segment;
 use crate::fork::ForkCount;
 use farwood_fabric::{FabricError, NodeId};
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
@@ -91,11 +92,11 @@ fn watch(files: &Weak<WatchedFiles>) {
 impl WatchedFiles {
     fn examine(&self) {
         let segments = self.segments.iter().find_map(|segment| {
-            let what = loss(segment.file(), segment.path(), segment.mapping().bytes())?;
+            let what = loss(segment.file(), fs::symlink_metadata(segment.path()), segment.mapping().bytes())?;
             Some((NodeId(segment.node()), segment.path(), what))
         });
         let lost = segments.or_else(|| {
-            let what = loss(self.journal.file(), self.journal.path(), Journal::BYTES)?;
+            let what = loss(self.journal.file(), fs::symlink_metadata(self.journal.path()), Journal::BYTES)?;
             Some((NodeId(0), self.journal.path(), what))
         });
         if let Some((node, path, what)) = lost {
@@ -115,8 +116,9 @@ impl WatchedFiles {
     }
 }
 
-/// Returns what happened to a file of at least `bytes` bytes that was opened at `path`, if something did.
-pub(crate) fn loss(file: &File, path: &Path, bytes: u64) -> Option<&'static str> {
+/// Returns what happened to an open file of at least `bytes` bytes, if something did; `named` is what its path names
+/// now.
+pub(crate) fn loss(file: &File, named: io::Result<Metadata>, bytes: u64) -> Option<&'static str> {
     let open = file.metadata().ok()?;
     if open.nlink() == 0 {
         return Some("removed");
@@ -125,7 +127,7 @@ pub(crate) fn loss(file: &File, path: &Path, bytes: u64) -> Option<&'static str>
         return Some("truncated");
     }
     // A file that was renamed has no name here, and is lost when another one takes the name.
-    let named = fs::symlink_metadata(path).ok()?;
+    let named = named.ok()?;
     ((named.dev(), named.ino()) != (open.dev(), open.ino())).then_some("replaced")
 }
 

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 const HOST_BYTES: u64 = 16 << 20;
 const POOL: u64 = 77;
+/// An offset beyond all tables.
+const DATA_OFFSET: u64 = 9 << 20;
 
 fn spec() -> NodeSpec {
     NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES)
@@ -240,6 +242,22 @@ fn silent_connections_do_not_block_others() {
     assert!(reply.count() >= 36 - 4, "the oldest are refused");
 }
 
+/// A thread of this memory node may have one unauthenticated connection: the next one rejects it only until its hello.
+#[test]
+fn a_greeted_connection_costs_the_next_one_nothing() {
+    let node = MemoryNode::start(&NodeSpec { connections_max: 16, threads: 4, ..spec() }).unwrap();
+    let mut greeted: Vec<_> = (0..4).map(|_| Caller::greeted(&node)).collect();
+    let mut late: Vec<_> = (0..4).map(|_| Caller::connect(&node)).collect();
+    // The memory node has accepted them, and has limited the unauthenticated ones.
+    eventually(&node, "they are connected", |counts| counts.accepted == 8);
+    std::thread::sleep(Duration::from_millis(200));
+    for caller in &mut late {
+        assert_eq!(caller.say_hello(&hello()).0, FrameKind::Welcome);
+    }
+    assert!(greeted.iter_mut().all(|caller| caller.read_word(64).is_some()));
+    assert_eq!(node.counts().refused, 0);
+}
+
 /// Returns whether a stream has bytes, or its end, to read at once.
 fn is_over(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
@@ -286,12 +304,16 @@ fn invalid_verbs_fail_and_the_connection_continues() {
         (host(68), WireOp::Cas { compare: 0, swap: 1 }, Code::Misaligned),
         (host(65), WireOp::MaskedCas { words: [0; 4] }, Code::Misaligned),
     ] {
-        let chain = [WireVerb { at: host(512), op: WireOp::Faa(1) }, WireVerb { at, op }, read(host(512), 8)];
+        let chain = [
+            WireVerb { at: host(DATA_OFFSET), op: WireOp::Faa(1) },
+            WireVerb { at, op },
+            read(host(DATA_OFFSET), 8),
+        ];
         let (kind, got, count, tag, body) = caller.post(&chain).expect("the connection goes on");
         assert_eq!((kind, got, count, tag), (FrameKind::Failed, code as u8, 1, 5), "{op:?}");
         assert_eq!(body.len(), 8, "what was executed before it is answered");
     }
-    assert_eq!(caller.read_word(512), Some(9), "what was before the failure was executed, once");
+    assert_eq!(caller.read_word(DATA_OFFSET), Some(9), "what was before the failure was executed, once");
 }
 
 #[test]
@@ -345,12 +367,12 @@ fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
     assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([3, 0, 0, 0]));
     assert_eq!(judge.control(Control::Claim, [4, 0, 0, 0]), Err(Code::SlotTaken as u8));
     assert_eq!(judge.control(Control::Fence, [4, 7, 0, 0]), Ok([0; 4]));
-    let add = [WireVerb { at: host(256), op: WireOp::Faa(1) }];
+    let add = [WireVerb { at: host(DATA_OFFSET), op: WireOp::Faa(1) }];
     for caller in &mut callers {
         assert_eq!(caller.post(&add), None, "its connections are closed");
     }
     assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([0; 4]));
-    assert_eq!(judge.read_word(256), Some(0), "nothing of it landed");
+    assert_eq!(judge.read_word(DATA_OFFSET), Some(0), "nothing of it landed");
     for epoch in [7, 6] {
         let again = Caller::connect(&node).say_hello(&named(4, epoch, 9));
         assert_eq!(again, (FrameKind::Refused, Code::Revoked as u8), "epoch {epoch}");
@@ -370,23 +392,28 @@ fn the_newest_connection_of_a_number_replaces_the_others() {
     assert_eq!(old.say_hello(&hello(3)).0, FrameKind::Welcome);
     assert_eq!(other.say_hello(&hello(4)).0, FrameKind::Welcome);
     assert_eq!(new.say_hello(&hello(3)).0, FrameKind::Welcome);
-    let add = [WireVerb { at: host(256), op: WireOp::Faa(1) }];
+    let add = [WireVerb { at: host(DATA_OFFSET), op: WireOp::Faa(1) }];
     assert_eq!(old.post(&add), None, "nothing of the old connection lands after the new one was welcomed");
     assert!(new.post(&add).is_some() && other.post(&add).is_some());
-    assert_eq!(judge.read_word(256), Some(2));
+    assert_eq!(judge.read_word(DATA_OFFSET), Some(2));
 }
 
 #[test]
 fn a_full_queue_of_immediates_refuses_verb_and_immediate_together() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut caller = Caller::greeted(&node);
-    let send = |word: &'static [u8; 8]| [WireVerb { at: host(512), op: WireOp::Write(word, Some(1)) }];
+    let send =
+        |word: &'static [u8; 8]| [WireVerb { at: host(DATA_OFFSET), op: WireOp::Write(word, Some(1)) }];
     for _ in 0..4096 {
         assert_eq!(caller.post(&send(&[1; 8])).unwrap().0, FrameKind::Reply);
     }
     let (kind, code, count, ..) = caller.post(&send(&[2; 8])).unwrap();
     assert_eq!((kind, code, count), (FrameKind::Failed, Code::QueueFull as u8, 0));
-    assert_eq!(caller.read_word(512), Some(0x0101_0101_0101_0101), "a refused WRITE was not executed");
+    assert_eq!(
+        caller.read_word(DATA_OFFSET),
+        Some(0x0101_0101_0101_0101),
+        "a refused WRITE was not executed"
+    );
 }
 
 #[test]
@@ -397,7 +424,7 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
     let mut caller = Caller::greeted(&node);
     let mut bytes = Vec::new();
     for tag in 0..REQUESTS {
-        bytes.extend(request(&[WireVerb { at: host(256), op: WireOp::Read(4096) }], tag));
+        bytes.extend(request(&[WireVerb { at: host(DATA_OFFSET), op: WireOp::Read(4096) }], tag));
     }
     caller.send(&bytes);
     std::thread::sleep(Duration::from_millis(50));
@@ -407,7 +434,7 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
         let mut asker = caller.0.try_clone().unwrap();
         scope.spawn(move || {
             for tag in REQUESTS.. {
-                let more = request(&[WireVerb { at: host(256), op: WireOp::Read(4096) }], tag);
+                let more = request(&[WireVerb { at: host(DATA_OFFSET), op: WireOp::Read(4096) }], tag);
                 if asker.write_all(&more).is_err() {
                     break;
                 }
@@ -448,7 +475,7 @@ fn a_thousand_idle_and_two_hundred_busy_connections_are_served() {
     let mut busy: Vec<_> = (0..BUSY).map(|_| Caller::greeted(&node)).collect();
     assert_eq!(node.counts().connections, (IDLE + BUSY) as u64);
     for _ in 0..ROUNDS {
-        let add = WireVerb { at: host(512), op: WireOp::Faa(1) };
+        let add = WireVerb { at: host(DATA_OFFSET), op: WireOp::Faa(1) };
         let add = [add, WireVerb { at: host(1024), op: WireOp::Read(1024) }];
         for caller in &mut busy {
             caller.send(&request(&add, 3));
@@ -458,10 +485,10 @@ fn a_thousand_idle_and_two_hundred_busy_connections_are_served() {
             assert_eq!((kind, tag, body.len()), (FrameKind::Reply, 3, 1032));
         }
     }
-    assert_eq!(busy[0].read_word(512), Some(ROUNDS * BUSY as u64));
+    assert_eq!(busy[0].read_word(DATA_OFFSET), Some(ROUNDS * BUSY as u64));
     drop(idle);
     eventually(&node, "the idle ones have left", |counts| counts.connections == BUSY as u64);
-    assert_eq!(busy[1].read_word(512), Some(ROUNDS * BUSY as u64), "the busy ones have not");
+    assert_eq!(busy[1].read_word(DATA_OFFSET), Some(ROUNDS * BUSY as u64), "the busy ones have not");
 }
 
 proptest! {

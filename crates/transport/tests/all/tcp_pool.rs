@@ -381,6 +381,10 @@ fn a_fence_of_a_client_that_does_not_exist_is_refused() {
     let nodes = [start(), start()];
     let address = address(&[&nodes[0], &nodes[1]]);
     let open = || TcpPool::open(&address, Credentials::default());
+    drop(open().unwrap());
+    for slot in 0..64 {
+        fence(&nodes[1], slot, 0);
+    }
     let first = open().unwrap();
     for node in &nodes {
         for slot in 0..64 {
@@ -598,6 +602,38 @@ fn a_memory_node_clears_its_fences_on_request() {
     assert!(slots.iter().all(|slot| *slot <= 1), "{slots:?}");
 }
 
+/// Writes the state of an attached client that crashed in epoch `epoch` of `slot`.
+fn leave_crashed(client: &Client<TcpFabric>, slot: u16, epoch: u32) {
+    let at = raw_address(NodeId(0), Memory::Host, client_table::state_offset(slot)).part(0);
+    let state = client_table::SlotState { client: farwood_fabric::ClientId { slot, epoch }, live: true };
+    block_on(write_word(client, at, state.word())).unwrap();
+}
+
+/// A memory node whose fences were cleared, or that never had one, accepts the fence of any client that crashed.
+#[test]
+fn a_slot_of_a_late_epoch_without_fences_is_used_again() {
+    let nodes = [start(), start()];
+    let address = address(&[&nodes[0], &nodes[1]]);
+    let open = || TcpPool::open(&address, Credentials::default()).unwrap();
+    let first = open();
+    leave_crashed(&first.client(), 1, 3 << 20);
+    let second = open().identity();
+    assert_eq!((second.slot, second.epoch), (1, (3 << 20) + 1));
+}
+
+#[test]
+fn a_slot_that_cannot_be_fenced_or_read_keeps_nobody_out() {
+    let nodes = [start(), start()];
+    let address = address(&[&nodes[0], &nodes[1]]);
+    let open = || TcpPool::open(&address, Credentials::default()).unwrap();
+    let first = open();
+    fence(&nodes[1], 1, 1);
+    leave_crashed(&first.client(), 1, 3 << 20);
+    let damaged = raw_address(NodeId(0), Memory::Host, client_table::state_offset(2)).part(0);
+    block_on(write_word(&first.client(), damaged, 0xdead)).unwrap();
+    assert_eq!(open().identity().slot, 3, "slot 1 cannot be fenced, slot 2 is damaged");
+}
+
 /// What clients stored from then on would be lost at the end, without an error.
 #[test]
 fn a_memory_node_whose_file_vanishes_ends_with_an_error() {
@@ -623,6 +659,25 @@ fn a_memory_node_whose_file_vanishes_ends_with_an_error() {
     }
     std::fs::remove_file(&path).unwrap();
     std::fs::remove_file(&elsewhere).unwrap();
+}
+
+#[test]
+fn a_memory_node_runs_on_a_file_that_a_link_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link) = (folder.path().join("node"), folder.path().join("link"));
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let node = start_on_file(&link, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).unwrap();
+    // Memory nodes examine their files every second.
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(node.is_running(), "{:?}", node.stop());
+    std::fs::remove_file(&link).unwrap();
+    std::fs::write(&link, "another").unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while node.is_running() {
+        assert!(Instant::now() < end, "it does not notice that its file was replaced");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(node.stop().unwrap_err().to_string().contains("was replaced"));
 }
 
 #[test]

@@ -264,19 +264,18 @@ impl TreeServer {
         if let Some(twice) = live.array_windows().find_map(|[one, other]| (one == other).then_some(one)) {
             return Err(self.damaged(format!("the node at offset {twice:#x} has two parents")));
         }
-        let chunks = chunks::in_use(client, self.layout.node).await?;
-        let mut chunks: Vec<_> = chunks.into_iter().filter(|chunk| chunk.entry == self.slot).collect();
+        let mut chunks = chunks::of_entry(client, self.layout.node, self.slot).await?;
         for chunk in 0..RING_CHUNKS_MAX as u64 {
             let start = server.local().load(self.head_offset() + RING_CHUNKS + 8 * chunk)?;
-            let of_rings = chunks.iter().position(|chunk| chunk.chunk.start().address().offset() == start);
+            let of_rings = chunks.iter().position(|chunk| chunk.start().address().offset() == start);
             match of_rings {
                 Some(position) => drop(chunks.swap_remove(position)),
                 None if start == 0 => {}
                 None => return Err(self.damaged(format!("its chunk {chunk} of rings is at {start:#x}"))),
             }
         }
-        chunks.sort_unstable_by_key(|chunk| chunk.chunk.number);
-        let in_chunks: usize = chunks.into_iter().map(|chunk| self.add_chunk(chunk.chunk, &live)).sum();
+        chunks.sort_unstable_by_key(|chunk| chunk.number);
+        let in_chunks: usize = chunks.into_iter().map(|chunk| self.add_chunk(chunk, &live)).sum();
         if in_chunks != live.len() {
             let what = format!("{} of its nodes are in no chunk of the index", live.len() - in_chunks);
             return Err(self.damaged(what));

@@ -134,16 +134,8 @@ impl FrameConnection {
         let (sender, receiver) = channel();
         let (endpoints, node) = (Arc::clone(endpoints), self.node);
         let connect = move || {
-            let dialled = endpoints.dial(node, client, number).and_then(|dialled| {
-                dialled
-                    .stream
-                    .tcp
-                    .set_nonblocking(true)
-                    .map_err(|error| ConnectError::Lost(error.to_string()))?;
-                Ok(dialled)
-            });
             // The receiver may be gone.
-            let _ = sender.send(dialled);
+            let _ = sender.send(endpoints.dial(node, client, number));
         };
         self.phase = match std::thread::Builder::new().name("farwood-dial".to_owned()).spawn(connect) {
             Ok(_) => Phase::Connecting(receiver),

@@ -136,7 +136,7 @@ impl Gateway {
                 Err(AskError::Lost(why)) => problems.push(format!("{server}: {why}")),
             }
         }
-        Err(EtcdError::NoAnswer { why: problems.join("; ") })
+        Err(EtcdError::NoAnswer { why: problems.join(", ") })
     }
 
     fn token(&self) -> MutexGuard<'_, Option<String>> {

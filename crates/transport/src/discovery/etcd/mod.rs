@@ -349,6 +349,16 @@ mod tests {
         }
     }
 
+    /// What follows the first semicolon is taken for the remedy.
+    #[test]
+    fn the_reasons_of_all_servers_stand_before_the_remedy() {
+        let etcd: EtcdAddress = "127.0.0.1:1,localhost:1/p".parse().unwrap();
+        let text = etcd.discover().unwrap_err().to_string();
+        let (problem, remedy) = text.split_once("; ").unwrap();
+        assert!(problem.contains("127.0.0.1:1: ") && problem.contains("localhost:1: "), "{text}");
+        assert!(!remedy.contains("localhost"), "{text}");
+    }
+
     #[test]
     fn a_memory_node_has_one_number_and_one_address() {
         let etcd: EtcdAddress = "a:1/p".parse().unwrap();

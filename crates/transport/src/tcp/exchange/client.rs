@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// A server that works on a large request is silent; one that is silent for this long is lost.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
-/// Reads of one poll: the thread's other sources have their turn in between.
+/// The limit of reads in one poll, so that the executor also polls the thread's other sources.
 const READS_MAX: usize = 64;
 
 /// A connection that one thread's clients share. Requests of several clients leave together, and the thread's

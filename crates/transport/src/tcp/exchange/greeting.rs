@@ -22,7 +22,11 @@ pub(super) fn greet_server(mut stream: &TcpStream, token: Option<&Token>) -> io:
     };
     let nonces = Nonces { compute_node, memory_node };
     send_all(&mut stream, &framed(&token.prove(Prover::ComputeNode, &nonces)), end)?;
-    let proof = receive(stream, end)?.unwrap_or_default();
+    let proof = receive(stream, end).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => refused("the server refuses the token"),
+        _ => error,
+    })?;
+    let proof = proof.unwrap_or_default();
     if token.verifies(Prover::MemoryNode, &nonces, &proof) {
         return Ok(());
     }

@@ -102,8 +102,9 @@ impl FrameInput {
         Ok(&mut self.words.as_mut_bytes()[self.end_bytes..])
     }
 
-    /// Grows the full buffer by a piece: a quarter of what has arrived.
+    /// Grows the full buffer by a piece: a quarter of what has arrived. The first frame needs more than the buffer has.
     fn grow(&mut self, needed: usize) -> io::Result<()> {
+        debug_assert!(needed > self.words.len(), "{needed} words fit into {}", self.words.len());
         let more = (self.words.len() / 4).max(KEPT_WORDS).min(needed - self.words.len());
         self.budget.take(8 * more)?;
         self.words.reserve_exact(more);
