@@ -261,7 +261,7 @@ fn campaign(name: &str, subject: &dyn Subject) {
     let image = Image::of(&pool_name);
     let first = number("FARWOOD_DAMAGE_SEED", 0);
     let (mut noticed, mut failures) = (0, Vec::new());
-    let trials = number("FARWOOD_DAMAGES", 25);
+    let trials = number("FARWOOD_DAMAGES", 10);
     for seed in first..first + trials {
         let damage = image.damage(&mut Random(seed));
         let mut outcome = Outcome::default();
