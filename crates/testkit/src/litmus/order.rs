@@ -156,7 +156,8 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
 pub(super) fn unlock_by_write<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     const CLIENTS: u64 = 4;
     const NODE_BYTES: usize = 256;
-    let tally = Tally::default();
+    // One bit for each client that has released the lock for the last time.
+    let (tally, ended) = (Tally::default(), AtomicU64::new(0));
     with_memory(harness, MEMORY_BYTES, |at| {
         let lock = at.part::<u64>(APART);
         harness.run_clients(CLIENTS as usize, async |number, client| {
@@ -166,16 +167,18 @@ pub(super) fn unlock_by_write<H: Harness>(harness: &H, iterations: u64) -> Litmu
                 let mine = tries * CLIENTS + number as u64;
                 let before = losses;
                 loop {
+                    let gone = ended.load(SeqCst);
                     let taking = cas(lock, 0, mine).then(read_bytes(at, NODE_BYTES));
                     let Swapped::Lost(found) = client.post(taking).await.expect("a chain").0 else { break };
-                    if found % CLIENTS == number as u64 {
+                    let holder = found % CLIENTS;
+                    if holder == number as u64 || gone & 1 << holder != 0 {
                         tally.violated(|| {
                             let which = if found == mine {
                                 "a successful CAS reported a failure"
                             } else {
                                 "an unlock was lost"
                             };
-                            format!("client {number} holds the lock that it waits for: {which}")
+                            format!("client {holder} does not hold the lock for which client {number} waits: {which}")
                         });
                         break;
                     }
@@ -192,6 +195,7 @@ pub(super) fn unlock_by_write<H: Harness>(harness: &H, iterations: u64) -> Litmu
                 let node = mine.to_le_bytes().repeat(NODE_BYTES / 8);
                 client.post(write(at, &node).then(write(lock, &[0; 8]))).await.expect("a chain");
             }
+            ended.fetch_or(1 << number, SeqCst);
         });
     });
     let capability = Capability::WriteBesideCas;
