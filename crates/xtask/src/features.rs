@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use xtask::metadata::cargo_metadata;
 
 use serde::Deserialize;
 
@@ -36,10 +37,7 @@ struct Package {
 /// # Errors
 /// If cargo cannot describe the workspace, or has no such package.
 pub(crate) fn check(root: &Path, only: Option<&str>) -> Result<usize, String> {
-    let metadata = ["metadata", "--format-version", "1", "--no-deps", "--locked"];
-    let output = Command::new(env!("CARGO")).args(metadata).current_dir(root).output();
-    let output = output.map_err(|error| format!("cannot run cargo metadata: {error}"))?;
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+    let metadata: Metadata = serde_json::from_slice(&cargo_metadata(root, &["--no-deps"])?)
         .map_err(|error| format!("cargo metadata is not readable: {error}"))?;
     let selected = |package: &&Package| only.is_none_or(|only| only == package.name);
     let builds: Vec<_> = metadata.packages.iter().filter(selected).flat_map(builds).collect();

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod licences;
+pub mod metadata;
 pub mod rxe;
 pub mod tidy;
 

@@ -1,8 +1,8 @@
 //! Every dependency has an accepted licence, including dependencies of optional features and of other platforms.
 
+use crate::metadata::cargo_metadata;
 use std::fmt;
 use std::path::Path;
-use std::process::Command;
 
 use serde::Deserialize;
 use spdx::{Expression, Licensee, ParseMode};
@@ -77,16 +77,8 @@ struct Package {
 /// # Errors
 /// If cargo fails: a package cannot be downloaded, or `Cargo.lock` is outdated.
 pub fn check(root: &Path) -> Result<LicenceReport, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
-        .current_dir(root)
-        .output()
-        .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    judge(&output.stdout, &allowed(root)?)
+    let metadata = cargo_metadata(root, &["--all-features"])?;
+    judge(&metadata, &allowed(root)?)
 }
 
 /// Checks the packages in the output of `cargo metadata`.
