@@ -5,6 +5,7 @@
 //! `FARWOOD_DAMAGES` sets the number of trials for each kind of index, `FARWOOD_DAMAGE_SEED` the first trial;
 //! `cargo xtask campaign damage` runs thousands.
 
+use crate::random::Random;
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
 use farwood::{Index, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions, Values};
 use std::fs::{File, OpenOptions};
@@ -23,23 +24,6 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Reads that fail before a trial goes on to the scan: a failed read can take a second.
 const FAILURES_MAX: usize = 1;
 
-/// A generator of pseudo-random numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-}
-
 /// The file of a pool with one memory node, as it was when the last process left.
 struct Image {
     path: PathBuf,
@@ -51,8 +35,8 @@ struct Image {
 
 impl Image {
     fn of(pool: &str) -> Image {
-        let directory = std::env::var_os("FARWOOD_SHM_DIR").unwrap_or_else(|| "/dev/shm".into());
-        let path = PathBuf::from(directory).join(format!("farwood.{pool}.0"));
+        let found = farwood::doctor::examine().unwrap().pools.into_iter().find(|found| found.url == pool);
+        let path = found.unwrap().segments.remove(0).path;
         let mut bytes = Vec::new();
         File::open(&path).unwrap().read_to_end(&mut bytes).unwrap();
         let file_bytes = bytes.len() as u64;
@@ -254,11 +238,10 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 #[expect(clippy::print_stdout, reason = "a campaign reports how much it tried")]
 fn campaign(name: &str, subject: &dyn Subject) {
-    let pool_name = format!("damage-{name}-{}", std::process::id());
-    let url = format!("shm://{pool_name}");
+    let url = format!("shm://damage-{name}-{}", std::process::id());
     Pool::create(&url, &PoolOptions { memory_bytes: MEMORY_BYTES, ..PoolOptions::default() }).unwrap();
     subject.build(&Pool::open(&url).unwrap());
-    let image = Image::of(&pool_name);
+    let image = Image::of(&url);
     let first = number("FARWOOD_DAMAGE_SEED", 0);
     let (mut noticed, mut failures) = (0, Vec::new());
     let trials = number("FARWOOD_DAMAGES", 10);

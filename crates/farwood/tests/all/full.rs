@@ -5,29 +5,13 @@
 //! `FARWOOD_FULL=10` runs ten rounds in pools of 32 MiB, and prints every round. The short form has one round, and
 //! entries that stay fill most of the pool if the others are small.
 
+use crate::random::Random;
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
 use farwood::{Error, Index, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions, Values};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The least part of the removed bytes that a refilled index takes back, percent.
 const TAKEN_BACK_MIN: u64 = 95;
-
-/// A generator of pseudo-random numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
 
 /// The keys of the inserted and of the removed entries.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +35,11 @@ enum Lengths {
 
 impl Lengths {
     fn next(self, random: &mut Random) -> usize {
-        let length = match self {
-            Self::Fixed(length) => return length,
+        match self {
+            Self::Fixed(length) => length,
             Self::Long if random.below(10) == 0 => 2_000 + random.below(58_001),
             Self::Varying | Self::Long => random.below(301),
-        };
-        length as usize
+        }
     }
 }
 
@@ -209,7 +192,7 @@ impl Churn {
         let count = self.live.len() / 2;
         if matches!(self.keys, Keys::Random) {
             for last in (1..self.live.len()).rev() {
-                self.live.swap(last, self.random.below(last as u64 + 1) as usize);
+                self.live.swap(last, self.random.below(last + 1));
             }
         }
         let mut amount = Amount::default();
@@ -354,7 +337,7 @@ fn catfish_takes_back_rectangles() {
     fill(&mut random, &mut live);
     let poor = judge("Catfish", &form, || {
         for last in (1..live.len()).rev() {
-            live.swap(last, random.below(last as u64 + 1) as usize);
+            live.swap(last, random.below(last + 1));
         }
         let mut removed = Amount::default();
         let half = live.split_off(live.len() / 2);

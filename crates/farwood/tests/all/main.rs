@@ -6,4 +6,5 @@ mod examples;
 mod fork;
 mod full;
 mod library;
+mod random;
 mod smart;

@@ -1,8 +1,9 @@
 //! A pool over TCP as its compute nodes see it: formation, large posts, many clients, losses, reconnecting.
 
+use farwood_fabric::client_table::SlotState;
 use farwood_fabric::{
-    Chain as _, Client, Fabric as _, FabricError, Memory, NodeId, Parallel as _, Remote, Revocation,
-    Server as _, Swapped, all, cas, client_table, faa, read, read_bytes, write, write_imm,
+    Chain as _, Client, ClientId, Fabric as _, FabricError, Memory, NodeId, Parallel as _, Remote,
+    Revocation, Server as _, Swapped, all, cas, client_table, faa, read, read_bytes, write, write_imm,
 };
 use farwood_testkit::harness::{Raw, raw_address, read_raw, read_word, write_word};
 use farwood_testkit::need;
@@ -368,11 +369,20 @@ fn a_live_client_that_was_revoked_gets_an_error() {
     assert_eq!((next.identity().slot, next.identity().epoch), (me.slot, me.epoch + 1));
 }
 
-/// Writes the state of a free slot whose last owner had `epoch`.
-fn give_epoch(client: &Client<TcpFabric>, slot: u16, epoch: u32) {
-    let at = raw_address(NodeId(0), Memory::Host, client_table::state_offset(slot)).part(0);
-    let state = client_table::SlotState { client: farwood_fabric::ClientId { slot, epoch }, live: false };
+/// Stores the state of a slot.
+fn set_slot(client: &Client<TcpFabric>, state: SlotState) {
+    let at = raw_address(NodeId(0), Memory::Host, client_table::state_offset(state.client.slot)).part(0);
     block_on(write_word(client, at, state.word())).unwrap();
+}
+
+/// Stores the state of a free slot whose last owner had `epoch`.
+fn give_epoch(client: &Client<TcpFabric>, slot: u16, epoch: u32) {
+    set_slot(client, SlotState { client: ClientId { slot, epoch }, live: false });
+}
+
+/// Stores the state of an attached client that crashed in epoch `epoch` of `slot`.
+fn leave_crashed(client: &Client<TcpFabric>, slot: u16, epoch: u32) {
+    set_slot(client, SlotState { client: ClientId { slot, epoch }, live: true });
 }
 
 /// Fences of epochs that no client had would lock out all that come.
@@ -600,13 +610,6 @@ fn a_memory_node_clears_its_fences_on_request() {
     assert!(why.contains("fences were cleared"), "{why}");
     let slots = [(); 2].map(|()| open()).map(|pool| pool.identity().slot);
     assert!(slots.iter().all(|slot| *slot <= 1), "{slots:?}");
-}
-
-/// Writes the state of an attached client that crashed in epoch `epoch` of `slot`.
-fn leave_crashed(client: &Client<TcpFabric>, slot: u16, epoch: u32) {
-    let at = raw_address(NodeId(0), Memory::Host, client_table::state_offset(slot)).part(0);
-    let state = client_table::SlotState { client: farwood_fabric::ClientId { slot, epoch }, live: true };
-    block_on(write_word(client, at, state.word())).unwrap();
 }
 
 /// A memory node whose fences were cleared, or that never had one, accepts the fence of any client that crashed.
