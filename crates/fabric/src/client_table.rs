@@ -165,26 +165,38 @@ pub struct AttachedClient {
 /// # Errors
 /// If the fabric fails or a slot is damaged.
 pub async fn attached_clients<F: Fabric>(client: &Client<F>) -> Result<Vec<AttachedClient>, FabricError> {
+    slots(client).await?.into_iter().filter_map(Result::transpose).collect()
+}
+
+/// Reads the attached clients whose slots are intact. Some of them may have crashed. [`CLIENTS_MAX`]/16 RT
+///
+/// # Errors
+/// If the fabric fails.
+pub async fn intact_clients<F: Fabric>(client: &Client<F>) -> Result<Vec<AttachedClient>, FabricError> {
+    Ok(slots(client).await?.into_iter().filter_map(|slot| slot.ok().flatten()).collect())
+}
+
+/// Reads the table: the attached client of each slot, if it has one.
+async fn slots<F: Fabric>(
+    client: &Client<F>,
+) -> Result<Vec<Result<Option<AttachedClient>, FabricError>>, FabricError> {
     const SLOTS_PER_READ: usize = 16;
-    let mut attached_clients = Vec::new();
+    let mut clients = Vec::with_capacity(CLIENTS_MAX);
     for first in (0..CLIENTS_MAX).step_by(SLOTS_PER_READ) {
         let from = state_of(first as u16).part::<Words>(0);
         let slots = client.post(read_bytes(from, SLOTS_PER_READ * CLIENT_SLOT_BYTES)).await?;
         let Ok(slots) = slots.check(&()) else { unreachable!("words are never torn") };
-        for (index, slot) in slots.chunks_exact(CLIENT_SLOT_BYTES).enumerate() {
-            let word =
-                |at: u64| u64::from_le_bytes(slot[at as usize..][..8].try_into().expect("eight bytes"));
-            let state = SlotState::from_word((first + index) as u16, word(0))?;
-            if state.live {
-                attached_clients.push(AttachedClient {
-                    client: state.client,
-                    process: word(PROCESS),
-                    open: word(OPEN),
-                });
-            }
-        }
+        let slots = slots.chunks_exact(CLIENT_SLOT_BYTES).enumerate();
+        clients.extend(slots.map(|(index, slot)| attached_in((first + index) as u16, slot)));
     }
-    Ok(attached_clients)
+    Ok(clients)
+}
+
+/// Decodes the bytes of a slot.
+fn attached_in(slot: u16, bytes: &[u8]) -> Result<Option<AttachedClient>, FabricError> {
+    let word = |at: u64| u64::from_le_bytes(bytes[at as usize..][..8].try_into().expect("eight bytes"));
+    let SlotState { client, live } = SlotState::from_word(slot, word(0))?;
+    Ok(live.then(|| AttachedClient { client, process: word(PROCESS), open: word(OPEN) }))
 }
 
 fn part(slot: u16, field: u64) -> Remote<u64> {

@@ -96,9 +96,10 @@ fn jittered(pause: u64, now: u64) -> u64 {
     pause / 2 + ((pause / 2 * part) >> 32)
 }
 
-/// Revokes the identities of all crashed clients; the last WRITE of each is complete then.
+/// Revokes the identities of all crashed clients; the last WRITE of each is complete then. A client whose slot is
+/// damaged is not known, and keeps its identity.
 pub(crate) async fn reap_crashed_clients<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
-    for resident in client_table::attached_clients(client).await? {
+    for resident in client_table::intact_clients(client).await? {
         if resident.client != client.fabric().identity() {
             client.fabric().revoke(resident.client).await?;
         }

@@ -44,6 +44,8 @@ async fn check<F: Fabric>(client: &Client<F>, name: &str) {
         assert_eq!(found.as_deref(), Some(&(!key).to_be_bytes()[..]), "key {key} of {name}");
     }
     assert_eq!(index.count(client).await, Ok(KEYS));
+    let walk = index.walk(client).await.expect("a walk");
+    assert!(walk.problems().is_empty(), "{:?}", walk.problems());
     index.close(client).await.expect("the index is closed");
 }
 
