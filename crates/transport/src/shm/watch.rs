@@ -5,8 +5,8 @@
 //! error. A thread compares the open files with their names four times a second. Its finding fails every later
 //! operation; an operation itself only loads one word.
 //!
-//! An access to a page that was cut off kills the process with SIGBUS. The watch prevents that only for accesses that follow
-//! its finding. Other users cannot truncate a file of a pool: opening it requires that it belongs to this user.
+//! An access to a page that was cut off kills the process with SIGBUS. The watch prevents that only for accesses that
+//! follow its finding. Other users cannot truncate a file of a pool: opening it requires that it belongs to this user.
 
 use super::error::ShmError;
 use super::journal::Journal;
