@@ -204,9 +204,9 @@ fn sherman_summary(url: &Url, walk: &sherman::ShermanReport, out: &mut dyn Write
     writeln!(out, "{url}: {entries}, leaves {percent:.0} % full")?;
     levels(&walk.nodes, out)?;
     for (count, one, many, what) in [
-        (walk.overflow_values, "value", "values", "stored outside its leaf"),
+        (walk.overflow_values, "value", "values", "stored outside the leaves"),
         (walk.free_slots_listed, "free node", "free nodes", "to be reused"),
-        (walk.half_linked, "node", "nodes", "linked by its left sibling only, which is legal"),
+        (walk.half_linked, "node", "nodes", "linked by the left sibling only, which is legal"),
         (walk.half_merged, "unfinished merge", "unfinished merges", "which the next change undoes"),
     ] {
         if count > 0 {
@@ -251,7 +251,7 @@ fn radix_summary(url: &Url, walk: &radix::RadixReport, out: &mut dyn Write) -> i
     }
     if walk.overflow_values > 0 {
         let values = size::count(walk.overflow_values, "value", "values");
-        writeln!(out, "  {values}, stored outside its leaf")?;
+        writeln!(out, "  {values}, stored outside the leaves")?;
     }
     if walk.unfinished_changes > 0 {
         writeln!(

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contains_both_parts_contains_the_window() {
+    fn a_rectangle_that_contains_both_parts_contains_the_window() {
         let half = |west: f64, east: f64, id: u64| Item {
             bounds: Rectangle::new([west, 0.0], [east, 1.0]).unwrap(),
             id,

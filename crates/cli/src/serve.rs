@@ -177,8 +177,8 @@ impl Args {
         ServerTls::from_files(Identity { cert, key }, self.client_ca.as_deref()).map(Some)
     }
 
-    /// Reads the files of the tokens and of TLS again, for new connections; yields a message and its fields. What
-    /// cannot be read remains as it was.
+    /// Reads the files of the tokens and of TLS again, for new connections; yields a message and its fields. The
+    /// present credentials of a file that cannot be read remain valid.
     fn reload(
         &self,
         tokens: Option<&AcceptedTokens>,
@@ -367,7 +367,7 @@ fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure
     let counts = node.counts();
     // From now on, etcd does not send new clients here.
     drop(registration);
-    // It holds the memory node's state.
+    // The thread of the metrics holds the state of the memory node.
     drop(watch);
     node.stop().map_err(failed)?;
     log.write_events(context.messages)?;
@@ -388,13 +388,13 @@ fn system(operation: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |source| failed(TcpError::System { operation, source })
 }
 
-/// Returns a signal that has arrived; one that ends the process comes before others.
+/// Returns a signal that has arrived. A signal that ends the process has precedence.
 fn next_signal(signals: &mut Signals) -> Option<i32> {
     let arrived: Vec<_> = signals.pending().collect();
     arrived.iter().find(|signal| **signal != SIGHUP).or(arrived.first()).copied()
 }
 
-/// Writes the line about the end.
+/// Writes the last line of the memory node.
 fn write_end(log: &Log, counts: &NodeCounts, context: &mut Context<'_>) -> Result<(), Failure> {
     let words = format!(
         "stopped after {} verbs from {}; {} connections refused, {} closed because of malformed requests",

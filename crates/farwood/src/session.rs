@@ -30,8 +30,8 @@ use std::sync::Arc;
 /// thread. Blocking calls on other threads do no harm.
 ///
 /// A future may be dropped at any time, by a timeout for example. Its operation may then have taken effect or not. Its
-/// locks are freed within about a round trip, and the session is usable at once; another client completes or undoes a
-/// change that was half done.
+/// locks are freed within about half a round trip, and the session is usable at once; another client completes or
+/// undoes an unfinished change.
 ///
 /// Clones share the client. For a separate client with separate costs, create another session.
 ///

@@ -1,4 +1,4 @@
-//! A simulated world whose compute nodes crash while they work on trees, or drop what they have begun.
+//! A simulated world whose compute nodes crash while they work on trees, or drop operations in progress.
 
 use farwood_fabric::{Client, Fabric as _, NodeId};
 use farwood_index::IndexError;
@@ -30,9 +30,9 @@ pub const WAIT_NS_MAX: u64 = 500_000;
 /// A moment at which an operation is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct DropPoint {
-    /// Polls before it.
+    /// Polls before the drop.
     pub polls: u64,
-    /// Nanoseconds between the last poll and it.
+    /// Nanoseconds between the last poll and the drop.
     pub delay_ns: u64,
     /// Nanoseconds for which the compute node reaches no memory node from then on.
     pub partition_ns: u64,

@@ -1,6 +1,6 @@
 //! `cargo xtask features`: each package compiles on its own, with its default features, without them, and with each
-//! feature alone. A build of the whole workspace unifies features, and hides that a package uses what only another one
-//! asks for.
+//! feature alone. A build of the whole workspace unifies features, so it compiles a package that uses a feature which
+//! only another package enables.
 
 use std::collections::BTreeMap;
 use std::path::Path;

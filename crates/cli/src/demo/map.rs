@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 pub(super) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if context.is_given("memory_nodes") && args.memory_nodes != 1 {
-        let text = "demo: a spatial index lies on one memory node; omit --memory-nodes".to_owned();
+        let text = "demo: a spatial index uses one memory node; omit --memory-nodes".to_owned();
         return Err(Failure::Usage(text));
     }
     let fabric = args.fabric.parse::<FabricKind>()?;

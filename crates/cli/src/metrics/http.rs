@@ -1,6 +1,6 @@
 //! A small HTTP server: one thread polls all connections together, so that a silent or slow client delays no other.
 //!
-//! Each connection has [`EXCHANGE_MAX`] in all. Beyond [`CONNECTIONS_MAX`] connections the oldest is closed.
+//! The time limit of a connection is [`EXCHANGE_MAX`]. Beyond [`CONNECTIONS_MAX`] connections the oldest is closed.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -108,7 +108,7 @@ fn advance_all(
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            // Without a free descriptor the oldest connection makes space for the next.
+            // No descriptor is free: the oldest connection is closed, so that the next one can be accepted.
             Err(_) => {
                 if open.pop_front().is_none() {
                     std::thread::sleep(LOOK);
@@ -125,7 +125,7 @@ fn advance_all(
 }
 
 impl HttpConnection {
-    /// Reads the request and writes the answer, as far as the stream allows. False: it is over.
+    /// Reads the request and writes the answer, as far as the stream allows. Returns whether the exchange continues.
     fn advance(&mut self, reply: &impl Fn(&[u8]) -> String) -> bool {
         match self.try_advance(reply) {
             Ok(()) => false,
@@ -187,26 +187,26 @@ mod tests {
     }
 
     #[test]
-    fn silent_and_slow_clients_hold_no_other() {
+    fn silent_and_slow_clients_delay_no_other() {
         let (_server, address) = serve();
-        let mut strangers: Vec<_> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut clients: Vec<_> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
         for round in 0..5 {
             assert_eq!(ask(address), "18 bytes");
-            for stranger in &mut strangers {
-                // Those beyond the limit are closed.
-                let _ = stranger.write(&b"GET / HTTP/1.1"[round..=round]);
+            for client in &mut clients {
+                // The server has closed the connections beyond the limit.
+                let _ = client.write(&b"GET / HTTP/1.1"[round..=round]);
             }
         }
     }
 
     #[test]
-    fn a_client_that_drips_is_closed_in_time() {
+    fn a_client_that_sends_too_slowly_is_closed_in_time() {
         let (_server, address) = serve();
-        let mut stranger = TcpStream::connect(address).unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
         let (begun, mut is_open) = (Instant::now(), true);
         while is_open {
             assert!(begun.elapsed() < Duration::from_secs(20), "it is still open");
-            is_open = stranger.write_all(b"G").is_ok();
+            is_open = client.write_all(b"G").is_ok();
             std::thread::sleep(Duration::from_millis(100));
         }
         assert!(begun.elapsed() + LOOK >= EXCHANGE_MAX);

@@ -1,4 +1,4 @@
-//! Messages that a new user meets: what was typed, the reason and a remedy that fits.
+//! Messages to a new user: the value that the user typed, the reason, and a remedy that fits.
 
 use crate::machine::Machine;
 use crate::serve::Served;
@@ -97,7 +97,7 @@ fn an_operation_has_the_name_of_its_command() {
 }
 
 #[test]
-fn chunks_are_counted_in_one_way() {
+fn stat_counts_the_chunks_of_indexes_only() {
     let machine = Machine::with_index();
     let node = &machine.json(&["stat", "shm://p"])[0]["nodes"][0];
     assert_eq!(
@@ -145,7 +145,7 @@ fn top_fits_80_columns_and_shows_what_is_counted() {
 }
 
 #[test]
-fn a_pool_that_is_larger_than_the_machine_is_named() {
+fn create_warns_of_a_pool_that_is_larger_than_the_machine() {
     let machine = Machine::new();
     let ran = machine.run(&["create", "shm://big", "--memory", "3TiB"]);
     assert_eq!(ran.code, 0, "{ran:?}");

@@ -292,7 +292,7 @@ fn a_draft_of_another_user_blocks_creation_with_its_reason() {
 }
 
 #[test]
-fn a_pool_that_does_not_fit_into_its_file_system_is_told() {
+fn a_pool_that_does_not_fit_into_its_file_system_is_reported() {
     let machine = Machine::new();
     let directory = &machine.json(&["doctor"])[0];
     let (all, free) = (directory["directory_bytes"].as_u64(), directory["directory_free_bytes"].as_u64());

@@ -2,7 +2,7 @@
 //!
 //! `RemoveIPC` of logind.conf(5) is on by default. It applies to users that are not system users, when their last
 //! session ends; a user that lingers has a session as long as the machine runs. Processes that the user has started in
-//! the background, and containers with the user's number, lose their pools by that.
+//! the background, and containers with the user's number, then lose their pools.
 
 use super::Finding;
 use std::collections::BTreeSet;

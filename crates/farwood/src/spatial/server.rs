@@ -31,7 +31,7 @@ pub struct ServeOptions {
     /// A listener for requests over sockets, each served by its own thread.
     #[cfg(feature = "tcp")]
     pub listener: Option<TcpListener>,
-    /// The tokens of which clients of the socket must know one.
+    /// The accepted tokens: a client of the socket must know one of them.
     #[cfg(feature = "tcp")]
     pub token: Option<AcceptedTokens>,
     /// Over TCP: the memory node of the index, which must be in this process.

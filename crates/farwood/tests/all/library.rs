@@ -496,7 +496,7 @@ fn an_index_is_a_urls_last_part_and_no_pool() {
 
 /// Otherwise it would store into memory that no other process can find.
 #[test]
-fn a_process_whose_pool_was_created_anew_is_told() {
+fn a_process_whose_pool_was_created_again_gets_an_error() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
     index.put(&1, &1).unwrap();

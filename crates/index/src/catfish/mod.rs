@@ -45,6 +45,7 @@
 //!    Here one worker changes the tree at a time, and searches of the server lock nothing.
 //! 2. ChooseSubtree is that of the R*-tree (the text describes Guttman's, and cites the R*-tree).
 //! 3. The memory of the tree grows by chunks of 8 MiB; a reference contains the offset, so no table is needed.
+//! 4. A node contains a hash, which detects bytes that changed at rest.
 
 mod client;
 mod create;

@@ -121,7 +121,7 @@ pub struct PendingRelease<'a, F: Fabric> {
     state: ReleaseState,
 }
 
-/// How far a release has come.
+/// The progress of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReleaseState {
     /// The write-back is in flight; the lock will be handed over.

@@ -62,7 +62,7 @@ pub struct LocalTables {
 pub struct LocalGuard<'a> {
     tables: &'a LocalTables,
     lock: usize,
-    /// The word of the global lock, if that came with the local one.
+    /// The word of the global lock, if it was handed over with the local lock.
     handed_over: Option<LockWord>,
     payload: Option<HandoverPayload>,
     /// Whether the local lock is still held.
@@ -212,7 +212,7 @@ impl LocalTables {
 }
 
 impl LocalGuard<'_> {
-    /// The word of the global lock, if that came with the local one.
+    /// The word of the global lock, if it was handed over with the local lock.
     pub fn handed_over(&self) -> Option<LockWord> {
         self.handed_over
     }

@@ -13,6 +13,10 @@
 //! 6. Clients take chunks of memory one-sidedly.
 //! 7. Hashes replace versions where a node is larger than the fabric proves versions for.
 //! 8. Merges and the reuse of memory have their own protocol ([`slot`](crate::memory::slot), `merge.rs`).
+//! 9. Lock words have a tag of 16 bits, which distinguishes the acquisitions of one compute node
+//!    ([`Fabric::lock_tag`]).
+//! 10. Trees of the library have hashes on every fabric, with a count of writes in each entry
+//!     ([`checksum`](crate::consistency::checksum)).
 
 mod bulk;
 mod cached;

@@ -70,7 +70,7 @@ pub(super) fn trust_fences(fences: KeyPosition, leaf: &NodeCopy<'_>, source: Sou
     }
 }
 
-/// Steps to the right along sibling pointers, which damage can bend to a circle.
+/// Steps to the right along sibling pointers, which form a cycle if one is damaged.
 #[derive(Default)]
 pub(super) struct RightSteps {
     count: u32,
@@ -81,12 +81,12 @@ pub(super) struct RightSteps {
 impl RightSteps {
     /// Counts a step from the node at `at`; returns whether it is one of the first `max`, and no step began there.
     pub(super) fn may_step_from(&mut self, at: Remote<RawNode>, max: u32) -> bool {
-        let in_circle = self.mark == Some(at);
+        let in_cycle = self.mark == Some(at);
         self.count += 1;
         if self.count.is_power_of_two() {
             self.mark = Some(at);
         }
-        self.count <= max && !in_circle
+        self.count <= max && !in_cycle
     }
 }
 

@@ -1,5 +1,5 @@
-//! Sums of events that strangers cause: of each source and kind, the first event of a second is logged, and the others
-//! are counted. So a stranger writes two lines a second into the log.
+//! Sums of events of refused and invalid connections: of each source and kind, the first event of a second is logged,
+//! and the others are counted. So one source adds at most two lines per kind and second to the log.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// The length of a sum.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Sources that are counted apart.
+/// Sources that are counted separately.
 const SOURCES_MAX: usize = 1024;
 /// The source that stands for all beyond the limit, and for connections whose address is unknown.
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -38,7 +38,7 @@ pub(super) struct EndedSum {
     pub(super) more: u64,
 }
 
-/// The events of the present second.
+/// The events of the current second.
 #[derive(Debug, Default)]
 pub(super) struct EventSums(Mutex<HashMap<(IpAddr, SummedEvent), Sum>>);
 

@@ -11,7 +11,7 @@
 //! | `connection.rs` | one connection: frames in, answers out |
 //! | `worker.rs` | the threads |
 //! | `counters.rs`, `event.rs` | [`NodeCounts`], [`NodeEvent`]: counters, and events for the log |
-//! | `event_sums.rs` | [`SummedEvent`]: sums of events that strangers cause |
+//! | `event_sums.rs` | [`SummedEvent`]: sums of events of refused and invalid connections |
 
 mod connection;
 mod counters;

@@ -23,7 +23,7 @@ pub struct NodeSpec {
     pub device_bytes: Option<u64>,
     /// The file that keeps its memory; without a file, the memory ends with the memory node.
     pub file: Option<NodeFile>,
-    /// The tokens of which compute nodes must know one.
+    /// The accepted tokens: a compute node must know one of them.
     pub token: Option<AcceptedTokens>,
     /// The certificate that it presents, and the authorities that it trusts; without TLS, all bytes go in the
     /// clear.

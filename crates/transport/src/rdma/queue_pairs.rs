@@ -242,7 +242,7 @@ impl PostDriver for QueuePairs {
 }
 
 impl Drop for QueuePairs {
-    /// Pending posts land even if nothing waits for them. A forked child leaks its copies of the queue pairs.
+    /// Pending posts are executed even if no future waits for them. A forked child leaks its copies of the queue pairs.
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if !state.parts.posts.are_own() {

@@ -52,8 +52,8 @@ pub enum ShmError {
     },
     /// A file belongs to another user.
     #[error(
-        "{} belongs to user {owner}, and this process is of user {user}: who owns a file of a pool can read and change \
-         what is stored in it; run as its owner, let that user or root remove it, or choose another name or directory \
+        "{} belongs to user {owner}, and this process is of user {user}: the owner of a pool's file can read and \
+         change the data in it; run as its owner, let that user or root remove it, or choose another name or directory \
          (FARWOOD_SHM_DIR)",
         path.display()
     )]

@@ -5,8 +5,8 @@
 //! error. A thread compares the open files with their names four times a second. Its finding fails every later
 //! operation; an operation itself only loads one word.
 //!
-//! A word whose page was cut off kills the process with SIGBUS. The watch prevents that only for accesses that follow
-//! its finding. Other users cannot truncate a file of a pool: opening it requires that it belongs to this user.
+//! An access to a page that was cut off kills the process with SIGBUS. The watch prevents that only for accesses that
+//! follow its finding. Other users cannot truncate a file of a pool: opening it requires that it belongs to this user.
 
 use super::error::ShmError;
 use super::journal::Journal;
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn an_attached_process_notices_a_truncated_file() {
-        // Whole but for the last page, which nothing has used.
+        // All pages but the last one remain; no process has used that one.
         for (file, bytes) in [("farwood.demo.1", (16 << 20) - 4096), ("journal", 1 << 30)] {
             expect_noticed("truncated", file, |directory, file| {
                 File::options().write(true).open(directory.join(file)).unwrap().set_len(bytes).unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_left_alone_is_not_lost() {
+    fn a_pool_whose_files_do_not_change_is_not_lost() {
         let scratch = Scratch::new();
         let pool = attach(&scratch.dir());
         std::thread::sleep(3 * INTERVAL);

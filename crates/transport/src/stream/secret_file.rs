@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The mode bits by which others, or a group, can read or write a file.
 const OTHERS: u32 = 0o066;
-/// Those by which anyone but the owner can write it, or anyone but the owner and the group can read it.
+/// The mode bits by which a user other than the owner can write the file, or a user outside the group can read it.
 const BEYOND_GROUP: u32 = 0o026;
 const ROOT: u32 = 0;
 
@@ -19,7 +19,7 @@ enum Exposure {
     /// It belongs to root, and others can read it: as Kubernetes mounts secrets by default, where the container is the
     /// only reader.
     Mounted,
-    /// Others.
+    /// Other users as well.
     Exposed,
 }
 

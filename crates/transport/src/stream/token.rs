@@ -9,10 +9,11 @@
 //!                                   <--------       HMAC-SHA256(token, "memory node" C M)
 //! ```
 //!
-//! The compute node proves first, so that a stranger who connects gets nothing to test guesses on. A program to which a
-//! compute node connects gets its proof: it can test guesses of a token that is not random, and, without TLS, relay the
-//! proof to a memory node and use that connection as its own. Only TLS proves which machine answers. Without TLS, a
-//! machine on the path can also read and change the data.
+//! The compute node proves first, so that a program that connects to a memory node receives no proof on which it could
+//! test guesses of the token. A program to which a compute node connects receives the proof of the compute node: it can
+//! test guesses of a token that is not random, and, without TLS, relay the proof to a memory node and use that
+//! connection as its own. Only TLS proves which machine answers. Without TLS, a machine on the path can also read and
+//! change the data.
 
 use super::secret_file;
 use crate::error::TcpError;

@@ -50,14 +50,14 @@
 //! welcome, 88 bytes
 //! +  0   8   magic "FARWIRE\0"
 //! +  8   4   version, 3
-//! + 12   4   0: no pool yet, 1: part of a pool that is being formed, 2: part of a whole pool
+//! + 12   4   0: no pool yet, 1: part of a pool that is being formed, 2: part of a complete pool
 //! + 16   8   identity of the pool, or 0
 //! + 24   2   number of this memory node, or 0
 //! + 26   2   memory nodes of the pool, or 0
 //! + 28   4   0
 //! + 32   8   host memory, bytes
 //! + 40   8   device memory, bytes
-//! + 48   8   incarnation: random for fresh memory, and renewed after a crash
+//! + 48   8   incarnation: random for fresh memory; renewed after a crash, and when the fences are cleared
 //! + 56  32   proof of the memory node: as above, of "farwood memory node"; 0 if it requires no token
 //!
 //! verb, 16 bytes and its operands

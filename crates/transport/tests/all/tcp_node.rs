@@ -309,11 +309,11 @@ fn invalid_verbs_fail_and_the_connection_continues() {
             WireVerb { at, op },
             read(host(DATA_OFFSET), 8),
         ];
-        let (kind, got, count, tag, body) = caller.post(&chain).expect("the connection goes on");
+        let (kind, got, count, tag, body) = caller.post(&chain).expect("the connection continues");
         assert_eq!((kind, got, count, tag), (FrameKind::Failed, code as u8, 1, 5), "{op:?}");
-        assert_eq!(body.len(), 8, "what was executed before it is answered");
+        assert_eq!(body.len(), 8, "the reply has the executed verbs");
     }
-    assert_eq!(caller.read_word(DATA_OFFSET), Some(9), "what was before the failure was executed, once");
+    assert_eq!(caller.read_word(DATA_OFFSET), Some(9), "the verb before the failed one was executed once");
 }
 
 #[test]
@@ -372,12 +372,12 @@ fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
         assert_eq!(caller.post(&add), None, "its connections are closed");
     }
     assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([0; 4]));
-    assert_eq!(judge.read_word(DATA_OFFSET), Some(0), "nothing of it landed");
+    assert_eq!(judge.read_word(DATA_OFFSET), Some(0), "no verb was executed");
     for epoch in [7, 6] {
         let again = Caller::connect(&node).say_hello(&named(4, epoch, 9));
         assert_eq!(again, (FrameKind::Refused, Code::Revoked as u8), "epoch {epoch}");
     }
-    assert!(next.post(&add).is_some(), "the next owner of the slot goes on");
+    assert!(next.post(&add).is_some(), "the next owner of the slot continues");
     assert_eq!(Caller::connect(&node).say_hello(&named(4, 9, 1)).0, FrameKind::Welcome);
 }
 
@@ -512,7 +512,7 @@ proptest! {
     }
 }
 
-/// A proof is valid for one connection: who repeats what a client sent is refused.
+/// A proof is valid for one connection: a program that repeats the frames of a client is refused.
 #[test]
 fn a_recorded_greeting_does_not_open_a_connection() {
     let token = Token::new("0123456789abcdef").unwrap();
@@ -583,7 +583,7 @@ fn a_memory_node_that_does_not_know_the_token_learns_nothing() {
 
 /// A memory node that sends a byte now and then does not extend the time limit of the greeting.
 #[test]
-fn a_dripping_memory_node_is_lost() {
+fn a_memory_node_that_answers_too_slowly_is_lost() {
     let drips = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address: PoolAddress = drips.local_addr().unwrap().to_string().parse().unwrap();
     std::thread::spawn(move || {

@@ -385,7 +385,7 @@ fn leave_crashed(client: &Client<TcpFabric>, slot: u16, epoch: u32) {
     set_slot(client, SlotState { client: ClientId { slot, epoch }, live: true });
 }
 
-/// Fences of epochs that no client had would lock out all that come.
+/// A fence of an epoch that no client had would exclude all later owners of the slot.
 #[test]
 fn a_fence_of_a_client_that_does_not_exist_is_refused() {
     let nodes = [start(), start()];
@@ -578,7 +578,7 @@ fn a_client_does_not_continue_on_the_memory_of_a_crash() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Fences that were cleared let nobody continue who was attached before: a revoked client would be among them.
+/// After fences were cleared, no client that was attached before continues: one of them could be revoked.
 #[test]
 fn a_memory_node_clears_its_fences_on_request() {
     let folder = tempfile::tempdir().unwrap();
@@ -625,7 +625,7 @@ fn a_slot_of_a_late_epoch_without_fences_is_used_again() {
 }
 
 #[test]
-fn a_slot_that_cannot_be_fenced_or_read_keeps_nobody_out() {
+fn a_slot_that_cannot_be_fenced_or_read_excludes_no_other_client() {
     let nodes = [start(), start()];
     let address = address(&[&nodes[0], &nodes[1]]);
     let open = || TcpPool::open(&address, Credentials::default()).unwrap();
@@ -637,7 +637,7 @@ fn a_slot_that_cannot_be_fenced_or_read_keeps_nobody_out() {
     assert_eq!(open().identity().slot, 3, "slot 1 cannot be fenced, slot 2 is damaged");
 }
 
-/// What clients stored from then on would be lost at the end, without an error.
+/// Otherwise data that clients store from then on would be lost at the end, without an error.
 #[test]
 fn a_memory_node_whose_file_vanishes_ends_with_an_error() {
     let path = std::env::temp_dir().join(format!("farwood-test-vanish-{}", std::process::id()));

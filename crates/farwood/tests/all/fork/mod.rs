@@ -201,7 +201,7 @@ fn refused<T: Debug>(result: farwood::Result<T>) {
     assert_eq!(*forked, FabricError::Forked);
 }
 
-/// Whether the process goes on as the parent.
+/// Whether the process continues as the parent.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 enum Role {
@@ -424,8 +424,8 @@ fn a_child_of_a_spatial_server_does_not_serve() {
 
 /// The caller's code may fork in the middle of a call.
 #[test]
-fn a_child_that_is_forked_inside_a_call_is_refused_the_rest_of_it() {
-    if !is_alone("a_child_that_is_forked_inside_a_call_is_refused_the_rest_of_it") {
+fn a_call_in_which_the_process_forks_fails_in_the_child() {
+    if !is_alone("a_call_in_which_the_process_forks_fails_in_the_child") {
         return;
     }
     let place = Place::shm();
@@ -465,8 +465,8 @@ fn a_child_that_is_forked_inside_a_call_is_refused_the_rest_of_it() {
 
 /// Some operations of the parent wait for their answers at the fork, others for locks.
 #[test]
-fn operations_under_way_end_in_the_child_and_go_on_in_the_parent() {
-    if !is_alone("operations_under_way_end_in_the_child_and_go_on_in_the_parent") {
+fn operations_under_way_fail_in_the_child_and_continue_in_the_parent() {
+    if !is_alone("operations_under_way_fail_in_the_child_and_continue_in_the_parent") {
         return;
     }
     let place = Place::tcp();
@@ -499,7 +499,7 @@ fn operations_under_way_end_in_the_child_and_go_on_in_the_parent() {
     assert_eq!(index.check().unwrap().problems().len(), 0);
 }
 
-/// Answers like etcd, and tells what it was asked.
+/// Answers like etcd, and sends the path of each request to `asked`.
 fn answer_as_etcd(listener: &TcpListener, asked: &Sender<String>) {
     for stream in listener.incoming() {
         let mut stream = stream.unwrap();

@@ -47,7 +47,7 @@ impl Gateway {
         let mut agent = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER_MAX))
             .http_status_as_error(false)
-            // etcd redirects nobody.
+            // An etcd server sends no redirects.
             .max_redirects(0)
             .max_redirects_will_error(false);
         let mut scheme = "http";

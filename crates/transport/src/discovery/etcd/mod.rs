@@ -328,7 +328,7 @@ mod tests {
         assert!(etcd.complete(&[("/farwood/p/0".to_owned(), "{}".to_owned())]).is_err());
     }
 
-    /// An etcd that lies, or a client that writes to it, supplies addresses and nothing else: neither the token file
+    /// A malicious etcd, or a client that writes to it, supplies addresses and nothing else: neither the token file
     /// nor TLS of the URL changes.
     #[test]
     fn an_entry_that_contains_more_than_an_address_is_refused() {
@@ -349,9 +349,9 @@ mod tests {
         }
     }
 
-    /// What follows the first semicolon is taken for the remedy.
+    /// The text after the first semicolon is the remedy.
     #[test]
-    fn the_reasons_of_all_servers_stand_before_the_remedy() {
+    fn the_reasons_of_all_servers_precede_the_remedy() {
         let etcd: EtcdAddress = "127.0.0.1:1,localhost:1/p".parse().unwrap();
         let text = etcd.discover().unwrap_err().to_string();
         let (problem, remedy) = text.split_once("; ").unwrap();

@@ -1,7 +1,7 @@
 //! Received bytes of one connection: frames of words, decoded in place.
 //!
-//! The buffer grows as bytes arrive, never to a length that the peer only announces, and what it has beyond
-//! [`READ_BYTES`] counts against a budget that connections share.
+//! The buffer grows as bytes arrive, never to a length that the peer only announces. Its bytes beyond [`READ_BYTES`]
+//! count against a budget that connections share.
 
 use super::READ_BYTES;
 use std::io::{self, ErrorKind};
@@ -112,7 +112,7 @@ impl FrameInput {
         Ok(())
     }
 
-    /// Gives back what a large frame needed.
+    /// Frees the space that a large frame needed.
     fn shrink(&mut self) {
         let more = self.words.len().saturating_sub(KEPT_WORDS);
         if more > 0 {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_connections_keep_no_client_out() {
+    fn silent_connections_exclude_no_client() {
         with_server_of(8, None, |address| {
             let mut silent: Vec<_> = (0..50).map(|_| TcpStream::connect(address).unwrap()).collect();
             let exchange = Exchange::open(address, None).unwrap();

@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 pub struct SocketSettings<'a> {
     /// Connections at a time.
     pub connections_max: usize,
-    /// The tokens of which clients must know one.
+    /// The accepted tokens: a client must know one of them.
     pub tokens: Option<&'a AcceptedTokens>,
     /// Bytes of incomplete requests of all connections together, beyond 64 KiB of each.
     pub request_bytes_max: usize,
