@@ -301,7 +301,7 @@ mod tests {
     fn the_reason_for_locks_in_host_memory_is_reported() {
         let error = io::Error::from_raw_os_error(libc::EACCES);
         assert_eq!(why_on_host(0, 256 << 10, &error), "the device has none");
-        assert!(why_on_host(128 << 10, 256 << 10, &error).contains("131072 bytes"));
+        assert!(why_on_host(128 << 10, 256 << 10, &error).contains("128 KiB"));
         assert!(why_on_host(256 << 10, 256 << 10, &error).contains("denied"), "the system's own words");
     }
 }
