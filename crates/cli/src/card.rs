@@ -23,12 +23,12 @@ pub(super) fn card_text(card: &DeviceReport) -> String {
     )
 }
 
-/// Where a memory node's device memory lies.
+/// Describes the location of a memory node's device memory.
 fn place_text(place: &DeviceMemoryLocation) -> String {
     let bytes = size::show(place.bytes);
     match &place.why_on_host {
         None => format!(", of which {bytes} are used"),
-        Some(why) => format!("; the {bytes} of the memory node are host memory, for {why}"),
+        Some(why) => format!("; the {bytes} of the memory node are host memory, because {why}"),
     }
 }
 

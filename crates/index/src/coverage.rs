@@ -68,7 +68,7 @@ coverage_marks! {
     /// The slot of a removed object serves another one.
     SLOT_REUSED = "a slot reused";
     /// Free slots were listed for other compute nodes.
-    SLOTS_GIVEN = "free slots given";
+    SLOTS_GIVEN = "free slots listed";
     /// Free slots of other compute nodes were taken.
     SLOTS_RECEIVED = "free slots received";
     /// A new node in a used slot is linked, and still marked.

@@ -1,7 +1,8 @@
-//! The bounds of a geometry in parts, of which some may end at the antimeridian on either side.
+//! The bounds of a geometry of several parts. Parts may end at the antimeridian, on either side.
 //!
-//! RFC 7946 §3.1.9 cuts a geometry that crosses the antimeridian in parts. The smallest rectangle around such parts is
-//! a band around the globe; two rectangles with one number are near the antimeridian only.
+//! RFC 7946 §3.1.9 cuts a geometry that crosses the antimeridian in parts. The smallest rectangle around such parts
+//! spans all longitudes. The load stores two rectangles with the same number instead, one on each side of the
+//! antimeridian.
 
 use super::found::Bounds;
 use farwood::spatial::Rectangle;

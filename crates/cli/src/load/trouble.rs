@@ -1,4 +1,4 @@
-//! Input that is not understood: an error, or with `--skip-bad` a count.
+//! Input that cannot be parsed: an error, or with `--skip-bad` a count.
 
 use super::args::Args;
 use crate::{Failure, size};

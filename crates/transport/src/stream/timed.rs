@@ -43,7 +43,7 @@ pub(crate) fn receive_exact(
     Ok(())
 }
 
-/// Waits until the stream is ready, if that is what `error` asks for.
+/// Waits until the stream is ready if `error` says that it was not; returns any other error.
 fn wait_after(error: io::Error, stream: &impl AsFd, ready: PollFlags, end: Instant) -> io::Result<()> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),

@@ -36,7 +36,7 @@ impl WarmUpRanks {
         Self { loaded: if cache_bytes == 0 { 0 } else { loaded }, first: 0, step }
     }
 
-    /// The share of client `number` of `count` that read at the same time.
+    /// The ranks that client `number` reads if `count` clients read at the same time.
     pub(crate) fn share(self, number: usize, count: usize) -> Self {
         Self { first: self.first + number * self.step, step: count * self.step, ..self }
     }
@@ -47,7 +47,7 @@ impl WarmUpRanks {
     }
 }
 
-/// Reads the keys of `ranks`, until `is_over`.
+/// Reads the keys of `ranks` until all are read or `is_over` returns true.
 pub(crate) async fn warm_cache<F: Fabric>(
     client: &Client<F>,
     index: &Ordered,

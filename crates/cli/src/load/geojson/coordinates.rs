@@ -17,7 +17,7 @@ pub(super) struct Positions {
     pub(super) shape: Shape,
 }
 
-/// The coordinates of a geometry, or the reason why they are not understood.
+/// The coordinates of a geometry, or the reason why they cannot be parsed.
 pub(super) struct Coordinates(pub(super) Result<Positions, String>);
 
 impl<'de> Deserialize<'de> for Coordinates {
