@@ -13,12 +13,11 @@
 //! if that is still v, no byte of write v + 1 had been stored. In both cases equal versions mean that all bytes between
 //! them have one version.
 //!
-//! **Wrap-around** (the paper's 4 bits wrap after 16 writes and need its rule that a READ of over 8 µs is
-//! repeated): an entry's version wraps after 2^31 writes and a node's after 2^32. A reader accepts
-//! a mixture only if it stops in the middle of one READ for exactly a multiple of that many writes of one entry: at a
-//! write every 100 ns, 214 s. No READ lasts that long on a fabric that answers; a stopped process can. The remaining
-//! case, a process stopped in mid-copy and continued after a multiple of exactly 2^31 writes of the same entry, is
-//! accepted and documented in `docs/papers.md`.
+//! **Wrap-around** (the paper's 4-bit versions wrap after 16 writes, so the paper repeats every READ that takes more
+//! than 8 µs): an entry's version wraps after 2^31 writes and a node's after 2^32. A reader accepts a mixture only if,
+//! during one READ, the entry is written exactly a multiple of that many times: at a write every 100 ns, that takes 214
+//! s. READs of a working fabric are shorter, but a process may be stopped in the middle of a copy for that long. This
+//! case is accepted and documented in `docs/papers.md`.
 
 use super::EntryUse;
 use farwood_fabric::Torn;
@@ -94,7 +93,7 @@ mod tests {
                 let mut mixed = before;
                 mixed[..half_written].copy_from_slice(&entry[..half_written]);
                 let whole = half_written >= 24;
-                // The low byte of the rear version is at 20: before it is placed, the pair disagrees.
+                // The low byte of the rear version is at 20: before it is stored, the two versions differ.
                 assert_eq!(check_entry(&mixed).is_ok(), whole || half_written > 20, "{half_written}");
             }
         }

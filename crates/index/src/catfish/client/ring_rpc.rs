@@ -18,7 +18,7 @@ use farwood_fabric::{
     write_imm,
 };
 
-/// Where a client reads responses: memory of the client that the server can write.
+/// The memory from which a client reads responses. The server can write to it.
 #[derive(Debug)]
 pub struct Inbox<'l, L> {
     /// The memory of this process in which the inbox lies.
@@ -67,7 +67,8 @@ pub struct RingRpc<'t, F, L> {
     reported: u64,
     /// Whether a response is outstanding, perhaps of a call that was dropped.
     outstanding: bool,
-    /// Whether a request failed in flight: it is unknown whether it arrived, and so which position the next one has.
+    /// Whether a request failed in flight: the client does not know whether the request arrived, and so at which
+    /// position the next one begins.
     broken: bool,
     /// Whether the outstanding response may never arrive: a call was dropped while its request was in flight, or the
     /// connection is being closed.
@@ -141,7 +142,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         };
         let bytes = framed(slot.header, &payload);
         self.payload = payload;
-        // Set before the request is in flight: a call that is dropped does not recall it.
+        // Set before the request is in flight, because a dropped call does not cancel its request.
         (self.outstanding, self.bounded_wait) = (true, true);
         let to = self.requests.part::<u8>(slot.offset);
         let message = match self.notice {
@@ -180,7 +181,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
             let local = self.local;
             let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
             self.receiver.consume(words, clear);
-            // A call that is dropped from here on leaves nothing of this segment behind.
+            // From here on, a dropped call has consumed this segment completely.
             self.outstanding = segment == Segment::More;
             self.report_consumed().await?;
             if segment == Segment::Last {
@@ -195,7 +196,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         IndexError::Damaged { operation: "message", at, what: format!("{word:#x} is not part of a message") }
     }
 
-    /// Reports to the server what is consumed, once it is a quarter of the ring. [1 RT then]
+    /// Reports to the server how much is consumed, if it is at least a quarter of the ring. [1 RT in that case]
     async fn report_consumed(&mut self) -> Result<(), IndexError> {
         let head = self.receiver.head();
         if head - self.reported > self.tree.layout.ring_bytes / 4 {

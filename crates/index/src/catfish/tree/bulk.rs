@@ -6,14 +6,14 @@
 
 use super::layout::{Entry, Layout};
 
-/// Entries per node at a fill of `fill` (0 to 1), and never so few that a node could hold less than its minimum.
+/// Entries per node at a fill of `fill` (0 to 1), but enough that every node has its minimum.
 pub(in crate::catfish) fn entries_per_node(layout: &Layout, fill: f64) -> usize {
     let wanted = (layout.entries_max() as f64 * fill).round() as usize;
     wanted.clamp(2 * layout.entries_least(), layout.entries_max())
 }
 
-/// Cuts the entries of a level into nodes of about, and at most, `per_node` entries, and sorts `entries` by node;
-/// yields the length of each node.
+/// Cuts the entries of a level into nodes of at most `per_node` entries, and sorts `entries` by node; yields the length
+/// of each node.
 pub(in crate::catfish) fn tile(entries: &mut [Entry], per_node: usize) -> Vec<usize> {
     let nodes = entries.len().div_ceil(per_node).max(1);
     let slices = nodes.isqrt() + usize::from(nodes.isqrt().pow(2) < nodes);

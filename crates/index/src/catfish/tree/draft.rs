@@ -2,8 +2,8 @@
 //!
 //! A stored node never changes. A draft copies the nodes that it changes, from the leaf up to the root, and the server
 //! stores the copies in other slots, and then the new root ([`server`](super::super::server)). Insertion and deletion
-//! are those of the R*-tree, with forced reinsertion, within one draft: an entry that is removed from a node to be
-//! reinserted is missing from no tree that a reader can see.
+//! are those of the R*-tree, with forced reinsertion, within one draft: readers never see a tree from which an entry is
+//! missing because it is being reinserted.
 
 use super::layout::{Entry, LEVELS_MAX, Layout, NodeRef};
 use super::rectangle::{Item, Rectangle};
@@ -64,7 +64,7 @@ pub(in crate::catfish) struct Draft<'s, S> {
     stored: &'s S,
     nodes: Vec<FreshNode>,
     root: u64,
-    /// StoredNodes nodes that the new tree does not contain.
+    /// Stored nodes that the new tree does not contain.
     retired: Vec<NodeRef>,
 }
 
@@ -299,7 +299,7 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
         }
     }
 
-    /// Finishes the draft: its nodes, children before parents, need as many slots.
+    /// Finishes the draft, and orders its nodes: children before parents. Each node needs a slot.
     pub(in crate::catfish) fn finish(self) -> FinishedDraft {
         let mut order = Vec::new();
         if let Some(root) = as_fresh(self.root) {
@@ -337,7 +337,7 @@ pub(in crate::catfish) struct PlacedDraft {
 }
 
 impl FinishedDraft {
-    /// How many slots the draft needs.
+    /// The number of slots that the draft needs.
     pub(in crate::catfish) fn slots(&self) -> usize {
         self.order.len()
     }

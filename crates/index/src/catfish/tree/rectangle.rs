@@ -36,7 +36,7 @@ impl Rectangle {
     /// The rectangle from `min` to `max`, each x and y.
     ///
     /// # Errors
-    /// Where an edge is not finite, or a lower one lies above an upper one.
+    /// [`InvalidRectangle`] if an edge is not finite, or a lower one is above an upper one.
     pub fn new(min: [f64; 2], max: [f64; 2]) -> Result<Self, InvalidRectangle> {
         let edges = [min[0], min[1], max[0], max[1]];
         let finite = edges.iter().all(|edge| edge.is_finite());
