@@ -118,7 +118,7 @@ pub enum Role<'c, T: Clone> {
     Done {
         /// The leader's result.
         result: T,
-        /// How many clients joined the batch before this one.
+        /// The number of clients that joined the batch before this one.
         position: usize,
     },
     /// The client executes the request for itself only.
@@ -264,7 +264,7 @@ pub struct Lead<'c, T: Clone> {
 }
 
 impl<T: Clone> Lead<'_, T> {
-    /// How many clients joined the batch before this one.
+    /// The number of clients that joined the batch before this one.
     pub fn position(&self) -> usize {
         self.position
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of used slots of one kind that a compute node keeps; it shares the surplus.
 const KEPT_BYTES_MAX: usize = 256 << 10;
-/// Slots of one kind that it keeps, at least and at most.
+/// Least and greatest number of slots of one kind that a compute node keeps.
 const KEPT: std::ops::RangeInclusive<usize> = 4..=256;
 
 /// The slots that an allocation accepts.
@@ -13,14 +13,14 @@ const KEPT: std::ops::RangeInclusive<usize> = 4..=256;
 pub enum Which {
     /// All.
     All,
-    /// Those that never held a linked object, to which no stale pointer leads.
+    /// Slots that never held a linked object, to which no stale pointer leads.
     New,
 }
 
 /// The free slots that a compute node shares.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Give {
-    /// Those above the number that it keeps of each kind.
+    /// The slots above the number that it keeps of each kind.
     Surplus,
     /// All.
     All,
@@ -34,7 +34,7 @@ pub struct FreeList(BTreeMap<SlotKind, FreeSlots>);
 struct FreeSlots {
     /// Slots that never held a linked object.
     new: Vec<MemorySlot<()>>,
-    /// Slots that held one; the last is reused first.
+    /// Slots that held a linked object; the last is reused first.
     used: VecDeque<MemorySlot<()>>,
 }
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn only_used_slots_are_given_and_some_of_each_kind_are_kept() {
+    fn only_used_slots_are_shared_and_some_of_each_kind_are_kept() {
         let mut free = FreeList::default();
         for number in 1..=300 {
             free.put(slot(number, SMALL, Some(0)));

@@ -30,7 +30,7 @@ pub(crate) const NODE_GREW: &str = "radix: a node replaced by a larger one";
 pub(crate) const NODE_SHRANK: &str = "radix: a node replaced by a smaller one";
 /// A node was replaced by its only child, or removed.
 pub(crate) const NODE_REMOVED: &str = "radix: a node removed";
-/// The lock of the parent of a node that was to be replaced stayed busy.
+/// A replacement of a node needed the lock of the parent, which stayed held.
 pub(crate) const PARENT_LOCK_BUSY: &str = "radix: a replacement that would have to wait";
 /// A node was closed and not replaced; the next client that inserts there replaces it.
 pub(crate) const LEFT_CLOSED: &str = "radix: a node left closed";

@@ -19,18 +19,18 @@ use crate::variant::named;
 /// Whether clients of a compute node combine lookups of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// Each client reads.
+    /// Each client executes its own READ.
     Each,
-    /// One client reads for all that arrived before it posts.
+    /// One client executes a READ for all clients that arrived before its post.
     Delegated,
 }
 
 /// Whether clients of a compute node combine changes of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// Each client writes.
+    /// Each client executes its own WRITE.
     Each,
-    /// The last client writes for all that arrived before it.
+    /// The last client to arrive executes a WRITE for all that arrived before it.
     Combined,
 }
 
@@ -71,7 +71,7 @@ impl SmartFeatures {
 
 /// Named variants, in the order of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the module's table says what each is")]
+#[expect(missing_docs, reason = "the table in the module docs describes each variant")]
 pub enum SmartVariant {
     Art,
     LockFree,
