@@ -20,7 +20,7 @@ pub const CRASH_POINTS: [CrashPoint; 3] = [CrashPoint::Before, CrashPoint::At, C
 /// Virtual time in which an operation ends or its compute node crashes, nanoseconds.
 pub const TIME_MAX: u64 = 1_000_000_000;
 
-/// Times between the last poll of an operation and its drop: the posted verb has not left the client, is under way, is
+/// Times between the last poll of an operation and its drop: the posted verb has not left the client, is in flight, is
 /// answered.
 pub const DROP_DELAYS_NS: [u64; 3] = [0, 1_000, 50_000];
 /// Virtual time in which an operation ends after another was dropped, nanoseconds. A client that waits for a lock

@@ -1,7 +1,7 @@
 //! Which operations of a simulated run count, and how fast the simulator ran.
 //!
 //! Clients work from the beginning of the warm-up. In a phase of a fixed time, an operation counts if it ends in the
-//! phase, whenever it began: as many operations are under way at the end of the phase as at its beginning. In a phase
+//! phase, whenever it began: as many operations are in progress at the end of the phase as at its beginning. In a phase
 //! of a fixed number of operations, an operation counts if it begins in the phase. The phase of a load can begin once a
 //! given number of keys is inserted.
 

@@ -1,4 +1,4 @@
-//! Futures of a session over TCP that are dropped while their verbs are under way: the locks that they hold or are
+//! Futures of a session over TCP that are dropped while their verbs are in flight: the locks that they hold or are
 //! about to acquire block no other client.
 
 use farwood::{
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 const KEYS: u64 = 100;
 /// Time in which an operation ends after another was dropped. A client waits 20 s for the lock of a live one.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// Times between the last poll of a future and its drop: its verbs are under way, or answered.
+/// Times between the last poll of a future and its drop: its verbs are in flight, or answered.
 const DELAYS: [Duration; 2] = [Duration::ZERO, Duration::from_micros(500)];
-/// Time between two polls, in which the verbs under way are answered.
+/// Time between two polls, in which the verbs in flight are answered.
 const ROUND_TRIP: Duration = Duration::from_micros(50);
 /// Polls before the drop, at most.
 const POLLS_MAX: usize = 24;

@@ -209,7 +209,7 @@ fn check_capabilities<F: Fabric>(
         Some(capability) => Err(IndexError::Unsafe {
             capability,
             remedy: "create the index with smaller nodes, with checksums (--consistency checksum), or 64-bit locks; \
-                     over RDMA larger packets (MTU) help as well",
+                     over RDMA, a larger MTU also helps",
         }),
     }
 }

@@ -18,11 +18,11 @@ pub(super) struct Attachment<W: VerbTransport> {
     pub(super) next_number: AtomicU64,
     /// Tag of the next acquisition of a lock.
     pub(super) next_lock_tag: AtomicU16,
-    /// Connection sets per thread, at most.
+    /// Maximum connection sets per thread.
     pub(super) per_thread_max: usize,
     /// Set once, when this compute node leaves the pool; afterwards none of its clients may post.
     pub(super) left: AtomicBool,
-    /// The process that opened it.
+    /// The fork count of the process that opened the attachment.
     pub(super) forks: ForkCount,
 }
 
@@ -45,7 +45,7 @@ impl<W: VerbTransport> Attachment<W> {
         let kept = W::with_table(|sets| {
             let mut sets = sets.borrow_mut();
             sets.retain(|(_, connections)| connections.strong_count() > 0);
-            // A set that is alive has a client, and so has its attachment: no other attachment has this
+            // A set in the table has a client, which keeps its attachment alive, so no other attachment has the same
             // address.
             let mine = || {
                 sets.iter().filter(|(attachment, _)| *attachment == me).map(|(_, connections)| connections)
@@ -59,7 +59,7 @@ impl<W: VerbTransport> Attachment<W> {
                 connections
             })
         });
-        // At the end of the thread there is no table: the set serves this client only.
+        // While the thread ends, its table does not exist any more, and the set serves this client only.
         kept.unwrap_or_else(fresh)
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::SyncSender;
 
-/// Something that the operator may want to know.
+/// An event for the operator.
 #[derive(Clone, Debug)]
 pub enum NodeEvent {
     /// A connection was refused.
@@ -30,12 +30,12 @@ pub enum NodeEvent {
     Repeated {
         /// The source; 0.0.0.0: several.
         from: IpAddr,
-        /// What happened to them.
+        /// The kind of their events.
         event: SummedEvent,
-        /// How many there were, beyond the first, which is an event of its own.
+        /// Their number without the first, which is a separate event.
         more: u64,
     },
-    /// A compute node has left or was revoked: none of its verbs lands any more.
+    /// A compute node has left or was revoked: none of its verbs executes any more.
     Gone(ClientId),
     /// The RDMA device failed.
     Card(String),

@@ -47,7 +47,7 @@ fn a_segment_is_invisible_before_it_is_initialised() {
     let made: Result<Segment, ShmError> = dir.create(&spec(PAGE), |_| {
         assert!(matches!(dir.open(&demo(), 0, 0), Err(ShmError::NotFound { .. })));
         assert!(dir.list()?.is_empty());
-        assert!(dir.leftovers()?.is_empty(), "a living process's draft was taken for a dead one's");
+        assert!(dir.leftovers()?.is_empty(), "the draft of a live process was removed as stale");
         let second = create(&dir, &spec(PAGE));
         assert!(matches!(second, Err(ShmError::BeingCreated { .. })));
         Ok(())
@@ -121,7 +121,7 @@ fn a_growable_segment_takes_pages_as_they_are_provisioned() {
     segment.mapping().write_up(PAGE, &[9]).unwrap();
     segment.provision(PAGE, 16 * PAGE).unwrap();
     assert_eq!(segment.bytes_resident().unwrap(), 16 * PAGE);
-    assert_ne!(segment.mapping().load(PAGE), Ok(0), "provisioning erased what was there");
+    assert_ne!(segment.mapping().load(PAGE), Ok(0), "provisioning erased the contents");
     segment.provision(PAGE, 16 * PAGE).unwrap();
     segment.provision(0, 0).unwrap();
     segment.prefault(PAGE, 1).unwrap();

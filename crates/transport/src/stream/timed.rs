@@ -1,5 +1,5 @@
-//! Blocking exchanges on a non-blocking stream, with one time limit for all of them: a peer that sends a byte now and
-//! then does not extend it.
+//! Blocking exchanges on a non-blocking stream, with one time limit for all of them: a peer that sends single bytes at
+//! intervals does not extend it.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};

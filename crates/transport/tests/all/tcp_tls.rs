@@ -1,4 +1,4 @@
-//! TLS between compute nodes and memory nodes: which certificates are trusted, and the error of each side.
+//! TLS between compute nodes and memory nodes: the trust in certificates, and the error of each side.
 
 use farwood_fabric::{Client, Memory, NodeId, Remote, faa, read_bytes, write};
 use farwood_testkit::harness::raw_address;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_micros(50);
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// Connections, and requests that each has under way.
+/// Connections, and requests that each has in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct Seen {
 
 struct Connection {
     stream: TcpStream,
-    /// When requests under way were sent, and their offsets.
+    /// When requests in flight were sent, and their offsets.
     under_way: VecDeque<(Instant, u64)>,
     answers: Vec<u8>,
     held: usize,

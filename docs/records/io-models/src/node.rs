@@ -4,7 +4,7 @@
 pub(crate) const REQUEST: usize = 32;
 /// An answer: what is there.
 pub(crate) const ANSWER: usize = 1024;
-/// Bytes of requests that a connection takes in at once. A client has fewer under way.
+/// Bytes of requests that a connection takes in at once. A client has fewer in flight.
 pub(crate) const ROOM: usize = 4096;
 /// Answers leave when they are 16 KiB.
 pub(crate) const PART: usize = 16 * ANSWER;
