@@ -35,7 +35,7 @@ impl Clock {
     }
 }
 
-/// When a client stops.
+/// The condition under which a client stops.
 #[derive(Clone, Copy, Debug)]
 pub enum Deadline {
     /// When the clock reaches this time, in nanoseconds.

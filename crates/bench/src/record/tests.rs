@@ -103,7 +103,7 @@ fn the_names_of_the_fields_are_stable() {
 }
 
 #[test]
-fn records_without_a_profile_are_read_and_written_as_they_were() {
+fn records_without_a_profile_are_read_and_written_unchanged() {
     let line = Record { profile: String::new(), ..sample() }.to_json_line();
     assert!(!line.contains("profile"));
     assert_eq!(Record::from_json_line(&line).unwrap().to_json_line(), line);

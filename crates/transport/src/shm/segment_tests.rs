@@ -358,12 +358,12 @@ fn create_for_ever(dir: &SegmentDir) {
 }
 
 #[test]
-fn a_creator_killed_at_work_leaves_a_leftover() {
+fn a_creator_killed_during_creation_leaves_a_draft() {
     if let Some(directory) = as_child_in() {
         return create_for_ever(&SegmentDir::at(directory));
     }
     let scratch = Scratch::new();
-    let this_test = "shm::segment::tests::a_creator_killed_at_work_leaves_a_leftover";
+    let this_test = "shm::segment::tests::a_creator_killed_during_creation_leaves_a_draft";
     let mut child = Process::run(this_test, scratch.path());
     eventually("the child is at work", || scratch.entries() == [".farwood.demo.0.new"]);
     eventually("the child has locked its draft", || scratch.dir().leftovers().unwrap().is_empty());

@@ -544,7 +544,7 @@ fn a_recorded_greeting_does_not_open_a_connection() {
 
 /// Connects to a listener that answers with `answer`, with a token, and returns the error and what the listener
 /// received.
-fn open_at_a_liar(answer: Vec<u8>) -> (TcpError, Vec<u8>) {
+fn open_at_an_impostor(answer: Vec<u8>) -> (TcpError, Vec<u8>) {
     let liar = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address: PoolAddress = liar.local_addr().unwrap().to_string().parse().unwrap();
     let listens = std::thread::spawn(move || {
@@ -579,7 +579,7 @@ fn a_memory_node_that_does_not_know_the_token_learns_nothing() {
     for (answer, words) in
         [(welcome.clone(), "requires no token"), ([challenge, welcome].concat(), "its proof is wrong")]
     {
-        let (error, received) = open_at_a_liar(answer);
+        let (error, received) = open_at_an_impostor(answer);
         assert!(matches!(&error, TcpError::Unproven { why, .. } if why.contains(words)), "{error}");
         assert!(!received.windows(7).any(|part| part == b"a-token"), "the token is not sent");
     }

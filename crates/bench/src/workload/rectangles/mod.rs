@@ -37,9 +37,9 @@ const DATA_SEED: u64 = 0x7265_6374_616E_676C;
 /// The source of the rectangles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RectangleSource {
-    /// This many uniform rectangles.
+    /// This number of uniform rectangles.
     Uniform(u64),
-    /// The rows of a file, at most this many.
+    /// The rows of a file, at most this number.
     File(PathBuf, u64),
 }
 
