@@ -1,4 +1,5 @@
-//! Model tests of radix trees: a tree and a `BTreeMap` run the same programs, over keys that stress radix trees.
+//! Model tests of radix trees: a tree and a `BTreeMap` run the same programs, over keys that cause many changes of
+//! nodes.
 
 use crate::blocking_index::BlockingIndex;
 use crate::sherman_model::drawn;

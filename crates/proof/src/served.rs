@@ -35,14 +35,14 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that cannot be removed does no harm.
+        // A folder that cannot be removed is left.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// A transport: how its memory nodes are started, and their pools opened.
+/// A transport: starts its memory nodes and opens their pools.
 pub trait Transport: Sized + Sync + 'static {
-    /// The carrier of verbs.
+    /// The transport of verbs.
     type VerbTransport: VerbTransport;
 
     /// Starts a memory node on a free port.
@@ -86,9 +86,9 @@ impl Transport for OverRdma {
     }
 }
 
-/// The carrier of a pool's type.
+/// The transport of a pool's type.
 pub trait VerbTransportOf {
-    /// The carrier of verbs.
+    /// The transport of verbs.
     type VerbTransport: VerbTransport;
 }
 
@@ -117,7 +117,7 @@ pub fn has_rdma() -> bool {
 /// Memory nodes for one test, and this process's attachment to their pool.
 #[derive(Debug)]
 pub struct Served<K: Transport> {
-    // Before the memory nodes, so that it leaves while they still run.
+    // Declared before the memory nodes, so that it leaves the pool while they still run.
     pool: ServedPool<K::VerbTransport>,
     nodes: Vec<MemoryNode>,
     folder: Folder,

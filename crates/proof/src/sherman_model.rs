@@ -1,4 +1,5 @@
-//! Model tests of Sherman: a tree and a `BTreeMap` run the same programs, over keys that stress trees, on any fabric.
+//! Model tests of Sherman: a tree and a `BTreeMap` run the same programs, over keys that cause many splits and merges,
+//! on any fabric.
 
 use crate::blocking_index::BlockingIndex;
 use farwood_index::consistency::Consistency;
@@ -21,8 +22,8 @@ pub const NAME: &str = "model";
 /// The contents of a tree.
 pub type Model = BTreeMap<ByteString, ByteString>;
 
-/// Runs `test` on the first `cases` of a fixed sequence of inputs (a third of them outside campaigns), or on as many
-/// as `FARWOOD_SEEDS` says.
+/// Runs `test` on the first `cases` of a fixed sequence of inputs (a third of them outside campaigns), or on the number
+/// of inputs in `FARWOOD_SEEDS`.
 ///
 /// # Panics
 /// If the test fails.

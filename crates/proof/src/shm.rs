@@ -67,7 +67,7 @@ impl Shm {
         Self::of_bytes(HOST_BYTES)
     }
 
-    /// A new pool of two memory nodes of that size; it takes only the memory that is used.
+    /// A new pool of two memory nodes of that size. It allocates only the memory that is used.
     ///
     /// # Panics
     /// If the system refuses.

@@ -1,4 +1,4 @@
-//! What a run records: the history of its operations, their costs, and the first failure.
+//! The record of a run: the history of its operations, their costs, and the first failure.
 
 use crate::workload::{ScanSpan, bounds};
 use farwood_fabric::Costs;
@@ -14,7 +14,7 @@ pub struct RunTotals {
     pub operations: u64,
     /// Operations whose futures were dropped.
     pub dropped: u64,
-    /// Held locks that were dropped with them.
+    /// Held locks that were dropped with operations.
     pub locks_dropped: u64,
     /// Runs by the levels of the tree at the end.
     pub levels: [u64; 8],

@@ -146,7 +146,7 @@ fn a_damaged_chunk_counter_is_reported() {
 }
 
 #[test]
-fn two_indexes_never_have_one_number() {
+fn two_indexes_never_have_the_same_number() {
     let (pool, client) = pool();
     let counter = SealedWord::new(word(0, NEXT_INDEX));
     for damaged in [0, 1, 2, counter.seal(0), counter.seal(1), counter.seal(1 << 48)] {

@@ -13,19 +13,19 @@ pub struct SpatialReport {
     pub counted: u64,
     /// Answered searches.
     pub searches: u64,
-    /// Of those, how many ran while the tree changed.
+    /// The number of those that ran while the tree changed.
     pub raced: u64,
     /// Items that were found.
     pub found: u64,
     /// Commits.
     pub commits: u64,
-    /// Servers that replaced one that crashed.
+    /// Servers that replaced a crashed one.
     pub successors: u64,
     /// Searches whose errors faults explain.
     pub explained_errors: u64,
     /// Faults.
     pub met: FaultCounts,
-    /// Coverage marks, and how often they were passed.
+    /// Coverage marks, and the number of times that each was passed.
     pub marks: BTreeMap<&'static str, u64>,
     /// Runs by the levels of the tree at the end.
     pub levels: [u64; 8],

@@ -165,7 +165,8 @@ pub(super) async fn run_worker(
         if random.once_in(8) {
             search_locally(&worker, &mut random, record).await;
         }
-        // Now and then the server pauses until some searches have ended: otherwise those by READs would never end.
+        // At random times the server pauses until some searches have ended, because otherwise searches by READs would
+        // never end.
         if random.once_in(case.burst) {
             let enough = record.searches.get() + random.below(4 * case.clients as u64);
             let began = world.now();
@@ -198,7 +199,7 @@ pub(super) async fn search_locally(
     }
 }
 
-/// The second server: it serves once the first has crashed.
+/// The second server: it serves after the first has crashed.
 pub(super) async fn serve_after_crash(
     case: &SpatialCase,
     world: &World,

@@ -61,8 +61,8 @@ fn promises_hold_on_every_nic() {
     }
 }
 
-/// A world whose PCIe bus is slow and uneven: transfers take long, and overtake each other. It must not be so slow
-/// that a client that only writes fills the NIC faster than the NIC empties.
+/// A world whose PCIe bus is slow and uneven: transfers take long, and overtake each other. A client that only writes
+/// must not fill the NIC faster than the NIC sends.
 fn uneven(bytes_per_ns: f64) -> WorldSpec {
     let mut card = NicModel::named("cx5-100g").unwrap();
     card.pcie.bytes_per_ns = bytes_per_ns;
@@ -103,8 +103,8 @@ fn reports_of(spec: &WorldSpec, names: &[&str]) -> Vec<LitmusReport> {
     reports
 }
 
-/// Checks that the programs `noticing` notice a broken promise, and that the programs `unmoved`, about other promises,
-/// do not.
+/// Checks that the programs `noticing` detect a broken promise, and that the programs `unmoved`, which test other
+/// promises, succeed.
 fn noticed(spec: &WorldSpec, noticing: &[&str], unmoved: &[&str]) {
     for report in reports_of(spec, noticing) {
         assert!(report.failed(), "{report}");

@@ -1,5 +1,5 @@
-//! Fabrics that break their promises, under a Sherman that relies on them: the checks must notice each fault within a
-//! few seeds, and must accept the intact fabric on the same seed.
+//! Fabrics that break promises on which Sherman relies: the checks must notice each fault within a few seeds, and must
+//! accept the intact fabric on the same seed.
 
 use farwood_fabric::Capabilities;
 use farwood_index::consistency::Consistency;
@@ -96,7 +96,8 @@ fn locks_that_two_clients_can_take_are_noticed() {
 fn roots_that_two_clients_can_replace_are_noticed() {
     let growing = |seed| {
         let mut case = LoopbackCase::growing(seed);
-        // Locks survive this bug: the WRITE of the holder releases a lock, whichever client it names.
+        // This fault does not affect locks: the WRITE of the holder releases a lock even if the word names another
+        // client.
         case.plan.sherman().options = ShermanVariant::Sherman.features();
         case
     };
@@ -134,7 +135,7 @@ fn lost_unlocks_of_dropped_operations_are_noticed() {
     buggy_fabric("detached verbs are lost", with_drops, Bug::DetachedLost);
 }
 
-/// A dropped operation frees its lock by a verb of its own, whether or not its last post was executed.
+/// A dropped operation frees its lock by a separate verb, whether or not its last post was executed.
 #[test]
 fn cancelled_posts_of_dropped_operations_are_harmless() {
     for seed in 0..SEEDS {

@@ -51,7 +51,7 @@ fn leaving_out_the_fence_check_is_noticed() {
 }
 
 #[test]
-fn believing_a_stale_cache_is_noticed() {
+fn trusting_a_stale_cache_is_noticed() {
     let large_cache = |seed| {
         let mut case = plain(seed);
         case.plan.cache_bytes = 1 << 20;
@@ -99,7 +99,7 @@ fn a_merge_that_does_not_mark_the_unlinked_node_is_noticed() {
 }
 
 #[test]
-fn believing_an_overflow_value_unchecked_is_noticed() {
+fn trusting_an_overflow_value_unchecked_is_noticed() {
     let faulty = |seed| {
         let mut case = plain(seed).with_any_length();
         (case.plan.keys, case.plan.mix) = (12, MIXED);
