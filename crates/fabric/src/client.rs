@@ -74,8 +74,8 @@ impl<F: Fabric> Client<F> {
         }
     }
 
-    /// Copies bytes that another client of the compute node has read or written, as if this client had read them. [0
-    /// RT]
+    /// Copies bytes that another client of the compute node has read or written into a [`Fetched`] copy of this client.
+    /// [0 RT]
     pub fn copy_of<T: Object + ?Sized>(&self, bytes: &[u8]) -> Fetched<T> {
         let mut copy = self.buffers.take(bytes.len());
         copy.copy_from_slice(bytes);

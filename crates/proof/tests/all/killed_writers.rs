@@ -270,14 +270,14 @@ fn holder(test: &str, path: &Path) -> Child {
 }
 
 #[test]
-fn a_sweep_releases_only_the_locks_of_gone_clients() {
+fn a_sweep_releases_only_the_locks_of_crashed_clients() {
     if let Ok(path) = std::env::var(CHILD) {
         return hold(Path::new(&path));
     }
     let shm = Shm::new();
     let client = shm.pool().client();
     let tree = block_on(Sherman::create(&client, "kill", ShermanConfig::default(), CACHE_BYTES)).unwrap();
-    let mut holder = holder("a_sweep_releases_only_the_locks_of_gone_clients", shm.path());
+    let mut holder = holder("a_sweep_releases_only_the_locks_of_crashed_clients", shm.path());
     assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "the holder lives");
     assert_eq!(block_on(tree.walk(&client)).unwrap().locks_held, 1, "the lock is still held");
     holder.kill().unwrap();

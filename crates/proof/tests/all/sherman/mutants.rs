@@ -58,7 +58,7 @@ fn trusting_a_stale_cache_is_noticed() {
         case
     };
     mutants::expect_noticed(
-        "the cache believed",
+        "a stale cache trusted",
         SEEDS,
         outcome,
         large_cache,
@@ -106,7 +106,7 @@ fn trusting_an_overflow_value_unchecked_is_noticed() {
         case
     };
     mutants::expect_noticed(
-        "overflow value believed",
+        "overflow value trusted",
         SEEDS,
         outcome,
         faulty,

@@ -37,7 +37,7 @@ fn an_unlock_before_the_write_back_is_noticed() {
 
 #[test]
 fn trusting_an_unchecked_entry_is_noticed() {
-    noticed("entry believed", churning, Mutant::EntryUnchecked);
+    noticed("entry trusted", churning, Mutant::EntryUnchecked);
 }
 
 #[test]
