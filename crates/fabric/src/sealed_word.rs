@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_is_read_back_and_flipped_bits_are_noticed(
+        fn a_value_is_read_back_and_flipped_bits_are_detected(
             value in 0..=VALUE_MASK,
             one in 0..64u32,
             other in 0..52u32,

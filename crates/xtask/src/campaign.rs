@@ -30,7 +30,8 @@ pub(crate) const MINUTES: u64 = 120;
 /// Trials of a damage campaign for each kind of index, unless the command line says otherwise.
 pub(crate) const TRIALS: u64 = 5_000;
 
-/// Shortest campaign that is worth a build of its own, minutes. Shorter ones run what `cargo test` built.
+/// Length of the shortest campaign that is built in release mode, minutes. Shorter ones run the binaries that `cargo
+/// test` built.
 const OPTIMISED_MINUTES: u64 = 30;
 /// The profiles of cargo for short and for long campaigns.
 const PROFILES: [&str; 2] = ["dev", "release"];

@@ -369,7 +369,7 @@ fn large(seed: u64) -> History {
             (Action::Get, _) | (_, Answer::Done(false)) => {}
             _ => drop(state.insert(key.clone(), value)),
         }
-        // The clients of a key overlap: a thousand keys, an operation a tick.
+        // One operation begins per tick, on one of a thousand keys, so operations on the same key overlap.
         let at = 100_000 + 10 * time;
         let (call, end) = (at - random.below(30_000), at + random.below(30_000));
         history.operations.push(Operation {
@@ -389,7 +389,7 @@ fn a_million_operations_are_checked_in_seconds() {
     let begun = Instant::now();
     history.check(PATIENCE).expect_right();
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
-    // One answer in a million.
+    // Changes one answer of a million.
     let stale = history.operations.iter().rposition(|operation| operation.answer.as_ref().unwrap().1 == NONE);
     let stale = &mut history.operations[stale.expect("some gets find nothing")];
     stale.answer.as_mut().unwrap().1 = found("a ghost");

@@ -77,7 +77,7 @@ fn a_scan_that_ignores_lower_fences_is_noticed() {
 }
 
 #[test]
-fn version_pairs_are_noticed_if_reads_overtake() {
+fn version_pairs_are_detected_if_reads_overtake() {
     noticed("reads overtake", |case| case.spec.kept.version_pair_bytes_max = 0);
 }
 
