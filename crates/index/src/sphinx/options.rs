@@ -13,7 +13,8 @@ pub use crate::radix::tree::options::Scans;
 use crate::radix::tree::options::{Inserts, LeafLock, NodeSizing, Updates};
 use crate::variant::named;
 
-/// How a traversal finds its start. #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The method by which a traversal finds its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraversalStart {
     /// It starts at the root.
     Root,
