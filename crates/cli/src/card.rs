@@ -52,7 +52,7 @@ pub(super) fn card_json(card: &DeviceReport) -> Value {
     })
 }
 
-/// What executes verbs.
+/// The hardware or software that executes verbs.
 pub(super) fn kind(kind: DeviceKind) -> &'static str {
     match kind {
         DeviceKind::Hardware => "hardware",

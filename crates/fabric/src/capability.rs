@@ -37,8 +37,8 @@ pub struct Capabilities {
     /// Compare-and-swap on part of a word.
     pub masked_cas: bool,
     /// Longest WRITE, in bytes, that is placed completely or not at all when the process that posted it crashes.
-    /// Readers may see part of it until [`revoke`](crate::Fabric::revoke) confirms that the client is gone. A longer
-    /// WRITE may stop after any number of pieces of this length.
+    /// Readers may see part of it until [`revoke`](crate::Fabric::revoke) confirms that the client can execute no more
+    /// verbs. A longer WRITE may stop after any number of pieces of this length.
     ///
     /// On NICs: a packet. Through shared memory: 256 KiB.
     pub write_survives_writer_bytes_max: usize,

@@ -109,7 +109,7 @@ struct Request<'k> {
     word: u64,
 }
 
-/// How a client proceeds with its request.
+/// The next step of a client with its request.
 #[derive(Debug)]
 pub enum Role<'c, T: Clone> {
     /// The client executes the request, and shares the result.

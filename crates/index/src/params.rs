@@ -45,7 +45,7 @@ pub(crate) trait Parameters: Clone + Default {
 pub(crate) struct Codec {
     bytes: [u8; PARAMETER_BYTES],
     action: Action,
-    /// Why the parameters are refused: the first illegal value.
+    /// The reason why the parameters are refused: the first illegal value.
     refusal: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl Codec {
         self.number::<4, _>(at, value, &legal);
     }
 
-    /// Where the locks of nodes are, and their width.
+    /// The location of the locks of nodes, and their width.
     pub(crate) fn locks(&mut self, memory: &mut LockMemory, width: &mut LockWidth) {
         self.choice(LOCK_MEMORY, memory, [LockMemory::Host, LockMemory::Device, LockMemory::Node]);
         self.choice(LOCK_WIDTH, width, [LockWidth::Word, LockWidth::Packed]);

@@ -183,7 +183,7 @@ pub fn start<K: Transport>() -> MemoryNode {
     K::start(&NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES))
 }
 
-/// Attaches to the pool of a [`Served`], perhaps of another process.
+/// Attaches to the pool of a [`Served`], which another process may have created.
 ///
 /// # Panics
 /// If there is no such pool.

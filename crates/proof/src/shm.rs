@@ -105,7 +105,7 @@ fn name() -> PoolName {
     NAME.parse().expect("a valid name")
 }
 
-/// Attaches to the pool of a [`Shm`], perhaps of another process.
+/// Attaches to the pool of a [`Shm`], which another process may have created.
 ///
 /// # Panics
 /// If there is no such pool.

@@ -83,7 +83,7 @@ impl SimThread {
     }
 }
 
-/// What the executor does next.
+/// The next action of the executor.
 enum NextStep {
     /// No event is scheduled.
     None,

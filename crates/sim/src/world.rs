@@ -304,7 +304,7 @@ impl World {
         counts
     }
 
-    /// How often each kind of fault was injected.
+    /// The number of injected faults of each kind.
     pub fn met(&self) -> FaultCounts {
         self.device.borrow().met
     }
@@ -314,7 +314,7 @@ impl World {
         self.device.borrow().happened.clone()
     }
 
-    /// How often clients hit each coverage mark.
+    /// The number of times that clients hit each coverage mark.
     pub fn marks(&self) -> BTreeMap<&'static str, u64> {
         self.device.borrow().marks.clone()
     }

@@ -57,9 +57,9 @@ pub enum Copying {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each breaks a different promise")]
 pub struct Faults {
-    /// How READs are copied.
+    /// The order in which READs are copied.
     pub reads: Copying,
-    /// How WRITEs are copied.
+    /// The order in which WRITEs are copied.
     pub writes: Copying,
     /// Aligned bytes that are copied at once if a transfer is cut. Less than 8 breaks a promise of every fabric.
     pub piece_bytes: usize,
@@ -260,7 +260,7 @@ impl Loopback {
         self.0.state.borrow_mut().clients.remove(&client);
     }
 
-    /// How often clients passed a coverage mark.
+    /// The number of times that clients passed a coverage mark.
     pub fn marked(&self, mark: &str) -> u64 {
         self.0.state.borrow().marks.get(mark).copied().unwrap_or(0)
     }

@@ -13,7 +13,7 @@ pub enum TcpError {
     BadAddress {
         /// The text.
         text: String,
-        /// Why it is invalid, and the remedy.
+        /// The reason why it is invalid, and the remedy.
         why: String,
     },
     /// A memory node cannot have these sizes.

@@ -42,10 +42,11 @@ const FUZZ_TARGETS: u64 = 2;
 const INDEXES: [(&str, &str); 4] =
     [("sherman", "swarm-1"), ("smart", "swarm-2"), ("sphinx", "swarm-3"), ("catfish", "swarm-4")];
 
-/// How a minute of the campaign is spent, seconds: fuzzing, and fresh seeds in the simulator of all indexes together.
+/// The share of each minute of the campaign, in seconds, for fuzzing, and for fresh seeds in the simulator of all
+/// indexes together.
 const FUZZ_SECONDS: u64 = 12;
 const SWARM_SECONDS: u64 = 20;
-/// What fits in the rest of a minute, by measurements on two cores.
+/// The number of corpus seeds that run in the rest of a minute, by measurements on two cores.
 const CORPUS_SEEDS: u64 = 100;
 /// Seeds after which the swarm requires that every coverage mark was hit.
 const CORPUS_SEEDS_MIN: u64 = 1_000;

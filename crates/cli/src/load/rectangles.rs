@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use std::time::Instant;
 
-/// How the rectangles entered the index.
+/// The method by which the rectangles were loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoadMethod {
     Bulk,

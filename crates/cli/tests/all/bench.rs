@@ -1,4 +1,4 @@
-//! `farwood bench`: its records, the arguments that it refuses, and that it leaves no files behind.
+//! `farwood bench`: its records, the arguments that it refuses, and the removal of its files.
 
 use farwood_testkit::need;
 use serde_json::Value;
@@ -53,7 +53,7 @@ fn words(output: &Output) -> String {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 fn close(value: &Value, expected: f64) -> bool {
@@ -500,7 +500,7 @@ fn a_worker_that_dies_ends_the_run_with_an_error() {
     let words = words(&output);
     assert!(words.contains("compute node 1") && words.contains("signal: 9"), "{words}");
     assert!(output.stdout.is_empty());
-    assert!(!is_there(workers[0]), "the other worker is gone as well");
+    assert!(!is_there(workers[0]), "the other worker has ended as well");
     assert_eq!(place.leftovers(), Vec::<String>::new());
 }
 

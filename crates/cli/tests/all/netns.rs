@@ -1,5 +1,5 @@
-//! Links that are cut, slow, or lost with the machine behind them: memory node and compute node in network namespaces
-//! of their own, joined by a veth pair.
+//! Links that are cut or slow, and machines that become unreachable: memory node and compute node run in separate
+//! network namespaces, joined by a veth pair.
 //!
 //! The tests need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, and `ip` and `tc` of iproute2
 //! (`farwood_testkit::need`).
@@ -147,7 +147,7 @@ impl Drop for Process {
 const URL_POOL: &str = "tcp://10.77.0.1:7470";
 
 fn say(line: &str) {
-    // On a line of its own: the test runner has begun one.
+    // The output begins on a new line, because the test runner has begun a line.
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{line}").and_then(|()| out.flush()).unwrap();
 }
@@ -171,7 +171,7 @@ fn put_until_lost(index: &Index<u64, u64>) {
     assert!(lost, "{error:?}");
 }
 
-/// Milliseconds and words of what a compute node says behind `LOST`.
+/// The milliseconds and the words that a compute node prints after `LOST`.
 fn lost(line: &str) -> (Duration, &str) {
     let (ms, words) = line.split_once(' ').unwrap();
     (Duration::from_millis(ms.parse().unwrap()), words)
@@ -268,7 +268,10 @@ fn a_compute_node_whose_machine_vanishes_counts_as_gone_in_time() {
         assert!(since.elapsed() < GONE_MAX, "its connections are still there");
         std::thread::sleep(Duration::from_millis(500));
     }
-    assert!(since.elapsed() > Duration::from_secs(2), "a machine that is silent for a moment is not gone");
+    assert!(
+        since.elapsed() > Duration::from_secs(2),
+        "a machine that is silent for a moment is not considered crashed"
+    );
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn an_index_makes_its_pool_if_memory_is_given() {
     }
     machine.ok(&["create", "shm://p/i", "--memory", "32MiB", "--nodes", "1"]);
     machine.ok(&["drop", "shm://p"]);
-    // If the index cannot be created, no pool is left behind.
+    // If the index cannot be created, no pool remains.
     machine.refused(
         2,
         &["create", "shm://p/i", "--memory", "32MiB", "--node-bytes", "100"],

@@ -1,4 +1,4 @@
-//! Memory nodes as processes of their own, and commands that use them over TCP.
+//! Memory nodes as separate processes, and commands that use them over TCP.
 
 use crate::machine::{Machine, lines};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -237,7 +237,7 @@ fn pools_have_short_names_in_the_configuration() {
         machine.refused(2, &["get", "pool://mine/i", "1"], &["farwood.toml", "'mine'", words]);
     }
     machine.file("farwood.toml", format!("[pools]\nbad = \"tcp://host\"\nmine = \"{}\"\n", node.url));
-    assert_eq!(machine.ok(&["get", "pool://mine/i", "1"]), "2\n", "what is wrong with another is no harm");
+    assert_eq!(machine.ok(&["get", "pool://mine/i", "1"]), "2\n", "an error in another entry has no effect");
     machine.ok(&["doctor"]);
     machine.file("farwood.toml", "pools = 5\n");
     machine.refused(2, &["doctor"], &["'pools' must be a table"]);

@@ -21,7 +21,7 @@ fn loaded(rows: &str) -> Machine {
     machine
 }
 
-/// What a search prints, in order.
+/// The lines that a search prints, in order.
 fn search(machine: &Machine, arguments: &[&str]) -> Vec<String> {
     let out = machine.ok(&[&["search", "shm://p/s"], arguments].concat());
     let mut rows: Vec<_> = out.lines().map(str::to_owned).collect();

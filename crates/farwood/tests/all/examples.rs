@@ -18,7 +18,7 @@ fn run(example: &str) {
     let output = Command::new(binary).env("FARWOOD_SHM_DIR", machine.path()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(!output.stdout.is_empty(), "it shows nothing");
-    assert_eq!(std::fs::read_dir(machine.path()).unwrap().count(), 0, "it left a pool behind");
+    assert_eq!(std::fs::read_dir(machine.path()).unwrap().count(), 0, "the example did not remove its pool");
 }
 
 #[test]

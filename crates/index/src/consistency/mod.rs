@@ -2,8 +2,8 @@
 //!
 //! Two schemes; the capabilities of the fabric determine the choice when an index is created:
 //!
-//! * [`versions`]: equal versions in front of and behind the bytes of one WRITE, for nodes and for leaf entries
-//!   (Sherman §4.4). Requires [`Capability::VersionPair`] over the size of a node.
+//! * [`versions`]: equal versions before and after the bytes of one WRITE, for nodes and for leaf entries (Sherman
+//!   §4.4). Requires [`Capability::VersionPair`] over the size of a node.
 //! * [`checksum`]: a hash over the bytes of one WRITE; requires only that the fabric does not tear words. FG uses it
 //!   for whole nodes (Sherman §3.2.3, Figure 4a); as a hash per entry, it replaces two-level versions if nodes are
 //!   larger than the limit of the fabric's version pairs.
@@ -18,7 +18,7 @@ use farwood_fabric::{Capabilities, Capability};
 /// The scheme of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consistency {
-    /// Versions in front and behind.
+    /// Versions at the front and at the rear.
     Versions,
     /// A hash of the object's bytes, stored with the object.
     Checksum,

@@ -1,4 +1,4 @@
-//! Versions in front and behind: equal versions prove that no WRITE overlapped the READ.
+//! Versions at the front and at the rear: equal versions prove that no WRITE overlapped the READ.
 //!
 //! ```text
 //! guarded by a pair:   | version 32 | ................ body ................ | version 32 |
@@ -8,7 +8,7 @@
 //! **Proof.** The writer, which holds the node's lock, stores the front version, the body and the rear version in this
 //! order, because a WRITE stores its bytes upward. Where READs fetch upward too (NICs, up to the size that the fabric
 //! states) and do not overtake a WRITE midway, a READ that began before the WRITE was complete ends with the old rear
-//! version behind the new front one. Where a READ can overtake (two CPUs copying), the fabric fetches *downward*: the
+//! version after the new front one. Where a READ can overtake (two CPUs copying), the fabric fetches *downward*: the
 //! reader sees the rear version v first, so every byte of write v was stored before; it sees the front version last, so
 //! if that is still v, no byte of write v + 1 had been stored. In both cases equal versions mean that all bytes between
 //! them have one version.
@@ -36,7 +36,7 @@ fn version_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + VERSION_BYTES].try_into().expect("four bytes"))
 }
 
-/// Returns the version in front of and behind `guarded`, if both agree.
+/// Returns the version before and after `guarded`, if both are equal.
 #[inline]
 fn agreed(guarded: &[u8]) -> Result<u32, Torn> {
     let front = version_at(guarded, 0);

@@ -1,4 +1,4 @@
-//! How nodes are locked, as values chosen at run time.
+//! The locking method of nodes, as values chosen at run time.
 
 use farwood_fabric::Capabilities;
 
@@ -50,7 +50,7 @@ pub enum LocalLocks {
     },
 }
 
-/// How nodes are locked.
+/// The locking method of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockOptions {
     /// The memory that holds the global locks.

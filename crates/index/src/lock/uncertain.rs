@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Pause after a failed attempt, nanoseconds: each failed attempt takes until the NIC has ended its retries.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// Why the ownership of a lock is unknown.
+/// The reason why the ownership of a lock is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
     /// A post failed, and no verb on the lock is in flight. A client that holds the local lock may free the global one,

@@ -1,4 +1,4 @@
-//! An allocator that carves the slots of an index from one chunk at a time, taken from the memory nodes in turn
+//! An allocator that takes the slots of an index from one chunk at a time, and the chunks from the memory nodes in turn
 //! (Sherman §4.2.4).
 //!
 //! The clients of a compute node share it. When a compute node leaves, it returns the rest of its chunk, and the next

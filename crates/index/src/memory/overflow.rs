@@ -84,7 +84,7 @@ pub struct Link {
 
 /// Bits of the length in a link; the bits above hold the number of parts.
 const LENGTH_BITS: u32 = 25;
-/// Most parts of a value whose lengths do not follow from its own.
+/// Maximum number of parts of a value whose lengths do not follow from the length of the value.
 pub const PARTS_MAX: usize = (1 << (u32::BITS - LENGTH_BITS)) - 1;
 
 /// The last link that an operation followed without finding the value.
@@ -284,7 +284,7 @@ pub async fn write_all<F: Fabric>(client: &Client<F>, images: &[Image]) -> Resul
     Ok(())
 }
 
-/// Reads the value behind `link`; returns `None` where its slot holds another object now. [1 RT; 2 for a value of
+/// Reads the value that `link` points to; returns `None` if its slot holds another object now. [1 RT; 2 for a value of
 /// several parts]
 ///
 /// # Errors
@@ -325,8 +325,8 @@ pub async fn follow_all<F: Fabric>(
     Ok(())
 }
 
-/// Returns the slots of the value behind `link`, which this client has just unlinked. [0 RT; 1 for a value of several
-/// parts]
+/// Returns the slots of the value that `link` points to, which this client has just unlinked. [0 RT; 1 for a value of
+/// several parts]
 ///
 /// # Errors
 /// The errors of the fabric.

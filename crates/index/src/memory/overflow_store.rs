@@ -171,8 +171,9 @@ async fn store_in_pieces<F: Fabric>(
     Ok(UnlinkedValue { link, slots })
 }
 
-/// Frees the value behind `replaced`, which no entry links any more; returns whether that succeeded. If it fails, the
-/// slots are lost until the index is dropped, but the change is complete. [0 RT; 1 for a value of several parts]
+/// Frees the value that `replaced` points to, which no entry links any more; returns whether that succeeded. If it
+/// fails, the slots are lost until the index is dropped, but the change is complete. [0 RT; 1 for a value of several
+/// parts]
 pub(crate) async fn free<F: Fabric>(
     client: &Client<F>,
     memory: &impl OverflowMemory,
@@ -184,8 +185,8 @@ pub(crate) async fn free<F: Fabric>(
     true
 }
 
-/// Reads the value behind `link`; returns `None` where it was replaced or removed after the link was read. [1 RT; 2 for
-/// a value of several parts]
+/// Reads the value that `link` points to; returns `None` if it was replaced or removed after the link was read. [1 RT;
+/// 2 for a value of several parts]
 pub(crate) async fn read<F: Fabric>(
     client: &Client<F>,
     index: u64,

@@ -1,8 +1,8 @@
 //! Slots: the memory of removed objects, reused at once, and the rules that make reuse safe.
 //!
 //! Pointers to an object outlive it: in the caches of compute nodes, in copies of other objects that a client is about
-//! to follow, in the variables of a slow client. No client waits until all these pointers are gone. Instead, a client
-//! that follows a pointer checks that the slot holds the expected object. That suffices because of five rules:
+//! to follow, in the variables of a slow client. No client waits until all these pointers are dropped. Instead, a
+//! client that follows a pointer checks that the slot holds the expected object. That suffices because of five rules:
 //!
 //! 1. **The memory keeps its type.** A slot serves objects of one kind, size and index for as long as the index exists,
 //!    so its bytes can always be read as such an object. Overflow values ([`overflow`](super::overflow)) are such

@@ -4,7 +4,7 @@
 pub(crate) const TORN: &str = "radix: a torn copy";
 /// A cached node was read again.
 pub(crate) const READ_AGAIN: &str = "radix: a cached node read again";
-/// A cached copy of a node that is gone was dropped.
+/// A cached copy of a node that no longer exists was dropped.
 pub(crate) const STALE_COPY_DROPPED: &str = "radix: a cached copy of a removed node";
 /// A slot was ambiguous although its node had just been read.
 pub(crate) const AMBIGUOUS: &str = "radix: an ambiguous fresh copy";

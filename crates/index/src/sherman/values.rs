@@ -174,8 +174,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         exchanged.before
     }
 
-    /// Reads the value behind `link`; returns `None` where it was replaced or removed after the link was read. [1 RT; 2
-    /// for a value of several parts]
+    /// Reads the value that `link` points to; returns `None` if it was replaced or removed after the link was read. [1
+    /// RT; 2 for a value of several parts]
     pub(super) async fn read_overflow(self, link: Link) -> Result<Option<OverflowValue>, IndexError> {
         if self.index.layout.mutant == Some(Mutant::OverflowUnchecked) {
             let (at, length) = (link.at.part::<Words>(overflow::HEADER_BYTES as u64), link.length as usize);

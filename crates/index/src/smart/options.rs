@@ -37,11 +37,11 @@ pub enum Writes {
 /// The features of a SMART tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmartFeatures {
-    /// How a new key is put into a slot.
+    /// The method by which a new key is put into a slot.
     pub inserts: Inserts,
-    /// How a value is replaced.
+    /// The method by which a value is replaced.
     pub updates: Updates,
-    /// When the lock of a leaf is released.
+    /// The time at which the lock of a leaf is released.
     pub leaf_lock: LeafLock,
     /// Whether lookups are combined.
     pub reads: Reads,
@@ -49,7 +49,7 @@ pub struct SmartFeatures {
     pub writes: Writes,
     /// Sizes of inner nodes.
     pub node_sizing: NodeSizing,
-    /// How a scan reads nodes and leaves.
+    /// The method by which a scan reads nodes and leaves.
     pub scans: Scans,
 }
 

@@ -46,9 +46,9 @@ impl Groups {
 /// The features of a Sphinx tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SphinxFeatures {
-    /// How a traversal finds its start.
+    /// The method by which a traversal finds its start.
     pub begins: TraversalStart,
-    /// How a scan reads nodes and leaves.
+    /// The method by which a scan reads nodes and leaves.
     pub scans: Scans,
     /// Size of subtables.
     pub groups: Groups,

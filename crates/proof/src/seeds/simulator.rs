@@ -19,9 +19,9 @@
 //!
 //! An operation that lost its node may have taken effect, or may take effect later; so may an operation whose compute
 //! node crashed. An operation that reached the time limit for a lock had no effect. A compute node that crashes may
-//! leave behind for each of its clients one lock, which another client takes when it needs it, one node that no parent
-//! names, one node that nothing links, and one incomplete merge. Each operation that lost its node may leave the same,
-//! except the lock.
+//! leave for each of its clients one lock, which another client takes when it needs it, one node that no parent names,
+//! one node that nothing links, and one incomplete merge. Each operation that lost its node may leave the same, except
+//! the lock.
 
 mod check;
 mod draw;

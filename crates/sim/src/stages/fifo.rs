@@ -19,7 +19,7 @@ impl Fifo {
     }
 
     /// Serves a request whose last byte arrives at `now`, while its first bytes were already being served: it ends at
-    /// `now` unless the stage is behind.
+    /// `now` unless the stage is still serving earlier requests.
     #[inline]
     pub(crate) fn absorb(&mut self, now: u64, service: u64) -> u64 {
         self.free = (self.free + service).max(now * PS);

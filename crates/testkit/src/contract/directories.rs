@@ -58,9 +58,9 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
             assert!(directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is listed");
             assert_eq!(directory::still(&client, &entry).await, Ok(true));
             remove(&client, &entry).await;
-            assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is gone");
+            assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is removed");
             assert_eq!(directory::still(&client, &entry).await, Ok(false));
-            assert!(!directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is gone");
+            assert!(!directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is removed");
             assert!(!numbers.contains(&entry.number), "two indexes have the number {}", entry.number);
             numbers.push(entry.number);
         }
@@ -146,6 +146,6 @@ pub(super) fn a_full_directory_is_an_error<H: Harness>(harness: &H) {
         for entry in &entries {
             remove(&client, entry).await;
         }
-        assert_eq!(directory::list(&client).await.map(|all| all.len()), Ok(0), "all are gone");
+        assert_eq!(directory::list(&client).await.map(|all| all.len()), Ok(0), "all are removed");
     });
 }

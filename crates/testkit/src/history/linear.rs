@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The most operations that a violation shows.
+/// Maximum number of operations that a violation shows.
 const SHOWN_MAX: usize = 16;
 /// Steps of the search between two checks of the time limit.
 const STEPS_PER_CLOCK: u64 = 1 << 10;

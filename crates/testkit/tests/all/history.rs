@@ -296,7 +296,7 @@ fn scans_show_all_entries_in_order() {
     assert_eq!(wrongs(scan(&["a1", "c1"], 2), &[]), 1, "b is missing");
     assert_eq!(wrongs(scan(&["a1", "b1", "d1", "e1"], 10), &[]), 1, "c is missing");
     assert_eq!(wrongs(scan(&["a1", "b1", "b1", "c1", "d1", "e1"], 10), &[]), 1, "b twice");
-    assert_eq!(wrongs(scan(&["a1", "c1", "b1", "d1", "e1"], 10), &[]), 1, "b behind c");
+    assert_eq!(wrongs(scan(&["a1", "c1", "b1", "d1", "e1"], 10), &[]), 1, "b after c");
     assert_eq!(wrongs(scan(&["a1", "b1", "c2", "d1", "e1"], 10), &[]), 1, "c never was 2");
     assert_eq!(wrongs(scan(&["a1", "b1", "c1", "d1", "e1", "f1"], 10), &[]), 1, "there is no f");
     let backward = |keys| Scan { direction: Direction::Backward, ..scan(keys, 3) };

@@ -106,7 +106,7 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
         sleep(nanoseconds)
     }
 
-    /// A client is gone when no memory node has a connection of it, and none accepts one again.
+    /// A client has ended when no memory node has a connection of it, and none accepts a new one.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
         if !client_table::slot_state(&table, client.slot).await?.is(client) {

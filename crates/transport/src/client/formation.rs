@@ -12,7 +12,7 @@ use farwood_fabric::PoolShape;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-/// How an attaching process treats memory nodes that are all fresh.
+/// The treatment of memory nodes that are all fresh by a process that attaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreshNodePolicy {
     /// The process forms a pool of them.

@@ -55,7 +55,7 @@ pub(super) enum TurnOutcome {
 enum DrainPhase {
     /// Received frames are executed.
     Executing,
-    /// The goodbye is queued behind the answers.
+    /// The goodbye is queued after the answers.
     GoodbyeQueued,
     /// Everything was sent; the peer reads it and closes the connection.
     Sent,
@@ -242,7 +242,7 @@ impl Connection {
             Ok(0) => Err(CloseReason::PeerClosed),
             Ok(bytes) => {
                 self.end += bytes;
-                // The end of a stream is reported once, perhaps together with its last bytes.
+                // The end of a stream is reported once, sometimes together with its last bytes.
                 Ok(bytes == wanted || self.is_peer_closed || self.cipher.is_on())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),

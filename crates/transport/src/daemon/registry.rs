@@ -145,8 +145,8 @@ impl Registry {
     /// Removes a connection that is over.
     ///
     /// # Errors
-    /// The reason why the device does not end its queue pair. The connection then stays listed, so that it
-    /// does not count as gone, until [`end_stuck`](Self::end_stuck) succeeds.
+    /// The reason why the device does not end its queue pair. The connection then stays listed, so that it does not
+    /// count as ended, until [`end_stuck`](Self::end_stuck) succeeds.
     pub(super) fn remove(&self, peer: &Arc<Peer>) -> Result<(), String> {
         let ended = peer.end();
         let mut entries = self.entries();

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const GREETING_MAX: Duration = Duration::from_secs(10);
 /// The share of all connections that may be unauthenticated, as a divisor.
 const UNAUTHENTICATED_SHARE: usize = 4;
-/// How often unauthenticated connections are checked.
+/// The interval between checks of unauthenticated connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
 const WAKER: Token = Token(usize::MAX);

@@ -32,7 +32,7 @@ pub enum RdmaError {
     BadDevice {
         /// The text.
         text: String,
-        /// Why it is invalid.
+        /// The reason why it is invalid.
         why: String,
     },
     /// The device exists, and cannot be used.

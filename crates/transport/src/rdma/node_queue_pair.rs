@@ -73,7 +73,7 @@ enum Phase {
     Connected(Box<ConnectedPair>),
 }
 
-/// What happened to a queue pair during a poll.
+/// The event on a queue pair during a poll.
 #[derive(Debug)]
 pub(super) enum QueuePairEvent {
     /// No change, or completions arrived.
@@ -106,7 +106,7 @@ pub(super) struct WrRange {
 pub(super) struct NodeQueuePair {
     node: NodeId,
     phase: Phase,
-    /// Why it broke, until the new attempt succeeds or fails.
+    /// The reason why it broke, until the new attempt succeeds or fails.
     broken_why: Option<String>,
     /// Unsent requests, in order.
     pub(super) waiting: VecDeque<WrRange>,
@@ -159,7 +159,7 @@ impl NodeQueuePair {
         let (node, client, number) = (self.node, parameters.client, parameters.number);
         let connect_in_thread = move || {
             let up = connect(&shared, &endpoints, node, client, number);
-            // The receiver may be gone.
+            // The receiver may have been dropped.
             let _ = sender.send(up.map(Box::new));
         };
         self.phase =

@@ -1,4 +1,4 @@
-//! libibverbs, loaded at run time, behind safe objects. All unsafe code of this fabric.
+//! Safe wrappers of libibverbs, which is loaded at run time. This file has all unsafe code of the fabric.
 //!
 //! The library is loaded on demand: a machine without rdma-core gets an error message, and the build does not need
 //! rdma-core. It is loaded once and never unloaded, so its functions live as long as the process.

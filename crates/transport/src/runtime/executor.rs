@@ -217,7 +217,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
             while indices != 0 {
                 let at = 64 * word + indices.trailing_zeros() as usize;
                 indices &= indices - 1;
-                // A completed future may be woken again, and after a fork the bits behind the last one are set.
+                // A completed future may be woken again, and after a fork the bits after the last one are set.
                 let Some(Some((future, waker))) = running.get_mut(at) else { continue };
                 if let Poll::Ready(output) = poll(future.as_mut(), waker) {
                     (outputs[at], running[at]) = (Some(output), None);

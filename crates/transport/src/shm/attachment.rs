@@ -30,8 +30,8 @@ pub(super) struct ShmAttachment {
     pub(super) forks: ForkCount,
 }
 
-/// Takes a slot of the client table whose presence lock is free, which proves that it has no owner, or that
-/// its owner is gone. Replays the journal of that owner first.
+/// Takes a slot of the client table whose presence lock is free, which proves that it has no owner, or that its owner
+/// has ended. Replays the journal of that owner first.
 pub(super) fn enter(
     nodes: &MappedNodes,
     presence: &Presence,

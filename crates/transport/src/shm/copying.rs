@@ -1,4 +1,5 @@
-//! Why a READ copies downward and a WRITE upward. Documentation and litmus tests; the copies are in `sys.rs`.
+//! The reason why a READ copies downward and a WRITE upward. This file has documentation and litmus tests; the code
+//! that copies is in `sys.rs`.
 //!
 //! # What is promised
 //!
@@ -35,8 +36,8 @@
 //! on x86; per-word orderings keep the rule local to one word. Edge words that a WRITE fills only in part are stored by
 //! a compare-exchange with Release and fit the same proof.
 //!
-//! A write may store less than the node (one entry, with versions of its own): the proof then covers the
-//! words between that pair of versions. What it does *not* cover:
+//! A write may store less than the node (one entry, with its own versions): the proof then covers the words between
+//! that pair of versions. What it does *not* cover:
 //!
 //! - **Versions that wrap around.** If exactly 2^bits writes happen during a READ, the reader sees an equal pair. The
 //!   width of a version therefore limits the duration of a READ, and a process can be stopped for minutes: 4 bits are

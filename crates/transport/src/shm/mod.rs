@@ -16,7 +16,7 @@
 //! | `pool.rs`, `fabric.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric |
 //! | `server.rs` | [`ShmServer`], [`ShmMemory`]: the server role of a memory node |
 //! | `journal.rs` | the WRITEs in progress of each process, for a replay after a kill |
-//! | `immediates.rs` | the queue behind WRITE_WITH_IMM |
+//! | `immediates.rs` | the queue that implements WRITE_WITH_IMM |
 //! | `watch.rs` | the watch over the files of an attached pool |
 //! | `error.rs` | [`ShmError`] |
 

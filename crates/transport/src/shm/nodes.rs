@@ -15,7 +15,7 @@ use std::sync::atomic::{Ordering, fence};
 ///
 /// READs copy downward and WRITEs upward, so that a pair of versions proves that a copy of any size is not torn
 /// ([`copying`](super::copying)); nothing above a word is atomic by itself. If a process is killed during a WRITE of up
-/// to 256 KiB, the WRITE is completed before the process counts as gone.
+/// to 256 KiB, the WRITE is completed before the process counts as ended.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: usize::MAX,
     whole_bytes: 8,

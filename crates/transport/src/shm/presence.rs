@@ -173,7 +173,7 @@ mod tests {
         drop(file);
         assert!(sys::is_byte_locked(&probe, byte_of(1)).unwrap(), "dropped while still able to store");
         drop(mapping);
-        eventually("the lock is gone", || !sys::is_byte_locked(&probe, byte_of(1)).unwrap());
+        eventually("the lock is released", || !sys::is_byte_locked(&probe, byte_of(1)).unwrap());
     }
 
     #[test]

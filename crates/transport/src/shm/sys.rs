@@ -26,7 +26,7 @@ const PREFETCH_LINES_MAX: usize = 32;
 // Offsets are 64-bit and become pointers.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
-/// Why a mapping refused an access: the caller's pointer is invalid.
+/// The reason why a mapping refused an access: the caller's pointer is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessFault {
     /// Part of the access lies outside the mapping.
@@ -307,7 +307,7 @@ impl Drop for Mapping {
             return;
         }
         // SAFETY: this object owns the range since `new`, also in a forked child, which has a copy of it; nothing
-        // points into it once the mapping is gone.
+        // points into it after the mapping is unmapped.
         let failed = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes as usize) };
         debug_assert_eq!(failed, 0);
     }

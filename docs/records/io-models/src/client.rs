@@ -19,18 +19,18 @@ pub(crate) struct Case {
     pub(crate) outstanding: usize,
 }
 
-/// What a client has seen.
+/// The measurements of a client.
 pub(crate) struct Seen {
     pub(crate) time: Duration,
     /// Nanoseconds of each request.
     pub(crate) latencies: Vec<u32>,
-    /// What `meter` has counted meanwhile.
+    /// The counts of `meter` during the run.
     pub(crate) metered: f64,
 }
 
 struct Connection {
     stream: TcpStream,
-    /// When requests in flight were sent, and their offsets.
+    /// The send times of the requests in flight, and their offsets.
     under_way: VecDeque<(Instant, u64)>,
     answers: Vec<u8>,
     held: usize,

@@ -36,7 +36,7 @@ impl Inbox {
         Self { bytes: Box::new([0; ROOM]), start: 0, end: 0 }
     }
 
-    /// Where more may be read to.
+    /// The buffer into which more bytes may be read.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.bytes.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);

@@ -11,7 +11,7 @@ use std::fmt;
 /// Positions of a geometry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Positions {
-    /// How deeply arrays nest: 1 for one position.
+    /// The nesting depth of the arrays: 1 for one position.
     pub(super) depth: usize,
     /// Its parts are the elements of the outermost array.
     pub(super) shape: Shape,

@@ -1,5 +1,5 @@
-//! When to offload: the back-off of a client whose server is busy (Catfish §IV-A, Algorithm 1). Pure, and independent
-//! of the index: it chooses between messages and READs for any kind of request.
+//! The decision when to offload a search: the back-off of a client whose server is busy (Catfish §IV-A, Algorithm 1).
+//! Pure, and independent of the index: it chooses between messages and READs for any kind of request.
 //!
 //! The paper's listing and its prose disagree. In the listing, a search without a new heartbeat sets the utilisation to
 //! 0, which resets `r_busy`. Heartbeats arrive every 10 ms, so nearly every search has no new one, and the window never

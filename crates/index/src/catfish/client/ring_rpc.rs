@@ -25,8 +25,8 @@ pub struct Inbox<'l, L> {
     pub local: &'l L,
     /// Address of the inbox in that memory; `None`: in the server's memory for the connection, which `local` then
     /// accesses. The memory remains an inbox, of this client or another, while its compute node is in the pool: a
-    /// heartbeat that was in flight when the connection was closed may land there. One connection at a time uses it,
-    /// until the connection is closed.
+    /// heartbeat that was in flight when the connection was closed may be written there. One connection at a time uses
+    /// it, until the connection is closed.
     pub at: Option<Remote<[u8]>>,
 }
 
@@ -45,7 +45,7 @@ const PENDING_WAIT_MAX_NS: u64 = 1_000_000_000;
 const POLL_NS: u64 = 200;
 /// Time between two polls whether the server has opened the connection, nanoseconds.
 const OPEN_POLL_NS: u64 = 100_000;
-/// Polls before the client gives up connecting.
+/// Number of polls after which connecting fails.
 const OPEN_POLLS_MAX: u32 = 20_000;
 
 /// A client's connection to the server of an index by two rings.
@@ -65,7 +65,7 @@ pub struct RingRpc<'t, F, L> {
     sender: RingSender,
     /// Position up to which this client has consumed, as last reported to the server.
     reported: u64,
-    /// Whether a response is outstanding, perhaps of a call that was dropped.
+    /// Whether a response is outstanding, possibly of a call that was dropped.
     outstanding: bool,
     /// Whether a request failed in flight: the client does not know whether the request arrived, and so at which
     /// position the next one begins.
@@ -249,9 +249,9 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         Ok(open != self.ask)
     }
 
-    /// Closes the connection, once the outstanding response has arrived: otherwise it would land in the inbox of the
-    /// next connection. [1 RT, and the wait for the response] A connection that is dropped without being closed stays
-    /// taken, with its inbox, until this compute node leaves the pool.
+    /// Closes the connection, once the outstanding response has arrived: otherwise it would be written to the inbox of
+    /// the next connection. [1 RT, and the wait for the response] A connection that is dropped without being closed
+    /// stays taken, with its inbox, until this compute node leaves the pool.
     ///
     /// # Errors
     /// [`IndexError::ServerLost`] where the response does not arrive within a second, or a request was lost; the

@@ -28,10 +28,10 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
-/// How a server exchanges messages.
+/// The way in which a server exchanges messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// How the service is notified of requests.
+    /// The way in which the service is notified of requests.
     pub notice: NotificationMode,
     /// Time between two polls of a ring, nanoseconds.
     pub poll_ns: u64,
@@ -83,7 +83,7 @@ struct OpenConnection {
     ask: u64,
 }
 
-/// Why the flow of a connection stops serving it.
+/// The reason why the flow of a connection stops serving it.
 enum Disconnect {
     /// The owner has crashed, has closed the connection, or has requested a new one; or the service has ended.
     Finished,

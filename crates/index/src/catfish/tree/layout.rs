@@ -85,7 +85,7 @@ const LEAST_PERCENT: usize = 40;
 /// Share of the entries of an overfull node that are reinserted, percent (R*-tree, section 4.3: 30 %).
 const REINSERT_PERCENT: usize = 30;
 
-/// How a copy of a node is checked.
+/// The checks on a copy of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Every line has the expected version.

@@ -161,7 +161,7 @@ impl fmt::Display for Rectangle {
     }
 }
 
-/// How a matching rectangle relates to the window of a query.
+/// The relation of a matching rectangle to the window of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Relation {
     /// It shares a point with the window.
@@ -178,7 +178,7 @@ pub enum Relation {
 pub struct Query {
     /// The window.
     pub window: Rectangle,
-    /// How matching rectangles relate to the window.
+    /// The relation of matching rectangles to the window.
     pub relation: Relation,
 }
 

@@ -149,7 +149,7 @@ impl NodeHeader {
 /// Result of a search for a partial key in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotSearch {
-    /// The slot that the partial key owns: its number and contents, perhaps without a child.
+    /// The slot that the partial key owns: its number and contents, possibly without a child.
     Slot(usize, NodeSlot),
     /// The partial key owns no slot; this is the first free slot.
     Free(usize, NodeSlot),

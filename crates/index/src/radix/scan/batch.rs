@@ -21,7 +21,7 @@ use crate::radix::tree::{Policy, RadixTree};
 use farwood_fabric::{Capability, Checked, Client, Fabric, Fetched, all, read_bytes};
 use std::ops::ControlFlow;
 
-/// Most nodes and leaves that one doorbell reads.
+/// Maximum number of nodes and leaves that one doorbell reads.
 const BATCH_MAX: usize = 64;
 
 const _: () = assert!(KEYS_AHEAD_MAX == 4 * BATCH_MAX);

@@ -239,7 +239,7 @@ impl<P: Policy> RadixTree<P> {
     }
 }
 
-/// The size of the inner node behind a slot.
+/// The size of the inner node that a slot points to.
 fn size_behind(slot: NodeSlot) -> Option<NodeSize> {
     match slot.child() {
         Child::Inner(node) => Some(node.size),

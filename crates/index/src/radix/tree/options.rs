@@ -72,6 +72,6 @@ pub struct TreeOptions {
     pub scans: Scans,
     /// Unit of the leaf sizes.
     pub grain: LeafGrain,
-    /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
+    /// Maximum number of bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
 }

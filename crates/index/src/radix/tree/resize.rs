@@ -134,7 +134,7 @@ struct Replacement {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Gone,
-    /// The node still exists, perhaps closed.
+    /// The node still exists, and may be closed.
     Remains,
 }
 

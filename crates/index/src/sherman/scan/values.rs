@@ -18,7 +18,7 @@ const VALUES_PER_POST: usize = 64;
 /// Longest value that is fetched together with others, bytes: longer values are read one by one.
 const SHORT_BYTES_MAX: u32 = 64 << 10;
 
-/// How to treat an entry whose overflow value no longer exists.
+/// The treatment of an entry whose overflow value no longer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MissingValue {
     /// Look its key up again, and leave it out if the key is absent now.

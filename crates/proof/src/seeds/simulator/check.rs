@@ -1,4 +1,4 @@
-//! The errors that faults explain, and the locks, nodes and chunks that a run may leave behind.
+//! The errors that faults explain, and the locks, nodes and chunks that a run may leave.
 
 use super::SimulatorReport;
 use super::draw::CLOCK;
@@ -21,7 +21,7 @@ const SLACK: u64 = 1_000_000;
 /// inner nodes and two leaves.
 const LOST_BYTES: i64 = 8192;
 
-/// Checks that clients left behind no more locks, nodes and chunks than faults explain.
+/// Checks that clients left no more locks, nodes and chunks than faults explain.
 pub(super) fn check_remains(
     run: &Running<'_>,
     trees: &[Ordered],

@@ -17,7 +17,7 @@ use farwood_testkit::harness::TestRng;
 /// One run.
 #[derive(Clone, Debug)]
 pub struct SimulatorCase {
-    /// What the run asks of its index.
+    /// The operations of the run.
     pub plan: Plan,
     /// The simulated world, with its faults.
     pub spec: WorldSpec,
@@ -27,7 +27,7 @@ pub struct SimulatorCase {
     pub operations: u64,
     /// Virtual time after which the run counts as stuck, nanoseconds.
     pub nanoseconds_max: u64,
-    /// How the index is broken deliberately.
+    /// The fault that is put into the index deliberately.
     pub mutant: Option<Mutant>,
     /// Another client acquires every lock once, just before the client of the test, and holds it for this number of
     /// nanoseconds.

@@ -75,7 +75,7 @@ pub(super) async fn all(flows: impl Iterator<Item = impl Future<Output = ()>>) {
     .await;
 }
 
-/// Connections of the server: more than there are clients, because crashed clients leave connections behind.
+/// Connections of the server: more than there are clients, because crashed clients leave connections open.
 pub(super) const CONNECTIONS: usize = 40;
 
 /// Answers messages until all searches are done.

@@ -33,7 +33,7 @@ enum Phase {
     Connected(Box<Stream>),
 }
 
-/// What happened to a connection during a poll.
+/// The event on a connection during a poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ConnectionEvent {
     /// No change, or frames arrived.
@@ -51,7 +51,7 @@ pub(super) enum ConnectionEvent {
 pub(super) struct FrameConnection {
     node: NodeId,
     phase: Phase,
-    /// Why the connection broke, until the redial succeeds or fails.
+    /// The reason why the connection broke, until the redial succeeds or fails.
     broken_why: Option<String>,
     pub(super) out: Vec<u8>,
     sent: usize,
@@ -134,7 +134,7 @@ impl FrameConnection {
         let (sender, receiver) = channel();
         let (endpoints, node) = (Arc::clone(endpoints), self.node);
         let connect = move || {
-            // The receiver may be gone.
+            // The receiver may have been dropped.
             let _ = sender.send(endpoints.dial(node, client, number));
         };
         self.phase = match std::thread::Builder::new().name("farwood-dial".to_owned()).spawn(connect) {

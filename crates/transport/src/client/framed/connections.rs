@@ -24,7 +24,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How long a sender waits for space in a server's queue of immediates, nanoseconds.
+/// The time for which a sender waits for space in a server's queue of immediates, nanoseconds.
 const QUEUE_FULL_MAX: u64 = 10_000_000_000;
 /// Pause before a refused WRITE_WITH_IMM is sent again, nanoseconds.
 const QUEUE_FULL_PAUSE: u64 = 50_000;

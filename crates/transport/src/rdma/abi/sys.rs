@@ -1,10 +1,10 @@
 //! The memory layouts of libibverbs' objects: a manual translation of the parts of `infiniband/verbs.h` that this
 //! fabric uses.
 //!
-//! Most verbs are inline functions of that header. They go through tables of functions in the objects themselves, so
-//! their layout is part of the library's interface, kept stable since `IBVERBS_1.1`; new functions are added at the
-//! front of [`VerbsContext`], which contains its own size. `const` asserts at the bottom verify the layouts for a
-//! 64-bit Linux, and `tests.rs` compares them with the C compiler's where the header is installed.
+//! Most verbs are inline functions of that header. They call functions in tables of the objects themselves, so their
+//! layout is part of the library's interface, kept stable since `IBVERBS_1.1`; new functions are added at the front of
+//! [`VerbsContext`], which contains its own size. `const` asserts at the bottom verify the layouts for a 64-bit Linux,
+//! and `tests.rs` compares them with the C compiler's where the header is installed.
 //!
 //! Fields that this crate does not read are `_`-prefixed. Names are the header's without their prefix.
 
