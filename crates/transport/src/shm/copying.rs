@@ -43,7 +43,7 @@
 //!   width of a version therefore limits the duration of a READ, and a process can be stopped for minutes: 4 bits are
 //!   not safe here, 8 bits hardly, 32 bits are.
 //! - **A writer that crashed midway** leaves `front != rear` permanently: the node stays torn.
-//! - ****Atomics by other processes** are not covered by the memory model of any language, which describes one program.
+//! - **Atomics by other processes** are not covered by the memory model of any language, which describes one program.
 //!   Lock-free atomics are address-free on the machines we run on; C++ says that they should be.
 //!
 //! # Proof, for x86 (TSO)

@@ -5,7 +5,7 @@
 //!
 //! - **hugetlbfs**: the administrator reserves pages and mounts a file system of them. It is used if the whole segment
 //!   fits into its free pages.
-//! - ****transparent**: the kernel builds them without a request, if `shmem_enabled` allows that for shared memory
+//! - **transparent**: the kernel builds them without a request, if `shmem_enabled` allows that for shared memory
 //!   (most systems: never).
 //! - **collapsed**: Linux 6.1 and later collapse a range on request (`MADV_COLLAPSE`), whatever `shmem_enabled` says,
 //!   unless it is `deny`. The request follows the provisioning of a range; all processes that map it share the result.
