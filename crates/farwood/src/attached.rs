@@ -163,7 +163,8 @@ impl Attached {
         index.trees -= 1;
         if index.trees == 0 {
             open.0.remove(name);
-            // The lock of the table is held, so that the next open of the index sets its bit after this.
+            // The lock of the table is held, so that another thread that opens the index sets the bit in the client
+            // table only after this call has cleared it.
             close();
         }
     }

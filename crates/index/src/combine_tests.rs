@@ -88,7 +88,8 @@ fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// All threads that request the same operation proceed, one at a time, and a shared result is from after the request.
+/// All threads that request the same operation proceed, one at a time, and a shared result comes from an execution that
+/// began after the request.
 #[test]
 fn threads_share_only_executions_that_began_after_the_request() {
     for leader in [Leader::First, Leader::Last] {

@@ -18,7 +18,7 @@ use farwood_index::sherman::{Sherman, ShermanConfig};
 use farwood_sim::{NicModel, RunOutcome, SimFabric, SimServer, World, WorldSpec, untimed};
 use std::cell::Cell;
 
-/// Machines: one of the server, the others of clients.
+/// Number of machines. The server runs on the first one, and the clients run on the others.
 const MACHINES: usize = 5;
 const KEYS: u64 = 20_000;
 const CACHE_BYTES: usize = 1 << 20;
@@ -80,7 +80,7 @@ impl Buffers {
         self.chunks[0].part(BUFFER_BYTES * number)
     }
 
-    /// The buffer of its responses and heartbeats, on its machine.
+    /// The buffer for responses and heartbeats of client `number`, on the client's machine.
     fn response(&self, number: u64) -> Remote<[u8]> {
         self.chunks[machine_of(number)].part(BUFFER_BYTES * number)
     }

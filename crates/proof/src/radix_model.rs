@@ -49,7 +49,7 @@ fn finish<H: Harness>(index: BlockingIndex<'_, H, Ordered>, model: &Model) -> Re
     Ok(())
 }
 
-/// Runs one program on a new tree that holds `loaded`, and walks the tree.
+/// Runs one program on a new tree that holds `loaded`, and then verifies the invariants of the tree.
 fn agree<H: Harness>(
     harness: &H,
     config: ordered::OrderedConfig,

@@ -42,7 +42,8 @@ pub fn config(sizes: Sizes, variant: ShermanVariant, consistency: Option<Consist
     ShermanConfig { sizes, options: variant.features(), consistency, ..ShermanConfig::default() }
 }
 
-/// Runs one program on a new tree that holds `loaded`, at that fill, and walks the tree.
+/// Runs one program on a new tree that holds `loaded`, in nodes filled to `fill`, and then verifies the invariants of
+/// the tree.
 ///
 /// # Errors
 /// If tree and model differ.

@@ -110,7 +110,7 @@ fn records_without_a_profile_are_read_and_written_unchanged() {
 }
 
 #[test]
-fn records_survive_a_line_of_json() {
+fn records_are_written_and_read_back_unchanged() {
     for record in [sample(), peer()] {
         let line = record.to_json_line();
         assert!(!line.contains('\n'));

@@ -3,7 +3,7 @@
 use super::slot::{MemorySlot, SlotKind};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of used slots of one kind that a compute node keeps; it shares the surplus.
+/// Bytes of used slots of one kind that a compute node keeps for itself; it passes the surplus to other compute nodes.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 /// Least and greatest number of slots of one kind that a compute node keeps.
 const KEPT: std::ops::RangeInclusive<usize> = 4..=256;
@@ -17,7 +17,7 @@ pub enum Which {
     New,
 }
 
-/// The free slots that a compute node shares.
+/// The free slots that a compute node passes to other compute nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Give {
     /// The slots above the number that it keeps of each kind.
@@ -54,7 +54,8 @@ impl FreeList {
         self.0.get_mut(&kind)?.take(which)
     }
 
-    /// Removes a slot of that kind that is larger than `kind`, and has at most `bytes_max` bytes: one of the smallest.
+    /// Removes the smallest slot that is larger than `kind`, holds objects of the same kind, and has at most
+    /// `bytes_max` bytes.
     pub fn take_larger(&mut self, kind: SlotKind, bytes_max: u32) -> Option<MemorySlot<()>> {
         let least = SlotKind { bytes: kind.bytes + 1, of: 0 };
         let fitting = self.0.range_mut(least..).take_while(|(larger, _)| larger.bytes <= bytes_max);
@@ -62,7 +63,7 @@ impl FreeList {
         same.find_map(|(_, slots)| slots.take(Which::All))
     }
 
-    /// Removes one of the largest slots of that kind that are no larger than `kind`.
+    /// Removes the largest slot that is not larger than `kind` and holds objects of the same kind.
     pub fn take_at_most(&mut self, kind: SlotKind) -> Option<MemorySlot<()>> {
         let mut same = self.0.range_mut(..=kind).rev().filter(|(smaller, _)| smaller.of == kind.of);
         same.find_map(|(_, slots)| slots.take(Which::All))

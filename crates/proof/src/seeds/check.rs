@@ -55,7 +55,7 @@ pub(crate) async fn perform_request<F: Fabric>(
     Ok(())
 }
 
-/// Reads every key from every compute node when no client runs, and walks the tree.
+/// Reads every key from every compute node when no client runs, and verifies the invariants of the tree.
 pub(crate) async fn check_contents<F: Fabric>(
     nodes: &[(&Ordered, &Client<F>)],
     keys: &[ByteString],

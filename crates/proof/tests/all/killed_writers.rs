@@ -174,7 +174,7 @@ impl Survivor<'_> {
         }
     }
 
-    /// Scans and walks the tree.
+    /// Scans the tree and verifies its invariants.
     fn check_all(&self) {
         let mut found = Entries::new();
         let scan = self.tree.scan(self.client, Range::default(), Direction::Forward, usize::MAX, &mut found);

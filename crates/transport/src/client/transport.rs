@@ -22,7 +22,7 @@ pub trait ThreadConnections: Sized + fmt::Debug + 'static {
     /// The data that all connection sets of an attachment share, besides the endpoints.
     type Shared: fmt::Debug + Send + Sync;
 
-    /// Whether all memory of a memory node has pages from the start.
+    /// Whether all memory of a memory node is allocated from the start.
     const MEMORY_IS_PROVISIONED: bool;
 
     /// The scheme of such pools in URLs.
@@ -40,8 +40,8 @@ pub trait ThreadConnections: Sized + fmt::Debug + 'static {
     /// Returns the capabilities of the memory nodes.
     fn capabilities(shared: &Self::Shared) -> &Capabilities;
 
-    /// Calls `work` with the connection sets of this thread. `None` while the thread ends: its table does not exist any
-    /// more.
+    /// Calls `work` with the connection sets of this thread. Returns `None` while the thread ends, because its table
+    /// has been dropped.
     fn with_table<T>(work: impl FnOnce(&ConnectionTable<Self>) -> T) -> Option<T>;
 
     /// Returns whether every verb of `doorbell` must be checked before it is sent, because no later error names the
@@ -54,7 +54,7 @@ pub trait ThreadConnections: Sized + fmt::Debug + 'static {
     /// Waits for a post of [`Waiter::Future`].
     fn wait(&self, post: usize) -> impl Future<Output = Result<Doorbell, FabricError>>;
 
-    /// Sends what is queued.
+    /// Sends the queued requests.
     fn flush(&self);
 
     /// Waits for pending posts, within a bounded time.

@@ -28,7 +28,7 @@ pub enum NodeEvent {
     },
     /// Within a second, further connections of one source were refused or closed.
     Repeated {
-        /// The source; 0.0.0.0: several.
+        /// The source; 0.0.0.0 stands for several sources.
         from: IpAddr,
         /// The kind of their events.
         event: SummedEvent,
@@ -55,7 +55,8 @@ impl NodeEvent {
         }
     }
 
-    /// Returns the address of the peer that the event is about, without a port for several connections.
+    /// Returns the address of the peer that caused the event. The address has no port if the event summarises several
+    /// connections.
     pub fn from(&self) -> Option<String> {
         match self {
             Self::Refused { from, .. } | Self::BadFrame { from, .. } => from.map(|from| from.to_string()),

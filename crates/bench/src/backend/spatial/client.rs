@@ -9,7 +9,7 @@ use crate::record::measurement::{CostTotals, OperationKind};
 use crate::workload::rectangles::{RectangleRequest, RequestStream};
 use crate::{Error, Result};
 
-/// The results of a search: their number, and one that does not match.
+/// The results of a search: their number, and a result that does not match the query, if any.
 struct CheckedResults<'q> {
     query: &'q Query,
     count: u64,
@@ -30,7 +30,7 @@ impl SearchSink for CheckedResults<'_> {
     }
 }
 
-/// Executes the client's next request. Yields its kind, and its costs without verbs.
+/// Executes the client's next request. Yields its kind, and the costs that verb counters do not include.
 pub(crate) async fn next_request<F: Fabric, T: SpatialRpc, S: Server>(
     access: &mut SpatialAccess<'_, F, T, S>,
     stream: &mut RequestStream,

@@ -76,16 +76,17 @@ impl<'t, F: Fabric> Reader<'t, F> {
         Self { verifies_hashes, tree, client, issue, wanted: Vec::new() }
     }
 
-    /// Verifies the hashes of all nodes, also where searches [skip them](Catfish::without_hash_checks).
+    /// Verifies the hashes of all nodes, even if searches of this tree [skip them](Catfish::without_hash_checks).
     #[must_use]
     pub fn verifying_hashes(mut self) -> Self {
         self.verifies_hashes = true;
         self
     }
 
-    /// Adds the items that match to `found`, of the tree at one moment during the call.
-    /// [multi-issue: 1 RT for each level, and 1 for each 64 nodes of a level beyond the first 64; otherwise 1 for each
-    /// node; 1 more if the root has changed since the last search; the search restarts if a slot was used again]
+    /// Adds the items that match to `found`. They are those of one version of the tree, which was current at some
+    /// moment during the call. [multi-issue: 1 RT for each level, and 1 for each 64 nodes of a level beyond the first
+    /// 64; otherwise 1 for each node; 1 more if the root has changed since the last search; the search restarts if a
+    /// slot was used again]
     ///
     /// # Errors
     /// [`IndexError::Exhausted`] after too many restarts; [`IndexError::Damaged`]; the errors of the fabric.
@@ -190,8 +191,8 @@ impl<'t, F: Fabric> Reader<'t, F> {
         copy.check(&expected).map_err(|_| SlotReused(node))
     }
 
-    /// Fetches the root, and its reference, which is then that of the tree's last search.
-    /// [1 RT if the root is the one of the last search, otherwise 2]
+    /// Fetches the root and the reference to it, and stores the reference for the next search. [1 RT if the root is the
+    /// one of the last search, otherwise 2]
     async fn root(&self) -> Result<Result<(NodeRef, Checked<RawNode>), SlotReused>, IndexError> {
         let layout = &self.tree.layout;
         let read_root = read(word_of(self.tree.head, ROOT));
@@ -218,9 +219,9 @@ impl<'t, F: Fabric> Reader<'t, F> {
         Ok(self.check(root, copy).map(|copy| (root, copy)))
     }
 
-    /// Finds the `count` items nearest to `point`, nearest first, of the tree at one moment during the call.
-    /// [multi-issue: 1 RT for each 4 nodes that may contain one; otherwise 1 for each node; the root as in
-    /// [`search`](Self::search)]
+    /// Finds the `count` items nearest to `point`, nearest first, in one version of the tree, which was current at some
+    /// moment during the call. [multi-issue: 1 RT for each 4 nodes that may contain such an item; otherwise 1 for each
+    /// node; the root as in [`search`](Self::search)]
     ///
     /// # Errors
     /// As [`search`](Self::search).

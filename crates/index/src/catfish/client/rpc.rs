@@ -25,8 +25,8 @@ pub trait SpatialRpc {
     /// The errors of the fabric.
     fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError>;
 
-    /// Adds the items that match to `found`: those of the tree at one moment during the call. [1 RT, and the server's
-    /// work]
+    /// Adds the items that match to `found`. They are those of one version of the tree, which was current at some
+    /// moment during the call. [1 RT, and the server's work]
     ///
     /// # Errors
     /// As [`call`](Self::call).

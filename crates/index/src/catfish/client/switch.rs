@@ -21,8 +21,8 @@ pub struct Switch<'t, F, T, P = fn(f64) -> f64> {
 }
 
 impl<F: Fabric, T: SpatialRpc, P: FnMut(f64) -> f64> Switch<'_, F, T, P> {
-    /// Adds the items that match to `found`, of the tree at one moment during the call; yields the path of the search.
-    /// [as [`SpatialRpc::search`] or [`Reader::search`]]
+    /// Adds the items that match to `found`, and yields the path of the search. The items are those of one version of
+    /// the tree, which was current at some moment during the call. [as [`SpatialRpc::search`] or [`Reader::search`]]
     ///
     /// # Errors
     /// The errors of [`SpatialRpc::search`] and [`Reader::search`].

@@ -208,8 +208,8 @@ impl Registrant {
         json!({ "address": self.address.as_str(), "nodes": self.nodes }).to_string()
     }
 
-    /// Registers the memory node, and keeps it registered. Calls `tell` when a renewal fails, and when it
-    /// succeeds again.
+    /// Registers the memory node, and keeps it registered. Calls `report` when a renewal fails, and when it succeeds
+    /// again.
     ///
     /// # Errors
     /// [`EtcdError::NoAnswer`], [`EtcdError::Taken`].
