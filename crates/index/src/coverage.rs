@@ -23,7 +23,7 @@ coverage_marks! {
     STEPPED_RIGHT_INNER = "a step right to an inner node";
     /// A leaf was split after a scan learned its address.
     STEPPED_RIGHT_SCAN = "a step right in a scan";
-    /// The locked node does not cover the key any more.
+    /// The locked node no longer covers the key.
     LOCKED_SPLIT_NODE = "a lock on a node that was split";
     /// A traversal reached its limit of steps to the right.
     RESTARTED = "a restart from the root";

@@ -102,7 +102,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls a future once; one that does not resolve at once is dropped.
+/// Polls a future once, and drops it if it is pending.
 fn poll_and_drop<F: Future>(future: F) -> Option<F::Output> {
     match poll(pin!(future)) {
         Poll::Ready(output) => Some(output),

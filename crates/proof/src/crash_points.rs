@@ -3,8 +3,9 @@
 //! its verbs, while a third continues.
 //!
 //! After each crash, every key must have the acknowledged value. The key of the interrupted operation may have the
-//! value from before or from after, and all reads must return the same one. Every key must be changeable, and the walk
-//! must find no problem. For each crash, the memory that one operation has allocated or unlinked may be lost.
+//! value from before or from after the interrupted operation, and all reads must return the same value. Every key must
+//! be changeable, and the walk must find no problem. For each crash, the memory that one operation has allocated or
+//! unlinked may be lost.
 //!
 //! Operations whose futures are dropped leave the same intermediate states, but their compute node is alive, so no
 //! client may have to wait for it.

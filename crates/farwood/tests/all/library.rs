@@ -599,7 +599,7 @@ fn sizes_out_of_range_are_refused_and_a_cache_may_have_any_size() {
     }
 }
 
-/// If a program cannot read its token any more, the error does not say that the server is missing.
+/// If a program can no longer read its token, the error does not report a missing server.
 #[test]
 fn an_unreadable_token_is_not_reported_as_a_missing_server() {
     use farwood_transport::tcp::{MemoryNode, NodeSpec, Token};

@@ -34,8 +34,7 @@ pub enum EntryUse {
 }
 
 impl Consistency {
-    /// Returns the scheme for nodes of `node_bytes` with WRITEs of single entries: versions where the fabric proves
-    /// them.
+    /// Returns the scheme for nodes of `node_bytes` with WRITEs of single entries: versions if the fabric proves them.
     pub fn for_nodes(node_bytes: usize, capabilities: &Capabilities) -> Self {
         if capabilities.has(Capability::VersionPair(node_bytes)) { Self::Versions } else { Self::Checksum }
     }

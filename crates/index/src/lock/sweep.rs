@@ -1,8 +1,8 @@
 //! Operations on whole lock tables: list the held locks, and free those of crashed clients.
 //!
-//! A lock word names its holder and the holder's epoch. After that identity has been revoked, none of its verbs
-//! executes any more and its last WRITE is complete. So a client that takes the lock over continues as with a free
-//! lock. The sweep frees such a lock earlier, by a CAS that expects exactly the word that it read.
+//! A lock word names its holder and the holder's epoch. After that identity has been revoked, none of its verbs can
+//! execute and its last WRITE is complete. So a client that takes the lock over continues as with a free lock. The
+//! sweep frees such a lock earlier, by a CAS that expects exactly the word that it read.
 
 use super::{GlobalLock, LockMemory, LockOptions, LockWidth};
 use crate::error::IndexError;

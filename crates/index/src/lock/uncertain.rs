@@ -92,7 +92,7 @@ impl UncertainLocks {
         if now_ns < state.not_before_ns { Vec::new() } else { state.locks.clone() }
     }
 
-    /// Removes a lock that this compute node does not hold any more with the word `word`.
+    /// Removes a lock that this compute node no longer holds with the word `word`.
     pub(super) fn remove(&self, lock: GlobalLock, word: LockWord) {
         self.retain(|other| (other.lock, other.word) != (lock, word));
     }

@@ -24,7 +24,7 @@ pub(crate) trait OverflowMemory {
     /// Allocates a slot.
     async fn allocate(&self, kind: SlotKind) -> Result<MemorySlot<RawOverflow>, IndexError>;
 
-    /// Takes one of the largest free slots that are no larger than `kind`.
+    /// Takes the largest free slot that is not larger than `kind`.
     fn take_at_most(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>>;
 
     /// Takes one of the smallest free slots that are larger than `kind`.
@@ -171,7 +171,7 @@ async fn store_in_pieces<F: Fabric>(
     Ok(UnlinkedValue { link, slots })
 }
 
-/// Frees the value that `replaced` points to, which no entry links any more; returns whether that succeeded. If it
+/// Frees the value that `replaced` points to, which no entry links any longer; returns whether that succeeded. If it
 /// fails, the slots are lost until the index is dropped, but the change is complete. [0 RT; 1 for a value of several
 /// parts]
 pub(crate) async fn free<F: Fabric>(

@@ -185,8 +185,8 @@ impl Heap {
         Some(larger)
     }
 
-    /// Takes one of the largest free slots of that kind that are no larger than `kind`, on memory node `near` if there
-    /// is one.
+    /// Takes the largest free slot that is not larger than `kind` and holds objects of the same kind, on memory node
+    /// `near` if there is one.
     pub fn reuse_at_most<F: Fabric, T>(
         &self,
         client: &Client<F>,
@@ -245,7 +245,7 @@ impl Heap {
     }
 }
 
-/// Returns where the next slot of that kind begins in a chunk of which `used` bytes are used.
+/// Returns the start of the next slot of that kind in a chunk of which `used` bytes are used.
 fn start_of(kind: SlotKind, used: u64) -> u64 {
     let apart = used % LINE_BYTES + FRONT_BYTES > LINE_BYTES;
     if kind.bytes > PAIR_BYTES && apart { used.next_multiple_of(LINE_BYTES) } else { used }

@@ -3,7 +3,7 @@
 //! ```text
 //! change(key, value):
 //!     leaf = the leaf of key, from the cache or a descent
-//!     lock(leaf); read(leaf)                       one doorbell where the fabric keeps the order
+//!     lock(leaf); read(leaf)                       one doorbell if the fabric keeps the order
 //!     while leaf does not cover key:               fences and level, Sherman §4.2.3
 //!         unlock(leaf); leaf = its sibling, or another descent; lock(leaf); read(leaf)
 //!     place the entry in the copy
@@ -29,7 +29,7 @@ pub(super) struct Exchanged {
     pub(super) before: KeyBefore,
     /// Whether the entry has changed.
     pub(super) placed: bool,
-    /// The overflow value that no entry links any more.
+    /// The overflow value that no entry links any longer.
     pub(super) replaced: Option<Link>,
 }
 

@@ -55,8 +55,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     }
 
     /// Locks and reads the node that covers `target`, starting at `first` and moving right. Between two nodes the
-    /// client holds no lock: they may share one. Returns `None` if the tree does not have that level any more. [2 RT, 1
-    /// if lock and READ share a doorbell; for each step to the right the same, and 1 more]
+    /// client holds no lock: they may share one. Returns `None` if the tree no longer has that level. [2 RT, 1 if lock
+    /// and READ share a doorbell; for each step to the right the same, and 1 more]
     pub(super) async fn lock_covering(
         self,
         first: ToLock,
@@ -86,7 +86,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
 
     /// Acquires the lock of the node at `at` and reads the node: in the doorbell of the lock if the variant requires it
     /// and the fabric allows it, otherwise after the lock and together with the node at `beside`. [2 RT; 1 for both in
-    /// one doorbell, or where the lock is handed over; 0 where the handed-over lock carries the node]
+    /// one doorbell, or if the lock is handed over; 0 if the node is handed over with the lock]
     async fn lock_and_read(
         self,
         at: Remote<RawNode>,

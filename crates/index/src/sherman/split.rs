@@ -173,7 +173,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok(())
     }
 
-    /// Links a sibling in its parent at `level`; returns the parent's new sibling where the parent was split.
+    /// Links a sibling in its parent at `level`; returns the parent's new sibling if the parent was split.
     async fn link_at_level(
         self,
         sibling: UnlinkedSibling,

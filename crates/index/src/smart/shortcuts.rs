@@ -35,7 +35,7 @@ impl Shortcuts {
         Self { entries: OnceLock::new(), count }
     }
 
-    /// The node where the last traversal for `key` ended, or for another key with most bits of its hash.
+    /// The node at which the last traversal ended that was for `key` or for another key with nearly the same hash.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<Remote<RawInner>> {
         let entries = self.entries.get()?;

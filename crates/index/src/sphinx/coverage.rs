@@ -43,7 +43,7 @@ pub(super) const ENTERED_IN_WRONG_HALF: &str = "sphinx: an entry in the wrong ha
 pub(super) const ENTERED_TWICE: &str = "sphinx: an entry inserted twice";
 /// A node was removed before its entry was written.
 pub(super) const ENTERED_LATE: &str = "sphinx: a node removed before its entry was inserted";
-/// A subtable cannot be split any more.
+/// A subtable cannot be split further.
 pub(super) const TABLE_FULL: &str = "sphinx: a full table";
 
 /// All marks, by the text under which a fabric counts them.

@@ -34,7 +34,7 @@ enum EntryNode {
     Match(Remote<RawInner>, InnerCopy),
     /// A node of another prefix, or one that is not linked.
     Other,
-    /// The node does not exist any more: the entry is stale.
+    /// The node no longer exists: the entry is stale.
     Gone,
 }
 

@@ -16,7 +16,7 @@ pub struct RunTotals {
     pub dropped: u64,
     /// Held locks that were dropped with operations.
     pub locks_dropped: u64,
-    /// Runs by the levels of the tree at the end.
+    /// Number of runs, by the number of levels of the tree at the end.
     pub levels: [u64; 8],
     /// Nodes at the end that no parent names.
     pub half_linked: u64,

@@ -59,13 +59,13 @@ impl<W: VerbTransport> Attachment<W> {
                 connections
             })
         });
-        // While the thread ends, its table does not exist any more, and the set serves this client only.
+        // While the thread ends, its table no longer exists, and the set serves this client only.
         kept.unwrap_or_else(fresh)
     }
 
-    /// Ends the identity at every memory node and then in the client table, once. If that fails, the identity
-    /// ends with its connections, and other clients detect it. In a forked child it does nothing: the compute node is
-    /// the parent, and its sockets belong to both.
+    /// Ends the identity at every memory node and then in the client table. Later calls do nothing. If that fails, the
+    /// identity ends with its connections, and other clients detect it. In a forked child it does nothing: the compute
+    /// node is the parent, and its sockets belong to both.
     pub(super) fn leave(&self) {
         if !self.forks.is_current() || self.left.swap(true, Ordering::SeqCst) {
             return;

@@ -94,7 +94,7 @@ pub(super) async fn is_connected<W: VerbTransport>(
     Ok(false)
 }
 
-/// Ensures that no memory node executes a verb of `client` any more.
+/// Ensures that no memory node executes another verb of `client`.
 pub(super) async fn fence<W: VerbTransport>(
     connections: &W,
     shape: &PoolShape,

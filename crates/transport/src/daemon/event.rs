@@ -35,7 +35,7 @@ pub enum NodeEvent {
         /// Their number without the first, which is a separate event.
         more: u64,
     },
-    /// A compute node has left or was revoked: none of its verbs executes any more.
+    /// A compute node has left or was revoked: no further verb of it executes.
     Gone(ClientId),
     /// The RDMA device failed.
     Card(String),

@@ -1,7 +1,7 @@
 //! The connections of a memory node, and the fenced clients.
 //!
-//! A connection may execute verbs as long as its [`Peer`] is alive. Ending a peer takes the lock under which
-//! its verbs execute: when [`Peer::end`] returns, none of them executes any more.
+//! A connection may execute verbs as long as its [`Peer`] is alive. Ending a peer takes the lock under which its verbs
+//! execute: when [`Peer::end`] returns, none of them executes afterwards.
 
 use super::store::Store;
 use super::verb_executor::ExecutorQueuePair;
@@ -60,7 +60,7 @@ impl Peer {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection: when this returns `Ok`, none of its verbs executes any more.
+    /// Ends the connection: when this returns `Ok`, none of its verbs executes afterwards.
     ///
     /// # Errors
     /// The reason why the device cannot end the queue pair, which the connection keeps.

@@ -403,7 +403,7 @@ impl Store {
         Ok(())
     }
 
-    /// Records that no verb of `client`, or of an earlier owner of its slot, may execute any more.
+    /// Records that no verb of `client`, or of an earlier owner of its slot, may execute from now on.
     ///
     /// # Errors
     /// The slot cannot have had this epoch: a fence of a later epoch would refuse the next owners of the slot.

@@ -24,14 +24,13 @@ pub(crate) trait VerbExecutor: fmt::Debug + Send + Sync {
     /// Returns the reason why the device failed; later calls return `None`.
     fn failed(&self) -> Option<String>;
 
-    /// Releases the memory: when this returns, the device does not access it any more. All queue pairs have
-    /// ended before.
+    /// Releases the memory: when this returns, the device no longer accesses it. All queue pairs have ended before.
     fn end(&self);
 }
 
 /// A queue pair at the memory node.
 pub(crate) trait ExecutorQueuePair: fmt::Debug + Send {
-    /// Ends the queue pair: when this returns `Ok`, none of its verbs executes any more. May be called again.
+    /// Ends the queue pair: when this returns `Ok`, none of its verbs executes afterwards. May be called again.
     ///
     /// # Errors
     /// The reason. The device may then still execute requests that arrive for the queue pair.

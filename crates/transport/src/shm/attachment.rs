@@ -64,8 +64,8 @@ pub(super) fn enter(
 }
 
 impl ShmAttachment {
-    /// Leaves the client table, once. If that fails, the end of the process has the same effect. In a forked child it
-    /// does nothing: the client is the parent, and the presence lock belongs to both.
+    /// Leaves the client table. Later calls do nothing. If leaving fails, the end of the process has the same effect.
+    /// In a forked child it does nothing: the client is the parent, and the presence lock belongs to both.
     pub(super) fn leave(&self) {
         if self.forks.is_current() && !self.left.swap(true, Ordering::SeqCst) {
             // Memory beyond the end of a truncated file must not be accessed.

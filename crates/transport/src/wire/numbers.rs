@@ -93,7 +93,7 @@ numbered! {
         Identify = 2,
         /// `[slot, epoch]` to `[number of its connections]`.
         CountConnections = 3,
-        /// `[slot, epoch]`: fences that client; after the answer none of its verbs executes any more.
+        /// `[slot, epoch]`: fences that client; after the answer none of its verbs executes.
         Fence = 4,
         /// `[pool, node, nodes]`: makes the memory node that node of that pool, unless it is one already.
         Form = 5,

@@ -404,7 +404,7 @@ impl<'t> Service<'t> {
         Ok(worker.server.local().store(open, closed(connection.ask))?)
     }
 
-    /// Frees a connection whose owner has crashed: none of its WRITEs can arrive any more.
+    /// Frees a connection whose owner has crashed. No further WRITE of the owner can arrive.
     async fn free_if_crashed<F: Fabric, S: Server>(
         &self,
         number: usize,

@@ -48,7 +48,8 @@ impl Distance {
             (min - at).max(at - max).max(0.0)
         };
         if squared < SMALL {
-            // A scaled coordinate may be infinite where its difference is not, so the difference is scaled.
+            // The difference is scaled, and not the coordinates, because a scaled coordinate may be infinite although
+            // the difference is not.
             let gap = |axis| gap(axis, 1.0) * SCALE;
             Self { class: Class::Small, squared: gap(0).powi(2) + gap(1).powi(2) }
         } else {

@@ -55,8 +55,8 @@ impl Rectangle {
         Self::new(at, at)
     }
 
-    /// The rectangle from west to east in degrees of longitude; two rectangles where it crosses the antimeridian,
-    /// first the part west of it.
+    /// The rectangle from west to east in degrees of longitude; two rectangles if it crosses the antimeridian, first
+    /// the part west of it.
     ///
     /// # Errors
     /// As [`new`](Self::new); an error as well where south is above north.

@@ -21,7 +21,7 @@
 //! process that proves the crash (decision 18). The receiver may have consumed the message already, and then finds its
 //! bytes in the ring again. The receiver ignores these bytes: it expects the next message at another position, and the
 //! crashed sender never writes that message. Another sender gets the ring only after the crash is proven, when no
-//! process repeats a WRITE any more, and after the ring is cleared.
+//! process can repeat a WRITE, and after the ring is cleared.
 
 /// Whether a message is the last one of a request or response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

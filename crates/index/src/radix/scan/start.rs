@@ -71,8 +71,8 @@ struct KeyCounts {
 }
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
-    /// Chooses where a scan continues. [0 RT if a copy determines which children to read; otherwise 1 for the node to
-    /// which copies lead, if its reverse pointer confirms the copies; 2 if they were stale]
+    /// Chooses the node at which a scan continues. [0 RT if a copy determines which children to read; otherwise 1 for
+    /// the node to which copies lead, if its reverse pointer confirms the copies; 2 if they were stale]
     pub(super) async fn start_scan(
         self,
         cursor: &ScanCursor<'_>,

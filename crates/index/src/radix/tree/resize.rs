@@ -91,7 +91,7 @@ pub(super) struct Resize<'k> {
 enum ResizeOutcome {
     /// The node was replaced.
     Done(NodeChange),
-    /// The node does not exist any more; or it is dead, and no longer linked at this slot.
+    /// The node no longer exists; or it is dead, and no longer linked at this slot.
     Gone,
     /// The node is linked elsewhere, or an object below it was ambiguous.
     Ambiguous,

@@ -27,7 +27,7 @@ pub struct SpatialReport {
     pub met: FaultCounts,
     /// Coverage marks, and the number of times that each was passed.
     pub marks: BTreeMap<&'static str, u64>,
-    /// Runs by the levels of the tree at the end.
+    /// Number of runs, by the number of levels of the tree at the end.
     pub levels: [u64; 8],
 }
 

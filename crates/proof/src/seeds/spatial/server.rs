@@ -60,7 +60,8 @@ pub(super) async fn work(
     all((0..case.workers).map(|number| run_worker(case, number as u64, world, tree, client, record))).await;
 }
 
-/// Runs several futures in one task until all are ready. Those that were woken are polled, in the order of the wakes.
+/// Runs several futures in one task until all are ready. It polls the futures that were woken, in the order of the
+/// wakes.
 pub(super) async fn all(flows: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut flows: FuturesUnordered<_> = flows.collect();
     poll_fn(|context| {

@@ -530,7 +530,7 @@ pub(in crate::rdma) struct Wc {
     pub(in crate::rdma) wr_id: u64,
     /// `status`; 0 is success
     pub(in crate::rdma) status: c_uint,
-    /// `opcode`, undefined where there is an error
+    /// `opcode`, undefined if there is an error
     pub(in crate::rdma) opcode: c_uint,
     /// `vendor_err`
     pub(in crate::rdma) vendor_err: u32,

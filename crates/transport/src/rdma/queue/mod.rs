@@ -154,7 +154,7 @@ impl sys::QueuePair {
     }
 
     /// Ends the queue pair: when this returns `Ok`, the device drops arriving requests, and answers to its own
-    /// requests. `between` runs when no completion of it can arrive any more, because destroying it discards the
+    /// requests. `between` runs when no further completion of it can arrive, because destroying it discards the
     /// remaining ones.
     ///
     /// # Errors
