@@ -16,7 +16,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `FARWOOD_STRICT=1` | an unmet need fails its test |
-//! | `FARWOOD_STRICT_EXCEPT=netns,etcd` | needs that this machine cannot meet: their tests are skipped all the same |
+//! | `FARWOOD_STRICT_EXCEPT=netns,etcd` | needs that this machine cannot meet: their tests are skipped nevertheless |
 //! | `FARWOOD_SKIPS=PATH` | the file of skipped tests, instead of `farwood-skips.tsv` in the target directory |
 
 use std::fmt::Display;

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_a_share() {
+    fn shares_outside_the_permitted_range_are_refused() {
         assert_eq!(share("0.8"), Ok(0.8));
         assert!(
             share("0.4").is_err() && share("1.1").is_err() && share("NaN").is_err() && share("x").is_err()

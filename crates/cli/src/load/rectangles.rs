@@ -86,8 +86,8 @@ fn insert_each(index: &Spatial, items: &[Item], progress: &ProgressBar) -> Resul
         }
         let were = size::count(inserted, "rectangle was inserted", "rectangles were inserted");
         let text = format!(
-            "{}; {were} and remain in the index, the first ones of the file: loading the file again would insert \
-             them twice",
+            "{}; {were} and remain in the index: the first ones of the file. Loading the file again would insert them \
+             twice",
             failure.text()
         );
         Failure::Other { text, exit_code: failure.exit_code() }

@@ -178,8 +178,8 @@ fn lost(line: &str) -> (Duration, &str) {
 }
 
 #[test]
-fn a_cut_link_is_told_in_time_and_a_mended_one_is_used_again() {
-    const TEST: &str = "netns::a_cut_link_is_told_in_time_and_a_mended_one_is_used_again";
+fn a_cut_link_is_reported_in_time_and_a_restored_one_is_used_again() {
+    const TEST: &str = "netns::a_cut_link_is_reported_in_time_and_a_restored_one_is_used_again";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         say("READY");
@@ -209,8 +209,8 @@ fn a_cut_link_is_told_in_time_and_a_mended_one_is_used_again() {
 }
 
 #[test]
-fn a_slow_link_is_slow_and_nothing_else() {
-    const TEST: &str = "netns::a_slow_link_is_slow_and_nothing_else";
+fn a_slow_link_causes_no_error() {
+    const TEST: &str = "netns::a_slow_link_causes_no_error";
     const RATE_BITS: u64 = 2_000_000;
     const KEYS: u64 = 300;
     if std::env::var(ROLE).is_ok() {
@@ -242,8 +242,8 @@ fn a_slow_link_is_slow_and_nothing_else() {
 }
 
 #[test]
-fn a_compute_node_whose_machine_vanishes_counts_as_gone_in_time() {
-    const TEST: &str = "netns::a_compute_node_whose_machine_vanishes_counts_as_gone_in_time";
+fn a_compute_node_whose_machine_is_unreachable_counts_as_crashed_in_time() {
+    const TEST: &str = "netns::a_compute_node_whose_machine_is_unreachable_counts_as_crashed_in_time";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         index.put(&1, &2).unwrap();
@@ -275,8 +275,8 @@ fn a_compute_node_whose_machine_vanishes_counts_as_gone_in_time() {
 }
 
 #[test]
-fn a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used() {
-    const TEST: &str = "netns::a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used";
+fn a_memory_node_that_restarts_with_fresh_memory_is_not_used() {
+    const TEST: &str = "netns::a_memory_node_that_restarts_with_fresh_memory_is_not_used";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         say("READY");

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn others_lose_nothing() {
+    fn other_users_lose_no_pool() {
         let at = |logout: &Logout, directory: &str, owner| {
             logout.finding(Path::new(directory), [owner].into_iter())
         };

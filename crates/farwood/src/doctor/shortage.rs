@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_that_fit_are_no_shortage() {
+    fn pools_that_fit_are_not_a_shortage() {
         assert_eq!(shortage_of(40, &[segment("/dev/shm", 48, 8)]), None);
         assert_eq!(shortage_of(0, &[segment("/dev/shm", 64, 64)]), None, "all is allocated");
         assert_eq!(shortage_of(0, &[segment("/dev/hugepages", 64, 0)]), None, "another file system");

@@ -49,7 +49,7 @@ pub struct SimulatorReport {
     pub marks: BTreeMap<&'static str, u64>,
     /// Operations whose errors faults explain.
     pub explained_errors: u64,
-    /// Runs that were counted seeds.
+    /// Runs that qualified as counted seeds.
     pub counted: u64,
     /// Virtual nanoseconds.
     pub nanoseconds: u64,

@@ -44,7 +44,7 @@ pub(crate) fn dial(
     Ok(AcceptedConnection { stream, welcome })
 }
 
-/// Greets the memory node, and lets it prove that it knows the token, if there is one.
+/// Greets the memory node. If there is a token, both sides prove that they know it.
 fn greet(stream: &mut Stream, token: Option<&Token>, hello: &Hello) -> Result<Welcome, ConnectError> {
     let end = Instant::now() + ANSWER_MAX;
     let nonce = token.map(|_| nonce()).transpose().map_err(ConnectError::Local)?;

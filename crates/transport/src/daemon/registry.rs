@@ -19,7 +19,7 @@ pub(super) struct Peer {
     /// Unique at this memory node.
     number: u64,
     stream: TcpStream,
-    /// Held while verbs of the connection execute.
+    /// A lock that is held while verbs of the connection execute.
     alive: Mutex<bool>,
     /// The queue pair whose verbs a device executes.
     queue: Mutex<Option<Box<dyn ExecutorQueuePair>>>,
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_a_stuck_queue_pair_is_not_gone() {
+    fn a_client_with_a_stuck_queue_pair_has_not_ended() {
         let (store, registry, peer) = with_a_peer();
         let connect =
             || peer.connect(|| Ok((Box::new(Stubborn(3)) as Box<dyn ExecutorQueuePair>, ()))).unwrap();

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_a_draft_that_vanished_succeeds() {
+    fn removing_a_draft_that_no_longer_exists_succeeds() {
         let scratch = Scratch::new();
         assert!(remove_if_dead(&scratch.path().join(".farwood.demo.0.new")).unwrap());
     }

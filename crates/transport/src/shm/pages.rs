@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_say_what_they_are() {
+    fn pages_are_displayed_with_their_size() {
         assert_eq!(Pages::Ordinary(4096).to_string(), "4 KiB pages");
         assert_eq!((Pages::Huge.bytes(), Pages::Huge.to_string().as_str()), (2 << 20, "2 MiB pages"));
     }

@@ -151,7 +151,7 @@ proptest! {
 
 /// Eight threads own one byte of a word each (and the edges of its neighbours), and write it repeatedly.
 #[test]
-fn writers_of_neighbouring_bytes_lose_nothing() {
+fn writers_of_neighbouring_bytes_lose_no_byte() {
     const ROUNDS: u32 = 100_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {
@@ -170,7 +170,7 @@ fn writers_of_neighbouring_bytes_lose_nothing() {
 
 /// Two writers whose ranges meet inside a word: 13 bytes each, back to back.
 #[test]
-fn writes_that_meet_inside_a_word_lose_nothing() {
+fn writes_that_share_a_word_lose_no_byte() {
     const ROUNDS: u32 = 200_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {
@@ -193,7 +193,7 @@ fn writes_that_meet_inside_a_word_lose_nothing() {
 
 /// A partial WRITE merges with an atomic on the same word: neither loses the other.
 #[test]
-fn partial_writes_and_atomics_on_one_word_lose_nothing() {
+fn partial_writes_and_atomics_on_one_word_lose_no_update() {
     const ROUNDS: u32 = 200_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {

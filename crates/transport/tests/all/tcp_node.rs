@@ -421,7 +421,7 @@ fn a_full_queue_of_immediates_refuses_verb_and_immediate_together() {
 }
 
 #[test]
-fn a_memory_node_that_stops_answers_and_says_goodbye() {
+fn a_memory_node_that_stops_answers_pending_requests_and_sends_a_goodbye() {
     // More than its buffers hold: answers of 4 KiB that no client reads before it stops.
     const REQUESTS: u64 = 2_000;
     let node = MemoryNode::start(&spec()).unwrap();

@@ -438,7 +438,7 @@ fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
 }
 
 #[test]
-fn a_client_that_leaves_is_gone_at_every_node() {
+fn a_client_that_leaves_has_ended_at_every_node() {
     let node = start();
     let address = address(&[&node]);
     let (stays, leaves) = (
@@ -643,7 +643,7 @@ fn a_slot_that_cannot_be_fenced_or_read_excludes_no_other_client() {
 
 /// Otherwise data that clients store from then on would be lost at the end, without an error.
 #[test]
-fn a_memory_node_whose_file_vanishes_ends_with_an_error() {
+fn a_memory_node_whose_file_is_removed_ends_with_an_error() {
     let path = std::env::temp_dir().join(format!("farwood-test-vanish-{}", std::process::id()));
     let elsewhere = path.with_extension("elsewhere");
     let remove = || std::fs::remove_file(&path).unwrap();

@@ -2,7 +2,7 @@
 
 /// A request: the offset that is read, and padding.
 pub(crate) const REQUEST: usize = 32;
-/// An answer: what is there.
+/// An answer with the bytes that are stored.
 pub(crate) const ANSWER: usize = 1024;
 /// Bytes of requests that a connection takes in at once. A client has fewer in flight.
 pub(crate) const ROOM: usize = 4096;

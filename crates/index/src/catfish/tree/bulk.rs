@@ -1,4 +1,4 @@
-//! Bulk loading by sort-tile-recursive (Leutenegger, Lopez, Edgington, ICDE 1997). Pure.
+//! Bulk loading by sort-tile-recursive (Leutenegger, Lopez, Edgington, ICDE 1997). All functions are pure.
 //!
 //! Rectangles are sorted by the x of their centres and cut into vertical slices; each slice is sorted by y and cut
 //! into nodes; the nodes of a level are the rectangles of the next level. The sizes of slices, and of nodes in a

@@ -1,4 +1,5 @@
-//! The entries of a node that match a query: the step that all searches share, wherever they read the node. Pure.
+//! The entries of a node that match a query: the step that all searches share, whatever memory they read the node from.
+//! All functions are pure.
 
 use super::layout::{BLOCK_ENTRIES, Entry, LINE_WORDS, NodeWords, entry_of, words_of_entry};
 use super::rectangle::{Query, Rectangle, Relation};

@@ -1,5 +1,5 @@
 //! The R*-tree: its nodes in far memory, its changes as drafts, and the selection of the entries that a search needs.
-//! Pure.
+//! All functions are pure.
 
 pub(super) mod bulk;
 mod distance;

@@ -1,4 +1,4 @@
-//! Rectangles of the plane, and queries for them. Pure.
+//! Rectangles of the plane, and queries for them. All functions are pure.
 
 use std::fmt;
 

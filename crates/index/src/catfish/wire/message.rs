@@ -1,4 +1,5 @@
-//! Messages between clients and the server of a spatial index: the encoding of requests and responses. Pure.
+//! Messages between clients and the server of a spatial index: the encoding of requests and responses. All functions
+//! are pure.
 //!
 //! ```text
 //! request, words after the header          response, words after the header

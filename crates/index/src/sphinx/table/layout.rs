@@ -1,5 +1,5 @@
 //! Format of the inner-node hash table (Sphinx §III-A, Figure 3; RACE hashing, ATC'21): entries, buckets, subtables,
-//! directories. Pure.
+//! directories. All functions are pure.
 //!
 //! # Map
 //!
@@ -74,8 +74,8 @@ pub struct TablePosition {
     hash: u64,
 }
 
-/// Mixed into the hash from which tables take bits, so that these differ from the bits that the filter and the choice
-/// of the memory node use.
+/// A constant that is combined with the hash from which tables take bits, so that these differ from the bits that the
+/// filter and the choice of the memory node use.
 const TABLE: u64 = 0xA076_1D64_78BD_642F;
 
 impl TablePosition {

@@ -66,7 +66,7 @@ struct Split {
     home: NodeId,
     old: Remote<RawSubtable>,
     new: Remote<RawSubtable>,
-    /// Depth of both.
+    /// Depth of both subtables.
     depth: u8,
     /// Highest bits of the hashes in the old one.
     upper: u64,

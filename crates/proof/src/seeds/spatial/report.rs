@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 pub struct SpatialReport {
     /// Runs.
     pub runs: u64,
-    /// Runs that were counted seeds.
+    /// Runs that qualified as counted seeds: they had enough searches, commits and faults.
     pub counted: u64,
     /// Answered searches.
     pub searches: u64,
-    /// The number of those that ran while the tree changed.
+    /// Answered searches that ran while the tree changed.
     pub raced: u64,
     /// Items that were found.
     pub found: u64,

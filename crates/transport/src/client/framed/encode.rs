@@ -1,4 +1,4 @@
-//! The frames of a doorbell, and the assignment of their answers. Pure.
+//! The frames of a doorbell, and the assignment of their answers. All functions are pure.
 //!
 //! The verbs for one memory node are encoded in order, in as few frames as possible, mostly one. If there are several
 //! frames, each is sent after the answer to the one before it, so that a chain stops at a failed verb. A READ or WRITE

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn many_requests_on_one_connection_get_each_its_own_answer() {
+    fn each_of_many_requests_on_one_connection_gets_its_own_answer() {
         with_server(None, |address| {
             let exchange = Exchange::open(address, None).unwrap();
             let flow = |me: u64| {
