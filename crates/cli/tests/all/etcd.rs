@@ -214,7 +214,7 @@ fn the_answer_of_another_program_is_one_line() {
         let page = "<html>\n<h1>\u{1b}[2J</h1>\n".to_owned() + &"<p>long</p>\n".repeat(500);
         let ran = machine.run(&["stat", &format!("etcd://{}/p", answering(status, page))]);
         assert_eq!(ran.code, 3, "{ran:?}");
-        ran.says(&["no etcd", words, "client port"]);
+        ran.says(&["not an etcd", words, "client port"]);
         assert!(ran.err.lines().count() == 1 && ran.err.len() < 500 && !ran.err.contains("html"), "{ran:?}");
     }
     let refusal = r#"{"message":"lost\ntcp://x: stopped\u001b[2J"}"#.to_owned();
@@ -283,7 +283,7 @@ fn a_user_of_etcd_is_named_in_a_file() {
     machine.ok(&["create", &right.replace("/p?", "/p/i?")]);
     machine.refused(6, &["stat", &plain], &["etcd refuses access", "etcd-user-file"]);
     let clear = right.replace(&format!("etcd-ca={}&", files.ca), "");
-    machine.refused(2, &["stat", &clear], &["in clear", "etcd-ca"]);
+    machine.refused(2, &["stat", &clear], &["unencrypted", "etcd-ca"]);
     machine.refused(6, &["stat", &url("wrong", "root:wood\n")], &["etcd refuses access", "etcd-user-file"]);
     machine.refused(2, &["stat", &url("bad", "root\n")], &["USER:PASSWORD"]);
 }

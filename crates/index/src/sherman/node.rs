@@ -1,6 +1,7 @@
 //! A local copy of a node: its header, and the code that inner nodes and leaves share.
 //!
-//! The functions are pure: they use no fabric and are not async. `B` holds the bytes: a checked copy of far memory, a vector, a slice.
+//! The functions are pure: they use no fabric and are not async. `B` holds the bytes: a checked copy of far memory, a
+//! vector, a slice.
 
 use super::layout::{COUNT, FLAGS, INDEX, LEVEL, Layout, SIBLING, VERSION};
 use crate::consistency::{Consistency, checksum, versions};
