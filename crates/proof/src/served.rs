@@ -132,7 +132,7 @@ impl<K: Transport> Served<K> {
     /// A new pool of two memory nodes.
     ///
     /// # Panics
-    /// If the system refuses.
+    /// If the operating system refuses a file, a port or a thread.
     pub fn new() -> Self {
         Self::with("")
     }
@@ -140,7 +140,7 @@ impl<K: Transport> Served<K> {
     /// Starts the pool with parameters in its address, such as `?queue-pairs=2`.
     ///
     /// # Panics
-    /// If the system refuses.
+    /// If the operating system refuses a file, a port or a thread.
     pub fn with(parameters: &str) -> Self {
         let nodes: Vec<_> = (0..NODES).map(|_| start::<K>()).collect();
         let address: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
@@ -178,7 +178,7 @@ impl<K: Transport> Default for Served<K> {
 /// Starts a memory node on a free port.
 ///
 /// # Panics
-/// If the system refuses.
+/// If the operating system refuses a file, a port or a thread.
 pub fn start<K: Transport>() -> MemoryNode {
     K::start(&NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES))
 }

@@ -62,7 +62,7 @@ impl Shm {
     /// A new pool of two memory nodes.
     ///
     /// # Panics
-    /// If the system refuses.
+    /// If the operating system refuses a file or memory.
     pub fn new() -> Self {
         Self::of_bytes(HOST_BYTES)
     }
@@ -70,7 +70,7 @@ impl Shm {
     /// A new pool of two memory nodes of that size. It allocates only the memory that is used.
     ///
     /// # Panics
-    /// If the system refuses.
+    /// If the operating system refuses a file or memory.
     pub fn of_bytes(host_bytes: u64) -> Self {
         let directory = Scratch::new();
         let spec = PoolSpec {

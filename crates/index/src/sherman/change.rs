@@ -44,7 +44,7 @@ impl Sherman {
     /// Stores `value` under `key`.
     /// [3 RT when the leaf's address is cached: lock, read, write back with the unlock; 2 when the lock is handed over,
     /// or read with the node in one doorbell; 1 when both are handed over; 4 without command combination; a split adds
-    /// 3 per level, 1 where the sibling lies on another memory node, and 5 where it reuses a slot]
+    /// 3 per level, 1 if the sibling is on another memory node, and 5 if it reuses a slot]
     ///
     /// # Errors
     /// [`IndexError::WrongLength`]; [`IndexError::Damaged`]; [`IndexError::LockHeld`]; a full pool and other errors of

@@ -128,8 +128,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok((node?, None))
     }
 
-    /// Writes back part of a node and releases its lock. A lock that is handed over carries `whole` to its next holder.
-    /// [1 RT; 2 without command combination, 1 if the lock is then handed over]
+    /// Writes back part of a node and releases its lock. If the lock is handed over, the next holder receives `whole`
+    /// with it. [1 RT; 2 without command combination, 1 if the lock is then handed over]
     pub(super) async fn write_back(
         self,
         held: HeldLock<'_, F>,

@@ -145,7 +145,7 @@ impl<W: VerbTransport> ServedPool<W> {
 /// The state of a memory node, and its counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeReport {
-    /// Bytes of its memory that have pages.
+    /// Bytes of its memory that are resident.
     pub resident_bytes: u64,
     /// Open connections.
     pub connections: u64,

@@ -88,7 +88,7 @@ pub struct NodeCounts {
     pub refused: u64,
     /// Open connections.
     pub connections: u64,
-    /// Bytes of memory that have pages.
+    /// Bytes of memory that are resident.
     pub resident_bytes: u64,
     /// Bytes of host and device memory.
     pub memory_bytes: u64,

@@ -340,7 +340,7 @@ impl Store {
         self.device_bytes
     }
 
-    /// Returns the bytes that have pages.
+    /// Returns the number of resident bytes.
     pub(super) fn resident_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.blocks() * 512)
     }

@@ -341,7 +341,7 @@ impl Context {
         let Some(query) = table_entry!(self, query_device_ex) else { return 0 };
         let mut attributes = std::mem::MaybeUninit::<abi::DeviceAttrEx>::zeroed();
         let bytes = size_of::<abi::DeviceAttrEx>();
-        // SAFETY: the driver fills at most the given number of bytes; no input is a valid input.
+        // SAFETY: the driver fills at most the given number of bytes; a null pointer is a valid input.
         let failed = unsafe { query(self.handle.as_ptr(), ptr::null(), attributes.as_mut_ptr(), bytes) };
         // SAFETY: plain numbers: zeroes are valid, whatever the call has filled.
         let attributes = unsafe { attributes.assume_init() };

@@ -68,7 +68,7 @@ pub(super) struct JournalBuffers {
     journal: Arc<Journal>,
     slot: u16,
     window: Mapping,
-    /// Bytes of each buffer that have pages. The thread that holds the lock uses the buffer.
+    /// Number of resident bytes of each buffer. The thread that holds the lock uses the buffer.
     pages: Box<[Mutex<u64>]>,
     next: AtomicUsize,
 }

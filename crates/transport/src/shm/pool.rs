@@ -86,7 +86,7 @@ impl ShmPool {
         self.0.identity
     }
 
-    /// Returns the pages of each memory node, and its bytes that have pages.
+    /// Returns the pages of each memory node, and its number of resident bytes.
     ///
     /// # Errors
     /// The error of the operating system.

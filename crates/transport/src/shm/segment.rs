@@ -104,7 +104,7 @@ impl Segment {
         &self.mapping
     }
 
-    /// Returns its bytes that have pages.
+    /// Returns the number of its resident bytes.
     pub fn bytes_resident(&self) -> Result<u64, ShmError> {
         let data = self.file.metadata().map_err(ShmError::on("examine", &self.path))?;
         Ok(data.blocks() * BLOCK_BYTES)
@@ -169,7 +169,7 @@ pub struct SegmentFile {
     pub path: PathBuf,
     /// Its size, in bytes.
     pub bytes: u64,
-    /// Its bytes that have pages.
+    /// The number of its resident bytes.
     pub bytes_resident: u64,
     /// The number of the user that it belongs to.
     pub owner: u32,
@@ -194,7 +194,7 @@ pub struct Leftover {
     pub node: u16,
     /// The file.
     pub path: PathBuf,
-    /// Its bytes that have pages.
+    /// The number of its resident bytes.
     pub bytes_resident: u64,
 }
 

@@ -101,9 +101,9 @@ numbered! {
         FinishForming = 6,
         /// `[pointer, bytes]`: provisions host memory.
         Provision = 7,
-        /// `[page]` to, by page, 0: `[bytes that have pages, connections, requests, verbs]`, 1: `[bytes of
-        /// requests, bytes of replies, refused connections, connections closed for invalid frames]`, 2: the
-        /// microseconds below which 50, 90, 99 and 100 % of all requests were served.
+        /// `[page]` to, by page, 0: `[resident bytes, connections, requests, verbs]`, 1: `[bytes of requests, bytes of
+        /// replies, refused connections, connections closed for invalid frames]`, 2: the microseconds below which 50,
+        /// 90, 99 and 100 % of all requests were served.
         Stat = 8,
         /// Returns the data that a compute node needs to access the memory through a device (module `rdma`); refused as
         /// [`Code::WrongTransport`] without a device.

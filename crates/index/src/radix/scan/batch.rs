@@ -270,7 +270,7 @@ fn is_linked_child(
         && child.is_certainly(node, number)
 }
 
-/// Whether copies of the children of a batch that pass their checks are proven to be of one object each.
+/// Whether each copy of a child in a batch, if it passes its checks, is proven to come from a single object.
 fn is_proven<'b, F: Fabric>(client: &Client<F>, mut batch: impl Iterator<Item = &'b PendingChild>) -> bool {
     let promised = client.fabric().capabilities();
     promised.has(Capability::VersionPair(NodeSize::All.bytes().max(LEAF_BYTES_MAX)))

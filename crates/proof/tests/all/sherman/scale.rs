@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const LOADED: usize = 1_000_000;
 const ADDED: usize = 100_000;
 const FILL: f64 = 0.8;
-/// Lock, read and write back take 3; splits take the rest.
+/// Lock, read and write back take 3 round trips; splits take the rest.
 const ROUND_TRIPS_MAX: f64 = 3.25;
 const CACHE_BYTES: usize = 64 << 20;
 
