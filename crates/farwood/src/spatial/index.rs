@@ -1,8 +1,7 @@
 //! The handle of a spatial index.
 //!
 //! Every process that has the pool open searches the index by reading its nodes. One process at a time changes it: a
-//! server that receives changes as messages or, if no process serves the index, a process that makes a change, for the
-//! duration of that change.
+//! server that receives changes as messages or, if no process serves the index, a process that makes a change itself.
 
 use super::connection::{Connection, ServerLocation};
 use crate::argument::Call;

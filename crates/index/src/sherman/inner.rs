@@ -83,7 +83,7 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     pub fn add_child(&mut self, separator: &[u8], child: Remote<RawNode>) -> Added {
         let count = self.count();
         let at = self.child_covering(separator);
-        // The lower fence of a child is a separator, or, for the leftmost child, the lower fence of the node.
+        // The lower fence of a child is a separator. That of the leftmost child is the lower fence of the node.
         let there = if at > 0 { self.separator(at - 1) } else { self.lower() };
         if there == separator {
             return Added::Already;

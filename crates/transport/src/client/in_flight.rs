@@ -160,7 +160,7 @@ impl InFlight {
     }
 }
 
-/// One thread's connections to a pool, for the futures that wait for posts.
+/// One thread's connections to a pool, as the futures that wait for posts use them.
 pub(crate) trait PostDriver {
     /// Calls `work` with the posts in flight.
     fn with_posts<T>(&self, work: impl FnOnce(&mut InFlight) -> T) -> T;
