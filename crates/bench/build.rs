@@ -1,4 +1,4 @@
-//! Tells the compiler the commit and the build profile, which each record of a benchmark names.
+//! Passes the commit and the build profile to the compiler, because each record of a benchmark contains them.
 
 use std::io::{Write as _, stdout};
 use std::path::PathBuf;

@@ -1,6 +1,5 @@
-//! A memory node with arbitrary streams of bytes: raw, behind a valid greeting, in well-formed frames, and as verbs.
-//! It survives, and serves other connections.
-//! `fuzz/run 60 server`
+//! A memory node with arbitrary streams of bytes: raw, after a valid greeting, in well-formed frames, and as verbs. It
+//! survives, and serves other connections. `fuzz/run 60 server`
 #![no_main]
 
 use farwood_transport::tcp::{Credentials, MemoryNode, NodeSpec, TcpPool};

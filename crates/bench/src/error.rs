@@ -23,7 +23,7 @@ pub enum Error {
     KeyFile {
         /// The key file.
         file: PathBuf,
-        /// The line, counted from 1; 0 when the whole file is meant.
+        /// The line, counted from 1; 0 if the problem concerns the whole file.
         line: u64,
         /// The problem with the line.
         problem: String,
@@ -38,8 +38,8 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A value does not verify: it has parts of several writes, belongs to another key, or was not written by a run.
-    #[error("value of {bytes} B does not verify: {problem}")]
+    /// A value is invalid: it has parts of several writes, belongs to another key, or was not written by a run.
+    #[error("a value of {bytes} B is invalid: {problem}")]
     Value {
         /// Length of the value in bytes.
         bytes: usize,
@@ -61,7 +61,7 @@ pub enum Error {
     /// RDMA is not available, or a pool over it failed.
     #[error(transparent)]
     Rdma(#[from] farwood_transport::rdma::RdmaError),
-    /// etcd does not know the pool, or does not answer.
+    /// The pool is not registered in etcd, or etcd does not answer.
     #[error(transparent)]
     Etcd(#[from] farwood_transport::etcd::EtcdError),
     /// The pool's fabric failed.

@@ -1,9 +1,9 @@
 //! Workloads, benchmark runs, records and figures.
 //!
-//! This crate decides which operations an index is asked for, and how their answers and costs are recorded:
+//! This crate defines the operations that a run executes on an index, and the records of their answers and costs:
 //!
 //! - [`workload`]: keys, values, distributions, rectangles, and the streams of operations;
-//! - [`driver`]: worker processes, their threads and their clients, without knowledge of any index;
+//! - [`driver`]: worker processes, their threads and their clients, independent of the index;
 //! - `spec`: the parameters of a run; [`backend`]: the systems that a run measures, Farwood's indexes and their peers;
 //! - [`run`]: runs on real fabrics; `sim_run`: runs in virtual time;
 //! - [`record`]: one JSON line per run, and tables of it; [`plot`]: charts as SVG and PNG;

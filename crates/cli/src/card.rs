@@ -23,12 +23,12 @@ pub(super) fn card_text(card: &DeviceReport) -> String {
     )
 }
 
-/// Where a memory node's device memory lies.
+/// Describes the location of a memory node's device memory.
 fn place_text(place: &DeviceMemoryLocation) -> String {
     let bytes = size::show(place.bytes);
     match &place.why_on_host {
         None => format!(", of which {bytes} are used"),
-        Some(why) => format!("; the {bytes} of the memory node are host memory, for {why}"),
+        Some(why) => format!("; the {bytes} of the memory node are host memory, because {why}"),
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn card_json(card: &DeviceReport) -> Value {
     })
 }
 
-/// What executes verbs.
+/// The hardware or software that executes verbs.
 pub(super) fn kind(kind: DeviceKind) -> &'static str {
     match kind {
         DeviceKind::Hardware => "hardware",

@@ -106,7 +106,7 @@ enum IndexKind {
     Catfish,
 }
 
-/// How readers detect a torn copy of a node.
+/// The method by which readers detect a torn copy of a node.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Scheme {
     /// A checksum, which also detects bytes that changed at rest

@@ -123,7 +123,7 @@ fn report(
     match context.format {
         Format::Json => {
             let record: serde_json::Value = serde_json::from_str(&record.to_json_line())
-                .map_err(|error| Failure::Usage(format!("the record is no JSON: {error}")))?;
+                .map_err(|error| Failure::Usage(format!("the record is not JSON: {error}")))?;
             context.json(&json!({
                 "answers": answers,
                 "wrong": wrong,

@@ -1,4 +1,4 @@
-//! `farwood doctor`: the shared memory and the pools of this machine, and what crashed processes left behind.
+//! `farwood doctor`: the shared memory and the pools of this machine, and the objects that crashed processes left.
 
 use super::card::{card_json, card_text};
 use super::stat::pool_json;
@@ -14,7 +14,7 @@ Examples:
   farwood doctor --sweep        remove what crashed processes left
   FARWOOD_SHM_DIR=/mnt/shm farwood doctor";
 
-/// Show the pools and the memory of this machine, and what crashed processes left behind
+/// Show the pools and the memory of this machine, and the objects that crashed processes left
 ///
 /// Prints each problem with the command that resolves it. The command attaches to each pool for a moment and
 /// takes the lowest client slot that no live process uses. If a crashed client had that slot, the command frees the
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Pools to examine in addition to those in shared memory of this machine
     #[arg(value_name = "URL")]
     pools: Vec<Url>,
-    /// Remove what crashed processes left behind: unfinished segments, client slots, and locks
+    /// Remove the objects that crashed processes left: unfinished segments, client slots, and locks
     #[arg(long)]
     sweep: bool,
     /// Exit with code 1 if there are problems

@@ -12,7 +12,7 @@ Examples:
 
 /// Remove a pool, or an index from its pool
 ///
-/// A pool is removed if no living process is attached to it, an index if no process has it open.
+/// A pool is removed if no live process is attached to it, an index if no process has it open.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

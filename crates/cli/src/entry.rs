@@ -80,8 +80,8 @@ pub(crate) struct DelArgs {
 /// Options that end a command with help or the version, and that data may look like.
 const HELP: [&str; 4] = ["-h", "--help", "-V", "--version"];
 
-/// Refuses a request for help behind the URL of `put`, `get` or `del`: it may be a key or a value, and the command
-/// would end successfully without an effect.
+/// Refuses a request for help after the URL of `put`, `get` or `del`: it may be a key or a value, and the command would
+/// end successfully without an effect.
 pub(crate) fn refuse_help_as_data(sources: &Sources<'_>, error: &clap::Error) -> Option<Failure> {
     let command = sources.subcommand()?.get_name();
     if error.exit_code() != 0 || !["put", "get", "del"].contains(&command) {

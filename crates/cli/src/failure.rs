@@ -154,7 +154,7 @@ impl Failure {
     /// Prints the message.
     pub(crate) fn report(&self, words: &mut dyn Write) -> io::Result<()> {
         match self {
-            // Help goes to stdout and errors to stderr, in color where there is any.
+            // Help goes to stdout and errors to stderr, in color if the terminal supports it.
             Self::CommandLine(error) => error.print(),
             // The reader of the output has stopped reading.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,5 +1,5 @@
-//! The heap of a simulation: the simulator accesses hundreds of megabytes at random, which is a tenth faster in pages
-//! of 2 MiB. glibc's allocator requests such pages if an environment variable says so when the program starts.
+//! Huge pages for the heap of a simulation: random accesses to hundreds of megabytes are a tenth faster with pages of 2
+//! MiB. glibc's allocator requests such pages if an environment variable says so when the program starts.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;

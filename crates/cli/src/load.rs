@@ -1,7 +1,6 @@
-//! `farwood load`: loads an index from a file, or from stdin.
-//!
-//! Input that is not understood is an error with its line or feature number, or a count under `--skip-bad`. The load
-//! drops, renumbers, converts and ignores nothing silently, and refuses options that do not apply.
+//! `farwood load`: loads an index from a file, or from stdin. Input that cannot be parsed is an error that names its
+//! line or feature number; with `--skip-bad` it is counted. The load drops, renumbers, converts and ignores nothing
+//! silently, and refuses options that do not apply.
 //!
 //! Readers of formats (`rows`, `rectangle_rows`, `geojson`, `flatgeobuf`) have bounded memory, whatever the size of the
 //! file. `entries` and `rectangles` keep what they load: up to `--sort-memory`, and all rectangles.

@@ -21,7 +21,7 @@ impl Watch {
         self.0.address()
     }
 
-    /// Answers requests on a thread of its own until the result is dropped.
+    /// Answers requests on a separate thread until the result is dropped.
     pub(super) fn start(self, node: NodeMonitor) -> io::Result<HttpServer> {
         self.0.start(move |request| reply(request, || node.counts()))
     }

@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// certificates, or with --insecure. Without TLS all data travels unencrypted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent flag")]
 pub(crate) struct Args {
     /// With --spatial: the URL of the pool of the spatial index. For a pool in shared memory, the command serves the
     /// index and runs no memory node. For a pool over TCP, the URL is needed only if the pool has more memory nodes

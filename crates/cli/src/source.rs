@@ -1,4 +1,4 @@
-//! Errors of the command line that the environment or the configuration file caused: they name their source.
+//! Errors of options whose values come from the environment or the configuration file: the message names the source.
 
 use super::config::{ConfigFile, settable};
 use clap::builder::StyledStr;

@@ -123,7 +123,7 @@ fn stat_spatial(
     writeln!(out, "  index        catfish, an R*-tree on memory node {}", config.node.0)?;
     let (bytes, most) = (config.node_bytes() as u64, config.entries_max());
     writeln!(out, "  nodes        {}, of up to {most} entries", size::show(bytes))?;
-    writeln!(out, "  rings        {} for messages, each way", size::show(config.ring_bytes))?;
+    writeln!(out, "  rings        {} for messages in each direction", size::show(config.ring_bytes))?;
     Ok(())
 }
 

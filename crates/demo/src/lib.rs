@@ -3,7 +3,7 @@
 //! - [`run_ordered_demo`]: English words in an ordered index;
 //! - [`run_spatial_demo`]: coastlines and ships in a spatial index.
 //!
-//! Nothing here prints; a demo returns its record, the number of answers, and the wrong ones.
+//! This crate prints nothing. A demo returns its benchmark record, the number of answers, and the wrong answers.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub const JOBS: &[JobKind] =
     &[JobKind::of::<ordered::OrderedDemoJob>(), JobKind::of::<spatial::SpatialDemoJob>()];
 
-/// Wrong answers that are described.
+/// Maximum number of wrong answers that are described.
 const EXAMPLES_MAX: usize = 10;
 
 /// The current phase of a demo, for a progress bar.
@@ -39,7 +39,7 @@ pub enum DemoPhase {
     },
     /// The demo starts its processes.
     Starting,
-    /// All processes work.
+    /// All processes run their operations.
     Working,
     /// The whole index is compared with the clients' models, and its invariants are checked.
     Comparing,
@@ -54,7 +54,7 @@ struct CheckedAnswers {
 }
 
 impl CheckedAnswers {
-    /// Counts an answer, and keeps the description of the first wrong ones.
+    /// Counts an answer, and keeps the descriptions of the first wrong answers.
     fn count(&mut self, result: std::result::Result<(), String>) {
         self.answers += 1;
         if let Err(problem) = result {

@@ -19,7 +19,7 @@ pub struct Capabilities {
     /// On NICs: READs fetch upward and a READ does not overtake a WRITE (Sherman §3.2.3 footnote 5), up to
     /// 1 KiB. Through shared memory: READs copy downward while WRITEs place upward, any size. 0: never.
     pub version_pair_bytes_max: usize,
-    /// Aligned bytes that a READ never sees torn: 8 everywhere, 64 (a cache line) on NICs.
+    /// Size of aligned memory that a READ never returns torn: 8 bytes everywhere, 64 (a cache line) on NICs.
     pub whole_bytes: usize,
     /// The bytes of one WRITE become visible in increasing address order.
     pub write_upward: bool,
@@ -36,9 +36,9 @@ pub struct Capabilities {
     pub write_beside_cas: bool,
     /// Compare-and-swap on part of a word.
     pub masked_cas: bool,
-    /// Longest WRITE, in bytes, that is placed whole or not at all when the process that posted it crashes. Readers
-    /// may see part of it until [`revoke`](crate::Fabric::revoke) confirms that the client is gone. A longer WRITE
-    /// may stop after any number of pieces of this length.
+    /// Longest WRITE, in bytes, that is placed completely or not at all when the process that posted it crashes.
+    /// Readers may see part of it until [`revoke`](crate::Fabric::revoke) confirms that the client can execute no more
+    /// verbs. A longer WRITE may stop after any number of pieces of this length.
     ///
     /// On NICs: a packet. Through shared memory: 256 KiB.
     pub write_survives_writer_bytes_max: usize,
@@ -49,7 +49,7 @@ pub struct Capabilities {
 /// One guarantee, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
-    /// Equal front and rear versions prove that a READ of this many bytes is not torn.
+    /// Equal front and rear versions prove that a READ of this number of bytes is not torn.
     VersionPair(usize),
     /// See [`Capabilities::write_upward`].
     WriteUpward,
@@ -61,7 +61,7 @@ pub enum Capability {
     WriteBesideCas,
     /// See [`Capabilities::masked_cas`].
     MaskedCas,
-    /// A WRITE of this many bytes survives its writer, see [`Capabilities::write_survives_writer_bytes_max`].
+    /// A WRITE of this number of bytes survives its writer, see [`Capabilities::write_survives_writer_bytes_max`].
     WriteSurvivesWriter(usize),
     /// See [`Capabilities::cpu_sees_write`].
     CpuSeesWrite,
@@ -98,7 +98,10 @@ impl fmt::Display for Capability {
             Self::WriteBesideCas => f.write_str("a failed compare-and-swap does not undo a WRITE"),
             Self::MaskedCas => f.write_str("masked compare-and-swap"),
             Self::WriteSurvivesWriter(bytes) => {
-                write!(f, "a WRITE of {bytes} bytes is placed whole when its writer crashes")
+                write!(
+                    f,
+                    "a WRITE of {bytes} bytes is placed completely or not at all when its writer crashes"
+                )
             }
             Self::CpuSeesWrite => f.write_str("the memory node's CPU sees a completed WRITE"),
         }

@@ -13,8 +13,8 @@
 //! +-----+---------+---------------------------------+
 //! ```
 //!
-//! A client takes a chunk by a compare-and-swap of the chunk's own word. The counter of taken chunks only says where
-//! to begin, so a counter that is too low gives no chunk away a second time.
+//! A client takes a chunk by a compare-and-swap of the chunk's own word. The counter of taken chunks only says where to
+//! begin, so a counter that is too low does not allocate a chunk twice.
 //!
 //! Sherman §4.2.4 allocates chunks by remote procedure call to the memory node's CPU; here the allocation is
 //! one-sided.
@@ -70,7 +70,7 @@ impl ChunkState {
     /// The state as a sealed value.
     fn value(self) -> u64 {
         let (state, entry, rest) = match self {
-            Self::New => unreachable!("no client makes a chunk new"),
+            Self::New => unreachable!("no client stores the state of a new chunk"),
             Self::Taken(ChunkOwner { client, entry }) => {
                 assert!(usize::from(client.slot) < CLIENTS_MAX, "client slot {}", client.slot);
                 (TAKEN, entry, u64::from(client.epoch) << EPOCH_SHIFT | u64::from(client.slot))
@@ -168,7 +168,7 @@ pub async fn take<F: Fabric>(
             return Ok(Some((chunk, used)));
         }
     }
-    // The counter is a hint: only the chunk's own word gives the chunk away, once.
+    // The counter is a hint: only the CAS of the chunk's own word allocates the chunk.
     let chunks = client.fabric().shape().chunks();
     while next < chunks {
         let chunk = Chunk { node, number: next };
@@ -189,7 +189,7 @@ pub async fn take<F: Fabric>(
     Ok(None)
 }
 
-/// Provisions the memory of a chunk that this client has taken, or gives the chunk back.
+/// Provisions the memory of a chunk that this client has taken, or returns the chunk.
 async fn provision<F: Fabric>(client: &Client<F>, chunk: Chunk) -> Result<(), FabricError> {
     let provisioned = client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await;
     if provisioned.is_err() {
@@ -240,7 +240,7 @@ pub async fn inherit<F: Fabric>(
 /// If the fabric fails.
 ///
 /// # Panics
-/// If there is no such entry, or more is used than a chunk has.
+/// If there is no such entry, or `used` exceeds a chunk.
 pub async fn leave_rest<F: Fabric>(
     client: &Client<F>,
     chunk: Chunk,
@@ -252,7 +252,7 @@ pub async fn leave_rest<F: Fabric>(
     client.post(write(chunk.table_word().at(), &word.to_le_bytes())).await
 }
 
-/// Reads how many chunks of `node` were ever taken, including the superblock's. [1 RT]
+/// Reads the number of chunks of `node` that were ever taken, including the superblock's. [1 RT]
 ///
 /// # Errors
 /// If the fabric fails or the counter is damaged.

@@ -58,7 +58,7 @@ impl<F: Fabric> Client<F> {
         Ok(P::answer(ticket, doorbell, &self.doorbells))
     }
 
-    /// Posts verbs without waiting for answers; returns whether they are under way. Otherwise they are executed, or
+    /// Posts verbs without waiting for answers; returns whether they are in flight. Otherwise they are executed, or
     /// were refused. They count as verbs and bytes, not as a round trip. The client's next post reports a failure. [0
     /// RT]
     pub fn post_detached<P: Post>(&self, post: P) -> bool {
@@ -74,8 +74,8 @@ impl<F: Fabric> Client<F> {
         }
     }
 
-    /// Copies bytes that another client of the compute node has read or written, as if this client had read them. [0
-    /// RT]
+    /// Copies bytes that another client of the compute node has read or written into a [`Fetched`] copy of this client.
+    /// [0 RT]
     pub fn copy_of<T: Object + ?Sized>(&self, bytes: &[u8]) -> Fetched<T> {
         let mut copy = self.buffers.take(bytes.len());
         copy.copy_from_slice(bytes);

@@ -6,7 +6,7 @@
 //! +   8    8   root: a packed pointer in a sealed word, changed by CAS
 //! +  16    8   seal: hash of the 224 bytes from + 32
 //! +  24    8   free list: a packed pointer in a sealed word, 0 = none, changed by CAS
-//! +  32    8   number of the index: unique in the pool's life
+//! +  32    8   number of the index: never reused in the pool
 //! +  40    4   kind of index           + 44   4   version of the index's format
 //! +  48    1   bytes of the name       + 49  63   the name, UTF-8
 //! + 112  128   parameters of the index, fixed at its creation
@@ -131,7 +131,7 @@ fn open_state(slot: usize, word: u64) -> Result<u64, FabricError> {
 pub struct Entry {
     /// Number of the directory entry, 0 to 63.
     pub slot: u8,
-    /// Number of the index, unique in the pool's life.
+    /// Number of the index, never reused in the pool.
     pub number: u64,
     /// The name.
     pub name: String,
@@ -177,7 +177,7 @@ fn at(slot: usize) -> Remote<Raw> {
     word(NodeId(0), DIRECTORY_OFFSET + (slot * DIRECTORY_ENTRY_BYTES) as u64).part(0)
 }
 
-/// Reads one entry and its state, again while it is being changed. [1 RT]
+/// Reads one entry and its state, repeatedly while a client is changing it. [1 RT]
 async fn load<F: Fabric>(client: &Client<F>, slot: usize) -> Result<(u64, Raw), FabricError> {
     for _ in 0..TORN_RETRIES_MAX {
         let entry = client.post(read_bytes(at(slot), DIRECTORY_ENTRY_BYTES)).await?;
@@ -195,7 +195,7 @@ fn damaged<T>(slot: usize, why: &str) -> Result<T, FabricError> {
     Err(FabricError::Damaged { node: NodeId(0), what: format!("directory entry {slot} {why}") })
 }
 
-/// READs of an entry whose seal does not match: more than any change of an entry takes.
+/// Maximum READs of an entry whose seal does not match. Together they take longer than any change of an entry.
 const TORN_RETRIES_MAX: usize = 1000;
 
 fn entry_of(slot: usize, raw: &Raw) -> Entry {
@@ -227,7 +227,7 @@ pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<Entry>, FabricErr
 /// Finds the live index of that name. [at most 64 RT]
 ///
 /// # Errors
-/// If the fabric fails; if no intact entry has the name, and one is damaged: it may be the one.
+/// If the fabric fails; if no intact entry has the name, and one is damaged: the damaged entry may have the name.
 pub async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<Option<Entry>, FabricError> {
     let mut absent = Ok(None);
     for slot in 0..DIRECTORY_ENTRIES {
@@ -262,14 +262,16 @@ pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked<'_, F>, Fabric
     let deadline = client.fabric().now() + LOCK_PATIENCE;
     let mut expected = LockWord::FREE;
     loop {
-        // Its destructor follows the CAS if the future is dropped.
+        // If the future is dropped, the destructor posts a CAS after this one.
         let mut locked = Locked { client, mine, held: true };
         let swapped = client.post(cas(lock_word(), expected.word(), mine.word())).await;
         if let Ok(Swapped::Won) = swapped {
             return Ok(locked);
         }
         locked.held = false;
-        let Swapped::Lost(found) = swapped? else { unreachable!("a CAS that won has returned") };
+        let Swapped::Lost(found) = swapped? else {
+            unreachable!("the function returns after a successful CAS")
+        };
         let found = LockWord::from_word(found);
         expected = LockWord::FREE;
         let holder = found.holder();
@@ -363,8 +365,8 @@ impl<F: Fabric> Locked<'_, F> {
         Ok((free, number_max))
     }
 
-    /// Takes the next number of an index, which is above those of all indexes: nodes of two indexes with one number
-    /// could not be told apart. [2 RT]
+    /// Takes the next number of an index, which is above those of all indexes: nodes of two indexes with the same
+    /// number could not be distinguished. [2 RT]
     async fn take_number(&self, number_max: u64) -> Result<u64, FabricError> {
         let counter = SealedWord::new(word(NodeId(0), NEXT_INDEX_OFFSET));
         let found = whole_word(self.client.post(read(counter.at())).await?);

@@ -11,7 +11,7 @@ use std::future::Future;
 /// The outcome of an attempt to revoke a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// No memory node executes any further verb of the client: its locks may be broken.
+    /// No memory node executes any further verb of the client: other clients may take over its locks.
     Gone,
     /// The client may be alive, or a memory node did not confirm: its locks are valid.
     Alive,
@@ -41,17 +41,17 @@ pub trait Fabric {
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell>;
 
     /// A tag for a lock word that the client is about to store: the number of lock acquisitions of the compute node,
-    /// modulo 2^16. A CAS that frees the lock of a dropped acquisition then frees no later acquisition of the same
-    /// compute node. 0 where every post is complete when [`submit`](Self::submit) returns: no acquisition is dropped
-    /// before its answer.
+    /// modulo 2^16. So a CAS that frees the lock of a dropped acquisition frees no later acquisition of the same
+    /// compute node. The tag is 0 if every post is complete when [`submit`](Self::submit) returns, because then no
+    /// acquisition is dropped before its answer.
     fn lock_tag(&self) -> u16;
 
     /// Nanoseconds since a fixed moment, which is the same for all clients of a machine. The simulator returns
     /// virtual time.
     fn now(&self) -> u64;
 
-    /// A small number that identifies the calling thread, for data structures with one part per thread; 0 if the
-    /// fabric has only one thread or does not number them.
+    /// A small number that identifies the calling thread, for data structures with one part per thread; 0 if the fabric
+    /// has only one thread or does not number them.
     fn thread(&self) -> usize {
         0
     }
@@ -61,7 +61,7 @@ pub trait Fabric {
 
     /// Fences `client` on all memory nodes, so that they execute no further verb of it.
     ///
-    /// A client that shows signs of life is never revoked. Each fabric defines how it detects crashed clients; an
+    /// A client that is known to be alive is never revoked. Each fabric defines how it detects crashed clients; an
     /// expired lease alone is not enough, because slow clients are not crashed.
     fn revoke(&self, client: ClientId) -> impl Future<Output = Result<Revocation, FabricError>>;
 

@@ -1,8 +1,8 @@
 //! The interface between indexes and far memory: pointers, verbs, chains, capabilities and costs.
 //!
-//! Memory nodes store bytes, and clients access them with one-sided verbs. **One [`post(..)`](Client::post)`.await`
-//! is one round trip**; `grep '\.post('` finds them all. The types of [`chain`] define the order of verbs. The
-//! [`capability`] module names what a fabric guarantees about the order between clients and about torn READs.
+//! Memory nodes store bytes, and clients access them with one-sided verbs. **One [`post(..)`](Client::post)`.await` is
+//! one round trip**; `grep '\.post('` finds them all. The types of [`chain`] define the order of verbs. The
+//! [`capability`] module lists a fabric's guarantees about the order between clients and about torn READs.
 //! [`Fetched::check`] is the only way from fetched bytes to values.
 //!
 //! This crate depends on no transport, clock, thread or tree. Transports implement [`Fabric`].

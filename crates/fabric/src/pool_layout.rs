@@ -74,7 +74,7 @@ pub(crate) const HOST_BYTES_MAX: u64 = {
     let by_packed = Packed::<u64>::BYTES_MAX;
     if by_table < by_packed { by_table } else { by_packed }
 };
-/// Default device memory of a node, bytes: what a ConnectX-5 provides (Sherman §4.3).
+/// Default device memory of a node, bytes: that of a ConnectX-5 (Sherman §4.3).
 pub const DEVICE_BYTES_DEFAULT: u64 = 256 << 10;
 
 /// Returns the pointer to the word at `offset` of a memory node's first chunk.

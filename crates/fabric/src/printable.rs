@@ -1,4 +1,4 @@
-//! Text of another machine as it may be shown on a terminal or in a log: on one line, without control characters.
+//! Escapes text from another machine for terminals and logs: the result is one line without control characters.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

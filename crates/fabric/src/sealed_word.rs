@@ -7,7 +7,7 @@
 //! +------------+-----------------------------------------+
 //! ```
 //!
-//! The word is one word, so a compare-and-swap changes value and check together. 4093 is a prime number, and no power
+//! Value and check are in one word, so a compare-and-swap changes both together. 4093 is a prime number, and no power
 //! of two below 2^52 is 1 or -1 modulo it, so a word of which one bit is flipped, or two bits of the value, is refused;
 //! of other damage one in 4093 is accepted. The check is never 0 and never above 4093, so neither a word of zeros nor a
 //! word of ones is a sealed word. The offset distinguishes a word from a copy of another one.
@@ -72,7 +72,7 @@ impl SealedWord {
     /// The word that holds a pointer, or none.
     ///
     /// # Errors
-    /// [`FabricError::OutOfRange`] for a pointer that leads out of every pool: it was read from damaged memory.
+    /// [`FabricError::OutOfRange`] for a pointer that no pool contains, which was read from damaged memory.
     pub fn seal_pointer<T: ?Sized>(self, pointer: Option<Remote<T>>) -> Result<u64, FabricError> {
         match pointer {
             None => Ok(self.seal(0)),
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_is_read_back_and_flipped_bits_are_noticed(
+        fn a_value_is_read_back_and_flipped_bits_are_detected(
             value in 0..=VALUE_MASK,
             one in 0..64u32,
             other in 0..52u32,
@@ -139,7 +139,10 @@ mod tests {
             assert_eq!(WORD.open_pointer(WORD.seal_pointer(pointer).unwrap()), Ok(pointer));
         }
         for value in [1 << 48, 1 << 40] {
-            assert!(WORD.open_pointer::<u64>(WORD.seal(value)).is_err(), "{value:#x} is no packed pointer");
+            assert!(
+                WORD.open_pointer::<u64>(WORD.seal(value)).is_err(),
+                "{value:#x} is not a packed pointer"
+            );
         }
     }
 }

@@ -50,7 +50,7 @@ pub trait Server {
     /// Accounts for `nanoseconds` of CPU work: virtual time in the simulator, no effect elsewhere.
     fn compute(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 
-    /// Waits `nanoseconds` as a polling thread does: in the simulator it occupies a core; elsewhere it is
+    /// Waits `nanoseconds` as a polling thread does: in the simulator the wait occupies a core; elsewhere it is
     /// [`Fabric::sleep`](crate::Fabric::sleep).
     fn busy_wait(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 }

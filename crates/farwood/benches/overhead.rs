@@ -1,6 +1,6 @@
 //! The overhead that the library adds to a lookup: `Index::get`, which finds its thread's client, compared with the
-//! tree's own `get` through an existing client. Rounds are short and alternate, and the fastest counts, because other
-//! processes disturb the slower ones.
+//! tree's own `get` through an existing client. Rounds are short and alternate. The result is that of the fastest
+//! round, because other processes slow down the others.
 //!
 //! `cargo bench -p farwood`
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]

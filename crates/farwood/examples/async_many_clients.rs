@@ -34,7 +34,7 @@ fn use_it(url: &str) -> farwood::Result<()> {
     Ok(())
 }
 
-/// One client: its keys lie between those of the others, so the clients contend for every leaf.
+/// One client. The keys of the clients alternate, so the clients contend for every leaf.
 async fn work(index: &Index<u64, u64>, client: u64) -> farwood::Result<Costs> {
     let session = index.session();
     for number in 0..OPERATIONS {

@@ -1,6 +1,6 @@
-//! One index, several processes: each counts the words that it is given into the same index.
+//! Three processes write to the same index: each stores its number under its own keys.
 //!
-//! `cargo run --example shared_by_processes` starts itself three times more.
+//! The example starts its own program three more times, as child processes.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use farwood::{IndexOptions, Pool, PoolOptions};
@@ -19,7 +19,7 @@ fn main() -> Result<(), Failure> {
     }
 }
 
-/// Runs the first process.
+/// Creates the pool, runs the child processes and removes the pool.
 fn share() -> Result<(), Failure> {
     let url = format!("shm://example-shared-{}", std::process::id());
     Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() })?;
@@ -46,7 +46,7 @@ fn run_all(url: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs every other process: its keys lie between those of the others.
+/// Writes the keys of a child process. The keys of the processes alternate.
 fn write(url: &str, process: u64) -> farwood::Result<()> {
     let index = Pool::open(url)?.open_or_create::<u64, u64>("shared", &IndexOptions::default())?;
     for number in 0..KEYS {

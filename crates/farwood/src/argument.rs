@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use farwood_fabric::ByteCount;
 use farwood_index::consistency::Consistency;
 
-/// The fill factors of a bulk load, as those of `farwood load --fill`.
+/// The fill factors of a bulk load, the same as of `farwood load --fill`.
 const FILL: std::ops::RangeInclusive<f64> = 0.5..=1.0;
 
 /// The largest budget of a cache: 1 TiB. A tree allocates a part of the budget, or all of it, when it is opened.
@@ -28,7 +28,7 @@ impl Call {
         Err(self.refused("fill factor", fill.to_string(), "give 0.5 to 1"))
     }
 
-    /// Refuses a cache that no machine has memory for.
+    /// Refuses a cache of more than [`CACHE_BYTES_MAX`].
     pub(crate) fn check_cache(self, cache_bytes: usize) -> Result<()> {
         if cache_bytes <= CACHE_BYTES_MAX {
             return Ok(());

@@ -21,8 +21,8 @@ use std::thread::ThreadId;
 pub(crate) struct Attached {
     place: PoolLocation,
     attachment: Attachment,
-    /// The process that opened it. A forked child fails with an error before it waits for one of the mutexes here and
-    /// in the indexes, which other threads of its parent may have held.
+    /// The fork count of the process that opened the attachment. A forked child fails with an error before it waits for
+    /// one of the mutexes here and in the indexes, which other threads of its parent may have held.
     forks: ForkCount,
     open: Mutex<OpenIndexes>,
     /// The thread that has the [`ServerPermit`].
@@ -99,7 +99,7 @@ impl Attached {
         &self.place
     }
 
-    /// The process that opened it.
+    /// The fork count of the process that opened the attachment.
     #[inline]
     pub(crate) fn forks(&self) -> ForkCount {
         self.forks
@@ -163,7 +163,8 @@ impl Attached {
         index.trees -= 1;
         if index.trees == 0 {
             open.0.remove(name);
-            // Under the lock of the table, so that the next open of the index sets its bit after this.
+            // The lock of the table is held, so that another thread that opens the index sets the bit in the client
+            // table only after this call has cleared it.
             close();
         }
     }

@@ -37,12 +37,12 @@ macro_rules! each_pool {
     };
 }
 
-/// What attaching does with memory nodes over TCP or RDMA that belong to no pool yet.
+/// The treatment of memory nodes over TCP or RDMA that belong to no pool yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FreshNodes {
-    /// They become a pool.
+    /// The process forms a pool of them.
     FormPool,
-    /// They are refused.
+    /// Opening the pool fails.
     Refused,
 }
 

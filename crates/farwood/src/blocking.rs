@@ -1,7 +1,7 @@
 //! Blocking operations on encoded keys and values.
 //!
-//! None of them is generic, so this crate contains their code, and a program that embeds it does not compile the
-//! indexes again for its own types.
+//! The functions are not generic, so this crate contains their code, and a program does not compile the indexes again
+//! for its own types.
 
 use crate::error::Result;
 use crate::padded::Padded;

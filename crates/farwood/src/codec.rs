@@ -162,8 +162,10 @@ mod tests {
     }
 
     #[test]
-    fn where_any_length_will_do_nothing_is_added() {
-        for text in ["", "a", "a longer text than any other here, of more than sixty-four bytes in all"] {
+    fn values_of_any_length_are_not_padded() {
+        for text in
+            ["", "a", "a longer text than the others in this test, of more than sixty-four bytes in all"]
+        {
             let bytes = String::encode(text, Width::UpTo(100)).unwrap();
             assert_eq!(bytes.as_ref(), text.as_bytes());
         }
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn values_that_do_not_fit_are_refused() {
         assert!(matches!(
             Vec::<u8>::encode(&[1, 2], Width::Exactly(3)),
             Err(Unfit::Length { expected: 3, found: 2 })

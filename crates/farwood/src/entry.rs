@@ -45,9 +45,9 @@ pub struct IndexLayout {
     pub values: Type,
     /// Sizes of the nodes, if all nodes have the same size.
     pub nodes: Option<NodeSizes>,
-    /// How readers detect a torn copy.
+    /// The scheme by which readers detect a torn copy.
     pub consistency: &'static str,
-    /// The name of the variant, if its options have one. The size of locks does not matter for it.
+    /// The name of the variant, if its options have one. The size of locks is not part of a variant.
     pub variant: Option<&'static str>,
     /// The size of a lock.
     pub lock_width: LockWidth,

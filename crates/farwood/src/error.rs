@@ -67,7 +67,7 @@ pub enum Error {
         /// The cause.
         source: RdmaError,
     },
-    /// etcd does not know the pool, or does not answer.
+    /// The pool is not registered in etcd, or etcd does not answer.
     #[error("{operation}: {source}")]
     #[cfg(feature = "etcd")]
     Etcd {
@@ -133,7 +133,7 @@ pub enum Error {
         url: String,
         /// "key" or "value".
         what: &'static str,
-        /// The reason, and what would fit.
+        /// The reason, with the permitted lengths.
         why: Unfit,
     },
     /// An argument of the call is out of range.
@@ -199,7 +199,7 @@ pub enum Error {
 }
 
 impl std::fmt::Debug for Error {
-    /// Prints the message, which is what a `main` that returns this error shows.
+    /// Prints the message, because a `main` that returns this error shows its `Debug` form.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }

@@ -86,8 +86,8 @@ impl<K: Key, V: Value> Index<K, V> {
     ///
     /// # Errors
     /// [`Error::Unfit`](crate::Error::Unfit); [`Error::Index`](crate::Error::Index), including a full pool and a lock
-    /// timeout. After such an error the entry is not stored. Only after an error of the fabric (a lost memory node, a
-    /// revoked client) is it unknown whether the entry is stored.
+    /// timeout. After such an error the entry is not stored. After an error of the fabric (a lost memory node, a
+    /// revoked client), the entry may be stored or not.
     ///
     /// A split stores the entry first and updates the parent afterwards. If the pool is full at that moment, or the
     /// parent's lock cannot be acquired, the call still succeeds: readers reach the new leaf through its left sibling,

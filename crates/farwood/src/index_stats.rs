@@ -24,7 +24,7 @@ impl IndexStats {
         let index = tree.ordered();
         let (cache_bytes, cache_bytes_max) = index.cache_bytes();
         let Ok(description) = describe(index.entry()) else {
-            unreachable!("it was read when the index was opened")
+            unreachable!("the entry was read when the index was opened")
         };
         Self {
             url: tree.url(),

@@ -37,14 +37,15 @@
 //! | errors | [`Error`] |
 //! | a memory node in your process (feature `tcp`) | `MemoryNode` |
 //! | huge pages for the caches of a process | [`into_huge_pages`] |
-//! | the pools of this machine, and what crashed processes left | [`doctor`] |
+//! | the pools of this machine, and the remains of crashed processes | [`doctor`] |
 //!
 //! # Fork
 //!
 //! A forked child must not use what its parent has opened: both would write as one compute node. So every use of an
 //! inherited handle in the child ([`Pool`], [`Index`], [`Session`], [`Scan`], [`spatial::Spatial`], a suspended future)
 //! fails with [`FabricError::Forked`], and dropping it there changes nothing for the parent. The remedy is to call
-//! [`Pool::open`] in the child; it works beside the parent, and with inherited handles that are dropped or not.
+//! [`Pool::open`] in the child; the child can then use the pool at the same time as the parent, whether or not it has
+//! dropped the inherited handles.
 //!
 //! A child keeps files and sockets of its parent open until it drops the handles, calls `exec` or ends; until then, a
 //! parent that was killed counts as alive, and keeps its locks.

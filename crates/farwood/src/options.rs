@@ -17,7 +17,7 @@ pub const CACHE_BYTES_DEFAULT: usize = System::Sherman.cache_bytes_default();
 /// integers or 3 million names.
 pub const FILTER_BYTES_DEFAULT: usize = System::Sphinx.cache_bytes_default();
 
-/// The options of a Sherman index: a B-link tree for keys of one length, the right choice for most uses.
+/// The options of a Sherman index: a B-link tree for keys of one length, suitable for most uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexOptions {
     /// Bytes of a key, 8 to 1024. Required if the type does not determine it (texts, byte strings).
@@ -37,8 +37,8 @@ pub struct IndexOptions {
     /// holder's epoch, so the lock of a crashed client cannot be taken over. All indexes of a pool whose locks are in
     /// the same memory have locks of one size.
     pub lock_width: LockWidth,
-    /// How readers detect a torn copy. Checksums, the default, also detect bytes that changed at rest; versions, the
-    /// paper's scheme, do not.
+    /// The scheme by which readers detect a torn copy. Checksums, the default, also detect bytes that changed at rest;
+    /// versions, the paper's scheme, do not.
     pub consistency: Consistency,
     /// The budget of this process's index cache in bytes, at most 1 TiB. See [`CACHE_BYTES_DEFAULT`].
     pub cache_bytes: usize,

@@ -71,7 +71,7 @@ impl Default for PoolOptions {
 /// prices.put(&4711, &1999)?;
 /// assert_eq!(prices.get(&4711)?, Some(1999));
 /// # drop((prices, pool));
-/// // When no process uses it any more:
+/// // When no process uses the pool any longer:
 /// Pool::remove(url)?;
 /// # Ok::<(), farwood::Error>(())
 /// ```

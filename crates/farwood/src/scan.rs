@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-/// Entries of the first batch; each further one is four times as large.
+/// Entries of the first batch; each further batch is four times as large as the one before.
 const BATCH_FIRST: usize = 64;
 /// Entries of the largest batch.
 const BATCH_MAX: usize = 4096;

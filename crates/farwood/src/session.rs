@@ -72,7 +72,7 @@ impl<K: Key, V: Value> Session<K, V> {
         Self { client, tree, types: PhantomData }
     }
 
-    /// Binds an operation to the process that opened the pool: a forked child must not run it.
+    /// Binds an operation to the process that opened the pool, because a forked child must not run it.
     fn run<F>(&self, operation: F) -> OneProcess<F> {
         self.tree.pool().forks().guard(operation)
     }

@@ -69,7 +69,7 @@ impl Span {
         self.void = self.from.is_none();
     }
 
-    /// Leaves out everything up to `last`, in the scan's direction.
+    /// Removes all keys up to `last` from the range, in the scan's direction.
     pub(crate) fn pass(&mut self, last: &[u8], direction: Direction) {
         match direction {
             Direction::Forward => self.begin_after(last.to_vec()),
@@ -85,13 +85,13 @@ fn successor(mut key: Vec<u8>, keys: Width) -> Option<Vec<u8>> {
             key.push(0);
             Some(key)
         }
-        // Nothing begins with it but itself.
+        // A key of maximum length has no extension.
         Width::UpTo(_) => raised(key),
         Width::Exactly(_) => farwood_index::successor(key),
     }
 }
 
-/// The smallest string above all that begin with these bytes; `None`: there is none.
+/// The smallest string that is greater than all strings with this prefix; `None`: there is none.
 fn raised(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     while bytes.last() == Some(&u8::MAX) {
         bytes.pop();
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_behind_a_key() {
+    fn the_key_after_a_key() {
         let exactly = |key: &[u8]| successor(key.to_vec(), Width::Exactly(key.len()));
         assert_eq!(exactly(&[1, 0, 255]), Some(vec![1, 1, 0]));
         assert_eq!(exactly(&[255, 255]), None);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_shrinks_from_the_side_that_is_scanned() {
+    fn a_span_shrinks_in_the_direction_of_the_scan() {
         let keys = Width::Exactly(1);
         let mut span = Span { from: Some(vec![1]), to: Some(vec![9]), ..Span::all(keys) };
         span.pass(&[3], Direction::Forward);

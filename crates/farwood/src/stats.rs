@@ -32,7 +32,7 @@ pub struct NodeStats {
     pub memory_bytes: u64,
     /// Device memory, bytes.
     pub device_bytes: u64,
-    /// Bytes of both that are backed by pages.
+    /// Resident bytes of host and device memory.
     pub resident_bytes: u64,
     /// The pages, if this process can inspect them.
     pub pages: Option<Pages>,

@@ -87,7 +87,7 @@ mod tests {
         CLIENTS.with(|clients| clients.borrow().len())
     }
 
-    /// A pool of its own for a test, removed when it ends.
+    /// The pool of one test, removed when the test ends.
     struct Scratch(String);
 
     impl Scratch {
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(index.get(&1).unwrap(), Some(2));
         assert_eq!(clients(), 2);
         drop(b);
-        assert_eq!(clients(), 1, "the client of a pool that is gone");
+        assert_eq!(clients(), 1, "the client of a removed pool");
         drop((a, index));
         assert_eq!(clients(), 0);
     }
@@ -136,7 +136,7 @@ mod tests {
             gone.recv().unwrap();
             assert_eq!(clients(), 1);
             b.indexes().unwrap();
-            assert_eq!(clients(), 1, "the client of the pool that is gone, or none of the new one");
+            assert_eq!(clients(), 1, "the client of the removed pool, or no client of the new one");
         });
         while weak.strong_count() > 1 {
             std::thread::yield_now();

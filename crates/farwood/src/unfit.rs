@@ -6,7 +6,7 @@ use farwood_fabric::ByteCount;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// It has the wrong length.
+    /// The key or value has the wrong length.
     #[error("has {found} bytes, and this index needs exactly {expected}")]
     Length {
         /// The index's length, bytes.
@@ -14,7 +14,7 @@ pub enum Unfit {
         /// The length given, bytes.
         found: usize,
     },
-    /// It is too long.
+    /// The key or value is too long.
     #[error(
         "has {}, and the limit of this index is {}; shorten it, or create an index with a higher limit, which is at \
          most 4 KiB for keys and 16 MiB for values",
@@ -22,18 +22,18 @@ pub enum Unfit {
         ByteCount(*most as u64)
     )]
     TooLong {
-        /// The index's length, bytes.
+        /// The maximum length of the index, bytes.
         most: usize,
         /// The length given, bytes.
         found: usize,
     },
-    /// It is a text that contains a NUL, which would mark its end.
+    /// The text contains a NUL, which would mark its end.
     #[error("contains a NUL at byte {at}, which marks the end of a text; use byte strings for such data")]
     Nul {
-        /// Where, bytes.
+        /// The position of the NUL in the text, bytes.
         at: usize,
     },
-    /// It is not UTF-8 text.
+    /// The bytes in the index are not UTF-8 text.
     #[error("is not UTF-8 text; open the index with byte strings to read the bytes")]
     NoText,
     /// The text cannot be parsed as the type of the index.

@@ -76,7 +76,7 @@ impl Url {
         Self { pool: place.clone(), index: Some(name.to_owned()) }
     }
 
-    /// The same URL with the token in `file`, unless it names a token. No effect in shared memory.
+    /// The same URL with the token in `file`, unless the URL names a token. No effect in shared memory.
     #[cfg(feature = "tcp")]
     #[must_use]
     pub fn or_token_file(self, file: &Path) -> Self {

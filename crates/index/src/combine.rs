@@ -9,7 +9,7 @@
 //!   was closed;
 //! - a writer shares only a WRITE that is built after the writer arrived: the last client of the batch leads, and
 //!   writes its own value, as if the others had written immediately before it. The others return when it does. If the
-//!   leader fails or is dropped, nothing of theirs was written, and each executes its own request.
+//!   leader fails or is dropped, their values were not written, and each executes its own request.
 //!
 //! The published code lets a client join an execution that has begun, and so returns values from before the request.
 //!
@@ -18,9 +18,9 @@
 //!
 //! **The fast path** is two atomic operations on one word, without a lock and without allocation: a client that finds
 //! the word 0 stores a hash of its key and operation there, and stores 0 when it has finished. The hash suffices,
-//! because a running request shares nothing with later ones; a batch has the key itself. A client that finds its own
-//! hash joins the batch under the mutex of the slot's queue, and sets a bit of the word. A word with that bit is
-//! changed under the mutex only.
+//! because a running request does not share its result with later ones. A batch contains the key itself. A client that
+//! finds its own hash joins the batch under the mutex of the slot's queue, and sets a bit of the word. A word with that
+//! bit is changed under the mutex only.
 
 use super::queue::FairQueue;
 use super::sync::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Slots of a table.
 const SLOTS: usize = 4096;
-/// Queues of a table, at most.
+/// Maximum queues of a table.
 const QUEUES_MAX: usize = 64;
 
 /// Which client of a batch leads.
@@ -40,9 +40,9 @@ pub enum Leader {
     Last,
 }
 
-/// In the word of a slot: a request is being executed. A word without this bit is 0.
+/// The bit in the word of a slot that is set while a request is being executed. A word without this bit is 0.
 const BUSY: u64 = 1;
-/// In the word of a busy slot: a batch waits.
+/// The bit in the word of a busy slot that is set while a batch waits.
 const AWAITED: u64 = 2;
 
 /// Combines the requests of a compute node for one kind of operation that yields a `T`.
@@ -71,7 +71,7 @@ struct Batch {
     slot: usize,
     key: Box<[u8]>,
     operation: u8,
-    /// Clients that have joined, whether or not they still wait.
+    /// Number of clients that have joined, including those that no longer wait.
     joined: usize,
 }
 
@@ -109,19 +109,19 @@ struct Request<'k> {
     word: u64,
 }
 
-/// How a client proceeds with its request.
+/// The next step of a client with its request.
 #[derive(Debug)]
 pub enum Role<'c, T: Clone> {
-    /// It executes the request, and shares the result.
+    /// The client executes the request, and shares the result.
     Lead(Lead<'c, T>),
-    /// Another client has executed it.
+    /// Another client has executed the request.
     Done {
         /// The leader's result.
         result: T,
-        /// How many clients joined the batch before this one.
+        /// The number of clients that joined the batch before this one.
         position: usize,
     },
-    /// It executes the request for itself alone.
+    /// The client executes the request for itself only.
     Alone,
 }
 
@@ -139,7 +139,7 @@ impl<T: Clone> Combiner<T> {
         Self { words, queues, leader, shared: AtomicU64::new(0), joins_late: false }
     }
 
-    /// How many requests were answered with another client's result.
+    /// The number of requests that were answered with another client's result.
     pub fn shared(&self) -> u64 {
         self.shared.load(Ordering::Relaxed)
     }
@@ -177,7 +177,7 @@ impl<T: Clone> Combiner<T> {
         Lead { combiner: self, slot: request.slot, word: request.word, batch, position: 0 }
     }
 
-    /// Joins the batch of a busy slot, and waits. A slot that is free by now is taken instead.
+    /// Joins the batch of a busy slot, and waits. If the slot is free by now, the client takes it instead.
     async fn join(&self, request: Request<'_>) -> Role<'_, T> {
         let Request { slot, word, .. } = request;
         let mark = |found| match found {
@@ -236,7 +236,10 @@ impl<T: Clone> Combiner<T> {
             return;
         }
         let mut list = self.queue(slot).lock();
-        debug_assert!(word.load(Ordering::Relaxed) & !AWAITED == busy, "only its user frees a slot");
+        debug_assert!(
+            word.load(Ordering::Relaxed) & !AWAITED == busy,
+            "only the client that uses a slot frees it"
+        );
         let led = match (list.state.close(slot), self.leader) {
             (None, _) => false,
             (Some(batch), Leader::First) => list.grant_first(batch, Outcome::Lead),
@@ -261,7 +264,7 @@ pub struct Lead<'c, T: Clone> {
 }
 
 impl<T: Clone> Lead<'_, T> {
-    /// How many clients joined the batch before this one.
+    /// The number of clients that joined the batch before this one.
     pub fn position(&self) -> usize {
         self.position
     }

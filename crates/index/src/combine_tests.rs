@@ -1,4 +1,4 @@
-//! Tests of request combining. They are apart from its source, which `tests/queue_model.rs` compiles as well.
+//! Tests of request combining. They are not in `combine.rs`, because `tests/queue_model.rs` compiles that file as well.
 
 use crate::combine::{Combiner, Leader, Role};
 use std::pin::{Pin, pin};
@@ -25,7 +25,7 @@ fn a_request_that_arrives_during_an_execution_waits_for_the_next() {
     let (mut second, mut third) = (pin!(combiner.enter(b"k", 0)), pin!(combiner.enter(b"k", 0)));
     assert!(poll(second.as_mut()).is_pending() && poll(third.as_mut()).is_pending());
     first.share(|| 1);
-    let Role::Lead(second) = ready(second) else { panic!("it was the first of its batch") };
+    let Role::Lead(second) = ready(second) else { panic!("the client was the first of its batch") };
     let mut fourth = pin!(combiner.enter(b"k", 0));
     assert!(poll(third.as_mut()).is_pending() && poll(fourth.as_mut()).is_pending());
     second.share(|| 2);
@@ -41,7 +41,7 @@ fn the_last_client_leads_and_the_first_client_knows_its_position() {
     let (mut second, mut third) = (pin!(combiner.enter(b"k", 0)), pin!(combiner.enter(b"k", 0)));
     assert!(poll(second.as_mut()).is_pending() && poll(third.as_mut()).is_pending());
     drop(first);
-    let Role::Lead(lead) = ready(third) else { panic!("it was the last of its batch") };
+    let Role::Lead(lead) = ready(third) else { panic!("the client was the last of its batch") };
     assert_eq!(lead.position(), 1);
     lead.share(|| 7);
     assert!(matches!(ready(second), Role::Done { result: 7, position: 0 }));
@@ -88,7 +88,8 @@ fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// All threads that request the same operation proceed, one at a time, and a shared result is from after the request.
+/// All threads that request the same operation proceed, one at a time, and a shared result comes from an execution that
+/// began after the request.
 #[test]
 fn threads_share_only_executions_that_began_after_the_request() {
     for leader in [Leader::First, Leader::Last] {

@@ -23,7 +23,7 @@ coverage_marks! {
     STEPPED_RIGHT_INNER = "a step right to an inner node";
     /// A leaf was split after a scan learned its address.
     STEPPED_RIGHT_SCAN = "a step right in a scan";
-    /// The locked node does not cover the key any more.
+    /// The locked node no longer covers the key.
     LOCKED_SPLIT_NODE = "a lock on a node that was split";
     /// A traversal reached its limit of steps to the right.
     RESTARTED = "a restart from the root";
@@ -37,7 +37,7 @@ coverage_marks! {
     NOT_LINKED = "a sibling that could not be linked";
     /// The root was split after it was cached.
     CACHED_ROOT_SPLIT = "a cached root that was split";
-    /// A client that needed it added the root above a split one.
+    /// A client that needed the root above a split root added it.
     ROOT_SIBLING_LINKED = "a root added above a split root";
     /// Another client added the next root.
     ROOT_SWAP_LOST = "the race for the root lost";
@@ -57,7 +57,7 @@ coverage_marks! {
     MERGE_INTERRUPTED = "an interrupted merge";
     /// An interrupted merge was undone.
     MERGE_UNDONE = "a merge undone";
-    /// The root has one child, and is about to be marked.
+    /// The root has one child, and the client is about to mark it as removed.
     ROOT_SHRINKS = "a root about to be removed";
     /// The root had one child, which replaced it.
     ROOT_SHRUNK = "a root removed";
@@ -68,10 +68,10 @@ coverage_marks! {
     /// The slot of a removed object serves another one.
     SLOT_REUSED = "a slot reused";
     /// Free slots were listed for other compute nodes.
-    SLOTS_GIVEN = "free slots given";
+    SLOTS_GIVEN = "free slots listed";
     /// Free slots of other compute nodes were taken.
-    SLOTS_RECEIVED = "free slots received";
-    /// A new node in a used slot is linked, and still marked.
+    SLOTS_RECEIVED = "free slots taken";
+    /// A new node in a used slot is linked, and still marked as freed.
     LINKED_MARKED = "a marked node linked";
     /// A search by READs found that the slot of a node was reused.
     OVERTAKEN = "a search that was overtaken";

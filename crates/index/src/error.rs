@@ -36,8 +36,8 @@ pub enum IndexError {
         /// The remedy.
         remedy: &'static str,
     },
-    /// A node contradicts the tree, or stays torn: memory was damaged, or a WRITE larger than the fabric keeps whole
-    /// was interrupted.
+    /// A node contradicts the tree, or stays torn: memory was damaged, or a crash interrupted a WRITE that is longer
+    /// than the fabric completes.
     Damaged {
         /// The operation that read the node.
         operation: &'static str,
@@ -46,7 +46,7 @@ pub enum IndexError {
         /// The damage.
         what: String,
     },
-    /// Live clients, one or several after each other, held a lock for too long.
+    /// One live client, or several in succession, held a lock for too long.
     LockHeld {
         /// The operation that waited.
         operation: &'static str,

@@ -1,4 +1,4 @@
-//! Keys as byte strings of one length, at least eight bytes long: their order and their neighbours.
+//! Keys as byte strings of one length, at least eight bytes long: their order, and the keys before and after a key.
 
 use std::cmp::Ordering;
 
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_behind_a_key() {
+    fn the_key_after_a_key() {
         assert_eq!(successor(vec![0, 255, 255]), Some(vec![1, 0, 0]));
         assert_eq!(successor(vec![255, 255]), None);
     }

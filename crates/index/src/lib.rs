@@ -12,7 +12,7 @@ pub mod catfish;
 pub mod combine;
 #[cfg(test)]
 mod combine_tests;
-// How a reader that holds no lock detects a torn copy: by version numbers, or by a hash.
+// Detection of torn copies by readers that hold no lock: version numbers, or a hash.
 pub mod consistency;
 mod coverage;
 mod error;

@@ -9,8 +9,8 @@ use farwood_fabric::{Client, Fabric, NodeId, Remote, chunks, client_table};
 /// address. [about 200 RT]
 ///
 /// # Errors
-/// [`IndexError::IndexExists`], [`IndexError::BadName`]; a full pool or directory; those of `write_root`. The index
-/// then does not exist.
+/// [`IndexError::IndexExists`], [`IndexError::BadName`]; a full pool or directory; the errors of `write_root`. If it
+/// fails, the index does not exist.
 pub(crate) async fn create<F: Fabric, T: ?Sized>(
     client: &Client<F>,
     new: &NewDirectoryEntry<'_>,
@@ -64,7 +64,8 @@ pub(crate) async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<En
     }
 }
 
-/// Finds the entry under the lock of the directory: a drop that is refused hides an index for a moment.
+/// Finds the entry under the lock of the directory, because an index is hidden for a moment while a client tries to
+/// drop it.
 async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry, IndexError> {
     let directory = directory::lock(client).await?;
     let entry = match directory.settle().await {

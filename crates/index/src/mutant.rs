@@ -1,7 +1,7 @@
 //! Mutants: deliberately broken variants of the indexes, which the tests must detect.
 //!
-//! No preset and no directory entry selects a mutant, only `Sherman::mutant`, which only tests call. An intact tree
-//! pays one predictable branch, on a path that posts.
+//! No preset and no directory entry selects a mutant, only `Sherman::mutant`, which only tests call. A tree without a
+//! mutant executes one predictable branch more, only on paths that post.
 
 /// The defect of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

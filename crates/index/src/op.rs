@@ -1,8 +1,8 @@
-//! One operation of one client on one index: the context that every step of it needs.
+//! The context of one operation of one client on one index, which every step of the operation needs.
 
 use farwood_fabric::{Client, Fabric};
 
-/// An operation under way: the index, or a part of it, the client that performs it, and its name in errors.
+/// An operation in progress: the index, or a part of it, the client that performs it, and its name in errors.
 pub struct Op<'a, F, T: ?Sized> {
     pub(crate) index: &'a T,
     pub(crate) client: &'a Client<F>,

@@ -33,7 +33,7 @@ pub(crate) trait Parameters: Clone + Default {
     const KIND: u32;
     /// Version of the format of its nodes.
     const FORMAT: u32;
-    /// What an entry of another kind is not, in errors.
+    /// The name of the kind in errors, such as "a Sphinx tree".
     const NAME: &'static str;
 
     /// Passes each field to the codec, with its offset and its legal values. Other bytes are zero.
@@ -45,7 +45,7 @@ pub(crate) trait Parameters: Clone + Default {
 pub(crate) struct Codec {
     bytes: [u8; PARAMETER_BYTES],
     action: Action,
-    /// Why the parameters are refused: the first illegal value.
+    /// The reason why the parameters are refused: the first illegal value.
     refusal: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl Codec {
         self.number::<4, _>(at, value, &legal);
     }
 
-    /// Where the locks of nodes are, and their width.
+    /// The location of the locks of nodes, and their width.
     pub(crate) fn locks(&mut self, memory: &mut LockMemory, width: &mut LockWidth) {
         self.choice(LOCK_MEMORY, memory, [LockMemory::Host, LockMemory::Device, LockMemory::Node]);
         self.choice(LOCK_WIDTH, width, [LockWidth::Word, LockWidth::Packed]);
@@ -190,13 +190,13 @@ pub(crate) fn decode<P: Parameters>(entry: &Entry) -> Result<P, IndexError> {
     }
 }
 
-/// What keys and values of an ordered index mean to its creator.
+/// The types of keys and values of an ordered index, as numbers that its creator chose.
 pub(crate) fn kinds(entry: &Entry) -> [u8; 2] {
     [entry.parameters[KINDS], entry.parameters[KINDS + 1]]
 }
 
 /// Whether two indexes, each with its kind and parameters, have locks of different widths in one table. A word of a
-/// table holds one 64-bit lock or four of 16 bits, and the release of one would erase the others.
+/// table holds one lock of 64 bits or four of 16 bits, and the release of a 64-bit lock would erase the others.
 pub(crate) fn locks_conflict(
     (kind, one): (u32, &[u8; PARAMETER_BYTES]),
     (other_kind, other): (u32, &[u8; PARAMETER_BYTES]),
@@ -218,8 +218,8 @@ pub(crate) mod tests {
         Entry { slot: 3, number: 9, name: "t".to_owned(), kind: P::KIND, format: P::FORMAT, parameters }
     }
 
-    /// Checks that a configuration is read back, that each changed byte of `bad` is refused, and that other kinds and
-    /// formats are.
+    /// Checks that a configuration is read back, and that each changed byte of `bad`, other kinds and other formats are
+    /// refused.
     pub(crate) fn check_codec<P: Parameters + PartialEq + Debug>(config: &P, bad: &[(usize, u8)]) {
         let good = encode(config);
         assert_eq!(decode::<P>(&entry::<P>(good)).as_ref(), Ok(config));

@@ -7,8 +7,8 @@
 //! Cancellation is safe at any moment:
 //!
 //! - a waiter that is dropped before it is granted a value leaves the queue;
-//! - a waiter that is dropped afterwards, with the value still in the queue, passes the value to its `give_up`
-//!   closure, which grants it to the next waiter or frees what it stands for. No grant is lost.
+//! - a waiter that is dropped afterwards, with the value still in the queue, passes the value to its `give_up` closure,
+//!   which grants it to the next waiter, or frees the resource that it stands for. No grant is lost.
 //!
 //! The local locks, request combining and the writer lock of the Catfish server are built on this queue.
 //! `tests/queue_model.rs` checks all three with `loom`.
@@ -71,7 +71,7 @@ impl<T, S> FairQueue<T, S> {
         Self { list: Mutex::new(WaitList { waiters: VecDeque::new(), next_ticket: 0, state }) }
     }
 
-    /// Locks the queue. A panic elsewhere leaves a usable queue, so poisoning is ignored.
+    /// Locks the queue. The queue is usable after a panic, so poisoning is ignored.
     pub(crate) fn lock(&self) -> MutexGuard<'_, WaitList<T, S>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,7 +156,7 @@ impl<T, S, G: Fn(T) + Unpin> Future for Waiting<'_, T, S, G> {
         let value = list.remove(position);
         drop(list);
         self.ticket = None;
-        Poll::Ready(value.expect("a waiter that does not wait was granted a value"))
+        Poll::Ready(value.expect("a waiter in the other state was granted a value"))
     }
 }
 

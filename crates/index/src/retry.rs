@@ -1,15 +1,16 @@
 //! Bounded retries: the number of attempts, the pauses between them, and the error at the limit.
 //!
-//! An operation that makes no progress is overtaken by other clients, waits for one that is stopped, or meets damaged
-//! memory. A client that leaves an object in a state which others cannot pass holds a lock meanwhile. So a retry loop
-//! that [watches](Retry::watching) the lock tables looks at them now and then: if the operation still fails and no lock
-//! was held at any of `LOOKS_MAX` looks in a row, no client is responsible, and the memory is damaged.
+//! An operation makes no progress if other clients change the objects faster, if it waits for a stopped client, or if
+//! memory is damaged. A client that makes other operations wait holds a lock during that time. So a retry loop that
+//! [watches](Retry::watching) the lock tables reads them at intervals: if the operation still fails and none of
+//! `LOOKS_MAX` consecutive reads found a held lock, no client is responsible, and the memory is damaged.
 
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockOptions, is_any_held};
 use farwood_fabric::{Client, Fabric, client_table};
 
-/// The bound of a retry loop. Every attempt but the first yields to other tasks before it; later ones sleep.
+/// The bound of a retry loop. Before every attempt except the first, the client yields to other tasks; before later
+/// ones, it sleeps.
 #[derive(Debug)]
 pub struct Retry {
     operation: &'static str,
@@ -17,13 +18,14 @@ pub struct Retry {
     tries_max: u32,
     /// The locks of the index, if an operation that fails while none is held proves damage.
     locks: Option<LockOptions>,
-    /// Looks in a row at which no lock was held.
+    /// Consecutive reads of the lock tables that found no held lock.
     looks: u32,
 }
 
-/// Failed attempts between two looks at the lock tables: a tenth of a second with their pauses.
+/// Failed attempts between two reads of the lock tables: a tenth of a second with their pauses.
 const TRIES_PER_LOOK: u32 = 128;
-/// Looks without a held lock that prove damage: about a second, longer than a running client needs between two verbs.
+/// Consecutive reads without a held lock that prove damage: about a second, longer than a running client needs between
+/// two verbs.
 const LOOKS_MAX: u32 = 8;
 
 /// Attempts that follow each other without sleep.
@@ -56,14 +58,14 @@ impl Retry {
         self.tries
     }
 
-    /// Looks at the lock tables; returns whether the looks so far prove damage. [1 RT per KiB of lock table]
+    /// Reads the lock tables; returns whether the reads so far prove damage. [1 RT per KiB of lock table]
     async fn is_damage<F: Fabric>(&mut self, client: &Client<F>) -> Result<bool, IndexError> {
         let Some(locks) = self.locks else { return Ok(false) };
         self.looks = if is_any_held(client, locks).await? { 0 } else { self.looks + 1 };
         Ok(self.looks >= LOOKS_MAX)
     }
 
-    /// Counts a failed attempt and pauses before the next one. [0 RT; after many attempts, a look at the lock tables]
+    /// Counts a failed attempt and pauses before the next one. [0 RT; after many attempts, a read of the lock tables]
     ///
     /// # Errors
     /// [`IndexError::Exhausted`] after the last attempt; [`IndexError::Damaged`] if no client is responsible.
@@ -90,14 +92,14 @@ impl Retry {
 }
 
 /// Returns a pause between half of `pause` and all of it, derived from the clock: two clients with equal pauses would
-/// conflict again and again, each with a lock that the other one needs for a moment.
+/// conflict repeatedly, each with a lock that the other one needs for a moment.
 fn jittered(pause: u64, now: u64) -> u64 {
     let part = now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     pause / 2 + ((pause / 2 * part) >> 32)
 }
 
 /// Revokes the identities of all crashed clients; the last WRITE of each is complete then. A client whose slot is
-/// damaged is not known, and keeps its identity.
+/// damaged cannot be identified, and keeps its slot.
 pub(crate) async fn reap_crashed_clients<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
     for resident in client_table::intact_clients(client).await? {
         if resident.client != client.fabric().identity() {

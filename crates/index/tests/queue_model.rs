@@ -4,9 +4,9 @@
 //! or loses the lock when a future is dropped at any moment.
 //!
 //! **Method.** The sources are compiled against the mutexes and atomics of `loom`, which runs small programs under all
-//! schedules with a bounded number of preemptions. What the lock protects is a cell in which `loom` detects data
-//! races; a lost wake-up is a deadlock, which `loom` reports. The last tests run the same programs on broken
-//! variants: they must fail.
+//! schedules with a bounded number of preemptions. The lock protects a cell in which `loom` detects data races; a lost
+//! wake-up is a deadlock, which `loom` reports. The last tests run the same programs on broken variants: they must
+//! fail.
 
 #![expect(unreachable_pub, reason = "the sources that are compiled here are modules of a library")]
 #![expect(clippy::duplicate_mod, reason = "broken variants compile the same sources again")]
@@ -59,7 +59,7 @@ mod lock {
     }
 }
 
-/// The queue and the combiner on primitives that are weaker than they need.
+/// The queue and the combiner, compiled against primitives that are too weak for them.
 #[path = "."]
 mod broken {
     pub(crate) mod sync {
@@ -102,7 +102,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls a future once; one that does not resolve at once is dropped.
+/// Polls a future once, and drops it if it is pending.
 fn poll_and_drop<F: Future>(future: F) -> Option<F::Output> {
     match poll(pin!(future)) {
         Poll::Ready(output) => Some(output),
@@ -110,7 +110,7 @@ fn poll_and_drop<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-/// What a lock protects: `loom` fails when two threads use it without an order between them.
+/// The data that a lock protects: `loom` fails when two threads access it without an order between them.
 struct Exclusive(UnsafeCell<()>);
 
 impl Exclusive {
@@ -212,8 +212,8 @@ fn the_writer_lock_is_exclusive_and_survives_dropped_waiters() {
     });
 }
 
-/// Two clients request one operation, and a third drops its request after the first poll. A client that leads checks
-/// that it is alone; a shared result is younger than the request.
+/// Two clients request one operation, and a third drops its request after the first poll. A leading client checks that
+/// no other client executes a request; a shared result must come from an execution that began after the request.
 macro_rules! combine_requests {
     ($combine:path, $leader:ident) => {{
         use $combine::{Combiner, Leader, Role};
@@ -323,8 +323,8 @@ impl SimpleLock {
     }
 }
 
-/// Names the mutant that [`a_lock_on_the_queue_passes_the_model`] checks in a process of its own: a failed model aborts
-/// its process.
+/// Names the mutant that [`a_lock_on_the_queue_passes_the_model`] checks in a separate process, because a failed model
+/// aborts its process.
 const MUTANT: &str = "FARWOOD_QUEUE_MUTANT";
 
 #[test]
@@ -371,7 +371,7 @@ fn values_go_to_the_waiters_of_their_key_in_order() {
 }
 
 #[test]
-fn a_dropped_waiter_is_passed_over_and_gives_up_what_it_was_granted() {
+fn a_dropped_waiter_is_skipped_and_its_grant_passes_to_the_next() {
     check(0, || {
         let queue = queue::FairQueue::<u32>::new(());
         let given_up = RefCell::new(Vec::new());
@@ -390,7 +390,7 @@ fn a_dropped_waiter_is_passed_over_and_gives_up_what_it_was_granted() {
 }
 
 #[test]
-fn workers_acquire_the_lock_in_order_and_a_dropped_one_is_passed_over() {
+fn workers_acquire_the_lock_in_order_and_a_dropped_one_is_skipped() {
     check(0, || {
         let lock = writer::WriterLock::default();
         let mut context = Context::from_waker(Waker::noop());

@@ -2,7 +2,7 @@
 //!
 //! [`adaptive`](farwood_index::catfish::adaptive) does not depend on rectangles. Here a client sends a lookup by
 //! message to a server with few cores, which reads the tree in its local memory, or the client reads the tree itself.
-//! Heartbeats report how busy the server is, and each client backs off separately.
+//! Heartbeats report the utilisation of the server, and each client has its own back-off.
 //!
 //! A request is one WRITE into the client's buffer at the server, with an immediate that holds the client's number.
 //! The response is one WRITE into a buffer in the client's memory, which the client polls.
@@ -18,7 +18,7 @@ use farwood_index::sherman::{Sherman, ShermanConfig};
 use farwood_sim::{NicModel, RunOutcome, SimFabric, SimServer, World, WorldSpec, untimed};
 use std::cell::Cell;
 
-/// Machines: one of the server, the others of clients.
+/// Number of machines. The server runs on the first one, and the clients run on the others.
 const MACHINES: usize = 5;
 const KEYS: u64 = 20_000;
 const CACHE_BYTES: usize = 1 << 20;
@@ -33,7 +33,7 @@ const PARTS: usize = 8;
 const LOOK_NS: u64 = 500;
 const RUN_NS: u64 = 20_000_000;
 
-/// How clients look up keys.
+/// The method by which clients look up keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Messages,
@@ -80,7 +80,7 @@ impl Buffers {
         self.chunks[0].part(BUFFER_BYTES * number)
     }
 
-    /// The buffer of its responses and heartbeats, on its machine.
+    /// The buffer for responses and heartbeats of client `number`, on the client's machine.
     fn response(&self, number: u64) -> Remote<[u8]> {
         self.chunks[machine_of(number)].part(BUFFER_BYTES * number)
     }
@@ -141,7 +141,7 @@ impl LookupRun<'_> {
         Ok(())
     }
 
-    /// A client: it looks up keys until the time is up.
+    /// A client: it looks up keys until the time limit.
     async fn ask(&self, number: u64, client: &Client<SimFabric>) -> Result<(), IndexError> {
         let machine = machine_of(number);
         let memory = self.world.server(NodeId(machine as u16));
@@ -184,7 +184,7 @@ impl LookupRun<'_> {
         loop {
             let outcome = memory.local().load(at + OUTCOME)?;
             if outcome >> 1 == asked {
-                // The value lies before the outcome, and a WRITE places its bytes upward.
+                // The value lies before the outcome, and a WRITE places its bytes in increasing address order.
                 let value = memory.local().load(at + VALUE)?;
                 return Ok((outcome & 1 == 1).then_some(value));
             }
@@ -193,7 +193,7 @@ impl LookupRun<'_> {
     }
 }
 
-/// Lets `clients` clients look keys up for a while.
+/// Runs `clients` clients that look keys up, and measures them.
 pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<LookupStats, Box<dyn std::error::Error>> {
     let mut card = NicModel::named("cx5-100g")?;
     card.server.cores = CORES;
@@ -243,7 +243,7 @@ pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<LookupStats, Box<d
         group.spawn(client, async move { run.ask(*number, client).await.expect("the network works") });
     }
     let from = (world.now(), server.worked());
-    assert_eq!(group.run_until(from.0 + RUN_NS), RunOutcome::Time, "all run until the time is up");
+    assert_eq!(group.run_until(from.0 + RUN_NS), RunOutcome::Time, "all run until the time limit");
     drop(group);
     let busy = (server.worked() - from.1) as f64 / (RUN_NS * u64::from(CORES)) as f64;
     let LookupRun { lookups, wrong, offloaded, .. } = &run;

@@ -1,4 +1,4 @@
-//! Puts full load on memory nodes over TCP, kills and starts clients at random, and prints a report.
+//! Runs clients on memory nodes over TCP at full load, kills and starts clients at random, and prints a report.
 //!
 //! `cargo run --release -p farwood-proof --example load -- [--index sherman] [--seconds 300] [--processes 4]
 //! [--clients 4] [--seed 1]`

@@ -1,6 +1,6 @@
 //! Measures searches through shared memory and in rstar: one process, one thread, the rectangles of the paper. Also
-//! measures the processor time of a node in a search and in an insert. All times are processor times of the thread, so
-//! that other load on the machine matters less.
+//! measures the processor time of a node in a search and in an insert. All times are processor times of the thread,
+//! which other load on the machine affects less.
 //!
 //! `cargo run --release -p farwood-proof --example spatial_speed -- [RECTANGLES] [BLOCKS]`
 

@@ -1,4 +1,5 @@
-//! Runs counted seeds, given or fresh, and prints what they met. `cargo xtask swarm` calls it.
+//! Runs counted seeds, given or fresh, and prints the faults and coverage marks that they reached. `cargo xtask swarm`
+//! calls it.
 //!
 //! Exit codes: 0 success; 1 a seed failed, or a given range of 1,000 seeds or more left a coverage mark unhit; 2 wrong
 //! command line.
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Seeds of a given range after which every coverage mark must be hit. Fresh seeds are exempt: the rarest marks are hit
-/// once in some 400 seeds, so a thousand fresh ones miss one of them now and then.
+/// once in about 400 seeds, so a thousand fresh seeds sometimes miss one of them.
 const MARKS_SEEDS: u64 = 1_000;
 /// Coverage marks of spatial indexes.
 const OF_CATFISH: [&str; 2] = ["a search that was overtaken", "a ring that is full"];
@@ -96,7 +97,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
             "--seconds" => {
-                arguments.seconds = Some(value.parse().map_err(|_| format!("'{value}' is no number"))?);
+                arguments.seconds = Some(value.parse().map_err(|_| format!("'{value}' is not a number"))?);
             }
             "--seed" => {
                 arguments.seeds = Some(

@@ -32,8 +32,8 @@ impl<H: Harness, T: Tree> BlockingIndex<'_, H, T> {
         to: Edge<'_>,
         limit: usize,
     ) -> Vec<(ByteString, ByteString)> {
-        // A tree's range has the first key and the first key behind it. No key lies behind the greatest one, so a
-        // range from behind it is empty, and a range up to behind it has no upper bound.
+        // A tree's range has an inclusive first key and an exclusive end. The greatest key has no successor, so a range
+        // that begins after it is empty, and a range that includes it has no upper bound.
         let Ok(from) = successor_bound(from, Bound::Included(())) else { return Vec::new() };
         let to = successor_bound(to, Bound::Excluded(())).unwrap_or(None);
         self.scan(&ScanSpan { direction, from, to, limit })

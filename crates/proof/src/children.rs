@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// A command that runs one test of this program in a process of its own. `module` is the `module_path!()` of the
-/// test, `test` the name of its function.
+/// A command that runs one test of this program in a separate process. `module` is the `module_path!()` of the test,
+/// `test` the name of its function.
 ///
 /// # Panics
 /// If the program has no path, or `module` is not below a crate.
@@ -13,7 +13,7 @@ pub fn rerun(module: &str, test: &str) -> Command {
     command
 }
 
-/// A test's name as libtest has it: its path without the crate.
+/// The name of a test in libtest: its path without the crate.
 pub fn test_name(module: &str, test: &str) -> String {
     match module.split_once("::") {
         Some((_, module)) => format!("{module}::{test}"),

@@ -1,4 +1,4 @@
-//! A simulated world whose compute nodes crash while they work on trees, or drop operations in progress.
+//! A simulated world whose compute nodes crash during operations on trees, or drop operations in progress.
 
 use farwood_fabric::{Client, Fabric as _, NodeId};
 use farwood_index::IndexError;
@@ -20,8 +20,8 @@ pub const CRASH_POINTS: [CrashPoint; 3] = [CrashPoint::Before, CrashPoint::At, C
 /// Virtual time in which an operation ends or its compute node crashes, nanoseconds.
 pub const TIME_MAX: u64 = 1_000_000_000;
 
-/// Times between the last poll of an operation and its drop: the posted verb has not left the client, is under way, is
-/// answered.
+/// Times between the last poll of an operation and its drop. At the drop, the posted verb has not left the client, is
+/// in flight, or is answered.
 pub const DROP_DELAYS_NS: [u64; 3] = [0, 1_000, 50_000];
 /// Virtual time in which an operation ends after another was dropped, nanoseconds. A client that waits for a lock
 /// checks after 2 ms for the first time whether its holder is alive.
@@ -34,11 +34,11 @@ pub struct DropPoint {
     pub polls: u64,
     /// Nanoseconds between the last poll and the drop.
     pub delay_ns: u64,
-    /// Nanoseconds for which the compute node reaches no memory node from then on.
+    /// Nanoseconds after the drop in which the compute node cannot reach any memory node.
     pub partition_ns: u64,
 }
 
-/// Three compute nodes, and the tree as each of them sees it.
+/// Three compute nodes, each with its handle of the tree.
 pub struct CrashCluster<T> {
     /// The simulated network with its machines.
     pub world: World,
@@ -121,7 +121,7 @@ impl<T> CrashCluster<T> {
         done
     }
 
-    /// Lets a compute node crash at one of its next verbs: 1 is the next.
+    /// Makes a compute node crash at one of its next verbs: 1 is the next.
     pub fn crash_at(&self, node: usize, verb: u64, point: CrashPoint) {
         let when = FaultTrigger::Verb { compute_node: node, number: self.world.sent(node) + verb };
         self.world.add_rule(FaultRule { when, fault: Fault::Crash { compute_node: node, point } });

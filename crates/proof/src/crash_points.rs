@@ -1,13 +1,14 @@
-//! Every crash point of every operation: a compute node crashes before, at and after each verb that it sends. And
-//! pairs of crashes: a second compute node meets the remains of the first, and crashes at each verb as well, while a
-//! third continues.
+//! Every crash point of every operation: a compute node crashes before, at and after each verb that it sends. Pairs of
+//! crashes are tested as well: a second compute node works on the tree after the first crash, and crashes at each of
+//! its verbs, while a third continues.
 //!
 //! After each crash, every key must have the acknowledged value. The key of the interrupted operation may have the
-//! value from before or from after, and all reads must return the same one. Every key must be changeable, and the walk
-//! must find no problem. For each crash, the memory that one operation has allocated or unlinked may be lost.
+//! value from before or from after the interrupted operation, and all reads must return the same value. Every key must
+//! be changeable, and the walk must find no problem. For each crash, the memory that one operation has allocated or
+//! unlinked may be lost.
 //!
-//! Operations whose futures are dropped leave the same remains, but their compute node lives: no client may have to
-//! wait for it.
+//! Operations whose futures are dropped leave the same intermediate states, but their compute node is alive, so no
+//! client may have to wait for it.
 
 use crate::crash_cluster::{
     CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR,
@@ -21,9 +22,9 @@ use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 use std::collections::{BTreeMap, BTreeSet};
 
 const CACHE_BYTES: usize = 1 << 16;
-/// Verbs of one operation, at most.
+/// Maximum verbs of one operation.
 const VERBS_MAX: u64 = 200;
-/// Most bytes that an operation on a radix tree has allocated or unlinked: two inner nodes, two leaves, two values.
+/// Maximum bytes that an operation on a radix tree has allocated or unlinked: two inner nodes, two leaves, two values.
 const LOST_BYTES: i64 = 8192;
 
 type NumberModel = BTreeMap<u64, u64>;
@@ -33,7 +34,7 @@ type NumberModel = BTreeMap<u64, u64>;
 pub enum InterruptedOperation {
     /// Stores a value.
     Put(u64),
-    /// Stores a value of this many bytes.
+    /// Stores a value of this number of bytes.
     PutLong(u64, usize),
     /// Removes a key.
     Remove(u64),
@@ -56,7 +57,7 @@ pub struct CrashCase {
     pub config: OrderedConfig,
     /// Keys that are loaded, from 0 in steps of [`KEY_STEP`].
     pub keys: u64,
-    /// The fill of the loaded nodes, where the system has a choice.
+    /// The fill factor of the loaded nodes, for systems that have one.
     pub fill: f64,
     /// Keys that are removed after loading, a range of their numbers.
     pub removed: (u64, u64),
@@ -180,7 +181,7 @@ impl Fixture {
         }
     }
 
-    /// Updates every key that was present, which meets every lock left behind.
+    /// Updates every key that was present, and so acquires every lock that an interrupted operation may hold.
     fn update_all(&self, node: usize, keys: &BTreeSet<u64>) -> u64 {
         self.cluster.perform(node, &async |tree, client| {
             for &key in keys {
@@ -294,8 +295,8 @@ pub fn single_crashes(cases: &[CrashCase]) -> u64 {
     crashes
 }
 
-/// Drops the operation of each case after every poll, and lets both the compute node that dropped it and others
-/// continue; yields the number of drops.
+/// Drops the operation of each case after every poll, and runs operations on the compute node that dropped it and on
+/// others; yields the number of drops.
 pub fn single_drops(cases: &[CrashCase]) -> u64 {
     let mut drops = 0;
     for case in cases {
@@ -317,12 +318,12 @@ pub fn single_drops(cases: &[CrashCase]) -> u64 {
     drops
 }
 
-/// Time for which a compute node reaches no memory node, nanoseconds: longer than its NIC retries.
+/// Time in which a compute node cannot reach any memory node, nanoseconds: longer than its NIC retries.
 const PARTITION_NS: u64 = 100_000_000;
 
-/// Drops the operation of each case after every poll, when its compute node reaches no memory node any more, so that
-/// the verb that frees its lock may be lost. Once the compute node reaches the memory nodes again, its next operation
-/// frees the lock. Yields the number of locks that were freed so.
+/// Drops the operation of each case after every poll, while its compute node cannot reach any memory node, so that the
+/// verb that frees its lock may be lost. Once the compute node reaches the memory nodes again, its next operation frees
+/// the lock. Yields the number of locks that were freed so.
 pub fn drops_in_partitions(cases: &[CrashCase]) -> u64 {
     let mut freed = 0;
     for case in cases {
@@ -345,8 +346,8 @@ pub fn drops_in_partitions(cases: &[CrashCase]) -> u64 {
     freed
 }
 
-/// Crashes the first compute node at every verb of each case, and the second at about `seconds_max` of the verbs with
-/// which it meets the remains; yields the number of pairs.
+/// Crashes the first compute node at every verb of each case, and the second at about `seconds_max` of the verbs of its
+/// operation on the tree after the first crash; yields the number of pairs.
 pub fn paired_crashes(cases: &[CrashCase], seconds_max: usize) -> u64 {
     let mut pairs = 0;
     for case in cases {

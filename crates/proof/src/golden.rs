@@ -21,7 +21,7 @@ impl CostTable {
             "# {title}\n\n\
              Each row has the round trips, verbs and payload bytes of one operation. {conditions}.\n\
              The operands and results of atomics are not counted. The test `crates/proof/tests/all/{test}`\n\
-             fails when an operation has other costs, and `FARWOOD_BLESS=1` lets it write this page.\n\n\
+             fails when an operation has different costs, and `FARWOOD_BLESS=1` lets it write this page.\n\n\
              | variant | operation | case | round trips | READ | WRITE | atomics | bytes read | bytes written |\n\
              |---|---|---|---:|---:|---:|---:|---:|---:|\n"
         );

@@ -1,5 +1,5 @@
-//! Full load over TCP for any time, while clients are killed, leave and start at random: no answer is wrong, no memory
-//! is lost, and no lock stays held.
+//! A load test over TCP of any duration, in which clients are killed, leave and start at random: no answer is wrong, no
+//! memory is lost, and no lock stays held.
 //!
 //! | file | content |
 //! |---|---|
@@ -38,7 +38,7 @@ const MEMORY_NODES: usize = 2;
 const HOST_BYTES: u64 = 512 << 20;
 /// Time between two samples of the memory nodes.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
-/// The most by which the heap of a memory node may grow.
+/// Maximum growth of the heap of a memory node.
 const HEAP_GROWTH_MAX: u64 = 4 << 20;
 
 /// The parameters of a run.
@@ -75,7 +75,7 @@ pub struct LoadReport {
     pub chunks: [u64; 2],
     /// Descriptors of the process of memory nodes, before and after.
     pub descriptors: [u64; 2],
-    /// Locks of gone clients that the last sweep released.
+    /// Locks of crashed clients that the last sweep released.
     pub locks_swept: u64,
     /// Entries of the tree after the sweep.
     pub entries: u64,
@@ -93,7 +93,7 @@ impl fmt::Display for LoadReport {
             f,
             "{} operations, {} verbs; {} killed, {} left, {} brief connections; heap {heap} then {heap_last} KiB, \
              {chunks} then {chunks_last} chunks, {files} then {files_last} descriptors; {} entries, {} locks of \
-             gone clients swept, {} held, {} problems",
+             crashed clients swept, {} held, {} problems",
             self.operations,
             self.verbs,
             self.kills,
@@ -173,7 +173,7 @@ struct LoadParent<'a> {
     load: Load,
     program: &'a dyn Fn() -> Command,
     folder: &'a Path,
-    // Before the memory nodes, so that it leaves while they still run.
+    // Declared before the memory nodes, so that it leaves the pool while they still run.
     tree: Ordered,
     client: Client<TcpFabric>,
     pool: TcpPool,
@@ -250,7 +250,7 @@ impl<'a> LoadParent<'a> {
         Process::start((self.program)(), &role, Stdio::null())
     }
 
-    /// Runs, kills and restarts processes of clients until the time is up.
+    /// Runs, kills and restarts processes of clients until the time limit.
     fn load(&mut self) -> Vec<Sample> {
         let mut processes: Vec<_> =
             (0..self.load.processes).map(|number| (number, self.start(number))).collect();
@@ -287,7 +287,7 @@ impl<'a> LoadParent<'a> {
         samples
     }
 
-    /// Kills a process of clients, or lets it leave.
+    /// Kills a process of clients, or tells it to leave.
     fn end(&mut self, process: Process) {
         if self.random.below(3) < 2 {
             self.report.kills += 1;
@@ -342,7 +342,7 @@ impl<'a> LoadParent<'a> {
         self.report.locks_left = walk.locks_held() + walk.locks_of_crashed_clients();
         self.report.problems = walk.problems().iter().map(|problem| format!("{problem:?}")).collect();
         let all = self.load.processes * self.load.clients * KEYS_PER_CLIENT;
-        assert_eq!(self.report.entries, all, "all keys that were put at last are present");
+        assert_eq!(self.report.entries, all, "all keys whose last step was a put are present");
     }
 }
 
@@ -353,7 +353,7 @@ fn heap_bytes(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
 }
 
-/// The number of a process's descriptors, after those of closed connections are gone.
+/// The number of a process's descriptors, after those of closed connections were closed.
 fn descriptors(process: u32) -> u64 {
     let count = || std::fs::read_dir(format!("/proc/{process}/fd")).expect("the process runs").count() as u64;
     let (mut least, end) = (count(), Instant::now() + Duration::from_millis(500));

@@ -1,4 +1,5 @@
-//! Model tests of radix trees: a tree and a `BTreeMap` run the same programs, over keys that stress radix trees.
+//! Model tests of radix trees: a tree and a `BTreeMap` run the same programs, over keys that cause many changes of
+//! nodes.
 
 use crate::blocking_index::BlockingIndex;
 use crate::sherman_model::drawn;
@@ -48,7 +49,7 @@ fn finish<H: Harness>(index: BlockingIndex<'_, H, Ordered>, model: &Model) -> Re
     Ok(())
 }
 
-/// Runs one program on a new tree that holds `loaded`, and walks the tree.
+/// Runs one program on a new tree that holds `loaded`, and then verifies the invariants of the tree.
 fn agree<H: Harness>(
     harness: &H,
     config: ordered::OrderedConfig,

@@ -35,14 +35,14 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that cannot be removed does no harm.
+        // A folder that cannot be removed is left.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// A transport: how its memory nodes are started, and their pools opened.
+/// A transport: starts its memory nodes and opens their pools.
 pub trait Transport: Sized + Sync + 'static {
-    /// The carrier of verbs.
+    /// The transport of verbs.
     type VerbTransport: VerbTransport;
 
     /// Starts a memory node on a free port.
@@ -86,9 +86,9 @@ impl Transport for OverRdma {
     }
 }
 
-/// The carrier of a pool's type.
+/// The transport of a pool's type.
 pub trait VerbTransportOf {
-    /// The carrier of verbs.
+    /// The transport of verbs.
     type VerbTransport: VerbTransport;
 }
 
@@ -117,7 +117,7 @@ pub fn has_rdma() -> bool {
 /// Memory nodes for one test, and this process's attachment to their pool.
 #[derive(Debug)]
 pub struct Served<K: Transport> {
-    // Before the memory nodes, so that it leaves while they still run.
+    // Declared before the memory nodes, so that it leaves the pool while they still run.
     pool: ServedPool<K::VerbTransport>,
     nodes: Vec<MemoryNode>,
     folder: Folder,
@@ -132,7 +132,7 @@ impl<K: Transport> Served<K> {
     /// A new pool of two memory nodes.
     ///
     /// # Panics
-    /// If the system refuses.
+    /// If the operating system refuses a file, a port or a thread.
     pub fn new() -> Self {
         Self::with("")
     }
@@ -140,7 +140,7 @@ impl<K: Transport> Served<K> {
     /// Starts the pool with parameters in its address, such as `?queue-pairs=2`.
     ///
     /// # Panics
-    /// If the system refuses.
+    /// If the operating system refuses a file, a port or a thread.
     pub fn with(parameters: &str) -> Self {
         let nodes: Vec<_> = (0..NODES).map(|_| start::<K>()).collect();
         let address: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
@@ -178,12 +178,12 @@ impl<K: Transport> Default for Served<K> {
 /// Starts a memory node on a free port.
 ///
 /// # Panics
-/// If the system refuses.
+/// If the operating system refuses a file, a port or a thread.
 pub fn start<K: Transport>() -> MemoryNode {
     K::start(&NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES))
 }
 
-/// Attaches to the pool of a [`Served`], perhaps of another process.
+/// Attaches to the pool of a [`Served`], which another process may have created.
 ///
 /// # Panics
 /// If there is no such pool.

@@ -19,7 +19,7 @@ pub trait SharedPool: Harness + Default {
     /// The address that another process passes to [`attach`](Self::attach).
     fn address(&self) -> String;
 
-    /// Attaches to the pool, perhaps in another process.
+    /// Attaches to the pool, possibly in another process.
     fn attach(address: &str) -> Self::Pool;
 
     /// The test's folder.

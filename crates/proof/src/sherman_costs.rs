@@ -59,14 +59,14 @@ impl<H: Harness> CostFixture<H> {
         bench
     }
 
-    /// Fills both caches, and splits a leaf behind the largest key so that each allocator owns a chunk.
+    /// Fills both caches, and splits a leaf after the largest key so that each allocator owns a chunk.
     fn warm(&self) {
         let ends = [(&self.tree, &self.client, KEYS), (&self.other_tree, &self.other_client, KEYS + 50)];
         for (tree, client, first) in ends {
             for number in first..first + 50 {
                 self.world.block_on(tree.put(client, &key(number), &[0; 8])).expect("a put");
             }
-            // The paths to these keys pass every node of level 1.
+            // The paths to these keys include every node of level 1.
             for number in (0..KEYS).step_by(8) {
                 self.world.block_on(tree.get(client, &key(number))).expect("a get");
             }
@@ -146,7 +146,7 @@ impl<H: Harness> CostFixture<H> {
         self.world.block_on(Sherman::open(&self.client, "costs", CACHE_BYTES)).expect("the tree is opened")
     }
 
-    /// Lets two clients of one compute node change one entry at the same time, until one hands its lock over; yields
+    /// Makes two clients of one compute node change one entry at the same time, until one hands its lock over; yields
     /// the costs of the client that received it.
     ///
     /// # Panics

@@ -1,4 +1,5 @@
-//! Model tests of Sherman: a tree and a `BTreeMap` run the same programs, over keys that stress trees, on any fabric.
+//! Model tests of Sherman: a tree and a `BTreeMap` run the same programs, over keys that cause many splits and merges,
+//! on any fabric.
 
 use crate::blocking_index::BlockingIndex;
 use farwood_index::consistency::Consistency;
@@ -21,8 +22,8 @@ pub const NAME: &str = "model";
 /// The contents of a tree.
 pub type Model = BTreeMap<ByteString, ByteString>;
 
-/// Runs `test` on the first `cases` of a fixed sequence of inputs (a third of them outside campaigns), or on as many
-/// as `FARWOOD_SEEDS` says.
+/// Runs `test` on the first `cases` of a fixed sequence of inputs (a third of them outside campaigns), or on the number
+/// of inputs in `FARWOOD_SEEDS`.
 ///
 /// # Panics
 /// If the test fails.
@@ -41,7 +42,8 @@ pub fn config(sizes: Sizes, variant: ShermanVariant, consistency: Option<Consist
     ShermanConfig { sizes, options: variant.features(), consistency, ..ShermanConfig::default() }
 }
 
-/// Runs one program on a new tree that holds `loaded`, at that fill, and walks the tree.
+/// Runs one program on a new tree that holds `loaded`, in nodes filled to `fill`, and then verifies the invariants of
+/// the tree.
 ///
 /// # Errors
 /// If tree and model differ.

@@ -62,15 +62,15 @@ impl Shm {
     /// A new pool of two memory nodes.
     ///
     /// # Panics
-    /// If the system refuses.
+    /// If the operating system refuses a file or memory.
     pub fn new() -> Self {
         Self::of_bytes(HOST_BYTES)
     }
 
-    /// A new pool of two memory nodes of that size; it takes only the memory that is used.
+    /// A new pool of two memory nodes of that size. It allocates only the memory that is used.
     ///
     /// # Panics
-    /// If the system refuses.
+    /// If the operating system refuses a file or memory.
     pub fn of_bytes(host_bytes: u64) -> Self {
         let directory = Scratch::new();
         let spec = PoolSpec {
@@ -105,7 +105,7 @@ fn name() -> PoolName {
     NAME.parse().expect("a valid name")
 }
 
-/// Attaches to the pool of a [`Shm`], perhaps of another process.
+/// Attaches to the pool of a [`Shm`], which another process may have created.
 ///
 /// # Panics
 /// If there is no such pool.

@@ -1,4 +1,4 @@
-//! The operations of every ordered index, in the terms of the testkit.
+//! The operations of every ordered index, with the types of the testkit.
 
 use crate::workload::ScanSpan;
 use farwood_fabric::{Client, Fabric};

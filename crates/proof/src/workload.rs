@@ -1,4 +1,4 @@
-//! Random requests to ordered indexes, and how a client performs them.
+//! Random requests to ordered indexes, and their execution by a client.
 
 use crate::tree::Tree;
 use farwood_fabric::{Client, Fabric};
@@ -31,19 +31,19 @@ pub struct ScanSpan {
     pub direction: Direction,
     /// The first key.
     pub from: Option<ByteString>,
-    /// The first key behind the span.
+    /// The first key after the span.
     pub to: Option<ByteString>,
-    /// Most entries.
+    /// Maximum number of entries.
     pub limit: usize,
 }
 
 impl ScanSpan {
-    /// The range, in the terms of the trees.
+    /// The range, with the types of the trees.
     pub(crate) fn range(&self) -> Range<'_> {
         Range { from: self.from.as_deref(), to: self.to.as_deref() }
     }
 
-    /// The direction, in the terms of the trees.
+    /// The direction, with the types of the trees.
     pub(crate) fn tree_direction(&self) -> sherman::Direction {
         match self.direction {
             Direction::Forward => sherman::Direction::Forward,
@@ -86,7 +86,7 @@ pub enum ValueLengths {
     UpTo {
         /// Bytes of the unit.
         bytes: usize,
-        /// Values are at most this many times as long as the inline length.
+        /// Maximum length of a value, as a multiple of the inline length.
         times: u64,
     },
     /// Any length.
@@ -184,7 +184,7 @@ impl Iterator for Workload<'_> {
 }
 
 impl Workload<'_> {
-    /// A scan or a count, and now and then a `Leave`.
+    /// A scan or a count, and sometimes a `Leave`.
     fn read_many(&mut self, key: ByteString) -> TreeRequest {
         if self.chance.once_in(5) {
             return if self.chance.once_in(3) { TreeRequest::Leave } else { TreeRequest::Count };
@@ -228,7 +228,7 @@ pub async fn scan<F: Fabric>(
     tree.scan_span(client, span).await
 }
 
-/// The bounds of a span, in the terms of the history.
+/// The bounds of a span, with the types of the history.
 pub fn bounds(span: &ScanSpan) -> (Bound<ByteString>, Bound<ByteString>) {
     let from = span.from.clone().map_or(Bound::Unbounded, Bound::Included);
     (from, span.to.clone().map_or(Bound::Unbounded, Bound::Excluded))

@@ -5,7 +5,7 @@
 
 use farwood_fabric::NodeId;
 
-/// Time for which a NIC retries a request before it gives up, nanoseconds. [Common knowledge: some milliseconds.]
+/// Time for which a NIC retries a request before the request fails, nanoseconds. [Common knowledge: some milliseconds.]
 pub const RETRY_NS: u64 = 4_000_000;
 
 /// An injected fault.
@@ -57,7 +57,7 @@ pub enum Fault {
     Crash {
         /// The compute node.
         compute_node: usize,
-        /// How far the triggering verb has come. Ignored if the trigger is a time.
+        /// The progress of the triggering verb. Ignored if the trigger is a time.
         point: CrashPoint,
     },
     /// The threads of a compute node stop for some time. Posted verbs continue.
@@ -67,7 +67,7 @@ pub enum Fault {
         /// The duration.
         nanoseconds: u64,
     },
-    /// The triggering verb, and the verbs behind it on its queue pair, arrive late. Ignored if the trigger is a time.
+    /// The triggering verb, and the later verbs on its queue pair, arrive late. Ignored if the trigger is a time.
     Delay {
         /// The delay.
         nanoseconds: u64,
@@ -97,7 +97,7 @@ pub enum Fault {
     },
 }
 
-/// How far a verb has come when its compute node crashes.
+/// The progress of a verb when its compute node crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashPoint {
     /// The NIC has not sent it.

@@ -2,16 +2,16 @@
 //!
 //! Index code that runs on any fabric runs here in one thread, with thousands of clients, on any NIC model
 //! ([`NicModel`]), with injected faults. The same seed repeats the same run. Bytes move line by line at the times at
-//! which the modelled NIC touches them, so torn reads, overtaking and lost updates occur as on hardware.
+//! which the modelled NIC reads or writes them, so torn reads, overtaking and lost updates occur as on hardware.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`World`] | machines, a pool in their memory, clients |
 //! | [`TaskGroup`] | the executor: tasks of clients and servers |
 //! | [`NicModel`] | the parameters of a NIC model, read from a file |
 //! | [`fault`] | rules that inject faults into the stream of verbs |
 //! | [`trace`] | events of a run: digests, Perfetto, sequence diagrams |
-//! | `stations/` | queues and costs of each stage of a verb, one file per stage |
+//! | `stages/` | queues and costs of each stage of a verb, one file per stage |
 //! | `device/` | the path of a verb through the stages |
 //!
 //! `docs/nic-model.md` gives the source of every parameter, and lists what is not modelled.

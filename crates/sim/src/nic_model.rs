@@ -62,9 +62,9 @@ pub struct Cpu {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wire {
-    /// Wire and NIC pipelines, one way.
+    /// Latency of the wire and the NIC pipelines, one way.
     pub one_way_ns: f64,
-    /// ChainFlag, each direction.
+    /// Bandwidth of the link, each direction.
     pub link_bytes_per_ns: f64,
     /// Bytes of a request on the link besides its payload.
     pub request_header_bytes: u64,
@@ -160,7 +160,7 @@ pub struct Server {
     pub kernel_byte_ns: f64,
 }
 
-/// Why a NIC model cannot be used.
+/// The reason why a NIC model cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NicModelError {
     /// The file is not a NIC model.

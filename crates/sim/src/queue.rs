@@ -35,7 +35,7 @@ pub(crate) enum Event {
     Return(Key),
     /// A completion is in the client's memory.
     Complete(Key),
-    /// The NIC gives up on a request.
+    /// The NIC stops retrying a request.
     Expire(Key),
     /// A thread runs its next task.
     Thread(Key),

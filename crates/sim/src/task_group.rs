@@ -83,7 +83,7 @@ impl SimThread {
     }
 }
 
-/// What the executor does next.
+/// The next action of the executor.
 enum NextStep {
     /// No event is scheduled.
     None,
@@ -95,7 +95,7 @@ enum NextStep {
     WokenTasks(f64),
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunOutcome {
     /// All tasks are done, or their compute nodes have crashed.

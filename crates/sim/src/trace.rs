@@ -22,7 +22,7 @@ pub struct TraceEvent {
     pub what: String,
 }
 
-/// How much of a run is recorded.
+/// The level of detail of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tracing {
     /// Nothing.

@@ -29,8 +29,8 @@ use std::task::{Context, Poll, Waker};
 /// Capabilities of the NICs that the papers use, which the simulated device implements.
 ///
 /// READs fetch upward and do not overtake a WRITE, up to 1 KiB; lines are not torn; a request that arrives after a
-/// WRITE was executed sees it; a WRITE that the NIC received is placed whole. The memory node's CPU sees a WRITE when
-/// it is placed, which is after its completion.
+/// WRITE was executed sees it; a WRITE that the NIC received is placed completely, even if its writer crashes. The
+/// memory node's CPU sees a WRITE when it is placed, which is after its completion.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: 1024,
     whole_bytes: 64,
@@ -69,7 +69,7 @@ pub struct WorldSpec {
     /// Largest factor by which a PCIe transfer is slowed down, drawn for each transfer. 1 outside of tests. With
     /// larger values, one transfer overtakes another while both are in progress.
     pub stretch: u64,
-    /// Whether every line of every transfer is an event of its own.
+    /// Whether every line of every transfer is a separate event.
     pub exhaustive: bool,
     /// The level of tracing.
     pub tracing: Tracing,
@@ -114,7 +114,7 @@ impl WorldSpec {
     }
 }
 
-/// Why a world cannot be created.
+/// The reason why a world cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the simulated network cannot be created: {0}")]
 pub struct WorldError(String);
@@ -304,7 +304,7 @@ impl World {
         counts
     }
 
-    /// How often each kind of fault was injected.
+    /// The number of injected faults of each kind.
     pub fn met(&self) -> FaultCounts {
         self.device.borrow().met
     }
@@ -314,12 +314,12 @@ impl World {
         self.device.borrow().happened.clone()
     }
 
-    /// How often clients hit each coverage mark.
+    /// The number of times that clients hit each coverage mark.
     pub fn marks(&self) -> BTreeMap<&'static str, u64> {
         self.device.borrow().marks.clone()
     }
 
-    /// The trace so far.
+    /// The events recorded so far.
     pub fn trace(&self) -> Trace {
         self.device.borrow().trace.clone()
     }

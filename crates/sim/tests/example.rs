@@ -4,6 +4,6 @@
 mod toy_index;
 
 #[test]
-fn the_toy_index_gives_right_answers() {
+fn the_toy_index_answers_correctly() {
     toy_index::main().unwrap();
 }

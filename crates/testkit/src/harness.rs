@@ -27,8 +27,8 @@ pub trait Harness {
 
     /// Runs `work` for `count` clients at the same time; yields the results in the order of the clients' numbers.
     /// Clients with odd numbers are [separate](Self::separate_client). Fabrics of threads use [`on_threads`], fabrics
-    /// of one thread use [`round_robin`]. There, work that waits for another client must await an operation of the
-    /// fabric, because otherwise the other client never runs.
+    /// of one thread use [`round_robin`]. With `round_robin`, a client that waits for another client must await an
+    /// operation of the fabric, because otherwise the other client never runs.
     fn run_clients<T: Send>(
         &self,
         count: usize,

@@ -1,15 +1,17 @@
-//! The operations of concurrent clients on an ordered index, their answers, and whether some order explains them.
+//! Records the operations of concurrent clients on an ordered index and their answers, and checks whether some order of
+//! the operations explains the answers.
 //!
-//! Clients write [journals](Recorder), in memory or to files of their own; a parent [reads](History::read) them
-//! all into one [`History`] and [checks](History::check) it: per key, is there an order of the operations, true to
-//! real time, in which every answer is right (linearizability)? Do [scans](Scan) miss nothing that was there
-//! throughout, and show nothing that was not?
+//! Each client writes a [journal](Recorder), in memory or to its own file. A parent [reads](History::read) all journals
+//! into one [`History`] and [checks](History::check) it. For each key, there must be an order of the operations that
+//! respects real time and in which every answer is right (linearizability). A [scan](Scan) must show every entry that
+//! was present throughout the scan, and no entry that was not present during it.
 //!
 //! A client that was killed leaves operations without an answer: they may have taken effect at any time since, or
 //! never.
 //!
-//! Times come from one clock that all clients share: the fabric's where it is the same in all processes, or a
-//! [`tick`] in far memory. An operation that ended at the very time at which another began counts as concurrent.
+//! Times come from one clock that all clients share: the fabric's clock if all processes have the same one, or
+//! otherwise a counter in far memory ([`tick`]). An operation that ended at the very time at which another began counts
+//! as concurrent.
 
 mod journal;
 mod linear;
@@ -95,7 +97,7 @@ pub struct Scan {
     pub from: Bound<ByteString>,
     /// Greatest key.
     pub to: Bound<ByteString>,
-    /// Most entries.
+    /// Maximum number of entries.
     pub limit: usize,
     /// Keys and values.
     pub entries: Vec<(ByteString, ByteString)>,
@@ -141,11 +143,11 @@ impl fmt::Display for Violation {
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Keys that were checked.
+    /// Number of keys that were checked.
     pub keys: usize,
-    /// Operations on them.
+    /// Number of operations on these keys.
     pub operations: usize,
-    /// Scans that were checked.
+    /// Number of scans that were checked.
     pub scans: usize,
     /// The violations.
     pub violations: Vec<Violation>,

@@ -3,12 +3,12 @@
 //! | module | content |
 //! |---|---|
 //! | [`campaign`] | the two sizes of long tests |
-//! | [`harness`] | how a test gets clients, runs them concurrently, and allocates far memory |
+//! | [`harness`] | a trait by which tests obtain clients, run them concurrently, and allocate far memory |
 //! | [`contract`] | the contract of every fabric: one named check for each clause |
 //! | [`litmus`] | one program per promise about order and tearing, run whether the fabric promises it or not |
-//! | [`history`] | histories of concurrent clients, and whether some order explains them |
+//! | [`history`] | histories of concurrent clients, and a check for linearizability |
 //! | [`model`] | random operations on an ordered index, compared with a `BTreeMap` |
-//! | [`need`] | what a test needs from its machine, and how a test without it is skipped |
+//! | [`need`] | requirements of a test on its machine, and skipping of tests whose requirements are not met |
 //! | [`loopback`] | a fabric in one thread, correct or broken deliberately, which shows that every check can fail |
 //!
 //! A failed check panics with the cause; only [`need`] prints.

@@ -4,7 +4,7 @@
 //! violations that it sees: no violation proves nothing, and a violation shows why the promise is not made.
 //!
 //! Clients write increasing numbers, so a reader knows which values it must not see. The report counts how often a
-//! reader met a change, because a promise that no concurrent change put at risk is no evidence.
+//! reader met a concurrent change, because a run without concurrent changes is no evidence for the promise.
 
 mod order;
 mod tearing;
@@ -101,14 +101,14 @@ pub fn server_litmus<H: ServerHarness>(harness: &H, iterations: u64) -> LitmusRe
     order::cpu_sees_write(harness, iterations)
 }
 
-/// Runs the other program for memory nodes with servers: a server that polls the last byte of a WRITE finds the others
-/// complete.
+/// Runs the other program for memory nodes with servers: when a server that polls the last byte of a WRITE sees it, the
+/// other bytes are complete.
 pub fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> LitmusReport {
     tearing::server_upward(harness, iterations)
 }
 
-/// Runs the programs for bytes that a server stores while clients read them, as nodes of spatial indexes are: lines
-/// with versions, and a pair of versions around all lines.
+/// Runs the programs for bytes that a server stores while clients read them, as in nodes of spatial indexes: lines with
+/// versions, and a pair of versions around all lines.
 pub fn server_stores<H: ServerHarness>(harness: &H, iterations: u64) -> [LitmusReport; 2] {
     [tearing::server_lines(harness, iterations), tearing::server_pair(harness, iterations)]
 }
@@ -183,7 +183,7 @@ impl Tally {
     }
 }
 
-/// The most tries of a program, in multiples of the requested ones, to meet enough changes.
+/// The maximum number of tries by which a program meets enough changes, as a multiple of the requested number.
 const PATIENCE: u64 = 30;
 
 /// A barrier at which two clients wait for each other before they start, or in every round.

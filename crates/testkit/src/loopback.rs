@@ -3,7 +3,7 @@
 //!
 //! It is correct by default. [`Faults`] break promises that other fabrics make: a READ or WRITE is cut into pieces
 //! between which other clients run, READs overtake atomics, WRITEs take effect late. A [`Bug`] breaks the contract of
-//! all fabrics. Both show that the litmus programs and the contract notice.
+//! all fabrics. Both serve to test that the litmus programs and the checks of the contract find violations.
 
 mod execute;
 mod flight;
@@ -44,7 +44,7 @@ pub const SMALL: PoolShape =
 /// The order in which the pieces of a transfer are copied while other clients run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Copying {
-    /// In one step: no other client runs during the transfer.
+    /// All bytes at once: no other client runs during the transfer.
     #[default]
     Whole,
     /// In increasing address order.
@@ -57,19 +57,18 @@ pub enum Copying {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each breaks a different promise")]
 pub struct Faults {
-    /// How READs are copied.
+    /// The order in which READs are copied.
     pub reads: Copying,
-    /// How WRITEs are copied.
+    /// The order in which WRITEs are copied.
     pub writes: Copying,
     /// Aligned bytes that are copied at once if a transfer is cut. Less than 8 breaks a promise of every fabric.
     pub piece_bytes: usize,
     /// A READ that saw some new bytes of a WRITE does not overtake that WRITE. NICs do this when both are copied
     /// upward.
     pub reads_stay_behind: bool,
-    /// Posts with atomics are complete when they return, so none can be dropped in the middle. Shared memory does
-    /// this.
+    /// Posts with atomics are complete when the call returns, so none can be dropped halfway. Shared memory does this.
     pub atomics_at_once: bool,
-    /// A READ chained behind an atomic or a READ is executed before it.
+    /// A READ is executed before the atomic or READ that precedes it in its chain.
     pub read_overtakes: bool,
     /// The later of two WRITEs in a chain takes effect first.
     pub write_overtakes: bool,
@@ -103,7 +102,7 @@ impl Faults {
 /// A violation of the contract of all fabrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// An unaligned WRITE clears the byte behind it.
+    /// An unaligned WRITE clears the byte after its range.
     NeighbourCleared,
     /// A READ does not fill the last word of its buffer.
     ReadShort,
@@ -261,7 +260,7 @@ impl Loopback {
         self.0.state.borrow_mut().clients.remove(&client);
     }
 
-    /// How often clients passed a coverage mark.
+    /// The number of times that clients passed a coverage mark.
     pub fn marked(&self, mark: &str) -> u64 {
         self.0.state.borrow().marks.get(mark).copied().unwrap_or(0)
     }

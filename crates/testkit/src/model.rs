@@ -179,7 +179,7 @@ pub enum Step {
         other: Option<Index>,
         /// Whether the bound includes the step's key.
         included: bool,
-        /// Most entries.
+        /// Maximum number of entries.
         limit: usize,
     },
     /// See [`Ordered::count`].
@@ -193,11 +193,11 @@ pub struct ProgramShape {
     pub key_bytes: usize,
     /// Bytes of the shortest values.
     pub value_bytes: usize,
-    /// Bytes of the longest.
+    /// Bytes of the longest values.
     pub value_bytes_max: usize,
-    /// Most keys of a program.
+    /// Maximum number of keys of a program.
     pub keys_max: usize,
-    /// Most steps of a program.
+    /// Maximum number of steps of a program.
     pub steps_max: usize,
 }
 
@@ -321,7 +321,7 @@ fn same<T: PartialEq + Debug>(what: impl FnOnce() -> String, found: &T, right: &
     if found == right {
         return Ok(());
     }
-    Err(format!("{}: {found:02x?}, should be {right:02x?}", what()))
+    Err(format!("{}: the index answered {found:02x?}, should be {right:02x?}", what()))
 }
 
 fn one(

@@ -1,6 +1,6 @@
 //! The requirements of a test on its machine: a program, a header, a device, a privilege.
 //!
-//! A test states its need and returns where the machine does not meet it:
+//! A test states its need and returns early if the machine does not meet it:
 //!
 //! ```no_run
 //! use farwood_testkit::need;
@@ -16,7 +16,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `FARWOOD_STRICT=1` | an unmet need fails its test |
-//! | `FARWOOD_STRICT_EXCEPT=netns,etcd` | needs that this machine cannot meet: their tests are skipped all the same |
+//! | `FARWOOD_STRICT_EXCEPT=netns,etcd` | needs that this machine cannot meet: their tests are skipped nevertheless |
 //! | `FARWOOD_SKIPS=PATH` | the file of skipped tests, instead of `farwood-skips.tsv` in the target directory |
 
 use std::fmt::Display;
@@ -35,7 +35,8 @@ pub const MLX5_LIBRARY: &str = "mlx5-library";
 /// An RDMA device.
 pub const RDMA_DEVICE: &str = "rdma-device";
 
-/// Needs and how a machine comes to meet them. A program that is not listed is its own need.
+/// Needs, each with its remedy: what to do on a machine that does not meet it. The need for a program that is not
+/// listed here has the program's name.
 const REMEDIES: [(&str, &str); 8] = [
     ("redis-server", "apt-get install redis-server"),
     ("etcd", "apt-get install etcd-server"),
@@ -87,7 +88,7 @@ pub fn met<T, E: Display>(need: &str, attempt: Result<T, E>) -> Option<T> {
     if let Some(path) = skips_file() {
         let line = format!("{test}\t{need}\t{}\n", why.replace(['\t', '\n'], " "));
         let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        // A machine whose target directory is read-only still has the line on stderr.
+        // If the target directory is read-only, the line is still printed to stderr.
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }
     None

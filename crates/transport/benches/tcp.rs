@@ -83,7 +83,7 @@ fn reads(pool: &TcpPool, clients: u32) -> Duration {
 }
 
 fn main() {
-    // `cargo test` also runs benches; it needs no numbers.
+    // `cargo test` also runs benches, without their measurements.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

@@ -13,14 +13,16 @@ pub enum TcpError {
     BadAddress {
         /// The text.
         text: String,
-        /// Why it is invalid, and the remedy.
+        /// The reason why it is invalid, and the remedy.
         why: String,
     },
     /// A memory node cannot have these sizes.
     #[error("a memory node cannot be started: {0}")]
     BadShape(String),
     /// A memory node could not listen.
-    #[error("cannot listen on {address}: {source}; is another memory node there? choose another port")]
+    #[error(
+        "cannot listen on {address}: {source}; if another memory node listens there, choose another port"
+    )]
     Listen {
         /// The address.
         address: String,
@@ -58,7 +60,7 @@ pub enum TcpError {
     Token {
         /// The file.
         path: PathBuf,
-        /// Why it is invalid.
+        /// The reason.
         why: String,
     },
     /// A file of TLS is unreadable or has the wrong content.
@@ -93,7 +95,7 @@ pub enum TcpError {
     NotThere {
         /// The address.
         address: String,
-        /// Why it is invalid.
+        /// The reason.
         why: String,
     },
     /// The memory node requires another token.
@@ -115,10 +117,10 @@ pub enum TcpError {
     Unproven {
         /// The address.
         address: String,
-        /// What the memory node does instead of the proof.
+        /// The memory node's answer instead of the proof.
         why: String,
     },
-    /// The memory node and this program do not trust each other, or only one of them speaks TLS.
+    /// The memory node and this program do not trust each other, or only one of them uses TLS.
     #[error(
         "no TLS with the memory node at {address}: {why}; name its authority in tls-ca (or FARWOOD_TLS_CA), and a \
          certificate in tls-cert and tls-key if it requires one; omit all of them if it does not speak TLS"
@@ -126,7 +128,7 @@ pub enum TcpError {
     Untrusted {
         /// The address.
         address: String,
-        /// Why it is invalid.
+        /// The reason.
         why: String,
     },
     /// The memory node at the address cannot be used.
@@ -137,7 +139,7 @@ pub enum TcpError {
         /// The reason, and the remedy.
         why: String,
     },
-    /// The memory nodes are fresh, and the caller forms no pool of them.
+    /// The memory nodes are fresh, and the caller must not form a pool of them.
     #[error(
         "{pool}: there is no pool yet: its memory nodes are fresh; name all its memory nodes, and create an index in \
          it (`farwood create`)"
@@ -159,7 +161,7 @@ pub enum TcpError {
     Pool {
         /// The pool's URL.
         pool: String,
-        /// Why it is invalid.
+        /// The reason.
         error: FabricError,
     },
 }
@@ -177,7 +179,7 @@ fn not_there(address: &str, why: &str) -> String {
     )
 }
 
-/// Why a file cannot keep a memory node's memory.
+/// The reason why a file cannot keep a memory node's memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileFault {

@@ -1,4 +1,4 @@
-//! Fabrics on real machines: shared memory, TCP and RDMA. This crate makes the system calls, so that no other has to.
+//! Fabrics on real machines: shared memory, TCP and RDMA. Only this crate makes the system calls.
 //!
 //! | module | contents | feature |
 //! |---|---|---|

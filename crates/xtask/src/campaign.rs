@@ -30,7 +30,8 @@ pub(crate) const MINUTES: u64 = 120;
 /// Trials of a damage campaign for each kind of index, unless the command line says otherwise.
 pub(crate) const TRIALS: u64 = 5_000;
 
-/// Shortest campaign that is worth a build of its own, minutes. Shorter ones run what `cargo test` built.
+/// Length of the shortest campaign that is built in release mode, minutes. Shorter ones run the binaries that `cargo
+/// test` built.
 const OPTIMISED_MINUTES: u64 = 30;
 /// The profiles of cargo for short and for long campaigns.
 const PROFILES: [&str; 2] = ["dev", "release"];
@@ -41,10 +42,11 @@ const FUZZ_TARGETS: u64 = 2;
 const INDEXES: [(&str, &str); 4] =
     [("sherman", "swarm-1"), ("smart", "swarm-2"), ("sphinx", "swarm-3"), ("catfish", "swarm-4")];
 
-/// How a minute of the campaign is spent, seconds: fuzzing, and fresh seeds in the simulator of all indexes together.
+/// The share of each minute of the campaign, in seconds, for fuzzing, and for fresh seeds in the simulator of all
+/// indexes together.
 const FUZZ_SECONDS: u64 = 12;
 const SWARM_SECONDS: u64 = 20;
-/// What fits in the rest of a minute, by measurements on two cores.
+/// The number of corpus seeds that run in the rest of a minute, by measurements on two cores.
 const CORPUS_SEEDS: u64 = 100;
 /// Seeds after which the swarm requires that every coverage mark was hit.
 const CORPUS_SEEDS_MIN: u64 = 1_000;

@@ -11,7 +11,7 @@ const BASES: &[&str] = &["origin/main", "main"];
 /// that are not committed count as well.
 ///
 /// # Errors
-/// Where git does not answer, or a manifest cannot be read.
+/// If git fails, or a manifest cannot be read.
 pub(crate) fn changed_packages(root: &Path) -> Result<Vec<String>, String> {
     let git = |arguments: &[&str]| git(root, arguments);
     let base = BASES.iter().find_map(|branch| git(&["merge-base", branch, "HEAD"]).ok());

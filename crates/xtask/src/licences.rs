@@ -27,7 +27,8 @@ fn allowed(root: &Path) -> Result<Vec<Licensee>, String> {
         std::fs::read_to_string(root.join(DENY_FILE)).map_err(|error| format!("{DENY_FILE}: {error}"))?;
     let file: DenyFile = toml::from_str(&text).map_err(|error| format!("{DENY_FILE}: {error}"))?;
     let parse = |name: &String| {
-        Licensee::parse(name).map_err(|error| format!("{DENY_FILE}: '{name}' is no licence of SPDX: {error}"))
+        Licensee::parse(name)
+            .map_err(|error| format!("{DENY_FILE}: '{name}' is not an SPDX licence identifier: {error}"))
     };
     file.licenses.allow.iter().map(parse).collect()
 }
@@ -54,7 +55,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {}; replace it, or argue for the licence in a decision record",
+            "{}: {}; replace it, or justify the licence in a decision record",
             self.package, self.reason
         )
     }

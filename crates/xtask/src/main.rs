@@ -30,7 +30,7 @@ struct Command {
     run: fn(&[&str]) -> Result<ExitCode, Failure>,
 }
 
-/// Why a command ends with exit code 2.
+/// The reason why a command ends with exit code 2.
 enum Failure {
     /// The command line is wrong.
     Usage,

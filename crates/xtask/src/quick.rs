@@ -55,7 +55,7 @@ const MUTANT_TESTS: &[&str] =
 /// Runs the steps on the tree at `root`; yields the number of failures.
 ///
 /// # Errors
-/// Where the tree cannot be read or compared with the main branch.
+/// If the tree cannot be read or compared with the main branch.
 pub(crate) fn quick(root: &Path, output: Output) -> Result<usize, String> {
     let tree = tidy::SourceTree::load(root).map_err(|error| error.to_string())?;
     let violations = tidy::check(&tree);
@@ -73,7 +73,7 @@ pub(crate) fn quick(root: &Path, output: Output) -> Result<usize, String> {
     Ok(run(root, &steps, output) + violations.len())
 }
 
-/// Clippy on these packages, if there are any.
+/// Runs clippy on these packages, if there are any.
 fn lints(packages: &[String]) -> Option<CheckStep> {
     let packages: Vec<&str> = packages.iter().flat_map(|package| ["--package", package]).collect();
     let arguments =

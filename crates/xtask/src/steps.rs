@@ -1,4 +1,5 @@
-//! Runs the steps of a command one after the other, and reports what ran, for how long, and what was skipped.
+//! Runs the steps of a command one after the other, and reports the steps that ran, their durations, and the skipped
+//! tests.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -18,7 +19,7 @@ pub(crate) struct CheckStep {
 /// The kind of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StepKind {
-    /// Tests: the step fails where none ran, because a filter that matches nothing proves nothing.
+    /// Tests. The step fails if no test ran, because a filter that matches no test proves nothing.
     Tests,
     /// Another program.
     Program,
@@ -89,7 +90,7 @@ impl CheckStep {
         Outcome { name: self.name, failure, duration: start.elapsed(), tests_passed }
     }
 
-    /// Runs the program; yields its standard output, and why it failed, if it did.
+    /// Runs the program; yields its standard output, and the reason of a failure.
     fn output(
         &self,
         root: &Path,

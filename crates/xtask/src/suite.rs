@@ -15,7 +15,7 @@ With arguments, only `cargo test --locked --no-fail-fast` runs, with the argumen
 
 Environment:
   FARWOOD_STRICT=1                a test whose need is not met fails instead of being skipped
-  FARWOOD_STRICT_EXCEPT=NEED,..   needs whose tests are skipped all the same
+  FARWOOD_STRICT_EXCEPT=NEED,..   needs whose tests are skipped nevertheless
 
 Examples:
   cargo xtask test

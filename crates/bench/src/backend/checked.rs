@@ -8,7 +8,7 @@ use crate::workload::values::{fill_value, verify, verify_for};
 use crate::workload::{Operation, Workload};
 use crate::{Error, Result};
 
-/// Buffers for a key and a value, with the rules that they must meet.
+/// Buffers for a key and a value, and the rules for checking answers.
 #[derive(Clone)]
 pub(crate) struct CheckedBuffers<'a> {
     pub(crate) keys: &'a Keys,

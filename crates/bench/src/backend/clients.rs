@@ -12,7 +12,7 @@ use crate::spec::ordered::RunSpec;
 use crate::workload::keys::{KeySource, Keys};
 use crate::workload::{InsertBoard, OperationStream, WorkloadSpec};
 
-/// Mixed into the seed of the reads during the warm-up.
+/// A constant that is combined with the seed for the reads during the warm-up.
 pub(crate) const WARM_UP_SEED: u64 = 0x7761_726D_5F75_7021;
 
 /// The clients of one process, as a job that a worker executes.

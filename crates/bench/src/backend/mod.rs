@@ -10,8 +10,8 @@
 //! | `redis/` | Redis over TCP |
 //! | `peers/` | LMDB, `BTreeMap`, congee and a skip list (feature `peers`) |
 //!
-//! Each compute node of a real fabric is a process of its own, even if there is only one. It starts with empty caches
-//! and page tables, because another process has loaded the index.
+//! Each compute node of a real fabric is a separate process, even if there is only one. It starts with empty caches and
+//! page tables, because another process has loaded the index.
 
 pub(crate) mod checked;
 pub(crate) mod clients;
@@ -32,7 +32,7 @@ use crate::driver::worker::JobKind;
 use crate::spec::REDIS;
 use crate::spec::ordered::RunSpec;
 
-/// All jobs that a worker process can be started for.
+/// All jobs that a worker process can execute.
 pub const JOBS: &[JobKind] = &[
     JobKind::of::<crate::driver::program::ProgramJob>(),
     JobKind::of::<memory_nodes::MemoryNodesJob>(),

@@ -35,10 +35,10 @@ impl Clock {
     }
 }
 
-/// When a client stops.
+/// The condition under which a client stops.
 #[derive(Clone, Copy, Debug)]
 pub enum Deadline {
-    /// When the clock reaches this time, in nanoseconds.
+    /// The run ends when the clock reaches this time, in nanoseconds.
     Time(u64),
     /// After this many operations.
     Operations(u64),

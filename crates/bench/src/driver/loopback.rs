@@ -16,12 +16,12 @@ use crate::{Error, Result};
 const REQUEST_BYTES: usize = 32;
 const ANSWER_BYTES: usize = 1024;
 const ROUNDS: usize = 4000;
-/// Number of polls after which an end yields its CPU, the same as of Farwood's threads.
+/// Number of polls after which an end yields its CPU, as Farwood's threads do.
 const POLLS_BEFORE_YIELD: u32 = 64;
 /// The latency with sleeping ends above which the state is "slow", in microseconds.
 const SLOW_US: f64 = 30.0;
 
-/// How both ends of the connection wait for data.
+/// The way in which both ends of the connection wait for data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitMode {
     Sleep,

@@ -1,13 +1,13 @@
-//! Worker processes, their threads and their clients, without any knowledge of the system under measurement.
+//! Worker processes, their threads and their clients, independent of the measured system.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `protocol.rs` | messages between the parent process and its workers |
 //! | `processes.rs`, `worker.rs` | the parent's side of the protocol; the worker's side |
-//! | `program.rs`, `cleanup.rs` | workers that run another program; workers that remove what a killed run leaves |
+//! | `program.rs`, `cleanup.rs` | workers that run another program; workers that remove the objects of a killed run |
 //! | `threads.rs`, `round_robin.rs` | threads of a worker; several clients on one thread |
 //! | `cpu.rs`, `loopback.rs` | CPU pinning; the latency of the machine's loopback interface |
-//! | `clock.rs`, `stopwatch.rs` | real time; which operations of a simulated run count |
+//! | `clock.rs`, `stopwatch.rs` | real time; the operations of a simulated run that are measured |
 //! | `progress.rs` | the phases of a run |
 
 pub(crate) mod cleanup;

@@ -14,7 +14,7 @@ use super::protocol::{Order, Report, Round};
 use super::worker::{Job, message};
 use crate::{Error, Result};
 
-/// How to start a worker process: a program that calls [`serve`](super::worker::serve).
+/// The command that starts a worker process: a program that calls [`serve`](super::worker::serve).
 #[derive(Clone, Debug)]
 pub struct WorkerCommand {
     /// The path of the program that a worker process runs.
@@ -44,7 +44,7 @@ impl WorkerCommand {
 /// One worker process. Dropping it kills the process and waits for it.
 pub(super) struct WorkerProcess {
     child: Child,
-    /// `None` once the pipe is closed.
+    /// `None` after the pipe is closed.
     input: Option<ChildStdin>,
 }
 
@@ -106,7 +106,7 @@ impl WorkerProcesses {
         })
     }
 
-    /// Lets all workers measure a round, and merges their results.
+    /// Orders all workers to measure a round, and merges their results.
     pub(crate) fn measure(&mut self, order: Order) -> Result<Round> {
         let mut all = Round::default();
         for (compute_node, report) in self.order(order)?.into_iter().enumerate() {

@@ -22,12 +22,12 @@ pub(crate) struct ProgramJob {
     pub(crate) output: ProgramOutput,
 }
 
-/// Where the program's standard output goes.
+/// The destination of the program's standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ProgramOutput {
-    /// To the parent, which reads it instead of reports.
+    /// The parent, which reads the output instead of reports.
     Parent,
-    /// Nowhere. The worker reports that it is ready before it becomes the program.
+    /// None. The worker reports that it is ready before it becomes the program.
     Discarded,
 }
 

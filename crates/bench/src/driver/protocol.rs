@@ -18,12 +18,12 @@ use serde_json::Value;
 
 use crate::record::measurement::Measurement;
 
-/// How much work each client does in the measured phase.
+/// The amount of work of each client in the measured phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Amount {
-    /// As many operations as fit in this many seconds.
+    /// All operations within this number of seconds.
     Seconds(f64),
-    /// This many operations, over all clients.
+    /// This number of operations of all clients together.
     Operations(u64),
 }
 
@@ -50,7 +50,8 @@ pub(crate) struct JobMessage {
 /// A request to a worker that has started its job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Order {
-    /// Fill the caches: scan everything once, fill the index caches, then read for this many seconds. Changes nothing.
+    /// Fill the caches: scan everything once, fill the index caches, then read for this number of seconds. Entries do
+    /// not change.
     WarmUp(f64),
     /// Run the clients and measure them.
     Measure(Amount),

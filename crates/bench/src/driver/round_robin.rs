@@ -1,4 +1,4 @@
-//! Several clients on one thread, which take turns after each operation.
+//! Several clients on one thread, which alternate after each operation.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -14,9 +14,9 @@ use crate::{Error, Result};
 /// The work of a client that shares its thread.
 pub type ClientFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// A client that does one operation after the other.
+/// A client that executes one operation after the other.
 pub(crate) trait StepClient {
-    /// How long the client waits between two operations, in nanoseconds.
+    /// The time between two operations of the client, in nanoseconds.
     fn think_ns(&self) -> u64 {
         0
     }
@@ -24,7 +24,7 @@ pub(crate) trait StepClient {
     /// Waits for [`think_ns`](Self::think_ns).
     async fn think(&mut self) {}
 
-    /// Does the next operation and checks its answer; `None` if no operation is left.
+    /// Executes the next operation and checks its answer; `None` if no operation is left.
     async fn step(&mut self) -> Result<Option<(OperationKind, CostTotals)>>;
 }
 
@@ -59,7 +59,7 @@ fn run_alone<C: StepClient>(client: &mut C, clock: &Clock, deadline: Deadline) -
     Ok(measurement)
 }
 
-/// Runs several clients in turns. The clock is read once per operation here too, unless other clients ran since the
+/// Runs several clients alternately. The clock is read once per operation here too, unless other clients ran since the
 /// client's last operation ended.
 fn run_in_turns<C: StepClient>(clients: &mut [C], clock: &Clock, deadline: Deadline) -> Result<Measurement> {
     let measurement = RefCell::new(Measurement::new());
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_take_turns_until_each_is_done() {
+    fn clients_alternate_until_each_is_done() {
         let seen = RefCell::new(Vec::new());
         let work = |number: u64, operations: u64| {
             let seen = &seen;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_does_its_amount_or_all_that_it_has() {
+    fn each_client_executes_its_amount_or_its_whole_stream() {
         for clients in [1, 3] {
             let mut all: Vec<Countdown> = (0..clients).map(|_| Countdown(5)).collect();
             assert_eq!(run_clients(&mut all, Amount::Operations(2)).unwrap().operations(), 2 * clients);

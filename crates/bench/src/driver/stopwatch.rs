@@ -1,9 +1,9 @@
-//! Which operations of a simulated run count, and how fast the simulator ran.
+//! Determines which operations of a simulated run are measured, and the speed of the simulator.
 //!
 //! Clients work from the beginning of the warm-up. In a phase of a fixed time, an operation counts if it ends in the
-//! phase, whenever it began: as many operations are under way at the end of the phase as at its beginning. In a phase
-//! of a fixed number of operations, an operation counts if it begins in the phase. The phase of a load can begin once a
-//! given number of keys is inserted.
+//! phase, even if it began before: as many operations are in progress at the end of the phase as at its beginning. In a
+//! phase of a fixed number of operations, an operation counts if it begins in the phase. The phase of a load can begin
+//! once a given number of keys is inserted.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -17,13 +17,13 @@ use crate::{Error, Result};
 
 /// The measurement that all clients of a simulated run share.
 pub(crate) struct Stopwatch {
-    /// When the measured phase begins, in virtual nanoseconds; `u64::MAX` while unknown.
+    /// The start of the measured phase, in virtual nanoseconds; `u64::MAX` while unknown.
     begin: Cell<u64>,
     /// Operations that must still end before the phase begins.
     warm_up_left: Cell<u64>,
-    /// When the phase ends; `u64::MAX` if it ends with an operation.
+    /// The end of the phase; `u64::MAX` if it ends with an operation.
     end: u64,
-    /// How much each client does in the phase.
+    /// The amount of work of each client in the phase.
     amount: Amount,
     /// The end of the last operation that counts.
     last: Cell<u64>,
@@ -59,7 +59,7 @@ impl Stopwatch {
         }
     }
 
-    /// Begins the phase after this many operations of all clients, if that is not 0.
+    /// Begins the phase after this number of operations of all clients, if it is not 0.
     pub(crate) fn after_operations(self, operations: u64) -> Stopwatch {
         if operations > 0 {
             self.begin.set(u64::MAX);
@@ -67,7 +67,7 @@ impl Stopwatch {
         Stopwatch { warm_up_left: Cell::new(operations), ..self }
     }
 
-    /// When the measured phase begins.
+    /// The start of the measured phase.
     pub(crate) fn begin(&self) -> u64 {
         self.begin.get()
     }

@@ -22,7 +22,7 @@ pub(crate) trait ThreadDriver {
         Ok(())
     }
 
-    /// Executes operations from the warm-up streams of the clients for this many seconds.
+    /// Executes operations from the warm-up streams of the clients for this number of seconds.
     fn warm_up(&mut self, seconds: f64) -> Result<()>;
 
     /// Runs the clients and measures them. Every client executes `amount` of work.
@@ -84,7 +84,7 @@ pub(crate) fn serve<D: ThreadDriver>(
     })
 }
 
-/// Lets all threads execute a step at the same time, and merges their results.
+/// Runs a step on all threads at the same time, and merges their results.
 fn run_step(threads: &[WorkerThread], step: Step) -> Result<Round> {
     for thread in threads {
         // A thread that has ended has sent its error, which result() returns.

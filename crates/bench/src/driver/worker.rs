@@ -20,14 +20,14 @@ pub trait Job: Serialize + DeserializeOwned {
     /// The name of the job in messages; no two jobs of a program share one.
     const KIND: &'static str;
 
-    /// Does the job.
+    /// Executes the job.
     ///
     /// # Errors
     /// Any error of the job; the worker sends it to the parent.
     fn run(self, parent: &mut ParentConnection<'_>) -> Result<()>;
 }
 
-/// A job that a program can do, by its name.
+/// A job that a program can execute, by its name.
 #[derive(Clone, Copy, Debug)]
 pub struct JobKind {
     name: &'static str,
@@ -47,7 +47,7 @@ pub(crate) fn message<J: Job>(job: &J) -> JobMessage {
     JobMessage { kind: J::KIND.to_owned(), body }
 }
 
-/// Does the job that `input` names, which must be one of `kinds`, and reports to `output`. The process exits with
+/// Executes the job that `input` names, which must be one of `kinds`, and reports to `output`. The process exits with
 /// code 3 if `input` closes before an order to end.
 ///
 /// # Errors
@@ -75,7 +75,7 @@ pub fn serve(
 
 /// A worker's connection to its parent.
 pub struct ParentConnection<'w> {
-    /// `None` once a thread reads from it.
+    /// `None` after a thread has begun to read from it.
     input: Option<Box<dyn BufRead + Send>>,
     orders: Option<Receiver<String>>,
     output: &'w mut dyn Write,
@@ -93,11 +93,11 @@ impl ParentConnection<'_> {
     /// Waits for the next order.
     ///
     /// # Errors
-    /// A line that is no order.
+    /// The line is not an order.
     pub fn order(&mut self) -> Result<Order> {
         self.follow();
         let Some(orders) = &self.orders else { unreachable!("follow() has started the reader") };
-        // The reader ends the process before it hangs up.
+        // The reader ends the process before it closes the channel.
         orders.recv().map_or(Ok(Order::End), |line| parse(&line, |line| serde_json::from_str(line)))
     }
 
@@ -114,17 +114,17 @@ impl ParentConnection<'_> {
     /// Sends a report.
     ///
     /// # Errors
-    /// A pipe that is closed.
+    /// The pipe is closed.
     pub fn report(&mut self, report: &Report) -> Result<()> {
         let line = serde_json::to_string(report).expect("a report has a JSON form");
         let sent = writeln!(self.output, "{line}").and_then(|()| self.output.flush());
         sent.map_err(|source| Error::Processes { doing: "report to the parent".to_owned(), source })
     }
 
-    /// Sends a result that only the job and its parent understand.
+    /// Sends a result whose format only the job and its parent define.
     ///
     /// # Errors
-    /// A pipe that is closed.
+    /// The pipe is closed.
     pub fn output(&mut self, output: &impl Serialize) -> Result<()> {
         self.report(&Report::Output(serde_json::to_value(output).expect("an output has a JSON form")))
     }

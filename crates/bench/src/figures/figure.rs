@@ -6,7 +6,7 @@ use crate::run::{RunSpec, SpatialSpec, simulate, simulate_spatial};
 use crate::sim_run::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
 use crate::{Error, Result};
 
-/// How many keys and how much virtual time the runs of a figure use.
+/// The number of keys and the virtual time of the runs of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Fewer keys and less virtual time: a preview in seconds.

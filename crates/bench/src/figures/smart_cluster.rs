@@ -62,7 +62,7 @@ impl KeyKind {
     fn count(self, effort: Effort) -> u64 {
         match self {
             KeyKind::Integer => effort.pick(100_000, 1_000_000),
-            // The rest of the 274,937 words is for inserts.
+            // The other words of the 274,937 are for inserts.
             KeyKind::String => effort.pick(50_000, 200_000),
         }
     }

@@ -45,7 +45,7 @@ fn a_quick_run_yields_a_complete_report() {
 fn the_records_in_the_documents_match_the_figures() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records/figures");
     for figure in FIGURES {
-        // One that was not run in full has none, and is not in the documents.
+        // A figure that was not run in full has no records, and is not in the documents.
         let Ok(text) = std::fs::read_to_string(folder.join(format!("{}.jsonl", figure.name))) else {
             continue;
         };
@@ -77,11 +77,14 @@ fn deviations_beyond_the_bound_are_marked() {
     assert_eq!(calibration(&[comparison(30.0, CalibrationStatus::Predicted)]).lines().count(), 2);
     assert!(table(&[comparison(30.0, CalibrationStatus::Predicted)]).contains("3.00  prediction"));
     let alone = Comparison { paper: None, ..comparison(30.0, CalibrationStatus::Predicted) };
-    assert!(table(&[alone]).contains("-  reported only"), "there is nothing that it could have predicted");
+    assert!(
+        table(&[alone]).contains("-  reported only"),
+        "without a value of the paper it is not a prediction"
+    );
 }
 
 #[test]
-fn the_cards_hold_what_their_micro_benchmarks_say() {
+fn the_nic_models_agree_with_their_micro_benchmarks() {
     for name in ["nic", "sherman-fig3", "sherman-on-chip"] {
         let figure = super::figure(name).unwrap();
         let records = figure.run(Effort::Quick, &mut |_, _| {}).unwrap();

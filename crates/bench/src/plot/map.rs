@@ -38,11 +38,11 @@ pub struct WorldMap<'a> {
 
 /// A search on a map.
 pub struct MapSearch {
-    /// The number of the series, which decides the colour.
+    /// The number of the series, which determines the colour.
     pub series: usize,
     /// The windows to draw: least x, least y, greatest x, greatest y.
     pub windows: Vec<[f64; 4]>,
-    /// The segments that it found.
+    /// The segments that the search found.
     pub segments: Vec<[[f64; 2]; 2]>,
 }
 

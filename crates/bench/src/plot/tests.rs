@@ -34,7 +34,8 @@ fn the_svg_names_everything_that_it_shows() {
     ] {
         assert!(svg.contains(text), "{text}");
     }
-    // Two series: five kinds and all of the first, two and all of the second, in two panels, and the legend.
+    // The first record has five kinds and their sum, the second two kinds and their sum; both appear in two panels and
+    // in the legend.
     assert_eq!(svg.matches("#0072b2").count(), 6 * 2 + 1);
     assert_eq!(svg.matches("#e69f00").count(), 3 * 2 + 1);
 }

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_files_are_understood() {
+    fn proc_files_are_parsed() {
         let cpuinfo = "processor\t: 0\nmodel name\t: Some CPU @ 2.2GHz\nflags\t\t: a b\n";
         assert_eq!(cpu_model(cpuinfo), "Some CPU @ 2.2GHz");
         assert_eq!(cpu_model("CPU part\t: 0xd0c\n"), "0xd0c");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_reads_like_a_sentence() {
+    fn a_machine_is_displayed_as_one_line() {
         let machine = Machine {
             cpu: "X".to_owned(),
             cores: 2,

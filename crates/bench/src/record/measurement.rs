@@ -1,6 +1,6 @@
 //! Measurements: latencies and costs of operations, merged over clients, threads and processes.
 //!
-//! A [`Measurement`] belongs to one thread. Recording is a few additions; percentiles are computed once, at the end.
+//! A [`Measurement`] belongs to one thread. Recording costs a few additions; percentiles are computed once, at the end.
 
 use farwood_fabric::Costs;
 use hdrhistogram::Histogram;
@@ -11,9 +11,10 @@ use super::{ByOperation, Bytes, Cache, Counted, Latency, Measured, Record, Retri
 
 /// Significant decimal digits of latencies.
 const DIGITS: u8 = 3;
-/// Longest latency that is recorded exactly, in ns: 1000 s. Longer ones count as this.
+/// Longest latency that is recorded exactly, in ns: 1000 s. Longer ones are recorded as 1000 s.
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
-/// Largest number of round trips with its own entry in a record's histogram; larger ones count as one more than this.
+/// Largest number of round trips with its own entry in a record's histogram; larger ones are counted together in one
+/// more entry.
 pub const ROUND_TRIPS_MAX: u64 = 64;
 
 /// The kinds of operation.
@@ -144,7 +145,7 @@ struct Tally {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Serialised", into = "Serialised")]
 pub struct Measurement {
-    /// By [`OperationKind`]; boxed, because a histogram is large and most workloads have two kinds.
+    /// One for each [`OperationKind`]; boxed, because a histogram is large and most workloads have two kinds.
     tallies: [Option<Box<Tally>>; KINDS],
 }
 
@@ -443,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_and_means_are_those_of_what_was_recorded() {
+    fn percentiles_and_means_are_those_of_the_recorded_values() {
         let mut measurement = Measurement::new();
         for i in 1..=1000 {
             measurement.record(OperationKind::Get, i * 1000, &costs(if i <= 985 { 1 } else { 3 }));
@@ -471,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_tells_how_many_operations_had_which_cost() {
+    fn a_record_contains_the_distribution_of_costs() {
         let mut measurement = Measurement::new();
         for i in 0..100 {
             let (round_trips, handed_over) = if i < 98 { (3, 1) } else { (400 + i, 0) };
@@ -495,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_the_same_as_measuring_together_also_between_processes() {
+    fn merged_measurements_equal_a_common_one_also_between_processes() {
         let (mut one, mut two, mut both) = (Measurement::new(), Measurement::new(), Measurement::new());
         for i in 0..2000 {
             let kind = if i % 3 == 0 { OperationKind::Scan } else { OperationKind::Put };
@@ -510,12 +511,12 @@ mod tests {
         assert_eq!(one.by_operation(1.0, None), both.by_operation(1.0, None));
         assert_eq!(one.costs(), both.costs());
         let histogram = one.measured(1.0, None).round_trips.unwrap().histogram;
-        assert_eq!(histogram.keys().next_back(), Some(&65), "what is above 64 is counted as 65");
+        assert_eq!(histogram.keys().next_back(), Some(&65), "numbers above 64 are counted as 65");
         assert!(one.by_operation(1.0, None).get.is_none());
     }
 
     #[test]
-    fn nothing_measured_is_zeros_and_absurd_latencies_are_kept() {
+    fn an_empty_measurement_is_zero_and_very_long_latencies_are_kept() {
         let empty = Measurement::new().measured(1.0, None);
         assert_eq!(empty.operations, 0);
         assert!(empty.mops == 0.0 && empty.latency_us == Latency::default());

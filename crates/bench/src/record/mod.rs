@@ -1,7 +1,7 @@
 //! The run record: one run is one self-describing JSON line.
 //!
 //! Tools that read records rely on the names of the fields. A field that does not apply (a peer has no round trips) is
-//! omitted. Unknown fields of an input are an error that names them.
+//! omitted. Reading a record with unknown fields is an error that names them.
 
 mod histogram;
 pub mod machine;
@@ -130,7 +130,7 @@ pub struct Record {
     /// The peer's name, in a peer's record only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// This record's throughput over the first peer's, from rounds run in alternation.
+    /// The throughput of this record divided by that of the first peer, from alternating rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
 }
@@ -257,7 +257,7 @@ pub struct Retries {
 pub struct Spatial {
     /// The longest edge of a window, or `power-law`, or `hundred`.
     pub scale: String,
-    /// How long each client waited between two requests, in microseconds.
+    /// The time between two requests of a client, in microseconds.
     pub think_us: f64,
     /// Share of the searches that clients executed by READs, from 0 to 1.
     pub share_offloaded: f64,

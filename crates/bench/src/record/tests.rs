@@ -103,14 +103,14 @@ fn the_names_of_the_fields_are_stable() {
 }
 
 #[test]
-fn records_without_a_profile_are_read_and_written_as_they_were() {
+fn records_without_a_profile_are_read_and_written_unchanged() {
     let line = Record { profile: String::new(), ..sample() }.to_json_line();
     assert!(!line.contains("profile"));
     assert_eq!(Record::from_json_line(&line).unwrap().to_json_line(), line);
 }
 
 #[test]
-fn records_survive_a_line_of_json() {
+fn records_are_written_and_read_back_unchanged() {
     for record in [sample(), peer()] {
         let line = record.to_json_line();
         assert!(!line.contains('\n'));

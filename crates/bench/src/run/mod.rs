@@ -1,4 +1,4 @@
-//! Runs: the systems of a spec on a real fabric, in turns, and one record for each.
+//! Runs: the systems of a spec, measured alternately on a real fabric, with one record for each.
 //!
 //! A run on the simulator is [`simulate`] or [`simulate_spatial`].
 

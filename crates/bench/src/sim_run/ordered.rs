@@ -34,7 +34,7 @@ use crate::{Error, Result};
 /// The name of the run's index.
 const INDEX: &str = "bench";
 
-/// Simulates `spec`. The record depends on nothing but the spec, except for the machine and the speed of the simulator.
+/// Simulates `spec`. The record depends only on the spec, except for the machine and the speed of the simulator.
 ///
 /// # Errors
 /// An invalid spec, errors of the index, a wrong answer.

@@ -17,12 +17,12 @@ const ROUNDS: usize = 3;
 
 /// The longest time of a run or its warm-up: a week.
 const SECONDS_MAX: f64 = 604_800.0;
-/// The most threads of a compute node.
+/// Maximum threads of a compute node.
 const THREADS_MAX: usize = 1 << 16;
 /// The largest cache: 1 TiB, of which a tree may allocate all when it is opened.
 const CACHE_BYTES_MAX: usize = 1 << 40;
 
-/// Whether a run can last so long: false for a NaN.
+/// Whether a run can have this duration; false for a NaN.
 fn is_duration(seconds: f64) -> bool {
     (0.0..=SECONDS_MAX).contains(&seconds)
 }

@@ -168,7 +168,7 @@ impl RunSpec {
         self.peers.iter().any(|peer| peer == REDIS)
     }
 
-    /// How many rounds each backend is measured.
+    /// The number of rounds in which each backend is measured.
     pub(crate) fn rounds(&self) -> usize {
         // A load inserts every key once, so the same tree cannot have a second round.
         if self.peers.is_empty() || self.workload == Workload::Load { 1 } else { ROUNDS }
@@ -305,7 +305,7 @@ impl RunSpec {
                 refuse("--warmup-keys", problem, "add --fabric sim --workload load, or omit --warmup-keys")
             }
             RunSpec { warm_up_keys: warm_up @ 1.., keys: Some(keys), .. } if warm_up >= keys => {
-                let problem = format!("{warm_up} of {keys} keys leave none to measure");
+                let problem = format!("{warm_up} of {keys} keys leave no key to measure");
                 refuse("--warmup-keys", &problem, "give fewer than --keys")
             }
             RunSpec { colocate: true, .. } if !is_sim => {
@@ -406,7 +406,7 @@ mod tests {
             };
             spec.entries_max(&spec.workload(1 << 40))
         };
-        // In 25 ms a client does at most 25 ms / 1.5 us operations, and a twentieth of them insert.
+        // In 25 ms a client executes at most 25 ms / 1.5 us operations, and a twentieth of them insert.
         assert!(entries(8_001) - entries(1) > 8_000 * 16_666 / 20 - 1);
     }
 }

@@ -47,7 +47,7 @@ pub struct SpatialSpec {
     pub amount: Option<Amount>,
     /// Seconds of warm-up; `None`: 1, or 0.1 virtual ones.
     pub warm_up_seconds: Option<f64>,
-    /// How long each client waits between two requests, in nanoseconds.
+    /// The time between two requests of a client, in nanoseconds.
     pub think_ns: u64,
     /// Seed of the data and of all requests.
     pub seed: u64,
@@ -113,7 +113,7 @@ impl SpatialSpec {
         self.warm_up_seconds.unwrap_or(default)
     }
 
-    /// How many rounds each backend is measured.
+    /// The number of rounds in which each backend is measured.
     pub(crate) fn rounds(&self) -> usize {
         // A second round would search what the first one has inserted.
         if self.peers.is_empty() || self.mix.inserts() { 1 } else { ROUNDS }

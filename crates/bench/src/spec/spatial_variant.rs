@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::workload::rectangles::SpatialMix;
 
-/// How clients search. In all variants they send changes to the server as messages.
+/// The search path of the clients. In all variants they send changes to the server as messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Variant {
-    /// In the server's own process, without messages.
+    /// Searches in the server's own process, without messages.
     Local,
-    /// By message over a socket; in the simulator, through the kernels of both machines.
+    /// Searches by message over a socket; in the simulator, through the kernels of both machines.
     Tcp,
-    /// By message through rings that the server polls (Catfish §III-A).
+    /// Searches by message through rings that the server polls (Catfish §III-A).
     FastMessaging,
-    /// By READs, one after the other (Catfish §III-B).
+    /// Searches by READs, one after the other (Catfish §III-B).
     Offloading,
-    /// By message through rings; the server sleeps until an immediate wakes it (Catfish §IV-B).
+    /// Searches by message through rings; the server sleeps until an immediate wakes it (Catfish §IV-B).
     Event,
-    /// By READs, many at a time (Catfish §IV-C).
+    /// Searches by READs, many at a time (Catfish §IV-C).
     MultiIssue,
-    /// By message or by READs, chosen by the back-off of the paper's text (Catfish §IV-A).
+    /// Searches by message or by READs, chosen by the back-off of the paper's text (Catfish §IV-A).
     Catfish,
     /// Catfish with the back-off of the listing in the paper, which differs from the text of the paper.
     CatfishPrinted,
@@ -83,12 +83,12 @@ impl Variant {
         if self.is_multi_issue() { Issue::Many } else { Issue::One }
     }
 
-    /// Whether the server polls for messages: in the plain schemes, as in the paper's comparison.
+    /// Whether the server polls for messages, as it does in the plain schemes of the paper's comparison.
     pub fn is_polling(self) -> bool {
         matches!(self, Variant::FastMessaging | Variant::Offloading)
     }
 
-    /// How the server is notified of requests.
+    /// The way in which the server detects requests.
     pub(crate) fn notice(self) -> NotificationMode {
         if self.is_polling() { NotificationMode::Polling } else { NotificationMode::Event }
     }

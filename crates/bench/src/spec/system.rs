@@ -74,7 +74,7 @@ impl RunSpec {
         Ok(smart::SmartFeatures { node_sizing, scans: self.scans(options.scans), ..options })
     }
 
-    /// How scans of a radix tree read, if the variant reads like `of_variant`.
+    /// The READs of a scan of a radix tree, if the variant's are `of_variant`.
     fn scans(&self, of_variant: Scans) -> Scans {
         if self.batched_scans { of_variant } else { Scans::OneByOne }
     }
@@ -163,7 +163,7 @@ pub mod by_name {
     /// Writes the name.
     ///
     /// # Errors
-    /// As the serializer.
+    /// The errors of the serializer.
     pub fn serialize<S: Serializer>(system: &System, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(system.name())
     }
@@ -171,7 +171,7 @@ pub mod by_name {
     /// Reads a name.
     ///
     /// # Errors
-    /// As the deserializer, and an unknown name.
+    /// The errors of the deserializer, and an unknown name.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<System, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
     }

@@ -82,7 +82,7 @@ impl InsertBoard {
 /// The operations of one client: an unbounded iterator, except that `load` ends when the client has inserted its share,
 /// and inserts end when the ranks are used up.
 ///
-/// The caller finishes each operation before it takes the next one; only then does an insert count as done.
+/// The caller finishes each operation before it takes the next one; an insert is complete only then.
 #[derive(Clone, Debug)]
 pub struct OperationStream {
     generator: Generator,

@@ -45,7 +45,7 @@ fn streams_have_the_shares_of_their_mix() {
             for (measured, share) in measured_mix(workload, client).into_iter().zip(shares) {
                 let off = (measured - f64::from(share)).abs();
                 assert!(off < 1.0, "{workload} client {client}: {measured} for {share}");
-                assert!(share > 0 || measured == 0.0, "{workload}: what has no share never happens");
+                assert!(share > 0 || measured == 0.0, "{workload}: operations without a share never occur");
             }
         }
     }
@@ -124,7 +124,7 @@ fn latest_reads_new_keys_and_only_keys_that_exist() {
             match streams[client].next().unwrap() {
                 Operation::Insert { rank, .. } => pending[client] = Some(rank),
                 Operation::Get { rank } => {
-                    assert!(rank < spec.keys || done.contains(&rank), "rank {rank} is not there yet");
+                    assert!(rank < spec.keys || done.contains(&rank), "rank {rank} is not inserted yet");
                     new += u32::from(rank >= spec.keys);
                     newest += u32::from(done.last() == Some(&rank));
                     others += u32::from(rank >= spec.keys && rank as usize % streams.len() != client);
@@ -133,7 +133,7 @@ fn latest_reads_new_keys_and_only_keys_that_exist() {
             }
         }
         assert!(new > 15_000 && newest > 500, "{new} reads of new keys, {newest} of the newest");
-        assert_eq!(others > 5000, board.is_some(), "{others} reads of what others inserted");
+        assert_eq!(others > 5000, board.is_some(), "{others} reads of keys that other clients inserted");
     }
 }
 

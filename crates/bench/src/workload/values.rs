@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Every fabric copies word 0 (8 aligned bytes) atomically, so it always names one write. Every other word is a
-//! function of word 0, so a value with words of two writes does not verify.
+//! function of word 0, so [`verify`] rejects a value with words of two writes.
 
 use crate::workload::random::mix;
 use crate::{Error, Result};
@@ -57,7 +57,7 @@ pub fn fill_value(value: &mut [u8], rank: u64, version: u64) {
 /// The rank and version of `value`.
 ///
 /// # Errors
-/// Words of different writes.
+/// The value has words of different writes.
 #[inline]
 pub fn verify(value: &[u8]) -> Result<(u64, u64)> {
     let Some((first, rest)) = value.split_first_chunk::<8>() else {
@@ -80,7 +80,7 @@ pub fn verify(value: &[u8]) -> Result<(u64, u64)> {
 /// The version of `value`.
 ///
 /// # Errors
-/// Words of different writes, or a value of another rank.
+/// The value has words of different writes, or a value of another rank.
 #[inline]
 pub fn verify_for(rank: u64, value: &[u8]) -> Result<u64> {
     let (found, version) = verify(value)?;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_with_words_of_two_writes_does_not_verify() {
+    fn a_value_with_words_of_two_writes_is_rejected() {
         let (mut old, mut new) = (vec![0; 20], vec![0; 20]);
         fill_value(&mut old, 5, 1);
         fill_value(&mut new, 5, 2);

@@ -19,10 +19,10 @@ Examples:
 
 /// Load an index from a text, TSV, CSV, GeoJSON or FlatGeobuf file, or from stdin
 ///
-/// A text file has one key per line; the value is the line number, or --value. Input that is not understood stops the
-/// load with its line or feature number and the reason; with --skip-bad, the command counts and skips bad lines and
-/// features. Exit code 1 if all are bad. Empty lines, and a byte order mark of UTF-8 at the start, are not data. The
-/// command prints the format of the file.
+/// A text file has one key per line; the value is the line number, or --value. Input that cannot be parsed stops the
+/// load, and the error names the line or feature and the reason; with --skip-bad, the command counts and skips bad
+/// lines and features. Exit code 1 if all are bad. Empty lines, and a byte order mark of UTF-8 at the start, are not
+/// data. The command prints the format of the file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_a_share() {
+    fn shares_outside_the_permitted_range_are_refused() {
         assert_eq!(share("0.8"), Ok(0.8));
         assert!(
             share("0.4").is_err() && share("1.1").is_err() && share("NaN").is_err() && share("x").is_err()

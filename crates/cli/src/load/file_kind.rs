@@ -36,7 +36,7 @@ impl fmt::Display for FileKind {
     }
 }
 
-/// The type of an index, as far as files differ for it.
+/// The type of the index that is loaded: it determines the possible file formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// Keys with values.

@@ -1,6 +1,5 @@
-//! Rectangles of FlatGeobuf features: the bounds of each geometry, numbered by their position in the file.
-//!
-//! The file's own index is passed over, so that it may come through a pipe. Geometries with curves are refused: their
+//! Rectangles of FlatGeobuf features: the bounds of each geometry, numbered by their position in the file. The reader
+//! skips the index in the file, so the file may come through a pipe. Geometries with curves are refused: their
 //! coordinates in the file are control points, which do not bound them.
 
 use super::found::{Bounds, Found, Placed};
@@ -11,7 +10,7 @@ use farwood::spatial::Rectangle;
 use flatgeobuf::{Error, FallibleStreamingIterator as _, FgbFeature, FgbReader, Geometry, GeometryType};
 use std::io::{self, BufRead, ErrorKind, Read};
 
-/// Largest number of features that the header may promise; the size of the file's index then fits 64 bits.
+/// Largest number of features that the header may state: the size of the file's index must fit into 64 bits.
 const FEATURES_MAX: u64 = 1 << 48;
 
 pub(super) fn read(reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
@@ -28,7 +27,7 @@ pub(super) fn read(reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Fa
     }
 }
 
-/// A file that notes whether it has ended within a request. The library takes such an end for that of the features.
+/// A file that records whether it ended within a request. The library takes such an end for the end of the features.
 struct Source<R> {
     reader: R,
     /// Whether the last request for bytes yielded a part of them.

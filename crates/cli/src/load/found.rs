@@ -9,7 +9,7 @@ use farwood::spatial::{Item, Rectangle};
 /// The bounds of a row or feature: a rectangle, and a second one if it crosses the antimeridian.
 pub(super) type Bounds = (Rectangle, Option<Rectangle>);
 
-/// What one row or feature states.
+/// The content of one row or feature.
 #[derive(Debug, PartialEq)]
 pub(super) struct Placed {
     /// The number in the file.

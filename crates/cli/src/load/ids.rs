@@ -50,7 +50,7 @@ impl Numbering {
     }
 }
 
-/// The remedy for numbers that are not understood.
+/// The remedy for numbers that cannot be parsed.
 const REMEDY: &str = "--ids position numbers all rectangles by their position in the file";
 
 fn mixed(first: Presence) -> String {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_that_is_too_long_is_passed_over_in_bounded_memory() {
+    fn a_record_that_is_too_long_is_skipped_in_bounded_memory() {
         let mut lines = Lines::new(&b"ant\nbumblebee\ncat"[..]);
         lines.bytes_max = 6;
         let mut next = || {

@@ -1,6 +1,6 @@
 //! Rectangles of TSV and CSV files.
 //!
-//! A row has a point (x, y) or a rectangle (least x, least y, greatest x, greatest y), and perhaps its number. The
+//! A row has a point (x, y) or a rectangle (least x, least y, greatest x, greatest y), and optionally its number. The
 //! columns are selected on the command line, known by their names in the header, or all columns in this order.
 
 use super::args::Args;
@@ -131,7 +131,7 @@ fn wrong_count(what: &str, columns: usize) -> String {
     format!("{what} has {columns}; give 2 for a point or 4 for a rectangle, optionally followed by a number")
 }
 
-/// What a row states.
+/// The content of a row.
 fn placed(row: &TableRow<'_>, columns: Option<RectangleColumns>, args: &Args) -> Placed {
     let columns = columns.or_else(|| RectangleColumns::of(&(0..row.columns().min(6)).collect::<Vec<_>>()));
     let Some(columns) = columns else {

@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use std::time::Instant;
 
-/// How the rectangles entered the index.
+/// The method by which the rectangles were loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoadMethod {
     Bulk,
@@ -28,7 +28,7 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
     let mut found = Found::new(args);
     read(args, format, reader, &mut found)?;
     progress.set_message("writing");
-    // A server that is reached by rings takes items one by one.
+    // A server that receives requests through rings accepts items one by one.
     let method = if index.takes_bulk()? && load_at_once(index, args, &found.items)? {
         LoadMethod::Bulk
     } else {
@@ -57,7 +57,7 @@ fn read(args: &Args, format: FileKind, reader: Reader, found: &mut Found<'_>) ->
     }
 }
 
-/// Loads all of them into an empty index; `false`: another has put something there first.
+/// Bulk-loads the rectangles into an empty index. Returns `false` if the index is not empty or a server has it open.
 fn load_at_once(index: &Spatial, args: &Args, items: &[Item]) -> Result<bool, Failure> {
     match index.bulk_load(items, args.fill) {
         Ok(()) => Ok(true),
@@ -66,7 +66,7 @@ fn load_at_once(index: &Spatial, args: &Args, items: &[Item]) -> Result<bool, Fa
     }
 }
 
-/// Inserts one after the other, and reports the number of inserted rectangles.
+/// Inserts the rectangles one after the other, and shows their number.
 fn insert_each(index: &Spatial, items: &[Item], progress: &ProgressBar) -> Result<(), Failure> {
     let mut inserted = 0;
     let done = index.change(|editor| {
@@ -86,8 +86,8 @@ fn insert_each(index: &Spatial, items: &[Item], progress: &ProgressBar) -> Resul
         }
         let were = size::count(inserted, "rectangle was inserted", "rectangles were inserted");
         let text = format!(
-            "{}; {were} and remain in the index, the first ones of the file: loading the file again would insert \
-             them twice",
+            "{}; {were} and remain in the index: the first ones of the file. Loading the file again would insert them \
+             twice",
             failure.text()
         );
         Failure::Other { text, exit_code: failure.exit_code() }

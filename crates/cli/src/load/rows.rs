@@ -62,7 +62,7 @@ pub(super) struct EntryColumns<'a> {
     key: Option<&'a str>,
     /// The column of values, by number or name.
     value: Option<&'a str>,
-    /// Where values come from.
+    /// The source of the values.
     values: Values,
 }
 
@@ -82,7 +82,7 @@ impl<'a> EntryColumns<'a> {
         Self { key: args.key_column.as_deref(), value: args.value_column.as_deref(), values }
     }
 
-    /// The number of columns that a file has at most if the command line selects none: more would be ignored.
+    /// Maximum number of columns if the command line selects none: the load would ignore further columns.
     fn columns_max(&self) -> Option<usize> {
         match (self.key, self.value, self.values) {
             (None, None, Values::Column) => Some(2),

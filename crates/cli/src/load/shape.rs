@@ -1,7 +1,8 @@
-//! The bounds of a geometry in parts, of which some may end at the antimeridian on either side.
+//! The bounds of a geometry of several parts, which may end at the antimeridian on either side.
 //!
-//! RFC 7946 §3.1.9 cuts a geometry that crosses the antimeridian in parts. The smallest rectangle around such parts is
-//! a band around the globe; two rectangles with one number are near the antimeridian only.
+//! RFC 7946 §3.1.9 cuts a geometry that crosses the antimeridian in parts. The smallest rectangle around such parts
+//! spans all longitudes. The load stores two rectangles with the same number instead, one on each side of the
+//! antimeridian.
 
 use super::found::Bounds;
 use farwood::spatial::Rectangle;
@@ -12,9 +13,9 @@ pub(super) struct Shape {
     bounds: Rectangle,
     /// The bounds of the parts east of the prime meridian.
     east: Option<Rectangle>,
-    /// The bounds of the parts west of it.
+    /// The bounds of the parts west of the prime meridian.
     west: Option<Rectangle>,
-    /// Whether a part lies on both sides of it.
+    /// Whether a part lies on both sides of the prime meridian.
     straddles: bool,
 }
 
@@ -30,7 +31,7 @@ impl Shape {
         Self { bounds, east: side(is_east), west: side(is_west && !is_east), straddles: !is_east && !is_west }
     }
 
-    /// The parts of both.
+    /// A geometry with the parts of both geometries.
     pub(super) fn joined(self, other: Self) -> Self {
         Self {
             bounds: self.bounds.union(&other.bounds),
@@ -40,7 +41,7 @@ impl Shape {
         }
     }
 
-    /// The same bounds as one part.
+    /// Treats the whole geometry as one part.
     pub(super) fn as_part(self) -> Self {
         Self::part(self.bounds)
     }

@@ -4,7 +4,7 @@
 #[derive(Default)]
 pub(super) struct Sorter {
     bytes: Vec<u8>,
-    /// Where the key of each entry ends, and its value.
+    /// The ends of the key and of the value of each entry.
     ends: Vec<(usize, usize)>,
     /// Numbers of entries by increasing key, each key once, its last entry.
     order: Vec<usize>,
@@ -62,7 +62,7 @@ mod tests {
         sorter.sort();
         let entries: Vec<_> = sorter.in_order().map(|(key, value)| (key[0], value[0])).collect();
         assert_eq!(entries, [(1, 5), (2, 4), (3, 3)]);
-        // A byte of key, one of value, and where they end, two words.
+        // One byte of key, one byte of value, and two words for their ends.
         assert_eq!((sorter.count(), sorter.bytes()), (5, 5 * (2 + 16)));
     }
 }

@@ -67,7 +67,7 @@ impl TableRow<'_> {
     }
 }
 
-/// What the parser has found in the lines of a row so far.
+/// The parts of a row that the parser has found so far.
 enum Parsed {
     /// The end of the row, and of its fields in `ends`.
     Row(usize),
@@ -212,7 +212,7 @@ fn is_written(row: &TableRow<'_>, text: &[u8], delimiter: u8) -> bool {
     rest.is_some_and(|rest| lines::without_end(rest).is_empty())
 }
 
-/// The text after a quoted field, from behind its opening quote.
+/// The text after a quoted field; `text` begins after the opening quote.
 fn without_quoted<'t>(text: &'t [u8], field: &[u8]) -> Option<&'t [u8]> {
     let mut parts = field.split(|&byte| byte == b'"');
     let first = text.strip_prefix(parts.next()?)?;

@@ -1,4 +1,4 @@
-//! Input that is not understood: an error, or with `--skip-bad` a count.
+//! Input that cannot be parsed: an error, or with `--skip-bad` a count.
 
 use super::args::Args;
 use crate::{Failure, size};
@@ -105,7 +105,8 @@ impl<'a> BadRecords<'a> {
         self.first.as_deref()
     }
 
-    /// Counts a bad record if `--skip-bad` is given; otherwise the load ends. `loaded`: what is in the index by then.
+    /// Counts a bad record if `--skip-bad` is given; otherwise the load ends. `loaded` describes the entries that the
+    /// index already has then.
     pub(super) fn add(&mut self, trouble: Trouble, loaded: &str) -> Result<(), Failure> {
         match trouble {
             Trouble::Record { place, why } if self.args.skip_bad => {

@@ -34,7 +34,7 @@ impl HttpListener {
         self.0.local_addr()
     }
 
-    /// Answers requests with `reply` on a thread of its own until the result is dropped.
+    /// Answers requests with `reply` on a separate thread until the result is dropped.
     pub(super) fn start(self, reply: impl Fn(&[u8]) -> String + Send + 'static) -> io::Result<HttpServer> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);

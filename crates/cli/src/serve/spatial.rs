@@ -1,4 +1,5 @@
-//! `farwood serve --spatial`: the server of a spatial index, alone in shared memory, beside its memory node over TCP.
+//! `farwood serve --spatial`: the server of a spatial index. In shared memory the process runs only this server; over
+//! TCP it also runs the memory node.
 
 use super::super::{Context, Failure, Format, Outcome};
 use super::{Args, LOOK, system};
@@ -111,20 +112,20 @@ fn tell(at: &str, context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(context.out.flush()?)
 }
 
-/// The server of an index in a thread beside its memory node.
+/// The server of an index, in a thread of the memory node's process.
 pub(super) struct Beside {
     stop: Arc<AtomicBool>,
-    /// Serving, not yet announced.
+    /// Whether the server is ready and the command has not printed that yet.
     ready: Arc<AtomicBool>,
     at: String,
-    /// Until it has ended.
+    /// The thread; `None` after it was joined.
     thread: Option<JoinHandle<Result<(), Error>>>,
     /// The result, if the server ended without a signal.
     ended: Option<std::thread::Result<Result<(), Error>>>,
 }
 
 impl Beside {
-    /// Starts it: it serves as soon as the index is there.
+    /// Starts the thread. The server starts as soon as the index exists.
     pub(super) fn start(
         args: &Args,
         name: &str,
@@ -149,7 +150,7 @@ impl Beside {
         Ok(Self { stop, ready, at, thread: Some(thread), ended: None })
     }
 
-    /// Announces that the server is ready, or reports why it ended.
+    /// Prints that the server is ready, or reports why it ended.
     pub(super) fn tell(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         if self.ready.swap(false, Ordering::AcqRel) {
             tell(&self.at, context)?;
@@ -165,7 +166,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Ends it; yields how it ended, now or before.
+    /// Stops the server and returns its result, also if it had ended earlier.
     pub(super) fn stop(self) -> std::thread::Result<Result<(), Error>> {
         self.stop.store(true, Ordering::Release);
         self.thread.map(JoinHandle::join).or(self.ended).unwrap_or(Ok(Ok(())))
@@ -184,11 +185,11 @@ fn pool_of(args: &Args, listen: &str) -> Result<Url, Error> {
     })
 }
 
-/// The index, once it is there; `None`: the memory node stopped before.
+/// Waits until the index exists and opens it. Returns `None` if the memory node stops first.
 fn wait_for(pool: &Url, name: &str, stop: &AtomicBool) -> Result<Option<Spatial>, Error> {
     let mut open = None;
     while !stop.load(Ordering::Acquire) {
-        // Another memory node of the pool may not be there yet.
+        // Another memory node of the pool may not have started yet.
         if open.is_none() {
             open = Pool::find(pool).ok();
         }

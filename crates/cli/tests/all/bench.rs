@@ -1,4 +1,4 @@
-//! `farwood bench`: its records, the arguments that it refuses, and that it leaves no files behind.
+//! `farwood bench`: its records, the arguments that it refuses, and the removal of its files.
 
 use farwood_testkit::need;
 use serde_json::Value;
@@ -53,7 +53,7 @@ fn words(output: &Output) -> String {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 fn close(value: &Value, expected: f64) -> bool {
@@ -229,7 +229,7 @@ fn operations_depend_on_the_seed_only() {
 }
 
 #[test]
-fn processes_threads_and_clients_are_as_asked_for() {
+fn processes_threads_and_clients_are_as_requested() {
     let place = Place::new();
     let run = "--workload ycsb-c --keys 2000 --operations 1200 --warmup 0.01";
     let record = place.record(&format!("{run} --processes 3 --clients 6 --threads 2"));
@@ -347,7 +347,7 @@ fn a_missing_peer_is_refused_with_the_build_command() {
 
 #[cfg(feature = "peers")]
 #[test]
-fn peers_have_records_of_their_own_and_farwoods_has_the_ratio() {
+fn peers_have_separate_records_and_farwoods_has_the_ratio() {
     let place = Place::new();
     let run = "--workload ycsb-a --keys 3000 --operations 4000 --compute-nodes 2 --warmup 0.01";
     let records = place.records(&format!("{run} --peer lmdb --peer btreemap --peer congee --peer skiplist"));
@@ -375,7 +375,7 @@ fn peers_have_records_of_their_own_and_farwoods_has_the_ratio() {
 }
 
 #[test]
-fn redis_is_measured_beside_memory_nodes_with_the_same_connections_and_requests() {
+fn redis_and_memory_nodes_are_measured_with_the_same_connections_and_requests() {
     let place = Place::new();
     let run =
         "--fabric tcp --keys 2000 --operations 2000 --clients 4 --connections 2 --warmup 0.01 --peer redis";
@@ -491,7 +491,7 @@ fn is_there(process: u32) -> bool {
 }
 
 #[test]
-fn a_worker_that_dies_ends_the_run_with_an_error() {
+fn a_worker_that_is_killed_ends_the_run_with_an_error() {
     let place = Place::new();
     let (parent, workers) = long_run(&place);
     signal("KILL", workers[1]);
@@ -500,12 +500,12 @@ fn a_worker_that_dies_ends_the_run_with_an_error() {
     let words = words(&output);
     assert!(words.contains("compute node 1") && words.contains("signal: 9"), "{words}");
     assert!(output.stdout.is_empty());
-    assert!(!is_there(workers[0]), "the other worker is gone as well");
+    assert!(!is_there(workers[0]), "the other worker has ended as well");
     assert_eq!(place.leftovers(), Vec::<String>::new());
 }
 
 #[test]
-fn a_parent_that_dies_takes_everything_with_it() {
+fn processes_and_files_are_removed_if_the_parent_is_killed() {
     for name in ["KILL", "INT"] {
         let place = Place::new();
         let (mut parent, workers) = long_run(&place);

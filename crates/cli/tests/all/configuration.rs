@@ -50,7 +50,7 @@ fn options_without_values_are_true_or_false() {
 }
 
 #[test]
-fn what_excludes_an_option_of_the_file_takes_its_place() {
+fn an_option_overrides_a_conflicting_option_of_the_file() {
     let machine = Machine::with_pool();
     machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
     machine.ok(&["put", "shm://p/s", "1", "0,0,9,9"]);
@@ -70,7 +70,7 @@ fn what_excludes_an_option_of_the_file_takes_its_place() {
 }
 
 #[test]
-fn what_is_unknown_is_refused() {
+fn unknown_options_and_tables_are_refused() {
     let machine = Machine::with_index();
     for (contents, words) in [
         ("[create]\nnoodles = 2\n", "unknown key 'noodles' in [create]"),

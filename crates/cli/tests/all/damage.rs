@@ -6,7 +6,7 @@ use crate::machine::{Machine, lines};
 const FIRST_LEAF: u64 = 8 << 20;
 
 #[test]
-fn strangers_files_are_told_from_pools() {
+fn files_that_are_not_pools_are_refused() {
     let machine = Machine::with_index();
     machine.overwrite(64, b"SOMEBODY");
     machine.refused(7, &["get", "shm://p/i", "1"], &["open", "wrong magic"]);
@@ -18,14 +18,14 @@ fn strangers_files_are_told_from_pools() {
 }
 
 #[test]
-fn other_versions_are_told_apart() {
+fn other_versions_are_refused_with_their_numbers() {
     let machine = Machine::with_index();
     machine.overwrite(72, &99u32.to_le_bytes());
     machine.refused(7, &["stat", "shm://p"], &["layout version 99", "create it again"]);
 }
 
 #[test]
-fn a_segment_that_is_too_small_is_told() {
+fn a_segment_that_is_too_small_is_reported() {
     let machine = Machine::with_index();
     std::fs::File::options().write(true).open(machine.segment()).unwrap().set_len(1 << 20).unwrap();
     machine.refused(
@@ -83,7 +83,7 @@ const STATE: u64 = 256;
 const NEXT_CHUNK: u64 = 128;
 
 #[test]
-fn a_damaged_superblock_neither_loses_an_index_nor_gives_its_memory_away() {
+fn a_damaged_superblock_loses_no_index_and_frees_none_of_its_memory() {
     let machine = Machine::with_index();
     assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &lines(0..10)).code, 0);
     let good = std::fs::read(machine.segment()).unwrap();
@@ -185,7 +185,7 @@ fn a_damaged_node_of_a_spatial_index_is_reported() {
 
 /// No machine has a device of that name.
 #[test]
-fn a_device_that_is_asked_for_and_not_there_is_found() {
+fn a_requested_device_that_does_not_exist_is_reported() {
     let machine = Machine::with_pool();
     let output =
         machine.command(&["doctor", "--json"]).env("FARWOOD_RDMA_DEVICE", "no-such,1").output().unwrap();
@@ -198,7 +198,7 @@ fn a_device_that_is_asked_for_and_not_there_is_found() {
 }
 
 #[test]
-fn drafts_of_dead_processes_are_swept() {
+fn unfinished_segments_of_crashed_processes_are_swept() {
     let machine = Machine::with_pool();
     let draft = machine.file(".farwood.q.0.new", "half a segment");
     let report = machine.ok(&["doctor"]);

@@ -51,7 +51,7 @@ fn check_demo(fabric: &str) {
     let png = fs::read(place.path().join("chart/demo.png")).unwrap();
     assert!(png.starts_with(b"\x89PNG"));
     let left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["chart"], "the pool is gone");
+    assert_eq!(left, ["chart"], "the pool is removed");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_spatial_demo_has_no_wrong_answers_and_writes_a_map() {
         assert!(fs::read(place.path().join("map/map.png")).unwrap().starts_with(b"\x89PNG"));
         let left: Vec<_> =
             fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left, ["map"], "the pool is gone");
+        assert_eq!(left, ["map"], "the pool is removed");
     }
 }
 

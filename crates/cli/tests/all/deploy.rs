@@ -81,7 +81,7 @@ fn images_have_versions_and_a_pod_has_no_more_rights_than_it_needs() {
 }
 
 #[test]
-fn metrics_beyond_a_machine_are_behind_a_policy() {
+fn metrics_that_other_machines_can_reach_have_a_network_policy() {
     for name in ["Dockerfile", "compose.yaml", "farwood.service"] {
         let text = code(&file(name));
         assert!(!text.contains("--metrics") || text.contains("--metrics 127.0.0.1:"), "{name}");
@@ -90,7 +90,7 @@ fn metrics_beyond_a_machine_are_behind_a_policy() {
 }
 
 #[test]
-fn what_stops_a_memory_node_is_sigterm_and_it_has_time_to_end() {
+fn a_memory_node_is_stopped_by_sigterm_and_has_time_to_end() {
     assert!(file("farwood.service").contains("KillSignal=SIGTERM"));
     assert!(file("Dockerfile").contains("STOPSIGNAL SIGTERM"));
     assert!(file("compose.yaml").contains("stop_grace_period"));

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 #[test]
-fn an_entry_comes_and_goes() {
+fn an_entry_is_stored_read_and_removed() {
     let machine = Machine::with_index();
     assert_eq!(machine.ok(&["put", "shm://p/i", "7", "42"]), "");
     assert_eq!(machine.ok(&["get", "shm://p/i", "7"]), "42\n");
@@ -41,7 +41,7 @@ fn numbers_are_strings_on_request() {
 }
 
 #[test]
-fn put_on_a_condition() {
+fn put_stores_under_a_condition() {
     let machine = Machine::with_index();
     machine.refused(
         1,
@@ -56,7 +56,7 @@ fn put_on_a_condition() {
 }
 
 #[test]
-fn keys_and_values_are_what_the_index_says() {
+fn keys_and_values_have_the_kinds_of_the_index() {
     let machine = Machine::with_pool();
     machine.ok(&[
         "create",
@@ -144,7 +144,7 @@ fn global_options_come_last_in_help() {
 }
 
 #[test]
-fn one_is_singular() {
+fn a_count_of_one_is_singular() {
     let machine = Machine::with_index();
     for system in ["smart", "sphinx", "catfish"] {
         machine.ok(&["create", &format!("shm://p/{system}"), "--index", system]);
@@ -165,7 +165,7 @@ fn one_is_singular() {
 }
 
 #[test]
-fn a_snapshot_is_of_a_few_leaves() {
+fn a_snapshot_covers_few_leaves() {
     let machine = with_even_keys();
     let all = machine.ok(&["scan", "shm://p/i"]);
     assert_eq!(machine.ok(&["scan", "shm://p/i", "--snapshot"]), all);
@@ -240,7 +240,7 @@ fn ranges_have_ends_limits_and_directions() {
 }
 
 #[test]
-fn a_reader_who_has_enough_is_no_error() {
+fn a_reader_that_closes_the_pipe_causes_no_error() {
     let machine = Machine::with_index();
     let keys = lines(0..50_000);
     assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &keys).code, 0);
@@ -265,7 +265,7 @@ fn output_that_cannot_be_written_is_an_error() {
 
 /// A dump is a table whatever is in the texts, and a terminal interprets nothing in it.
 #[test]
-fn a_scan_is_loaded_again_as_it_was() {
+fn the_output_of_a_scan_is_loaded_unchanged() {
     let machine = Machine::with_pool();
     let create = |name: &str| {
         machine.ok(&[

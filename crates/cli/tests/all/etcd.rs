@@ -91,7 +91,7 @@ fn memory_nodes_register_and_compute_nodes_find_them() {
 }
 
 #[test]
-fn a_killed_memory_node_is_off_the_list_when_its_lease_ends_and_takes_its_place_again_at_once() {
+fn the_entry_of_a_killed_memory_node_expires_and_is_replaced_at_once_after_a_restart() {
     let machine = Machine::new();
     let Some(etcd) = Etcd::start(&machine) else { return };
     let url = etcd.url("p");
@@ -115,7 +115,7 @@ fn a_killed_memory_node_is_off_the_list_when_its_lease_ends_and_takes_its_place_
 }
 
 #[test]
-fn a_registered_memory_node_outlives_its_lease_and_etcd_itself() {
+fn a_memory_node_renews_its_lease_and_continues_without_etcd() {
     let machine = Machine::new();
     let Some(etcd) = Etcd::start(&machine) else { return };
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--etcd", &etcd.url("p"), "--node", "0"]);
@@ -131,7 +131,7 @@ fn a_registered_memory_node_outlives_its_lease_and_etcd_itself() {
 }
 
 #[test]
-fn what_is_wrong_with_a_registration_is_told() {
+fn an_invalid_registration_is_reported() {
     let machine = Machine::new();
     let serve = |rest: &[&'static str]| [&["serve", "--listen", "tcp://127.0.0.1:0"], rest].concat();
     for (rest, words) in [
@@ -214,7 +214,7 @@ fn the_answer_of_another_program_is_one_line() {
         let page = "<html>\n<h1>\u{1b}[2J</h1>\n".to_owned() + &"<p>long</p>\n".repeat(500);
         let ran = machine.run(&["stat", &format!("etcd://{}/p", answering(status, page))]);
         assert_eq!(ran.code, 3, "{ran:?}");
-        ran.says(&["no etcd", words, "client port"]);
+        ran.says(&["not an etcd", words, "client port"]);
         assert!(ran.err.lines().count() == 1 && ran.err.len() < 500 && !ran.err.contains("html"), "{ran:?}");
     }
     let refusal = r#"{"message":"lost\ntcp://x: stopped\u001b[2J"}"#.to_owned();
@@ -224,7 +224,7 @@ fn the_answer_of_another_program_is_one_line() {
 }
 
 #[test]
-fn etcd_over_https_proves_who_it_is() {
+fn etcd_over_https_proves_its_identity() {
     let machine = Machine::new();
     let files = Certified::make(&machine);
     let own = ["--cert-file", &files.cert, "--key-file", &files.key, "--trusted-ca-file", &files.ca];
@@ -283,7 +283,7 @@ fn a_user_of_etcd_is_named_in_a_file() {
     machine.ok(&["create", &right.replace("/p?", "/p/i?")]);
     machine.refused(6, &["stat", &plain], &["etcd refuses access", "etcd-user-file"]);
     let clear = right.replace(&format!("etcd-ca={}&", files.ca), "");
-    machine.refused(2, &["stat", &clear], &["in clear", "etcd-ca"]);
+    machine.refused(2, &["stat", &clear], &["unencrypted", "etcd-ca"]);
     machine.refused(6, &["stat", &url("wrong", "root:wood\n")], &["etcd refuses access", "etcd-user-file"]);
     machine.refused(2, &["stat", &url("bad", "root\n")], &["USER:PASSWORD"]);
 }

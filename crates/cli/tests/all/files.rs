@@ -10,7 +10,7 @@ fn with_texts() -> Machine {
 }
 
 #[test]
-fn text_goes_in_bulk_and_then_one_by_one() {
+fn text_is_loaded_in_bulk_and_then_one_by_one() {
     let machine = with_texts();
     let file = machine.file("words.txt", "cat\nant\n\nbee\ncat\n");
     let loaded = &machine.json(&["load", "shm://p/t", &file])[0];
@@ -29,7 +29,7 @@ fn text_goes_in_bulk_and_then_one_by_one() {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_goes_one_by_one() {
+fn entries_that_do_not_fit_into_memory_are_loaded_one_by_one() {
     let machine = with_texts();
     for memory in ["0", "100"] {
         let words = lines((0..500).map(|word| format!("w{:03}", word * 7 % 500)));
@@ -115,7 +115,7 @@ fn files_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused() {
+fn invalid_options_and_values_are_refused() {
     let machine = with_texts();
     let file = machine.file("words.txt", "ant\n");
     machine.refused(2, &["load", "shm://p/t", &file, "--fill", "0.1"], &["0.5 to 1"]);

@@ -1,4 +1,4 @@
-//! `farwood load`: input that is not understood is refused or counted, and never loaded as something else.
+//! `farwood load`: input that cannot be parsed is refused or counted, and never loaded as something else.
 
 use crate::machine::{Machine, lines};
 use serde_json::{Value, json};

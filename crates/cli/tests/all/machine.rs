@@ -1,4 +1,4 @@
-//! A machine of its own for each test: a directory of segments, and a home without configuration.
+//! The separate machine of each test: a directory of segments, and a home directory without configuration.
 
 use std::fmt::{Display, Write as _};
 use std::fs::File;

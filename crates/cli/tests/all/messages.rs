@@ -155,7 +155,7 @@ fn create_warns_of_a_pool_that_is_larger_than_the_machine() {
 }
 
 #[test]
-fn huge_numbers_are_refused_and_end_nothing() {
+fn huge_numbers_are_refused_and_stop_no_process() {
     let machine = Machine::new();
     let bench = ["bench", "--keys", "1k", "--clients", "1"];
     for (options, words) in [

@@ -1,5 +1,5 @@
-//! Links that are cut, slow, or lost with the machine behind them: memory node and compute node in network namespaces
-//! of their own, joined by a veth pair.
+//! Links that are cut or slow, and machines that become unreachable: memory node and compute node run in separate
+//! network namespaces, joined by a veth pair.
 //!
 //! The tests need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, and `ip` and `tc` of iproute2
 //! (`farwood_testkit::need`).
@@ -147,7 +147,7 @@ impl Drop for Process {
 const URL_POOL: &str = "tcp://10.77.0.1:7470";
 
 fn say(line: &str) {
-    // On a line of its own: the test runner has begun one.
+    // The output begins on a new line, because the test runner has begun a line.
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{line}").and_then(|()| out.flush()).unwrap();
 }
@@ -171,15 +171,15 @@ fn put_until_lost(index: &Index<u64, u64>) {
     assert!(lost, "{error:?}");
 }
 
-/// Milliseconds and words of what a compute node says behind `LOST`.
+/// The milliseconds and the words that a compute node prints after `LOST`.
 fn lost(line: &str) -> (Duration, &str) {
     let (ms, words) = line.split_once(' ').unwrap();
     (Duration::from_millis(ms.parse().unwrap()), words)
 }
 
 #[test]
-fn a_cut_link_is_told_in_time_and_a_mended_one_is_used_again() {
-    const TEST: &str = "netns::a_cut_link_is_told_in_time_and_a_mended_one_is_used_again";
+fn a_cut_link_is_reported_in_time_and_a_restored_one_is_used_again() {
+    const TEST: &str = "netns::a_cut_link_is_reported_in_time_and_a_restored_one_is_used_again";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         say("READY");
@@ -209,8 +209,8 @@ fn a_cut_link_is_told_in_time_and_a_mended_one_is_used_again() {
 }
 
 #[test]
-fn a_slow_link_is_slow_and_nothing_else() {
-    const TEST: &str = "netns::a_slow_link_is_slow_and_nothing_else";
+fn a_slow_link_causes_no_error() {
+    const TEST: &str = "netns::a_slow_link_causes_no_error";
     const RATE_BITS: u64 = 2_000_000;
     const KEYS: u64 = 300;
     if std::env::var(ROLE).is_ok() {
@@ -242,8 +242,8 @@ fn a_slow_link_is_slow_and_nothing_else() {
 }
 
 #[test]
-fn a_compute_node_whose_machine_vanishes_counts_as_gone_in_time() {
-    const TEST: &str = "netns::a_compute_node_whose_machine_vanishes_counts_as_gone_in_time";
+fn a_compute_node_whose_machine_is_unreachable_counts_as_crashed_in_time() {
+    const TEST: &str = "netns::a_compute_node_whose_machine_is_unreachable_counts_as_crashed_in_time";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         index.put(&1, &2).unwrap();
@@ -268,12 +268,15 @@ fn a_compute_node_whose_machine_vanishes_counts_as_gone_in_time() {
         assert!(since.elapsed() < GONE_MAX, "its connections are still there");
         std::thread::sleep(Duration::from_millis(500));
     }
-    assert!(since.elapsed() > Duration::from_secs(2), "a machine that is silent for a moment is not gone");
+    assert!(
+        since.elapsed() > Duration::from_secs(2),
+        "a machine that is silent for a moment is not considered crashed"
+    );
 }
 
 #[test]
-fn a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used() {
-    const TEST: &str = "netns::a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used";
+fn a_memory_node_that_restarts_with_fresh_memory_is_not_used() {
+    const TEST: &str = "netns::a_memory_node_that_restarts_with_fresh_memory_is_not_used";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         say("READY");

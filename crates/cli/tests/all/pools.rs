@@ -24,7 +24,7 @@ fn help_has_examples_and_exit_codes() {
 }
 
 #[test]
-fn a_pool_comes_and_goes() {
+fn a_pool_is_created_and_dropped() {
     let machine = Machine::new();
     machine.ok(&["create", "shm://p", "--memory", "32MiB", "--nodes", "2", "--device-memory", "64KiB"]);
     let stat = &machine.json(&["stat", "shm://p"])[0];
@@ -39,7 +39,7 @@ fn a_pool_comes_and_goes() {
 }
 
 #[test]
-fn an_index_comes_and_goes() {
+fn an_index_is_created_and_dropped() {
     let machine = Machine::with_pool();
     machine.ok(&["create", "shm://p/words", "--keys", "text", "--key-bytes", "20", "--variant", "fg+"]);
     let stat = &machine.json(&["stat", "shm://p/words"])[0];
@@ -57,7 +57,7 @@ fn an_index_comes_and_goes() {
 }
 
 #[test]
-fn locks_of_16_bits_are_a_choice_that_is_told() {
+fn locks_of_16_bits_are_optional_and_cause_a_warning() {
     let machine = Machine::with_pool();
     let told = ["16 bits", "only to reproduce the paper"];
     let created = machine.run(&["create", "shm://p/packed", "--lock-width", "16"]);
@@ -79,7 +79,7 @@ fn locks_of_16_bits_are_a_choice_that_is_told() {
 }
 
 #[test]
-fn locks_of_two_widths_do_not_go_into_one_memory() {
+fn locks_of_two_widths_cannot_share_one_memory() {
     let machine = Machine::with_index();
     let refused =
         ["create shm://p/packed", "index 'i' of this pool has locks of another width", "in another pool"];
@@ -91,7 +91,7 @@ fn locks_of_two_widths_do_not_go_into_one_memory() {
 }
 
 #[test]
-fn an_index_makes_its_pool_if_memory_is_given() {
+fn the_pool_of_an_index_is_created_if_memory_is_given() {
     let machine = Machine::new();
     machine.refused(3, &["create", "shm://p/i"], &["no pool 'p'"]);
     let created = machine.json(&["create", "shm://p/i", "--memory", "32MiB"]);
@@ -110,7 +110,7 @@ fn an_index_makes_its_pool_if_memory_is_given() {
     }
     machine.ok(&["create", "shm://p/i", "--memory", "32MiB", "--nodes", "1"]);
     machine.ok(&["drop", "shm://p"]);
-    // If the index cannot be created, no pool is left behind.
+    // If the index cannot be created, no pool remains.
     machine.refused(
         2,
         &["create", "shm://p/i", "--memory", "32MiB", "--node-bytes", "100"],
@@ -120,7 +120,7 @@ fn an_index_makes_its_pool_if_memory_is_given() {
 }
 
 #[test]
-fn what_exists_is_not_created_again() {
+fn existing_pools_and_indexes_are_not_created_again() {
     let machine = Machine::with_index();
     machine.refused(4, &["create", "shm://p"], &["create", "exists already", "farwood drop shm://p"]);
     machine.refused(
@@ -131,7 +131,7 @@ fn what_exists_is_not_created_again() {
 }
 
 #[test]
-fn what_does_not_exist_is_not_used() {
+fn missing_pools_and_indexes_are_reported() {
     let machine = Machine::with_pool();
     let file = machine.file("keys.txt", "1\n");
     let mut commands: Vec<Vec<&str>> = Vec::new();
@@ -165,7 +165,7 @@ fn what_does_not_exist_is_not_used() {
 }
 
 #[test]
-fn sizes_that_cannot_be_are_refused() {
+fn impossible_sizes_are_refused() {
     let machine = Machine::with_pool();
     for (arguments, words) in [
         (&["create", "shm://q", "--memory", "8MiB"][..], "at least 16 MiB"),
@@ -209,7 +209,7 @@ fn a_reserved_pool_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_full_pool_says_so_and_loses_nothing() {
+fn a_full_pool_is_reported_and_no_entry_is_lost() {
     let machine = Machine::new();
     machine.ok(&["create", "shm://p/i", "--memory", "16MiB"]);
     let keys = |count: u64| lines((0..count).map(|key| key * 7919));
@@ -228,7 +228,7 @@ fn a_full_pool_says_so_and_loses_nothing() {
 }
 
 #[test]
-fn what_may_not_be_touched_is_refused() {
+fn files_without_permission_are_refused() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
     use std::os::unix::process::CommandExt as _;
     let machine = Machine::with_index();
@@ -249,7 +249,7 @@ fn what_may_not_be_touched_is_refused() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_named() {
+fn a_missing_directory_is_named() {
     let machine = Machine::new();
     let output = machine.command(&["doctor"]).env("FARWOOD_SHM_DIR", "/nowhere/at/all").output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -42,7 +42,7 @@ fn four_commands_put_at_once() {
 }
 
 #[test]
-fn of_four_that_create_one_succeeds() {
+fn one_of_four_creators_succeeds() {
     let machine = Machine::new();
     let create = |_| {
         let mut command = machine.command(&["create", "shm://p/i", "--memory", "32MiB", "--nodes", "2"]);
@@ -58,7 +58,7 @@ fn of_four_that_create_one_succeeds() {
 /// A process that has `shm://p/i` open and waits for its input, killed when the test ends.
 struct Resident {
     child: Child,
-    /// Kept open, so that the process waits for more input.
+    /// This pipe is kept open, so that the process waits for more input.
     _input: ChildStdin,
 }
 
@@ -95,7 +95,7 @@ impl Drop for Resident {
 }
 
 #[test]
-fn what_a_living_process_uses_is_not_dropped() {
+fn a_pool_or_index_that_a_live_process_uses_is_not_dropped() {
     let machine = Machine::with_index();
     let resident = Resident::start(&machine);
     let process = resident.process();
@@ -107,7 +107,7 @@ fn what_a_living_process_uses_is_not_dropped() {
 }
 
 #[test]
-fn dead_processes_are_told_swept_and_in_nobodys_way() {
+fn crashed_processes_are_reported_and_swept_and_block_no_command() {
     let machine = Machine::with_index();
     let mut residents = [Resident::start(&machine), Resident::start(&machine)];
     residents.iter_mut().for_each(Resident::kill);

@@ -52,7 +52,7 @@ fn scans_are_of_ranges_and_prefixes() {
 }
 
 #[test]
-fn what_it_is_can_be_seen() {
+fn stat_shows_the_system_and_the_variant() {
     for system in SYSTEMS {
         let machine = with_packages(system);
         let stat = machine.json(&["stat", "shm://p/n", "--count"]);
@@ -71,7 +71,7 @@ fn what_it_is_can_be_seen() {
 }
 
 #[test]
-fn variants_have_names_and_what_does_not_fit_is_refused() {
+fn variants_have_names_and_other_options_are_refused() {
     let machine = Machine::with_pool();
     for (number, variant) in
         ["art", "+lock-free", "+in-place", "+rear-lock", "+read-delegation", "+write-combining"]

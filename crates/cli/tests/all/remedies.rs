@@ -17,7 +17,7 @@ fn follow(machine: &Machine, advice: &str, begins: &str) -> Ran {
 }
 
 #[test]
-fn urls_with_parameters_are_shown_as_commands_take_them() {
+fn urls_with_parameters_are_shown_as_commands_accept_them() {
     let machine = Machine::new();
     let token = machine.file("token", "a-token-of-24-characters\n");
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--token-file", &token]);
@@ -42,7 +42,7 @@ fn urls_with_parameters_are_shown_as_commands_take_them() {
 }
 
 #[test]
-fn who_only_looks_at_fresh_memory_nodes_makes_no_pool_of_them() {
+fn commands_that_only_inspect_fresh_memory_nodes_form_no_pool() {
     let machine = Machine::new();
     let nodes = [(); 2].map(|()| Served::start_at(&machine, "tcp://127.0.0.1:0", &[]));
     let [one, two] = [&nodes[0].url, &nodes[1].url];
@@ -72,7 +72,7 @@ fn who_only_looks_at_fresh_memory_nodes_makes_no_pool_of_them() {
 }
 
 #[test]
-fn a_pool_that_refuses_is_something_to_mend() {
+fn a_pool_that_refuses_this_user_is_a_finding() {
     let machine = Machine::new();
     let token = machine.file("token", "a-token-of-24-characters\n");
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--token-file", &token]);
@@ -109,7 +109,7 @@ fn a_full_pool_over_tcp_gets_more_memory_where_it_is_served() {
 }
 
 #[test]
-fn a_load_that_loses_a_memory_node_says_which_and_how_to_go_on() {
+fn a_load_that_loses_a_memory_node_names_it_and_the_remedy() {
     let machine = Machine::new();
     let file = machine.path().join("node").to_str().unwrap().to_owned();
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", &file]);
@@ -140,7 +140,7 @@ fn a_load_that_loses_a_memory_node_says_which_and_how_to_go_on() {
 }
 
 #[test]
-fn top_goes_on_when_a_memory_node_comes_back() {
+fn top_continues_when_a_memory_node_restarts() {
     let machine = Machine::new();
     let file = machine.path().join("node").to_str().unwrap().to_owned();
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", &file]);
@@ -174,7 +174,7 @@ fn a_memory_node_needs_a_thread_and_a_connection() {
 }
 
 #[test]
-fn what_is_wrong_with_a_memory_nodes_file_has_its_own_exit_code() {
+fn every_error_of_a_memory_nodes_file_has_its_exit_code() {
     let machine = Machine::new();
     let path = machine.path().join("node");
     let file = path.to_str().unwrap();

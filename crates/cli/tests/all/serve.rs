@@ -1,4 +1,4 @@
-//! Memory nodes as processes of their own, and commands that use them over TCP.
+//! Memory nodes as separate processes, and commands that use them over TCP.
 
 use crate::machine::{Machine, lines};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -114,7 +114,7 @@ fn every_command_works_over_tcp() {
 }
 
 #[test]
-fn what_cannot_be_over_tcp_says_what_can() {
+fn operations_that_tcp_does_not_support_name_an_alternative() {
     let machine = Machine::new();
     let node = Served::start(&machine);
     machine.refused(2, &["create", &node.url], &["create tcp://", "farwood serve"]);
@@ -134,7 +134,7 @@ fn what_cannot_be_over_tcp_says_what_can() {
 }
 
 #[test]
-fn beyond_this_machine_a_memory_node_wants_a_token() {
+fn a_memory_node_that_other_machines_can_reach_requires_a_token() {
     let machine = Machine::new();
     machine.refused(2, &["serve", "--listen", "tcp://0.0.0.0:0"], &["--token-file", "--insecure"]);
     machine.refused(2, &["serve", "--token-file", "/nowhere"], &["/nowhere"]);
@@ -183,7 +183,7 @@ impl Certified {
 }
 
 #[test]
-fn certificates_are_enough_beyond_this_machine_and_go_into_urls_or_the_environment() {
+fn client_certificates_replace_a_token_and_are_given_in_urls_or_the_environment() {
     let machine = Machine::new();
     let files = Certified::make(&machine);
     let mine = ["--tls-cert", &files.cert, "--tls-key", &files.key];
@@ -237,14 +237,14 @@ fn pools_have_short_names_in_the_configuration() {
         machine.refused(2, &["get", "pool://mine/i", "1"], &["farwood.toml", "'mine'", words]);
     }
     machine.file("farwood.toml", format!("[pools]\nbad = \"tcp://host\"\nmine = \"{}\"\n", node.url));
-    assert_eq!(machine.ok(&["get", "pool://mine/i", "1"]), "2\n", "what is wrong with another is no harm");
+    assert_eq!(machine.ok(&["get", "pool://mine/i", "1"]), "2\n", "an error in another entry has no effect");
     machine.ok(&["doctor"]);
     machine.file("farwood.toml", "pools = 5\n");
     machine.refused(2, &["doctor"], &["'pools' must be a table"]);
 }
 
 #[test]
-fn top_shows_a_memory_node_at_work() {
+fn top_shows_the_activity_of_a_memory_node() {
     let machine = Machine::new();
     let node = Served::start(&machine);
     machine.ok(&["create", &format!("{}/i", node.url)]);
@@ -266,7 +266,7 @@ fn top_shows_a_memory_node_at_work() {
 }
 
 #[test]
-fn what_goes_wrong_is_logged_as_words_or_as_json() {
+fn problems_are_logged_as_text_or_as_json() {
     let machine = Machine::new();
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--log", "json"]);
     let mut stream = TcpStream::connect(node.at()).unwrap();
@@ -281,7 +281,7 @@ fn what_goes_wrong_is_logged_as_words_or_as_json() {
 }
 
 #[test]
-fn a_memory_node_that_is_killed_is_told_at_once_and_its_fresh_memory_too() {
+fn a_killed_memory_node_and_its_fresh_memory_are_reported_at_once() {
     let machine = Machine::new();
     let nodes = [Served::start(&machine), Served::start(&machine)];
     let pool = format!("tcp://{},{}", nodes[0].at(), nodes[1].at());
@@ -301,7 +301,7 @@ fn a_memory_node_that_is_killed_is_told_at_once_and_its_fresh_memory_too() {
 }
 
 #[test]
-fn a_file_outlives_its_memory_node_and_says_if_it_was_killed() {
+fn a_file_keeps_the_memory_and_shows_whether_the_memory_node_was_killed() {
     let machine = Machine::new();
     let file = machine.path().join("node").to_str().unwrap().to_owned();
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", &file]);
@@ -321,7 +321,7 @@ fn a_file_outlives_its_memory_node_and_says_if_it_was_killed() {
 }
 
 #[test]
-fn a_memory_node_can_be_watched() {
+fn a_memory_node_has_metrics_and_statistics() {
     let machine = Machine::new();
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--metrics", "127.0.0.1:0"]);
     machine.ok(&["create", &format!("{}/i", node.url)]);

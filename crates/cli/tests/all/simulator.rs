@@ -45,7 +45,7 @@ fn the_same_seed_gives_the_same_record_to_the_byte() {
 }
 
 #[test]
-fn the_record_says_what_was_simulated() {
+fn the_record_names_the_simulated_network() {
     let folder = tempfile::tempdir().unwrap();
     let record = record(folder.path(), &format!("{SMALL} --workload ycsb-a --threads 3"));
     assert_eq!(
@@ -105,7 +105,7 @@ fn a_card_may_be_a_file_and_must_be_a_card() {
 }
 
 #[test]
-fn what_only_another_fabric_has_is_refused() {
+fn options_of_other_fabrics_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, said) in [
         ("--nic cx5-100g", "--fabric sim"),

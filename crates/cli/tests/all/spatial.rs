@@ -21,7 +21,7 @@ fn loaded(rows: &str) -> Machine {
     machine
 }
 
-/// What a search prints, in order.
+/// The lines that a search prints, in order.
 fn search(machine: &Machine, arguments: &[&str]) -> Vec<String> {
     let out = machine.ok(&[&["search", "shm://p/s"], arguments].concat());
     let mut rows: Vec<_> = out.lines().map(str::to_owned).collect();
@@ -29,7 +29,7 @@ fn search(machine: &Machine, arguments: &[&str]) -> Vec<String> {
     rows
 }
 
-/// A line, as FlatGeobuf's writer takes it.
+/// A line, in the form that FlatGeobuf's writer accepts.
 struct Line<'p>(&'p [[f64; 2]]);
 
 impl GeozeroGeometry for Line<'_> {
@@ -53,7 +53,7 @@ fn flatgeobuf(lines: &[&[[f64; 2]]]) -> Vec<u8> {
 }
 
 #[test]
-fn what_csv_has_is_found_by_every_kind_of_search() {
+fn rectangles_from_csv_are_found_by_every_kind_of_search() {
     let machine = loaded("0,0,2,2,1\n1,1,3,3,77\n10,10,10,10,3\n");
     assert_eq!(search(&machine, &["--bbox", "2.5,2.5,4,4"]), ["77 1,1,3,3"]);
     assert_eq!(search(&machine, &["--bbox", "0,0,4,4"]), ["1 0,0,2,2", "77 1,1,3,3"]);
@@ -71,7 +71,7 @@ fn what_csv_has_is_found_by_every_kind_of_search() {
 }
 
 #[test]
-fn what_flatgeobuf_and_geojson_have_is_the_bounds_of_their_features() {
+fn features_of_flatgeobuf_and_geojson_are_loaded_as_their_bounds() {
     let machine = with_spatial();
     let streets =
         machine.file("streets.fgb", flatgeobuf(&[&[[1.0, 9.0], [-2.0, 3.0]], &[[5.0, 5.0], [6.0, 4.0]]]));
@@ -150,7 +150,7 @@ fn boxes_across_the_antimeridian_are_found_on_both_sides() {
 }
 
 #[test]
-fn what_contains_a_window_across_the_antimeridian_contains_both_parts() {
+fn a_rectangle_contains_a_window_across_the_antimeridian_if_it_contains_both_parts() {
     let machine = loaded("170,0,180,5,1\n170,0,180,5,2\n-180,0,-170,5,2\n-180,0,180,5,3\n-180,0,-170,5,4\n");
     let found = search(&machine, &["--bbox", "175,1,-175,2", "--contains"]);
     assert_eq!(found, ["2 -180,0,-170,5", "2 170,0,180,5", "3 -180,0,180,5"]);
@@ -158,7 +158,7 @@ fn what_contains_a_window_across_the_antimeridian_contains_both_parts() {
 }
 
 #[test]
-fn what_is_no_rectangle_is_refused_with_its_place_or_passed_over() {
+fn rows_that_are_not_rectangles_are_refused_with_their_position_or_skipped() {
     let machine = with_spatial();
     for (row, words) in [
         ("nan,2,3,4", "finite"),
@@ -195,7 +195,7 @@ fn what_is_no_rectangle_is_refused_with_its_place_or_passed_over() {
 }
 
 #[test]
-fn nothing_is_loaded_from_nothing_and_found_in_nothing() {
+fn empty_files_load_no_rectangle_and_searches_of_an_empty_index_find_none() {
     let machine = with_spatial();
     let empty = json!({ "type": "FeatureCollection", "features": [] }).to_string();
     for (name, contents) in [("none.csv", String::new()), ("none.geojson", empty)] {
@@ -213,7 +213,7 @@ fn nothing_is_loaded_from_nothing_and_found_in_nothing() {
 }
 
 #[test]
-fn stat_says_what_a_spatial_index_is() {
+fn stat_describes_a_spatial_index() {
     let machine = loaded("0,0,2,2\n1,1,3,3\n");
     let text = machine.ok(&["stat", "shm://p/s"]);
     assert!(
@@ -246,7 +246,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn while_it_is_served_what_is_loaded_goes_to_the_server() {
+fn loads_into_a_served_index_are_sent_to_its_server() {
     let machine = loaded("0,0,2,2\n");
     let mut command = machine.command(&["serve", "shm://p", "--spatial", "s"]);
     let mut server = Served(command.stdout(Stdio::piped()).spawn().unwrap());
@@ -263,7 +263,7 @@ fn while_it_is_served_what_is_loaded_goes_to_the_server() {
 }
 
 #[test]
-fn without_a_server_processes_change_an_index_in_their_turn() {
+fn without_a_server_processes_change_an_index_one_after_the_other() {
     let machine = with_spatial();
     let row = machine.file("row.csv", "1,1,2,2\n");
     let load = || machine.command(&["load", "shm://p/s", &row]).stdout(Stdio::null()).spawn().unwrap();
@@ -275,7 +275,7 @@ fn without_a_server_processes_change_an_index_in_their_turn() {
 }
 
 #[test]
-fn over_tcp_an_empty_index_is_loaded_at_once() {
+fn over_tcp_an_empty_index_is_loaded_in_bulk() {
     let machine = Machine::new();
     let arguments = ["serve", "--listen", "tcp://127.0.0.1:0", "--memory", "64MiB", "--spatial", "s"];
     let mut server = Served(machine.command(&arguments).stdout(Stdio::piped()).spawn().unwrap());
@@ -297,7 +297,7 @@ fn over_tcp_an_empty_index_is_loaded_at_once() {
 }
 
 #[test]
-fn single_rectangles_are_put_and_taken_out() {
+fn single_rectangles_are_added_and_removed() {
     let machine = with_spatial();
     machine.ok(&["put", "shm://p/s", "7", "0,0,2,2"]);
     machine.ok(&["put", "shm://p/s", "8", "-5,-6"]);
@@ -324,7 +324,7 @@ fn single_rectangles_are_put_and_taken_out() {
 }
 
 #[test]
-fn an_index_on_another_memory_node_is_not_served_and_the_memory_stays() {
+fn an_index_on_another_memory_node_is_not_served_and_the_memory_node_continues() {
     let machine = Machine::new();
     let ports = [free_port(), free_port()];
     let pool = format!("tcp://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
@@ -337,11 +337,11 @@ fn an_index_on_another_memory_node_is_not_served_and_the_memory_stays() {
     machine.ok(&["stat", &format!("{pool}/s"), "--count"]);
     let (status, words) = second.stop();
     assert_eq!(status.code(), Some(2), "{words}");
-    assert!(words.contains("stopped after"), "its memory is closed in order all the same: {words}");
+    assert!(words.contains("stopped after"), "its memory is closed cleanly nevertheless: {words}");
 }
 
 #[test]
-fn loads_beside_each_other_over_tcp_lose_nothing() {
+fn concurrent_loads_over_tcp_lose_no_rectangle() {
     let machine = Machine::new();
     let rows = machine.file("rows.csv", lines((0..2000).map(|number| format!("{number},1"))));
     for _ in 0..4 {
@@ -356,7 +356,7 @@ fn loads_beside_each_other_over_tcp_lose_nothing() {
 }
 
 #[test]
-fn a_server_refuses_what_would_change_nothing() {
+fn a_server_refuses_options_without_effect() {
     let machine = with_spatial();
     let memory = ["serve", "shm://p", "--spatial", "s", "--memory", "1GiB"];
     machine.refused(2, &memory, &["--memory applies to memory nodes"]);
@@ -364,7 +364,7 @@ fn a_server_refuses_what_would_change_nothing() {
     machine.refused(2, &polling, &["--polling applies to shared memory only"]);
 }
 
-/// A pool in shared memory has the rights of its files; its request socket must not be a way around them.
+/// Access to a pool in shared memory depends on the permissions of its files. Its request socket must not bypass them.
 #[test]
 fn a_socket_beside_shared_memory_requires_a_token() {
     let machine = with_spatial();
@@ -388,9 +388,9 @@ fn a_socket_beside_shared_memory_requires_a_token() {
     }
 }
 
-/// logind removes files so, and the server would serve a pool that no client can find.
+/// logind removes the files of a pool in this way. A server that continued would serve a pool that no client can find.
 #[test]
-fn a_server_stops_when_its_pool_vanishes() {
+fn a_server_stops_when_its_pool_is_removed() {
     for polling in [&["--polling"][..], &[]] {
         let machine = Machine::with_pool();
         machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
@@ -421,7 +421,7 @@ fn a_search_of_keys_names_the_commands_for_keys() {
 }
 
 #[test]
-fn the_nearest_is_found_at_every_scale() {
+fn the_nearest_rectangle_is_found_at_every_scale() {
     for (rows, nearest) in [
         ("1e300,0,1\n1e200,0,2\n1e160,0,3\n", "3 1e160,0"),
         ("2e-170,0,1\n1e-170,0,2\n", "2 "),
@@ -476,7 +476,7 @@ fn ends_of_segments_are_corners() {
     machine.refused(2, &["load", "shm://p/s", &geojson, "--corners"], &["--corners applies to TSV and CSV"]);
 }
 
-/// Parts of a geometry of that type, each of these positions.
+/// A geometry of that type with two parts, which have these positions.
 struct Parts<'p>(GeometryType, [&'p [[f64; 2]]; 2]);
 
 impl GeozeroGeometry for Parts<'_> {

@@ -55,7 +55,7 @@ fn told_to(mut terminal: File) -> Receiver<String> {
 }
 
 #[test]
-fn load_and_check_show_that_they_are_at_work() {
+fn load_and_check_show_their_progress() {
     let machine = Machine::with_index();
     machine.ok(&["create", "shm://p/boxes", "--index", "catfish"]);
     let keys = machine.file("keys.tsv", lines((0..10_000).map(|key| format!("{key}\t{key}"))));
@@ -77,7 +77,7 @@ fn load_and_check_show_that_they_are_at_work() {
 }
 
 #[test]
-fn put_says_on_a_terminal_whether_the_key_is_new() {
+fn put_reports_on_a_terminal_whether_the_key_is_new() {
     let machine = Machine::with_index();
     let put = || on_terminal(machine.command(&["put", "shm://p/i", "1", "2"]), SIZES[0]);
     assert!(put().contains("added the key '1'"));
@@ -86,7 +86,7 @@ fn put_says_on_a_terminal_whether_the_key_is_new() {
 }
 
 #[test]
-fn bench_shows_what_it_does() {
+fn bench_shows_its_progress() {
     let machine = Machine::new();
     let bench =
         ["bench", "--fabric", "shm", "--keys", "1k", "--operations", "1k", "--clients", "1", "--warmup", "0"];

@@ -49,7 +49,7 @@ impl Job for OrderedDemoJob {
     }
 }
 
-/// Runs all clients of the process in turns.
+/// Runs all clients of the process concurrently, on one thread.
 fn run_clients(
     job: &OrderedDemoJob,
     pool: &AnyPool,
@@ -122,7 +122,7 @@ impl<'a, F: Fabric> OrderedDemoClient<'a, F> {
         })
     }
 
-    /// Does one operation, measures it, and checks its answer.
+    /// Executes one operation, measures it, and checks its answer.
     async fn step(
         &mut self,
         clock: &Clock,
@@ -159,7 +159,7 @@ impl<'a, F: Fabric> OrderedDemoClient<'a, F> {
         Ok(TimedOperation { kind: OperationKind::Get, latency_ns })
     }
 
-    /// Writes or removes a key of its own. Popular keys are updated more often.
+    /// Writes or removes one of the client's own keys. Popular keys are updated more often.
     async fn change(
         &mut self,
         clock: &Clock,

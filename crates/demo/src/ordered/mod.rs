@@ -1,9 +1,9 @@
 //! The demo of an ordered index: several processes put, remove and read English words.
 //!
 //! Each client owns a share of the keys and is the only one that writes them, so it knows their values exactly. A value
-//! of another client's key must be whole, must belong to the key, and must not be older than one that was read before;
-//! keys that no client removes must always be present. Scans are compared with the sorted list of all keys. At the end
-//! the whole index is compared with the models of all clients, and its invariants are checked.
+//! of another client's key must be complete, must belong to the key, and must not be older than a value that was read
+//! before. Keys that no client removes must always be present. Scans are compared with the sorted list of all keys. At
+//! the end the whole index is compared with the models of all clients, and its invariants are checked.
 
 mod client;
 mod model;
@@ -55,7 +55,7 @@ pub struct OrderedDemoSpec {
     pub processes: usize,
     /// Clients of each process, which share one thread.
     pub clients_per_process: u64,
-    /// How long all processes work.
+    /// The duration of the demo, in seconds.
     pub seconds: f64,
     /// Seed of all clients' operations.
     pub seed: u64,

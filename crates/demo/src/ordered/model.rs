@@ -5,7 +5,7 @@ use crate::CheckedAnswers;
 use farwood_bench::workload::keys::FileKeys;
 use farwood_bench::workload::values::verify;
 
-/// Of four loaded keys of a client, the number that is never removed.
+/// The number of keys, of every four loaded keys of a client, that are never removed.
 const PERMANENT_OF_FOUR: u64 = 2;
 
 /// One client's model. Versions are stored plus one; 0 means absent, or not seen.
@@ -14,9 +14,9 @@ pub(super) struct ClientModel {
     client: u64,
     clients: u64,
     loaded: u64,
-    /// The versions of its own keys, by `rank / clients`.
+    /// The versions of the client's own keys, by `rank / clients`.
     own: Vec<u64>,
-    /// The newest version that it has seen of each key, by rank.
+    /// The newest version of each key that the client has seen, by rank.
     seen: Vec<u64>,
     writes: u64,
 }
@@ -28,12 +28,12 @@ impl ClientModel {
         ClientModel { client, clients, loaded, own, seen: vec![0; ranks as usize], writes: 0 }
     }
 
-    /// The versions of its own keys.
+    /// Returns the versions of the client's own keys.
     pub(super) fn into_own(self) -> Vec<u64> {
         self.own
     }
 
-    /// A key of its own that is near `rank`.
+    /// The rank of one of the client's own keys, near `rank`.
     pub(super) fn own_near(&self, rank: u64) -> u64 {
         let own = rank - rank % self.clients + self.client;
         if own < self.seen.len() as u64 { own } else { own - self.clients }
@@ -48,7 +48,7 @@ impl ClientModel {
         rank < self.loaded && rank / self.clients % 4 < PERMANENT_OF_FOUR
     }
 
-    /// Whether a key of its own is present.
+    /// Whether one of the client's own keys is present.
     pub(super) fn has(&self, rank: u64) -> bool {
         self.own[(rank / self.clients) as usize] > 0
     }
@@ -59,7 +59,7 @@ impl ClientModel {
         self.writes
     }
 
-    /// Records a write to a key of its own; `None`: a removal.
+    /// Records a write to one of the client's own keys; `None`: a removal.
     pub(super) fn wrote(&mut self, rank: u64, version: Option<u64>) {
         debug_assert!(self.owns(rank), "a client writes its own keys only");
         self.own[(rank / self.clients) as usize] = version.map_or(0, |version| version + 1);

@@ -41,7 +41,7 @@ fn owners_know_their_keys_exactly() {
 }
 
 #[test]
-fn values_of_other_clients_are_whole_and_never_go_back() {
+fn values_of_other_clients_are_complete_and_never_become_older() {
     let mut model = model(1);
     assert_eq!(model.check(6, b"k", Some(&value(6, 9))), Ok(()));
     assert!(model.check(6, b"k", Some(&value(6, 8))).unwrap_err().contains("went back"));

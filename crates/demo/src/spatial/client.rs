@@ -48,7 +48,7 @@ impl Job for SpatialDemoJob {
     }
 }
 
-/// Runs all clients of the process in turns.
+/// Runs all clients of the process concurrently, on one thread.
 fn run_clients(
     job: &SpatialDemoJob,
     pool: &AnyPool,
@@ -142,7 +142,7 @@ impl<'a> SpatialDemoClient<'a> {
         Ok(())
     }
 
-    /// Does one request, measures it, and checks its answer.
+    /// Executes one request, measures it, and checks its answer.
     async fn step(
         &mut self,
         clock: &Clock,

@@ -37,7 +37,7 @@ pub struct SpatialDemoSpec {
     pub processes: usize,
     /// Clients of each process, which share one thread.
     pub clients_per_process: u64,
-    /// How long all processes work.
+    /// The duration of the demo, in seconds.
     pub seconds: f64,
     /// Seed of all clients' requests.
     pub seed: u64,

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 const EMPTIED: &str = "/dev/shm";
 /// The largest number of a system user.
 const SYSTEM_USER_MAX: u32 = 999;
-/// Exists where systemd runs.
+/// A directory that exists if systemd runs.
 const SYSTEMD: &str = "/run/systemd/system";
 /// The directories of the configuration; a later one overrides an earlier one.
 const CONFIGURATION: [&str; 3] = ["/usr/lib/systemd", "/run/systemd", "/etc/systemd"];
 const LINGERING: &str = "/var/lib/systemd/linger";
 
-/// What happens to a user's shared memory when the user logs out.
+/// The treatment of a user's shared memory when the user logs out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Logout {
     /// Whether it is removed.
@@ -84,7 +84,7 @@ fn configuration(directories: &[&Path]) -> Vec<String> {
         directories.iter().filter_map(|directory| fs::read_dir(directory.join("logind.conf.d")).ok());
     let mut additions: Vec<PathBuf> = additions.flatten().flatten().map(|entry| entry.path()).collect();
     additions.retain(|file| file.extension().is_some_and(|extension| extension == "conf"));
-    // A stable sort: of one name, the directory decides.
+    // The sort is stable, so files of the same name stay in the order of their directories.
     additions.sort_by_key(|file| file.file_name().map(ToOwned::to_owned));
     files.extend(additions);
     files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect()
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn others_lose_nothing() {
+    fn other_users_lose_no_pool() {
         let at = |logout: &Logout, directory: &str, owner| {
             logout.finding(Path::new(directory), [owner].into_iter())
         };

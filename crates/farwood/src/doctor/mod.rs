@@ -1,4 +1,4 @@
-//! Examination of this machine: shared memory, its pools, and what crashed processes left behind.
+//! Examination of this machine: shared memory, its pools, and the remains of crashed processes.
 
 mod logout;
 #[cfg(feature = "rdma")]
@@ -29,7 +29,7 @@ pub struct Report {
     pub directory: Space,
     /// The machine's memory.
     pub memory: MachineMemory,
-    /// What the login manager does to the pools when their owner logs out.
+    /// The treatment of the pools when their owner logs out.
     logout: Logout,
     /// The relevant limits of this process; `None` if unlimited.
     pub limits: Vec<(&'static str, Option<u64>)>,
@@ -178,8 +178,8 @@ pub fn machine() -> Result<(Space, MachineMemory)> {
     Ok((space(SegmentDir::from_env().path())?, memory()))
 }
 
-/// Removes what crashed processes left: unfinished segments, client slots and locks. It removes no pool. The slot that
-/// [attaching](examine) reuses is not counted.
+/// Removes the remains of crashed processes: unfinished segments, client slots and locks. It removes no pool. The slot
+/// that [attaching](examine) reuses is not counted.
 ///
 /// # Errors
 /// [`Error::Pool`], [`Error::Fabric`].
@@ -242,7 +242,7 @@ impl Report {
 const LOCKED_MEMORY: &str = "locked memory";
 
 impl PoolReport {
-    /// Whether memory nodes serve it.
+    /// Whether memory nodes serve the pool.
     fn is_served(&self) -> bool {
         !self.url.starts_with("shm://")
     }
@@ -339,7 +339,7 @@ fn huge_mount(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// The word in brackets, which is how the kernel marks the selected option.
+/// The word in brackets, by which the kernel marks the selected option.
 fn chosen(text: &str) -> String {
     let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     word.map_or("unknown", |(word, _)| word).to_owned()

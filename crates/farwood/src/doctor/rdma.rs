@@ -1,4 +1,4 @@
-//! RDMA devices, and what keeps memory nodes and compute nodes from using them.
+//! RDMA devices, and the problems that prevent memory nodes and compute nodes from using them.
 
 use super::{Finding, LOCKED_MEMORY, Report};
 use crate::url::Url;

@@ -23,7 +23,7 @@ pub struct Shortage {
 }
 
 impl Shortage {
-    /// The shortage of `segments` in a file system. Segments in other file systems (of huge pages) do not count.
+    /// The shortage of `segments` in a file system. Segments in other file systems (of huge pages) are ignored.
     pub(super) fn of<'s>(space: &Space, segments: impl Iterator<Item = &'s Segment>) -> Option<Self> {
         let inside = segments.filter(|segment| segment.path.parent() == Some(&space.path));
         let needed_bytes = inside.map(|segment| segment.bytes.saturating_sub(segment.resident_bytes)).sum();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_that_fit_are_none() {
+    fn pools_that_fit_are_not_a_shortage() {
         assert_eq!(shortage_of(40, &[segment("/dev/shm", 48, 8)]), None);
         assert_eq!(shortage_of(0, &[segment("/dev/shm", 64, 64)]), None, "all is allocated");
         assert_eq!(shortage_of(0, &[segment("/dev/hugepages", 64, 0)]), None, "another file system");

@@ -23,12 +23,12 @@ pub enum Connection<'t, F, L> {
     Socket(SocketRpc<Socket>),
 }
 
-/// Where the server of an index is.
+/// The location of an index's server.
 #[derive(Clone, Copy, Debug)]
 pub enum ServerLocation<'t> {
-    /// On this machine: the index's memory is mapped here.
+    /// This machine: the index's memory is mapped into this process.
     Memory(&'t AnyServer),
-    /// On the machine of the index's memory node.
+    /// The machine of the index's memory node.
     #[cfg(feature = "tcp")]
     Machine(&'t TcpPool),
 }
@@ -37,7 +37,7 @@ impl<'t> Connection<'t, AnyFabric, AnyMemory> {
     /// Connects to the server of `index`. [as [`RingRpc::connect`]; 2 RT for a socket]
     ///
     /// # Errors
-    /// [`IndexError::NotServed`], [`IndexError::NoAccess`]; those of [`RingRpc::connect`].
+    /// [`IndexError::NotServed`], [`IndexError::NoAccess`]; the errors of [`RingRpc::connect`].
     pub async fn open(
         index: &'t Catfish,
         client: &'t Client<AnyFabric>,

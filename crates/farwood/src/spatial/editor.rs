@@ -1,4 +1,5 @@
-//! Changes of a spatial index: by message to its server, or as its server for the duration of the change.
+//! Changes of a spatial index. The process sends them as messages to the server, or is the server for the duration of
+//! the change.
 
 use super::connection::Connection;
 use super::index::Spatial;
@@ -18,8 +19,8 @@ const WAIT_MAX: Duration = Duration::from_mins(1);
 const WAIT_PAUSE: Duration = Duration::from_millis(1);
 
 impl Spatial {
-    /// Adds an item: by message where a process serves the index, otherwise as its server for the duration of the
-    /// call. Use [`change`](Self::change) for many changes.
+    /// Adds an item: by message if a process serves the index; otherwise this process is its server for the duration of
+    /// the call. Use [`change`](Self::change) for many changes.
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index): over TCP no process serves the index, or the call is inside
@@ -37,10 +38,10 @@ impl Spatial {
     }
 
     /// Calls `work` with an editor, which sends changes on one connection, or applies them as the index's server until
-    /// `work` returns. If another process is the server for a moment, this call waits for it.
+    /// `work` returns. If another process is the server for the duration of a change, this call waits for it.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert), and those of `work`.
+    /// As [`insert`](Self::insert), and the errors of `work`.
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
         self.check_process("change")?;
         let client = self.pool.attachment().client();
@@ -97,7 +98,7 @@ impl Spatial {
     }
 }
 
-/// How a change reaches the index.
+/// The path of a change to the index.
 enum ChangePath<'c> {
     Messages(Connection<'c, AnyFabric, AnyMemory>),
     AsServer { tree: Box<TreeServer>, server: &'c AnyServer, permit: ServerPermit<'c> },

@@ -1,8 +1,7 @@
 //! The handle of a spatial index.
 //!
 //! Every process that has the pool open searches the index by reading its nodes. One process at a time changes it: a
-//! server that receives changes as messages or, if no process serves the index, the process that makes a change while
-//! it makes that change.
+//! server that receives changes as messages or, if no process serves the index, a process that makes a change itself.
 
 use super::connection::{Connection, ServerLocation};
 use crate::argument::Call;
@@ -29,8 +28,8 @@ const SERVER_START_MAX: Duration = Duration::from_secs(1);
 /// The pause between two attempts to connect to it.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
-/// A handle of a spatial index, which is open until this process detaches from the pool. Any number of threads may use
-/// it.
+/// A handle of a spatial index. The index stays open until this process detaches from the pool. Any number of threads
+/// may use it.
 ///
 /// ```
 /// use farwood::spatial::{Item, Query, Rectangle};
@@ -43,7 +42,7 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(20);
 /// let place = |x, y| Rectangle::point([x, y]).expect("two finite numbers");
 /// cities.insert(&Item { bounds: place(2.35, 48.86), id: 75 })?;
 /// cities.insert(&Item { bounds: place(13.40, 52.52), id: 10 })?;
-/// let around_paris = Rectangle::new([2.0, 48.0], [3.0, 49.0]).expect("it is not inverted");
+/// let around_paris = Rectangle::new([2.0, 48.0], [3.0, 49.0]).expect("its edges are in order");
 /// assert_eq!(cities.search(&Query::intersecting(around_paris))?.len(), 1);
 /// assert_eq!(cities.nearest([12.0, 50.0], 1)?[0].item.id, 10);
 /// # drop((cities, pool));
@@ -167,8 +166,8 @@ impl Spatial {
         found.map_err(|error| self.failed("nearest", error))
     }
 
-    /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and those of
-    /// the check whether that process is alive]
+    /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and the cost
+    /// of checking whether that process is alive]
     ///
     /// # Errors
     /// [`Error::Index`].
@@ -207,8 +206,8 @@ impl Spatial {
         Ok(lives == Revocation::Alive)
     }
 
-    /// Loads items into the empty index with the fill factor `fill` (0.5 to 1): in shared memory as its server for the
-    /// duration of the call, over TCP by sending them to its server.
+    /// Loads items into the empty index with the fill factor `fill` (0.5 to 1): in shared memory this process is the
+    /// server for the duration of the call; over TCP the call sends the items to the server.
     ///
     /// # Errors
     /// [`Error::Index`]: it is not empty, or the pool is full; in shared memory, another process serves it; over TCP,
@@ -245,8 +244,8 @@ impl Spatial {
 
     /// Reads every rectangle and verifies the hash of every node, while other processes may change the index; returns
     /// the number of rectangles. The call is one search of everything, which restarts when a server reuses a node's
-    /// memory; beside a server that changes the index all the time it may fail as exhausted.
-    /// [as [`search`](Self::search)]
+    /// memory; if a server changes the index continuously, the call may fail as exhausted. [as
+    /// [`search`](Self::search)]
     ///
     /// # Errors
     /// [`Error::Index`]: a node is damaged; the errors of the transport.
@@ -296,7 +295,7 @@ impl Spatial {
     }
 
     /// Connects to the server of the index: through rings in shared memory, through a socket over TCP. A server over
-    /// TCP that has just started may need a moment to find the index.
+    /// TCP that has just started may still be searching for the index.
     pub(super) fn connect<'c>(
         &'c self,
         client: &'c Client<AnyFabric>,

@@ -26,7 +26,7 @@ pub struct ServeOptions {
     pub threads: usize,
     /// The maximum number of connections through rings, 1 to 512.
     pub connections: usize,
-    /// How the server detects requests in rings.
+    /// The way in which the server detects requests in rings.
     pub notice: NotificationMode,
     /// A listener for requests over sockets, each served by its own thread.
     #[cfg(feature = "tcp")]
@@ -65,7 +65,7 @@ impl ServeOptions {
     }
 }
 
-/// The most threads of a server: more have no rings to answer.
+/// Maximum threads of a server: each needs at least one connection.
 const THREADS_MAX: usize = CONNECTIONS_MAX;
 
 /// The pause between two checks whether the server must stop.

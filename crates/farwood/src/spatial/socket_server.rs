@@ -6,10 +6,10 @@ use farwood_transport::tcp::exchange::{CONNECTIONS_MAX, SocketSettings, answer_r
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// The share of a memory node's memory that incomplete requests may use beside it, as a divisor. A rectangle has 40 B
-/// in a request, and about 70 B in the tree.
+/// The divisor for the memory that incomplete requests may use: they may use the size of the node's memory divided by
+/// this number, in addition to the node's memory. A rectangle has 40 B in a request, and about 70 B in the tree.
 const REQUESTS_SHARE: usize = 2;
-/// What they may use if the memory node is small.
+/// The memory that incomplete requests may use if the memory node is small.
 const REQUEST_BYTES_MIN: usize = 64 << 20;
 
 impl Serving<'_> {

@@ -1,6 +1,6 @@
-//! Damage at rest: the files of a pool change while no process has it open. Every read of an ordered index then answers
-//! with what was stored or with an error, `check` reports every damage that a read meets, and nothing panics or hangs.
-//! Searches in shared memory do not verify the hashes of nodes, so there only `check` must report the damage.
+//! Damage at rest: the files of a pool change while no process has it open. Every read of an ordered index then returns
+//! the stored data or an error, `check` reports every damage that a read finds, and nothing panics or hangs. Searches
+//! in shared memory do not verify the hashes of nodes, so there only `check` must report the damage.
 //!
 //! `FARWOOD_DAMAGES` sets the number of trials for each kind of index, `FARWOOD_DAMAGE_SEED` the first trial;
 //! `cargo xtask campaign damage` runs thousands.
@@ -21,10 +21,10 @@ const ENTRIES: u64 = 1200;
 const SUPERBLOCK_BYTES: usize = 8 << 20;
 /// Longest time for one operation.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Reads that fail before a trial goes on to the scan: a failed read can take a second.
+/// Maximum failed reads before a trial continues with the scan: a failed read can take a second.
 const FAILURES_MAX: usize = 1;
 
-/// The file of a pool with one memory node, as it was when the last process left.
+/// A copy of the file of a pool with one memory node, made after the last process left.
 struct Image {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -114,7 +114,7 @@ impl Outcome {
 /// One kind of index.
 trait Subject {
     fn build(&self, pool: &Pool);
-    /// Reads everything, checks, and changes something; panics where an answer is wrong.
+    /// Reads everything, checks the index, and changes an entry; panics if an answer is wrong.
     fn read(&self, pool: &Pool, outcome: &mut Outcome);
 }
 
@@ -154,7 +154,7 @@ impl<O: farwood::CreateOptions> Subject for OrderedSubject<O> {
             }
         }
         if let Some(found) = outcome.run("get", || index.get(&1)) {
-            assert_eq!(found, None, "a key that is not there");
+            assert_eq!(found, None, "an absent key");
         }
         let scanned = outcome.run("scan", || index.iter().collect::<Result<Vec<_>, _>>());
         if let Some(scanned) = scanned {
@@ -236,7 +236,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |value| value.parse().unwrap())
 }
 
-#[expect(clippy::print_stdout, reason = "a campaign reports how much it tried")]
+#[expect(clippy::print_stdout, reason = "a campaign reports the number of trials")]
 fn campaign(name: &str, subject: &dyn Subject) {
     let url = format!("shm://damage-{name}-{}", std::process::id());
     Pool::create(&url, &PoolOptions { memory_bytes: MEMORY_BYTES, ..PoolOptions::default() }).unwrap();

@@ -1,4 +1,4 @@
-//! Futures of a session over TCP that are dropped while their verbs are under way: the locks that they hold or are
+//! Futures of a session over TCP that are dropped while their verbs are in flight: the locks that they hold or are
 //! about to acquire block no other client.
 
 use farwood::{
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 const KEYS: u64 = 100;
 /// Time in which an operation ends after another was dropped. A client waits 20 s for the lock of a live one.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// Times between the last poll of a future and its drop: its verbs are under way, or answered.
+/// Times between the last poll of a future and its drop: its verbs are in flight, or answered.
 const DELAYS: [Duration; 2] = [Duration::ZERO, Duration::from_micros(500)];
-/// Time between two polls, in which the verbs under way are answered.
+/// Time between two polls, in which the verbs in flight are answered.
 const ROUND_TRIP: Duration = Duration::from_micros(50);
-/// Polls before the drop, at most.
+/// Maximum polls before the drop.
 const POLLS_MAX: usize = 24;
 
 /// A memory node, and two compute nodes that have an index of it open.
@@ -63,7 +63,7 @@ fn poll_and_drop<T>(
     false
 }
 
-/// Drops an operation of every kind on keys of one leaf; returns how many were pending.
+/// Drops an operation of every kind on keys of one leaf; returns the number of pending ones.
 fn drop_operations(session: &Session<u64, u64>, key: u64, polls: usize, delay: Duration) -> usize {
     let ended = [
         poll_and_drop(session.put(&key, &1), polls, delay),
@@ -78,7 +78,7 @@ fn drop_operations(session: &Session<u64, u64>, key: u64, polls: usize, delay: D
     ended.iter().filter(|ended| !**ended).count()
 }
 
-/// Runs `operation`, which must succeed soon.
+/// Runs `operation`, which must succeed within [`WAIT_MAX`].
 fn soon<T>(operation: impl FnOnce() -> farwood::Result<T>) {
     let begun = Instant::now();
     assert!(operation().is_ok());

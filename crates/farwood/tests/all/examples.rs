@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where cargo has put the examples: beside the directory of the test's own binary.
+/// The directory of the examples, next to the directory of the test's own binary.
 fn directory() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().and_then(Path::parent).unwrap().join("examples")
@@ -18,7 +18,7 @@ fn run(example: &str) {
     let output = Command::new(binary).env("FARWOOD_SHM_DIR", machine.path()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(!output.stdout.is_empty(), "it shows nothing");
-    assert_eq!(std::fs::read_dir(machine.path()).unwrap().count(), 0, "it left something behind");
+    assert_eq!(std::fs::read_dir(machine.path()).unwrap().count(), 0, "the example did not remove its pool");
 }
 
 #[test]

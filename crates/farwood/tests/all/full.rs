@@ -1,16 +1,16 @@
-//! Full pools: an index that fills its pool takes back what was removed from it. Each case fills a pool until an insert
-//! fails, removes half of the entries, and fills the pool again, for several rounds. An insert that fails reports a
-//! full pool and loses nothing.
+//! Full pools: if entries are removed from an index that fills its pool, as many can be inserted again. Each case fills
+//! a pool until an insert fails, removes half of the entries, and fills the pool again, for several rounds. An insert
+//! that fails reports a full pool and loses nothing.
 //!
-//! `FARWOOD_FULL=10` runs ten rounds in pools of 32 MiB, and prints every round. The short form has one round, and
-//! entries that stay fill most of the pool if the others are small.
+//! `FARWOOD_FULL=10` runs ten rounds in pools of 32 MiB, and prints every round. The short form has one round. If
+//! entries are small, permanent entries fill most of the pool.
 
 use crate::random::Random;
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
 use farwood::{Error, Index, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions, Values};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The least part of the removed bytes that a refilled index takes back, percent.
+/// Minimum share of the removed bytes that the index must accept again, percent.
 const TAKEN_BACK_MIN: u64 = 95;
 /// The same for the short form of Catfish, whose amounts vary: a fill ends with the first rectangle whose leaf is full
 /// while no node is free, and where that leaf is depends on the order of reinsertions.
@@ -28,7 +28,7 @@ enum Keys {
 /// The lengths of values.
 #[derive(Clone, Copy, Debug)]
 enum Lengths {
-    /// All of this length.
+    /// All values have this length.
     Fixed(usize),
     /// 0 to 300 bytes.
     Varying,
@@ -71,7 +71,7 @@ impl Form {
     }
 }
 
-/// A pool of its own for each case, removed when the case ends.
+/// The pool of one case, removed when the case ends.
 struct Scratch {
     url: String,
     pool: Option<Pool>,
@@ -112,7 +112,7 @@ impl Amount {
     }
 }
 
-/// Runs the rounds of one case; returns a line for each round that takes back too little.
+/// Runs the rounds of one case; returns a line for each round in which the index accepts too little.
 #[expect(clippy::print_stdout, reason = "the long form is a measurement")]
 fn judge(case: &str, form: &Form, least: u64, mut round: impl FnMut() -> [Amount; 2]) -> Vec<String> {
     let mut poor = Vec::new();
@@ -134,7 +134,7 @@ fn judge(case: &str, form: &Form, least: u64, mut round: impl FnMut() -> [Amount
 }
 
 fn assert_none_poor(poor: &[String]) {
-    assert!(poor.is_empty(), "a refilled pool takes back too little:\n{}", poor.join("\n"));
+    assert!(poor.is_empty(), "a refilled pool accepts too little:\n{}", poor.join("\n"));
 }
 
 /// An index, the entries that it holds, and the next ones.
@@ -146,7 +146,7 @@ struct Churn {
     next_key: u64,
     /// Keys and lengths of values, the oldest first.
     live: Vec<(u64, usize)>,
-    /// Entries that stay.
+    /// Permanent entries.
     ballast: u64,
 }
 
@@ -159,7 +159,7 @@ impl Churn {
         key.to_le_bytes().into_iter().cycle().take(length).collect()
     }
 
-    /// Inserts entries that stay, with long values, which fill three quarters of a chunk.
+    /// Inserts permanent entries, with long values, which fill three quarters of a chunk.
     fn insert_ballast(&mut self) {
         for number in 0..100 {
             self.index.put(&(u64::MAX - number), &vec![7; 60_000]).unwrap();

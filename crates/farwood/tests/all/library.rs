@@ -1,4 +1,4 @@
-//! The library as programs use it: types, threads, scans, sessions, and what is refused.
+//! Tests of the library through its public interface: types, threads, scans, sessions, and refused calls.
 
 use farwood::spatial::{CatfishConfig, Item, Rectangle, ServeOptions};
 use farwood::{
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// A pool of its own for each test, removed when it ends.
+/// The pool of one test, removed when the test ends.
 struct Scratch {
     url: String,
     pool: Option<Pool>,
@@ -50,7 +50,7 @@ fn wide(key_bytes: usize) -> IndexOptions {
     IndexOptions { key_bytes: Some(key_bytes), value_bytes: Some(key_bytes), ..IndexOptions::default() }
 }
 
-/// None of them serves the index for long: each is its server for a moment, one after the other.
+/// Each thread is the server for the duration of one change, one after the other.
 #[test]
 fn threads_change_a_spatial_index_together() {
     const THREADS: u64 = 4;
@@ -108,7 +108,7 @@ fn every_type_is_kept_and_checked() {
 }
 
 #[test]
-fn a_pools_indexes_are_told_without_opening_them() {
+fn a_pool_lists_its_indexes_without_opening_them() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
     let fg = IndexOptions { variant: ShermanVariant::Fg.features(), node_bytes: 512, ..wide(20) };
@@ -153,7 +153,7 @@ fn values_may_have_any_length() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_reason() {
+fn values_that_do_not_fit_are_refused_with_the_reason() {
     let scratch = Scratch::new();
     let index = scratch.pool().create_index::<String, Vec<u8>>("t", &wide(8)).unwrap();
     let why = |error: Error| match error {
@@ -176,7 +176,7 @@ fn what_does_not_fit_is_refused_with_the_reason() {
 }
 
 #[test]
-fn changes_say_whether_the_key_was_there() {
+fn changes_return_whether_the_key_was_present() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
     assert!(!index.update(&1, &10).unwrap());
@@ -190,7 +190,7 @@ fn changes_say_whether_the_key_was_there() {
     assert_eq!(index.get(&1).unwrap(), None);
 }
 
-/// All entries of `range`, each way, and the first few, are those of the model.
+/// Compares all entries of `range` in both directions, and the first few, with the model.
 fn compare<V: Value + PartialEq + std::fmt::Debug + Clone>(
     index: &Index<u64, V>,
     model: &BTreeMap<u64, V>,
@@ -243,7 +243,7 @@ fn scans_find_what_a_model_finds() {
 }
 
 #[test]
-fn a_bulk_load_that_fails_leaves_nothing() {
+fn a_bulk_load_that_fails_leaves_no_entry() {
     let scratch = Scratch::new();
     let index = scratch
         .pool()
@@ -263,7 +263,7 @@ fn a_bulk_load_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn a_scan_ends_with_the_first_entry_that_is_none_of_its_type() {
+fn a_scan_ends_at_the_first_entry_of_another_type() {
     let scratch = Scratch::new();
     let plain = scratch.pool().create_untyped("t", [Kind::U64, Kind::Text], &wide(8)).unwrap();
     for (key, value) in [(1u64, b"fine\0\0\0\0"), (2, &[0xff; 8]), (3, b"finetoo\0")] {
@@ -297,13 +297,13 @@ fn threads_share_an_index() {
 }
 
 #[test]
-fn sessions_of_one_thread_take_turns() {
+fn sessions_of_one_thread_alternate() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
     let add = |session: farwood::Session<u64, u64>| {
         Box::pin(async move {
             for _ in 0..100 {
-                // All meet in one leaf, so they wait for its lock in turn.
+                // All change one leaf, so they wait for its lock one after the other.
                 let number = session.get(&1).await.unwrap().unwrap_or(0);
                 session.put(&1, &(number + 1)).await.unwrap();
             }
@@ -328,7 +328,7 @@ fn sessions_of_one_thread_take_turns() {
 }
 
 #[test]
-fn the_caches_hit_costs_one_round_trip() {
+fn a_cache_hit_costs_one_round_trip() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
     for key in 0..1_000 {
@@ -373,7 +373,7 @@ fn handles_of_one_index_share_it() {
 }
 
 #[test]
-fn an_index_is_open_until_the_last_handle_is_gone_and_a_pool_too() {
+fn an_index_and_a_pool_are_open_until_the_last_handle_is_dropped() {
     let scratch = Scratch::new();
     let pool = Pool::open(&scratch.url).unwrap();
     let index = pool.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
@@ -392,7 +392,7 @@ fn an_index_is_open_until_the_last_handle_is_gone_and_a_pool_too() {
 /// The index or pool that a child process of this test drops.
 const DROP: &str = "FARWOOD_TEST_DROP";
 
-/// Drops the index or pool `url` in another process; yields the exit code that the error asks for, or 0.
+/// Drops the index or pool `url` in another process; yields the exit code of the error, or 0.
 fn drop_elsewhere(url: &str) -> i32 {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let child = ["--exact", "library::a_child_process_drops_the_url_of_its_environment"];
@@ -412,7 +412,7 @@ fn a_child_process_drops_the_url_of_its_environment() {
 }
 
 #[test]
-fn an_index_that_was_closed_here_is_another_processes_to_drop() {
+fn an_index_that_was_closed_here_can_be_dropped_by_another_process() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
     index.put(&1, &2).unwrap();
@@ -436,7 +436,7 @@ fn an_index_that_is_closed_while_another_thread_opens_it_stays_open() {
             scope.spawn(|| {
                 for _ in 0..200 {
                     let index = scratch.pool().open_index::<u64, u64>("numbers").unwrap();
-                    assert_eq!(open(), 1, "others would be free to drop it");
+                    assert_eq!(open(), 1, "another process could drop it");
                     drop(index);
                 }
             });
@@ -445,8 +445,8 @@ fn an_index_that_is_closed_while_another_thread_opens_it_stays_open() {
     assert_eq!(open(), 0);
 }
 
-/// A thread that has put an entry through an attachment of its own, and idles until the sender goes. The last handle
-/// of the attachment was dropped by another thread.
+/// A thread that has put an entry through its own attachment, and waits until the sender is dropped. The last handle of
+/// the attachment was dropped by another thread.
 fn idler(url: &str) -> (Sender<()>, JoinHandle<()>) {
     let pool = Pool::open(url).unwrap();
     let (idle, idles) = channel::<()>();
@@ -465,10 +465,10 @@ fn idler(url: &str) -> (Sender<()>, JoinHandle<()>) {
 }
 
 #[test]
-fn a_thread_that_used_a_pool_and_idles_keeps_nobody_from_removing_it() {
+fn an_idle_thread_that_used_a_pool_does_not_prevent_its_removal() {
     let mut scratch = Scratch::new();
     let (go, thread) = idler(&scratch.url);
-    assert_eq!(scratch.pool().stats().unwrap().clients.len(), 1, "the one that asks");
+    assert_eq!(scratch.pool().stats().unwrap().clients.len(), 1, "the process that removes the pool");
     scratch.pool().drop_index("idler").unwrap();
     scratch.pool = None;
     Pool::remove(&scratch.url).unwrap();
@@ -477,7 +477,7 @@ fn a_thread_that_used_a_pool_and_idles_keeps_nobody_from_removing_it() {
 }
 
 #[test]
-fn a_thread_that_used_a_pool_and_idles_keeps_no_other_process_from_removing_it() {
+fn an_idle_thread_that_used_a_pool_does_not_prevent_its_removal_by_another_process() {
     let mut scratch = Scratch::new();
     let (go, thread) = idler(&scratch.url);
     assert_eq!(drop_elsewhere(&scratch.url), 9, "this process is attached");
@@ -488,13 +488,13 @@ fn a_thread_that_used_a_pool_and_idles_keeps_no_other_process_from_removing_it()
 }
 
 #[test]
-fn an_index_is_a_urls_last_part_and_no_pool() {
+fn the_last_part_of_a_url_is_an_index_and_not_a_pool() {
     let error = Pool::open("shm://pool/index").unwrap_err();
     assert!(error.to_string().contains("the URL of its pool"), "{error}");
     assert_eq!(Pool::open("shm://there-is-no-such-pool").unwrap_err().exit_code(), 3);
 }
 
-/// Otherwise it would store into memory that no other process can find.
+/// Without the error, the process would store into memory that no other process can find.
 #[test]
 fn a_process_whose_pool_was_created_again_gets_an_error() {
     let scratch = Scratch::new();
@@ -517,7 +517,7 @@ fn a_process_whose_pool_was_created_again_gets_an_error() {
     for result in [index.get(&1).map(|_| ()), index.count().map(|_| ()), scratch.pool().stats().map(|_| ())] {
         assert_eq!(result.unwrap_err().exit_code(), 8);
     }
-    assert!(Pool::open(&scratch.url).unwrap().indexes().unwrap().is_empty(), "the new pool was touched");
+    assert!(Pool::open(&scratch.url).unwrap().indexes().unwrap().is_empty(), "the new pool was changed");
 }
 
 #[test]
@@ -558,7 +558,7 @@ fn numbers_out_of_range_are_refused() {
 }
 
 #[test]
-fn sizes_out_of_range_are_refused_and_any_cache_works() {
+fn sizes_out_of_range_are_refused_and_a_cache_may_have_any_size() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
     let default = || IndexOptions { key_bytes: Some(16), value_bytes: Some(16), ..IndexOptions::default() };
@@ -599,9 +599,9 @@ fn sizes_out_of_range_are_refused_and_any_cache_works() {
     }
 }
 
-/// A program that opened a pool does not take a token that it cannot read any more for a missing server.
+/// If a program can no longer read its token, the error does not report a missing server.
 #[test]
-fn a_token_that_cannot_be_read_is_no_missing_server() {
+fn an_unreadable_token_is_not_reported_as_a_missing_server() {
     use farwood_transport::tcp::{MemoryNode, NodeSpec, Token};
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The library as programs use it.
+//! Tests of the library through its public interface.
 
 mod damage;
 mod dropped;

@@ -1,4 +1,4 @@
-//! SMART indexes as programs use them: keys and values of any length, through the same calls as any index.
+//! SMART indexes through the public interface: keys and values of any length, with the same calls as for any index.
 
 use farwood::{
     Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, SmartOptions, System, block_on, run_all,
@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A pool of its own for each test, removed when it ends.
+/// The pool of one test, removed when the test ends.
 struct Scratch {
     url: String,
     pool: Option<Pool>,
@@ -73,12 +73,12 @@ fn keys_and_values_have_any_length_and_come_back_in_order() {
 }
 
 #[test]
-fn every_operation_says_what_was_there() {
+fn every_operation_returns_whether_the_key_was_present() {
     let scratch = Scratch::new();
     let index = scratch.texts();
     assert!(!index.update("a", b"1").unwrap());
     assert!(index.insert("a", b"1").unwrap() && !index.insert("a", b"2").unwrap());
-    assert!(index.update("a", b"a value that its leaf has no room for, by far and for sure").unwrap());
+    assert!(index.update("a", b"a value that is much longer than its leaf").unwrap());
     assert!(index.put("a", b"3").unwrap() && !index.put("ab", b"4").unwrap());
     assert!(index.remove("a").unwrap() && !index.remove("a").unwrap());
     assert_eq!(index.get("a").unwrap(), None);
@@ -86,7 +86,7 @@ fn every_operation_says_what_was_there() {
 }
 
 #[test]
-fn values_that_outgrow_their_leaves_lie_elsewhere() {
+fn values_that_outgrow_their_leaves_move() {
     let scratch = Scratch::new();
     let index = scratch.texts();
     let value = |length: usize| -> Vec<u8> { (0..length).map(|at| (at * 7 + length) as u8).collect() };
@@ -96,7 +96,7 @@ fn values_that_outgrow_their_leaves_lie_elsewhere() {
         assert!(index.insert(&key, &value(length)).unwrap() && !index.insert(&key, &value(9_000)).unwrap());
         assert_eq!(index.get(&key).unwrap(), Some(value(length)), "{length}");
     }
-    assert!(!index.update("none", &value(9_000)).unwrap(), "what was written for nothing is given back");
+    assert!(!index.update("none", &value(9_000)).unwrap(), "the memory of unused values is freed");
     let all: Vec<_> = index.iter().map(|entry| entry.unwrap().1.len()).collect();
     assert_eq!((all, index.count().unwrap()), (lengths.to_vec(), 6));
     // One long value is shortened, one short value is lengthened, and one is removed.
@@ -121,7 +121,7 @@ fn values_that_outgrow_their_leaves_lie_elsewhere() {
 }
 
 #[test]
-fn scans_end_where_they_are_told_to() {
+fn scans_end_at_the_end_of_the_range() {
     let scratch = Scratch::new();
     let index: Index<u64, u64> = scratch.pool().create_index("n", &SmartOptions::default()).unwrap();
     for number in [0, 1, 255, 256, 1 << 40, u64::MAX] {
@@ -167,7 +167,7 @@ fn handles_threads_and_sessions_share_one_index() {
 }
 
 #[test]
-fn loads_are_sorted_and_into_an_empty_index() {
+fn loads_need_sorted_keys_and_an_empty_index() {
     let scratch = Scratch::new();
     let index = scratch.texts();
     let words: Vec<String> = (0..5000).map(|number| format!("word {number:05}")).collect();

@@ -3,7 +3,7 @@
 //! ```text
 //! parameters of a Catfish index in its directory entry (128 bytes, little endian)
 //! + 0  2  blocks of a node, 1 to 64       + 2  2  the memory node that has the tree
-//! + 4  4  bytes of a ring of messages, one way
+//! + 4  4  bytes of a ring of messages, in one direction
 //! + 8     zero
 //! ```
 //!
@@ -27,7 +27,7 @@ use farwood_fabric::{
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// The number of Catfish in the directory.
+/// The kind of Catfish indexes in the directory.
 pub const KIND: u32 = params::KIND_CATFISH;
 
 /// The configuration of an index.
@@ -37,7 +37,7 @@ pub struct CatfishConfig {
     pub blocks: usize,
     /// The memory node of the tree, whose server may change it.
     pub node: NodeId,
-    /// Bytes of a ring of messages, one way.
+    /// Bytes of a ring of messages, in one direction.
     pub ring_bytes: u64,
 }
 
@@ -68,7 +68,7 @@ impl CatfishConfig {
 /// Reads a directory entry as that of a spatial index. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is not one of this version.
+/// [`IndexError::WrongFormat`] if the entry does not describe a spatial index of this version.
 pub fn describe(entry: &Entry) -> Result<CatfishConfig, IndexError> {
     params::decode(entry)
 }
@@ -182,7 +182,7 @@ impl Catfish {
     }
 }
 
-/// Whether a head can be there: it begins a chunk of the index's memory node.
+/// Whether an address can be that of a head: the first byte of a chunk of the index's memory node.
 fn begins_chunk<F: Fabric>(client: &Client<F>, layout: &Layout, head: Remote<RawHead>) -> bool {
     let chunk = Chunk { node: layout.node, number: head.address().offset() / CHUNK_BYTES };
     let exists = (1..client.fabric().shape().chunks()).contains(&chunk.number);

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! head, the first 64 KiB of the index's first chunk, which lies on the index's memory node
-//! +     0     8   root: reference to the root node; stored by the server, read by everybody
+//! +     0     8   root: reference to the root node; stored by the server, read by all clients
 //! +     8     8   number of the index
 //! +    16     8   entries of the tree, a hint
-//! +    24     8   commits since the server came, a hint
-//! +    32     8   server: lock word of the compute node that may change the tree, changed by CAS; 0 = nobody
-//! +    40     8   term: how many servers there have been
-//! +    48     8   port: where the server listens for requests over an ordinary socket; 0 = nowhere
-//! +    56     8   connections that the server looks after, the first of them; 0 = all
+//! +    24     8   commits of the current server, a hint
+//! +    32     8   server: lock word of the compute node that may change the tree, changed by CAS; 0 = none
+//! +    40     8   term: the number of servers that the index has had
+//! +    48     8   port at which the server accepts requests over an ordinary socket; 0 = none
+//! +    56     8   n: the server serves the first n connections only; 0 = all
 //! +    64  4032   zero
 //! +  4096  8 x n  offsets of the chunks that hold rings, in the order in which they were taken; 0 = none
 //! +  8192 32768   512 connections of 64 bytes
@@ -17,9 +17,9 @@
 //!
 //! connection i
 //! +  0   8   owner: lock word of the client's compute node, changed by CAS; 0 = free
-//! +  8   8   ask: term << 32 | ticket, raised by each client that connects; its last WRITE before it waits
+//! +  8   8   ask: term << 32 | ticket, incremented by each client that connects, in its last WRITE before it waits
 //! + 16   8   inbox: remote pointer, where the client reads responses; 0 = in the connection's own memory
-//! + 24   8   open: the ask that the server serves; all its bits inverted once that is hung up
+//! + 24   8   open: the ask that the server serves; all bits inverted after the server closed the connection
 //! + 32   8   responses consumed, bytes, by the client's WRITE
 //! + 40   8   memory: remote pointer to the connection's own memory, stored by the server
 //! + 48  16   zero
@@ -27,9 +27,9 @@
 //! memory of a connection, for rings of r bytes: | requests, r | inbox: heartbeat 8 | zero 56 | responses, r |
 //! ```
 //!
-//! The root is one word: a client reads the root of one tree that was the current, whole tree at one moment. Memory
-//! for rings belongs to its connection while the index exists, because a client of an earlier term may still write
-//! into it. A connection changes its owner only when the owner has closed it or is proven to have crashed.
+//! The root is one word: the tree under the root that a client reads was the complete, current tree at the moment of
+//! the READ. Memory for rings belongs to its connection while the index exists, because a client of an earlier term may
+//! still write into it. A connection changes its owner only when the owner has closed it or is proven to have crashed.
 
 use super::tree::layout::RawNode;
 use farwood_fabric::Remote;
@@ -43,7 +43,7 @@ pub const CONNECTIONS_MAX: usize = 512;
 #[derive(Debug)]
 pub(super) enum RawHead {}
 
-/// Offsets within it, bytes.
+/// Offsets within the head, bytes.
 pub(super) const ROOT: u64 = 0;
 pub(super) const INDEX: u64 = 8;
 pub(super) const ENTRIES: u64 = 16;
@@ -96,7 +96,7 @@ pub(super) const fn connection_memory(ring_bytes: u64) -> u64 {
     2 * ring_bytes + INBOX_HEAD_BYTES
 }
 
-const _: () = assert!(SERVED_CONNECTIONS + 8 <= 64, "the words that are read often share a line");
+const _: () = assert!(SERVED_CONNECTIONS + 8 <= 64, "the words that clients read often share a line");
 const _: () = assert!(HEAD_BYTES.is_multiple_of(super::tree::layout::LINE_BYTES as u64));
 const _: () = assert!(RING_CHUNKS + 8 * RING_CHUNKS_MAX as u64 <= CONNECTIONS);
 const _: () = assert!(of_connection(CONNECTIONS_MAX, 0) <= HEAD_BYTES);

@@ -12,10 +12,10 @@
 //! | `client` | searches by READ, requests over rings and sockets, the switch between the two |
 //! | `verify` | checks of every invariant |
 //!
-//! # Why a search by READs is right while the tree changes
+//! # Why a search by READs is correct while the tree changes
 //!
 //! The paper checks the lines of each node (FaRM), but does not discuss changes of several nodes: bounds that grow
-//! along a path, splits, forced reinsertion, deletion. Here *no node of a tree is ever changed*:
+//! along a path, splits, forced reinsertion, deletion. Here the server *never changes a stored node*:
 //!
 //! 1. **A node is written once.** A change copies the nodes from the leaf up to the root, changes the copies, stores
 //!    them in slots that hold no node of the current tree, and then stores the root: one word. The old root always
@@ -24,13 +24,13 @@
 //!    checks that the bytes it fetched are the whole node of that generation ([`layout`]). A slot that holds another
 //!    node, or a part of one, never passes the check.
 //!
-//! **Theorem.** A search that read the root word as r, and of which every fetched node passed its check, answers as
-//! the tree did at the moment when r was read. *Proof*, by the distance from the root. When r was read, all nodes of
-//! the tree under r were stored: by 1 the server stores the nodes before their root, and a READ that arrives after a
-//! store sees that store. So each reference in the tree named a node that was in its slot. A fetched copy of r's node
-//! that passed is that node, since no other node of that slot ever has its generation; so its entries are those of the
-//! tree under r, and so are the references in them. The same holds for the nodes on each lower level. The search
-//! visits all nodes whose bounds match the query, and each of them once, because in a tree each node has one parent. ∎
+//! **Theorem.** If a search read the root word as r, and every fetched node passed its check, then its result is that
+//! of the tree at the moment when r was read. *Proof*, by the distance from the root. When r was read, all nodes of the
+//! tree under r were stored: by 1 the server stores the nodes before their root, and a READ that arrives after a store
+//! sees that store. So each reference in the tree named a node that was in its slot. A fetched copy of r's node that
+//! passed is that node, since no other node of that slot ever has its generation; so its entries are those of the tree
+//! under r, and so are the references in them. The same holds for the nodes on each lower level. The search visits all
+//! nodes whose bounds match the query, and each of them once, because in a tree each node has one parent. ∎
 //!
 //! So a search misses no item that is present throughout, and reports none twice. Moreover, each search sees the tree
 //! of one commit, so searches and changes are linearizable. If a fetched node does not pass, its slot was used again,

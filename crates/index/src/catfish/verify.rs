@@ -1,6 +1,6 @@
-//! Verification: visits all nodes of a tree that is at rest, and checks every invariant.
+//! Verification: visits all nodes of a tree that no client changes, and checks every invariant.
 //!
-//! * every node is the one that its reference names, whole, and belongs to the index;
+//! * every node is the one that its reference names, is not torn, and belongs to the index;
 //! * the level of a child is one below that of its parent, and leaves are level 0;
 //! * a node other than the root holds at least m entries and at most M, an inner root at least 2;
 //! * the bounds of a node, in its parent and in its head, are those of its entries, which are rectangles;
@@ -17,7 +17,7 @@ use std::fmt;
 
 /// READs of a node before it counts as damaged. No client changes the tree.
 const TRIES_MAX: usize = 100;
-/// Violations that are reported, at most.
+/// Maximum number of reported violations.
 const PROBLEMS_MAX: usize = 1000;
 
 /// A violated invariant.

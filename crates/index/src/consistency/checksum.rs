@@ -10,9 +10,9 @@
 //! that changed at rest with the same probability.
 //!
 //! The count reveals an entry that changed and changed back between two READs; snapshots need it. It wraps after 2^16
-//! writes: a change stays hidden if the entry was written exactly a multiple of 65,536 times between both READs and has
-//! the same value again. At a write per microsecond that takes 65 ms, so a reader that stops for that long between the
-//! READs may miss a change with a probability of 2^-16. This case is accepted.
+//! writes: a snapshot misses a change if the entry was written exactly a multiple of 65,536 times between both READs
+//! and has the same value again. At a write per microsecond that takes 65 ms, so if a reader stops for at least that
+//! long between the READs, it misses a change with a probability of 2^-16. This case is accepted.
 //!
 //! The hash of an entry includes a *salt*: the version of the node and the slot of the entry. If a copy contains the
 //! header of a node after a split and an entry, in use or free, from before the split, the check rejects the copy.
@@ -58,7 +58,7 @@ pub fn check_entry(entry: &[u8], salt: u64) -> Result<bool, Torn> {
     if found == guard_of_entry(entry, salt, found & STATE) { Ok(found & IN_USE != 0) } else { Err(Torn) }
 }
 
-/// Returns the state that the unchecked in-use bit of an entry says.
+/// Returns the state in the in-use bit of an entry, without checking the entry.
 #[inline]
 pub fn claimed_use(entry: &[u8]) -> EntryUse {
     if hash_at_front(entry) & IN_USE != 0 { EntryUse::InUse } else { EntryUse::Free }

@@ -1,4 +1,4 @@
-//! Versions in front and behind: equal versions prove that no WRITE overlapped the READ.
+//! Versions at the front and at the rear: equal versions prove that no WRITE overlapped the READ.
 //!
 //! ```text
 //! guarded by a pair:   | version 32 | ................ body ................ | version 32 |
@@ -8,17 +8,16 @@
 //! **Proof.** The writer, which holds the node's lock, stores the front version, the body and the rear version in this
 //! order, because a WRITE stores its bytes upward. Where READs fetch upward too (NICs, up to the size that the fabric
 //! states) and do not overtake a WRITE midway, a READ that began before the WRITE was complete ends with the old rear
-//! version behind the new front one. Where a READ can overtake (two CPUs copying), the fabric fetches *downward*: the
+//! version after the new front one. Where a READ can overtake (two CPUs copying), the fabric fetches *downward*: the
 //! reader sees the rear version v first, so every byte of write v was stored before; it sees the front version last, so
 //! if that is still v, no byte of write v + 1 had been stored. In both cases equal versions mean that all bytes between
 //! them have one version.
 //!
-//! **Wrap-around** (the paper's 4 bits wrap after 16 writes and need its rule that a READ of over 8 µs is
-//! repeated): an entry's version wraps after 2^31 writes and a node's after 2^32. A reader accepts
-//! a mixture only if it stops in the middle of one READ for exactly a multiple of that many writes of one entry: at a
-//! write every 100 ns, 214 s. No READ lasts that long on a fabric that answers; a stopped process can. The remaining
-//! case, a process stopped in mid-copy and continued after a multiple of exactly 2^31 writes of the same entry, is
-//! accepted and documented in `docs/papers.md`.
+//! **Wrap-around** (the paper's 4-bit versions wrap after 16 writes, so the paper repeats every READ that takes more
+//! than 8 µs): an entry's version wraps after 2^31 writes and a node's after 2^32. A reader accepts a mixture only if,
+//! during one READ, the entry is written exactly a multiple of that many times: at a write every 100 ns, that takes 214
+//! s. READs of a working fabric are shorter, but a process may be stopped in the middle of a copy for that long. This
+//! case is accepted and documented in `docs/papers.md`.
 
 use super::EntryUse;
 use farwood_fabric::Torn;
@@ -37,7 +36,7 @@ fn version_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + VERSION_BYTES].try_into().expect("four bytes"))
 }
 
-/// Returns the version in front of and behind `guarded`, if both agree.
+/// Returns the version before and after `guarded`, if both are equal.
 #[inline]
 fn agreed(guarded: &[u8]) -> Result<u32, Torn> {
     let front = version_at(guarded, 0);
@@ -94,7 +93,7 @@ mod tests {
                 let mut mixed = before;
                 mixed[..half_written].copy_from_slice(&entry[..half_written]);
                 let whole = half_written >= 24;
-                // The low byte of the rear version is at 20: before it is placed, the pair disagrees.
+                // The low byte of the rear version is at 20: before it is stored, the two versions differ.
                 assert_eq!(check_entry(&mixed).is_ok(), whole || half_written > 20, "{half_written}");
             }
         }

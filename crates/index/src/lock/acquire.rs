@@ -16,7 +16,7 @@ use farwood_fabric::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes up to which every attempt at a lock reads the object as well.
+/// Largest object that every attempt to acquire its lock reads as well, bytes.
 const SMALL_BYTES: usize = 256;
 
 /// The locks of one compute node: its view of the global tables, and its local tables.
@@ -26,11 +26,11 @@ pub struct NodeLocks {
     tables: Arc<LocalTables>,
     /// Locks of each memory node's table.
     lock_count: u64,
-    /// Bytes of a node with its lock, where the lock lies in the node.
+    /// Bytes of a node with its lock, if nodes contain their locks.
     slot_bytes: u64,
     dropped: AtomicU64,
     uncertain: Arc<UncertainLocks>,
-    /// Mutant: also takes locks over from live clients.
+    /// Whether clients also take locks over from live clients, as a mutant.
     breaks_live_locks: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct NodeLocks {
 pub enum TryLock<'a, F: Fabric> {
     /// This client has acquired the lock.
     Taken(HeldLock<'a, F>),
-    /// The client holds the lock already: the node shares it with one whose lock is held.
+    /// This client holds the lock already: the node shares it with a node that the client has locked.
     Mine,
     /// Another client holds the lock.
     Busy,
@@ -90,9 +90,9 @@ impl NodeLocks {
         }
     }
 
-    /// Shares the record of uncertain locks with `other`, so that a client that acquires a lock of either frees the
-    /// uncertain locks of both. Otherwise a client that holds one of these and waits for one of those could wait for
-    /// another client that does the reverse.
+    /// Shares the record of uncertain locks with `other`, so that a client that acquires a lock of `self` or of `other`
+    /// frees the uncertain locks of both. Otherwise two compute nodes could each wait for an uncertain lock of the
+    /// other.
     #[must_use]
     pub fn sharing_uncertain(mut self, other: &Self) -> Self {
         self.uncertain = Arc::clone(&other.uncertain);
@@ -179,7 +179,7 @@ impl NodeLocks {
         }
     }
 
-    /// Removes a lock that a client holds from the record: that client releases it.
+    /// Removes a lock from the record because a client holds it and will release it.
     fn clear_uncertain(&self, lock: GlobalLock) {
         if self.uncertain.count() > 0 {
             self.uncertain.remove_held(lock);
@@ -205,7 +205,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
 
     /// Acquires the lock as [`acquire`](Self::acquire) does; the first attempt reads `bytes` bytes of the node after
     /// the atomic, in the same doorbell. The fabric executes an atomic and a READ after it in order. A lock that is
-    /// handed over carries the node. Returns no copy where the handed-over lock carries another node, or where a later
+    /// handed over carries the node. Returns no copy if the handed-over lock carries another node, or if a later
     /// attempt acquired the lock. [1 RT; 0 when it is handed over; otherwise as `acquire`]
     ///
     /// # Errors
@@ -251,9 +251,8 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         self.finish(held, first.map(Either::value), None).await
     }
 
-    /// Acquires the lock of the node at `node` if that needs no waiting. A client that holds locks, those in
-    /// `holding`, never waits for another, which may be one of them. [1 RT; 0 when a client of this compute node holds
-    /// the lock]
+    /// Acquires the lock of the node at `node` if it is free. A client that holds locks (`holding`) never waits for
+    /// another one, which may be one that it holds. [1 RT; 0 when a client of this compute node holds the lock]
     ///
     /// # Errors
     /// The errors of the fabric.
@@ -415,8 +414,8 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         }
     }
 
-    /// Frees the uncertain locks whose memory nodes are reachable. The client holds the local lock that guards
-    /// `mine`, which may guard others as well. [1 RT each]
+    /// Frees the uncertain locks whose memory nodes are reachable. The client holds the local lock that guards `mine`,
+    /// which may guard other global locks as well. [1 RT each]
     async fn free_uncertain(self, mine: Option<GlobalLock>) {
         let locks = self.index;
         if locks.uncertain.count() == 0 {
@@ -430,7 +429,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
                 || mine.is_some_and(|mine| {
                     Arc::ptr_eq(tables, &locks.tables) && tables.guards_both(mine, *lock)
                 });
-            // Another client that holds the local lock frees the uncertain one itself.
+            // If another client holds the local lock, that client frees the uncertain lock.
             if !guarded {
                 continue;
             }

@@ -7,8 +7,8 @@
 //! +-----------------------+      +-------+-------+-------+-------+
 //! ```
 //!
-//! The lock of a node is on the node's own memory node, at a hash of its address (Sherman Figure 6, line 5); or, as in
-//! trees before Sherman, it is the last word of the node.
+//! The lock of a node is on the node's own memory node, at a hash of its address (Sherman Figure 6, line 5); in
+//! variants that model trees before Sherman, it is the last word of the node.
 
 use super::{LockMemory, LockOptions, LockWidth, Release};
 use farwood_fabric::superblock::{HOST_LOCKS_BYTES, HOST_LOCKS_OFFSET};
@@ -64,8 +64,8 @@ impl GlobalLock {
     /// Returns the lock of the node at `node`, one of `count`.
     #[inline]
     pub fn of<T: ?Sized>(options: LockOptions, count: u64, node: Remote<T>) -> Self {
-        // Nodes are carved one after the other: a multiplicative hash of the address spreads them over the
-        // table, and the high half of a product replaces the paper's remainder.
+        // Nodes have consecutive addresses: a multiplicative hash of the address spreads them over the table. The high
+        // half of a product replaces the remainder that the paper uses.
         let hash = (node.address().offset() / BYTES_PER_LOCK).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let index = ((u128::from(hash) * u128::from(count)) >> 64) as u64;
         Self::at(options, node.node(), index)
@@ -88,7 +88,7 @@ impl GlobalLock {
         Self { word, width: options.width, shift, index }
     }
 
-    /// Moves the lock into its node, at `word`; local tables use its number as before.
+    /// Returns the lock at `word`, inside its node. Local tables use the same number for it.
     #[inline]
     #[must_use]
     pub fn in_node(self, word: Remote<u64>) -> Self {
@@ -153,7 +153,7 @@ impl GlobalLock {
         }
     }
 
-    /// Whether a client of another compute node than `me` holds the lock, according to its word.
+    /// Whether the word of the lock names another compute node than `me`.
     pub(crate) fn is_foreign(&self, found: u64, me: ClientId) -> bool {
         let mine = LockWord::held_by(me);
         let (held, mine) = match self.width {

@@ -27,9 +27,9 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
         self
     }
 
-    /// Releases the lock. The caller chains the verb, if there is one, after the write-back; there is none where the
-    /// lock is handed over to the next client of this compute node. The caller completes the [`PendingRelease`] after
-    /// the answer to the post.
+    /// Releases the lock. The caller chains the verb, if there is one, after the write-back; there is none if the lock
+    /// is handed over to the next client of this compute node. The caller completes the [`PendingRelease`] after the
+    /// answer to the post.
     pub fn release(mut self) -> (Option<Unlock>, PendingRelease<'a, F>) {
         self.global_held = false;
         let hand_over = self.local.should_hand_over();
@@ -143,7 +143,7 @@ impl<F: Fabric> PendingRelease<'_, F> {
     pub fn complete_with(mut self, node: Option<(u64, &[u8])>) {
         let state = std::mem::replace(&mut self.state, ReleaseState::Ended);
         if state == ReleaseState::HandOver && !self.held.local.hand_over(self.held.word, node) {
-            // The next client was cancelled, and no other waits.
+            // The operation of the next client was cancelled, and no other client waits.
             self.held.release_dropped();
         }
     }

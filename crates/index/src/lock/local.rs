@@ -22,12 +22,12 @@ const HELD: u64 = 1;
 const AWAITED: u64 = 2;
 const HAND_OVERS_SHIFT: u32 = 2;
 const ONE_HAND_OVER: u64 = 1 << HAND_OVERS_SHIFT;
-/// Queues of a table, at most.
+/// Maximum queues of a table.
 const QUEUES_MAX: usize = 64;
 /// A spinning client pauses for this fraction of the time that it has waited, so the number of its attempts grows with
-/// the logarithm of the wait, and the pause prolongs the wait by a hundredth.
+/// the logarithm of the wait, and the pause extends the wait by at most a hundredth.
 const SPINS: u64 = 100;
-/// Idle payloads that are kept.
+/// Maximum idle payloads that a table keeps.
 const PAYLOADS_MAX: usize = 64;
 
 /// The state that the previous holder passes on with the local lock.
@@ -39,7 +39,7 @@ enum Grant {
     Global(LockWord, Option<HandoverPayload>),
 }
 
-/// A node as the previous holder of its lock left it.
+/// A node, as the previous holder of its lock wrote it.
 #[derive(Debug, Default)]
 struct HandoverPayload {
     /// Address of the node.
@@ -138,7 +138,7 @@ impl LocalTables {
         self.number(one) == self.number(other)
     }
 
-    /// The guard where clients do not coordinate.
+    /// A guard without a local lock, for options without local locks.
     fn unlocked(&self) -> LocalGuard<'_> {
         LocalGuard { tables: self, lock: 0, handed_over: None, payload: None, held: false }
     }

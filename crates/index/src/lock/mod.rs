@@ -1,10 +1,10 @@
 //! Node locks: a global lock table at each memory node, a local one at each compute node (Sherman §4.3, HOCL).
 //!
-//! [`NodeLocks`] belongs to a compute node and is shared by its clients. Acquiring a lock yields a [`HeldLock`] lock, a
+//! [`NodeLocks`] belongs to a compute node and is shared by its clients. Acquiring a lock yields a [`HeldLock`], a
 //! linear value: [`HeldLock::release`] consumes it and yields a *verb*, so that the unlock shares the doorbell of the
 //! write-back, and a [`PendingRelease`] that the caller completes after the answer to that doorbell. Only then does the
-//! next client of the compute node get the local lock: it may use another queue pair, where its READ could overtake
-//! the write-back.
+//! next client of the compute node get the local lock: it may use another queue pair, where its READ could overtake the
+//! write-back.
 //!
 //! Several nodes may share one lock word, so a client never waits for a lock while it holds one.
 

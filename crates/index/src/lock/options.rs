@@ -1,4 +1,4 @@
-//! How nodes are locked, as values chosen at run time.
+//! The locking method of nodes, as values chosen at run time.
 
 use farwood_fabric::Capabilities;
 
@@ -21,7 +21,8 @@ pub enum LockWidth {
     /// one.
     Word,
     /// 16 bits, four to a word, acquired by masked CAS (the paper's; 131,072 locks in 256 KiB). The lock names the
-    /// holder's slot but not its epoch, so nobody can take over the lock of a crashed client. For reproduction.
+    /// holder's slot but not its epoch, so no client can take over the lock of a crashed client. For reproduction of
+    /// the paper only.
     Packed,
 }
 
@@ -34,10 +35,10 @@ pub enum Release {
     Write,
 }
 
-/// How the clients of one compute node coordinate.
+/// The coordination of the clients of one compute node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalLocks {
-    /// Not at all: each client competes for the global lock.
+    /// None: each client competes for the global lock.
     None,
     /// A local lock on which they spin.
     Spinning,
@@ -49,7 +50,7 @@ pub enum LocalLocks {
     },
 }
 
-/// How nodes are locked.
+/// The locking method of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockOptions {
     /// The memory that holds the global locks.
@@ -58,7 +59,7 @@ pub struct LockOptions {
     pub width: LockWidth,
     /// The verb that releases a lock.
     pub release: Release,
-    /// How the clients of one compute node coordinate.
+    /// The coordination of the clients of one compute node.
     pub local: LocalLocks,
 }
 

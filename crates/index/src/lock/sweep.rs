@@ -1,8 +1,8 @@
-//! Global lock tables as a whole: the locks that are held in one, and freeing those of crashed clients.
+//! Operations on whole lock tables: list the held locks, and free those of crashed clients.
 //!
-//! A lock word names its holder and the holder's epoch. Once that identity has been revoked, no verb of it takes
-//! effect any more and its last WRITE is complete, so its lock guards nothing: a client that takes it over continues as
-//! with a free one. The sweep frees such a lock earlier, by a CAS that expects exactly the word that it read.
+//! A lock word names its holder and the holder's epoch. After that identity has been revoked, none of its verbs can
+//! execute and its last WRITE is complete. So a client that takes the lock over continues as with a free lock. The
+//! sweep frees such a lock earlier, by a CAS that expects exactly the word that it read.
 
 use super::{GlobalLock, LockMemory, LockOptions, LockWidth};
 use crate::error::IndexError;
@@ -64,7 +64,7 @@ pub(crate) async fn is_any_held<F: Fabric>(
     Ok(false)
 }
 
-/// Reads a lock word until it is free, [`READS_MAX`] times; returns whether it was free once. [1 RT per READ]
+/// Reads a lock word until it is free, [`READS_MAX`] times; returns whether a READ found it free. [1 RT per READ]
 pub(crate) async fn becomes_free<F: Fabric>(
     client: &Client<F>,
     word: Remote<u64>,

@@ -10,16 +10,16 @@ use farwood_fabric::LockWord;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Pause after a failed attempt, nanoseconds: the next failure takes as long as the NIC retries.
+/// Pause after a failed attempt, nanoseconds: each failed attempt takes until the NIC has ended its retries.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// Why the ownership of a lock is unknown.
+/// The reason why the ownership of a lock is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// A post failed, and no verb on the lock is under way. A client that holds the local lock may free the global one,
+    /// A post failed, and no verb on the lock is in flight. A client that holds the local lock may free the global one,
     /// or own it.
     PostFailed,
-    /// An operation was dropped, and the verb that frees the lock may be under way. Any client may free the lock,
+    /// An operation was dropped, and the verb that frees the lock may be in flight. Any client may free the lock,
     /// because its word is unique, and none may own it.
     Dropped,
 }
@@ -29,9 +29,9 @@ pub(super) enum Doubt {
 pub(super) struct UncertainLock {
     pub(super) doubt: Doubt,
     pub(super) lock: GlobalLock,
-    /// Its word, if this compute node holds it.
+    /// The lock word if this compute node holds the lock.
     pub(super) word: LockWord,
-    /// The table of the local lock that guards it.
+    /// The local lock tables of this compute node.
     pub(super) tables: Arc<LocalTables>,
 }
 
@@ -92,7 +92,7 @@ impl UncertainLocks {
         if now_ns < state.not_before_ns { Vec::new() } else { state.locks.clone() }
     }
 
-    /// Removes a lock that this compute node does not hold any more with the word `word`.
+    /// Removes a lock that this compute node no longer holds with the word `word`.
     pub(super) fn remove(&self, lock: GlobalLock, word: LockWord) {
         self.retain(|other| (other.lock, other.word) != (lock, word));
     }

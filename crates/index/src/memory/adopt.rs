@@ -1,5 +1,5 @@
-//! Adopting the chunks of crashed compute nodes. No header records how much of such a chunk is in use. The contents
-//! show it: every object is recognizable, and no object after the last one was ever linked.
+//! Adopting the chunks of crashed compute nodes. No header records how much of such a chunk is in use. The bytes of the
+//! chunk show it: every object can be recognized, and the memory after the last object contains no linked object.
 
 use crate::coverage;
 use crate::error::IndexError;
@@ -14,15 +14,15 @@ const BYTES_PER_READ: u64 = 256 << 10;
 /// The used part of a chunk is a multiple of this, bytes.
 const UNIT_BYTES: u64 = 64;
 
-/// How the objects of an index are recognized in the bytes of a chunk.
+/// Recognizes the objects of an index in the bytes of a chunk.
 pub trait Objects {
-    /// Returns the end of the last object in a chunk, or a later offset: the bytes of a value may look like an object,
-    /// but every object does.
+    /// Returns the end of the last object in a chunk, or a later offset: every object is recognized, but the bytes of a
+    /// value may look like an object as well.
     fn end(&self, chunk: &[u8]) -> u64;
 }
 
 /// Adopts a chunk of memory node `node` from a crashed client, with `bytes` free bytes; returns it with the number of
-/// its used bytes. No client writes after them, because the client that carved the chunk is revoked. [as
+/// its used bytes. No client writes after them, because the client that owned the chunk is revoked. [as
 /// [`chunks::inherit`]; 1 RT per 256 KiB of the chunk]
 pub(crate) async fn adopt<F: Fabric>(
     client: &Client<F>,

@@ -1,9 +1,10 @@
-//! An allocator that carves the slots of an index from one chunk at a time, taken from the memory nodes in turn
+//! An allocator that takes the slots of an index from one chunk at a time, and the chunks from the memory nodes in turn
 //! (Sherman §4.2.4).
 //!
 //! The clients of a compute node share it. When a compute node leaves, it returns the rest of its chunk, and the next
-//! one that allocates for the same index takes that rest; it adopts the chunk of a crashed compute node behind the last
-//! object in it. Slots of removed objects are reused first ([`slot`](super::slot) states why that is safe).
+//! compute node that allocates for the same index takes that rest. A compute node also adopts the chunk of a crashed
+//! one, and uses the memory after its last object. Slots of removed objects are reused first ([`slot`](super::slot)
+//! states why that is safe).
 
 use super::adopt::Objects;
 use super::chunks::{Chunks, OpenChunk, pool_full, wait_for_chunk};
@@ -39,7 +40,7 @@ pub struct Units {
     /// The number of the index, which every object stores at the same offset: no two indexes of a pool ever have the
     /// same number.
     pub index: u64,
-    /// That offset, bytes.
+    /// The offset of the number in an object, bytes.
     pub index_offset: usize,
     /// Objects begin at multiples of this, bytes.
     pub unit_bytes: usize,
@@ -52,8 +53,8 @@ pub struct Units {
 pub enum SlotSizes {
     /// One size, bytes.
     One(u32),
-    /// The size that the function reads from the first unit of an object, or this one, bytes, for objects that do not
-    /// store theirs.
+    /// The size that the function reads from the first unit of an object; if the object does not store its size, the
+    /// number, bytes.
     Told(fn(&[u8]) -> Option<u64>, u32),
 }
 
@@ -79,7 +80,7 @@ impl Objects for Units {
     }
 }
 
-/// Smallest rest of a chunk that is left to other compute nodes when another chunk is taken, bytes.
+/// Smallest rest of a chunk that a compute node returns for others when it takes another chunk, bytes.
 const REST_BYTES_MIN: u64 = 64 << 10;
 
 impl Allocator {
@@ -104,7 +105,8 @@ impl Allocator {
         self.allocate_one(client, kind, Which::All).await
     }
 
-    /// As [`allocate`](Self::allocate), a slot that never held a linked object: no stale pointer leads there.
+    /// As [`allocate`](Self::allocate), but yields a slot that never held a linked object, so no stale pointer leads to
+    /// it.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).
@@ -193,7 +195,7 @@ impl Allocator {
         state.allocated -= 1;
     }
 
-    /// Stops counting an allocated slot: it stores a list of free slots, and counts as one of them.
+    /// Stops counting an allocated slot, which from now on stores a list of free slots and is itself a free slot.
     pub fn give_away(&self) {
         self.state().allocated -= 1;
     }
@@ -211,7 +213,7 @@ impl Allocator {
     }
 
     /// Removes up to `count` free slots for other compute nodes: all, or the surplus. Slots that never held a linked
-    /// object stay: a compute node that adopts the chunk of a crashed one takes them for the uncarved rest.
+    /// object stay: a compute node that adopts the chunk of a crashed one cannot distinguish them from its unused rest.
     pub fn give(&self, give: Give, count: usize) -> Vec<MemorySlot<()>> {
         self.state().free.give(give, count)
     }
@@ -222,8 +224,8 @@ impl Allocator {
         slots.into_iter().for_each(|slot| state.free.put(slot));
     }
 
-    /// Obtains a chunk with `bytes` free bytes: that of a crashed client on any memory node, or a new one from the next
-    /// memory node that has one.
+    /// Obtains a chunk with `bytes` free bytes: the chunk of a crashed client on any memory node, or a new chunk from
+    /// the next memory node that has one.
     async fn take_chunk<F: Fabric>(&self, client: &Client<F>, bytes: u32) -> Result<OpenChunk, IndexError> {
         let nodes = client.fabric().shape().nodes;
         let first = self.state().next_node.unwrap_or(client.fabric().identity().slot % nodes);

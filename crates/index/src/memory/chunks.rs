@@ -1,8 +1,9 @@
-//! The chunks of an index: how a compute node obtains them, carves slots from them and leaves them (Sherman §4.2.4).
+//! The chunks of an index: a compute node obtains chunks, allocates slots in them, and leaves their rests to others
+//! (Sherman §4.2.4).
 //!
-//! A compute node adopts the chunk of a crashed client if there is one; otherwise it takes the rest of a chunk that
-//! another compute node left, or a new chunk. One client at a time takes a chunk, so that the clients of a compute node
-//! do not take one each.
+//! A compute node adopts the chunk of a crashed client if there is one; otherwise it takes the rest that another
+//! compute node returned, or a new chunk. One client at a time takes a chunk, so that the clients of a compute node do
+//! not take one each.
 
 use super::adopt::{Objects, adopt};
 use super::slot::{MemorySlot, SlotKind};
@@ -11,7 +12,7 @@ use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
 use farwood_fabric::{Client, Fabric, FabricError, NodeId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Pause before a client checks again whether another has taken a chunk, nanoseconds: at first, and at most.
+/// Pause before a client checks again whether another has taken a chunk, nanoseconds: the first and the longest.
 const PAUSE_NS: u64 = 1_000;
 const PAUSE_NS_MAX: u64 = 1_000_000;
 
@@ -24,7 +25,7 @@ pub(crate) struct Chunks<O> {
     taking: AtomicBool,
 }
 
-/// A chunk from which a compute node carves slots.
+/// A chunk in which a compute node allocates slots.
 #[derive(Debug)]
 pub(crate) struct OpenChunk {
     chunk: Chunk,
@@ -96,7 +97,7 @@ impl OpenChunk {
         self.used
     }
 
-    /// Carves the slot that begins at byte `start`, which is at or after the end of the used bytes; `None` where it
+    /// Allocates the slot that begins at byte `start`, which is at or after the end of the used bytes; `None` if it
     /// does not fit.
     pub(crate) fn carve<T>(&mut self, start: u64, kind: SlotKind) -> Option<MemorySlot<T>> {
         debug_assert!(start >= self.used, "slots do not overlap");
@@ -117,7 +118,7 @@ pub(crate) fn pool_full<F: Fabric>(client: &Client<F>) -> IndexError {
     IndexError::Fabric(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES })
 }
 
-/// Pauses a client that waits since `since_ns` for another one to take a chunk: for a tenth of the time waited.
+/// Pauses a client that has waited since `since_ns` for another client to take a chunk, for a tenth of the time waited.
 pub(crate) async fn wait_for_chunk<F: Fabric>(client: &Client<F>, since_ns: &mut Option<u64>) {
     let now = client.fabric().now();
     let waited = now - *since_ns.get_or_insert(now);

@@ -3,9 +3,9 @@
 use super::slot::{MemorySlot, SlotKind};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of used slots of one kind that a compute node keeps; it shares the surplus.
+/// Bytes of used slots of one kind that a compute node keeps for itself; it passes the surplus to other compute nodes.
 const KEPT_BYTES_MAX: usize = 256 << 10;
-/// Slots of one kind that it keeps, at least and at most.
+/// Least and greatest number of slots of one kind that a compute node keeps.
 const KEPT: std::ops::RangeInclusive<usize> = 4..=256;
 
 /// The slots that an allocation accepts.
@@ -13,14 +13,14 @@ const KEPT: std::ops::RangeInclusive<usize> = 4..=256;
 pub enum Which {
     /// All.
     All,
-    /// Those that never held a linked object, to which no stale pointer leads.
+    /// Slots that never held a linked object, to which no stale pointer leads.
     New,
 }
 
-/// The free slots that a compute node shares.
+/// The free slots that a compute node passes to other compute nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Give {
-    /// Those above the number that it keeps of each kind.
+    /// The slots above the number that it keeps of each kind.
     Surplus,
     /// All.
     All,
@@ -34,7 +34,7 @@ pub struct FreeList(BTreeMap<SlotKind, FreeSlots>);
 struct FreeSlots {
     /// Slots that never held a linked object.
     new: Vec<MemorySlot<()>>,
-    /// Slots that held one; the last is reused first.
+    /// Slots that held a linked object; the last is reused first.
     used: VecDeque<MemorySlot<()>>,
 }
 
@@ -54,7 +54,8 @@ impl FreeList {
         self.0.get_mut(&kind)?.take(which)
     }
 
-    /// Removes a slot of that kind that is larger than `kind`, and has at most `bytes_max` bytes: one of the smallest.
+    /// Removes the smallest slot that is larger than `kind`, holds objects of the same kind, and has at most
+    /// `bytes_max` bytes.
     pub fn take_larger(&mut self, kind: SlotKind, bytes_max: u32) -> Option<MemorySlot<()>> {
         let least = SlotKind { bytes: kind.bytes + 1, of: 0 };
         let fitting = self.0.range_mut(least..).take_while(|(larger, _)| larger.bytes <= bytes_max);
@@ -62,7 +63,7 @@ impl FreeList {
         same.find_map(|(_, slots)| slots.take(Which::All))
     }
 
-    /// Removes one of the largest slots of that kind that are no larger than `kind`.
+    /// Removes the largest slot that is not larger than `kind` and holds objects of the same kind.
     pub fn take_at_most(&mut self, kind: SlotKind) -> Option<MemorySlot<()>> {
         let mut same = self.0.range_mut(..=kind).rev().filter(|(smaller, _)| smaller.of == kind.of);
         same.find_map(|(_, slots)| slots.take(Which::All))
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_used_slots_are_given_and_some_of_each_kind_are_kept() {
+    fn only_used_slots_are_shared_and_some_of_each_kind_are_kept() {
         let mut free = FreeList::default();
         for number in 1..=300 {
             free.put(slot(number, SMALL, Some(0)));

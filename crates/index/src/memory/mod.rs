@@ -1,7 +1,7 @@
 //! Memory of an index: chunks of the memory nodes, slots for objects in them, and overflow values.
 //!
 //! [`slot`] states why a slot may be reused at once. [`chunks`] obtains chunks, [`adopt`] those of crashed clients.
-//! [`allocator`] carves slots from one chunk at a time, the [heap](crate::radix::heap) of a radix tree from one chunk
+//! [`allocator`] takes slots from one chunk at a time, the [heap](crate::radix::heap) of a radix tree from one chunk
 //! per memory node; both reuse the slots in their [`free_list`]. [`overflow`] is the format of values that are stored
 //! outside of their leaves.
 

@@ -30,11 +30,11 @@
 //! accepts the object only if it has that version, length and index, and the hash of its bytes: then these are the
 //! bytes that were linked. Otherwise the value was replaced or removed after the link was read, and the client looks
 //! the key up again. So slots are reused at once, under the rules of [`slot`](super::slot): a slot keeps its size and
-//! its kind, and its versions continue. A 32-bit version repeats after one slot was filled 2^32 times while a client
-//! slept, and even then the length and the hash must agree as well.
+//! its kind, and its versions continue. A 32-bit version repeats only if one slot is filled 2^32 times before a client
+//! follows its link, and even then the length and the hash must agree as well.
 //!
 //! A writer writes an object completely, and waits for the answer, before an entry links it; so a linked object is
-//! complete on every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks
+//! complete on every fabric, even if its writer crashes. Its slot is freed after the answer to the WRITE that unlinks
 //! it.
 
 use crate::error::IndexError;
@@ -69,7 +69,7 @@ const ITEM_BYTES: usize = 16;
 #[derive(Debug)]
 pub enum RawOverflow {}
 
-/// The address of an overflow value, and what identifies it.
+/// The address of an overflow value, and the fields that identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The object of the value, or of the list of its parts.
@@ -82,26 +82,27 @@ pub struct Link {
     pub parts: u8,
 }
 
-/// Bits of the length of a value where it is linked; the number of parts is above.
+/// Bits of the length in a link; the bits above hold the number of parts.
 const LENGTH_BITS: u32 = 25;
-/// Most parts of a value whose lengths do not follow from its own.
+/// Maximum number of parts of a value whose lengths do not follow from the length of the value.
 pub const PARTS_MAX: usize = (1 << (u32::BITS - LENGTH_BITS)) - 1;
 
-/// The link that an operation followed last, without finding its value.
+/// The last link that an operation followed without finding the value.
 ///
-/// A value is in its slot as long as an entry links it. So an entry that still has the link after the value was not
-/// there is proof of damage, and the operation need not wait for another client.
+/// A value is in its slot as long as an entry links it. So if a READ did not find the value and the entry still has the
+/// link afterwards, the index is damaged, and the operation need not wait for another client.
 #[derive(Debug, Default)]
 pub(crate) struct MissedLink {
     link: Option<Link>,
     times: u32,
 }
 
-/// Times that an operation follows one link before it reports damage. Twice is a proof; more costs microseconds.
+/// Number of times that an operation follows one link before it reports damage. Two would prove it, and more cost only
+/// microseconds.
 const MISSES_MAX: u32 = 8;
 
 impl MissedLink {
-    /// Records that the value of `link` was not there; returns whether that proves damage.
+    /// Records that the slot did not contain the value of `link`; returns whether that proves damage.
     pub(crate) fn is_damage(&mut self, link: Link) -> bool {
         self.times = if self.link == Some(link) { self.times + 1 } else { 1 };
         self.link = Some(link);
@@ -109,7 +110,7 @@ impl MissedLink {
     }
 }
 
-/// What identifies the object behind a link.
+/// The fields that identify the object of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     index: u64,
@@ -151,7 +152,7 @@ fn hash(bytes: &[u8], of: Expected) -> u64 {
 pub(crate) const OVERFLOW_KIND: u8 = 1;
 
 /// Returns the kind of slots for an overflow object of `length` bytes: at most a quarter larger than necessary, so that
-/// slots have few sizes and a free one fits another value.
+/// there are few sizes, and a free slot fits other values.
 pub fn slot_kind(length: usize) -> SlotKind {
     let units = (HEADER_BYTES + length).div_ceil(UNIT_BYTES);
     slots_of_units(units.next_multiple_of(units_apart(units)))
@@ -167,8 +168,8 @@ fn units_apart(units: usize) -> usize {
     (units.next_power_of_two() / 8).max(1)
 }
 
-/// Divides a slot: yields a slot of `kind` at its front, and free slots of what is left. Their objects are empty and
-/// must be written before the front is used: after a crash, objects show which memory is in use.
+/// Divides a slot: yields a slot of `kind` at its front, and free slots in the rest. Their objects are empty and must
+/// be written before the front is used: after a crash, objects show which memory is in use.
 pub fn divide(
     index: u64,
     slot: MemorySlot<RawOverflow>,
@@ -283,7 +284,7 @@ pub async fn write_all<F: Fabric>(client: &Client<F>, images: &[Image]) -> Resul
     Ok(())
 }
 
-/// Reads the value behind `link`; returns `None` where its slot holds another object now. [1 RT; 2 for a value of
+/// Reads the value that `link` points to; returns `None` if its slot holds another object now. [1 RT; 2 for a value of
 /// several parts]
 ///
 /// # Errors
@@ -324,8 +325,8 @@ pub async fn follow_all<F: Fabric>(
     Ok(())
 }
 
-/// Returns the slots of the value behind `link`, which this client has just unlinked. [0 RT; 1 for a value of several
-/// parts]
+/// Returns the slots of the value that `link` points to, which this client has just unlinked. [0 RT; 1 for a value of
+/// several parts]
 ///
 /// # Errors
 /// The errors of the fabric.
@@ -364,7 +365,7 @@ async fn parts_of<F: Fabric>(
 }
 
 /// Decodes a list of the parts of a value of `length` bytes; returns `None` where no writer writes such a list. The
-/// caller allocates memory for the parts, and the hash of the list proves only that it is not torn.
+/// caller allocates memory according to the list, and the hash of the list proves only that the list is not torn.
 fn listed(list: &[u8], length: u32) -> Option<Vec<Link>> {
     let parts: Option<Vec<Link>> = list.chunks_exact(ITEM_BYTES).map(Link::from_bytes).collect();
     let whole = |parts: &Vec<Link>| {
@@ -400,7 +401,7 @@ impl Link {
         bytes
     }
 
-    /// Decodes a link; returns `None` where the bytes hold none, or one to a value that is longer than any.
+    /// Decodes a link; returns `None` if the bytes are not a link, or the length exceeds the limit.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Self::new(Remote::from_word(word(bytes, 0))?, number(bytes, 8), number(bytes, 12))
     }
@@ -421,9 +422,9 @@ impl Link {
         self.parts == 0 && self.length as usize <= PART_BYTES_MAX
     }
 
-    /// The error for an object that is not there although `at` links it.
+    /// The error for an object that its slot does not contain although `at` links it.
     pub(crate) fn missing(self, operation: &'static str, at: impl fmt::Display) -> IndexError {
-        let what = format!("the value that it links, at {}, is not there", self.at);
+        let what = format!("the value that it links is not at {}", self.at);
         IndexError::Damaged { operation, at: at.to_string(), what }
     }
 
@@ -544,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_in_pieces_has_a_link_of_its_own() {
+    fn a_value_in_several_parts_has_its_own_link() {
         let value: Vec<u8> = (0..100).collect();
         let slot = |(number, length): (u64, usize)| {
             let at = Remote::new(NodeId(0), Memory::Host, (number + 1) << 22).expect("it is not 0");

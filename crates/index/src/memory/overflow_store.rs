@@ -12,8 +12,8 @@ use crate::coverage;
 use crate::error::IndexError;
 use farwood_fabric::{Client, Fabric};
 
-/// Coverage mark of a value in parts that fill free slots. Pools of swarm runs are not full, so it is not in
-/// [`MARKS`](coverage::MARKS).
+/// Coverage mark of a value in parts that fill free slots. The pools of `cargo xtask swarm` are not full, so the mark
+/// is not in [`MARKS`](coverage::MARKS).
 const STORED_IN_PIECES: &str = "an overflow value in pieces";
 
 /// The memory in which an index stores overflow values.
@@ -24,13 +24,13 @@ pub(crate) trait OverflowMemory {
     /// Allocates a slot.
     async fn allocate(&self, kind: SlotKind) -> Result<MemorySlot<RawOverflow>, IndexError>;
 
-    /// Takes one of the largest free slots that are no larger than `kind`.
+    /// Takes the largest free slot that is not larger than `kind`.
     fn take_at_most(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>>;
 
     /// Takes one of the smallest free slots that are larger than `kind`.
     fn take_larger(&self, kind: SlotKind) -> Option<MemorySlot<RawOverflow>>;
 
-    /// Makes a slot that no pointer leads to one for objects of `kind`, which need no more bytes.
+    /// Converts a slot to which no pointer leads into a slot for objects of `kind`, which are not larger.
     fn convert<T>(&self, slot: MemorySlot<RawOverflow>, kind: SlotKind) -> MemorySlot<T> {
         let mut slot = slot.cast();
         (slot.version, slot.kind) = (None, kind);
@@ -57,7 +57,7 @@ impl UnlinkedValue {
     }
 }
 
-/// Stores a value out of line. [1 RT; more as in the allocation]
+/// Stores an overflow value. [1 RT; more as in the allocation]
 pub(crate) async fn store<F: Fabric>(
     client: &Client<F>,
     memory: &impl OverflowMemory,
@@ -109,12 +109,12 @@ async fn divide_larger<F: Fabric>(
     Ok(Some(front))
 }
 
-/// Divides a free slot of overflow values, whose front becomes a slot of `kind`, for other objects, that never held a
-/// linked object. `None`: there is none that is large enough. [1 RT]
+/// Divides a free slot of overflow values, and yields its front as a slot of `kind` for other objects, which never held
+/// a linked object. `None`: no free slot is large enough. [1 RT]
 ///
 /// Clients only read overflow values, and identify them by hash, version and length. So a client that follows a stale
-/// link to the front takes no other object for its value, and changes none. The reverse would not be safe: clients lock
-/// and change nodes and leaves.
+/// link to the front does not accept another object as its value, and does not change it. The reverse would not be
+/// safe: clients lock and change nodes and leaves.
 pub(crate) async fn divide_for<F: Fabric, T>(
     client: &Client<F>,
     memory: &impl OverflowMemory,
@@ -171,8 +171,9 @@ async fn store_in_pieces<F: Fabric>(
     Ok(UnlinkedValue { link, slots })
 }
 
-/// Frees the value behind `replaced`, which no entry links any more; returns whether that succeeded. Failure loses the
-/// slots until the index is dropped; the change is complete all the same. [0 RT; 1 for a value of several parts]
+/// Frees the value that `replaced` points to, which no entry links any longer; returns whether that succeeded. If it
+/// fails, the slots are lost until the index is dropped, but the change is complete. [0 RT; 1 for a value of several
+/// parts]
 pub(crate) async fn free<F: Fabric>(
     client: &Client<F>,
     memory: &impl OverflowMemory,
@@ -184,8 +185,8 @@ pub(crate) async fn free<F: Fabric>(
     true
 }
 
-/// Reads the value behind `link`; returns `None` where it was replaced or removed after the link was read. [1 RT; 2 for
-/// a value of several parts]
+/// Reads the value that `link` points to; returns `None` if it was replaced or removed after the link was read. [1 RT;
+/// 2 for a value of several parts]
 pub(crate) async fn read<F: Fabric>(
     client: &Client<F>,
     index: u64,

@@ -1,16 +1,17 @@
 //! Slots: the memory of removed objects, reused at once, and the rules that make reuse safe.
 //!
 //! Pointers to an object outlive it: in the caches of compute nodes, in copies of other objects that a client is about
-//! to follow, in the variables of a slow client. No client waits until they vanish. Instead, a client that follows a
-//! pointer checks that the slot holds the expected object. That suffices because of five rules:
+//! to follow, in the variables of a slow client. No client waits until all these pointers are dropped. Instead, a
+//! client that follows a pointer checks that the slot holds the expected object. That suffices because of five rules:
 //!
 //! 1. **The memory keeps its type.** A slot serves objects of one kind, size and index for as long as the index exists,
 //!    so its bytes can always be read as such an object. Overflow values ([`overflow`](super::overflow)) are such
-//!    objects, too: the version in the link identifies them. A full pool divides their slots, also for nodes: clients
-//!    only read overflow values, so a stale link changes nothing, and its version, length and hash match no node.
+//!    objects, too: the version in the link identifies them. In a full pool, a client divides slots of overflow values,
+//!    and stores other overflow values, or nodes, in the parts. That is safe because clients only read overflow values:
+//!    a client with a stale link changes nothing, and the version, length and hash in the link match no node.
 //! 2. **An object identifies itself.** Its level and its fences tell whether it covers a key; no two linked objects
-//!    cover the same key at the same level. A removed object is marked as freed. So is an unlinked one in a slot to
-//!    which stale pointers may lead, until it is linked.
+//!    cover the same key at the same level. A removed object is marked as freed. A new object in a slot to which stale
+//!    pointers may lead is marked as freed as well, until it is linked.
 //! 3. **Versions never start over.** An object in a reused slot continues from the version of the previous one
 //!    ([`MemorySlot::version`]), so a copy that mixes the two is torn. The lock keeps its state: the first WRITE of an
 //!    object in a used slot leaves the lock word alone.
@@ -20,12 +21,13 @@
 //! 5. **A word that is changed by CAS never has an old value again** that a client may still expect: no slot holds a
 //!    root twice, and lists of free slots are taken as a whole.
 //!
-//! So there are no epochs, no absent client delays the reuse of memory, and a client that sleeps for an hour with a
-//! pointer finds out by a check and retries. The price is that a slot stays with its index while the index exists.
+//! So no epochs are needed, and an idle client does not delay the reuse of memory: a client that follows a pointer
+//! after an hour detects by a check that the pointer is stale, and retries. In return, a slot belongs to its index as
+//! long as the index exists.
 //!
 //! A compute node keeps its free slots and reuses them first. When it has many, and when it leaves, it lists them in
-//! the pool, where every compute node looks before it takes a chunk. The few hundred slots that a crashed compute node
-//! kept are lost until the index is dropped.
+//! the pool. Every compute node searches these lists before it takes a chunk. The few hundred slots that a crashed
+//! compute node kept are lost until the index is dropped.
 
 use farwood_fabric::Remote;
 
@@ -40,8 +42,8 @@ pub struct MemorySlot<T> {
     pub kind: SlotKind,
 }
 
-/// The kind of the objects in a slot. A slot is never joined with others; only one of overflow values is divided or
-/// used for another kind ([`divide`](super::overflow::divide)).
+/// The kind of the objects in a slot. Slots are never joined. Only slots of overflow values are divided or used for
+/// another kind ([`divide`](super::overflow::divide)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotKind {
     /// The size of the slot.

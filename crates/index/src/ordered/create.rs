@@ -68,7 +68,7 @@ impl Ordered {
         })
     }
 
-    /// Opens the index `name` of any system, with a cache of `cache_bytes`; `None`: of the default size.
+    /// Opens the index `name` of any system, with a cache of `cache_bytes`; `None`: the default size.
     ///
     /// # Errors
     /// [`IndexError::NoSuchIndex`], [`IndexError::WrongFormat`], [`IndexError::Unsafe`].
@@ -91,7 +91,7 @@ impl Ordered {
 /// Decodes the directory entry of an ordered index. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is not one of this version.
+/// [`IndexError::WrongFormat`] if the entry does not describe an ordered index of this version.
 pub fn describe(entry: &Entry) -> Result<OrderedDescription, IndexError> {
     Ok(match system_of(entry)? {
         System::Sherman => OrderedDescription::Sherman(sherman::describe(entry)?),

@@ -121,9 +121,9 @@ impl Length {
 
 /// A value, in the fetched copy that contains it.
 pub enum OrderedValue {
-    /// Of a [`Sherman`].
+    /// A value of a [`Sherman`].
     Sherman(sherman::ShermanValue),
-    /// Of a radix tree.
+    /// A value of a radix tree.
     Radix(tree::FoundValue),
 }
 
@@ -145,7 +145,7 @@ impl fmt::Debug for OrderedValue {
     }
 }
 
-/// Does the same with an index of any system.
+/// Calls the same method on the index of any system.
 macro_rules! dispatch {
     ($ordered:expr, $index:ident => $what:expr) => {
         match $ordered {
@@ -171,7 +171,7 @@ impl Ordered {
         dispatch!(self, index => index.entry())
     }
 
-    /// What keys and values mean to the creator of the index.
+    /// The types of keys and values, as numbers that the creator of the index chose.
     pub fn kinds(&self) -> [u8; 2] {
         dispatch!(self, index => index.kinds())
     }
@@ -239,12 +239,12 @@ impl Ordered {
         }
     }
 
-    /// How many locks were dropped instead of released; 0 unless operations were cancelled.
+    /// The number of locks that were dropped instead of released; 0 unless operations were cancelled.
     pub fn locks_dropped(&self) -> u64 {
         dispatch!(self, index => index.locks_dropped())
     }
 
-    /// How many locks this compute node may still hold because a memory node was lost.
+    /// The number of locks that this compute node may still hold because a memory node was lost.
     pub fn locks_uncertain(&self) -> usize {
         dispatch!(self, index => index.locks_uncertain())
     }
@@ -378,7 +378,7 @@ impl Ordered {
     }
 
     /// Loads `entries`, whose keys increase strictly, into the empty index, and fills Sherman's nodes to the share
-    /// `fill`. Calls `progress` from time to time with the number of entries so far.
+    /// `fill`. Calls `progress` repeatedly with the number of entries loaded so far.
     ///
     /// # Errors
     /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; the errors of the selected system's bulk load.
@@ -413,7 +413,7 @@ impl Ordered {
         })
     }
 
-    /// Frees the locks of crashed clients in the tables of the pool; yields how many there were.
+    /// Frees the locks of crashed clients in the tables of the pool; returns their number.
     ///
     /// # Errors
     /// The errors of the fabric.

@@ -4,7 +4,7 @@
 pub(crate) const TORN: &str = "radix: a torn copy";
 /// A cached node was read again.
 pub(crate) const READ_AGAIN: &str = "radix: a cached node read again";
-/// A cached copy of a node that is gone was dropped.
+/// A cached copy of a node that no longer exists was dropped.
 pub(crate) const STALE_COPY_DROPPED: &str = "radix: a cached copy of a removed node";
 /// A slot was ambiguous although its node had just been read.
 pub(crate) const AMBIGUOUS: &str = "radix: an ambiguous fresh copy";
@@ -30,7 +30,7 @@ pub(crate) const NODE_GREW: &str = "radix: a node replaced by a larger one";
 pub(crate) const NODE_SHRANK: &str = "radix: a node replaced by a smaller one";
 /// A node was replaced by its only child, or removed.
 pub(crate) const NODE_REMOVED: &str = "radix: a node removed";
-/// The lock of the parent of a node that was to be replaced stayed busy.
+/// A replacement of a node needed the lock of the parent, which stayed held.
 pub(crate) const PARENT_LOCK_BUSY: &str = "radix: a replacement that would have to wait";
 /// A node was closed and not replaced; the next client that inserts there replaces it.
 pub(crate) const LEFT_CLOSED: &str = "radix: a node left closed";

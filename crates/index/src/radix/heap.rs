@@ -1,5 +1,5 @@
-//! An allocator for slots of several sizes, 64 to 8192 bytes and those of overflow values, with one chunk of 8 MiB per
-//! memory node.
+//! An allocator for slots of several sizes: 64 to 8192 bytes for nodes and leaves, and the sizes of overflow values. It
+//! has one chunk of 8 MiB per memory node.
 //!
 //! A slot serves objects of one kind and size for as long as its index exists ([`slot`](crate::memory::slot)); freed
 //! slots are reused first. If the pool is full, a larger slot serves a node or a leaf, which then has the slot's size.
@@ -25,17 +25,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes up to which equal front and rear versions prove a copy on every NIC (docs/nic-model.md). The first words of
 /// larger slots are in one line (`radix/tree/fetch.rs`).
 const PAIR_BYTES: u32 = 1024;
-/// Bytes of those words, and of a line.
+/// Bytes of the first words of a slot, and of a line.
 const FRONT_BYTES: u64 = 24;
 const LINE_BYTES: u64 = 64;
 
-/// Coverage mark of a slot that is larger than its object needs. Pools of swarm runs are not full, so it is not in
-/// [`MARKS`](crate::radix::MARKS).
+/// Coverage mark of a slot that is larger than its object needs. The pools of `cargo xtask swarm` are not full, so the
+/// mark is not in [`MARKS`](crate::radix::MARKS).
 const LARGER_SLOT_REUSED: &str = "radix: a larger slot reused";
 
 /// The kind of the objects in a slot, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the kinds have these names")]
 pub enum ObjectKind {
     Inner = 0,
     /// An overflow value, or a part of one.
@@ -61,7 +61,7 @@ pub struct Heap {
 
 #[derive(Debug, Default)]
 struct HeapState {
-    /// The chunk of each memory node from which slots are carved.
+    /// The chunk of each memory node in which slots are allocated.
     chunks: BTreeMap<u16, OpenChunk>,
     /// The free slots of each memory node.
     free: BTreeMap<u16, FreeList>,
@@ -80,8 +80,8 @@ impl Heap {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allocates a slot of that kind on memory node `near`, or on another where that is full.
-    /// [0 RT; at the end of a chunk as in [`take`](farwood_fabric::chunks::take)]
+    /// Allocates a slot of that kind on memory node `near`, or on another one if that node is full. [0 RT; at the end
+    /// of a chunk as in [`take`](farwood_fabric::chunks::take)]
     ///
     /// # Errors
     /// [`PoolFull`](farwood_fabric::FabricError::PoolFull) where no memory node has a free chunk.
@@ -122,7 +122,7 @@ impl Heap {
     /// its size: the object in it has the size of the slot.
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate), if there is no larger slot either.
+    /// As [`allocate`](Self::allocate), also if no larger slot is free.
     pub async fn allocate_fitting<F: Fabric, T>(
         &self,
         client: &Client<F>,
@@ -143,7 +143,7 @@ impl Heap {
         node: NodeId,
         kind: SlotKind,
     ) -> Result<Option<OpenChunk>, IndexError> {
-        // A large slot may leave this many bytes unused in front of it.
+        // Up to this many bytes in front of a large slot may stay unused.
         let bytes = kind.bytes + LINE_BYTES as u32;
         let adopted = self.chunks.adopt(client, node, bytes).await?;
         match adopted {
@@ -185,8 +185,8 @@ impl Heap {
         Some(larger)
     }
 
-    /// Takes one of the largest free slots of that kind that are no larger than `kind`, on memory node `near` if there
-    /// is one.
+    /// Takes the largest free slot that is not larger than `kind` and holds objects of the same kind, on memory node
+    /// `near` if there is one.
     pub fn reuse_at_most<F: Fabric, T>(
         &self,
         client: &Client<F>,
@@ -211,7 +211,7 @@ impl Heap {
         Some(slot.cast())
     }
 
-    /// Makes a slot that no pointer leads to one for objects of `kind`, which need no more bytes.
+    /// Converts a slot to which no pointer leads into a slot for objects of `kind`, which are not larger.
     pub fn convert<T, U>(&self, slot: MemorySlot<T>, kind: SlotKind) -> MemorySlot<U> {
         self.state().allocated -= i64::from(slot.kind.bytes - kind.bytes);
         let mut slot = slot.cast();
@@ -245,14 +245,13 @@ impl Heap {
     }
 }
 
-/// Returns where the next slot of that kind begins in a chunk of which `used` bytes are used.
+/// Returns the start of the next slot of that kind in a chunk of which `used` bytes are used.
 fn start_of(kind: SlotKind, used: u64) -> u64 {
     let apart = used % LINE_BYTES + FRONT_BYTES > LINE_BYTES;
     if kind.bytes > PAIR_BYTES && apart { used.next_multiple_of(LINE_BYTES) } else { used }
 }
 
-/// How the nodes, leaves, values and tables of a radix tree are recognized: any of their words may be the only one in a
-/// slot that is not zero.
+/// Recognizes the nodes, leaves, values and tables of a radix tree: the end is after the last word that is not zero.
 #[derive(Debug)]
 struct RadixObjects {
     index: u64,
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_object_ends_within_what_is_used() {
+    fn the_last_object_ends_within_the_used_bytes() {
         let objects = RadixObjects { index: 77 };
         let mut chunk = vec![0; 1 << 20];
         assert_eq!(objects.end(&chunk), 0);

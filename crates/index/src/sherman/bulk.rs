@@ -20,7 +20,7 @@ use crate::op::Op;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, all, write};
 use std::cmp::Ordering;
 
-/// Nodes, or overflow objects, that one doorbell writes, at most.
+/// Maximum nodes, or overflow objects, that one doorbell writes.
 const NODES_PER_POST: usize = 64;
 /// Bytes of buffered overflow objects at which the loader writes them.
 const VALUE_BYTES_PER_POST: usize = 1 << 20;
@@ -112,8 +112,8 @@ impl Sherman {
     /// of loaded entries. [1 RT per 64 nodes]
     ///
     /// # Errors
-    /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; [`IndexError::WrongLength`]; a full pool. The tree then
-    /// is unchanged; later inserts use the memory that was allocated for it.
+    /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; [`IndexError::WrongLength`]; a full pool. In these cases
+    /// the tree is unchanged, and later inserts use the memory that the load has allocated.
     pub async fn bulk_load<F, K, V>(
         &self,
         client: &Client<F>,
@@ -323,7 +323,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         held.give_up().await?;
         let grown = linked?;
         if grown != Swapped::Won {
-            // In the meantime another client has split a new leaf and added a root: link the leaves one by one.
+            // Another client has split a new leaf and added a root in the meantime, so the loader links the leaves one
+            // by one.
             for leaf in 1..built.leaves.nodes.len() {
                 let (lower, at) = (built.leaves.lower(leaf).to_vec(), built.leaves.nodes[leaf]);
                 self.link_in_parent(UnlinkedSibling { lower, at }, 1).await?;
@@ -343,7 +344,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 }
 
-/// A loaded tree, of which all nodes but the leftmost leaf are written, and none is linked.
+/// A loaded tree. All nodes except the leftmost leaf are written, and none is linked.
 struct Built<'l> {
     leftmost: Node<'l, Vec<u8>>,
     leaves: Level,

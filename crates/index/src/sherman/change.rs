@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! change(key, value):
-//!     leaf = the leaf that the cache, or a descent, names for key
-//!     lock(leaf); read(leaf)                       one doorbell where the fabric keeps the order
+//!     leaf = the leaf of key, from the cache or a descent
+//!     lock(leaf); read(leaf)                       one doorbell if the fabric keeps the order
 //!     while leaf does not cover key:               fences and level, Sherman §4.2.3
 //!         unlock(leaf); leaf = its sibling, or another descent; lock(leaf); read(leaf)
 //!     place the entry in the copy
@@ -29,7 +29,7 @@ pub(super) struct Exchanged {
     pub(super) before: KeyBefore,
     /// Whether the entry has changed.
     pub(super) placed: bool,
-    /// The overflow value that no entry links any more.
+    /// The overflow value that no entry links any longer.
     pub(super) replaced: Option<Link>,
 }
 
@@ -42,13 +42,14 @@ pub(super) struct Entry<'e> {
 
 impl Sherman {
     /// Stores `value` under `key`.
-    /// [3 RT when the cache knows the leaf: lock, read, write back with the unlock; 2 when the lock is handed
-    /// over, or read with the node in one doorbell; 1 when both are handed over; 4 without command combination; a
-    /// split adds 3 per level, 1 where the sibling lies on another memory node, and 5 where it reuses a slot]
+    /// [3 RT when the leaf's address is cached: lock, read, write back with the unlock; 2 when the lock is handed over,
+    /// or read with the node in one doorbell; 1 when both are handed over; 4 without command combination; a split adds
+    /// 3 per level, 1 if the sibling is on another memory node, and 5 if it reuses a slot]
     ///
     /// # Errors
-    /// [`IndexError::WrongLength`]; [`IndexError::Damaged`]; [`IndexError::LockHeld`]; a full pool and other errors
-    /// of the fabric. The entry then is not stored; only after a failure of the fabric itself is that unknown.
+    /// [`IndexError::WrongLength`]; [`IndexError::Damaged`]; [`IndexError::LockHeld`]; a full pool and other errors of
+    /// the fabric. The entry is not stored in these cases, except that after a failure of the fabric the client does
+    /// not know whether it was.
     pub async fn put<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -79,8 +80,8 @@ impl Sherman {
     }
 
     /// Removes `key`. Costs and errors as [`put`](Self::put), without splits. A leaf that is at most half full is
-    /// merged with a neighbour if a tenth of one leaf stays free.
-    /// [at every tenth of its entries such a leaf reads its neighbours: 1 RT more; a merge is 10 to 12 more]
+    /// merged with a neighbour if a tenth of the merged leaf stays free. [1 RT more, to read the neighbours, whenever
+    /// the entries of such a leaf have decreased by a tenth of its capacity; 10 to 12 more for a merge]
     pub async fn remove<F: Fabric>(
         &self,
         client: &Client<F>,

@@ -4,11 +4,11 @@
 //! a list is an inner node that is marked as freed, so that a stale pointer to it is harmless
 //! sibling          the next list; the directory entry points to the first
 //! leftmost child   the list itself
-//! child            a slot; its separator: its version (4 bytes), its size (3 bytes), its kind (1 byte), and zeros
+//! child            a slot; the separator contains its version (4 bytes), size (3 bytes), kind (1 byte), and zeros
 //! ```
 //!
-//! A client prepends a list to the others by CAS. A client takes all of them at once, by a CAS that leaves 0: it then
-//! owns them. A list never changes while a pointer names it. Therefore the CAS is correct even if the pointer had
+//! A client prepends a list to the others by CAS. A client takes all lists at once, by a CAS that stores 0, and then
+//! owns them. A list never changes while a pointer leads to it. Therefore the CAS is correct even if the pointer had
 //! another value in the meantime (ABA).
 
 use super::Sherman;
@@ -76,7 +76,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         if !allocator.is_dry(kind) || !self.receive_slots().await? {
             return allocator.allocate(self.client, kind).await;
         }
-        // The slots that were received serve this allocation first, and only then those of other compute nodes.
+        // The received slots are used for this allocation first, before this compute node shares slots again.
         let slot = allocator.allocate(self.client, kind).await?;
         if let Err(error) = self.share_free_slots().await {
             allocator.take_back(slot);
@@ -197,7 +197,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 }
 
-/// Returns the slots of a list, or why the node is none: other nodes are stored in these slots.
+/// Returns the slots of a list, or the reason why the node is not a list, because the slot may contain another node.
 fn listed<B: Deref<Target = [u8]>>(
     list: &Node<'_, B>,
     shape: &PoolShape,

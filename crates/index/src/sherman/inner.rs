@@ -1,4 +1,4 @@
-//! Inner nodes: sorted separators and children, written whole.
+//! Inner nodes: sorted separators and children. A WRITE always writes the whole node.
 
 use super::layout::POINTER_BYTES;
 use super::node::{Fences, Node, RawNode};
@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 pub enum Added {
     /// The child is added.
     Yes,
-    /// The node has its separator already.
+    /// The node has the separator of the child already.
     Already,
     /// The node is full.
     Full,
@@ -37,7 +37,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         Remote::from_word(u64::from_le_bytes(word.try_into().expect("eight bytes")))
     }
 
-    /// The number of the child that covers `key`: that of the separators at or below it.
+    /// The number of the child that covers `key`: the count of separators that are at most `key`.
     pub fn child_covering(&self, key: &[u8]) -> usize {
         self.separators_where(|separator| compare(separator, key) != Ordering::Greater)
     }
@@ -83,7 +83,7 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     pub fn add_child(&mut self, separator: &[u8], child: Remote<RawNode>) -> Added {
         let count = self.count();
         let at = self.child_covering(separator);
-        // A child's lower fence is a separator, or, leftmost, the node's own lower fence.
+        // The lower fence of a child is a separator. That of the leftmost child is the lower fence of the node.
         let there = if at > 0 { self.separator(at - 1) } else { self.lower() };
         if there == separator {
             return Added::Already;
@@ -199,7 +199,11 @@ mod tests {
         agrees(&node, &model);
         let taken = node.separator(2).to_vec();
         assert_eq!(node.add_child(&taken, at(999)), Added::Already);
-        assert_eq!(node.add_child(&[0; 12], at(999)), Added::Already, "the leftmost child is there, too");
+        assert_eq!(
+            node.add_child(&[0; 12], at(999)),
+            Added::Already,
+            "the node has the leftmost child already"
+        );
         agrees(&node, &model);
     }
 

@@ -5,20 +5,20 @@
 //! +  0         8    guard: version (32 bits, and 32 zero bits), or hash            -> consistency/
 //! +  8         1    level; leaves are level 0
 //! +  9         1    flags: 1 = freed, 2 = no upper fence
-//! + 10         2    count of children but one (inner nodes), of entries (sorted leaves), 0 (two-level leaves)
-//! + 12         4    version, raised by every write of the whole node
+//! + 10         2    inner nodes: count of children, less 1; sorted leaves: count of entries; two-level leaves: 0
+//! + 12         4    version, incremented by every write of the whole node
 //! + 16         8    right sibling, a remote pointer; 0 = none
 //! + 24         8    number of the index that the node belongs to
-//! + 32         K    lower fence: the smallest key that may be here
-//! + 32 + K     K    upper fence: the smallest key that may not; meaningless under flag 2
+//! + 32         K    lower fence: the smallest key that the node may hold
+//! + 32 + K     K    upper fence: the smallest key above the node's keys; unused if flag 2 is set
 //! + 32 + 2K         inner node: leftmost child 8, then (key K, child 8) by increasing key
 //!                   sorted leaf: (key K, value V) by increasing key
 //!                   two-level leaf: entries in any order, free ones among them (below)
 //! last 4            rear version
-//! behind            where locks lie in nodes: the lock, 8 bytes, which no READ or WRITE of the node touches
+//! after it          if nodes contain their locks: the lock, 8 bytes, which no READ or WRITE of the node accesses
 //!
-//! Entries begin at the next multiple of 4 and are padded to one (shown as p), so that no version straddles two
-//! words: a version is not torn, or 32 bits would count for less.
+//! Entries begin at multiples of 4 and are padded to a multiple of 4 (shown as p), so that no version straddles two
+//! words: a version must not be torn.
 //!
 //! entry of a two-level leaf, under versions        under a hash
 //! +  0         4    version                        +  0      8   guard: count of writes, and hash
@@ -84,7 +84,7 @@ pub enum Values {
     AnyLength,
 }
 
-/// Sizes, scheme and derived offsets of one tree's nodes. Fixed when the tree is created.
+/// Sizes, scheme and derived offsets of one tree's nodes, which are fixed when the tree is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of a key.
@@ -222,7 +222,7 @@ impl Layout {
         body_of(self.key_bytes)
     }
 
-    /// The bytes of leaf entry `slot`, guards and all.
+    /// The bytes of leaf entry `slot`, including its guards.
     #[inline]
     pub fn entry(&self, slot: usize) -> Range<usize> {
         let start = self.body() + slot * self.entry_bytes;
@@ -267,7 +267,7 @@ impl Layout {
         start..start + POINTER_BYTES
     }
 
-    /// Leading bytes of a node that its hash covers: all, or only the header where entries have their own hashes.
+    /// Leading bytes of a node that its hash covers: all, or only the header if entries have their own hashes.
     #[inline]
     pub(super) fn hashed(&self, level: u8) -> usize {
         if level == 0 && self.leaves == Leaves::TwoLevel { self.body() } else { self.node_bytes }

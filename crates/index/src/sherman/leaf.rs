@@ -1,4 +1,4 @@
-//! Leaves: sorted and written whole, or unsorted with two-level guards.
+//! Leaves: sorted, with a WRITE of the whole leaf, or unsorted with two-level guards.
 
 use super::layout::{Layout, Values};
 use super::node::{Fences, Node, RawNode};
@@ -73,7 +73,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         &self.bytes[self.layout.entry_value(slot)]
     }
 
-    /// The key of leaf entry `slot` and its value right behind it.
+    /// The key of leaf entry `slot` and its value directly after it.
     #[inline]
     pub fn key_and_value(&self, slot: usize) -> &[u8] {
         &self.bytes[self.layout.entry_key(slot).start..self.layout.entry_value(slot).end]
@@ -107,7 +107,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         self.layout.link(self.value(self.find(key).ok()??))
     }
 
-    /// The bytes of all entries, guards included, in use or not.
+    /// The bytes of all entries with their guards, including entries that are not in use.
     #[inline]
     fn entries(&self) -> impl Iterator<Item = &[u8]> {
         let first = self.layout.entry(0).start;
@@ -265,7 +265,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         Ok(Placed::Entry { bytes: self.finish_entry(slot), existed: false })
     }
 
-    /// Shifts the entries behind the slot where `key` belongs in a sorted leaf that is not full.
+    /// Shifts the entries after the slot where `key` belongs in a sorted leaf that is not full.
     fn shift_entries(&mut self, key: &[u8]) -> usize {
         let (Ok(slot) | Err(slot)) = self.find_sorted(key);
         let (start, end) = (self.layout.entry(slot).start, self.layout.entry(self.count()).start);
@@ -336,9 +336,8 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         }
     }
 
-    /// Moves the upper half of a full leaf to a new right sibling, whose address is `at`, and places `key` in
-    /// the half that covers it. Neither is sealed yet.
-    ///
+    /// Moves the upper half of a full leaf to a new right sibling, whose address is `at`, and places `key` in the half
+    /// that covers it. Neither is sealed yet. /
     /// # Errors
     /// [`Torn`] where an entry mixes two versions: under the lock that means damage.
     pub fn split_leaf(
@@ -374,7 +373,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
     /// [`Torn`] where an entry of either mixes two versions: under the locks that means damage.
     pub fn absorb_leaf<R: Deref<Target = [u8]>>(&mut self, right: &Node<'_, R>) -> Result<(), Torn> {
         let mut slots = Vec::with_capacity(self.layout.leaf_capacity);
-        // The leaf is sealed as a whole afterwards, which would give a damaged entry a valid guard.
+        // The leaf is sealed as a whole afterwards, so a damaged entry would get a valid guard.
         self.sorted_slots(&mut slots)?;
         right.sorted_slots(&mut slots)?;
         let mut from = 0;
@@ -403,7 +402,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         }
     }
 
-    /// Fills `slot` of a new leaf, slots in order.
+    /// Fills `slot` of a new leaf. The caller fills the slots in order.
     pub fn push_entry(&mut self, slot: usize, key: &[u8], value: &[u8]) {
         if self.layout.leaves == Leaves::Sorted {
             self.set_count(slot + 1);

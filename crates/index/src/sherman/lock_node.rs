@@ -37,7 +37,7 @@ pub(super) struct Write<'n> {
     pub(super) bytes: &'n [u8],
 }
 
-/// A node as it is after a write-back, for a lock that is handed over: its address and its bytes.
+/// The address of a node and its bytes after a write-back, for a lock that is handed over.
 pub(super) type WholeNode<'n> = Option<(u64, &'n [u8])>;
 
 impl<'a, F: Fabric> Op<'a, F, Sherman> {
@@ -55,8 +55,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     }
 
     /// Locks and reads the node that covers `target`, starting at `first` and moving right. Between two nodes the
-    /// client holds no lock: they may share one. Returns `None` where the tree does not have that level any more.
-    /// [2 RT, 1 where lock and READ share a doorbell; as much, and 1, for each step]
+    /// client holds no lock: they may share one. Returns `None` if the tree no longer has that level. [2 RT, 1 if lock
+    /// and READ share a doorbell; for each step to the right the same, and 1 more]
     pub(super) async fn lock_covering(
         self,
         first: ToLock,
@@ -84,9 +84,9 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         }
     }
 
-    /// Acquires the lock of the node at `at` and reads the node: in the doorbell of the lock where the variant asks for
-    /// it and the fabric allows it, otherwise after the lock and together with the node at `beside`. [2 RT; 1 for both
-    /// in one doorbell, or where the lock is handed over; 0 where the handed-over lock carries the node]
+    /// Acquires the lock of the node at `at` and reads the node: in the doorbell of the lock if the variant requires it
+    /// and the fabric allows it, otherwise after the lock and together with the node at `beside`. [2 RT; 1 for both in
+    /// one doorbell, or if the lock is handed over; 0 if the node is handed over with the lock]
     async fn lock_and_read(
         self,
         at: Remote<RawNode>,
@@ -128,8 +128,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok((node?, None))
     }
 
-    /// Writes back part of a node and releases its lock. A lock that is handed over carries `whole` to its next holder.
-    /// [1 RT; 2 without command combination, 1 if the lock is then handed over]
+    /// Writes back part of a node and releases its lock. If the lock is handed over, the next holder receives `whole`
+    /// with it. [1 RT; 2 without command combination, 1 if the lock is then handed over]
     pub(super) async fn write_back(
         self,
         held: HeldLock<'_, F>,

@@ -9,16 +9,16 @@
 //!            P    L    R        state of the tree if the client crashes after this step
 //! 1. P       -R   L -> R        valid: no parent names R, which the sibling pointer of L links, as after a split
 //! 2. R       -R   L -> (R)      R is marked as freed, and still has all its entries
-//! 3. L       -R   L+R           valid: R is out of the tree
+//! 3. L       -R   L+R           valid: R is not in the tree
 //! ```
 //!
-//! *Readers* that reach a node marked as freed start over from the root, as after any stale pointer; no parent names
-//! such a node. *After step 2 alone* `L` still ends where `R` begins. A client that follows the sibling pointer of such
-//! an `L` to such an `R` acquires the lock of `L`, for which it waits while the merging client is alive, and that of
-//! `R`, if it is free. If `L` then still links `R`, the client removes the mark ([`undo_merge`](Op::undo_merge)). Both
-//! locks are necessary. The lock of `L` is released after the WRITE of step 3 even if the merge was cancelled in the
-//! middle of that WRITE, because both verbs go to one memory node; the lock of `R` is released after the WRITE that
-//! removes the mark. No other client changes a marked node that is linked, so it has all its entries.
+//! *Readers* that reach a node marked as freed restart from the root, as after any stale pointer. No parent names such
+//! a node. *After step 2 alone* `L` still ends where `R` begins. A client that follows the sibling pointer of such an
+//! `L` to such an `R` acquires the lock of `L`, for which it waits while the merging client is alive, and that of `R`,
+//! if it is free. If `L` then still links `R`, the client removes the mark ([`undo_merge`](Op::undo_merge)). Both locks
+//! are necessary. The lock of `L` is released after the WRITE of step 3 even if the merge was cancelled in the middle
+//! of that WRITE, because both verbs go to one memory node; the lock of `R` is released after the WRITE that removes
+//! the mark. No other client changes a marked node that is linked, so it has all its entries.
 //!
 //! A *new* node in a reused slot, to which stale pointers may lead, is marked in the same manner until it is linked
 //! ([`split`](super::split)).
@@ -28,10 +28,11 @@
 //!
 //! *The root* is replaced by its only child: it is marked as freed, then the root pointer is swapped. Both happen under
 //! the root's lock, and so does every other change of the root pointer; a client that reads a marked root swaps the
-//! pointer. No slot holds a root twice, so a CAS that is executed late finds another root.
+//! pointer. No slot holds a root twice, so a CAS that is executed late finds another root and fails.
 //!
-//! A removal that leaves a leaf at most half full tries a merge, at every tenth of the leaf's entries; the merged leaf
-//! is at most nine tenths full. A tree with as many insertions as removals stays two thirds full.
+//! A removal tries a merge if it leaves the leaf at most half full and the number of entries has fallen to a multiple
+//! of a tenth of the capacity. The merged leaf is at most nine tenths full. A tree with as many insertions as removals
+//! stays two thirds full.
 
 use super::Sherman;
 use super::lock_node::{LockedNode, ToLock};
@@ -48,7 +49,7 @@ use std::ops::Deref;
 
 /// The unit in which the load of a node is measured here: this fraction of a full node.
 const PARTS: usize = 10;
-/// Largest load of a node that looks for a neighbour to merge with.
+/// Largest load of a node for which a client tries a merge.
 const PARTS_UNDERFULL: usize = 5;
 /// Largest load of two nodes together that are merged.
 const PARTS_MERGED: usize = 9;
@@ -86,7 +87,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         if self.level() == 0 { self.capacity() } else { self.capacity() + 1 }
     }
 
-    /// Whether the node, from which an entry was just removed, should look for a neighbour to merge with.
+    /// Whether a client that has just removed an entry from the node should try to merge the node with a neighbour.
     pub(super) fn looks_for_neighbour(&self) -> bool {
         let part = (self.load_max() / PARTS).max(1);
         self.load()
@@ -106,9 +107,9 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
 }
 
 impl<'a, F: Fabric> Op<'a, F, Sherman> {
-    /// Tries to merge the leaf that covers `key`, from which an entry was just removed, with a neighbour, and so on
-    /// upwards. Failure only costs memory, so errors are ignored.
-    /// [1 RT to read the neighbours; to merge, 9 more and 1 to 3 for the unlocks]
+    /// Tries to merge the leaf that covers `key`, from which an entry was just removed, with a neighbour, and then
+    /// their parents in the same way. A failed merge only costs memory, so errors are ignored. [1 RT to read the
+    /// neighbours; to merge, 9 more and 1 to 3 for the unlocks]
     pub(super) async fn try_merge(self, key: &[u8]) {
         let op = self.named("merge");
         let mut level = 0;
@@ -246,7 +247,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok(self.client.post(write(at, node.bytes())).await?)
     }
 
-    /// Frees the right node of the pair, which is out of the tree, and updates the cache.
+    /// Frees the right node of the pair, which is no longer in the tree, and updates the cache.
     fn finish_merge(self, pair: Pair, left: &NodeCopy<'_>, right: &NodeCopy<'_>) {
         let tree = self.index;
         self.hit(if left.level() == 0 { coverage::MERGED } else { coverage::MERGED_INNER });
@@ -299,7 +300,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         if self.root_word().await? != at {
             return Ok(());
         }
-        // The node is the root, and remains it while its lock is held.
+        // The node is the root, and remains the root while its lock is held.
         let root = self.read_locked(at).await?;
         if root.freed() && root.level() > 0 {
             self.hit(coverage::ROOT_SWAPPED_LATE);
@@ -309,8 +310,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     }
 
     /// Removes the mark from the node at `right`, which the node at `left` links, unless a live client is about to
-    /// remove it or to complete the merge. Where another client holds the lock of `right`, this one only waits for it,
-    /// and the next client that reaches the node removes the mark. [5 RT; 1 more to remove it]
+    /// remove it or to complete the merge. If another client holds the lock of `right`, this client only waits for the
+    /// lock, and the next client that reaches the node removes the mark. [5 RT; 1 more to remove it]
     pub(super) async fn undo_merge(
         self,
         left: Remote<RawNode>,
@@ -326,7 +327,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         }
         released?;
         if undone? == Undone::Busy {
-            // Its holder may have crashed, and no other client waits for the lock of a marked node.
+            // The holder of the lock may have crashed, and no other client waits for the lock of a marked node.
             node_locks.acquire(right).await?.give_up().await?;
         }
         Ok(())

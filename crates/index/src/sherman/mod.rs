@@ -5,13 +5,13 @@
 //! 1. Lock words have 64 bits and name their holder and its epoch, so that a client can take over the lock of a crashed
 //!    one.
 //! 2. Versions have 32 bits instead of 4, and there is no 8 µs rule (see [`versions`](crate::consistency::versions)).
-//! 3. The local lock passes on after the answer to the write-back, not before its post: the next client may use
-//!    another queue pair.
-//! 4. A lookup reports a miss only when no entry of the leaf was torn; the paper's Figure 9 checks the entry that
-//!    it found, and a torn entry is not found.
+//! 3. The local lock passes to the next client after the answer to the write-back, not before the post of the
+//!    write-back: the next client may use another queue pair.
+//! 4. A lookup reports a miss only when no entry of the leaf was torn. The paper's Figure 9 checks only an entry with
+//!    the key, and the key of a torn entry may not be recognized.
 //! 5. There are no sentinel keys; a bit of its version marks an entry that is in use.
-//! 6. Clients take chunks of memory one-sidedly.
-//! 7. Hashes replace versions where a node is larger than the fabric proves versions for.
+//! 6. Clients take chunks of memory by one-sided verbs.
+//! 7. Hashes replace versions if a node is larger than the fabric's limit for pairs of versions.
 //! 8. Merges and the reuse of memory have their own protocol ([`slot`](crate::memory::slot), `merge.rs`).
 //! 9. Lock words have a tag of 16 bits, which distinguishes the acquisitions of one compute node
 //!    ([`Fabric::lock_tag`]).
@@ -67,7 +67,7 @@ use std::fmt;
 use std::ops::{Deref, Range as Span};
 use values::StoredValue;
 
-/// One tree as a compute node has it open, shared by its clients. Every operation takes the client that performs it.
+/// An open tree, shared by the clients of a compute node. Every operation takes the client that performs it.
 pub struct Sherman {
     layout: Layout,
     options: ShermanFeatures,
@@ -78,7 +78,7 @@ pub struct Sherman {
     allocator: Allocator,
 }
 
-/// A value, in the copy of its leaf or in a copy of its own.
+/// A value, in the copy of its leaf or of its overflow object.
 pub struct ShermanValue(ValueBytes);
 
 enum ValueBytes {
@@ -141,13 +141,13 @@ impl Sherman {
         self.locks.uncertain_count()
     }
 
-    /// Nodes that this compute node has allocated for the tree, less those that it removed, its own or others'. Over
-    /// all compute nodes: the linked nodes, and those that interrupted operations lost.
+    /// Nodes that this compute node has allocated for the tree, less all nodes that it removed. The sum over all
+    /// compute nodes is the number of linked nodes and of nodes that interrupted operations lost.
     pub fn nodes_allocated(&self) -> i64 {
         self.allocator.allocated()
     }
 
-    /// Turns the tree, as this compute node has it open, into a mutant. For tests that must detect it.
+    /// Turns this compute node's handle of the tree into a mutant, which tests must detect.
     #[doc(hidden)]
     pub fn mutant(&mut self, mutant: crate::mutant::Mutant) {
         self.layout.mutant = Some(mutant);
@@ -173,8 +173,8 @@ impl Sherman {
     }
 
     /// Returns the value of `key`, if it has one (Sherman Figure 9).
-    /// [1 RT when the cache knows the leaf; 1 more for each torn copy and each step to the right, and for an overflow
-    /// value, 2 for one above 2 MiB]
+    /// [1 RT when the leaf's address is cached; 1 more for each torn copy and each step to the right, and for an
+    /// overflow value, 2 for one above 2 MiB]
     ///
     /// # Errors
     /// [`IndexError::WrongLength`]; [`IndexError::Damaged`] where the leaf stays torn; the fabric's errors.

@@ -1,6 +1,7 @@
 //! A local copy of a node: its header, and the code that inner nodes and leaves share.
 //!
-//! Pure: no fabric, no async. `B` holds the bytes: a checked copy of far memory, a vector, a slice.
+//! The functions are pure: they use no fabric and are not async. `B` holds the bytes: a checked copy of far memory, a
+//! vector, a slice.
 
 use super::layout::{COUNT, FLAGS, INDEX, LEVEL, Layout, SIBLING, VERSION};
 use crate::consistency::{Consistency, checksum, versions};
@@ -16,7 +17,7 @@ use std::ops::{Deref, DerefMut};
 #[derive(Debug)]
 pub enum RawNode {}
 
-/// Levels that a tree can have; fan-out of at least four makes 2^48 bytes a tree of at most 24 levels.
+/// Maximum levels of a tree: with a fan-out of at least four, a tree of 2^48 bytes has at most 24 levels.
 pub const LEVELS_MAX: u8 = 32;
 
 /// Whether a node is removed from the tree.
@@ -43,7 +44,7 @@ impl Object for RawNode {
             Consistency::Checksum if bytes.len() == layout.node_bytes => {
                 checksum::check_node(bytes, layout.hashed(bytes[LEVEL]))
             }
-            _ => unreachable!("nodes are read whole"),
+            _ => unreachable!("a READ of a node fetches the whole node"),
         }
     }
 }
@@ -59,7 +60,7 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
     /// Decodes a node from bytes that passed [`RawNode`]'s check or were built locally.
     ///
     /// # Errors
-    /// The reason why the bytes, although they are one version, are no node of this tree.
+    /// The reason why the bytes are not a node of this tree, although they are one version.
     pub fn decode(layout: &'l Layout, bytes: B) -> Result<Self, String> {
         let node = Self { layout, bytes };
         if node.index() != layout.index {
@@ -88,7 +89,7 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
         self.bytes[LEVEL]
     }
 
-    /// The capacity of the node: children but one, or leaf entries.
+    /// The capacity of the node: the number of separators, or of leaf entries.
     pub fn capacity(&self) -> usize {
         if self.level() == 0 { self.layout.leaf_capacity } else { self.layout.inner_capacity }
     }
@@ -122,7 +123,7 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
         Remote::from_word(self.word(SIBLING))
     }
 
-    /// The lower fence: the smallest key that may be here.
+    /// The lower fence: the smallest key that the node may hold.
     #[inline]
     pub fn lower(&self) -> &[u8] {
         &self.bytes[super::layout::LOWER..][..self.layout.key_bytes]
@@ -161,15 +162,15 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
 /// The fences of a new node.
 #[derive(Clone, Copy, Debug)]
 pub struct Fences<'a> {
-    /// The smallest key that may be in it.
+    /// The smallest key that the node may hold.
     pub lower: &'a [u8],
-    /// The smallest key that may not.
+    /// The smallest key above the node's keys; `None`: there is no upper fence.
     pub upper: Option<&'a [u8]>,
 }
 
 impl<'l> Node<'l, Vec<u8>> {
-    /// Seals a new node in `slot` and returns the bytes of its first WRITE. They include a free lock, where locks lie
-    /// in nodes, if the slot never held a node; in a used slot the lock keeps its state.
+    /// Seals a new node in `slot` and returns the bytes of its first WRITE. If nodes contain their locks and the slot
+    /// never held a node, the bytes include a free lock; in a used slot the lock keeps its state.
     pub fn seal_in<T>(&mut self, slot: &MemorySlot<T>) -> Cow<'_, [u8]> {
         let high = self.layout.mutant == Some(Mutant::VersionsHigh);
         self.set_version(slot.version.unwrap_or(if high { versions::HIGH } else { 0 }));
@@ -241,7 +242,7 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
         self.bytes[VERSION..VERSION + 4].copy_from_slice(&version.to_le_bytes());
     }
 
-    /// Raises the version and writes the guards, before a WRITE of the whole node.
+    /// Increments the version and writes the guards, before a WRITE of the whole node.
     pub fn seal(&mut self) {
         let version = self.version().wrapping_add(1);
         self.set_version(version);
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_node_of_this_tree_are_rejected() {
+    fn bytes_that_are_not_a_node_of_this_tree_are_rejected() {
         let layout = layout(Consistency::Versions, Leaves::Sorted);
         let mut good = Node::empty(&layout, 1, Fences { lower: &[0; 16], upper: None }, None);
         good.set_leftmost(Remote::from_word(64).unwrap());

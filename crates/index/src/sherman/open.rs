@@ -6,7 +6,7 @@
 //! + 12  1  leaves: 0 sorted, 1 two-level              + 13 1  consistency: 0 versions, 1 checksum
 //! + 14  1  locks in: 0 host memory, 1 device, 2 nodes + 15 1  lock width: 0 word, 1 packed
 //! + 16  1  release: 0 FAA, 1 WRITE                    + 17 1  local locks: 0 none, 1 spinning, 2 queued
-//! + 18  1  hand-overs at most                         + 19 1  write-back: 0 alone, 1 combined
+//! + 18  1  maximum of hand-overs                      + 19 1  write-back: 0 alone, 1 combined
 //! + 20  1  kind of the keys                           + 21 1  kind of the values: numbers that the caller chooses
 //! + 22  1  lock and READ: 0 apart, 1 in one doorbell
 //! + 23  1  values: 0 of one length, 1 of any
@@ -78,7 +78,7 @@ impl Sherman {
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
         let consistency = choose_consistency(client, &config);
-        // The sizes are refused before anything is touched.
+        // Invalid sizes are refused before the pool is changed.
         layout_of(config.sizes, config.options, consistency, 0)?.with_values(config.values)?;
         let config = ShermanConfig { consistency: Some(consistency), ..config };
         let new = params::new_entry(name, &config);
@@ -179,7 +179,7 @@ pub struct ShermanDescription {
 /// Decodes the directory entry of a tree. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is no tree of this version.
+/// [`IndexError::WrongFormat`] if the entry does not describe a Sherman tree of this version.
 pub fn describe(entry: &Entry) -> Result<ShermanDescription, IndexError> {
     let (layout, options) = decode(entry)?;
     Ok(ShermanDescription { layout, options, kinds: params::kinds(entry) })
@@ -199,7 +199,7 @@ fn check_capabilities<F: Fabric>(
     options: ShermanFeatures,
 ) -> Result<(), IndexError> {
     let mut needs = layout.consistency.needs(layout.node_bytes);
-    // A node that splits is written in place.
+    // A split writes the node in place.
     needs.push(Capability::WriteSurvivesWriter(layout.node_bytes));
     if options.lock.width == LockWidth::Packed {
         needs.push(Capability::MaskedCas);
@@ -209,7 +209,7 @@ fn check_capabilities<F: Fabric>(
         Some(capability) => Err(IndexError::Unsafe {
             capability,
             remedy: "create the index with smaller nodes, with checksums (--consistency checksum), or 64-bit locks; \
-                     over RDMA larger packets (MTU) help as well",
+                     over RDMA, a larger MTU also helps",
         }),
     }
 }
@@ -250,7 +250,7 @@ impl Parameters for ShermanConfig {
     }
 }
 
-/// Returns the layout of a tree's nodes, with space for the locks that lie in nodes.
+/// Returns the layout of a tree's nodes, with space for the locks inside them.
 fn layout_of(
     sizes: Sizes,
     options: ShermanFeatures,

@@ -14,9 +14,9 @@
 //! | `+two-level` = `sherman` | unsorted, two-level | device memory | WRITE | with the unlock | and handed over |
 //!
 //! Beyond the paper, `+lock-read` acquires a node's lock and reads the node in one doorbell, where the fabric executes
-//! an atomic and a READ after it in order: an update is two round trips. A lock that is handed over carries the leaf as
-//! its last holder left it: then an update is one round trip. The lock is handed over more often in a row than in the
-//! paper.
+//! an atomic and a READ after it in order: an update is two round trips. A lock that is handed over carries the leaf,
+//! as its last holder wrote it: then an update is one round trip. The number of consecutive hand-overs is greater than
+//! in the paper.
 
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use crate::variant::named;
@@ -30,31 +30,31 @@ pub enum Leaves {
     TwoLevel,
 }
 
-/// How a write-back and the release of its lock are posted.
+/// Whether the write-back and the release of the lock share a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteBack {
-    /// The release after the answer to the write-back.
+    /// The client posts the release after the answer to the write-back.
     Alone,
-    /// In one doorbell, in order (Sherman §4.5).
+    /// One doorbell contains both, in order (Sherman §4.5).
     Combined,
 }
 
-/// How a writer acquires a node's lock and reads the node.
+/// Whether the lock of a node and the READ of the node share a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockRead {
-    /// The READ after the answer to the lock.
+    /// The client posts the READ after the answer to the lock.
     Apart,
-    /// In one doorbell, where the fabric executes an atomic and a READ after it in order; otherwise one after the
-    /// other. A lock that is handed over carries the node.
+    /// One doorbell contains both if the fabric executes an atomic and a READ after it in order; otherwise the client
+    /// posts one after the other. A lock that is handed over carries the node.
     Together,
 }
 
-/// One point in the space of variants.
+/// The options of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShermanFeatures {
     /// Layout of leaves. Fixed when the tree is created.
     pub leaves: Leaves,
-    /// How nodes are locked. Memory and width are fixed when the tree is created.
+    /// The locks of nodes. Memory and width are fixed when the tree is created.
     pub lock: LockOptions,
     /// Whether write-back and unlock share a doorbell.
     pub write_back: WriteBack,
@@ -64,7 +64,7 @@ pub struct ShermanFeatures {
 
 /// The named variants, in the paper's order, and one that the paper does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the module's table says what each is")]
+#[expect(missing_docs, reason = "the table in the module docs describes each variant")]
 pub enum ShermanVariant {
     Fg,
     FgPlus,
@@ -78,7 +78,7 @@ pub enum ShermanVariant {
 }
 
 impl ShermanVariant {
-    /// The default of users: the fastest variant that is safe on every fabric.
+    /// The default variant: the fastest one that is safe on every fabric.
     pub const RECOMMENDED: Self = Self::LockRead;
 
     /// All variants with their names.
@@ -116,10 +116,10 @@ impl ShermanVariant {
     }
 }
 
-/// Consecutive hand-overs of a lock within a compute node, at most (Sherman §4.3).
+/// Maximum consecutive hand-overs of a lock within a compute node (Sherman §4.3).
 pub const HAND_OVER_MAX: u8 = 4;
-/// The same beyond the paper: every acquisition after a release costs one more round trip, and a client of another
-/// compute node waits for this many WRITEs at most.
+/// The maximum in `+lock-read`, which the paper does not have: every acquisition after a release costs one more round
+/// trip, and a client of another compute node waits for at most this number of WRITEs.
 pub const LONG_HAND_OVER_MAX: u8 = 16;
 
 named!(ShermanVariant, "+two-level" is "sherman");
@@ -185,7 +185,7 @@ mod tests {
         for (variant, name) in &ShermanVariant::ALL[1..] {
             let mut after = variant.features();
             if *variant == ShermanVariant::LockRead {
-                // The last one changes a number of an earlier one, too.
+                // The last variant also changes a number of an earlier one.
                 assert_eq!(after.lock.local, LocalLocks::Queued { hand_over_max: LONG_HAND_OVER_MAX });
                 after.lock.local = before.lock.local;
             }

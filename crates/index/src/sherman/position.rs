@@ -8,7 +8,7 @@ use crate::retry::Retry;
 use farwood_fabric::{Client, Fabric, Remote};
 use std::ops::Deref;
 
-/// Restarts from the root.
+/// Maximum restarts from the root.
 pub(super) const RESTARTS_MAX: u32 = 10_000;
 /// Steps to the right before the first restart from the root; doubled at each restart.
 pub(super) const STEPS_RIGHT_MAX: u32 = 3;
@@ -70,7 +70,7 @@ pub(super) fn trust_fences(fences: KeyPosition, leaf: &NodeCopy<'_>, source: Sou
     }
 }
 
-/// Steps to the right along sibling pointers, which form a cycle if one is damaged.
+/// Steps to the right along sibling pointers, with detection of the cycles that a damaged pointer may cause.
 #[derive(Default)]
 pub(super) struct RightSteps {
     count: u32,
@@ -79,7 +79,8 @@ pub(super) struct RightSteps {
 }
 
 impl RightSteps {
-    /// Counts a step from the node at `at`; returns whether it is one of the first `max`, and no step began there.
+    /// Counts a step from the node at `at`; returns whether it is one of the first `max` steps and no earlier step
+    /// began at that node.
     pub(super) fn may_step_from(&mut self, at: Remote<RawNode>, max: u32) -> bool {
         let in_cycle = self.mark == Some(at);
         self.count += 1;

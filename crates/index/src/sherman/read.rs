@@ -9,10 +9,10 @@ use crate::op::Op;
 use crate::retry::{Retry, reap_crashed_clients};
 use farwood_fabric::{Checked, Fabric, Parallel as _, Remote, read, read_bytes};
 
-/// Reads of a node that stays torn, with pauses: some two seconds, longer than any WRITE takes whose writer is alive
-/// and running.
+/// Maximum reads of a node that stays torn. With the pauses they take about two seconds, longer than a WRITE of a
+/// running client.
 pub(super) const TORN_TRIES_MAX: u32 = 2_000;
-/// Their duration, milliseconds.
+/// The duration of these reads, milliseconds.
 const TORN_WAIT_MS: u64 = 2_000;
 /// Reads of a torn node whose lock this client holds, when no other client writes it.
 const TORN_TRIES_LOCKED: u32 = 64;
@@ -114,8 +114,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         }
     }
 
-    /// The error for a node that stays torn: a client that is stopped in the middle of a WRITE holds its lock;
-    /// otherwise it is damaged. [1 RT]
+    /// The error for a node that stays torn: if a client is stopped in the middle of a WRITE, it holds the node's lock;
+    /// otherwise the node is damaged. [1 RT]
     async fn stays_torn(self, at: Remote<RawNode>, tries: u32) -> Result<IndexError, IndexError> {
         let locked = self.on(&self.index.locks).foreign_lock(at, TORN_WAIT_MS).await?;
         let what = || format!("it stays half-written ({tries} reads), and no client is writing it");

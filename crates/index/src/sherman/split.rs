@@ -43,7 +43,7 @@ impl UnlinkedSibling {
 /// The slot for a new sibling.
 struct SiblingSlot<'a, F: Fabric> {
     slot: MemorySlot<RawNode>,
-    /// Its lock, where stale pointers may lead to the slot and its lock is not that of the split node.
+    /// The lock of the slot, if stale pointers may lead to the slot and its lock is not that of the split node.
     lock: Option<HeldLock<'a, F>>,
 }
 
@@ -136,10 +136,10 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         self.finish_release(local, written.map(drop), None).await
     }
 
-    /// Writes both nodes where the sibling goes into a slot to which stale pointers may lead, and whose lock is held as
-    /// well. The sibling is marked as freed until it is linked, so that no client takes it for a part of the tree
-    /// before. If this client crashes in between, a client that follows the sibling pointer removes the mark, as after
-    /// an interrupted merge. [3 RT]
+    /// Writes both nodes if the slot of the sibling was used before, so that stale pointers may lead to it; the lock of
+    /// the slot is held as well. The sibling is marked as freed until it is linked, so that no client uses it before.
+    /// If this client crashes in between, a client that follows the sibling pointer removes the mark, as after an
+    /// interrupted merge. [3 RT]
     async fn write_in_reused_slot(
         self,
         node: Write<'_>,
@@ -155,7 +155,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok(self.client.post(write(slot.at, right.bytes())).await?)
     }
 
-    /// Links a sibling in its parent at `level`; failure only costs later searches extra steps to the right.
+    /// Links a sibling in its parent at `level`; if it fails, later searches need extra steps to the right.
     pub(super) async fn try_link_in_parent(self, sibling: UnlinkedSibling, level: u8) {
         if self.link_in_parent(sibling, level).await.is_err() {
             self.hit(coverage::NOT_LINKED);
@@ -173,7 +173,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok(())
     }
 
-    /// Links a sibling in its parent at `level`; returns the parent's new sibling where the parent was split.
+    /// Links a sibling in its parent at `level`; returns the parent's new sibling if the parent was split.
     async fn link_at_level(
         self,
         sibling: UnlinkedSibling,
@@ -203,8 +203,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         }
     }
 
-    /// Locks the node of `level` that should name a sibling and reads both, or adds a root above it (`None`).
-    /// [2 RT where the parent is cached; as [`grow`](Self::grow)]
+    /// Locks the node of `level` that should link a sibling, reads both nodes, or adds a root above it (`None`). [2 RT
+    /// where the parent is cached; as [`grow`](Self::grow)]
     async fn lock_parent(
         self,
         sibling: &UnlinkedSibling,
@@ -256,13 +256,13 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok(UnlinkedSibling { lower: right.lower().to_vec(), at: right_at })
     }
 
-    /// Adds a root at `level` above the old root and `sibling`, where that is still needed; returns `false` where the
-    /// tree has that level already.
+    /// Adds a root at `level` above the old root and `sibling`, if that is still needed; returns `false` where the tree
+    /// has that level already.
     ///
-    /// Two clients that split nodes of the old root's level may both call this. The lock of the old root admits one of
-    /// them first, and the other finds a parent. Nodes that the new root does not name are reached through sibling
-    /// pointers: the root, old or new, is always the leftmost node of its level. [1 RT to find the old root, 3 to lock
-    /// and read it, 2 to add the new one, 1 to unlock]
+    /// Two clients that split nodes of the old root's level may both call this. One of them acquires the lock of the
+    /// old root first, and the other then finds a parent. Nodes that the new root does not name are reached through
+    /// sibling pointers: the root, old or new, is always the leftmost node of its level. [1 RT to find the old root, 3
+    /// to lock and read it, 2 to add the new one, 1 to unlock]
     async fn grow(self, sibling: &UnlinkedSibling, level: u8) -> Result<bool, IndexError> {
         self.index.top.store(None);
         let old = self.root_word().await?;

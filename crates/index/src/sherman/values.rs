@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! field of an entry for a value of any length; V bytes, little endian
-//! +  0   4      length of the value; of an overflow value, with the number of its parts above
-//! +  4   V-4    a value of at most V-4 bytes, and zeros behind it; for a longer value:
+//! +  0   4      length of the value; for an overflow value, the bits above hold the number of its parts
+//! +  4   V-4    a value of at most V-4 bytes, followed by zeros; for a longer value:
 //! +  4   4      version of its overflow object
 //! +  8   8      remote pointer to its overflow object
 //! ```
@@ -64,7 +64,7 @@ impl ValueField {
     }
 }
 
-/// A value as its entry stores it.
+/// A value in its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoredValue<'s> {
     Inline(&'s [u8]),
@@ -174,8 +174,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         exchanged.before
     }
 
-    /// Reads the value behind `link`; returns `None` where it was replaced or removed after the link was read. [1 RT; 2
-    /// for a value of several parts]
+    /// Reads the value that `link` points to; returns `None` if it was replaced or removed after the link was read. [1
+    /// RT; 2 for a value of several parts]
     pub(super) async fn read_overflow(self, link: Link) -> Result<Option<OverflowValue>, IndexError> {
         if self.index.layout.mutant == Some(Mutant::OverflowUnchecked) {
             let (at, length) = (link.at.part::<Words>(overflow::HEADER_BYTES as u64), link.length as usize);
@@ -191,7 +191,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
 impl Sherman {
     /// Builds the value field of a bulk-loaded entry, and the overflow objects that the loader writes before it links
-    /// the entry. They go into slots that never held an object, which are added to `slots`.
+    /// the entry. They are stored in slots that never held an object, which are added to `slots`.
     pub(super) async fn bulk_value_field<F: Fabric>(
         &self,
         client: &Client<F>,

@@ -1,10 +1,11 @@
 //! The verifier: visits a whole idle tree and checks every invariant.
 //!
-//! * every node is one version, has the right index and level, and no parent names one that is marked as freed;
+//! * every node is not torn, has the right index and level, and no parent names a node that is marked as freed;
 //! * the nodes of a level follow each other: each begins where its left neighbour ends, the first at the lowest
 //!   key, the last has no upper fence;
 //! * a parent's separators are its children's lower fences, and every child is in the level below;
-//! * keys lie between their leaf's fences, no key is there twice, separators and sorted leaves increase;
+//! * keys lie between their leaf's fences, no key occurs twice, and the keys of inner nodes and of sorted leaves
+//!   increase;
 //! * every overflow value agrees with the entry that links it, and one entry links it;
 //! * no lock is held, except those of crashed clients, which the next writer takes over.
 //!
@@ -34,7 +35,7 @@ use std::fmt;
 
 /// Reads of a torn node before it counts as damaged: no client writes.
 const TORN_TRIES_MAX: usize = 100;
-/// Problems that the report lists, at most.
+/// Maximum number of problems that the report lists.
 const PROBLEMS_MAX: usize = 1000;
 
 /// A violated invariant.
@@ -71,7 +72,7 @@ pub struct ShermanReport {
     pub half_merged: u64,
     /// Locks of crashed clients: the next writer takes them over.
     pub locks_of_crashed_clients: u64,
-    /// Locks that live clients held all the time; the problems list them as well.
+    /// Locks that live clients held during the whole verification; the problems list them as well.
     pub locks_held: u64,
     /// Violated invariants; the report lists at most 1000.
     pub problems: Vec<Problem>,
@@ -124,7 +125,7 @@ impl Sherman {
     }
 }
 
-/// A verification under way.
+/// A verification in progress.
 struct Verifier<'a, F> {
     op: Op<'a, F, Sherman>,
     report: ShermanReport,
@@ -147,7 +148,7 @@ impl<'a, F: Fabric> Verifier<'a, F> {
         let mut linked_values = BTreeSet::new();
         while let Some(at) = next {
             if !seen.insert(at.word()) {
-                self.report.problem(at, "the sibling pointers run in a circle");
+                self.report.problem(at, "the sibling pointers form a cycle");
                 break;
             }
             let Some(node) = self.read(at).await? else {
@@ -182,13 +183,13 @@ impl<'a, F: Fabric> Verifier<'a, F> {
         Ok((first_below, below))
     }
 
-    /// Reads a node; returns `None`, and reports a problem, where it is no node of this tree.
+    /// Reads a node; returns `None`, and reports a problem, if it is not a node of this tree.
     async fn read(&mut self, at: Remote<RawNode>) -> Result<Option<NodeCopy<'a>>, IndexError> {
         let (client, layout) = (self.op.client, &self.op.index.layout);
         for _ in 0..TORN_TRIES_MAX {
             let copy = match client.post(read_bytes(at, layout.node_bytes)).await {
                 Err(FabricError::OutOfRange { .. } | FabricError::Misaligned { .. }) => {
-                    self.report.problem(at, "no node can be there");
+                    self.report.problem(at, "no node can have this address");
                     return Ok(None);
                 }
                 answer => answer?,
@@ -277,7 +278,7 @@ impl<'a, F: Fabric> Verifier<'a, F> {
             keys.sort_unstable();
         }
         if keys.windows(2).any(|pair| compare(pair[0], pair[1]) != Ordering::Less) {
-            self.report.problem(at, "keys are out of order, or there twice");
+            self.report.problem(at, "keys are out of order, or occur twice");
         }
     }
 
@@ -320,8 +321,8 @@ impl<'a, F: Fabric> Verifier<'a, F> {
         Ok(())
     }
 
-    /// Checks that every lock of every table is free, or becomes free soon: the table serves all indexes of the pool,
-    /// and other clients may use them.
+    /// Checks that every lock of every table is free, or becomes free soon, because other clients may use other indexes
+    /// whose locks are in the same table.
     async fn check_lock_tables(&mut self) -> Result<(), IndexError> {
         let (client, lock) = (self.op.client, self.op.index.options.lock);
         if lock.memory == LockMemory::Node {

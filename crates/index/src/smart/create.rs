@@ -9,7 +9,7 @@
 //! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 separate, 1 combined
 //! +  6  1  WRITEs: 0 separate, 1 combined           +  7    zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
-//! + 16  2  most bytes of key and value together in a leaf
+//! + 16  2  maximum bytes of key and value together in a leaf
 //! + 18     zero
 //! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers that the caller chooses
 //! + 22     zero
@@ -38,7 +38,7 @@ pub(super) const FORMAT: u32 = 3;
 pub struct SmartConfig {
     /// The features of the tree.
     pub options: SmartFeatures,
-    /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
+    /// Maximum bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
     /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Smart::kinds`] yields
     /// them.
@@ -46,7 +46,7 @@ pub struct SmartConfig {
 }
 
 impl Default for SmartConfig {
-    /// All values that fit are stored in their leaves.
+    /// A configuration in which all values that fit are stored in their leaves.
     fn default() -> Self {
         Self { options: SmartFeatures::default(), inline_bytes: ENTRY_BYTES_MAX, kinds: [0; 2] }
     }
@@ -110,7 +110,7 @@ impl Smart {
 /// Reads the configuration of a SMART tree from its directory entry. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] if the entry is not one of this version.
+/// [`IndexError::WrongFormat`] if the entry does not describe a SMART tree of this version.
 pub fn describe(entry: &Entry) -> Result<SmartConfig, IndexError> {
     params::decode(entry)
 }

@@ -12,7 +12,7 @@
 //! 2. Headers hold the depth and a hash of the whole prefix, so a prefix split changes only the slot of the parent.
 //! 3. Each node has a slot for the key that ends at it; keys need no terminator.
 //! 4. Lock words have 64 bits and name their holder with an epoch.
-//! 5. Occupied slots are swapped under the lock of the node ([`radix::tree`](crate::radix::tree) says why).
+//! 5. Occupied slots are swapped under the lock of the node ([`radix::tree`](crate::radix::tree) gives the reason).
 //! 6. The root is a node of 256 slots, and never moves.
 //! 7. A table next to the cache records the nodes where earlier traversals ended, and scans read the children that a
 //!    cached copy names.
@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A compute node's attachment to a SMART tree, with its cache and local locks.
 pub type Smart = RadixTree<SmartState>;
 
-/// Fewest nodes that a shortcut skips. For fewer, the lookup in the table costs more than it saves.
+/// Minimum number of nodes that a shortcut skips. For fewer, the lookup in the table costs more than it saves.
 const HOPS_MIN: usize = 4;
 
 /// Requests that write a key; only equal requests are combined.
@@ -71,7 +71,7 @@ impl Policy for SmartState {
 
     type Route = ();
 
-    /// The memory node of the parent; high in the tree, the memory nodes in turn.
+    /// The memory node of the parent; for nodes high in the tree, the memory nodes round-robin.
     fn place_node(&self, shape: &PoolShape, parent: ParentPosition, _: PrefixHash) -> NodeId {
         const SPREAD_LEVELS: u8 = 2;
         if parent.level >= SPREAD_LEVELS {

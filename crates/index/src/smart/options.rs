@@ -19,29 +19,29 @@ use crate::variant::named;
 /// Whether clients of a compute node combine lookups of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// Each client reads.
+    /// Each client executes its own READ.
     Each,
-    /// One client reads for all that arrived before it posts.
+    /// One client executes a READ for all clients that arrived before its post.
     Delegated,
 }
 
 /// Whether clients of a compute node combine changes of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// Each client writes.
+    /// Each client executes its own WRITE.
     Each,
-    /// The last client writes for all that arrived before it.
+    /// The last client to arrive executes a WRITE for all that arrived before it.
     Combined,
 }
 
 /// The features of a SMART tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmartFeatures {
-    /// How a new key is put into a slot.
+    /// The method by which a new key is put into a slot.
     pub inserts: Inserts,
-    /// How a value is replaced.
+    /// The method by which a value is replaced.
     pub updates: Updates,
-    /// When the lock of a leaf is released.
+    /// The time at which the lock of a leaf is released.
     pub leaf_lock: LeafLock,
     /// Whether lookups are combined.
     pub reads: Reads,
@@ -49,7 +49,7 @@ pub struct SmartFeatures {
     pub writes: Writes,
     /// Sizes of inner nodes.
     pub node_sizing: NodeSizing,
-    /// How a scan reads nodes and leaves.
+    /// The method by which a scan reads nodes and leaves.
     pub scans: Scans,
 }
 
@@ -71,7 +71,7 @@ impl SmartFeatures {
 
 /// Named variants, in the order of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the module's table says what each is")]
+#[expect(missing_docs, reason = "the table in the module docs describes each variant")]
 pub enum SmartVariant {
     Art,
     LockFree,

@@ -1,9 +1,9 @@
 //! Shortcuts: the nodes where traversals ended. A traversal for the same key starts there again, and skips the copies
 //! above.
 //!
-//! In a tree of names, a path has ten nodes and more, and a search waits for two cache lines at each. The table has one
-//! entry for all keys of a hash, and the last of them owns it. An entry is a hint: a traversal uses the node only if it
-//! covers the key, and proves its answer as from any other start.
+//! In a tree of names, a path has ten nodes and more, and a search waits for two cache lines at each. Keys with the
+//! same hash share one entry of the table, which contains the result of the last search. An entry is a hint: a
+//! traversal uses the node only if it covers the key, and validates its result as from any other start.
 
 use crate::radix::inner::RawInner;
 use farwood_fabric::{Packed, Remote};
@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Part of the cache budget that the table may use, as a divisor.
 const SHARE: usize = 64;
-/// Fewest entries of a useful table.
+/// Minimum number of entries of a table.
 const ENTRIES_MIN: usize = 1 << 10;
 /// Bits of an entry that hold the address of the node. The others hold bits of the key's hash.
 const ADDRESS: u64 = (1 << Packed::<RawInner>::BITS) - 1;
@@ -35,7 +35,7 @@ impl Shortcuts {
         Self { entries: OnceLock::new(), count }
     }
 
-    /// The node where the last traversal for `key` ended, or for another key with most bits of its hash.
+    /// The node at which the last traversal ended that was for `key` or for another key with nearly the same hash.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<Remote<RawInner>> {
         let entries = self.entries.get()?;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_its_last_shortcut_and_other_keys_rarely_do() {
+    fn a_key_has_its_last_shortcut_and_other_keys_rarely_have_it() {
         let shortcuts = Shortcuts::new(1 << 20);
         assert_eq!(shortcuts.get(b"a"), None);
         shortcuts.put(b"a", at(1), drop);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_keeps_to_its_part_of_the_budget() {
+    fn the_table_stays_within_its_part_of_the_budget() {
         for bytes_max in [0, 1 << 19, (1 << 19) - 1, 1 << 20, 3 << 20] {
             let shortcuts = Shortcuts::new(bytes_max);
             let mut bytes = 0;

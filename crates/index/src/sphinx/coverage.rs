@@ -5,17 +5,17 @@
 pub(super) const FILTER_FALSE_POSITIVE: &str = "sphinx: a filter false positive";
 /// An entry led to a node of another prefix with the same fingerprint.
 pub(super) const FINGERPRINT_COLLISION: &str = "sphinx: an entry of another prefix";
-/// An entry led to a node that is gone.
+/// An entry led to a node that no longer exists.
 pub(super) const ENTRY_STALE: &str = "sphinx: an entry of a removed node";
-/// A client removed an entry that led to a node that is gone.
+/// A client removed an entry that led to a node that no longer exists.
 pub(super) const ENTRY_CLEARED: &str = "sphinx: an entry cleared by another client";
 /// A client found a node without an entry, and entered it.
 pub(super) const ENTRY_RESTORED: &str = "sphinx: a missing entry inserted by a reader";
 /// A node was not entered, because its memory node is lost or its table is full.
 pub(super) const NOT_ENTERED: &str = "sphinx: a node without an entry";
-/// A cached directory was out of date.
-pub(super) const DIRECTORY_STALE: &str = "sphinx: a directory out of date";
-/// A client met a subtable that is being split, or whose split was interrupted.
+/// A cached directory was stale.
+pub(super) const DIRECTORY_STALE: &str = "sphinx: a stale directory";
+/// A client found a subtable that is being split, or whose split was interrupted.
 pub(super) const SPLIT_MET: &str = "sphinx: a client found a split in progress";
 /// A split was completed by another client.
 pub(super) const SPLIT_RESUMED: &str = "sphinx: a split completed by another client";
@@ -23,7 +23,7 @@ pub(super) const SPLIT_RESUMED: &str = "sphinx: a split completed by another cli
 pub(super) const SPLIT_BEGUN: &str = "sphinx: a split begun";
 /// Entries are in both halves of a split.
 pub(super) const SPLIT_MOVING: &str = "sphinx: entries in both halves";
-/// All entries of a split are in the right half.
+/// All entries of a split are in their final half.
 pub(super) const SPLIT_MOVED: &str = "sphinx: entries that have moved";
 /// A subtable was split.
 pub(super) const SPLIT: &str = "sphinx: a subtable split";
@@ -41,9 +41,9 @@ pub(super) const CHANGING: &str = "sphinx: an entry about to change in a nearly 
 pub(super) const ENTERED_IN_WRONG_HALF: &str = "sphinx: an entry in the wrong half";
 /// An entry was entered twice.
 pub(super) const ENTERED_TWICE: &str = "sphinx: an entry inserted twice";
-/// A node was gone before its entry was written.
+/// A node was removed before its entry was written.
 pub(super) const ENTERED_LATE: &str = "sphinx: a node removed before its entry was inserted";
-/// A subtable cannot be split any more.
+/// A subtable cannot be split further.
 pub(super) const TABLE_FULL: &str = "sphinx: a full table";
 
 /// All marks, by the text under which a fabric counts them.

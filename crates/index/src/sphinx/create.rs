@@ -100,7 +100,7 @@ impl Sphinx {
 /// Reads the configuration of a Sphinx tree from its directory entry. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] if the entry is not one of this version.
+/// [`IndexError::WrongFormat`] if the entry does not describe a Sphinx tree of this version.
 pub fn describe(entry: &Entry) -> Result<SphinxConfig, IndexError> {
     params::decode(entry)
 }

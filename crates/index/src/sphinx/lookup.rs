@@ -1,5 +1,5 @@
-//! From a key to its deepest node through filter and hash table (Sphinx §IV, "Search"), and what a traversal records
-//! about the nodes that it met.
+//! Finds the deepest node of a key through filter and hash table (Sphinx §IV, "Search"), and records the nodes that a
+//! traversal visited.
 
 use super::table::layout::{TableEntry, TablePosition};
 use super::table::{BucketsRead, Entered};
@@ -16,9 +16,9 @@ use crate::radix::tree::{NodeChange, NodeHandle};
 use farwood_fabric::{Fabric, Remote};
 use std::sync::Arc;
 
-/// Most prefixes whose entries one doorbell reads, after a false positive of the filter.
+/// Maximum prefixes whose entries one doorbell reads, after a false positive of the filter.
 const PREFIXES_PER_POST: usize = 8;
-/// Most prefixes whose entries one doorbell reads, if all prefixes are tried.
+/// Maximum prefixes whose entries one doorbell reads, if all prefixes are tried.
 const ALL_PREFIXES_PER_POST: usize = 32;
 
 /// A prefix of the key that may have a node: its length, its hash, and the position of its entry.
@@ -34,13 +34,13 @@ enum EntryNode {
     Match(Remote<RawInner>, InnerCopy),
     /// A node of another prefix, or one that is not linked.
     Other,
-    /// The node is gone: the entry is stale.
+    /// The node no longer exists: the entry is stale.
     Gone,
 }
 
 impl<F: Fabric> Op<'_, F, Sphinx> {
     /// Finds the deepest node above the traversal's key through the table. [2 RT; 1 more for each batch of prefixes
-    /// without a node; 0 if the filter knows none of the prefixes]
+    /// without a node; 0 if the filter contains none of the prefixes]
     pub(super) async fn deepest_node(
         self,
         traversal: &mut Traversal<'_, SphinxRoute>,
@@ -113,7 +113,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
                 EntryNode::Other => self.hit(coverage::FINGERPRINT_COLLISION),
                 EntryNode::Gone => {
                     self.hit(coverage::ENTRY_STALE);
-                    // A split that is in progress moves entries, and removes stale ones itself.
+                    // While a split is in progress, the splitting client moves entries and removes stale ones.
                     if buckets.is_settled() {
                         self.table().clear_entry(at, entry).await?;
                     }
@@ -150,8 +150,8 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         node.header().state() == Some(NodeState::Live) && same_fingerprint && entry.is_of(node.header())
     }
 
-    /// Records in the filter the nodes that a traversal met below its start. Nodes that the table should have led to
-    /// are entered. [0 RT; as [`TableOp::enter`](super::table::TableOp::enter) for each missing entry]
+    /// Records in the filter the nodes that a traversal visited below its start. Enters nodes whose entries the table
+    /// should have had. [0 RT; as [`TableOp::enter`](super::table::TableOp::enter) for each missing entry]
     pub(super) async fn record_nodes_met(self, traversal: &Traversal<'_, SphinxRoute>) {
         let Some(route) = traversal.route() else { return };
         for node in traversal.nodes_read().iter().skip(route.nodes_read) {
@@ -188,8 +188,8 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         self.note_failure(&recorded);
     }
 
-    /// Marks that a change was not recorded. The change of the tree is complete, so this is no error of the operation:
-    /// the next client that misses the entry enters it.
+    /// Marks that a change was not recorded. The change of the tree is complete, so the operation does not fail: the
+    /// next client that misses the entry enters it.
     fn note_failure(self, recorded: &Result<Entered, IndexError>) {
         if !matches!(recorded, Ok(Entered::Here)) {
             self.hit(coverage::NOT_ENTERED);

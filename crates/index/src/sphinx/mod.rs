@@ -8,12 +8,12 @@
 //!
 //! # Why answers are correct
 //!
-//! Answers do not rely on the filter or the tables. These lead to a node, which is read, and whose content shows that
-//! it is live, linked and of the requested prefix. Then it is the node of that prefix, whatever led to it, because a
-//! prefix never has two nodes (rule 1 of the tree's argument). From there the traversal descends as from the root. So
-//! an error in a filter or a table, such as an entry of a crashed client, a missing prefix or a hash that two prefixes
-//! share, costs round trips and never makes an answer wrong: the client tries the next shorter prefix, and finally the
-//! root.
+//! Answers do not rely on the filter or the tables. They lead to a node, and the client checks in a copy of it that the
+//! node is live, is linked and has the requested prefix. Then it is the node of that prefix, whatever led to it,
+//! because a prefix never has two nodes (rule 1 of the tree's argument). From there the traversal descends as from the
+//! root. So an error in a filter or a table, such as an entry of a crashed client, a missing prefix or a hash that two
+//! prefixes share, costs round trips and never makes an answer wrong: the client tries the next shorter prefix, and
+//! finally the root.
 //!
 //! # Departures from the paper
 //!
@@ -24,8 +24,9 @@
 //!    (the paper has 42), and a reverse pointer, by which a client proves that a key is absent.
 //! 3. Leaves are on the memory node of the inner node that links them, so that a leaf and the CAS that links it are one
 //!    round trip; only inner nodes are distributed by their prefixes.
-//! 4. A client that follows an entry to a node that is gone does not retry, but tries a shorter prefix and removes the
-//!    entry. A descent that finds a node without an entry enters it. So no client waits for a crashed client.
+//! 4. A client that follows an entry to a node that no longer exists does not retry, but tries a shorter prefix and
+//!    removes the entry. A descent that finds a node without an entry enters it. So no client waits for a crashed
+//!    client.
 //! 5. After the first false positive of the filter, the client tries several prefixes at once.
 //! 6. An update locks and reads its leaf with one doorbell, if the fabric keeps both in order: 4 round trips instead of
 //!    the paper's 5.
@@ -57,7 +58,7 @@ use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use std::sync::Arc;
 use table::{HashTable, TableOp};
 
-/// A Sphinx tree as one compute node sees it.
+/// An open Sphinx tree of a compute node.
 pub type Sphinx = RadixTree<SphinxState>;
 
 /// State that Sphinx adds to a tree.
@@ -74,7 +75,7 @@ pub struct SphinxState {
 pub struct SphinxRoute {
     /// Number of nodes that were read through the table.
     nodes_read: usize,
-    /// Depths at which the table was searched and had no node.
+    /// Depths for which a search of the table found no node.
     depths_missed: Vec<usize>,
     /// Buffer for the hashes of the prefixes of the key.
     hashes: Vec<PrefixHash>,
@@ -181,7 +182,7 @@ impl Sphinx {
         SphinxMemory { filter_bytes, prefixes, directory_bytes: table.directory_bytes() }
     }
 
-    /// Looks up `key`. [3 RT if the filter knows the deepest node of the key, whether or not the key exists: entry,
+    /// Looks up `key`. [3 RT if the filter contains the deepest node of the key, whether or not the key exists: entry,
     /// node, leaf; 2 for a missing key whose slot is empty]
     ///
     /// # Errors
@@ -196,7 +197,8 @@ impl Sphinx {
     }
 
     /// Stores `value` under `key`; yields whether the key existed. [4 RT for an existing key: entry, node, lock with
-    /// leaf, write-back with unlock; 3 for a new key whose slot is empty; 12 if a leaf is split and its node entered]
+    /// leaf, write-back with unlock; 3 for a new key whose slot is empty; 12 if a leaf is split and the new node is
+    /// entered]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `art` | at the root | one node or leaf after the other |
 //! | `+hash-table` | at the deepest node with an entry in the hash table, among all prefixes | many per doorbell |
-//! | `+filter` = `sphinx` | at the deepest node that the filter knows | many per doorbell |
+//! | `+filter` = `sphinx` | at the deepest node whose prefix is in the filter | many per doorbell |
 
 use super::table::layout::GROUPS_LOG2_MAX;
 use crate::radix::leaf::{ENTRY_BYTES_MAX, LeafGrain};
@@ -13,14 +13,14 @@ pub use crate::radix::tree::options::Scans;
 use crate::radix::tree::options::{Inserts, LeafLock, NodeSizing, Updates};
 use crate::variant::named;
 
-/// How a traversal finds its start.
+/// The method by which a traversal finds its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraversalStart {
-    /// At the root.
+    /// It starts at the root.
     Root,
-    /// At a node that the hash table leads to. The client looks up all prefixes.
+    /// It starts at a node that the hash table leads to. The client looks up all prefixes.
     Table,
-    /// At a node that the hash table leads to. The client looks up the prefixes that the filter knows.
+    /// It starts at a node that the hash table leads to. The client looks up the prefixes that the filter contains.
     Filter,
 }
 
@@ -32,7 +32,7 @@ impl Groups {
     /// 64: subtables of 1344 entries, 12 KiB.
     pub const DEFAULT: Self = Self(6);
 
-    /// 2 to the power of `log2`; `None` above 2048.
+    /// 2 to the power of `log2` groups; `None` if that is above 2048.
     pub const fn new(log2: u8) -> Option<Self> {
         if log2 <= GROUPS_LOG2_MAX { Some(Self(log2)) } else { None }
     }
@@ -46,11 +46,11 @@ impl Groups {
 /// The features of a Sphinx tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SphinxFeatures {
-    /// How a traversal finds its start.
+    /// The method by which a traversal finds its start.
     pub begins: TraversalStart,
-    /// How a scan reads nodes and leaves.
+    /// The method by which a scan reads nodes and leaves.
     pub scans: Scans,
-    /// NodeSize of subtables.
+    /// Size of subtables.
     pub groups: Groups,
 }
 
@@ -97,7 +97,7 @@ impl SphinxFeatures {
 
 /// Named variants, in the order of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the module's table says what each is")]
+#[expect(missing_docs, reason = "the table in the module docs describes each variant")]
 pub enum SphinxVariant {
     Art,
     HashTable,

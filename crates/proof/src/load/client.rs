@@ -1,5 +1,5 @@
 //! A process of clients. Each client has keys that no other client writes, with increasing steps, so it knows their
-//! values. The values of other keys must be whole, must belong to their keys, and their steps must never decrease.
+//! values. The values of other keys must not be torn, must belong to their keys, and their steps must never decrease.
 
 use super::progress_file::{ProgressFile, Steps};
 use super::{CACHE_BYTES, LoadParent, NAME};

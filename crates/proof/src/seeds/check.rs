@@ -1,4 +1,4 @@
-//! Performs the requests of a run, and checks what must hold at its end.
+//! Performs the requests of a run, and checks the index at its end.
 
 use super::record::RunRecord;
 use crate::tree::{Tree as _, snapshot_span};
@@ -55,7 +55,7 @@ pub(crate) async fn perform_request<F: Fabric>(
     Ok(())
 }
 
-/// Reads every key from every compute node when no client runs, and walks the tree.
+/// Reads every key from every compute node when no client runs, and verifies the invariants of the tree.
 pub(crate) async fn check_contents<F: Fabric>(
     nodes: &[(&Ordered, &Client<F>)],
     keys: &[ByteString],
@@ -115,7 +115,7 @@ pub(crate) fn check_unfinished_changes(walk: &smart::RadixReport, marked: u64) -
     Ok(())
 }
 
-/// Time in which the operations of a key must be ordered.
+/// Time limit for ordering the operations of a key.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Checks that some order explains every answer.

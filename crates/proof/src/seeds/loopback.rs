@@ -25,7 +25,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-/// How the fabric copies transfers, and what proves that a copy is not torn.
+/// The order in which the fabric copies transfers, and the proof that a copy is not torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
     /// READs are copied downward and WRITEs upward: version pairs are a proof.
@@ -39,7 +39,7 @@ pub enum Copies {
 /// One run.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopbackCase {
-    /// What the run asks of its index.
+    /// The configuration and the requests of the run.
     pub plan: Plan,
     /// The settings of the fabric.
     pub settings: Settings,
@@ -49,13 +49,13 @@ pub struct LoopbackCase {
     pub clients: usize,
     /// Operations of each client.
     pub steps: u64,
-    /// One operation of this many is dropped before it is answered.
+    /// One of this number of operations is dropped before it is answered.
     pub dropped_once_in: Option<u64>,
-    /// One poll of this many stalls its client.
+    /// One of this number of polls stalls its client.
     pub stalled_once_in: u64,
     /// Polls after which the run counts as stuck.
     pub polls_max: u64,
-    /// How the index is broken deliberately.
+    /// The deliberate fault of the index, if it has one.
     pub mutant: Option<Mutant>,
 }
 
@@ -88,7 +88,7 @@ impl LoopbackCase {
         case
     }
 
-    /// The run of a seed on a fabric that copies so.
+    /// The run of a seed on a fabric that copies in the order of `copies`.
     pub fn on(system: System, seed: u64, copies: Copies) -> Self {
         let mut case = Self::sherman(seed, copies);
         case.plan.index = match system {
@@ -307,7 +307,7 @@ async fn at_most<T>(polls: Option<u64>, operation: impl Future<Output = T>) -> O
     .await
 }
 
-/// The most polls for which a stalled client is not polled.
+/// Maximum number of polls for which a stalled client is not polled.
 const STALL_POLLS_MAX: u64 = 600;
 
 /// Polls the tasks in an order that the seed draws, until all are done.

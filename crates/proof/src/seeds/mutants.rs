@@ -28,7 +28,7 @@ pub fn expect_noticed<C: Clone + Debug, R>(
     }
 }
 
-#[expect(clippy::print_stdout, reason = "people read which check noticed the mutant")]
+#[expect(clippy::print_stdout, reason = "the output names the check that noticed the mutant")]
 fn report(name: &str, seed: u64, what: &str) {
     println!("{name}: seed {seed}: {}", what.lines().next().unwrap_or_default());
 }

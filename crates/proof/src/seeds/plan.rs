@@ -1,4 +1,4 @@
-//! What a run asks of its index: the configuration, the keys and the operations.
+//! The plan of a run: the configuration of the index, the keys and the operations.
 
 use crate::workload::{Mix, ValueLengths, Workload};
 use farwood_index::ordered::OrderedConfig;
@@ -7,10 +7,10 @@ use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::ByteString;
 
-/// What a run asks of its index.
+/// The configuration of the index, the keys and the operations of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Seed of everything.
+    /// Seed of all random draws.
     pub seed: u64,
     /// The configuration of the index.
     pub index: OrderedConfig,
@@ -59,7 +59,7 @@ impl Plan {
         self.index = OrderedConfig::Sphinx(config);
     }
 
-    /// Lets values of the Sherman tree have any length.
+    /// Gives values of the Sherman tree any length.
     pub(crate) fn use_any_length(&mut self) {
         let config = self.sherman();
         config.values = Values::AnyLength;

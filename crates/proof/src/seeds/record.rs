@@ -1,4 +1,4 @@
-//! What a run records: the history of its operations, their costs, and the first failure.
+//! The record of a run: the history of its operations, their costs, and the first failure.
 
 use crate::workload::{ScanSpan, bounds};
 use farwood_fabric::Costs;
@@ -14,9 +14,9 @@ pub struct RunTotals {
     pub operations: u64,
     /// Operations whose futures were dropped.
     pub dropped: u64,
-    /// Held locks that were dropped with them.
+    /// Held locks that were dropped with operations.
     pub locks_dropped: u64,
-    /// Runs by the levels of the tree at the end.
+    /// Number of runs, by the number of levels of the tree at the end.
     pub levels: [u64; 8],
     /// Nodes at the end that no parent names.
     pub half_linked: u64,

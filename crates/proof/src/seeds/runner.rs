@@ -50,7 +50,7 @@ pub fn range(text: &str) -> Option<Range<u64>> {
 ///
 /// # Panics
 /// If a seed fails. The message names the seed and the command that repeats it.
-#[expect(clippy::print_stdout, reason = "people who run more seeds read the report")]
+#[expect(clippy::print_stdout, reason = "the report is for users who run more seeds")]
 pub fn expect_success<C: Debug, S: Sum + Debug>(
     (module, test): (&str, &str),
     count: u64,

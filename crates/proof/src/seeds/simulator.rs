@@ -14,13 +14,14 @@
 //! - `LockHeld`: a compute node was frozen for about as long as the index waits for a lock (20 s) while the operation
 //!   ran.
 //! - `Revoked`: the compute node was frozen for longer than the lease, in runs with a lease.
-//! - `PoolFull`, `Damaged`, `Exhausted` and all others: never. Pools are large enough, and a WRITE lands whole.
+//! - `PoolFull`, `Damaged`, `Exhausted` and all others: never. Pools are large enough, and a WRITE is executed
+//!   completely.
 //!
 //! An operation that lost its node may have taken effect, or may take effect later; so may an operation whose compute
-//! node crashed. An operation that gave up waiting for a lock had no effect. A compute node that crashes may leave
-//! behind for each of its clients one lock, which another client takes when it needs it, one node that no parent
-//! names, one node that nothing links, and one incomplete merge. Each operation that lost its node may leave the same,
-//! except the lock.
+//! node crashed. An operation that reached the time limit for a lock had no effect. A compute node that crashes may
+//! leave for each of its clients one lock, which another client takes when it needs it, one node that no parent names,
+//! one node that nothing links, and one incomplete merge. Each operation that lost its node may leave the same, except
+//! the lock.
 
 mod check;
 mod draw;
@@ -44,11 +45,11 @@ pub struct SimulatorReport {
     pub met: FaultCounts,
     /// Verbs.
     pub counts: Counts,
-    /// Coverage marks, and how often clients passed them.
+    /// Coverage marks, and the number of times that clients passed each.
     pub marks: BTreeMap<&'static str, u64>,
     /// Operations whose errors faults explain.
     pub explained_errors: u64,
-    /// Runs that were counted seeds.
+    /// Runs that qualified as counted seeds.
     pub counted: u64,
     /// Virtual nanoseconds.
     pub nanoseconds: u64,

@@ -14,7 +14,8 @@ fn sources(folder: &Path, text: &mut String) {
     }
 }
 
-/// The marks that are declared in a folder's `marks.rs`, of which there are as many as `marks`, are used in it.
+/// Checks that the marks that are declared in a folder's `marks.rs` are as many as `marks`, and that the folder uses
+/// each.
 fn all_are_used(folder: &str, marks: &[&str]) {
     let index = Path::new(env!("CARGO_MANIFEST_DIR")).join("../index/src").join(folder);
     let file =

@@ -23,7 +23,7 @@ const FILLED_BYTES: usize = 128 << 10;
 
 type Model = BTreeMap<[u8; 8], [u8; 8]>;
 
-/// Keys that make nodes of all sizes, some far below each other.
+/// Keys that lead to nodes of all sizes, some with long paths between them.
 fn keys() -> Model {
     let dense = (0..300u64).map(|key| key * 7);
     let sparse = (0..40u64).map(|key| key << 40 | 0x1234);
@@ -93,14 +93,15 @@ fn other(word: u64, random: &mut TestRng) -> u64 {
     }
 }
 
-/// The number of operations that failed. A few are enough, because each retried for long before it failed.
+/// The number of operations that failed. A few are enough, because each operation retries for a long time before it
+/// fails.
 #[derive(Default)]
 struct Errors(Cell<u32>);
 
 impl Errors {
     fn count<T>(&self, answer: Result<T, IndexError>) -> Result<(), IndexError> {
         const ENOUGH: u32 = 25;
-        // No other client is in the pool, so nothing is busy, and damage is not taken for contention.
+        // No other client is in the pool, so an operation must not report damage as contention.
         let exhausted = matches!(answer, Err(IndexError::Exhausted { .. }));
         assert!(!exhausted, "{:?}", answer.err());
         self.0.set(self.0.get() + u32::from(answer.is_err()));
@@ -213,11 +214,11 @@ fn sherman_survives_damage() {
     survives(OrderedConfig::Sherman(sherman::ShermanConfig::default()), false, 200);
 }
 
-/// The words of the superblock decide which memory is whose, so all systems use them.
+/// The words of the superblock determine the owner of each chunk, so all systems use them.
 fn survives_damage_of_the_superblock(config: OrderedConfig) {
     survives_in(&superblock(), config, false, 300);
     let root = raw_address(NodeId(0), Memory::Host, 264).part(0);
-    // With a check code that matches, and without.
+    // Some words have a check code that matches, and others do not.
     let sealed = PACKED.map(|packed| SealedWord::new(root).seal(packed));
     for pointer in POINTERS.into_iter().chain(sealed) {
         assert!(notices(config, false, root, |_| pointer), "the root pointer {pointer:#x} was used");
@@ -239,7 +240,7 @@ fn sherman_survives_damage_of_the_superblock() {
     survives_damage_of_the_superblock(OrderedConfig::Sherman(sherman::ShermanConfig::default()));
 }
 
-/// Values of any length, most of them out of line: entries link them, and lists link their parts.
+/// Values of any length, most of them overflow values: entries link them, and lists link their parts.
 #[test]
 fn sherman_with_values_of_any_length_survives_damage() {
     let default = sherman::ShermanConfig::default();

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Polls before a drop, at most.
+/// Maximum polls before a drop.
 const POLLS_MAX: u64 = 60;
 /// Interleavings.
 const SEEDS: u64 = 12;

@@ -1,9 +1,9 @@
-//! Writers that are killed with SIGKILL at any moment, over shared memory: survivors neither hang nor get wrong
+//! Writers that are killed with SIGKILL at any moment, over shared memory: other processes neither hang nor get wrong
 //! answers, and the locks of a killed process are released.
 //!
-//! Each child process has its own keys, writes increasing versions of them, removes some, and prints every
-//! acknowledged write. After its kill a key must hold the last acknowledged version or the one in progress, and a
-//! WRITE that the kill interrupted must be whole.
+//! Each child process has its own keys, writes increasing versions of them, removes some, and prints every acknowledged
+//! write. After its kill a key must hold the last acknowledged version or the one in progress, and a WRITE that the
+//! kill interrupted must be complete.
 //!
 //! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all killed_writers` kills N processes.
 
@@ -137,7 +137,7 @@ struct Survivor<'a> {
     client: &'a Client<ShmFabric>,
 }
 
-/// Runs an operation, which must end in time; yields its answer.
+/// Runs an operation, which must end within the limit; yields its answer.
 fn bounded<T>(operation: impl Future<Output = Result<T, IndexError>>) -> T {
     let start = Instant::now();
     let answer = block_on(operation);
@@ -174,7 +174,7 @@ impl Survivor<'_> {
         }
     }
 
-    /// Scans and walks the tree.
+    /// Scans the tree and verifies its invariants.
     fn check_all(&self) {
         let mut found = Entries::new();
         let scan = self.tree.scan(self.client, Range::default(), Direction::Forward, usize::MAX, &mut found);
@@ -270,14 +270,14 @@ fn holder(test: &str, path: &Path) -> Child {
 }
 
 #[test]
-fn a_sweep_releases_only_the_locks_of_gone_clients() {
+fn a_sweep_releases_only_the_locks_of_crashed_clients() {
     if let Ok(path) = std::env::var(CHILD) {
         return hold(Path::new(&path));
     }
     let shm = Shm::new();
     let client = shm.pool().client();
     let tree = block_on(Sherman::create(&client, "kill", ShermanConfig::default(), CACHE_BYTES)).unwrap();
-    let mut holder = holder("a_sweep_releases_only_the_locks_of_gone_clients", shm.path());
+    let mut holder = holder("a_sweep_releases_only_the_locks_of_crashed_clients", shm.path());
     assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "the holder lives");
     assert_eq!(block_on(tree.walk(&client)).unwrap().locks_held, 1, "the lock is still held");
     holder.kill().unwrap();
@@ -349,7 +349,7 @@ fn a_stopped_process_keeps_its_slot() {
     child.wait().unwrap();
     assert_eq!(block_on(client.fabric().revoke(stopped)).unwrap(), Revocation::Gone);
     let newcomer = attach(shm.path());
-    assert_eq!(newcomer.identity().slot, stopped.slot, "the slot of a process that is gone is reused");
+    assert_eq!(newcomer.identity().slot, stopped.slot, "the slot of a process that has ended is reused");
     assert_ne!(newcomer.identity().epoch, stopped.epoch);
 }
 

@@ -1,5 +1,5 @@
-//! Words of the superblock that clients change are damaged: no index is lost or replaced, and no memory is given away
-//! twice. A damaged word is reported, even where its value would be a possible one.
+//! Tests of damaged superblock words, of those that clients change: no index is lost or replaced, and no chunk is
+//! allocated twice. Clients report a damaged word even if its value would be valid.
 
 use farwood_fabric::directory;
 use farwood_fabric::{Client, Fabric, FabricError, Memory, NodeId, Remote, SealedWord, client_table};
@@ -117,7 +117,7 @@ fn a_damaged_root_pointer_or_list_of_free_memory_is_reported() {
 }
 
 #[test]
-fn a_lowered_chunk_counter_gives_no_memory_away() {
+fn a_lowered_chunk_counter_allocates_no_chunk_twice() {
     let (pool, client) = pool();
     let lowered = |node| {
         let counter = SealedWord::new(word(node, NEXT_CHUNK));
@@ -146,7 +146,7 @@ fn a_damaged_chunk_counter_is_reported() {
 }
 
 #[test]
-fn two_indexes_never_have_one_number() {
+fn two_indexes_never_have_the_same_number() {
     let (pool, client) = pool();
     let counter = SealedWord::new(word(0, NEXT_INDEX));
     for damaged in [0, 1, 2, counter.seal(0), counter.seal(1), counter.seal(1 << 48)] {
@@ -164,7 +164,7 @@ fn two_indexes_never_have_one_number() {
 
 /// The chunk stays unused, and nothing else fails.
 #[test]
-fn a_chunk_whose_owner_is_damaged_is_not_given_away() {
+fn a_chunk_whose_owner_is_damaged_is_not_allocated() {
     let (pool, client) = pool();
     let of_chunk = word(0, 294_912 + 8);
     for bit in 0..64 {
@@ -181,7 +181,7 @@ fn a_chunk_whose_owner_is_damaged_is_not_given_away() {
     pool.block_on(check(&client, "first"));
 }
 
-/// The other indexes are opened, used and dropped; an index whose name no intact entry has may be the damaged one.
+/// The other indexes are opened, used and dropped. If no intact entry has a name, the damaged entry may have it.
 #[test]
 fn a_damaged_directory_entry_hides_its_own_index_only() {
     let (pool, client) = pool();
@@ -203,7 +203,7 @@ fn a_damaged_directory_entry_hides_its_own_index_only() {
     pool.block_on(check(&client, "first"));
 }
 
-/// Whether the client of a damaged slot has the index open is unknown: the index is not dropped, and stays.
+/// The client of a damaged slot may have the index open, so the index is not dropped.
 #[test]
 fn a_damaged_client_slot_prevents_only_drops() {
     let (pool, client) = pool();

@@ -1,5 +1,4 @@
-//! A short form of the load that `cargo run --release -p farwood-proof --example load` puts on memory nodes for
-//! minutes.
+//! A short form of the load test that `cargo run --release -p farwood-proof --example load` runs for minutes.
 
 use farwood_index::ordered::System;
 use farwood_proof::children::rerun;

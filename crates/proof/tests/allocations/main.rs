@@ -1,4 +1,5 @@
-//! Warm operations allocate nothing. A program of its own: the allocator that counts is the whole process's.
+//! Warm operations allocate nothing. These tests are a separate program, because the counting allocator applies to the
+//! whole process.
 
 mod radix;
 mod sherman;
@@ -14,7 +15,8 @@ fn blocks(mut work: impl FnMut()) -> u64 {
     dhat::HeapStats::get().total_blocks - before
 }
 
-/// One test for all systems: the counts are the process's, so no other test may run at the same time.
+/// There is one test for all systems: the counts are those of the whole process, so no other test may run at the same
+/// time.
 #[test]
 fn warm_operations_allocate_nothing() {
     let _profiler = dhat::Profiler::builder().testing().build();

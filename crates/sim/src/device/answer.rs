@@ -93,7 +93,7 @@ impl Device {
         }
     }
 
-    /// Removes a verb that is answered and whose transfer has ended, because no event refers to it any more.
+    /// Removes a verb that is answered and whose transfer has ended, because no further event refers to it.
     pub(super) fn forget(&mut self, verb: Key) {
         let posted = &self.verbs[verb as usize];
         if posted.answered && !posted.open {

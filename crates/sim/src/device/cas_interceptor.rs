@@ -1,7 +1,7 @@
-//! Intercepts CASes in device memory: each client loses every such CAS once that would have succeeded.
+//! Intercepts CASes in device memory: for each client, every CAS that would have succeeded fails once.
 //!
-//! The interceptor stores its word just before the CAS, and restores the previous word soon after, like another
-//! client that acquires and releases a lock.
+//! The interceptor stores its word just before the CAS, and restores the previous word soon after, as another client
+//! that acquires and releases a lock would.
 
 use super::{Device, VerbKind};
 use crate::queue::{Event, Key};

@@ -8,7 +8,7 @@ use crate::fault::{CrashPoint, Fault, FaultTrigger, InjectedFault, RETRY_NS};
 use crate::queue::{Event, Key};
 use farwood_fabric::{FabricError, NodeId};
 
-/// Why a verb failed.
+/// The reason why a verb failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VerbFailure {
     Unreachable,
@@ -222,7 +222,7 @@ impl Device {
         self.queues[posted.queue].epoch != posted.epoch
     }
 
-    /// Gives up on a request, and breaks its queue pair.
+    /// Stops retrying a request, and breaks its queue pair.
     pub(super) fn expire(&mut self, verb: Key) {
         if !self.stale(verb) {
             let queue = self.verbs[verb as usize].queue;

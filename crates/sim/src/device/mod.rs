@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `post.rs` | doorbell, send queue, the client's NIC, the wire |
 //! | `serve.rs` | the memory node's NIC: message engine, processing unit, execution |
-//! | `transfer.rs` | copies of bytes: line by line at their times, or at once where no transfer overlaps |
+//! | `transfer.rs` | copies of bytes: line by line at their times, or at once if no transfer overlaps |
 //! | `atomic.rs` | slots, read, compare, write back |
 //! | `answer.rs` | answer and completion |
 //! | `faults.rs` | fault rules: delays, losses, crashes, partitions |
@@ -101,7 +101,7 @@ pub(crate) struct SimConnection {
     pub(crate) lost: u64,
     /// Verbs that the device executed for it, by kind.
     pub(crate) counts: Counts,
-    /// Those that the fabric posted to revoke other clients.
+    /// The costs of verbs that the fabric posted to revoke other clients.
     pub(crate) aside: Costs,
     /// The word at which its last CAS was intercepted.
     pub(crate) intercepted_at: Option<Address>,

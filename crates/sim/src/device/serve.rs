@@ -162,7 +162,7 @@ impl Device {
         if self.stretch == 1 { bytes } else { bytes * (1 + self.random.below(self.stretch)) }
     }
 
-    /// Frees the processing unit of an atomic, and serves the requests behind it.
+    /// Frees the processing unit of an atomic, and serves the requests that wait for it.
     pub(super) fn free_unit(&mut self, verb: Key) {
         let (nic, unit) = self.unit_of(verb);
         self.nics[nic].units[unit].atomic = None;

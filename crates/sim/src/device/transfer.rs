@@ -1,9 +1,9 @@
 //! Transfers: the times at which lines are copied, and the copies.
 //!
 //! The lines of a transfer are copied one after the other within a window of time. If no other verb accesses the same
-//! bytes in that window, the order is not observable, and all lines are copied at its end. An overlapping access
-//! turns the transfer into one by line: lines whose time has passed are copied now, and each other line gets its own
-//! event. An exhaustive run copies every transfer by line, with the same result.
+//! bytes in that window, the order is not observable, and all lines are copied at the end of the window. An overlapping
+//! access switches the transfer to copies by line: lines whose time has passed are copied now, and each other line gets
+//! its own event. An exhaustive run copies every transfer by line, with the same result.
 
 use super::{Device, OpenTransfer, PostedVerb, TransferAccess, VerbKind};
 use crate::queue::{Event, Key};
@@ -171,7 +171,7 @@ impl Device {
         match &mut requests[posted.index as usize].op {
             Op::Read { into } => into[range].copy_from_slice(far),
             Op::Write { data, .. } => far.copy_from_slice(&payload[data.clone()][range]),
-            _ => unreachable!("atomics are no transfers"),
+            _ => unreachable!("an atomic is not a transfer"),
         }
     }
 

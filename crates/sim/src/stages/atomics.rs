@@ -50,7 +50,7 @@ pub(crate) enum AtomicOutcome {
     Unchanged,
 }
 
-/// How long an atomic holds its slot, nanoseconds.
+/// The time for which an atomic holds its slot, nanoseconds.
 #[inline]
 pub(crate) fn hold(card: &Atomics, memory: Memory, outcome: AtomicOutcome) -> u64 {
     let hold = match (memory, outcome) {

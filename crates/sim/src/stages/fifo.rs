@@ -19,7 +19,7 @@ impl Fifo {
     }
 
     /// Serves a request whose last byte arrives at `now`, while its first bytes were already being served: it ends at
-    /// `now` unless the stage is behind.
+    /// `now` unless the stage is still serving earlier requests.
     #[inline]
     pub(crate) fn absorb(&mut self, now: u64, service: u64) -> u64 {
         self.free = (self.free + service).max(now * PS);
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_station_adds_its_service_and_a_busy_one_a_wait() {
+    fn an_idle_stage_adds_its_service_time_and_a_busy_one_a_wait() {
         let mut link = Fifo::default();
         let service = Bandwidth::new(12.5).transfer(1000);
         assert_eq!(service, 80_000);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_slowly_enough_does_not_wait() {
+    fn bytes_that_arrive_slowly_enough_do_not_wait() {
         let mut entrance = Fifo::default();
         assert_eq!(each(55.0), 18_181);
         assert_eq!((entrance.absorb(100, 18_181), entrance.absorb(119, 18_181)), (100, 119));

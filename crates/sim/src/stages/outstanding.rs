@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_miss_costs_by_how_many_there_are_too_many() {
+    fn the_cost_of_misses_grows_with_the_requests_beyond_the_capacity() {
         let card = Outstanding { requests: 10, miss_ns: 400.0, miss_service_ns: 14.0 };
         let mut in_flight = InFlight::default();
         for _ in 0..10 {

@@ -46,7 +46,7 @@ impl PcieBus {
         window(self.reads.serve((now + self.read_ns * slow).max(after), takes), takes)
     }
 
-    /// Delays a WRITE by `late` nanoseconds, but keeps it behind the delayed WRITEs before it.
+    /// Delays a WRITE by `late` nanoseconds, but not to a time before the earlier delayed WRITEs.
     pub(crate) fn delay(&mut self, window: TransferWindow, late: u64) -> TransferWindow {
         let from = (window.from + late).max(self.placed + 1);
         self.placed = from + (window.to - window.from);

@@ -12,8 +12,7 @@ pub(crate) struct SendQueue {
     pub(crate) fetches_in_flight: u32,
     /// The arrival time of the last request that was sent; no later request arrives before it.
     pub(crate) last_arrival: u64,
-    /// Number of requests that are being resent because their memory node is unreachable; later requests wait behind
-    /// them.
+    /// Number of requests that are being resent because their memory node is unreachable; later requests wait for them.
     pub(crate) resending: u32,
     /// Requests for the memory node's kernel, in order; it processes one of them at a time.
     pub(crate) in_kernel: VecDeque<Key>,

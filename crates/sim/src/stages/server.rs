@@ -38,9 +38,9 @@ pub(crate) enum Then {
 #[derive(Debug)]
 pub(crate) struct RunningJob {
     pub(crate) job: CpuJob,
-    /// Nanoseconds of work that end with the slice event.
+    /// Nanoseconds of work that are done when the slice ends.
     pub(crate) takes: u64,
-    /// Nanoseconds of the slice that the thread has used at that event.
+    /// Nanoseconds of the slice that the thread will have used at that time.
     pub(crate) used: u64,
 }
 

@@ -46,9 +46,9 @@ async fn masked<F: Fabric>(client: &Client<F>, memory: RawAddress, one: Costs) {
     let word = memory.part(128);
     let bit = |value| Bits { mask: 1, value };
     let won = cost(client, masked_cas(word, bit(0), bit(1))).await;
-    assert_eq!(won, Costs { masked_cas: 1, ..one }, "a masked CAS that wins");
+    assert_eq!(won, Costs { masked_cas: 1, ..one }, "a masked CAS that succeeds");
     let lost = cost(client, masked_cas(word, bit(0), bit(1))).await;
-    assert_eq!(lost, Costs { masked_cas: 1, cas_failures: 1, ..one }, "a masked CAS that loses");
+    assert_eq!(lost, Costs { masked_cas: 1, cas_failures: 1, ..one }, "a masked CAS that fails");
 }
 
 pub(super) fn detached_posts_cost_no_round_trip<H: Harness>(harness: &H) {
@@ -57,7 +57,11 @@ pub(super) fn detached_posts_cost_no_round_trip<H: Harness>(harness: &H) {
         let word = memory.part::<u64>(256);
         client.post_detached(write(memory, &[0; 24]).then(cas(word, 1, 2)));
         let expected = Costs { writes: 1, bytes_written: 24, cas: 1, ..Costs::default() };
-        assert_eq!(client.take_costs(), expected, "verbs and bytes, no round trip, no answer to fail");
+        assert_eq!(
+            client.take_costs(),
+            expected,
+            "verbs and bytes are counted, but no round trip and no failure"
+        );
         read_word(client, word).await.expect("a READ");
         assert_eq!(
             client.take_costs(),

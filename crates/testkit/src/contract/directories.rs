@@ -20,7 +20,7 @@ fn new(name: &str) -> NewDirectoryEntry<'_> {
 
 /// Creates an index that has only its directory entry.
 async fn create<F: Fabric>(client: &Client<F>, name: &str) -> Entry {
-    let lock = directory::lock(client).await.expect("the lock can be had");
+    let lock = directory::lock(client).await.expect("the lock is acquired");
     let entry = lock.reserve(&new(name)).await.expect("the directory has space");
     lock.publish(&entry, ROOT).await.expect("a post");
     lock.unlock().await.expect("a post");
@@ -29,7 +29,7 @@ async fn create<F: Fabric>(client: &Client<F>, name: &str) -> Entry {
 
 /// Drops an index that no other client has open.
 async fn remove<F: Fabric>(client: &Client<F>, entry: &Entry) {
-    let lock = directory::lock(client).await.expect("the lock can be had");
+    let lock = directory::lock(client).await.expect("the lock is acquired");
     assert_eq!(lock.retire(entry).await, Ok(Ok(())), "no client has {} open", entry.name);
     lock.erase(entry).await.expect("a post");
     lock.unlock().await.expect("a post");
@@ -42,7 +42,7 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
         let mut numbers = Vec::new();
         for name in ["contract", "contract", &longest, ""] {
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is not there yet");
-            let lock = directory::lock(&client).await.expect("the lock can be had");
+            let lock = directory::lock(&client).await.expect("the lock is acquired");
             let entry = lock.reserve(&new(name)).await.expect("the directory has space");
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is only reserved");
             lock.publish(&entry, ROOT).await.expect("a post");
@@ -58,9 +58,9 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
             assert!(directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is listed");
             assert_eq!(directory::still(&client, &entry).await, Ok(true));
             remove(&client, &entry).await;
-            assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is gone");
+            assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is removed");
             assert_eq!(directory::still(&client, &entry).await, Ok(false));
-            assert!(!directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is gone");
+            assert!(!directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is removed");
             assert!(!numbers.contains(&entry.number), "two indexes have the number {}", entry.number);
             numbers.push(entry.number);
         }
@@ -72,7 +72,7 @@ pub(super) fn the_directory_lock_excludes<H: Harness>(harness: &H) {
     let (inside, entered) = (AtomicU64::new(0), AtomicU64::new(0));
     harness.run_clients(4, async |_, client| {
         for _ in 0..ROUNDS {
-            let lock = directory::lock(&client).await.expect("the lock can be had");
+            let lock = directory::lock(&client).await.expect("the lock is acquired");
             assert_eq!(inside.fetch_add(1, SeqCst), 0, "two clients hold the directory's lock");
             client.fabric().sleep(0).await;
             entered.fetch_add(1, SeqCst);
@@ -80,13 +80,13 @@ pub(super) fn the_directory_lock_excludes<H: Harness>(harness: &H) {
             lock.unlock().await.expect("a post");
         }
     });
-    assert_eq!(entered.into_inner(), 4 * ROUNDS, "everybody had the lock every time");
+    assert_eq!(entered.into_inner(), 4 * ROUNDS, "every client acquired the lock in every round");
 }
 
 pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
     for round in 0..10 {
         let created = harness.run_clients(4, async |_, client| {
-            let lock = directory::lock(&client).await.expect("the lock can be had");
+            let lock = directory::lock(&client).await.expect("the lock is acquired");
             let mut created = None;
             if directory::find(&client, "wanted").await.expect("READs").is_none() {
                 let entry = lock.reserve(&new("wanted")).await.expect("the directory has space");
@@ -113,11 +113,15 @@ pub(super) fn an_index_in_use_is_not_retired<H: Harness>(harness: &H) {
         let (client, user) = (harness.client(), harness.separate_client());
         let entry = create(&client, "in use").await;
         client_table::mark_open(&user, entry.open_bit()).await.expect("posts");
-        let lock = directory::lock(&client).await.expect("the lock can be had");
+        let lock = directory::lock(&client).await.expect("the lock is acquired");
         let refused = lock.retire(&entry).await;
         assert_eq!(refused, Ok(Err(user.fabric().identity())), "the error names the client that has it open");
         lock.unlock().await.expect("a post");
-        assert_eq!(directory::find(&client, "in use").await, Ok(Some(entry.clone())), "it is still there");
+        assert_eq!(
+            directory::find(&client, "in use").await,
+            Ok(Some(entry.clone())),
+            "the index is still in the directory"
+        );
         // A client that has left has no index open.
         drop(user);
         // A client can drop an index that it has open itself.
@@ -133,7 +137,7 @@ pub(super) fn a_full_directory_is_an_error<H: Harness>(harness: &H) {
         for number in 0..DIRECTORY_ENTRIES {
             entries.push(create(&client, &format!("index {number}")).await);
         }
-        let lock = directory::lock(&client).await.expect("the lock can be had");
+        let lock = directory::lock(&client).await.expect("the lock is acquired");
         let full = lock.reserve(&new("one too many")).await;
         let expected = FabricError::NoDirectoryEntry { entries: DIRECTORY_ENTRIES };
         assert_eq!(full.err(), Some(expected), "all entries are taken");
@@ -142,6 +146,6 @@ pub(super) fn a_full_directory_is_an_error<H: Harness>(harness: &H) {
         for entry in &entries {
             remove(&client, entry).await;
         }
-        assert_eq!(directory::list(&client).await.map(|all| all.len()), Ok(0), "all are gone");
+        assert_eq!(directory::list(&client).await.map(|all| all.len()), Ok(0), "all are removed");
     });
 }

@@ -13,7 +13,7 @@ fn refused<T: Debug>(answer: Result<T, FabricError>, expected: FabricError) {
     assert_eq!(answer.map(|_| "an answer"), Err(expected), "{what}");
 }
 
-/// Posts verbs of all kinds at `at`, of whose bytes only `inside` are within the memory.
+/// Posts verbs of all kinds at `at`. Only their first `inside` bytes are within the memory.
 async fn all_refused<F: Fabric>(client: &Client<F>, at: Remote<Raw>, inside: usize) {
     let address = at.address();
     let outside = |bytes| FabricError::OutOfRange { at: address, bytes };
@@ -90,8 +90,8 @@ pub(super) fn a_client_works_after_an_error<H: Harness>(harness: &H) {
             assert!(failed.is_err(), "a doorbell with a verb out of range fails");
             let failed = client.post(write(memory.part::<u64>(512), &[0; 8]).then(read(outside))).await;
             assert!(failed.is_err(), "a chain with a verb out of range fails");
-            write_word(client, word, round).await.expect("the client works on");
-            assert_eq!(read_word(client, word).await, Ok(round), "the client works on");
+            write_word(client, word, round).await.expect("the client continues");
+            assert_eq!(read_word(client, word).await, Ok(round), "the client continues");
         }
     });
 }
@@ -104,8 +104,8 @@ pub(super) fn a_detached_failure_shows_at_the_next_post<H: Harness>(harness: &H)
         let word = raw_address(NodeId(0), Memory::Device, 0).part(0);
         let shown = read_word(&client, word).await;
         let expected = FabricError::OutOfRange { at: outside.address(), bytes: 8 };
-        assert_eq!(shown, Err(expected), "what became of the detached WRITE");
+        assert_eq!(shown, Err(expected), "the next post reports the failure of the detached WRITE");
         let again = harness.client();
-        assert!(read_word(&again, word).await.is_ok(), "another client has nothing to do with it");
+        assert!(read_word(&again, word).await.is_ok(), "verbs of another client do not fail");
     });
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 pub(super) fn every_node_has_a_superblock<H: Harness>(harness: &H) {
     harness.block_on(async {
         let client = harness.client();
-        assert_eq!(*client.fabric().shape(), harness.shape(), "the client's idea of the pool");
-        assert_eq!(harness.shape().refuse(), None, "the pool can be");
+        assert_eq!(*client.fabric().shape(), harness.shape(), "the client's description of the pool");
+        assert_eq!(harness.shape().refuse(), None, "the pool can be used");
         for node in (0..harness.shape().nodes).map(NodeId) {
             let at = raw_address(node, Memory::Host, HEADER_OFFSET);
             let header = read_raw(&client, at, HEADER_BYTES).await.expect("a READ");
@@ -51,7 +51,7 @@ pub(super) fn compute_nodes_have_identities_of_their_own<H: Harness>(harness: &H
     assert!(strangers.is_disjoint(&others), "no two compute nodes have one identity: {seen:?}");
     let held: Vec<_> = (0..4).map(|_| harness.separate_client()).collect();
     let slots: BTreeSet<u16> = held.iter().map(|client| client.fabric().identity().slot).collect();
-    assert_eq!(slots.len(), held.len(), "living compute nodes have slots of their own");
+    assert_eq!(slots.len(), held.len(), "live compute nodes have different slots");
 }
 
 /// An unused slot, near the end of the table.
@@ -119,7 +119,7 @@ pub(super) fn a_live_client_is_not_revoked<H: Harness>(harness: &H) {
             let revoked = by.fabric().revoke(whom.fabric().identity()).await;
             assert_eq!(revoked, Ok(Revocation::Alive), "{} lives", whom.fabric().identity());
         }
-        write_word(&other, memory.part(0), 1).await.expect("a client that was not revoked works on");
+        write_word(&other, memory.part(0), 1).await.expect("a client that was not revoked continues");
     });
 }
 
@@ -161,7 +161,7 @@ async fn take_all<F: Fabric>(client: &Client<F>, node: NodeId) -> Vec<Chunk> {
 
 pub(super) fn no_chunk_is_taken_twice<H: Harness>(harness: &H) {
     const CLIENTS: usize = 4;
-    // Once from the counter, if it is not used up yet, and twice from the table.
+    // The first round takes chunks from the counter, if it is not used up yet, and the others take them from the table.
     for _ in 0..3 {
         for node in (0..harness.shape().nodes).map(NodeId) {
             let taken = harness.run_clients(CLIENTS, async |_, client| take_all(&client, node).await);
@@ -204,7 +204,11 @@ pub(super) fn a_full_node_has_no_chunk_until_one_is_given_back<H: Harness>(harne
         }
         chunks::leave_rest(&client, middle, SCRATCH_ENTRY, 4096 - 7).await.expect("a post");
         let other = ChunkOwner { entry: SCRATCH_ENTRY - 1, ..owner(&client) };
-        assert_eq!(chunks::take(&client, node, other, 64).await, Ok(None), "a rest is for its own index");
+        assert_eq!(
+            chunks::take(&client, node, other, 64).await,
+            Ok(None),
+            "only the index that left a rest of a chunk uses it"
+        );
         let rest = chunks::take(&client, node, owner(&client), 64).await;
         assert_eq!(rest, Ok(Some((middle, 4096))), "a rest begins at the next line");
         taken.push(middle);

@@ -75,12 +75,12 @@ pub(super) fn compare_and_swap_wins_and_loses<H: Harness>(harness: &H) {
         let won = client.post(cas(word, 0, u64::MAX)).await.expect("a CAS");
         assert_eq!(won, Swapped::Won, "the word at {word} was 0");
         let lost = client.post(cas(word, 0, 5)).await.expect("a CAS");
-        assert_eq!(lost, Swapped::Lost(u64::MAX), "a lost CAS tells what it found");
-        assert_eq!(read_word(client, word).await, Ok(u64::MAX), "a lost CAS changes nothing");
+        assert_eq!(lost, Swapped::Lost(u64::MAX), "a failed CAS returns the word that it found");
+        assert_eq!(read_word(client, word).await, Ok(u64::MAX), "a failed CAS changes nothing");
         let same = client.post(cas(word, u64::MAX, u64::MAX)).await.expect("a CAS");
-        assert_eq!(same, Swapped::Won, "a CAS to the same word wins");
-        assert_eq!(read_word(client, memory.part(8)).await, Ok(0), "the word before is left alone");
-        assert_eq!(read_word(client, memory.part(24)).await, Ok(0), "the word after is left alone");
+        assert_eq!(same, Swapped::Won, "a CAS that stores the same word succeeds");
+        assert_eq!(read_word(client, memory.part(8)).await, Ok(0), "the word before is unchanged");
+        assert_eq!(read_word(client, memory.part(24)).await, Ok(0), "the word after is unchanged");
     });
 }
 
@@ -133,7 +133,7 @@ pub(super) fn fetch_and_add_wraps<H: Harness>(harness: &H) {
     everywhere(harness, async |client, memory| {
         let word: Remote<u64> = memory.part(8);
         write_word(client, word, u64::MAX - 1).await.expect("a WRITE");
-        assert_eq!(client.post(faa(word, 5)).await, Ok(u64::MAX - 1), "FAA yields what was there");
+        assert_eq!(client.post(faa(word, 5)).await, Ok(u64::MAX - 1), "FAA yields the previous word");
         assert_eq!(client.post(faa(word, u64::MAX)).await, Ok(3), "FAA wraps");
         assert_eq!(client.post(faa(word, 0)).await, Ok(2), "adding the largest number takes one away");
         assert_eq!(read_word(client, memory.part(16)).await, Ok(0), "no carry into the word after");
@@ -249,11 +249,11 @@ pub(super) fn a_cancelled_post_still_lands<H: Harness>(harness: &H) {
             }
             // Later posts must use other buffers.
             let _ = read_raw(client, memory, 64).await.expect("a READ");
-            assert!(becomes(client, last, round).await, "the last verb of a cancelled post did not land");
+            assert!(becomes(client, last, round).await, "the last verb of a cancelled post took no effect");
             assert_eq!(
                 read_word(client, first).await,
                 Ok(round),
-                "the first verb did not land, the last did"
+                "the first verb took no effect, but the last did"
             );
         }
     });
@@ -267,9 +267,9 @@ pub(super) fn detached_posts_land<H: Harness>(harness: &H) {
             let word = round.to_le_bytes();
             client.post_detached(write(a, &word).then(write(b, &word)));
             client.post_detached(all([faa(c, 1)]));
-            assert!(becomes(client, b, round).await, "a detached WRITE did not land at {b}");
+            assert!(becomes(client, b, round).await, "a detached WRITE took no effect at {b}");
             assert_eq!(read_word(client, a).await, Ok(round), "the first verb of a detached chain");
-            assert!(becomes(client, c, round).await, "a detached FAA did not land at {c}");
+            assert!(becomes(client, c, round).await, "a detached FAA took no effect at {c}");
         }
     });
 }
@@ -329,7 +329,7 @@ async fn add_up<F: Fabric>(client: &Client<F>, memory: RawAddress, rounds: u64) 
             client.post(cas(swapped, expected, expected + 1)).await.expect("a CAS")
         {
             attempts += 1;
-            assert!(attempts < ATTEMPTS_MAX, "a CAS keeps losing at {swapped}");
+            assert!(attempts < ATTEMPTS_MAX, "a CAS keeps failing at {swapped}");
             expected = found;
         }
         expected += 1;

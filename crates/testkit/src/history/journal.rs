@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Bytes are hexadecimal after an `x`, so that an empty string is visible. FROM and TO are `[` or `(` and a key, or
-//! `*`. An operation's beginning is written before it begins: a process that is killed leaves it without an answer.
-//! A line that was cut off by death is not a line.
+//! `*`. The line of a call is written before the operation begins, so an operation of a killed process has a call and
+//! no answer. A line without a newline was cut off when its writer was killed, and is ignored.
 
 use super::{Action, Answer, ByteString, Direction, History, Operation, Scan};
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ impl<W: Write> Recorder<W> {
         Self { client, next: 0, line: String::new(), to }
     }
 
-    /// Notes what was an initial entry; one client's task.
+    /// Records an initial entry. Only one client does this.
     pub fn initial(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.line.push('=');
         self.bytes(key);

@@ -1,4 +1,5 @@
-//! The search for an order: the algorithm of Wing and Gong with Lowe's memory of states that were tried, key by key.
+//! The search for an order of the operations on each key, by the algorithm of Wing and Gong with Lowe's cache of states
+//! that were already searched.
 //!
 //! Keys are independent, so the history of an index is linearizable if the history of every key is. The search
 //! considers few operations at a time: those that had begun when the first of the others ended.
@@ -9,9 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The most operations that a violation shows.
+/// Maximum number of operations that a violation shows.
 const SHOWN_MAX: usize = 16;
-/// Steps of the search between two readings of the clock.
+/// Steps of the search between two checks of the time limit.
 const STEPS_PER_CLOCK: u64 = 1 << 10;
 
 /// The state of a key: absent, or the number of its value.
@@ -72,7 +73,7 @@ enum Decision {
 struct PartialOrder {
     /// All answered steps before this one are placed.
     frontier: u32,
-    /// Answered steps behind the frontier that are placed, in increasing order.
+    /// Answered steps after the frontier that are placed, in increasing order.
     beyond: Vec<u32>,
     /// Unanswered steps that are placed, in increasing order.
     taken: Vec<u32>,

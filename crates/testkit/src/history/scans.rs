@@ -17,7 +17,7 @@ struct Changes {
     sources: HashMap<ByteString, Vec<(u64, u64)>>,
 }
 
-/// For each moment, the largest number among the points up to that moment.
+/// Points of time, each with the largest number among the points up to it.
 #[derive(Default)]
 struct Latest(Vec<(u64, u64)>);
 
@@ -133,7 +133,7 @@ fn check_form(scan: &Scan) -> Vec<Wrong> {
     }
     if scan.entries.len() > scan.limit {
         let key = scan.entries[scan.limit].0.clone();
-        wrongs.push((key, format!("shows {} entries of at most {}", scan.entries.len(), scan.limit)));
+        wrongs.push((key, format!("shows {} entries, and its limit is {}", scan.entries.len(), scan.limit)));
     }
     wrongs
 }
@@ -159,7 +159,9 @@ fn shown(scan: &Scan, changes: &BTreeMap<&[u8], Changes>) -> Vec<Wrong> {
         !changes.get(key.as_slice()).is_some_and(|changes| changes.possible(value, call, end))
     });
     impossible
-        .map(|(key, value)| (key.clone(), format!("shows {value:02x?}, which it never had then")))
+        .map(|(key, value)| {
+            (key.clone(), format!("shows {value:02x?}, which the key did not have during the scan"))
+        })
         .collect()
 }
 
@@ -183,5 +185,7 @@ fn missed(scan: &Scan, changes: &BTreeMap<&[u8], Changes>) -> Vec<Wrong> {
     let all = changes.range::<[u8], _>((start, Bound::Unbounded));
     let covered = all.take_while(|(key, _)| within(key, &Bound::Unbounded, &to));
     let missed = covered.filter(|(key, changes)| !shown.contains(*key) && changes.throughout(call, end));
-    missed.map(|(key, _)| (key.to_vec(), "misses it, and it was present throughout".to_owned())).collect()
+    missed
+        .map(|(key, _)| (key.to_vec(), "does not show it, although it was present throughout".to_owned()))
+        .collect()
 }

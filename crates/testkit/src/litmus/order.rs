@@ -23,7 +23,7 @@ pub(super) fn write_then_write<H: Harness>(harness: &H, iterations: u64) -> Litm
     tally.report("WRITE then WRITE in order", Promise::Made)
 }
 
-/// An atomic and a READ chained behind it take effect in order.
+/// An atomic and a READ chained after it take effect in order.
 pub(super) fn atomic_then_read<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     let tally = flagged(harness, iterations, None, ask_in_a_chain);
     let capability = Capability::AtomicThenRead;
@@ -120,7 +120,8 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
                 let me = number as u64 + 1;
                 while client.post(cas(lock, 0, me)).await.expect("a CAS") != Swapped::Won {
                     losses += 1;
-                    // A client that yields at once never gets a lock that its holder takes again at once.
+                    // The client does not yield after each failure: if it did, the previous holder would always acquire
+                    // the lock again first.
                     if losses.is_multiple_of(FAILURES_PER_YIELD) {
                         client.fabric().sleep(0).await;
                     }
@@ -151,8 +152,8 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
     tally.report(name, promise_of(harness, Capability::ArrivalSeesWrite))
 }
 
-/// A client that waits for a lock never finds that it holds it: no compare-and-swap is executed twice, and a failed
-/// one undoes no unlock by WRITE.
+/// A client that waits for a lock never reads its own number in the lock: no compare-and-swap is executed twice, and a
+/// failed compare-and-swap undoes no unlock by WRITE.
 pub(super) fn unlock_by_write<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     const CLIENTS: u64 = 4;
     const NODE_BYTES: usize = 256;
@@ -231,7 +232,7 @@ pub(super) fn crossed_after_chains<H: Harness>(harness: &H, iterations: u64) -> 
     crossing(harness, iterations, "crossed READs after chains of WRITE and READ", chained)
 }
 
-/// The most spins by which one client is later than the other.
+/// Maximum number of spins by which one client starts later than the other.
 const SKEW_MAX: u64 = 16;
 
 fn crossing<H: Harness>(
@@ -320,7 +321,7 @@ async fn count_up<F: Fabric>(
     match client.post(masked_cas(word, field(count), field(count + 1))).await? {
         Swapped::Won => Ok((count & 0xFFFF) << shift),
         Swapped::Lost(found) => {
-            // It fails only if a change of this field was lost: repair the field and continue.
+            // The CAS fails only if a change of this field was lost. Repair the field and continue.
             let all = Bits { mask: 0, value: 0 };
             let _ = client.post(masked_cas(word, all, field(count + 1))).await?;
             Ok(found)
@@ -387,7 +388,7 @@ pub(super) fn cpu_sees_write<H: ServerHarness>(harness: &H, iterations: u64) -> 
                 write_word(&client, word, round).await.expect("a WRITE");
                 completed.store(round, SeqCst);
                 if round.is_multiple_of(4) {
-                    // Lets the server run.
+                    // Yields to the server.
                     client.fabric().sleep(0).await;
                 }
             }

@@ -156,7 +156,7 @@ pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> L
                 let data = round.to_le_bytes().repeat(WATCHED_WORDS as usize);
                 client.post(write(address, &data)).await.expect("a WRITE");
                 if round.is_multiple_of(4) {
-                    // Now the server has the word.
+                    // Yields to the server, which then reads the word.
                     client.fabric().sleep(0).await;
                 }
             }
@@ -168,8 +168,8 @@ pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> L
     tally.report(name, promise_of(harness, Capability::WriteUpward))
 }
 
-/// What a READ sees of a server's stores: `LINES` lines, each store a word, as `stores` orders them for a round. What
-/// was read is judged by `violation`.
+/// Runs a program in which a client READs `LINES` lines while a server stores them word by word, in the order that
+/// `stores` gives for a round. `violation` checks each copy.
 fn server_stores<H: ServerHarness>(
     harness: &H,
     iterations: u64,
@@ -248,5 +248,5 @@ pub(super) fn server_pair<H: ServerHarness>(harness: &H, iterations: u64) -> Lit
     } else {
         Promise::Withheld
     };
-    tally.report("versions front and rear of what a server stores upward", promise)
+    tally.report("front and rear versions of words that a server stores upward", promise)
 }

@@ -1,4 +1,4 @@
-//! How a [`Loopback`](super::Loopback) executes a doorbell, correctly or with a fault.
+//! Execution of a doorbell by a [`Loopback`](super::Loopback), correctly or with a fault.
 
 use super::time::YieldOnce;
 use super::{Bug, Copying, World};

@@ -23,7 +23,7 @@ impl World {
         self.poll_detached();
     }
 
-    /// Lets the other clients run with probability 1/2.
+    /// Yields to the other clients with probability 1/2.
     pub(super) async fn maybe_yield(self: &Rc<Self>) {
         let yields = self.state.borrow_mut().random.once_in(2);
         if yields {
@@ -32,7 +32,7 @@ impl World {
     }
 }
 
-/// Lets every other client run once.
+/// Yields until every other client has run once.
 pub(super) struct YieldOnce {
     world: Rc<World>,
     has_yielded: bool,
@@ -58,7 +58,7 @@ impl Future for YieldOnce {
     }
 }
 
-/// Lets every other client run once, and counts no action.
+/// Yields until every other client has run once, and counts no action.
 pub(super) fn idle() -> impl Future<Output = ()> {
     let mut polled = false;
     poll_fn(move |context| {

@@ -1,4 +1,4 @@
-//! The contract holds on a correct fabric, and its checks notice every bug.
+//! The contract holds on a correct fabric, and its checks find every bug.
 
 use farwood_testkit::contract::{Contract, contract, server_contract};
 use farwood_testkit::loopback::{Bug, Copying, EVERYTHING, Faults, Loopback, Settings};
@@ -42,7 +42,7 @@ fn failing(bug: Bug) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_bug_is_noticed_by_its_check() {
+fn every_bug_is_found_by_its_check() {
     let bugs = [
         (Bug::NeighbourCleared, "verbs::a_write_of_any_length_and_offset_leaves_its_neighbours_alone"),
         (Bug::ReadShort, "verbs::buffers_bring_no_old_bytes"),
@@ -64,6 +64,6 @@ fn every_bug_is_noticed_by_its_check() {
     ];
     let found: Vec<_> = bugs.iter().map(|(bug, _)| failing(*bug)).collect();
     for ((bug, check), failing) in bugs.iter().zip(found) {
-        assert!(failing.contains(check), "{bug:?} was not noticed by {check}, only by {failing:?}");
+        assert!(failing.contains(check), "{bug:?} was not found by {check}, only by {failing:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! The search for an order, compared with the checker of the crate todc-utils, on thousands of random histories of one
-//! key, right and wrong ones, with operations that were never answered.
+//! Compares the search for an order with the checker of the crate todc-utils on thousands of random histories of one
+//! key. Some histories are right and some are wrong, and some operations were never answered.
 
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, History, Operation};
@@ -26,7 +26,7 @@ impl Specification for Key {
 }
 
 /// The answer to an operation, and the state after it.
-#[expect(clippy::ref_option, reason = "the state as the other checker keeps it")]
+#[expect(clippy::ref_option, reason = "the state in the form of the other checker")]
 fn perform(action: &Action, state: &Option<Vec<u8>>) -> (Answer, Option<Vec<u8>>) {
     let there = state.is_some();
     let either = |takes: bool, after| (Answer::Done(takes), if takes { after } else { state.clone() });
@@ -82,8 +82,8 @@ fn draw(random: &mut TestRng) -> Vec<Operation> {
     operations
 }
 
-/// The result of the other checker. It requires an answer for every operation: one without an answer ends last, with
-/// any answer.
+/// The result of the other checker, which requires an answer for every operation. An operation without an answer is
+/// given an arbitrary answer after all others.
 fn explained(operations: &[Operation]) -> bool {
     let mut events = Vec::new();
     for (at, Operation { action, call, answer, .. }) in operations.iter().enumerate() {

@@ -296,7 +296,7 @@ fn scans_show_all_entries_in_order() {
     assert_eq!(wrongs(scan(&["a1", "c1"], 2), &[]), 1, "b is missing");
     assert_eq!(wrongs(scan(&["a1", "b1", "d1", "e1"], 10), &[]), 1, "c is missing");
     assert_eq!(wrongs(scan(&["a1", "b1", "b1", "c1", "d1", "e1"], 10), &[]), 1, "b twice");
-    assert_eq!(wrongs(scan(&["a1", "c1", "b1", "d1", "e1"], 10), &[]), 1, "b behind c");
+    assert_eq!(wrongs(scan(&["a1", "c1", "b1", "d1", "e1"], 10), &[]), 1, "b after c");
     assert_eq!(wrongs(scan(&["a1", "b1", "c2", "d1", "e1"], 10), &[]), 1, "c never was 2");
     assert_eq!(wrongs(scan(&["a1", "b1", "c1", "d1", "e1", "f1"], 10), &[]), 1, "there is no f");
     let backward = |keys| Scan { direction: Direction::Backward, ..scan(keys, 3) };
@@ -369,7 +369,7 @@ fn large(seed: u64) -> History {
             (Action::Get, _) | (_, Answer::Done(false)) => {}
             _ => drop(state.insert(key.clone(), value)),
         }
-        // The clients of a key overlap: a thousand keys, an operation a tick.
+        // One operation begins per tick, on one of a thousand keys, so operations on the same key overlap.
         let at = 100_000 + 10 * time;
         let (call, end) = (at - random.below(30_000), at + random.below(30_000));
         history.operations.push(Operation {
@@ -389,7 +389,7 @@ fn a_million_operations_are_checked_in_seconds() {
     let begun = Instant::now();
     history.check(PATIENCE).expect_right();
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
-    // One answer in a million.
+    // Changes one answer of a million.
     let stale = history.operations.iter().rposition(|operation| operation.answer.as_ref().unwrap().1 == NONE);
     let stale = &mut history.operations[stale.expect("some gets find nothing")];
     stale.answer.as_mut().unwrap().1 = found("a ghost");

@@ -92,7 +92,7 @@ fn words_break_where_half_words_are_copied() {
 }
 
 #[test]
-fn writes_that_are_placed_downward_are_noticed() {
+fn writes_that_are_placed_downward_are_detected() {
     broken(Faults { writes: Copying::Downward, ..Faults::NONE }, &["write upward"]);
     kept(UPWARD, &["write upward"]);
     let faults = Faults { writes: Copying::Downward, ..Faults::NONE };
@@ -101,28 +101,28 @@ fn writes_that_are_placed_downward_are_noticed() {
 }
 
 #[test]
-fn reads_that_overtake_are_noticed() {
+fn reads_that_overtake_are_detected() {
     let faults = Faults { read_overtakes: true, ..Faults::NONE };
     broken(faults, &["atomic then read", "device atomic then read", "read then read"]);
     kept(faults, &["write then write", "arrival sees write, crossed"]);
 }
 
 #[test]
-fn writes_that_overtake_are_noticed() {
+fn writes_that_overtake_are_detected() {
     let faults = Faults { write_overtakes: true, ..Faults::NONE };
     let handed_over = "arrival sees write, handed over";
     broken(faults, &["write then write", handed_over, "arrival sees write, handed over by device memory"]);
 }
 
 #[test]
-fn writes_that_a_failed_cas_undoes_are_noticed() {
+fn writes_that_a_failed_cas_undoes_are_detected() {
     let faults = Faults { failed_cas_stores: true, ..Faults::NONE };
     broken(faults, &["unlock by WRITE"]);
     kept(faults, &["write then write"]);
 }
 
 #[test]
-fn late_writes_are_noticed() {
+fn late_writes_are_detected() {
     let faults = Faults { write_is_late: true, ..Faults::NONE };
     let names = ["", " chains", " after chains"].map(|how| format!("arrival sees write, crossed{how}"));
     broken(faults, &names.each_ref().map(String::as_str));
@@ -131,7 +131,7 @@ fn late_writes_are_noticed() {
 }
 
 #[test]
-fn atomics_that_lose_writes_are_noticed() {
+fn atomics_that_lose_writes_are_detected() {
     let races = Faults { atomic_races: true, ..Faults::NONE };
     broken(races, &["masked CAS of neighbours"]);
     let swallows = Faults { atomic_loses_writes: true, ..Faults::NONE };

@@ -1,4 +1,4 @@
-//! The checks of the testkit accept what is right and notice what is wrong.
+//! Tests of the testkit: its checks accept correct fabrics, indexes and histories, and reject incorrect ones.
 
 mod contract;
 mod cross_check;

@@ -18,7 +18,7 @@ enum Fault {
     None,
     /// The least key cannot be stored.
     LeastKey,
-    /// The key of all ones is taken for the end.
+    /// A key whose bits are all ones is treated as the end of the index.
     GreatestKey,
     /// A removed key stays while it has a neighbour below.
     RemovedStays,
@@ -28,11 +28,11 @@ enum Fault {
     UpdateStores,
     /// A backward scan leaves out its first entry if there is a limit.
     BackwardSkips,
-    /// A scan takes an excluded bound for an included one.
+    /// A scan treats an excluded bound as included.
     BoundIncluded,
-    /// Count forgets the 17th.
+    /// Count does not count the 17th entry.
     CountStops,
-    /// A value of zeroes is taken for absent.
+    /// A value of zeroes is treated as absent.
     ZeroIsAbsent,
 }
 

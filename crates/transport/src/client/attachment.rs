@@ -18,11 +18,11 @@ pub(super) struct Attachment<W: VerbTransport> {
     pub(super) next_number: AtomicU64,
     /// Tag of the next acquisition of a lock.
     pub(super) next_lock_tag: AtomicU16,
-    /// Connection sets per thread, at most.
+    /// Maximum connection sets per thread.
     pub(super) per_thread_max: usize,
     /// Set once, when this compute node leaves the pool; afterwards none of its clients may post.
     pub(super) left: AtomicBool,
-    /// The process that opened it.
+    /// The fork count of the process that opened the attachment.
     pub(super) forks: ForkCount,
 }
 
@@ -45,7 +45,7 @@ impl<W: VerbTransport> Attachment<W> {
         let kept = W::with_table(|sets| {
             let mut sets = sets.borrow_mut();
             sets.retain(|(_, connections)| connections.strong_count() > 0);
-            // A set that is alive has a client, and so has its attachment: no other attachment has this
+            // A set in the table has a client, which keeps its attachment alive, so no other attachment has the same
             // address.
             let mine = || {
                 sets.iter().filter(|(attachment, _)| *attachment == me).map(|(_, connections)| connections)
@@ -59,13 +59,13 @@ impl<W: VerbTransport> Attachment<W> {
                 connections
             })
         });
-        // At the end of the thread there is no table: the set serves this client only.
+        // While the thread ends, its table no longer exists, and the set serves this client only.
         kept.unwrap_or_else(fresh)
     }
 
-    /// Ends the identity at every memory node and then in the client table, once. If that fails, the identity
-    /// ends with its connections, and other clients detect it. In a forked child it does nothing: the compute node is
-    /// the parent, and its sockets belong to both.
+    /// Ends the identity at every memory node and then in the client table. Later calls do nothing. If that fails, the
+    /// identity ends with its connections, and other clients detect it. In a forked child it does nothing: the compute
+    /// node is the parent, and its sockets belong to both.
     pub(super) fn leave(&self) {
         if !self.forks.is_current() || self.left.swap(true, Ordering::SeqCst) {
             return;

@@ -6,7 +6,7 @@ use crate::error::TcpError;
 use crate::stream::{ClientTls, Identity, Token};
 use std::path::PathBuf;
 
-/// What a compute node presents to memory nodes, and which authorities it trusts.
+/// The credentials that a compute node presents to memory nodes, and the authorities that it trusts.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// The token, for memory nodes that require one.
@@ -40,7 +40,7 @@ impl AddressOptions {
             (Some(cert), Some(key)) => Some(Identity { cert: cert.as_ref(), key: key.as_ref() }),
             (None, None) => None,
             (Some(path), None) | (None, Some(path)) => {
-                let why = "a certificate and its key go together: give tls-cert and tls-key".to_owned();
+                let why = "a certificate needs its key: give both tls-cert and tls-key".to_owned();
                 return Err(TcpError::Tls { path: PathBuf::from(path), why });
             }
         };

@@ -44,7 +44,7 @@ pub(crate) fn dial(
     Ok(AcceptedConnection { stream, welcome })
 }
 
-/// Greets the memory node, and lets it prove that it knows the token, if there is one.
+/// Greets the memory node. If there is a token, both sides prove that they know it.
 fn greet(stream: &mut Stream, token: Option<&Token>, hello: &Hello) -> Result<Welcome, ConnectError> {
     let end = Instant::now() + ANSWER_MAX;
     let nonce = token.map(|_| nonce()).transpose().map_err(ConnectError::Local)?;
@@ -66,7 +66,7 @@ fn greet(stream: &mut Stream, token: Option<&Token>, hello: &Hello) -> Result<We
     let welcome = read_welcome(&whole(&answer))?;
     match (token, expected) {
         (None, _) => Ok(welcome),
-        // With TLS its certificate has proven it.
+        // With TLS, the certificate has proven the identity of the memory node.
         (Some(_), None) if stream.cipher.is_on() => Ok(welcome),
         (Some(_), None) => Err(ConnectError::Unproven("it requires no token".to_owned())),
         (Some(token), Some(nonces)) if token.verifies(Prover::MemoryNode, &nonces, &welcome.proof) => {
@@ -131,7 +131,7 @@ fn whole(answer: &[u8]) -> Frame<'_> {
     Frame::first(answer).ok().flatten().expect("`exchange` yields whole frames")
 }
 
-/// Adds the other likely cause of a failed greeting, for a memory node that was not known before.
+/// Adds a likely cause to the error of a failed greeting: the memory node uses TLS and this client does not.
 fn greeted(why: ConnectError, stream: &Stream) -> ConnectError {
     match why {
         ConnectError::Lost(why) if why == CLOSED && !stream.cipher.is_on() => {

@@ -29,8 +29,8 @@ pub struct Endpoints {
     pub(crate) shape: PoolShape,
     /// The incarnation of each memory node's memory at the time of attachment.
     incarnations: Box<[u64]>,
-    /// Held open, idle, as long as the compute node is attached: while memory node 0 has this connection, the
-    /// compute node counts as alive even if no thread posts.
+    /// An idle connection that stays open as long as the compute node is attached: while memory node 0 has this
+    /// connection, the compute node counts as alive even if no thread posts.
     presence: Mutex<Option<Stream>>,
 }
 
@@ -75,9 +75,8 @@ impl Endpoints {
     }
 }
 
-/// Keeps `client` present by `stream`, and by a new stream whenever that breaks, until
-/// [`Endpoints::end_presence`]: an idle compute node must not be taken for a crashed one because its network
-/// failed for a minute.
+/// Keeps `stream` open as the presence of `client`, and replaces it whenever it breaks, until
+/// [`Endpoints::end_presence`]: an idle compute node must not count as crashed because its network failed for a minute.
 ///
 /// # Errors
 /// The error of the operating system, if no thread can be started.
@@ -115,7 +114,7 @@ fn restore_presence(
     pause: &mut Duration,
 ) -> Option<TcpStream> {
     if let Some(stream) = &*endpoints.upgrade()?.presence() {
-        // A memory node that stops waits for this.
+        // A memory node that stops waits until this side closes the connection.
         let _ = stream.tcp.shutdown(Shutdown::Both);
     }
     loop {

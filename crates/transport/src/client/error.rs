@@ -1,20 +1,20 @@
-//! Why a connection to a memory node fails.
+//! Errors of connections to memory nodes.
 
 use super::host_port::HostPort;
 use crate::error::TcpError;
 use crate::wire::Code;
 use farwood_fabric::{ClientId, FabricError, NodeId};
 
-/// Why a connection to one memory node failed.
+/// The reason why a connection to one memory node failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectError {
-    /// The memory node does not answer, or not as a memory node does.
+    /// The memory node does not answer, or its answer is not that of a memory node.
     Lost(String),
     /// The memory node refused it, with a code.
     Refused(Code, String),
     /// This machine lacks a resource.
     Local(String),
-    /// One side does not trust the other, or only one side speaks TLS.
+    /// One side does not trust the other, or only one side uses TLS.
     Untrusted(String),
     /// The memory node does not prove that it knows the token.
     Unproven(String),

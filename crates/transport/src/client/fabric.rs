@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 /// One client's connection to a pool that memory nodes serve.
 pub struct ServedFabric<W: VerbTransport> {
-    // Before the attachment: pending posts land before the identity ends.
+    // Declared before the attachment, so that pending posts execute before the identity ends.
     pub(super) connections: Rc<W>,
     pub(super) pool: Arc<Attachment<W>>,
     /// The error of a detached post.
@@ -26,7 +26,7 @@ pub struct ServedFabric<W: VerbTransport> {
 }
 
 impl<W: VerbTransport> ServedFabric<W> {
-    /// Returns why a doorbell cannot leave, if it cannot.
+    /// Returns the reason why a doorbell cannot be sent, if there is one.
     #[inline]
     fn refuse(&self, doorbell: &Doorbell, checks: Checks) -> Option<FabricError> {
         if let Err(error) = self.pool.check() {
@@ -40,10 +40,10 @@ impl<W: VerbTransport> ServedFabric<W> {
     }
 }
 
-/// The checks of a doorbell before it leaves; the memory nodes check everything.
+/// The checks of a doorbell before it is sent; the memory nodes check everything again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Checks {
-    /// That the memory node exists.
+    /// Whether the memory node exists.
     Nodes,
     /// Everything that this side can check.
     All,
@@ -78,7 +78,7 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
     }
 
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
-        // So that a corrupt pointer fails at the very next post.
+        // A corrupt pointer must fail at the next post.
         if let Some(error) = self.refuse(&doorbell, Checks::All) {
             self.failed.replace(Some(error));
             return Some(doorbell);
@@ -106,7 +106,7 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
         sleep(nanoseconds)
     }
 
-    /// A client is gone when no memory node has a connection of it, and none accepts one again.
+    /// A client has ended when no memory node has a connection of it, and none accepts a new one.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
         if !client_table::slot_state(&table, client.slot).await?.is(client) {
@@ -124,7 +124,7 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
         match fenced {
             Ok(()) => {}
             Err(error @ FabricError::Revoked(_)) => return Err(error),
-            // It may still be connected to a memory node that cannot be asked.
+            // The client may still be connected to a memory node that does not answer.
             Err(_) => return Ok(Revocation::Alive),
         }
         client_table::expire(&table, client).await?;

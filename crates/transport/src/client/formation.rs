@@ -1,4 +1,4 @@
-//! Forming a pool of memory nodes, or recognising the pool that they are.
+//! Forms a pool of fresh memory nodes, or recognises the pool to which memory nodes belong.
 
 use super::address::PoolAddress;
 use super::credentials::Credentials;
@@ -12,16 +12,16 @@ use farwood_fabric::PoolShape;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-/// How an attaching process treats memory nodes that are all fresh.
+/// The treatment of memory nodes that are all fresh by a process that attaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreshNodePolicy {
-    /// It forms a pool of them.
+    /// The process forms a pool of them.
     FormPool,
-    /// It fails: a process that only reads forms no pool.
+    /// Opening the pool fails: a process that only inspects memory nodes must not form a pool.
     Refuse,
 }
 
-/// The remedy where a memory node has lost the pool's data.
+/// The remedy if a memory node has lost the pool's data.
 const RESTART_REMEDY: &str =
     "restart all its memory nodes, those with files on new files, and load the data again";
 
@@ -45,8 +45,8 @@ impl<'a> CandidateNodes<'a> {
         Ok(Self { address, scheme, all })
     }
 
-    /// Connects, and returns the memory nodes and the pool that they are or become. While another process
-    /// forms the pool, its nodes can disagree for a short time, so this retries.
+    /// Connects to the memory nodes, and returns them with their pool, which it forms if necessary. While another
+    /// process forms the pool, its nodes can disagree for a short time, so this retries.
     pub(super) fn form_in_time(
         address: &'a PoolAddress,
         credentials: &Credentials,
@@ -76,10 +76,10 @@ impl<'a> CandidateNodes<'a> {
         &self.all[at].welcome
     }
 
-    /// Returns the pool that these memory nodes are, or become.
+    /// Returns the pool of these memory nodes, which it forms if necessary.
     ///
-    /// Node 0 decides which. A node with fresh memory joins the pool only until node 0 knows that the pool is
-    /// whole; from then on clients have used it, and a node with fresh memory has lost their data.
+    /// Node 0 decides which pool it is. A node with fresh memory joins the pool only until node 0 knows that the pool
+    /// is complete. After that, clients may have used the pool, so a node with fresh memory has lost their data.
     fn form(&mut self, fresh: FreshNodePolicy) -> Result<PoolShape, TcpError> {
         let nodes = self.all.len() as u16;
         let first = *self.welcome(0);

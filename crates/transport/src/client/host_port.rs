@@ -1,5 +1,5 @@
-//! The address of one server, `HOST:PORT`. An address that another machine names, as etcd does, is parsed into this
-//! type and can therefore contain nothing else: no parameter, no second address, no path.
+//! The address of one server, `HOST:PORT`. An address from another machine, such as etcd, is parsed into this type, and
+//! so contains no parameter, second address or path.
 
 use farwood_fabric::printable;
 use std::fmt;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_contains_nothing_else() {
+    fn an_address_contains_only_host_and_port() {
         for text in [
             "a:1?token-file=/secret",
             "a?token-file=x:1",

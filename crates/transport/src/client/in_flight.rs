@@ -1,5 +1,5 @@
-//! The posts under way on one thread's connections: which future waits for each, and which memory nodes have
-//! not answered.
+//! The posts in flight on one thread's connections: the future that waits for each, and the memory nodes that have not
+//! answered.
 
 use super::error::ConnectError;
 use super::post::{PostBody, Waiter};
@@ -11,11 +11,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Exchanges without an answer before the thread yields. Longer than a round trip to an idle memory node,
-/// because a thread that yields on a busy machine is not scheduled again for milliseconds.
+/// Exchanges without an answer before the thread yields. Together they take longer than a round trip to an idle memory
+/// node, because a thread that yields on a busy machine is not scheduled again for milliseconds.
 const IDLE_POLLS_MAX: u32 = 64;
 
-/// A post under way.
+/// A post in flight.
 struct Post {
     body: PostBody,
     /// Memory nodes that have not answered everything.
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Post {
     }
 }
 
-/// All posts under way.
+/// All posts in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     all: Slab<Post>,
@@ -46,14 +46,14 @@ pub(crate) struct InFlight {
     idle_polls: u32,
     /// Parts that have ended.
     ended: u64,
-    /// Parts that are under way.
+    /// Parts that are in flight.
     parts: usize,
-    /// The process that posts: a forked child has copies of its sockets and queue pairs, and must not touch them.
+    /// The process that posts: a forked child has copies of its sockets and queue pairs, and must not use them.
     forks: ForkCount,
 }
 
 impl InFlight {
-    /// Nothing under way yet.
+    /// No posts yet.
     pub(crate) fn new(client: Option<ClientId>) -> Self {
         let forks = ForkCount::now();
         Self { all: Slab::new(), client, awaited: 0, polls: 0, idle_polls: 0, ended: 0, parts: 0, forks }
@@ -143,12 +143,13 @@ impl InFlight {
         }
     }
 
-    /// Returns whether every memory node has answered everything, or will answer another process.
+    /// Returns whether every memory node has answered everything, or whether this is a forked child, which gets no
+    /// answers.
     pub(crate) fn are_done(&self) -> bool {
         self.parts == 0 || !self.are_own()
     }
 
-    /// Returns whether this process has posted them, and not the parent of a forked child.
+    /// Returns whether this process has posted them; in a forked child, the parent has.
     pub(crate) fn are_own(&self) -> bool {
         self.forks.is_current()
     }
@@ -159,9 +160,9 @@ impl InFlight {
     }
 }
 
-/// One thread's connections to a pool, as the waiting futures see them.
+/// One thread's connections to a pool, as the futures that wait for posts use them.
 pub(crate) trait PostDriver {
-    /// Calls `work` with the posts under way.
+    /// Calls `work` with the posts in flight.
     fn with_posts<T>(&self, work: impl FnOnce(&mut InFlight) -> T) -> T;
 
     /// Sends, receives, and assigns answers to their posts, without waiting.
@@ -176,12 +177,12 @@ pub(crate) trait PostDriver {
             return Progress::default();
         };
         self.exchange();
-        // Posts that no future waits for must still leave.
+        // Posts that no future waits for must still be sent.
         self.with_posts(|posts| Progress { answered: posts.ended > ended, awaited: !posts.are_done() })
     }
 }
 
-/// A future that waits for a post. If it is dropped, the post still lands.
+/// A future that waits for a post. If it is dropped, the post is still executed.
 pub(crate) struct Submission<'l, L: PostDriver> {
     driver: &'l L,
     /// `None` after completion.
@@ -253,7 +254,7 @@ impl InFlight {
         Some(post.error.map_or(Ok(post.body), Err))
     }
 
-    /// Returns whether the polling client exchanges: of `n` waiting clients each `n`-th poll does.
+    /// Returns whether this poll exchanges data: with `n` waiting clients, each `n`-th poll does.
     #[inline]
     fn should_exchange(&mut self) -> bool {
         self.polls += 1;

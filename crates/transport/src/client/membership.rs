@@ -16,8 +16,8 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Takes a slot of the client table: one that is not claimed at memory node 0, whose last owner is gone from every
-/// memory node, and whose next epoch no memory node has fenced. `nodes` are connections without an identity, one to
+/// Takes a slot of the client table: a slot that is not claimed at memory node 0, whose last owner has no connection to
+/// any memory node, and whose next epoch no memory node has fenced. `nodes` are connections without an identity, one to
 /// each memory node; that to node 0 becomes the client's presence.
 pub(super) fn enter<W: VerbTransport>(
     shared: &Arc<W::Shared>,
@@ -27,7 +27,7 @@ pub(super) fn enter<W: VerbTransport>(
     let unregistered = Unregistered(W::new(shared, Arc::clone(endpoints), None, PRESENCE_CONNECTION));
     let client = Client::new(&unregistered);
     let process = u64::from(std::process::id());
-    // Why a slot cannot be used; other slots are tried.
+    // The reason why a slot cannot be used; other slots are tried.
     let mut refused = None;
     for slot in 0..client_table::CLIENTS_MAX as u16 {
         match control(&mut nodes[0].stream, Control::Claim, [slot.into(), 0, 0, 0]) {
@@ -66,7 +66,8 @@ pub(super) fn enter<W: VerbTransport>(
     Err(refused.unwrap_or(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX }))
 }
 
-/// Names the client at every memory node, at node 0 last, because a connection of node 0 keeps the name.
+/// Assigns the client's identity to the connection at every memory node, at node 0 last, because the connection to node
+/// 0 keeps the identity.
 fn identify(nodes: &mut [AcceptedConnection], client: ClientId) -> Result<(), (NodeId, ConnectError)> {
     for (number, node) in nodes.iter_mut().enumerate().rev() {
         let named = control(&mut node.stream, Control::Identify, words_of(client));
@@ -93,7 +94,7 @@ pub(super) async fn is_connected<W: VerbTransport>(
     Ok(false)
 }
 
-/// Ensures that no verb of `client` lands at any memory node any more.
+/// Ensures that no memory node executes another verb of `client`.
 pub(super) async fn fence<W: VerbTransport>(
     connections: &W,
     shape: &PoolShape,
@@ -105,8 +106,8 @@ pub(super) async fn fence<W: VerbTransport>(
     Ok(())
 }
 
-/// For the process that has claimed the slot: returns whether its last owner is gone from the memory nodes 1
-/// and up; if so, fences it.
+/// For the process that has claimed the slot: returns whether the last owner has no connection to the memory nodes from
+/// 1 on; if so, fences it.
 fn fence_if_gone(nodes: &mut [AcceptedConnection], client: ClientId) -> Result<bool, (NodeId, ConnectError)> {
     for (number, node) in nodes.iter_mut().enumerate().skip(1) {
         let counted = control(&mut node.stream, Control::CountConnections, words_of(client));

@@ -6,14 +6,14 @@
 //! | `host_port.rs` | [`HostPort`]: the address of one server |
 //! | `options.rs` | [`AddressOptions`]: the parameters of such an address |
 //! | `credentials.rs` | [`Credentials`]: the token and the certificates of a compute node |
-//! | `dial.rs`, `endpoints.rs` | connecting to memory nodes, and staying present at node 0 |
+//! | `dial.rs`, `endpoints.rs` | connecting to memory nodes, and the presence connection to node 0 |
 //! | `formation.rs` | forming a pool of fresh memory nodes |
 //! | `membership.rs` | entering the client table, fencing |
 //! | `pool.rs`, `attachment.rs`, `fabric.rs` | [`ServedPool`], [`ServedFabric`]: the pool as a fabric |
-//! | `transport.rs` | [`VerbTransport`]: what differs between TCP and RDMA |
-//! | `post.rs`, `in_flight.rs` | posts, and those under way |
+//! | `transport.rs` | [`VerbTransport`]: the differences between TCP and RDMA |
+//! | `post.rs`, `in_flight.rs` | posts, and those in flight |
 //! | `framed/` | connections that carry frames |
-//! | `error.rs`, `timeouts.rs`, `reply_clock.rs` | why a connection fails, and after what time |
+//! | `error.rs`, `timeouts.rs`, `reply_clock.rs` | errors and time limits of connections |
 
 mod address;
 mod attachment;

@@ -61,7 +61,7 @@ const VARIABLES: [&str; KEYS.len()] = [
     "FARWOOD_ETCD_KEY",
     "FARWOOD_ETCD_USER_FILE",
 ];
-/// Largest number of queue pairs of a thread to each memory node: a memory node accepts some thousand connections.
+/// Largest number of queue pairs of a thread to each memory node: a memory node accepts some thousands of connections.
 const QUEUE_PAIRS_MAX: u16 = 64;
 
 impl FromStr for AddressOptions {
@@ -146,7 +146,7 @@ impl AddressOptions {
         self.given(ETCD_FIRST..KEYS.len())
     }
 
-    /// Returns a given parameter of those at `range`.
+    /// Returns a parameter that is set, of those at `range`.
     fn given(&self, range: Range<usize>) -> Option<&'static str> {
         range.into_iter().find(|at| self.values[*at].is_some()).map(|at| KEYS[at])
     }

@@ -29,8 +29,8 @@ impl<W: VerbTransport> Clone for ServedPool<W> {
 }
 
 impl<W: VerbTransport> ServedPool<W> {
-    /// Attaches this process to a pool. `shared` first asks each memory node what the transport needs. A
-    /// thread's clients share at most `sets` connection sets.
+    /// Attaches this process to a pool. `shared` first queries each memory node for the data that the transport needs.
+    /// A thread's clients share at most `sets` connection sets.
     pub(crate) fn attach<E: From<TcpError>>(
         address: &PoolAddress,
         credentials: Credentials,
@@ -79,14 +79,14 @@ impl<W: VerbTransport> ServedPool<W> {
         }
     }
 
-    /// Returns what all connection sets share.
+    /// Returns the data that all connection sets share.
     pub(crate) fn shared(&self) -> &W::Shared {
         &self.0.shared
     }
 
     /// Leaves the pool before the last handle is dropped: the identity ends at every memory node, and every
     /// later post of this compute node's clients fails with [`FabricError::Revoked`]. No operation may be
-    /// under way.
+    /// in progress.
     pub fn leave(&self) {
         self.0.leave();
     }
@@ -109,7 +109,7 @@ impl<W: VerbTransport> ServedPool<W> {
     /// Asks each memory node for its report. [3 RT for each]
     ///
     /// # Errors
-    /// [`FabricError::NodeLost`] and its kin.
+    /// [`FabricError::NodeLost`] and the other errors of lost memory nodes.
     pub fn reports(&self) -> Result<Vec<NodeReport>, FabricError> {
         self.0.forks.check()?;
         let connections = self.0.connections();
@@ -135,7 +135,7 @@ impl<W: VerbTransport> ServedPool<W> {
     /// Returns whether `client` is connected to some memory node. [1 RT for each]
     ///
     /// # Errors
-    /// [`FabricError::NodeLost`] and its kin.
+    /// [`FabricError::NodeLost`] and the other errors of lost memory nodes.
     pub fn is_alive(&self, client: ClientId) -> Result<bool, FabricError> {
         self.0.forks.check()?;
         block_on(is_connected(&*self.0.connections(), self.shape(), client))
@@ -145,7 +145,7 @@ impl<W: VerbTransport> ServedPool<W> {
 /// The state of a memory node, and its counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeReport {
-    /// Bytes of its memory that have pages.
+    /// Bytes of its memory that are resident.
     pub resident_bytes: u64,
     /// Open connections.
     pub connections: u64,
@@ -204,7 +204,7 @@ mod tests {
             };
             let each = 4 / usize::from(sets);
             assert_eq!(shared(&fabrics), [each; 4], "{sets} sets");
-            // A new client takes the set of the one that left.
+            // A new client uses the set of the client that was dropped.
             fabrics.remove(1);
             fabrics.push(pool.fabric());
             assert_eq!(shared(&fabrics), [each; 4], "{sets} sets");

@@ -1,4 +1,4 @@
-//! Posts: their content, the future that waits for them, and the checks before they leave.
+//! Posts: their content, the future that waits for them, and the checks before they are sent.
 
 use farwood_fabric::{Capabilities, Capability, Doorbell, FabricError, Memory, Op, PoolShape, Request};
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ pub(super) type DetachedError = Rc<RefCell<Option<FabricError>>>;
 pub enum Waiter {
     /// A future of the client awaits the answers.
     Future,
-    /// Nothing; the client's next post reports the error.
+    /// No future; the client's next post reports the error.
     Detached(DetachedError),
     /// None: the future was dropped.
     Gone,

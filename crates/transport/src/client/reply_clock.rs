@@ -1,30 +1,31 @@
-//! The time limit of an answer: for the whole frame, so that a peer that sends a byte now and then does not extend it.
+//! The time limit of an answer: for the whole frame, so that a peer that sends single bytes at intervals does not
+//! extend it.
 
 use std::time::{Duration, Instant};
 
-/// A frame must travel at this rate at least, bytes per second.
+/// Minimum transfer rate of a frame, bytes per second.
 pub(crate) const RATE_MIN: u64 = 100 << 10;
-/// Polls between two looks at the clock.
+/// Polls between two reads of the clock.
 const POLLS: u32 = 64;
 
-/// Measures the time until the next whole frame, with few looks at the clock. It runs only while it is polled.
+/// Measures the time until the next complete frame, with few reads of the clock. It runs only while it is polled.
 #[derive(Debug)]
 pub(crate) struct ReplyClock {
     limit: Duration,
     since: Instant,
     polls: u32,
-    /// Bytes that have to travel before the frame is whole.
+    /// Bytes to be transferred until the frame is complete.
     bytes: usize,
 }
 
 impl ReplyClock {
-    /// A clock for peers that answer within `limit`, and the time in which the bytes travel at [`RATE_MIN`].
+    /// A clock for peers that answer within `limit`, plus the transfer time of the bytes at [`RATE_MIN`].
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, since: Instant::now(), polls: 0, bytes: 0 }
     }
 
-    /// Starts again, before `bytes` bytes that have to travel: when a request is queued and none was pending, when a
-    /// frame begins to arrive, and when it is whole.
+    /// Starts again, for a transfer of `bytes` bytes: when a request is queued and none was pending, when a frame
+    /// begins to arrive, and when it is complete.
     #[inline]
     pub(crate) fn restart(&mut self, bytes: usize) {
         (self.polls, self.bytes) = (0, bytes);

@@ -1,5 +1,5 @@
-//! The differences between the transports of pools that memory nodes serve: how verbs reach the memory nodes. They
-//! share everything else ([`pool`](super::pool)): forming a pool, entering and leaving it, liveness, fencing.
+//! The differences between TCP and RDMA: the transport of verbs to the memory nodes. Both share everything else
+//! ([`pool`](super::pool)): forming a pool, entering and leaving it, liveness, fencing.
 
 use super::endpoints::Endpoints;
 use super::post::Waiter;
@@ -19,10 +19,10 @@ pub(crate) type ConnectionTable<W> = RefCell<Vec<(*const (), Weak<W>)>>;
 
 /// One thread's connections to the memory nodes of a pool, shared by the clients of the thread.
 pub trait ThreadConnections: Sized + fmt::Debug + 'static {
-    /// What all connection sets of an attachment share besides the endpoints.
+    /// The data that all connection sets of an attachment share, besides the endpoints.
     type Shared: fmt::Debug + Send + Sync;
 
-    /// Whether all memory of a memory node has pages from the start.
+    /// Whether all memory of a memory node is allocated from the start.
     const MEMORY_IS_PROVISIONED: bool;
 
     /// The scheme of such pools in URLs.
@@ -37,15 +37,15 @@ pub trait ThreadConnections: Sized + fmt::Debug + 'static {
         number: u64,
     ) -> Rc<Self>;
 
-    /// Returns what the memory nodes promise.
+    /// Returns the capabilities of the memory nodes.
     fn capabilities(shared: &Self::Shared) -> &Capabilities;
 
-    /// Calls `work` with the connection sets of this thread. `None` at the end of the thread: its table is
-    /// gone.
+    /// Calls `work` with the connection sets of this thread. Returns `None` while the thread ends, because its table
+    /// has been dropped.
     fn with_table<T>(work: impl FnOnce(&ConnectionTable<Self>) -> T) -> Option<T>;
 
-    /// Returns whether every verb of `doorbell` must be checked before it leaves, because no later error
-    /// names the verb.
+    /// Returns whether every verb of `doorbell` must be checked before it is sent, because no later error names the
+    /// verb.
     fn checks_all(doorbell: &Doorbell) -> bool;
 
     /// Starts a doorbell whose requests all address memory nodes of the pool.
@@ -54,7 +54,7 @@ pub trait ThreadConnections: Sized + fmt::Debug + 'static {
     /// Waits for a post of [`Waiter::Future`].
     fn wait(&self, post: usize) -> impl Future<Output = Result<Doorbell, FabricError>>;
 
-    /// Sends what is queued.
+    /// Sends the queued requests.
     fn flush(&self);
 
     /// Waits for pending posts, within a bounded time.

@@ -1,4 +1,4 @@
-//! One connection at the memory node: frames in, verbs executed in order, answers out.
+//! One connection at the memory node: it receives frames, executes their verbs in order, and sends answers.
 //!
 //! The memory of a connection is bounded: it keeps at most one frame beyond its input buffer, and executes no
 //! request while [`BACKLOG_BYTES`] of answers wait. So the memory node stops reading from a compute node that
@@ -30,11 +30,11 @@ const INPUT_BYTES: usize = 8 << 10;
 const KEPT_BYTES: usize = 256 << 10;
 /// Longest frame before the connection is authenticated, bytes.
 const HELLO_BYTES_MAX: usize = 2 << 10;
-/// Answers that leave together, bytes. A compute node with many requests under way works on the first answers
-/// while the rest are executed; a system call for each answer would cost more than that gains.
+/// Answers that are sent together, bytes. A compute node with many requests in flight processes the first answers while
+/// the memory node executes the other requests. A system call for each answer would take more time than that saves.
 const BATCH_BYTES: usize = 32 << 10;
-/// Wrong tokens of one source within a second that are refused at once; the others wait for the next sweep, so that a
-/// source tries no more than its share of unauthenticated connections each second.
+/// Maximum wrong tokens of one source within a second that are refused at once. The others are refused at the next
+/// sweep, so that a source cannot try more tokens per second than its share of unauthenticated connections.
 const PROMPT_REFUSALS_MAX: u64 = 3;
 /// Batches of one connection before the worker serves others.
 const BATCHES_MAX: usize = 16;
@@ -42,26 +42,26 @@ const BATCHES_MAX: usize = 16;
 /// The outcome of serving a connection once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TurnOutcome {
-    /// It waits for its stream.
+    /// The connection waits for its stream.
     Blocked,
-    /// It has more to do at once.
+    /// The connection has more received requests.
     Ready,
-    /// It is closed.
+    /// The connection is closed.
     Closed,
 }
 
-/// How far the shutdown of a connection has come when the memory node stops.
+/// The progress of the shutdown of a connection when the memory node stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DrainPhase {
     /// Received frames are executed.
     Executing,
-    /// The goodbye is queued behind the answers.
+    /// The goodbye is queued after the answers.
     GoodbyeQueued,
-    /// Everything has left; the peer reads it and closes.
+    /// Everything was sent; the peer reads it and closes the connection.
     Sent,
 }
 
-/// Why a connection ends early.
+/// The reason why a connection ends early.
 enum CloseReason {
     /// The peer closed it.
     PeerClosed,
@@ -97,9 +97,9 @@ pub(super) struct Connection {
     /// The peer has closed its direction: the rest of the stream is read to the end.
     is_peer_closed: bool,
     drain: DrainPhase,
-    /// When requests were last executed.
+    /// The time when requests were last executed.
     busy: Option<Instant>,
-    /// The number of the hello.
+    /// The connection number in the hello.
     number: u64,
     input: Vec<u8>,
     start: usize,
@@ -138,7 +138,7 @@ impl Connection {
         &self.peer
     }
 
-    /// Returns when it arrived, if it is not authenticated yet.
+    /// Returns the time of its arrival if it is not authenticated yet.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         (!self.greeted).then_some(self.since)
     }
@@ -205,7 +205,7 @@ impl Connection {
         for _ in 0..BATCHES_MAX {
             self.execute_batch(shared)?;
             if self.flush()? && self.waiting_bytes() >= BACKLOG_BYTES {
-                // It continues when the stream accepts more.
+                // The connection continues when the stream accepts more.
                 return Ok(TurnOutcome::Blocked);
             }
             if self.has_frame()? {
@@ -228,7 +228,7 @@ impl Connection {
         Ok(Frame::first(&self.input[self.start..self.end])?.is_some())
     }
 
-    /// Notes that the peer sends no more.
+    /// Records that the peer sends no more.
     pub(super) fn peer_closed(&mut self) {
         self.is_peer_closed = true;
     }
@@ -242,7 +242,7 @@ impl Connection {
             Ok(0) => Err(CloseReason::PeerClosed),
             Ok(bytes) => {
                 self.end += bytes;
-                // The end of a stream is reported once, perhaps together with its last bytes.
+                // The end of a stream is reported once, sometimes together with its last bytes.
                 Ok(bytes == wanted || self.is_peer_closed || self.cipher.is_on())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
@@ -387,7 +387,7 @@ impl Connection {
             let verb = match verb.and_then(|verb| if fits(&verb) { Ok(verb) } else { Err(Malformed::Verb) }) {
                 Ok(verb) => verb,
                 Err(malformed) => {
-                    // The answers before it leave; the answer to this frame does not.
+                    // The answers to earlier frames are sent, but not the answer to this frame.
                     self.out.truncate(start);
                     return Err(malformed.into());
                 }
@@ -413,7 +413,7 @@ impl Connection {
         Ok(frame.bytes())
     }
 
-    /// Handles any frame but a request; returns its length.
+    /// Handles any frame except a request; returns its length.
     fn handle_frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> Result<usize, CloseReason> {
         match frame.kind {
             FrameKind::Hello if !self.greeted && self.challenged.is_none() => {
@@ -546,7 +546,7 @@ impl Connection {
             // The peer reads to the end, and then closes.
             let _ = self.peer.stream().shutdown(Shutdown::Write);
         }
-        self.drain == DrainPhase::Sent && (!self.was_busy() || self.has_hung_up())
+        self.drain == DrainPhase::Sent && (!self.was_busy() || self.is_closed_by_peer())
     }
 
     /// Returns whether the peer may still be reading answers.
@@ -562,7 +562,7 @@ impl Connection {
     }
 
     /// Discards further input. True: the peer sends no more.
-    fn has_hung_up(&mut self) -> bool {
+    fn is_closed_by_peer(&mut self) -> bool {
         for _ in 0..BATCHES_MAX {
             match self.peer.stream().read(&mut self.input) {
                 Ok(0) => return true,

@@ -1,5 +1,5 @@
-//! The counters of a memory node. Each thread counts for itself, and a reader adds the counts up: counting
-//! shares no cache line between processors.
+//! The counters of a memory node. Each thread has its own counters, which a reader adds up, so threads share no cache
+//! line when they count.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -88,7 +88,7 @@ pub struct NodeCounts {
     pub refused: u64,
     /// Open connections.
     pub connections: u64,
-    /// Bytes of memory that have pages.
+    /// Bytes of memory that are resident.
     pub resident_bytes: u64,
     /// Bytes of host and device memory.
     pub memory_bytes: u64,

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::SyncSender;
 
-/// Something that the operator may want to know.
+/// An event for the operator.
 #[derive(Clone, Debug)]
 pub enum NodeEvent {
     /// A connection was refused.
@@ -28,14 +28,14 @@ pub enum NodeEvent {
     },
     /// Within a second, further connections of one source were refused or closed.
     Repeated {
-        /// The source; 0.0.0.0: several.
+        /// The source; 0.0.0.0 stands for several sources.
         from: IpAddr,
-        /// What happened to them.
+        /// The kind of their events.
         event: SummedEvent,
-        /// How many there were, beyond the first, which is an event of its own.
+        /// Their number without the first, which is a separate event.
         more: u64,
     },
-    /// A compute node has left or was revoked: none of its verbs lands any more.
+    /// A compute node has left or was revoked: no further verb of it executes.
     Gone(ClientId),
     /// The RDMA device failed.
     Card(String),
@@ -55,7 +55,8 @@ impl NodeEvent {
         }
     }
 
-    /// Returns the address of the peer that the event is about, without a port for several connections.
+    /// Returns the address of the peer that caused the event. The address has no port if the event summarises several
+    /// connections.
     pub fn from(&self) -> Option<String> {
         match self {
             Self::Refused { from, .. } | Self::BadFrame { from, .. } => from.map(|from| from.to_string()),

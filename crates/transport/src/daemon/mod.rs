@@ -2,13 +2,13 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `spec.rs` | [`NodeSpec`]: what a memory node is started with |
+//! | `spec.rs` | [`NodeSpec`]: the configuration of a memory node |
 //! | `node.rs` | [`MemoryNode`]: start and stop; [`TcpServer`]: the server role, [`TcpMemory`]: its memory |
-//! | `store.rs` | host and device memory, and how verbs execute in them |
+//! | `store.rs` | host and device memory, and the execution of verbs in them |
 //! | `registry.rs` | the connections of a memory node, and the fenced clients |
 //! | `verb_executor.rs` | `VerbExecutor`: a device that executes verbs in place of the threads |
 //! | `shared.rs` | the state that all threads share |
-//! | `connection.rs` | one connection: frames in, answers out |
+//! | `connection.rs` | one connection: receives frames, sends answers |
 //! | `worker.rs` | the threads |
 //! | `counters.rs`, `event.rs` | [`NodeCounts`], [`NodeEvent`]: counters, and events for the log |
 //! | `event_sums.rs` | [`SummedEvent`]: sums of events of refused and invalid connections |

@@ -79,7 +79,7 @@ impl MemoryNode {
             let thread = std::thread::Builder::new().name("farwood-node".to_owned());
             let all = StopOnDrop { shared: Arc::clone(&node.shared), handles: node.handles.clone() };
             let work = move || {
-                // The end of one thread, for any reason, ends them all: a memory node needs all its threads.
+                // If one thread ends, for any reason, all end, because a memory node needs all its threads.
                 let _all = all;
                 worker.run()
             };
@@ -129,7 +129,7 @@ impl MemoryNode {
     fn end(&mut self) -> Result<(), TcpError> {
         let failed = |source| TcpError::System { operation: "serve", source };
         if let Err(error) = self.shared.forks.check() {
-            // A forked child has none of the threads, and its handles of them may name other threads.
+            // A forked child has none of the threads, and the thread handles that it inherited may name other threads.
             std::mem::forget(std::mem::take(&mut self.threads));
             return Err(failed(io::Error::other(error)));
         }
@@ -142,7 +142,7 @@ impl MemoryNode {
         if let Some(executor) = &self.shared.executor {
             executor.end();
         }
-        // Once, and only if every thread ended normally.
+        // The file is closed once, and only if every thread ended normally.
         if all > 0 && ended.is_ok() {
             ended = self.shared.store.close();
         }

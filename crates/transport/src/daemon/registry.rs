@@ -1,7 +1,7 @@
 //! The connections of a memory node, and the fenced clients.
 //!
-//! A connection may execute verbs as long as its [`Peer`] is alive. Ending a peer takes the lock under which
-//! its verbs execute: when [`Peer::end`] returns, none of them is under way and none will be.
+//! A connection may execute verbs as long as its [`Peer`] is alive. Ending a peer takes the lock under which its verbs
+//! execute: when [`Peer::end`] returns, none of them executes afterwards.
 
 use super::store::Store;
 use super::verb_executor::ExecutorQueuePair;
@@ -13,13 +13,13 @@ use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One connection, as others may end it.
+/// A handle by which other threads can end a connection.
 #[derive(Debug)]
 pub(super) struct Peer {
     /// Unique at this memory node.
     number: u64,
     stream: TcpStream,
-    /// Held while verbs of the connection execute.
+    /// A lock that is held while verbs of the connection execute.
     alive: Mutex<bool>,
     /// The queue pair whose verbs a device executes.
     queue: Mutex<Option<Box<dyn ExecutorQueuePair>>>,
@@ -60,13 +60,13 @@ impl Peer {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection: when this is `Ok`, no verb of it lands any more.
+    /// Ends the connection: when this returns `Ok`, none of its verbs executes afterwards.
     ///
     /// # Errors
-    /// The reason why the device does not end the queue pair, which the connection keeps.
+    /// The reason why the device cannot end the queue pair, which the connection keeps.
     fn end(&self) -> Result<(), String> {
         *self.alive.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        // Under the lock: of two threads that end it, neither returns before it is ended.
+        // The lock is held so that, of two threads that end the queue pair, neither returns before it has ended.
         let mut queue = self.queue();
         let ended = queue.as_mut().map_or(Ok(()), |queue| queue.end());
         if ended.is_ok() {
@@ -93,7 +93,7 @@ struct Entry {
 struct Entries {
     next: u64,
     all: HashMap<u64, Entry>,
-    /// Connections that are over, except for a queue pair that the device did not end.
+    /// Ended connections whose queue pair the device could not end.
     stuck: Vec<Arc<Peer>>,
 }
 
@@ -145,8 +145,8 @@ impl Registry {
     /// Removes a connection that is over.
     ///
     /// # Errors
-    /// The reason why the device does not end its queue pair. The connection then stays listed, so that it
-    /// does not count as gone, until [`end_stuck`](Self::end_stuck) succeeds.
+    /// The reason why the device does not end its queue pair. The connection then stays listed, so that it does not
+    /// count as ended, until [`end_stuck`](Self::end_stuck) succeeds.
     pub(super) fn remove(&self, peer: &Arc<Peer>) -> Result<(), String> {
         let ended = peer.end();
         let mut entries = self.entries();
@@ -162,7 +162,7 @@ impl Registry {
     pub(super) fn end_stuck(&self) {
         let stuck = self.entries().stuck.clone();
         for peer in stuck {
-            // Its failure was logged the first time.
+            // The first failure was logged already.
             let _ = self.remove(&peer);
         }
     }
@@ -185,7 +185,7 @@ impl Registry {
         answer.ok_or_else(|| (Code::BadToken, "it requires another token".to_owned()))
     }
 
-    /// Admits an authenticated connection. An older connection that it replaces is over when this returns.
+    /// Admits an authenticated connection. An older connection that it replaces has ended when this returns.
     pub(super) fn admit(
         &self,
         store: &Store,
@@ -218,8 +218,8 @@ impl Registry {
         })
     }
 
-    /// Gives a connection its identity, unless that client was fenced; an older connection of the same number
-    /// is over.
+    /// Gives a connection its identity, unless that client was fenced; an older connection of the same number is
+    /// closed.
     pub(super) fn identify(
         &self,
         store: &Store,
@@ -228,8 +228,8 @@ impl Registry {
         connection_number: u64,
     ) -> Result<(), Refusal> {
         let mut entries = self.entries();
-        // Under the lock, as in `fence`: an identity is given before a fence, which then finds it, or refused
-        // after it.
+        // The lock is held, as in `fence`, so the identity is either assigned before a fence, which then finds it, or
+        // refused after the fence.
         if store.is_fenced(client) {
             return Err((Code::Revoked, format!("client {client} was revoked")));
         }
@@ -246,7 +246,7 @@ impl Registry {
         old.map_or(Ok(()), |old| self.remove(&old)).map_err(|why| not_ended(&why))
     }
 
-    /// Claims a slot for a connection: no other can claim it until that connection is over.
+    /// Claims a slot for a connection: no other can claim it until that connection is closed.
     pub(super) fn claim(&self, peer: &Peer, slot: u64) -> Result<(), Refusal> {
         let slot = u16::try_from(slot).ok().filter(|&slot| usize::from(slot) < CLIENTS_MAX);
         let slot = slot.ok_or_else(|| (Code::OutOfRange, "there is no such slot".to_owned()))?;
@@ -271,7 +271,7 @@ impl Registry {
         entries.all.values().filter(of).count() as u64
     }
 
-    /// Fences `client` and the earlier owners of its slot: when this is `Ok`, none of their verbs lands any
+    /// Fences `client` and the earlier owners of its slot: when this returns `Ok`, none of their verbs executes any
     /// more.
     pub(super) fn fence(&self, store: &Store, client: ClientId) -> Result<(), Refusal> {
         if usize::from(client.slot) >= CLIENTS_MAX {
@@ -285,7 +285,7 @@ impl Registry {
         let ended: Vec<_> =
             entries.all.values().filter(fenced).map(|entry| Arc::clone(&entry.peer)).collect();
         drop(entries);
-        // Each stays listed until it is over: a concurrent fence or count must not take it for gone.
+        // Each connection stays listed until it has ended, so that a concurrent fence or count includes it.
         let mut result = Ok(());
         for peer in &ended {
             result = self.remove(peer).and(result);
@@ -294,7 +294,7 @@ impl Registry {
     }
 }
 
-/// The refusal where a queue pair cannot be ended: what may still land cannot be fenced or replaced.
+/// The refusal if a queue pair cannot be ended: a client whose verbs may still execute cannot be fenced or replaced.
 fn not_ended(why: &str) -> Refusal {
     (
         Code::QueuePairStuck,
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_a_stuck_queue_pair_is_not_gone() {
+    fn a_client_with_a_stuck_queue_pair_has_not_ended() {
         let (store, registry, peer) = with_a_peer();
         let connect =
             || peer.connect(|| Ok((Box::new(Stubborn(3)) as Box<dyn ExecutorQueuePair>, ()))).unwrap();

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
-/// How long a stopping memory node waits for compute nodes to read their last answers.
+/// The time that a stopping memory node waits for compute nodes to read their last answers.
 pub(super) const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// The state that all threads of a memory node share.
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     events: Option<NodeEvents>,
     sums: EventSums,
     pub(super) stopping: AtomicBool,
-    /// How long a thread polls before it sleeps.
+    /// The time for which a thread polls before it sleeps.
     pub(super) spin: Duration,
     pub(super) next_worker: AtomicUsize,
     /// The process of the memory node.
@@ -110,7 +110,7 @@ impl Shared {
         }
     }
 
-    /// Logs an event, unless the log is behind.
+    /// Logs an event, unless the channel is full.
     pub(super) fn log(&self, event: impl FnOnce() -> NodeEvent) {
         if let Some(events) = &self.events {
             let _ = events.try_send(event());

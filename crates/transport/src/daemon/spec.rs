@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The default limit of connections.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
-/// How long a memory node's threads poll before they sleep, by default.
+/// The default time for which a memory node's threads poll before they sleep.
 pub const SPIN_DEFAULT: Duration = Duration::from_micros(50);
 
 /// The configuration of a memory node to start.
@@ -25,8 +25,8 @@ pub struct NodeSpec {
     pub file: Option<NodeFile>,
     /// The accepted tokens: a compute node must know one of them.
     pub token: Option<AcceptedTokens>,
-    /// The certificate that it presents, and the authorities that it trusts; without TLS, all bytes go in the
-    /// clear.
+    /// The certificate that it presents, and the authorities that it trusts; without TLS, all bytes are sent
+    /// unencrypted.
     pub tls: Option<ServerTls>,
     /// The channel for events.
     pub events: Option<NodeEvents>,
@@ -34,13 +34,13 @@ pub struct NodeSpec {
     pub threads: usize,
     /// The limit of connections, 1 to 1,048,576.
     pub connections_max: usize,
-    /// How long its threads poll before they sleep, at most a second.
+    /// The time for which its threads poll before they sleep, at most a second.
     pub spin: Duration,
 }
 
-/// The most threads of a memory node.
+/// Maximum threads of a memory node.
 const THREADS_MAX: usize = 1024;
-/// The most connections of a memory node.
+/// Maximum connections of a memory node.
 const CONNECTIONS_MAX: usize = 1 << 20;
 /// The longest time for which threads poll.
 const SPIN_MAX: Duration = Duration::from_secs(1);

@@ -58,10 +58,11 @@ const FENCES_BYTES: u64 = 8 * CLIENTS_MAX as u64;
 const FENCED: u64 = 1 << 32;
 /// Immediates that wait for the server; a sender beyond this limit must retry.
 pub(crate) const IMMEDIATES_MAX: usize = 4096;
-/// Why a file is refused whose length or header does not match the requested sizes.
+/// The reason for refusing a file whose length or header does not match the requested sizes.
 const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --memory and --device-memory \
                           that it was created with, or another file";
-/// How far a fence may be beyond the last one of its slot, if it has one, where the client table is on another node.
+/// Maximum distance of a fence's epoch from the last fence of the slot, if there is one and the client table is on
+/// another node.
 const EPOCHS_AHEAD_MAX: u32 = 1 << 20;
 /// The number of a node that belongs to no pool.
 const NO_NODE: u32 = u32::MAX;
@@ -80,8 +81,8 @@ pub struct NodeFile {
 }
 
 impl NodeFile {
-    /// Checks that a device can execute verbs in it. The device pins the pages for good, which disk file
-    /// systems do not support, and what it writes might never reach the disk.
+    /// Checks that a device can execute verbs in it. The device pins the pages permanently, which disk file systems do
+    /// not support, and its writes might never reach the disk.
     ///
     /// # Errors
     /// [`TcpError::File`].
@@ -123,7 +124,7 @@ pub(super) struct Membership {
     pub(super) node: u16,
     /// Memory nodes of the pool.
     pub(super) nodes: u16,
-    /// How far the formation of the pool has come, as this node knows.
+    /// The state of the pool's formation, as this node has recorded it.
     pub(super) formed: Formation,
 }
 
@@ -167,7 +168,8 @@ impl Store {
         let file: File = rustix::fs::memfd_create("farwood", MemfdFlags::CLOEXEC | pages)?.into();
         let bytes = bytes_of(host_bytes, device_bytes).next_multiple_of(page_bytes);
         file.set_len(bytes)?;
-        // Every operation accesses the superblock and the locks; and a lack of memory shows here.
+        // Every operation accesses the superblock and the locks, so they get their pages now, and a lack of memory is
+        // reported here.
         provision(&file, 0, CHUNK_BYTES)?;
         provision(&file, host_bytes, bytes - host_bytes)?;
         let store = Self::map(file, None, host_bytes, device_bytes)?;
@@ -203,8 +205,8 @@ impl Store {
             (bytes_of(host_bytes, device_bytes), metadata.len(), Some(file.path.clone()));
         if found == 0 {
             if let Err(error) = opened.set_len(bytes).and_then(|()| provision(&opened, 0, bytes)) {
-                // A half-made file would look like another's. If this fails as well, the first error is
-                // reported.
+                // A partly initialised file would be refused as a foreign file, so it is emptied. If that fails as
+                // well, the first error is reported.
                 let _ = opened.set_len(0);
                 return Err(system(error));
             }
@@ -230,7 +232,7 @@ impl Store {
         }
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         store.set_header_word(STATE, IN_USE);
-        // Before anything else of it changes on the disk: after a machine failure the file says "in use".
+        // The word must reach the disk before any other change, so that after a machine failure the file says "in use".
         store.file.sync_all().map_err(system)?;
         Ok(store)
     }
@@ -250,7 +252,7 @@ impl Store {
         })
     }
 
-    /// Returns what a verb executor works on.
+    /// Returns the memory for a verb executor.
     pub(super) fn memory(&self) -> NodeMemory {
         let (mapping, immediates) = (Arc::clone(&self.mapping), Arc::clone(&self.immediates));
         NodeMemory { mapping, host_bytes: self.host_bytes, device_bytes: self.device_bytes, immediates }
@@ -338,7 +340,7 @@ impl Store {
         self.device_bytes
     }
 
-    /// Returns the bytes that have pages.
+    /// Returns the number of resident bytes.
     pub(super) fn resident_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.blocks() * 512)
     }
@@ -353,7 +355,7 @@ impl Store {
         *self.membership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes fresh memory that node of that pool, and writes its superblock. Repeating the same call
+    /// Records that fresh memory belongs to that node of that pool, and writes its superblock. Repeating the same call
     /// succeeds.
     ///
     /// # Errors
@@ -401,10 +403,10 @@ impl Store {
         Ok(())
     }
 
-    /// Records that no verb of `client`, or of an earlier owner of its slot, may land any more.
+    /// Records that no verb of `client`, or of an earlier owner of its slot, may execute from now on.
     ///
     /// # Errors
-    /// The slot cannot have had this epoch: a fence of a later one would lock its next owners out.
+    /// The slot cannot have had this epoch: a fence of a later epoch would refuse the next owners of the slot.
     pub(super) fn fence(&self, client: ClientId) -> Result<(), String> {
         let newest = self.newest_epoch(client.slot);
         if client.epoch > newest {
@@ -423,7 +425,7 @@ impl Store {
     fn newest_epoch(&self, slot: u16) -> u32 {
         if self.number.load(Ordering::Acquire) == 0 {
             let word = self.load(client_table::state_offset(slot));
-            // A damaged word names no client.
+            // A damaged word does not name a client.
             return SlotState::from_word(slot, word).map_or(0, |state| state.client.epoch);
         }
         self.fenced_epoch(slot).map_or(u32::MAX, |epoch| epoch.saturating_add(EPOCHS_AHEAD_MAX))
@@ -568,9 +570,9 @@ impl Store {
     }
 }
 
-/// Keeps the one order that a processor does not keep by itself: a store may wait in the store buffer while a
-/// later load executes. A client that arrives after a WRITE was executed must see it, and a WRITE counts as
-/// executed when it, or a READ behind it, is answered.
+/// Enforces the only order that x86 processors do not enforce: a store may wait in the store buffer while a later load
+/// executes. A client that arrives after a WRITE was executed must see it, and a WRITE counts as executed when it, or a
+/// later READ, is answered.
 #[derive(Debug, Default)]
 pub(super) struct WriteFence {
     pending: bool,
@@ -587,7 +589,7 @@ impl WriteFence {
         self.pending = true;
     }
 
-    /// Must be called before answers leave.
+    /// Must be called before answers are sent.
     #[inline]
     pub(super) fn flush(&mut self) {
         if self.pending {

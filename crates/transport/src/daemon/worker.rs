@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const GREETING_MAX: Duration = Duration::from_secs(10);
 /// The share of all connections that may be unauthenticated, as a divisor.
 const UNAUTHENTICATED_SHARE: usize = 4;
-/// How often unauthenticated connections are checked.
+/// The interval between checks of unauthenticated connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
 const WAKER: Token = Token(usize::MAX);
@@ -38,7 +38,7 @@ pub(super) struct WorkerHandle {
 impl WorkerHandle {
     /// Wakes the worker.
     pub(super) fn wake(&self) {
-        // It fails only if the worker is gone.
+        // It fails only if the worker has ended.
         let _ = self.waker.wake();
     }
 }
@@ -117,8 +117,8 @@ impl Worker {
                     }
                 }
             }
-            // At first it only polls: a thread that yields on a busy machine is not scheduled again for
-            // milliseconds.
+            // The thread first polls without yielding, because on a busy machine a thread that yields is not scheduled
+            // again for milliseconds.
             if ready.is_empty() && spinning && busy.elapsed() > self.shared.spin / 2 {
                 std::thread::yield_now();
             }
@@ -164,7 +164,7 @@ impl Worker {
         // Its key may soon belong to another connection.
         self.unauthenticated.retain(|&pending| pending != key);
         let fd = connection.peer().stream().as_raw_fd();
-        // A stream that is dropped leaves the poll by itself.
+        // The operating system removes a dropped stream from the poll.
         let _ = self.poll.registry().deregister(&mut SourceFd(&fd));
         if let Err(why) = self.shared.registry.remove(connection.peer()) {
             self.shared.log(|| NodeEvent::Card(why));
@@ -196,7 +196,7 @@ impl Worker {
                     let why = format!("it sent no hello within {seconds} s");
                     self.reject(key, Code::Malformed, &why);
                 }
-                // The others arrived later.
+                // The other connections arrived later.
                 Some(_) => break,
             }
         }
@@ -227,8 +227,8 @@ impl Worker {
     /// Accepts connections, and distributes them round robin.
     fn accept(&mut self) {
         let Some((listener, handles)) = self.listener.take() else { return };
-        // Until none is left. Neither an error of a peer nor the limit of descriptors ends the node or its
-        // listener.
+        // Accepts until no connection waits. Neither an error of a peer nor the limit of descriptors ends the node or
+        // its listener.
         loop {
             match listener.accept() {
                 Ok((stream, _)) => {
@@ -278,7 +278,7 @@ impl Worker {
                 }
             };
             let Ok(cipher) = self.shared.tls.as_ref().map_or(Ok(Cipher::default()), ServerTls::cipher) else {
-                // It has no queue pair yet.
+                // The connection has no queue pair yet.
                 let _ = self.shared.registry.remove(&peer);
                 continue;
             };
@@ -286,7 +286,7 @@ impl Worker {
             let (key, fd) = (entry.key(), peer.stream().as_raw_fd());
             let interest = Interest::READABLE | Interest::WRITABLE;
             if self.poll.registry().register(&mut SourceFd(&fd), Token(key), interest).is_err() {
-                // It has no queue pair yet.
+                // The connection has no queue pair yet.
                 let _ = self.shared.registry.remove(&peer);
                 continue;
             }
@@ -314,7 +314,7 @@ impl Worker {
         if self.shared.tls.is_none() {
             let mut words = Vec::new();
             put_text(&mut words, FrameKind::Refused, Code::TooManyConnections, 0, why);
-            // It leaves at once, or not at all.
+            // The refusal is sent at once, or not at all.
             let _ = stream.write(&words);
         }
     }
@@ -332,13 +332,13 @@ impl Worker {
             std::thread::sleep(Duration::from_millis(1));
         }
         for connection in self.connections.drain() {
-            // A queue pair that the device does not end ends with its registrations.
+            // A queue pair that the device cannot end is ended by releasing its registrations.
             let _ = self.shared.registry.remove(connection.peer());
         }
     }
 }
 
-/// Disables batching of small answers, and detects silent peers.
+/// Disables batching of small answers, and enables the detection of silent peers.
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;

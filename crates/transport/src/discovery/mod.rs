@@ -1,3 +1,3 @@
-//! Discovery: how compute nodes find the memory nodes of a pool.
+//! Discovery of a pool's memory nodes by compute nodes.
 
 pub mod etcd;

@@ -1,7 +1,7 @@
 //! Detection of forks: a handle that a child process inherited must not be used there.
 //!
 //! After `fork`, parent and child have the same client slot, lock table, journal buffers, free memory and sockets, and
-//! neither knows of the other: both would write as one compute node, and destroy the index
+//! neither can detect the other: both would write as one compute node, and damage the index
 //! (`docs/decisions/0058-fork.md`). So every attachment records the [`ForkCount`] of the process that opened it, and
 //! compares it before each post, before each lock, and in each destructor. In the child
 //!
@@ -38,8 +38,8 @@ impl ForkCount {
         sys::FORKS.load(Relaxed) == self.0
     }
 
-    /// Returns whether this process is a forked child of the one that called [`now`](Self::now), and makes the count
-    /// that of this process.
+    /// Returns whether this process is a forked child of the one that called [`now`](Self::now), and updates the count
+    /// to that of this process.
     #[inline]
     pub(crate) fn has_changed(&mut self) -> bool {
         let changed = !self.is_current();

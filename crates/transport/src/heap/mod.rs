@@ -1,8 +1,8 @@
-//! Huge pages for the heap of a compute node, where its caches lie.
+//! Huge pages for the heap of a compute node, which contains its caches.
 //!
-//! Lookups in a cache are random, so that with pages of 4 KiB nearly each lookup misses the TLB. Allocators
-//! request no huge pages, and most systems give none by default; but Linux 6.1 and later can collapse
-//! existing pages into huge ones.
+//! Lookups in a cache are random, so that with pages of 4 KiB nearly each lookup misses the TLB. Allocators request no
+//! huge pages, and by default most systems provide none; but Linux 6.1 and later can collapse existing pages into huge
+//! ones.
 
 #[allow(unsafe_code)]
 mod sys;
@@ -16,13 +16,12 @@ const HUGE_PAGE_BYTES: usize = shm::HUGE_PAGE_BYTES as usize;
 /// The kernel's list of mappings, with their resident bytes.
 const SMAPS: &str = "/proc/self/smaps";
 
-/// Moves this process's private memory that is in use now into huge pages; returns the number of bytes in
-/// huge pages. Worth its time (0.7 s for each GiB, while other threads go on) after large caches have been
-/// filled. Takes more memory only for partly used mappings: a mapping that is less than three quarters in use
-/// is skipped.
+/// Moves this process's private memory that is in use now into huge pages; returns the number of bytes in huge pages.
+/// Takes 0.7 s for each GiB, while other threads continue; call it after large caches have been filled. It allocates
+/// more memory only for partly used mappings, and skips a mapping that is less than three quarters in use.
 ///
 /// # Errors
-/// If the system does not list the mappings. A kernel without the call is no error: it returns 0.
+/// If the system does not list the mappings. On a kernel without the call, the function returns 0.
 pub fn into_huge_pages() -> io::Result<usize> {
     let smaps = fs::read_to_string(SMAPS)?;
     let pages = private(&smaps).flat_map(|range| range.step_by(HUGE_PAGE_BYTES));

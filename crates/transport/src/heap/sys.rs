@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Collapses the pages of a range of addresses into huge pages. The contents stay.
+/// Collapses the pages of a range of addresses into huge pages. The contents do not change.
 pub(super) fn collapse(start: usize, bytes: usize) -> io::Result<()> {
     // SAFETY: this advice moves contents to other memory behind the same addresses and changes none, also
     // during concurrent accesses; the kernel refuses unmapped and unsuitable ranges.

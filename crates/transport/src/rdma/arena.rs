@@ -1,8 +1,9 @@
-//! Registered memory of a compute node's thread: answers land in it, and WRITEs are sent from it.
+//! Registered memory of a compute node's thread: the device writes answers into it and reads the bytes of WRITEs from
+//! it.
 //!
-//! A device writes into it at any time, so no reference into it exists: bytes are copied in before a request
-//! leaves, and out after its completion. A copy of 1 KiB takes about 30 ns of the microseconds of a round
-//! trip (`docs/decisions/0035-verbs.md` says why not in place).
+//! A device writes into it at any time, so no reference into it exists: bytes are copied in before a request is posted,
+//! and out after its completion. A copy of 1 KiB takes about 30 ns of the microseconds of a round trip
+//! (`docs/decisions/0035-verbs.md` gives the reason for the copies).
 
 use super::abi::sys::numbers::LOCAL_WRITE;
 use super::sys::{Domain, Region, Span};
@@ -28,7 +29,7 @@ pub(super) struct Buffer {
 
 #[derive(Debug)]
 struct Slab {
-    // Before its memory: the registration ends first.
+    // Declared before its memory, so that the registration ends first.
     region: Region,
     mapping: Arc<Mapping>,
 }

@@ -1,4 +1,4 @@
-//! An open RDMA device: its port, its address, and what it can do.
+//! An open RDMA device: its port, its address, and its capabilities.
 
 use super::abi::sys::{GidEntry, numbers};
 use super::sys::{Context, DeviceLimits, Domain};

@@ -24,7 +24,7 @@ pub enum RdmaError {
         /// The existing devices.
         there: Vec<String>,
     },
-    /// The text names no device.
+    /// The text is not the name of a device.
     #[error(
         "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, optionally with \
          ,mtu=BYTES or ,masked-cas"
@@ -32,7 +32,7 @@ pub enum RdmaError {
     BadDevice {
         /// The text.
         text: String,
-        /// Why it is invalid.
+        /// The reason why it is invalid.
         why: String,
     },
     /// The device exists, and cannot be used.
@@ -49,7 +49,7 @@ pub enum RdmaError {
 }
 
 impl RdmaError {
-    /// Returns the command that helps.
+    /// Returns the command that resolves the problem.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NoLibrary(_) => "apt-get install rdma-core ibverbs-providers && modprobe ib_uverbs",
@@ -62,7 +62,7 @@ impl RdmaError {
     }
 }
 
-/// Returns the system's message, with the remedy for its usual refusal, and a further remedy `besides`.
+/// Returns the system's message, with the remedy for its usual refusal, followed by a further remedy, `besides`.
 pub(super) fn with_remedy(error: &io::Error, besides: &str) -> String {
     if error.raw_os_error() == Some(libc::ENOMEM) {
         return format!(

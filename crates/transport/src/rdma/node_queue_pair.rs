@@ -2,8 +2,8 @@
 //!
 //! Requests are posted as doorbell lists, and only the last request of a list is signalled: completions of one queue
 //! pair arrive in order, so this completion covers all requests before it. Requests beyond the free slots of the send
-//! queue wait in this module. A queue pair is connected in its own thread, so that clients that wait for other memory
-//! nodes continue.
+//! queue wait in this module. A separate thread connects a queue pair, so that clients that wait for other memory nodes
+//! continue.
 
 use super::abi::sys::Wc;
 use super::arena::{Arena, Buffer};
@@ -28,21 +28,22 @@ use std::time::{Duration, Instant};
 
 /// Requests in a send queue, if the device allows it.
 const REQUESTS: u32 = 256;
-/// Requests of one doorbell list, at most.
+/// Maximum requests of one doorbell list.
 const LIST_MAX: u32 = 64;
-/// Inline bytes that are tried where the device refuses [`INLINE_BYTES`].
+/// Inline bytes that are tried if the device refuses [`INLINE_BYTES`].
 const INLINE_BYTES_FALLBACK: [u32; 2] = [64, 0];
-/// READs and atomics under way on one queue pair: the usual limit of NICs.
+/// READs and atomics in flight on one queue pair: the usual limit of NICs.
 const READS_MAX: u8 = 16;
 /// After a failed attempt, the memory node counts as lost for this long without another attempt.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// Silent polls between two looks at the clock and the connection.
+/// Polls without a completion between two checks of the clock and the connection.
 const SILENT_POLLS: u32 = 64;
 
 /// A connected queue pair.
 #[derive(Debug)]
 struct ConnectedPair {
-    // Before the queue of its completions, and before the stream, whose end is its end at the memory node.
+    // Declared before the queue of its completions, and before the stream, because the memory node ends the queue pair
+    // when the stream closes.
     pair: QueuePair,
     sent: Arc<Completions>,
     stream: Stream,
@@ -56,7 +57,7 @@ impl ConnectedPair {
     /// are leaked.
     fn end(self) -> bool {
         let ended = self.pair.end(|| ());
-        // A queue pair that does not end keeps its dependencies.
+        // A queue pair that cannot be ended keeps its dependencies.
         ended.map_err(std::mem::forget).is_ok()
     }
 }
@@ -72,10 +73,10 @@ enum Phase {
     Connected(Box<ConnectedPair>),
 }
 
-/// What happened to a queue pair during a poll.
+/// The event on a queue pair during a poll.
 #[derive(Debug)]
 pub(super) enum QueuePairEvent {
-    /// Nothing, or completions arrived.
+    /// No change, or completions arrived.
     Unchanged,
     /// It broke, for that reason, and is connected again: the requests before the break have no answer.
     Reconnected(String),
@@ -83,7 +84,7 @@ pub(super) enum QueuePairEvent {
     Failed(ConnectError),
 }
 
-/// Requests of one doorbell list under way.
+/// Requests of one doorbell list in flight.
 #[derive(Clone, Copy, Debug)]
 struct PostedList {
     part: usize,
@@ -105,14 +106,14 @@ pub(super) struct WrRange {
 pub(super) struct NodeQueuePair {
     node: NodeId,
     phase: Phase,
-    /// Why it broke, until the new attempt succeeds or fails.
+    /// The reason why it broke, until the new attempt succeeds or fails.
     broken_why: Option<String>,
     /// Unsent requests, in order.
     pub(super) waiting: VecDeque<WrRange>,
     lists: VecDeque<PostedList>,
-    /// The buffers of the requests under way, in order.
+    /// The buffers of the requests in flight, in order.
     buffers: VecDeque<Option<Buffer>>,
-    /// Parts that were under way when it broke.
+    /// Parts that were in flight when it broke.
     pub(super) lost: Vec<usize>,
     /// The error of the last post; the next poll reports it.
     post_error: Option<String>,
@@ -158,7 +159,7 @@ impl NodeQueuePair {
         let (node, client, number) = (self.node, parameters.client, parameters.number);
         let connect_in_thread = move || {
             let up = connect(&shared, &endpoints, node, client, number);
-            // The receiver may be gone.
+            // The receiver may have been dropped.
             let _ = sender.send(up.map(Box::new));
         };
         self.phase =
@@ -173,8 +174,8 @@ impl NodeQueuePair {
         self.waiting.is_empty() && self.lists.is_empty() && self.lost.is_empty()
     }
 
-    /// Sends what the queue accepts, and takes completions. `doorbells` finds the doorbell of a part, and
-    /// learns which parts are complete.
+    /// Posts the requests that the queue accepts, and takes completions. `doorbells` finds the doorbell of a part, and
+    /// is notified of complete parts.
     pub(super) fn advance(
         &mut self,
         parameters: &ConnectParameters<'_>,
@@ -217,7 +218,7 @@ impl NodeQueuePair {
         }
     }
 
-    /// Discards everything under way and everything that waits.
+    /// Discards all requests, in flight or waiting.
     fn reset(&mut self, why: String, arena: &mut Arena) {
         let phase = std::mem::replace(&mut self.phase, Phase::Down(None));
         (self.broken_why, self.post_error) = (Some(why), None);
@@ -228,7 +229,7 @@ impl NodeQueuePair {
         let under_way = self.lists.drain(..).map(|list| list.part);
         let waiting = self.waiting.drain(..).map(|range| range.part);
         self.lost.extend(under_way.chain(waiting));
-        // A part may have left in several lists, or partly.
+        // A part may have been posted in several lists, or partly.
         self.lost.sort_unstable();
         self.lost.dedup();
     }
@@ -239,7 +240,7 @@ impl NodeQueuePair {
         self.post_error.take().map_or(Ok(()), Err)
     }
 
-    /// Sends what fits into the send queue. An error shows at the next poll.
+    /// Posts the requests that fit into the send queue. The next poll reports an error.
     pub(super) fn send(&mut self, arena: &mut Arena, doorbells: &mut impl Doorbells) {
         if self.post_error.is_none()
             && let Err(error) = self.send_waiting(arena, doorbells)
@@ -264,7 +265,7 @@ impl NodeQueuePair {
                     self.buffers.drain(first..).flatten().for_each(|buffer| arena.release(buffer));
                     let part = range.part;
                     if self.lists.iter().any(|list| list.part == part) {
-                        // Its requests under way complete first; then buffers may be free.
+                        // Its requests in flight complete first; then buffers may be free.
                         return Ok(());
                     }
                     self.waiting.pop_front();
@@ -305,7 +306,7 @@ impl NodeQueuePair {
                 if completion.status != 0 {
                     return Err(why(completion.status, completion.vendor_err));
                 }
-                // One for each list, in order.
+                // There is one signalled completion for each list, in order.
                 let Some(list) = self.lists.pop_front() else { break };
                 up.free_slots += list.requests;
                 answer(self.node, doorbells.of(list.part), &list, arena, &mut self.buffers);
@@ -317,7 +318,7 @@ impl NodeQueuePair {
         Ok(())
     }
 
-    /// Checks the clock and the connection now and then if nothing completes.
+    /// Checks the clock and the connection at intervals while nothing completes.
     fn check_silence(&mut self) -> Result<(), String> {
         self.silent_polls += 1;
         if self.silent_polls == 1 {
@@ -326,7 +327,8 @@ impl NodeQueuePair {
         if !self.silent_polls.is_multiple_of(SILENT_POLLS) {
             return Ok(());
         }
-        // The device would try for seconds to reach a queue pair that has ended; its connection ends at once.
+        // If the queue pair at the memory node has ended, the device retries for seconds, but the TCP connection ends
+        // at once.
         if let Phase::Connected(up) = &self.phase
             && !is_open(&up.stream.tcp)
         {
@@ -348,7 +350,7 @@ pub(super) trait Doorbells {
     fn of(&mut self, part: usize) -> &mut Doorbell;
     /// Called when all requests of a part are answered.
     fn done(&mut self, part: usize);
-    /// Called when a part for `node`, of which nothing is under way, cannot be posted.
+    /// Called when a part for `node`, of which nothing is in flight, cannot be posted.
     fn failed(&mut self, part: usize, node: NodeId, why: ConnectError);
 }
 
@@ -372,9 +374,8 @@ fn requests_for(
     range.map(move |(at, request)| (from + at, request)).filter(move |(_, request)| request.at.node() == node)
 }
 
-/// Allocates buffers for the next requests for `node`, at most `most`, and fills those of WRITEs that are not
-/// inline. Returns the index behind the last request, or the end of the doorbell if nothing for `node` is
-/// left.
+/// Allocates buffers for the next requests for `node`, at most `most`, and fills those of WRITEs that are not inline.
+/// Returns the index after the last request, or the end of the doorbell if nothing for `node` is left.
 fn stage(
     node: NodeId,
     doorbell: &Doorbell,
@@ -404,7 +405,7 @@ fn stage(
     Ok(requests.len())
 }
 
-/// Returns the requests of a list, as they are posted.
+/// Returns the requests of a list, in the form in which they are posted.
 fn posted<'a>(
     node: NodeId,
     region: &'a NodeRegions,
@@ -451,7 +452,7 @@ fn answer(
 ) {
     let (requests, _) = doorbell.parts_mut();
     for request in requests[list.from..list.to].iter_mut().filter(|request| request.at.node() == node) {
-        let buffer = buffers.pop_front().expect("every request under way has an entry here");
+        let buffer = buffers.pop_front().expect("every request in flight has an entry here");
         let Some(buffer) = buffer else { continue };
         match &mut request.op {
             Op::Read { into } => arena.copy_out(buffer, into.words_mut()),

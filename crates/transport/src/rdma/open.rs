@@ -133,7 +133,7 @@ fn find_gid(
         at(index)
     } else {
         let entries = u8::try_from(entries.clamp(0, 255)).unwrap_or(u8::MAX);
-        // The first of equals.
+        // Of equal addresses, the first one.
         (0..entries).filter_map(at).rev().max_by_key(|(_, entry)| rank(entry))
     }
 }

@@ -25,10 +25,9 @@ pub type RdmaPool = ServedPool<QueuePairs>;
 pub type RdmaFabric = ServedFabric<QueuePairs>;
 
 impl RdmaPool {
-    /// Attaches this process to a pool, as a new compute node, through the device that `device` names.
-    /// `fresh` decides what happens if all memory nodes are fresh. The clients of a thread share
-    /// `queue_pairs` queue pairs at each memory node; a client uses one of them, so its requests keep their
-    /// order.
+    /// Attaches this process to a pool, as a new compute node, through the device that `device` names. `fresh`
+    /// determines what happens if all memory nodes are fresh. The clients of a thread share `queue_pairs` queue pairs
+    /// at each memory node; a client uses one of them, so its requests keep their order.
     ///
     /// # Errors
     /// [`RdmaError`]: rdma-core or the device is missing; or as
@@ -70,7 +69,7 @@ impl RdmaPool {
         self.shared().device.report()
     }
 
-    /// Returns what each memory node reports of its device.
+    /// Returns the properties that each memory node reports of its device.
     pub fn cards(&self) -> &[NodeDevice] {
         &self.shared().cards
     }

@@ -1,9 +1,9 @@
 //! One thread's queue pairs: one at each memory node, shared by clients of the thread. `queue-pairs=N` gives
 //! a thread up to N such sets.
 //!
-//! Doorbells are posted at once, as far as the send queues have free slots. Waiting clients poll for
-//! completions; of `n` waiting clients only each `n`-th poll does. Controls go over separate connections that
-//! carry frames, which are made on demand.
+//! Doorbells are posted at once if the send queues have free slots. Waiting clients poll for completions; of `n`
+//! waiting clients only each `n`-th poll does. Controls use separate connections that carry frames, which are opened on
+//! demand.
 
 use super::arena::Arena;
 use super::node_queue_pair::{ConnectParameters, Doorbells, NodeQueuePair, QueuePairEvent, WrRange};
@@ -40,7 +40,7 @@ pub struct QueuePairs {
 
 #[derive(Debug)]
 struct State {
-    // Before the arena: queue pairs end before the memory that they refer to.
+    // Declared before the arena, so that queue pairs end before the memory that they refer to.
     pairs: Vec<NodeQueuePair>,
     arena: Arena,
     parts: Parts,
@@ -136,7 +136,7 @@ impl VerbTransport for QueuePairs {}
 
 impl ThreadConnections for QueuePairs {
     type Shared = RdmaShared;
-    /// The device has pinned it.
+    /// The device has pinned all memory.
     const MEMORY_IS_PROVISIONED: bool = true;
     const SCHEME: &'static str = "rdma";
 
@@ -172,7 +172,7 @@ impl ThreadConnections for QueuePairs {
         TABLE.try_with(work).ok()
     }
 
-    /// A device that refuses a request ends its queue pair, and everything under way on it.
+    /// A device that refuses a request ends its queue pair, and everything in flight on it.
     #[inline]
     fn checks_all(_: &Doorbell) -> bool {
         true
@@ -237,7 +237,7 @@ impl PostDriver for QueuePairs {
         self.exchange_all(&mut self.state.borrow_mut());
     }
 
-    /// Everything left at the post, or waits for free slots.
+    /// All requests were posted already, or wait for free slots.
     fn send_all(&self) {}
 }
 

@@ -1,9 +1,10 @@
-//! The regions of a memory node's device, as compute nodes learn them, and what such a memory node promises.
+//! The regions of a memory node's device, as memory nodes report them to compute nodes, and the capabilities of such a
+//! memory node.
 
 use super::device::{Device, DeviceKind, LinkKind, mtu_bytes};
 use farwood_fabric::Capabilities;
 
-/// The regions and properties of a memory node's device, as they go over the wire.
+/// The regions and properties of a memory node's device, as encoded on the wire.
 ///
 /// # Map
 ///
@@ -84,16 +85,16 @@ impl NodeRegions {
             return Ok(());
         }
         Err(format!(
-            "its device speaks {}, and {} here speaks {}; name a port and a GID of \
+            "its device uses {}, and {} here uses {}; name a port and a GID of \
              the same kind on both sides (DEVICE,PORT,GID; `ibv_devinfo -v` lists them)",
             self.link, device.name, device.link
         ))
     }
 
-    /// Returns what a memory node with this device promises (`docs/rdma.md` has the table with its sources).
+    /// Returns the capabilities of a memory node with this device (`docs/rdma.md` has the table with its sources).
     pub(super) fn capabilities(&self) -> Capabilities {
-        // A WRITE of several packets can be cut by the crash of its writer. The client's packets may be
-        // smaller still.
+        // If the writer crashes, a WRITE of several packets may execute partly. The client's packets may be smaller
+        // than those of the memory node.
         let packet = mtu_bytes(self.mtu) as usize;
         match self.kind {
             DeviceKind::Hardware => Capabilities {
@@ -107,12 +108,12 @@ impl NodeRegions {
                 write_survives_writer_bytes_max: packet,
                 cpu_sees_write: false,
             },
-            // The kernel copies with `memcpy` on any processor: above a word nothing is atomic, and within a
-            // packet nothing is ordered. With one processor, and a kernel without preemption, copies of
-            // packets follow each other, except for interrupts, which the litmus tests have not observed.
-            // That is enough for tests, the purpose of Soft-RoCE; packets of 1 KiB fit Ethernet frames. A
-            // failed compare-and-swap stores the value that it read, so that a concurrent WRITE by another
-            // processor is lost: the litmus test observes this on two processors.
+            // The kernel copies with `memcpy` on any processor: only words are atomic, and the bytes of a packet are
+            // copied in any order. With one processor, and a kernel without preemption, copies of packets follow each
+            // other, except for interrupts, which the litmus tests have not observed. That is sufficient for tests, the
+            // purpose of Soft-RoCE. Packets of 1 KiB fit Ethernet frames. A failed compare-and-swap stores the value
+            // that it read, so that a concurrent WRITE by another processor is lost: the litmus test observes this on
+            // two processors.
             DeviceKind::SoftRoce => Capabilities {
                 version_pair_bytes_max: if self.single_processor { 1024 } else { 0 },
                 whole_bytes: if self.single_processor { 64 } else { 8 },
@@ -142,7 +143,7 @@ impl NodeRegions {
     }
 }
 
-/// Returns the weaker of each promise of two memory nodes.
+/// Returns the weaker of each pair of promises of two memory nodes.
 pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
     Capabilities {
         version_pair_bytes_max: one.version_pair_bytes_max.min(other.version_pair_bytes_max),
@@ -223,7 +224,7 @@ mod tests {
         let had = some(DeviceKind::Hardware, false);
         let promised = had.capabilities();
         assert_eq!(had.check_promises(&promised), Ok(()));
-        assert_eq!(NodeRegions { mtu: 5, ..had }.check_promises(&promised), Ok(()), "more is no loss");
+        assert_eq!(NodeRegions { mtu: 5, ..had }.check_promises(&promised), Ok(()), "more is not a loss");
         for less in [
             NodeRegions { mtu: 2, ..had },
             NodeRegions { masked_cas: false, ..had },

@@ -1,20 +1,19 @@
-//! libibverbs, loaded at run time, behind safe objects. All unsafe code of this fabric.
+//! Safe wrappers of libibverbs, which is loaded at run time. This file has all unsafe code of the fabric.
 //!
-//! The library is loaded on demand: a machine without rdma-core gets an error message, and the build needs
-//! nothing of it. It is loaded once and never unloaded, so its functions live as long as the process.
+//! The library is loaded on demand: a machine without rdma-core gets an error message, and the build does not need
+//! rdma-core. It is loaded once and never unloaded, so its functions live as long as the process.
 //!
 //! **Ownership.** Each object owns its handle, destroys it on drop, and holds an `Arc` of everything that the
 //! library needs longer: a queue pair holds its completion queues and its domain, a domain its context. So no
 //! object ends too early, and the rule of the verbs "destroy children first" holds by construction.
 //!
-//! **Threads.** libibverbs serialises calls on one object, so handles may move between threads
-//! (`ibv_post_send(3)` and its kin are thread safe). This crate shares between threads only objects that are
-//! created and registered once.
+//! **Threads.** libibverbs serialises calls on one object, so handles may move between threads (`ibv_post_send(3)` and
+//! the other calls are thread safe). This crate shares between threads only objects that are created and registered
+//! once.
 //!
-//! **Memory.** A device reads and writes registered memory at any time. All of it is a [`Mapping`], into
-//! which no reference exists and which lives as long as its registration. The device checks the key and the
-//! address of every request against a live registration: a wrong one is a failed request, never a stray
-//! write.
+//! **Memory.** A device reads and writes registered memory at any time. All registered memory is a [`Mapping`], into
+//! which no reference exists and which lives as long as its registration. The device checks the key and the address of
+//! every request against a live registration: a request with a wrong one fails, and writes nothing.
 
 use super::abi::sys::{self as abi, numbers};
 use crate::fork::ForkCount;
@@ -90,7 +89,7 @@ library! {
 /// # Errors
 /// The reason, and the remedy.
 pub(super) fn load(library: &CStr) -> Result<NonNull<c_void>, String> {
-    // SAFETY: loading runs the library's initialisers, as linking would; the name ends with a zero.
+    // SAFETY: loading runs the library's initialisers, as linking does; the name ends with a zero.
     let loaded = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     NonNull::new(loaded).ok_or_else(|| {
         let name = library.to_string_lossy();
@@ -121,10 +120,9 @@ pub(super) fn functions() -> Result<&'static Functions, String> {
     LOADED.get_or_init(Functions::load).as_ref().map_err(Clone::clone)
 }
 
-/// Excludes registered memory from child processes: after a fork, copy-on-write could otherwise move a
-/// posting process to copies of its pages. Must be called before a device is opened. Newer kernels do this by
-/// themselves, and a library that lacks or refuses the call is no error: then a process with a pool must not
-/// fork.
+/// Excludes registered memory from child processes: after a fork, copy-on-write could otherwise move a posting process
+/// to copies of its pages. Must be called before a device is opened. Newer kernels need no call for this. If the
+/// library lacks or refuses the call, no error is reported, and a process with a pool must not fork.
 pub(super) fn keep_from_children() {
     static CALLED: Once = Once::new();
     CALLED.call_once(|| {
@@ -167,7 +165,7 @@ impl<T> Handle<T> {
         self.object.as_ptr()
     }
 
-    /// Returns whether this process made it.
+    /// Returns whether this process created it.
     pub(super) fn is_own(self) -> bool {
         self.forks.is_current()
     }
@@ -343,7 +341,7 @@ impl Context {
         let Some(query) = table_entry!(self, query_device_ex) else { return 0 };
         let mut attributes = std::mem::MaybeUninit::<abi::DeviceAttrEx>::zeroed();
         let bytes = size_of::<abi::DeviceAttrEx>();
-        // SAFETY: the driver fills at most the given number of bytes; no input is a valid input.
+        // SAFETY: the driver fills at most the given number of bytes; a null pointer is a valid input.
         let failed = unsafe { query(self.handle.as_ptr(), ptr::null(), attributes.as_mut_ptr(), bytes) };
         // SAFETY: plain numbers: zeroes are valid, whatever the call has filled.
         let attributes = unsafe { attributes.assume_init() };
@@ -507,7 +505,7 @@ impl DeviceMemory {
         Ok(memory)
     }
 
-    /// Clears it: the bytes of its last owner must not look like locks.
+    /// Clears the memory: the bytes of its last owner must not look like locks.
     fn clear(&self, bytes: u64) -> io::Result<()> {
         // SAFETY: the object is allocated, and its functions are set at creation.
         let copy = unsafe { (*self.handle.as_ptr()).memcpy_to_dm }.ok_or_else(unsupported)?;

@@ -1,12 +1,11 @@
 //! The RDMA device at a memory node: it executes verbs in the node's memory, in place of the node's threads.
 //!
-//! Host memory is registered as a whole, without the header page and the fences behind it, which no verb may
-//! access. Device memory is the device's own if that is large enough; otherwise it lies behind the host
-//! memory, and [`NodeRegions::device_on_card`] says so.
+//! Host memory is registered as a whole, without the header page and the fences after it, which no verb may access.
+//! Device memory is the device's own if that is large enough; otherwise it is host memory after the other host memory
+//! ([`NodeRegions::device_on_card`] states which).
 //!
-//! A thread sleeps until there are immediates. It keeps as many receives posted as the server's queue has
-//! space for; to a WRITE_WITH_IMM beyond that the device answers "not ready", and the sender's device
-//! retries.
+//! A thread sleeps until there are immediates. It keeps one receive posted for each free entry of the server's queue.
+//! To a further WRITE_WITH_IMM the device answers "not ready", and the sender's device retries.
 
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, WC_RECV_IMM};
@@ -28,12 +27,12 @@ use std::time::Duration;
 const ACCESS: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
 /// Immediates that may wait for the server.
 const RECEIVES_MAX: u32 = 4096;
-/// How long the thread sleeps before it checks whether it must stop.
+/// The time for which the thread sleeps before it checks whether it must stop.
 const WAIT: Duration = Duration::from_millis(50);
 /// Longest wait while receives are withheld because the server's queue is full.
 const WAIT_WITHHELD: Duration = Duration::from_millis(1);
 
-/// The thread that waits for immediates; yields why it ended.
+/// The thread that waits for immediates; yields the reason why it ended.
 type CompletionThreadHandle = JoinHandle<io::Result<()>>;
 
 /// A memory node's device.
@@ -62,7 +61,7 @@ impl Target {
         let domain = &device.domain;
         let host = Region::of_host(domain, &mapping, 0, host_bytes, ACCESS)
             .map_err(failed("register the memory"))?;
-        // A device without device memory, or with too little, is no error.
+        // A device without device memory, or with too little, is not an error.
         let (device_memory, why_on_host) = match Region::of_card(domain, device_bytes, ACCESS) {
             Ok(region) => (region, None),
             Err(error) => {
@@ -130,7 +129,7 @@ fn why_on_host(of_card: u64, wanted: u64, error: &io::Error) -> String {
     }
 }
 
-/// Returns whether the machine has one processor, whatever this process may use.
+/// Returns whether the machine has one processor, even if this process may not use all.
 fn has_one_processor() -> bool {
     std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|online| online.trim() == "0")
 }
@@ -180,7 +179,7 @@ impl VerbExecutor for Target {
         }
         self.stopping.store(true, Ordering::SeqCst);
         if let Some(listener) = self.listener().take() {
-            // A thread that panicked has nothing left to end.
+            // If the thread panicked, it has ended already.
             let _ = listener.join();
         }
         *self.regions.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -280,9 +279,9 @@ impl CompletionThread {
         Ok(())
     }
 
-    /// Takes what has arrived, or sleeps until something arrives.
+    /// Processes the immediates that have arrived, or sleeps until one arrives.
     fn step(&self) -> io::Result<()> {
-        // Armed before the poll: a completion after the poll raises an event.
+        // The queue is armed before the poll, so that a completion after the poll raises an event.
         self.intake.completions.arm()?;
         let taken = self.intake.drain()?;
         let withheld = self.intake.refill()?;

@@ -1,11 +1,11 @@
 //! Executors that run clients' futures on the threads of real machines.
 //!
-//! Shared memory completes posts at once; futures wait only for lock queues, pauses before a retry, and empty
-//! message queues. So a future is polled in place, and only a pending one costs a waker. A post over TCP or
-//! RDMA waits for the connections of its thread, which make progress only while a thread polls them: these
-//! executors do so between polls of futures, and poll a future only when its answer has arrived. They poll
-//! continuously and yield in between; the thread of a single future naps after milliseconds. Pauses have
-//! timers. Without poll sources, a thread spins for microseconds and then sleeps until a waker wakes it.
+//! Shared memory completes posts at once; futures wait only for lock queues, pauses before a retry, and empty message
+//! queues. So a future is polled in place, and only a pending one costs a waker. A post over TCP or RDMA waits for the
+//! connections of its thread, which make progress only while a thread polls them: these executors do so between polls
+//! of futures, and poll a future only when its answer has arrived. They poll continuously and yield in between; a
+//! thread with a single future sleeps in short intervals after some milliseconds. Pauses have timers. Without poll
+//! sources, a thread spins for microseconds and then sleeps until a waker wakes it.
 //!
 //! If a future forks the process, the executor of the child polls all futures once more: a future that waits for
 //! another thread of the parent would never be woken, and can fail instead ([`ForkCount::guard`]).
@@ -23,9 +23,9 @@ use std::time::Duration;
 
 /// Consecutive polls before the thread yields its processor.
 const SPINS: u32 = 64;
-/// Yields before the thread naps.
+/// Yields before the thread sleeps.
 const YIELDS: u32 = 2_000;
-/// The length of a nap.
+/// The duration of a sleep.
 const NAP: Duration = Duration::from_micros(50);
 
 /// A waker of one thread that remembers its wake-ups.
@@ -57,7 +57,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// How long a thread has been waiting.
+/// The number of waits of a thread in succession.
 #[derive(Default)]
 struct Backoff(u32);
 
@@ -75,13 +75,12 @@ impl Backoff {
     }
 }
 
-/// How long a thread has had nothing to poll.
+/// The number of waits of a thread that has nothing to poll.
 #[derive(Default)]
 struct ParkBackoff(u32);
 
 impl ParkBackoff {
-    /// Spins for a short time and then parks the thread, because a wake-up by another thread often comes before the
-    /// thread could park.
+    /// Spins for a short time and then parks the thread, because another thread often wakes it before it could park.
     fn wait(&mut self) {
         if self.0 < SPINS {
             self.0 += 1;
@@ -189,8 +188,8 @@ impl Wake for FutureWaker {
     }
 }
 
-/// Runs several futures on this thread to completion, in turn; returns their outputs in order. The thread
-/// does not sleep while a future asks to be polled again: it cannot tell whether that future waits or works.
+/// Runs several futures on this thread to completion, in turn; returns their outputs in order. The thread does not
+/// sleep while a future asks to be polled again: the executor does not know whether that future waits or works.
 pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
     let ready = ReadySet::all(futures.len());
     let mut left = futures.len();
@@ -209,16 +208,16 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
         }
         polled.fill(0);
         fire_timers();
-        // Futures that another future woke run before the sources are polled, so that the posts of both leave
-        // together: a client that receives a lock by handover need not wait for one more exchange. Each
-        // future runs once.
+        // Futures that another future woke run before the sources are polled, so that the posts of both are sent
+        // together: a client that receives a lock by handover need not wait for one more exchange. Each future runs
+        // once.
         while let Some((word, indices)) = ready.take_any(&polled) {
             polled[word] |= indices;
             let mut indices = indices;
             while indices != 0 {
                 let at = 64 * word + indices.trailing_zeros() as usize;
                 indices &= indices - 1;
-                // A completed future may be woken again, and after a fork the bits behind the last one are set.
+                // A completed future may be woken again, and after a fork the bits after the last one are set.
                 let Some(Some((future, waker))) = running.get_mut(at) else { continue };
                 if let Poll::Ready(output) = poll(future.as_mut(), waker) {
                     (outputs[at], running[at]) = (Some(output), None);
@@ -255,7 +254,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn a_future_woken_by_another_thread_goes_on() {
+    fn a_future_woken_by_another_thread_continues() {
         let shared: Arc<Mutex<(bool, Option<Waker>)>> = Arc::default();
         let other = Arc::clone(&shared);
         let thread = thread::spawn(move || {
@@ -320,12 +319,12 @@ mod tests {
             }
             0_u32
         }) as Pin<Box<dyn Future<Output = u32>>>;
-        assert_eq!(run_all(vec![receiver, giver]), [0, 0], "turns between the hand-over and going on");
+        assert_eq!(run_all(vec![receiver, giver]), [0, 0], "polls between the hand-over and the next step");
         assert!(turns.get() >= 3);
     }
 
     #[test]
-    fn futures_of_one_thread_take_turns() {
+    fn futures_of_one_thread_alternate() {
         let turn = Cell::new(0);
         let future = |me: usize| {
             let turn = &turn;

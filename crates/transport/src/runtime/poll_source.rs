@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 /// A source of answers that makes progress only while its thread polls it.
 pub(crate) trait PollSource {
-    /// Does what is possible without waiting, and wakes the futures whose answers have arrived.
+    /// Sends and receives without waiting, and wakes the futures whose answers have arrived.
     fn advance(&self) -> Progress;
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Progress {
 thread_local! {
     /// The sources of this thread's executors.
     static SOURCES: RefCell<Vec<Weak<dyn PollSource>>> = const { RefCell::new(Vec::new()) };
-    /// The data pointer of the waker that an executor polls with right now; null: none does.
+    /// The data pointer of the waker that an executor polls with right now; null: no executor is polling.
     static POLLING: Cell<*const ()> = const { Cell::new(ptr::null()) };
 }
 
@@ -48,8 +48,8 @@ pub(crate) fn add_poll_source(source: Weak<dyn PollSource>) {
     let _ = SOURCES.try_with(|sources| sources.borrow_mut().push(source));
 }
 
-/// Returns whether `context` belongs to an executor that polls the sources of this thread, and polls the
-/// future again only when it is woken. It does not if a future has substituted another waker.
+/// Returns whether `context` belongs to an executor that polls the sources of this thread, and polls the future again
+/// only when it is woken. Returns false if a future has substituted another waker.
 #[inline]
 pub(crate) fn is_polled_by_executor(context: &Context<'_>) -> bool {
     let polling = POLLING.try_with(Cell::get).unwrap_or(ptr::null());

@@ -1,6 +1,6 @@
 //! Timers: a thread whose futures all pause sleeps until the first of them is due.
 //!
-//! A dropped pause leaves its timer, which causes one needless wake-up of its executor.
+//! The timer of a dropped pause remains, and wakes its executor once without effect.
 
 use super::poll_source::is_polled_by_executor;
 use crate::shm::monotonic_nanoseconds;
@@ -43,7 +43,7 @@ thread_local! {
     static TIMERS: RefCell<BinaryHeap<Timer>> = const { RefCell::new(BinaryHeap::new()) };
 }
 
-/// Wakes the futures whose time has come.
+/// Wakes the futures whose timers are due.
 pub(crate) fn fire_timers() {
     TIMERS.with_borrow_mut(|timers| {
         if timers.is_empty() {

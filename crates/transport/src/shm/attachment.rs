@@ -1,4 +1,4 @@
-//! One process's attachment to a pool: its client slot, its journal buffers, and its end.
+//! One process's attachment to a pool: its client slot and its journal buffers.
 
 use super::error::ShmError;
 use super::journal::{Journal, JournalBuffers, WriteRefused, WriteTarget};
@@ -26,12 +26,12 @@ pub(super) struct ShmAttachment {
     pub(super) identity: ClientId,
     /// Set once, when this compute node has left the pool; afterwards none of its clients may post.
     pub(super) left: AtomicBool,
-    /// The process that opened it.
+    /// The fork count of the process that opened the attachment.
     pub(super) forks: ForkCount,
 }
 
-/// Takes a slot of the client table whose presence lock is free, which proves that it has no owner, or that
-/// its owner is gone. Replays the journal of that owner first.
+/// Takes a slot of the client table whose presence lock is free, which proves that it has no owner, or that its owner
+/// has ended. Replays the journal of that owner first.
 pub(super) fn enter(
     nodes: &MappedNodes,
     presence: &Presence,
@@ -39,7 +39,7 @@ pub(super) fn enter(
 ) -> Result<ClientId, ShmError> {
     let client = Client::new(Unregistered(nodes));
     let process = u64::from(std::process::id());
-    // Why a slot cannot be used; other slots are tried.
+    // The reason why a slot cannot be used; other slots are tried.
     let mut refused = None;
     for slot in 0..client_table::CLIENTS_MAX as u16 {
         if !presence.claim(u32::from(slot))? {
@@ -64,11 +64,11 @@ pub(super) fn enter(
 }
 
 impl ShmAttachment {
-    /// Leaves the client table, once. If that fails, the end of the process has the same effect. In a forked child it
-    /// does nothing: the client is the parent, and the presence lock belongs to both.
+    /// Leaves the client table. Later calls do nothing. If leaving fails, the end of the process has the same effect.
+    /// In a forked child it does nothing: the client is the parent, and the presence lock belongs to both.
     pub(super) fn leave(&self) {
         if self.forks.is_current() && !self.left.swap(true, Ordering::SeqCst) {
-            // Memory that was cut off must not be touched.
+            // Memory beyond the end of a truncated file must not be accessed.
             if self.watch.examine().is_ok() {
                 let client = Client::new(Unregistered(&self.nodes));
                 let _ = block_on(client_table::expire(&client, self.identity));
@@ -77,7 +77,7 @@ impl ShmAttachment {
         }
     }
 
-    /// Allocates memory, unless the file would become longer by that because it was truncated.
+    /// Allocates memory, but fails if the file was truncated, because the allocation would extend it.
     pub(super) fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
         self.forks.check()?;
         self.watch.examine()?;
@@ -101,7 +101,7 @@ impl Drop for ShmAttachment {
     }
 }
 
-/// Executes a WRITE of a process without journal buffers: it writes single words.
+/// Executes a WRITE of a process without journal buffers, which writes only single words.
 fn write_unjournaled(to: WriteTarget<'_>, bytes: &[u8]) -> Result<(), WriteRefused> {
     to.mapping.write_up(to.offset, bytes).map_err(WriteRefused::AccessFault)
 }

@@ -1,13 +1,14 @@
-//! Why a READ copies downward and a WRITE upward. Documentation and litmus tests; the copies are in `sys.rs`.
+//! The reason why a READ copies downward and a WRITE upward. This file has documentation and litmus tests; the code
+//! that copies is in `sys.rs`.
 //!
 //! # What is promised
 //!
 //! A node carries the same *version* in its first word (front) and in its last (rear). Writers of one node
 //! exclude each other with a lock, and each write gives the node a version that it did not have before. Then
 //!
-//! > a READ that finds `front == rear` holds the node exactly as one write left it.
+//! > a READ that finds `front == rear` returns the node exactly as one write stored it.
 //!
-//! It rests on two rules, which are all that this fabric promises above eight bytes:
+//! The proof uses two rules, the only promises of this fabric above eight bytes:
 //!
 //! - **WRITE goes up**: words are stored in increasing address order, each with Release.
 //! - **READ goes down**: words are loaded in decreasing address order, each with Acquire.
@@ -30,19 +31,19 @@
 //!    so not *r*.
 //! 3. If `front == r` as well, no body word is newer than *r* (2), and none is older (1). ∎
 //!
-//! Step 2 needs Acquire on *every* body load (it orders the later loads) and Release on *every* body store
-//! (it orders the front store). Relaxed body copies between two fences would do as well and compile to the same
-//! instructions on x86; per-word orderings keep the rule local to one word. Edge words that a WRITE fills
-//! only in part are stored by a compare-exchange with Release and fit the same proof.
+//! Step 2 needs Acquire on *every* body load (it orders the later loads) and Release on *every* body store (it orders
+//! the front store). Relaxed body copies between two fences would also be correct and compile to the same instructions
+//! on x86; per-word orderings keep the rule local to one word. Edge words that a WRITE fills only in part are stored by
+//! a compare-exchange with Release and fit the same proof.
 //!
-//! A write may store less than the node (one entry, with versions of its own): the proof then covers the
-//! words between that pair of versions. What it does *not* cover:
+//! A write may store less than the node (one entry, with its own versions): the proof then covers the words between
+//! that pair of versions. What it does *not* cover:
 //!
-//! - **Versions that wrap around.** A reader that sleeps through exactly 2^bits writes sees an equal pair. The
-//!   width of a version is a bound on how long a READ may take (a process can be stopped for minutes):
-//!   4 bits are not safe here, 8 bits hardly, 32 are.
-//! - **A writer that crashed midway** leaves `front != rear` for good: that is a torn node, not a race.
-//! - **Atomics by other processes** are outside the letter of any language's memory model, which knows one program.
+//! - **Versions that wrap around.** If exactly 2^bits writes happen during a READ, the reader sees an equal pair. The
+//!   width of a version therefore limits the duration of a READ, and a process can be stopped for minutes: 4 bits are
+//!   not safe here, 8 bits hardly, 32 bits are.
+//! - **A writer that crashed midway** leaves `front != rear` permanently: the node stays torn.
+//! - **Atomics by other processes** are not covered by the memory model of any language, which describes one program.
 //!   Lock-free atomics are address-free on the machines we run on; C++ says that they should be.
 //!
 //! # Proof, for x86 (TSO)
@@ -54,18 +55,18 @@
 //!
 //! # Why upward reads are not enough here
 //!
-//! On a NIC a READ that starts before a WRITE stays ahead of it (a capability that published systems
-//! rely on). Two CPUs have no such rule: a reader going *up* loads `front = r`, is overtaken in the middle by
-//! write *r+1* that has stored its body but not yet its rear… and so far it still sees `rear = r`: equal
-//! versions around a body that is part *r*, part *r+1*. The litmus test below counts such reads.
+//! On a NIC a READ that starts before a WRITE stays ahead of it (a capability that published systems rely on). Two CPUs
+//! have no such rule. Suppose that an *upward* reader loads `front = r` and the first part of the body, and that write
+//! *r+1* then stores its body but not yet its rear. The reader then loads the rest of the body from *r+1* and `rear =
+//! r`: equal versions around a mixed body. The litmus test below counts such reads.
 //!
 //! # Order between verbs, which this module does not give
 //!
-//! A WRITE that has been copied may still sit in the store buffer of its core. A later READ *by the same
-//! client* of other words can be served before that (store-load reordering, the one that TSO allows): two
-//! clients that each write one word and then read the other's may both see the old value. On a NIC an executed
-//! WRITE is visible to every verb that arrives afterwards. So the fabric puts a `fence(SeqCst)` between a WRITE
-//! and the next READ of its doorbell, and at the end of a doorbell that holds a WRITE and no READ after it.
+//! The last words of a copied WRITE may still be in the store buffer of the core. A later READ *by the same client* of
+//! other words can execute before they become visible (store-load reordering, the one that TSO allows): two clients
+//! that each write one word and then read the other's may both see the old value. On a NIC an executed WRITE is visible
+//! to every verb that arrives afterwards. So the fabric puts a `fence(SeqCst)` between a WRITE and the next READ of its
+//! doorbell, and at the end of a doorbell that holds a WRITE and no READ after it.
 
 #[cfg(test)]
 mod tests {
@@ -96,8 +97,8 @@ mod tests {
         }
     }
 
-    /// A writer stores nodes full of one version, and a reader copies them with `read`, until it misses a
-    /// torn node, or `wanted` reads are done, or the time is up.
+    /// A writer stores nodes full of one version, and a reader copies them with `read`, until a read does not detect a
+    /// torn node, `wanted` reads are done, or the time limit is reached.
     fn race(wanted: u64, read: impl Fn(&Mapping, &mut [u64; WORDS]) + Sync) -> Tally {
         let map = anonymous(4096);
         let done = AtomicBool::new(false);

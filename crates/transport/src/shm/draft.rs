@@ -2,7 +2,7 @@
 //! incomplete segment.
 //!
 //! ```text
-//! .farwood.NAME.I.new   created exclusively, locked (flock)      the lock says: its creator is alive
+//! .farwood.NAME.I.new   created exclusively, locked (flock)      the lock shows that its creator is alive
 //!        │ size, pages, contents
 //!        ▼
 //! farwood.NAME.I        hard link: fails if the name is taken    published
@@ -10,7 +10,7 @@
 //! .farwood.NAME.I.new   unlinked
 //! ```
 //!
-//! The kernel drops the lock when the process is gone, so an unlocked draft is stale, and the next creator removes it.
+//! The kernel releases the lock when the process ends, so an unlocked draft is stale, and the next creator removes it.
 //! It is never reused, because the crashed process may have linked it already.
 //!
 //! A segment in huge pages lives on another file system, with its own draft there. The draft in the ordinary directory
@@ -24,7 +24,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Losing the race for the draft more often than this indicates another error.
+/// Maximum attempts to take the draft; more failures indicate another error.
 const ATTEMPTS_MAX: u32 = 64;
 
 /// The exclusive right to create one segment; released on drop together with the draft's name.
@@ -103,17 +103,18 @@ enum DraftState {
     Live,
 }
 
-/// Returns whether there is a draft at `path` whose process is gone.
+/// Returns whether there is a draft at `path` whose process has ended.
 pub(super) fn is_dead(path: &Path) -> Result<bool, ShmError> {
     Ok(matches!(find(path)?, DraftState::Stale(_)))
 }
 
-/// Removes a draft whose process is gone. True: the name is free, false: a live process holds the draft.
+/// Removes a draft whose process has ended. Returns true if the name is free, and false if a live process holds the
+/// draft.
 pub(super) fn remove_if_dead(path: &Path) -> Result<bool, ShmError> {
     match find(path)? {
         DraftState::Absent => Ok(true),
         DraftState::Live => Ok(false),
-        // The lock is held until the name is gone, so that no other process takes the draft for a stale one.
+        // The lock is held until the name is removed, so that no other process takes the draft for a stale one.
         DraftState::Stale(lock) => {
             if is_at(&lock, path) {
                 fs::remove_file(path).map_err(ShmError::on("remove", path))?;
@@ -125,7 +126,8 @@ pub(super) fn remove_if_dead(path: &Path) -> Result<bool, ShmError> {
 
 fn find(path: &Path) -> Result<DraftState, ShmError> {
     match fs::symlink_metadata(path) {
-        // Before it is opened: the error of another user's file would not say whose it is.
+        // The owner is checked before the file is opened, because the error of opening another user's file does not
+        // name the owner.
         Ok(data) => ownership::check_owner(path, &data)?,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DraftState::Absent),
         Err(error) => return Err(ShmError::from_io("examine", path, 0, error)),
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_a_draft_that_vanished_is_no_error() {
+    fn removing_a_draft_that_no_longer_exists_succeeds() {
         let scratch = Scratch::new();
         assert!(remove_if_dead(&scratch.path().join(".farwood.demo.0.new")).unwrap());
     }

@@ -4,7 +4,7 @@ use farwood_fabric::ByteCount;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a pool, or one of its segments, could not be created, found, used or removed.
+/// The reason why a pool, or one of its segments, could not be created, found, used or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShmError {
@@ -109,7 +109,9 @@ pub enum ShmError {
         bytes: u64,
     },
     /// The name is not valid for a pool.
-    #[error("'{name}' cannot name a pool: {reason}; use 1 to 64 of A-Z a-z 0-9 . _ - and no dot in front")]
+    #[error(
+        "'{name}' cannot name a pool: {reason}; use 1 to 64 of A-Z a-z 0-9 . _ - and no dot at the start"
+    )]
     BadName {
         /// The name.
         name: String,

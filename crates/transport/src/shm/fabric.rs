@@ -80,8 +80,8 @@ impl Fabric for ShmFabric {
         sleep(nanoseconds)
     }
 
-    /// A client is gone after two steps. First, the kernel releases the presence lock of its process, which it does
-    /// only after all threads of the process have stopped. Then another process takes that lock and replays the
+    /// A client counts as ended after two steps. First, the kernel releases the presence lock of its process, which it
+    /// does only after all threads of the process have stopped. Then another process takes that lock and replays the
     /// journal. Until the replay is done, the client counts as alive.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         self.pool.forks.check()?;

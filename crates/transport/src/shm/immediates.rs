@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! in the transport's own memory, 5 MiB into the segment
-//! +  0   8   tail: where the next immediate goes (a hint: the slots decide)
-//! +  8   8   head: where the receiver is
+//! +  0   8   tail: position of the next immediate (a hint; the slots are authoritative)
+//! +  8   8   head: position of the receiver
 //! + 64   8 x 4096 slots
 //!
 //!  63            33  32  31                              0
@@ -12,8 +12,9 @@
 //! +-----------------+---+---------------------------------+
 //! ```
 //!
-//! A slot of lap n is empty until a sender's CAS fills it, and is empty for lap n + 1 when the receiver has taken it. A
-//! sender that crashes between filling a slot and moving the tail leaves a stale hint, which the next sender corrects.
+//! A slot of lap n is empty until a sender's CAS fills it, and is empty for lap n + 1 after the receiver has taken its
+//! immediate. A sender that crashes between filling a slot and moving the tail leaves a stale hint, which the next
+//! sender corrects.
 
 use super::sys::{AccessFault, Mapping, monotonic_nanoseconds};
 use farwood_fabric::superblock::{TRANSPORT_BYTES, TRANSPORT_OFFSET};
@@ -26,7 +27,7 @@ const FIRST_SLOT: u64 = TRANSPORT_OFFSET + 64;
 const FULL: u64 = 1 << 32;
 const LAP_SHIFT: u32 = 33;
 const LAPS: u64 = 1 << 31;
-/// How long a sender waits for a free slot, nanoseconds.
+/// The time that a sender waits for a free slot, nanoseconds.
 const SEND_MAX: u64 = 10_000_000_000;
 
 /// One memory node's ring of immediates.
@@ -64,7 +65,7 @@ impl<'a> ImmediateRing<'a> {
                 // Another sender filled the slot, and has not advanced the tail yet or has crashed.
                 self.memory.compare_exchange(TAIL, ticket, ticket + 1)?;
             } else {
-                // Still full from the previous lap: the receiver is slow or has crashed.
+                // The slot is still full from the previous lap: the receiver is slow or has crashed.
                 if monotonic_nanoseconds() > deadline {
                     return Ok(false);
                 }

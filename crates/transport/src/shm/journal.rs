@@ -3,18 +3,19 @@
 //! ```text
 //! farwood.NAME.ID.journal, beside the segments of pool NAME with identity ID; sparse
 //! client slot i has 16 buffers from  i x 16 x 266240  on; each:
-//! +    0    8   state: 0, or the hash (XXH3-64) of a WRITE under way: of its three words below and its bytes
+//! +    0    8   state: 0, or the hash (XXH3-64) of a WRITE in progress: of its three words below and its bytes
 //! +    8    8   its memory node
 //! +   16    8   its offset in that node's segment
 //! +   24    8   its length, bytes
 //! + 4096        its bytes, up to 256 KiB
 //! ```
 //!
-//! A process copies a WRITE of more than one word into one of its buffers, marks the buffer as under way, executes the
-//! WRITE, and clears the mark. So after a kill each buffer holds a whole WRITE that may be incomplete, or none. The
-//! process that claims the slot of the killed one ([`Presence::claim`](super::Presence::claim)) repeats such WRITEs
-//! before any process may break its locks: if a lock guards the target, no other process has written there since. If it
-//! is killed during the replay, the next one repeats it.
+//! A process copies a WRITE of more than one word into one of its buffers, marks the buffer as in progress, executes
+//! the WRITE, and clears the mark. So after a kill each buffer is either unmarked or contains all bytes of a WRITE that
+//! may have been executed partly. The process that claims the slot of the killed one
+//! ([`Presence::claim`](super::Presence::claim)) repeats such WRITEs before any process may take over its locks: if a
+//! lock guards the target, no other process has written there since. If it is killed during the replay, the next one
+//! repeats it.
 //!
 //! The replay is correct for bytes that a lock guards, or that no pointer refers to yet. It is not correct for bytes
 //! that another client consumes without a lock, like a message in a ring: after a replay it would arrive twice. Such a
@@ -56,7 +57,7 @@ const LENGTH: u64 = 24;
 /// Bytes of a buffer that get pages at its first use: enough for WRITEs of nodes of the usual size.
 const PROVISION: u64 = DATA + 4096;
 
-/// A pool's journal, as one attachment sees it.
+/// A pool's journal, opened by one attachment.
 pub(super) struct Journal {
     file: File,
     path: PathBuf,
@@ -67,7 +68,7 @@ pub(super) struct JournalBuffers {
     journal: Arc<Journal>,
     slot: u16,
     window: Mapping,
-    /// Bytes of each buffer that have pages. The thread that holds the lock uses the buffer.
+    /// Number of resident bytes of each buffer. The thread that holds the lock uses the buffer.
     pages: Box<[Mutex<u64>]>,
     next: AtomicUsize,
 }
@@ -80,7 +81,7 @@ pub(super) struct WriteTarget<'a> {
     pub(super) offset: u64,
 }
 
-/// Why a WRITE was refused.
+/// The reason why a WRITE was refused.
 pub(super) enum WriteRefused {
     AccessFault(AccessFault),
     /// No memory for the journal.
@@ -120,8 +121,8 @@ impl Journal {
         &self.path
     }
 
-    /// Repeats the WRITEs that the last owner of `slot`, which is gone, may not have completed. The caller
-    /// has claimed the slot.
+    /// Repeats the WRITEs that the crashed last owner of `slot` may not have completed. The caller has claimed the
+    /// slot.
     pub(super) fn replay(&self, slot: u16, segments: &[Arc<Segment>]) -> Result<(), ShmError> {
         for buffer in 0..BUFFERS {
             let at = buffer_offset(slot, buffer);
@@ -130,7 +131,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Replays one buffer. It is read as a file: an unused buffer has no pages, and gets none.
+    /// Replays one buffer. The buffer is read by a file operation, so an unused buffer gets no pages.
     fn replay_buffer(&self, at: u64, segments: &[Arc<Segment>]) -> io::Result<()> {
         let state = self.word(at)?;
         if state == 0 {
@@ -196,7 +197,7 @@ impl JournalBuffers {
     /// Locks the buffer, with pages for its first `bytes` bytes.
     #[inline]
     fn buffer(&self, buffer: usize, bytes: u64) -> Result<MutexGuard<'_, u64>, WriteRefused> {
-        // A thread that panicked with a buffer had completed its WRITE, or it was refused.
+        // If a thread panicked while it held the buffer, its WRITE had been completed or refused.
         let mut pages = self.pages[buffer].lock().unwrap_or_else(PoisonError::into_inner);
         if *pages < bytes {
             let wanted = bytes.max(PROVISION);
@@ -211,7 +212,7 @@ impl JournalBuffers {
     }
 }
 
-/// Returns the state of a buffer with a WRITE under way: node, offset and length, and the bytes. Never 0.
+/// Returns the state of a buffer with a WRITE in progress: node, offset and length, and the bytes. Never 0.
 fn state_of(target: [u64; 3], bytes: &[u8]) -> u64 {
     let seed = xxh3_64(target.map(u64::to_ne_bytes).as_flattened());
     xxh3_64_with_seed(bytes, seed).max(1)
@@ -258,7 +259,7 @@ mod tests {
             bytes.into_iter().flat_map(u64::to_ne_bytes).collect()
         }
 
-        /// Leaves what a process leaves that was killed just before it executed its WRITE.
+        /// Leaves the buffer in the state of a process that was killed just before it executed its WRITE.
         fn cut_off(&self, buffer: usize, node: u64, offset: u64, bytes: &[u8]) {
             drop(self.buffers.buffer(buffer, DATA + bytes.len() as u64).map_err(|_| ()).unwrap());
             let at = buffer as u64 * BUFFER_BYTES;

@@ -11,12 +11,12 @@
 //! | `pages.rs` | [`Pages`]: the page size of a segment, and the available memory |
 //! | `presence.rs` | [`Presence`]: the kernel's proof of which clients' processes are alive |
 //! | `create.rs` | [`PoolSpec`], [`create`]: creating a pool |
-//! | `nodes.rs` | the mapped memory nodes of a pool, and how verbs execute in them |
+//! | `nodes.rs` | the mapped memory nodes of a pool, and the execution of verbs in them |
 //! | `attachment.rs` | the attachment of one process: client slot, journal buffers, end |
 //! | `pool.rs`, `fabric.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric |
 //! | `server.rs` | [`ShmServer`], [`ShmMemory`]: the server role of a memory node |
-//! | `journal.rs` | the WRITEs under way of each process, for a replay after a kill |
-//! | `immediates.rs` | the queue behind WRITE_WITH_IMM |
+//! | `journal.rs` | the WRITEs in progress of each process, for a replay after a kill |
+//! | `immediates.rs` | the queue that implements WRITE_WITH_IMM |
 //! | `watch.rs` | the watch over the files of an attached pool |
 //! | `error.rs` | [`ShmError`] |
 

@@ -99,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn good_names_are_taken() {
+    fn valid_names_are_accepted() {
         let longest = "x".repeat(64);
         for name in ["demo", "a", "A.b_c-9", "1", "-", "presence", longest.as_str()] {
             assert_eq!(name.parse::<PoolName>().unwrap().as_str(), name);
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_file_leads_back_to_its_pool(name in "[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", node: u16) {
+        fn the_name_of_a_file_identifies_its_pool(name in "[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", node: u16) {
             let name: PoolName = name.parse().unwrap();
             let file = name.segment_file(node);
             prop_assert_eq!(PoolName::of_segment(&file), Some((name.clone(), node)));

@@ -1,4 +1,4 @@
-//! The memory nodes of a pool, mapped into this process, and how verbs execute in them.
+//! The memory nodes of a pool, mapped into this process, and the execution of verbs in them.
 
 use super::error::ShmError;
 use super::immediates::ImmediateRing;
@@ -11,11 +11,11 @@ use farwood_fabric::{Address, Capabilities, Doorbell, FabricError, Memory, NodeI
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-/// What processors that copy through shared memory promise.
+/// The capabilities of processors that copy through shared memory.
 ///
-/// READs copy downward and WRITEs upward, so that a pair of versions proves a copy of any size whole
-/// ([`copying`](super::copying)); nothing above a word is atomic by itself. A WRITE of up to 256 KiB whose
-/// process is killed is completed before that process counts as gone.
+/// READs copy downward and WRITEs upward, so that a pair of versions proves that a copy of any size is not torn
+/// ([`copying`](super::copying)); nothing above a word is atomic by itself. If a process is killed during a WRITE of up
+/// to 256 KiB, the WRITE is completed before the process counts as ended.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: usize::MAX,
     whole_bytes: 8,
@@ -58,7 +58,7 @@ impl MappedNodes {
                 let why = "it belongs to another pool of the same name".to_owned();
                 return Err(refuse(FabricError::NotAPool { node: NodeId(node), why }));
             }
-            // Every operation accesses the superblock and the locks: no page fault on first use.
+            // Every operation accesses the superblock and the locks, so their pages are mapped now.
             segment.prefault(0, farwood_fabric::chunks::CHUNK_BYTES)?;
             segment.prefault(shape.host_bytes, shape.device_bytes)?;
             segments.push(Arc::new(segment));
@@ -104,9 +104,8 @@ impl MappedNodes {
                 }
             }
         }
-        // A store may wait in the store buffer while a later load executes. A client that arrives after a
-        // WRITE was executed must see it, and a WRITE counts as executed when a READ chained behind it, or
-        // the post, completes.
+        // A store may wait in the store buffer while a later load executes. A client that arrives after a WRITE was
+        // executed must see it, and a WRITE counts as executed when a READ chained after it, or the post, completes.
         let mut unseen = false;
         for request in requests {
             if unseen && matches!(request.op, Op::Read { .. }) {

@@ -11,14 +11,15 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The permissions of every file of a pool: its owner's processes only.
+/// The permissions of every file of a pool: only processes of its owner have access.
 pub(super) const MODE: u32 = 0o600;
 /// The bits of a mode that are permissions, and those of them that are not the owner's.
 const PERMISSIONS: u32 = 0o777;
 const OF_OTHERS: u32 = 0o077;
 const ROOT: u32 = 0;
 
-/// Refuses a file that is not this user's or root's, or that others may access. `data` is of the open file.
+/// Refuses a file that is not this user's or root's, or that others may access. `data` is the metadata of the open
+/// file.
 pub(super) fn check_file(path: &Path, data: &Metadata) -> Result<(), ShmError> {
     check_owner(path, data)?;
     let mode = data.mode() & PERMISSIONS;

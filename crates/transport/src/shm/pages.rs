@@ -5,8 +5,8 @@
 //!
 //! - **hugetlbfs**: the administrator reserves pages and mounts a file system of them. It is used if the whole segment
 //!   fits into its free pages.
-//! - **transparent**: the kernel builds them on its own, if `shmem_enabled` allows that for shared memory (most
-//!   systems: never).
+//! - **transparent**: the kernel builds them without a request, if `shmem_enabled` allows that for shared memory
+//!   (most systems: never).
 //! - **collapsed**: Linux 6.1 and later collapse a range on request (`MADV_COLLAPSE`), whatever `shmem_enabled` says,
 //!   unless it is `deny`. The request follows the provisioning of a range; all processes that map it share the result.
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_say_what_they_are() {
+    fn pages_are_displayed_with_their_size() {
         assert_eq!(Pages::Ordinary(4096).to_string(), "4 KiB pages");
         assert_eq!((Pages::Huge.bytes(), Pages::Huge.to_string().as_str()), (2 << 20, "2 MiB pages"));
     }

@@ -32,8 +32,7 @@ impl ShmPool {
         Self::open_promising(dir, name, CAPABILITIES)
     }
 
-    /// Like [`open`](Self::open), with weaker promises than the true ones, so that tests see how an index
-    /// works without them.
+    /// Like [`open`](Self::open), with weaker promises than the true ones, for tests of indexes without these promises.
     pub fn open_promising(
         dir: &SegmentDir,
         name: &PoolName,
@@ -62,13 +61,13 @@ impl ShmPool {
     }
 
     /// Leaves the pool before the last handle is dropped: the identity ends, and every later post of this
-    /// compute node's clients fails with `FabricError::Revoked`. No operation may be under way.
+    /// compute node's clients fails with `FabricError::Revoked`. No operation may be in progress.
     pub fn leave(&self) {
         self.0.leave();
     }
 
     /// Refuses a forked child, and a pool whose files were removed, truncated or replaced. Operations do so themselves;
-    /// servers, which mostly wait, call it now and then.
+    /// servers call it at intervals, because they wait most of the time.
     ///
     /// # Errors
     /// [`FabricError::Forked`], [`FabricError::MemoryLost`].
@@ -87,7 +86,7 @@ impl ShmPool {
         self.0.identity
     }
 
-    /// Returns the pages of each memory node, and its bytes that have pages.
+    /// Returns the pages of each memory node, and its number of resident bytes.
     ///
     /// # Errors
     /// The error of the operating system.

@@ -1,15 +1,15 @@
-//! Presence: a proof by the kernel, not by a clock, of which clients' processes are alive.
+//! Presence: the kernel, and not a clock, proves which clients' processes are alive.
 //!
-//! A client's locks may be broken only when it is certain that it will never store again. A lease cannot tell a crashed
-//! process from a slow one, and a process id means nothing in another PID namespace (containers that share `/dev/shm`).
-//! So the owner of client slot `i` holds a write lock on byte `2^62 + i` of the file of its pool's memory node 0, far
-//! behind its end: those bytes exist only as names of locks.
+//! Another client may take a client's locks over only when that client can never store again. A lease cannot
+//! distinguish a crashed process from a slow one, and a process id means nothing in another PID namespace (containers
+//! that share `/dev/shm`). So the owner of client slot `i` holds a write lock on byte `2^62 + i` of the file of its
+//! pool's memory node 0, far after its end: those bytes serve only as names of locks.
 //!
 //! # Why a released lock proves that the process cannot store
 //!
-//! It is an *open file description* lock (`F_OFD_SETLK`). The kernel drops it with the last reference to the
-//! description, and that description is the **mapped** one: each mapping made from it is such a reference,
-//! besides the descriptors. So as long as a process can store through this attachment, the lock is held:
+//! It is an *open file description* lock (`F_OFD_SETLK`). The kernel releases it with the last reference to the
+//! description. The segment is mapped through the same description, so each mapping is a reference, as each descriptor
+//! is. So as long as a process can store through this attachment, the lock is held:
 //!
 //! - *A process that ends*, for any reason: its threads stop first, each releases its share of the address
 //!   space, and only the last release unmaps the segment and the description.
@@ -31,13 +31,13 @@ use super::sys;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The offset of the lock bytes of client slots: behind all data, and far from the largest offset.
+/// The offset of the lock bytes of client slots: after all data, and far below the largest offset.
 const SLOTS_AT: i64 = 1 << 62;
 
-/// One attachment's view of the live clients in its pool. All methods may be called from any thread.
+/// The client slots of one attachment, and checks of the slots of others. All methods may be called from any thread.
 ///
-/// Slots are released by [`Presence::release`], and at the end of the attachment; dropping this view alone
-/// does not release them, because the process can still store.
+/// Slots are released by [`Presence::release`], and at the end of the attachment; dropping this object alone does not
+/// release them, because the process can still store.
 #[derive(Debug)]
 pub struct Presence {
     segment: Arc<Segment>,
@@ -52,8 +52,8 @@ impl Presence {
         Self { segment, held: Mutex::default() }
     }
 
-    /// Claims a client slot. False: a live process has it (also this one). True: it had no owner, or its
-    /// owner can never store again, so exactly one process cleans up after that owner.
+    /// Claims a client slot. False: a live process has it (also this one). True: it had no owner, or its owner can
+    /// never store again, so exactly one process completes the writes of that owner.
     pub fn claim(&self, slot: u32) -> Result<bool, ShmError> {
         let mut held = self.held();
         if held.contains(&slot) {
@@ -66,7 +66,7 @@ impl Presence {
         Ok(claimed)
     }
 
-    /// Releases a client slot. The caller has stopped using it: from now on others may break its locks.
+    /// Releases a client slot. The caller has stopped using it: from now on others may take over its locks.
     pub fn release(&self, slot: u32) -> Result<(), ShmError> {
         let mut held = self.held();
         if held.contains(&slot) {
@@ -83,8 +83,8 @@ impl Presence {
         Ok(!locked)
     }
 
-    /// Locks the set of held slots, which stays usable if a thread panics: an entry follows its lock, never
-    /// precedes it.
+    /// Locks the set of held slots, which stays usable if a thread panics: an entry is added only after its lock was
+    /// taken.
     fn held(&self) -> MutexGuard<'_, BTreeSet<u32>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,7 +128,7 @@ mod tests {
         assert!(a.claim(3).unwrap());
         assert!(!a.claim(3).unwrap(), "claimed twice by the same attachment");
         assert!(!b.claim(3).unwrap(), "claimed twice");
-        assert!(!a.is_gone(3).unwrap(), "does not see itself");
+        assert!(!a.is_gone(3).unwrap(), "reports its own slot as held");
         assert!(!b.is_gone(3).unwrap());
         assert!(b.claim(4).unwrap() && !a.is_gone(4).unwrap());
         b.release(3).unwrap();
@@ -160,7 +160,7 @@ mod tests {
         drop(segment);
         // Not at once: a test that starts a process in the meantime gives it copies of all descriptors until
         // exec.
-        eventually("the slot is given back", || b.is_gone(1).unwrap());
+        eventually("the slot is released", || b.is_gone(1).unwrap());
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         drop(file);
         assert!(sys::is_byte_locked(&probe, byte_of(1)).unwrap(), "dropped while still able to store");
         drop(mapping);
-        eventually("the lock is gone", || !sys::is_byte_locked(&probe, byte_of(1)).unwrap());
+        eventually("the lock is released", || !sys::is_byte_locked(&probe, byte_of(1)).unwrap());
     }
 
     #[test]

@@ -25,7 +25,7 @@ const DIRECTORY: &str = "/dev/shm";
 const DIRECTORY_VARIABLE: &str = "FARWOOD_SHM_DIR";
 /// The unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
-/// More replacements of a pool during one `open` indicate an error.
+/// Maximum replacements of a pool during one `open`; more indicate an error.
 const OPEN_ATTEMPTS_MAX: u32 = 64;
 
 /// The allocation of a segment's memory.
@@ -71,7 +71,7 @@ pub struct Segment {
     /// Whether the kernel has collapsed provisioned pages into huge ones.
     has_collapsed: AtomicBool,
     mapping: Mapping,
-    /// The mapped file description: locks taken through it last as long as the mapping.
+    /// The mapped file description: locks that are acquired through it last as long as the mapping.
     file: File,
     /// A second description of the same file, which sees the locks of the first.
     probe: File,
@@ -104,7 +104,7 @@ impl Segment {
         &self.mapping
     }
 
-    /// Returns its bytes that have pages.
+    /// Returns the number of its resident bytes.
     pub fn bytes_resident(&self) -> Result<u64, ShmError> {
         let data = self.file.metadata().map_err(ShmError::on("examine", &self.path))?;
         Ok(data.blocks() * BLOCK_BYTES)
@@ -136,8 +136,8 @@ impl Segment {
         if bytes == 0 { Ok(()) } else { self.mapping.prefault(offset, bytes).map_err(fail) }
     }
 
-    /// Refuses more bytes than are available. A file system in memory is often as large as the memory itself:
-    /// it would not report "full", and the kernel would start to kill processes.
+    /// Refuses more bytes than are available. A file system in memory is often as large as the memory itself, so it
+    /// would not report "full", and the kernel would kill processes.
     fn leave_memory_to_others(&self, bytes: u64) -> Result<(), ShmError> {
         let in_memory = sys::is_in_memory(&self.file).map_err(ShmError::on("examine", &self.path))?;
         let available = if in_memory { pages::memory_bytes_available() } else { None };
@@ -169,7 +169,7 @@ pub struct SegmentFile {
     pub path: PathBuf,
     /// Its size, in bytes.
     pub bytes: u64,
-    /// Its bytes that have pages.
+    /// The number of its resident bytes.
     pub bytes_resident: u64,
     /// The number of the user that it belongs to.
     pub owner: u32,
@@ -194,7 +194,7 @@ pub struct Leftover {
     pub node: u16,
     /// The file.
     pub path: PathBuf,
-    /// Its bytes that have pages.
+    /// The number of its resident bytes.
     pub bytes_resident: u64,
 }
 
@@ -240,7 +240,7 @@ impl SegmentDir {
         initialise: impl FnOnce(&Segment) -> Result<(), E>,
     ) -> Result<Segment, E> {
         let draft = Draft::begin(&self.ordinary, &spec.name, spec.node, spec.mode)?;
-        // Creators of this name exclude each other now, so an absent segment stays absent until it is
+        // The draft's lock excludes other creators of this name, so an absent segment stays absent until it is
         // published here.
         self.refuse_existing(&spec.name, spec.node)?;
         if let Some((huge, segment)) = self.build_huge(spec) {
@@ -274,12 +274,12 @@ impl SegmentDir {
         Err(self.not_found(name, node))
     }
 
-    /// Removes a pool: its segments' names, node 0 first, and the drafts of crashed processes. Attached
-    /// processes notice it, and keep the memory until they leave. Returns the number of segments.
+    /// Removes a pool: its segments' names, node 0 first, and the drafts of crashed processes. Attached processes
+    /// detect it, and keep the memory until they leave. Returns the number of segments.
     pub fn remove(&self, name: &PoolName) -> Result<usize, ShmError> {
         let mut found: Vec<_> = self.list()?.into_iter().filter(|pool| pool.name == *name).collect();
         let pool = found.pop().ok_or_else(|| self.not_found(name, 0))?;
-        // Listed before the name is free: later the journals of the next pool appear.
+        // The journals are listed before the name is free, because the next pool of the name has its own.
         let journals = self.journals(name)?;
         for segment in &pool.segments {
             remove_file(&segment.path)?;
@@ -470,7 +470,7 @@ fn build(
     let path = directory.join(spec.name.segment_file(spec.node));
     let bytes = spec.bytes.max(1).checked_next_multiple_of(pages.bytes()).unwrap_or(u64::MAX);
     file.set_len(bytes).map_err(|error| match error.kind() {
-        // More than the largest file.
+        // The size exceeds the largest file.
         ErrorKind::InvalidInput => ShmError::NoSpace { operation: "reserve", path: path.clone(), bytes },
         _ => ShmError::from_io("reserve", &path, bytes, error),
     })?;
@@ -527,7 +527,7 @@ fn same_file(a: &File, b: &File) -> bool {
 
 pub(super) fn remove_file(path: &Path) -> Result<(), ShmError> {
     match fs::remove_file(path) {
-        // Another process has removed it: the result is the same.
+        // Another process has removed the file, which is the wanted result.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other.map_err(ShmError::on("remove", path)),
     }

@@ -47,7 +47,7 @@ fn a_segment_is_invisible_before_it_is_initialised() {
     let made: Result<Segment, ShmError> = dir.create(&spec(PAGE), |_| {
         assert!(matches!(dir.open(&demo(), 0, 0), Err(ShmError::NotFound { .. })));
         assert!(dir.list()?.is_empty());
-        assert!(dir.leftovers()?.is_empty(), "a living process's draft was taken for a dead one's");
+        assert!(dir.leftovers()?.is_empty(), "the draft of a live process was removed as stale");
         let second = create(&dir, &spec(PAGE));
         assert!(matches!(second, Err(ShmError::BeingCreated { .. })));
         Ok(())
@@ -121,7 +121,7 @@ fn a_growable_segment_takes_pages_as_they_are_provisioned() {
     segment.mapping().write_up(PAGE, &[9]).unwrap();
     segment.provision(PAGE, 16 * PAGE).unwrap();
     assert_eq!(segment.bytes_resident().unwrap(), 16 * PAGE);
-    assert_ne!(segment.mapping().load(PAGE), Ok(0), "provisioning erased what was there");
+    assert_ne!(segment.mapping().load(PAGE), Ok(0), "provisioning erased the contents");
     segment.provision(PAGE, 16 * PAGE).unwrap();
     segment.provision(0, 0).unwrap();
     segment.prefault(PAGE, 1).unwrap();
@@ -358,12 +358,12 @@ fn create_for_ever(dir: &SegmentDir) {
 }
 
 #[test]
-fn a_creator_killed_at_work_leaves_a_leftover() {
+fn a_creator_killed_during_creation_leaves_a_draft() {
     if let Some(directory) = as_child_in() {
         return create_for_ever(&SegmentDir::at(directory));
     }
     let scratch = Scratch::new();
-    let this_test = "shm::segment::tests::a_creator_killed_at_work_leaves_a_leftover";
+    let this_test = "shm::segment::tests::a_creator_killed_during_creation_leaves_a_draft";
     let mut child = Process::run(this_test, scratch.path());
     eventually("the child is at work", || scratch.entries() == [".farwood.demo.0.new"]);
     eventually("the child has locked its draft", || scratch.dir().leftovers().unwrap().is_empty());

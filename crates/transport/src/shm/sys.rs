@@ -20,13 +20,13 @@ const WORD_BYTES: u64 = size_of::<u64>() as u64;
 /// The size of a cache line.
 const LINE_BYTES: usize = 64;
 const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES as usize;
-/// Prefetching further ahead only fills the queue of outstanding misses.
+/// Maximum lines of a prefetch: more would only fill the queue of outstanding misses.
 const PREFETCH_LINES_MAX: usize = 32;
 
 // Offsets are 64-bit and become pointers.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
-/// Why a mapping refused an access: the caller's pointer is invalid.
+/// The reason why a mapping refused an access: the caller's pointer is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessFault {
     /// Part of the access lies outside the mapping.
@@ -60,7 +60,7 @@ unsafe impl Send for Mapping {}
 // SAFETY: every access through `&Mapping` is an atomic one, and unmapping needs the mapping by value.
 unsafe impl Sync for Mapping {}
 
-/// Returns nanoseconds on the clock that all processes of this machine share, and that never goes back.
+/// Returns nanoseconds on a clock that all processes of this machine share and that never decreases.
 pub(crate) fn monotonic_nanoseconds() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one `timespec` through the pointer, which is valid for the whole call.
@@ -144,8 +144,8 @@ impl Mapping {
     }
 
     /// WRITE: copies `bytes` to `offset`, in **increasing** address order, each word with Release. Any offset and
-    /// length will do: words that are covered in part are merged atomically, so that the neighbours' bytes
-    /// are neither lost nor torn; whole words are plain stores.
+    /// length is valid: words that are covered in part are merged atomically, so that neighbouring bytes are neither
+    /// lost nor torn; whole words are stored by plain stores.
     #[inline]
     pub fn write_up(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessFault> {
         self.within(offset, bytes.len() as u64)?;
@@ -233,8 +233,8 @@ impl Mapping {
         self.advise(0, self.bytes, libc::MADV_HUGEPAGE)
     }
 
-    /// Collapses the existing pages of a range into huge pages, as far as they fill them. On failure, because
-    /// there are none or the range fills none, only the cost of accesses differs.
+    /// Collapses the existing pages of a range into huge pages, where they fill whole huge pages. If it fails, because
+    /// no huge page is free or the range fills none, only the cost of accesses differs.
     pub fn collapse(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.within(offset, bytes).map_err(|access| io::Error::new(io::ErrorKind::InvalidInput, access))?;
         let (start, end) = (offset.next_multiple_of(HUGE_PAGE_BYTES), offset + bytes);
@@ -307,7 +307,7 @@ impl Drop for Mapping {
             return;
         }
         // SAFETY: this object owns the range since `new`, also in a forked child, which has a copy of it; nothing
-        // points into it once the mapping is gone.
+        // points into it after the mapping is unmapped.
         let failed = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes as usize) };
         debug_assert_eq!(failed, 0);
     }
@@ -344,9 +344,10 @@ fn merge(at: *mut u64, byte_in_word: usize, edge: &[u8]) {
 
 /// Prefetches every line of `words` words, so that their misses overlap.
 ///
-/// Measured on an AMD EPYC 9004 (4 KiB pages, random 1 KiB reads): upward a little better than downward, both
-/// better than none. The non-temporal hint is 10 % faster still where every node is read once, and no better
-/// on skewed reads; but with a non-inclusive last-level cache it keeps hot nodes out, so it is not used.
+/// Measured on an AMD EPYC 9004 (4 KiB pages, random 1 KiB reads): an upward prefetch is slightly faster than a
+/// downward one, and both are faster than none. The non-temporal hint is another 10 % faster if every node is read
+/// once, and not faster for skewed reads. It is not used, because with a non-inclusive last-level cache it keeps hot
+/// nodes out of that cache.
 #[inline]
 fn prefetch_words(from: *mut u64, words: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -408,9 +409,9 @@ pub(crate) fn page_bytes() -> u64 {
     u64::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
 }
 
-/// Allocates the pages of a range of a file, zeroed, so that accesses cannot fail; existing contents stay.
-/// Not `posix_fallocate`: on file systems without the call that one *writes* into the file, and would race
-/// with every process that has it mapped.
+/// Allocates the pages of a range of a file, zeroed, so that accesses cannot fail; existing contents stay. Not
+/// `posix_fallocate`: on file systems without the system call, that function *writes* into the file, which races with
+/// every process that has the file mapped.
 pub(crate) fn provision(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let (offset, bytes) = (i64::try_from(offset).map_err(invalid)?, i64::try_from(bytes).map_err(invalid)?);

@@ -26,7 +26,7 @@ fn a_mapping_needs_a_length_that_the_file_has() {
 }
 
 #[test]
-fn nothing_beyond_the_end_is_touched() {
+fn no_access_beyond_the_end_is_executed() {
     let map = anonymous(BYTES);
     let word = &mut [0];
     for offset in [BYTES, BYTES + 8, u64::MAX - 7, 1 << 63] {
@@ -104,7 +104,7 @@ fn atomics_return_the_old_word() {
 
 proptest! {
     #[test]
-    fn a_masked_cas_does_what_its_definition_says(
+    fn a_masked_cas_agrees_with_its_definition(
         word: u64, compare: u64, compare_mask: u64, swap: u64, swap_mask: u64, equal: bool,
     ) {
         let compare = if equal { (word & compare_mask) | (compare & !compare_mask) } else { compare };
@@ -149,9 +149,9 @@ proptest! {
     }
 }
 
-/// Eight threads own one byte of a word each (and the edges of its neighbours), and write it over and over.
+/// Eight threads own one byte of a word each (and the edges of its neighbours), and write it repeatedly.
 #[test]
-fn writers_of_neighbouring_bytes_lose_nothing() {
+fn writers_of_neighbouring_bytes_lose_no_byte() {
     const ROUNDS: u32 = 100_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {
@@ -170,7 +170,7 @@ fn writers_of_neighbouring_bytes_lose_nothing() {
 
 /// Two writers whose ranges meet inside a word: 13 bytes each, back to back.
 #[test]
-fn writes_that_meet_inside_a_word_lose_nothing() {
+fn writes_that_share_a_word_lose_no_byte() {
     const ROUNDS: u32 = 200_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {
@@ -191,9 +191,9 @@ fn writes_that_meet_inside_a_word_lose_nothing() {
     });
 }
 
-/// A partial WRITE merges with an atomic on the same word: neither swallows the other.
+/// A partial WRITE merges with an atomic on the same word: neither loses the other.
 #[test]
-fn partial_writes_and_atomics_on_one_word_lose_nothing() {
+fn partial_writes_and_atomics_on_one_word_lose_no_update() {
     const ROUNDS: u32 = 200_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {

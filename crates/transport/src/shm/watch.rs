@@ -1,12 +1,13 @@
-//! The watch over the files of an attached pool: another process may remove, truncate or replace them.
+//! Monitors the files of an attached pool: another process may remove, truncate or replace them.
 //!
 //! The memory of a removed file stays mapped, so an attached process would continue in a pool that no other process can
-//! find: logind's `RemoveIPC`, or `rm` and a new pool of the same name, would split the users of a pool without an
-//! error. A thread compares the open files with their names four times a second. Its finding fails every later
-//! operation; an operation itself only loads one word.
+//! find: logind's `RemoveIPC`, or `rm` and a new pool of the same name, would divide the processes of a pool into two
+//! groups without an error. A thread compares the open files with their names four times a second. If the files are
+//! lost, every later operation fails; an operation itself only loads one word.
 //!
-//! An access to a page that was cut off kills the process with SIGBUS. The watch prevents that only for accesses that
-//! follow its finding. Other users cannot truncate a file of a pool: opening it requires that it belongs to this user.
+//! An access to a page beyond the end of a truncated file kills the process with SIGBUS. The monitor prevents only
+//! accesses after it has detected the truncation. Other users cannot truncate a file of a pool: opening it requires
+//! that it belongs to this user.
 
 use super::error::ShmError;
 use super::journal::Journal;
@@ -28,7 +29,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct FileWatch {
     files: Arc<WatchedFiles>,
     thread: Thread,
-    /// The process that has the thread.
+    /// The fork count of the process that runs the thread.
     forks: ForkCount,
 }
 
@@ -51,7 +52,7 @@ impl FileWatch {
         });
         let watched = Arc::downgrade(&files);
         let thread = thread::Builder::new().name("farwood-watch".to_owned()).spawn(move || watch(&watched));
-        let thread = thread.map_err(ShmError::on("start a thread that watches", segments[0].path()))?;
+        let thread = thread.map_err(ShmError::on("start a thread that monitors", segments[0].path()))?;
         Ok(Self { files, thread: thread.thread().clone(), forks: ForkCount::now() })
     }
 
@@ -126,7 +127,7 @@ pub(crate) fn loss(file: &File, named: io::Result<Metadata>, bytes: u64) -> Opti
     if open.len() < bytes {
         return Some("truncated");
     }
-    // A file that was renamed has no name here, and is lost when another one takes the name.
+    // A renamed file has no entry under its path, and counts as lost only when another file has the path.
     let named = named.ok()?;
     ((named.dev(), named.ino()) != (open.dev(), open.ino())).then_some("replaced")
 }
@@ -158,7 +159,7 @@ mod tests {
         block_on(client_table::slot_state(&pool.client(), pool.identity().slot)).map(|_| ())
     }
 
-    /// Attaches to a pool, lets `lose` do something to its files, and expects that the process notices.
+    /// Attaches to a pool, lets `lose` change its files, and expects that the process detects it.
     #[track_caller]
     fn expect_noticed(what: &str, file: &str, lose: impl FnOnce(&Path, &str)) {
         let scratch = Scratch::new();

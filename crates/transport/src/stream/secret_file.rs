@@ -14,12 +14,12 @@ const ROOT: u32 = 0;
 /// The users that can read or change a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exposure {
-    /// Its owner, or root and a group: as systemd and Kubernetes (with `defaultMode: 0440`) mount secrets.
+    /// The owner, or root and a group: systemd and Kubernetes (with `defaultMode: 0440`) mount secrets so.
     Private,
-    /// It belongs to root, and others can read it: as Kubernetes mounts secrets by default, where the container is the
-    /// only reader.
+    /// The file belongs to root, and others can read it: Kubernetes mounts secrets so by default, and the container is
+    /// the only reader.
     Mounted,
-    /// Other users as well.
+    /// Other users can read or change it.
     Exposed,
 }
 
@@ -40,7 +40,7 @@ const fn judge(mode: u32, owner: u32) -> Exposure {
 /// Reads a secret.
 ///
 /// # Errors
-/// The system's; the file is not a secret.
+/// The error of the system, or an error if other users can access the file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut file = File::open(path).map_err(|error| error.to_string())?;
     let metadata = file.metadata().map_err(|error| error.to_string())?;

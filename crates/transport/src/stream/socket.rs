@@ -1,4 +1,4 @@
-//! TCP sockets: connecting, and detecting a peer that is gone.
+//! TCP sockets: connecting, and detecting an unreachable peer.
 
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A memory node that does not accept a connection within this time is lost.
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// A peer that acknowledges nothing for this long is gone.
+/// A peer that acknowledges nothing for this time counts as unreachable.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 /// Connects to the first of the addresses that accepts the connection.
@@ -26,7 +26,7 @@ pub(crate) fn connect(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Makes the kernel probe an idle peer, and close the stream if the peer is gone.
+/// Makes the kernel probe an idle peer, and close the stream if the peer does not answer.
 pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     use rustix::net::sockopt;
     sockopt::set_socket_keepalive(stream, true)?;

@@ -1,5 +1,5 @@
-//! Blocking exchanges on a non-blocking stream, with one time limit for all of them: a peer that sends a byte now and
-//! then does not extend it.
+//! Blocking exchanges on a non-blocking stream, with one time limit for all of them: a peer that sends single bytes at
+//! intervals does not extend it.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};
@@ -43,7 +43,7 @@ pub(crate) fn receive_exact(
     Ok(())
 }
 
-/// Waits until the stream is ready, if that is what `error` asks for.
+/// Waits until the stream is ready if `error` says that it was not; returns any other error.
 fn wait_after(error: io::Error, stream: &impl AsFd, ready: PollFlags, end: Instant) -> io::Result<()> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),

@@ -100,7 +100,8 @@ impl ServerTls {
             }
         };
         let mut config = config.with_single_cert(chain, key).map_err(|error| identity.refuse(&error))?;
-        // No unsolicited bytes: a compute node takes unread bytes for the end of a connection.
+        // The server must not send unsolicited bytes, because a compute node treats unread bytes as the end of a
+        // connection.
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
     }

@@ -1,4 +1,4 @@
-//! The secret by which compute nodes and memory nodes recognise each other. It never travels: each side proves that it
+//! The secret by which compute nodes and memory nodes recognise each other. It is never sent: each side proves that it
 //! knows it.
 //!
 //! ```text
@@ -9,11 +9,11 @@
 //!                                   <--------       HMAC-SHA256(token, "memory node" C M)
 //! ```
 //!
-//! The compute node proves first, so that a program that connects to a memory node receives no proof on which it could
-//! test guesses of the token. A program to which a compute node connects receives the proof of the compute node: it can
-//! test guesses of a token that is not random, and, without TLS, relay the proof to a memory node and use that
-//! connection as its own. Only TLS proves which machine answers. Without TLS, a machine on the path can also read and
-//! change the data.
+//! The compute node sends its proof first, so that a program that connects to a memory node receives no proof on which
+//! it could test guesses of the token. A program to which a compute node connects receives the proof of the compute
+//! node: it can test guesses of a token that is not random, and, without TLS, relay the proof to a memory node and use
+//! that connection as its own. Only TLS proves which machine answers. Without TLS, a machine on the path can also read
+//! and change the data.
 
 use super::secret_file;
 use crate::error::TcpError;
@@ -23,7 +23,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Fewest bytes of a token, because shorter tokens can be guessed.
+/// Minimum bytes of a token, because shorter tokens can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 /// Longest token, bytes.
 const TOKEN_BYTES_MAX: usize = 1024;
@@ -40,7 +40,7 @@ pub type Proof = [u8; NONCE_BYTES];
 /// Returns a new nonce.
 ///
 /// # Errors
-/// The system has no random bytes.
+/// An error if the system has no random bytes.
 pub(crate) fn nonce() -> Result<Nonce, String> {
     let mut nonce = [0; NONCE_BYTES];
     SystemRandom::new().fill(&mut nonce).map_err(|_| "the system has no random bytes".to_owned())?;
@@ -59,14 +59,14 @@ pub enum Prover {
 /// The nonces of a connection: that of the compute node, and that of the memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonces {
-    /// Of the compute node.
+    /// The nonce of the compute node.
     pub compute_node: Nonce,
-    /// Of the memory node.
+    /// The nonce of the memory node.
     pub memory_node: Nonce,
 }
 
 impl Nonces {
-    /// Returns what `prover` authenticates.
+    /// Returns the bytes that `prover` authenticates.
     fn message(&self, prover: Prover) -> Vec<u8> {
         let label = match prover {
             Prover::ComputeNode => &b"farwood compute node"[..],

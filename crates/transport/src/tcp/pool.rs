@@ -21,7 +21,7 @@ impl TcpPool {
         Self::open_with(address, credentials, FreshNodePolicy::FormPool)
     }
 
-    /// Like [`open`](Self::open); `fresh` decides what happens if all memory nodes are fresh.
+    /// Like [`open`](Self::open); `fresh` determines what happens if all memory nodes are fresh.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`TcpError::NoPool`].

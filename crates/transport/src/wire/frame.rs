@@ -6,7 +6,7 @@ use std::fmt;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Why bytes are not a valid frame.
+/// The reason why bytes are not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// The length is invalid.
@@ -33,7 +33,7 @@ impl fmt::Display for Malformed {
             Self::Body => f.write_str("a body does not have the length that its frame declares"),
             Self::Verb => f.write_str("an invalid verb"),
             Self::Magic(magic) => {
-                write!(f, "magic {magic:#018x}: the peer does not speak Farwood's protocol")
+                write!(f, "magic {magic:#018x}: the peer does not use Farwood's protocol")
             }
             Self::Control(code) => write!(f, "there is no control {code}"),
             Self::UnexpectedFrame(kind) => write!(f, "an unexpected frame of kind {kind:?}"),
@@ -63,7 +63,7 @@ pub struct Frame<'a> {
     pub count: u16,
     /// Chosen by the sender of the request.
     pub tag: u64,
-    /// The bytes behind the header.
+    /// The bytes after the header.
     pub body: &'a [u8],
 }
 
@@ -85,7 +85,7 @@ impl<'a> Frame<'a> {
         Ok(Some(Self { kind, code: header.code, count: header.count.get(), tag: header.tag.get(), body }))
     }
 
-    /// Returns the length of the frame that begins here, as far as it is known, for sizing the receive
+    /// Returns the length of the first frame if it is known, and otherwise that of its header, for sizing the receive
     /// buffer.
     pub fn announced(bytes: &[u8]) -> usize {
         Header::ref_from_prefix(bytes).map_or(HEADER_BYTES, |(header, _)| header.bytes.get() as usize)
@@ -97,7 +97,7 @@ impl<'a> Frame<'a> {
         HEADER_BYTES + self.body.len()
     }
 
-    /// Returns the text of a refusal, as it may be shown. Invalid UTF-8 is replaced.
+    /// Returns the text of a refusal, with escapes and invalid UTF-8 replaced.
     pub fn text(&self) -> String {
         let text = self.body.get(..usize::from(self.count)).unwrap_or(self.body);
         printable(&String::from_utf8_lossy(text)).into_owned()

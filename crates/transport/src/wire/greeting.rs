@@ -40,7 +40,7 @@ struct HelloBody {
     nonce: Nonce,
 }
 
-/// Why a hello or a welcome is invalid.
+/// The reason why a hello or a welcome is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GreetingError {
     /// It is malformed.
@@ -130,7 +130,7 @@ fn check_version(body: &[u8]) -> Result<(), GreetingError> {
     }
 }
 
-/// How far the formation of a memory node's pool has come.
+/// The progress of the formation of a memory node's pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Formation {
     /// The memory of the node does not belong to a pool yet.

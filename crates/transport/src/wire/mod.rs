@@ -1,4 +1,4 @@
-//! The wire protocol of compute nodes and memory nodes, over a stream of bytes. Pure: bytes in, bytes out.
+//! The wire protocol of compute nodes and memory nodes, over a stream of bytes. Pure: functions from bytes to bytes.
 //!
 //! Frames follow each other without gaps. All numbers are little endian. Frames are decoded in the receive buffer;
 //! only their execution copies data.
@@ -6,7 +6,7 @@
 //! # Map
 //!
 //! ```text
-//! every frame, both ways
+//! every frame, in both directions
 //! +  0   4   bytes of the frame, with this header: a multiple of 8, 16 to 1,048,576
 //! +  4   1   kind, below
 //! +  5   1   code: the control, or the reason of a refusal, failure or end; otherwise 0

@@ -1,6 +1,6 @@
 //! The numbers on the wire: kinds of frames, codes of refusals, controls.
 
-/// Declares enums that go over the wire as a byte, counted from 1 without a gap.
+/// Declares enums that are encoded on the wire as a byte, counted from 1 without a gap.
 macro_rules! numbered {
     ($($(#[$doc:meta])* pub enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal,)* })*) => {
         $(
@@ -51,15 +51,15 @@ numbered! {
         Proof = 11,
     }
 
-    /// Why a verb, a control or a connection was refused.
+    /// The reason why a verb, a control or a connection was refused.
     pub enum Code {
         /// The address is outside the node's memory, or belongs to another node.
         OutOfRange = 1,
-        /// Not a multiple of eight.
+        /// The address is not a multiple of eight.
         Misaligned = 2,
         /// The queue of immediates is full: the rest may be sent again.
         QueueFull = 3,
-        /// No memory for the pages.
+        /// The memory node has no memory for the pages.
         NoMemory = 4,
         /// The token is wrong or missing.
         BadToken = 5,
@@ -81,7 +81,7 @@ numbered! {
         WrongTransport = 13,
         /// A queue pair cannot be created.
         NoQueuePair = 14,
-        /// A queue pair cannot be ended: its verbs may still land.
+        /// A queue pair cannot be ended: its verbs may still execute.
         QueuePairStuck = 15,
     }
 
@@ -93,7 +93,7 @@ numbered! {
         Identify = 2,
         /// `[slot, epoch]` to `[number of its connections]`.
         CountConnections = 3,
-        /// `[slot, epoch]`: fences that client; after the answer none of its verbs lands any more.
+        /// `[slot, epoch]`: fences that client; after the answer none of its verbs executes.
         Fence = 4,
         /// `[pool, node, nodes]`: makes the memory node that node of that pool, unless it is one already.
         Form = 5,
@@ -101,12 +101,12 @@ numbered! {
         FinishForming = 6,
         /// `[pointer, bytes]`: provisions host memory.
         Provision = 7,
-        /// `[page]` to, by page, 0: `[bytes that have pages, connections, requests, verbs]`, 1: `[bytes of
-        /// requests, bytes of replies, refused connections, connections closed for invalid frames]`, 2: the
-        /// microseconds below which 50, 90, 99 and 100 % of all requests were served.
+        /// `[page]` to, by page, 0: `[resident bytes, connections, requests, verbs]`, 1: `[bytes of requests, bytes of
+        /// replies, refused connections, connections closed for invalid frames]`, 2: the microseconds below which 50,
+        /// 90, 99 and 100 % of all requests were served.
         Stat = 8,
-        /// Returns what a compute node must know to reach the memory through a device (module `rdma`);
-        /// refused as [`Code::WrongTransport`] without a device.
+        /// Returns the data that a compute node needs to access the memory through a device (module `rdma`); refused as
+        /// [`Code::WrongTransport`] without a device.
         Region = 9,
         /// `[a queue pair]` to `[the queue pair connected to it]`, which belongs to this connection and ends
         /// with it.

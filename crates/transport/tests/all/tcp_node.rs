@@ -47,7 +47,7 @@ impl Caller {
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        // A memory node that closes during a write shows at the next read.
+        // If the memory node closes during a write, the next read reports it.
         let _ = self.0.write_all(bytes);
     }
 
@@ -181,7 +181,7 @@ fn bad_frames_close_only_their_connection_and_are_counted() {
         caller.send(&bytes);
         assert_eq!(caller.frame().map(|frame| frame.0), Some(FrameKind::Refused));
     }
-    eventually(&node, "only the good one is left", |counts| counts.connections == 1);
+    eventually(&node, "only the valid connection is left", |counts| counts.connections == 1);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn silent_connections_do_not_block_others() {
     let node = MemoryNode::start(&NodeSpec { connections_max: 16, threads: 1, ..spec() }).unwrap();
     let mut first = Caller::greeted(&node);
     let mut silent: Vec<_> = (0..40).map(|_| Caller::connect(&node)).collect();
-    // Also when all its slots are taken for a moment.
+    // The memory node may have no free connection for a moment.
     let mut second = loop {
         let mut second = Caller::connect(&node);
         if second.say_hello(&hello()).0 == FrameKind::Welcome {
@@ -258,7 +258,7 @@ fn a_greeted_connection_costs_the_next_one_nothing() {
     assert_eq!(node.counts().refused, 0);
 }
 
-/// Returns whether a stream has bytes, or its end, to read at once.
+/// Returns whether a read of the stream would return at once, with bytes or the end.
 fn is_over(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let peeked = stream.peek(&mut [0]);
@@ -345,7 +345,7 @@ fn a_client_that_does_not_read_its_answers_is_not_read_from() {
 }
 
 #[test]
-fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
+fn no_verb_of_a_fenced_client_executes_and_it_cannot_reconnect() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut judge = Caller::greeted(&node);
     let named = |slot: u16, epoch: u32, connection_number| {
@@ -393,7 +393,11 @@ fn the_newest_connection_of_a_number_replaces_the_others() {
     assert_eq!(other.say_hello(&hello(4)).0, FrameKind::Welcome);
     assert_eq!(new.say_hello(&hello(3)).0, FrameKind::Welcome);
     let add = [WireVerb { at: host(DATA_OFFSET), op: WireOp::Faa(1) }];
-    assert_eq!(old.post(&add), None, "nothing of the old connection lands after the new one was welcomed");
+    assert_eq!(
+        old.post(&add),
+        None,
+        "no verb of the old connection executes after the welcome of the new one"
+    );
     assert!(new.post(&add).is_some() && other.post(&add).is_some());
     assert_eq!(judge.read_word(DATA_OFFSET), Some(2));
 }
@@ -417,7 +421,7 @@ fn a_full_queue_of_immediates_refuses_verb_and_immediate_together() {
 }
 
 #[test]
-fn a_memory_node_that_stops_answers_and_says_goodbye() {
+fn a_memory_node_that_stops_answers_pending_requests_and_sends_a_goodbye() {
     // More than its buffers hold: answers of 4 KiB that no client reads before it stops.
     const REQUESTS: u64 = 2_000;
     let node = MemoryNode::start(&spec()).unwrap();
@@ -430,7 +434,7 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
     std::thread::sleep(Duration::from_millis(50));
     std::thread::scope(|scope| {
         let stopped = scope.spawn(|| node.stop().unwrap());
-        // A client that continues to send is answered, or not, and loses no answered request.
+        // A client that continues to send may get answers or not, and loses no answered request.
         let mut asker = caller.0.try_clone().unwrap();
         scope.spawn(move || {
             for tag in REQUESTS.. {
@@ -508,7 +512,7 @@ proptest! {
         bad.send(if bytes.len() % 2 == 0 { &bytes } else { &frame });
         drop(bad);
         prop_assert!(good.read_word(64).is_some());
-        eventually(&node, "the bad one is gone", |counts| counts.connections == 1);
+        eventually(&node, "the invalid connection is closed", |counts| counts.connections == 1);
     }
 }
 
@@ -540,7 +544,7 @@ fn a_recorded_greeting_does_not_open_a_connection() {
 
 /// Connects to a listener that answers with `answer`, with a token, and returns the error and what the listener
 /// received.
-fn open_at_a_liar(answer: Vec<u8>) -> (TcpError, Vec<u8>) {
+fn open_at_an_impostor(answer: Vec<u8>) -> (TcpError, Vec<u8>) {
     let liar = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address: PoolAddress = liar.local_addr().unwrap().to_string().parse().unwrap();
     let listens = std::thread::spawn(move || {
@@ -575,13 +579,13 @@ fn a_memory_node_that_does_not_know_the_token_learns_nothing() {
     for (answer, words) in
         [(welcome.clone(), "requires no token"), ([challenge, welcome].concat(), "its proof is wrong")]
     {
-        let (error, received) = open_at_a_liar(answer);
+        let (error, received) = open_at_an_impostor(answer);
         assert!(matches!(&error, TcpError::Unproven { why, .. } if why.contains(words)), "{error}");
-        assert!(!received.windows(7).any(|part| part == b"a-token"), "the token does not travel");
+        assert!(!received.windows(7).any(|part| part == b"a-token"), "the token is not sent");
     }
 }
 
-/// A memory node that sends a byte now and then does not extend the time limit of the greeting.
+/// A memory node that sends single bytes at intervals does not extend the time limit of the greeting.
 #[test]
 fn a_memory_node_that_answers_too_slowly_is_lost() {
     let drips = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -610,7 +614,7 @@ fn wrong_tokens_are_slowed_and_summed() {
     for _ in 0..12 {
         assert_eq!(Caller::connect(&node).prove(&wrong, &hello()).1, Code::BadToken as u8);
     }
-    // Three at once, and each other one with a sweep; sweeps are a second apart.
+    // Three refusals are immediate, and each other one waits for a sweep; sweeps are a second apart.
     assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(node.counts().refused, 12, "the counter is exact");
     let lines: Vec<_> = events.try_iter().map(|event| event.to_string()).collect();

@@ -1,4 +1,4 @@
-//! A pool over TCP as its compute nodes see it: formation, large posts, many clients, losses, reconnecting.
+//! Compute nodes of a pool over TCP: formation, large posts, many clients, losses, reconnecting.
 
 use farwood_fabric::client_table::SlotState;
 use farwood_fabric::{
@@ -53,7 +53,7 @@ fn concurrent_openers_of_fresh_nodes_open_one_pool() {
     let mut identities: Vec<_> = pools.iter().map(TcpPool::identity).collect();
     identities.sort_unstable();
     identities.dedup();
-    assert_eq!(identities.len(), 8, "each is a compute node of its own");
+    assert_eq!(identities.len(), 8, "each is a separate compute node");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn threads_of_one_compute_node_have_separate_connections() {
     assert_eq!(block_on(read_word(&pool.client(), word(0, 0))), Ok(2000));
 }
 
-/// Posts until it works again; returns the errors on the way.
+/// Posts until a post succeeds; returns the errors of the others.
 fn errors_until_it_works(client: &Client<TcpFabric>) -> Vec<FabricError> {
     let end = Instant::now() + Duration::from_secs(10);
     let mut errors = Vec::new();
@@ -216,11 +216,15 @@ fn a_broken_connection_is_reported_and_restored() {
         assert_eq!(block_on(read_word(&client, word(0, 0))), Ok(7), "the same memory");
         let me = pool.identity();
         let other = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
-        assert_eq!(block_on(other.client().fabric().revoke(me)), Ok(Revocation::Alive), "it is there again");
+        assert_eq!(
+            block_on(other.client().fabric().revoke(me)),
+            Ok(Revocation::Alive),
+            "the memory node answers again"
+        );
     }
 }
 
-/// An idle client is not a crashed one: after a loss of its network it becomes present again.
+/// An idle client does not count as crashed: after its network failed, it restores its presence.
 #[test]
 fn an_idle_compute_node_reconnects() {
     let node = start();
@@ -244,7 +248,7 @@ fn an_idle_compute_node_reconnects() {
     std::thread::sleep(Duration::from_secs(1));
     assert!(
         !other.is_alive(gone).unwrap() && node.counts().accepted <= accepted + 1,
-        "a client that left stays away"
+        "a client that left does not reconnect"
     );
 }
 
@@ -353,7 +357,7 @@ fn a_live_client_that_was_revoked_gets_an_error() {
     let (client, me) = (victim.client(), victim.identity());
     block_on(write_word(&client, word(1, 0), 1)).unwrap();
     assert_eq!(block_on(judge.client().fabric().revoke(me)), Ok(Revocation::Alive));
-    // As if all its connections had been lost at once, and a client had looked at that moment.
+    // The state of a client whose connections are all lost at the same time.
     for node in &nodes {
         fence(node, me.slot, me.epoch);
     }
@@ -434,7 +438,7 @@ fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
 }
 
 #[test]
-fn a_client_that_leaves_is_gone_at_every_node() {
+fn a_client_that_leaves_has_ended_at_every_node() {
     let node = start();
     let address = address(&[&node]);
     let (stays, leaves) = (
@@ -469,14 +473,14 @@ fn a_full_queue_of_immediates_delays_only_its_sender() {
                 .post(faa(word(0, 64), 1).fenced(write_imm(word(0, 0), &[1; 8], message)))
                 .await
                 .unwrap();
-            assert_eq!(old, u64::from(message), "what was executed is not executed again");
+            assert_eq!(old, u64::from(message), "executed verbs are not executed again");
         }
     };
     let others = async {
         for round in 1..=2000 {
             let before = Instant::now();
             assert_eq!(other.post(cas(word(0, 128), round - 1, round)).await, Ok(Swapped::Won));
-            assert!(before.elapsed() < Duration::from_secs(2), "it does not wait");
+            assert!(before.elapsed() < Duration::from_secs(2), "the other client does not wait");
         }
         // Enough time for the queue to fill.
         other.fabric().sleep(300_000_000).await;
@@ -548,7 +552,7 @@ fn a_memory_node_with_a_file_continues_where_it_stopped() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// A client that was attached before a memory node crashed must not continue on what the crash left.
+/// A client that was attached before a memory node crashed must not continue on the memory after the crash.
 #[test]
 fn a_client_does_not_continue_on_the_memory_of_a_crash() {
     let path = std::env::temp_dir().join(format!("farwood-test-crash-{}", std::process::id()));
@@ -593,7 +597,7 @@ fn a_memory_node_clears_its_fences_on_request() {
     node.stop().unwrap();
     let open = || TcpPool::open(&address, Credentials::default()).unwrap();
     let node = start_on_file(&path, at, false).unwrap();
-    // Slot 0 belongs to the first client, which is still there.
+    // Slot 0 belongs to the first client, which is still attached.
     errors_until_it_works(&client);
     assert_eq!(open().identity().slot, 2, "slot 1 is fenced beyond its epoch");
     node.stop().unwrap();
@@ -639,7 +643,7 @@ fn a_slot_that_cannot_be_fenced_or_read_excludes_no_other_client() {
 
 /// Otherwise data that clients store from then on would be lost at the end, without an error.
 #[test]
-fn a_memory_node_whose_file_vanishes_ends_with_an_error() {
+fn a_memory_node_whose_file_is_removed_ends_with_an_error() {
     let path = std::env::temp_dir().join(format!("farwood-test-vanish-{}", std::process::id()));
     let elsewhere = path.with_extension("elsewhere");
     let remove = || std::fs::remove_file(&path).unwrap();

@@ -1,4 +1,4 @@
-//! TLS between compute nodes and memory nodes: which certificates are trusted, and the error of each side.
+//! TLS between compute nodes and memory nodes: the trust in certificates, and the error of each side.
 
 use farwood_fabric::{Client, Memory, NodeId, Remote, faa, read_bytes, write};
 use farwood_testkit::harness::raw_address;
@@ -195,7 +195,7 @@ fn a_token_is_required_through_tls_as_well() {
 }
 
 #[test]
-fn a_memory_node_without_tls_is_not_taken_for_one_with_it() {
+fn a_memory_node_without_tls_is_distinguished_from_one_with_tls() {
     let authority = Authority::new();
     let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES);
     let node = MemoryNode::start(&spec).unwrap();

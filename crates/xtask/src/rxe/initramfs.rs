@@ -7,7 +7,7 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const DATA: u32 = 0o100_644;
 
-/// Builds an archive with modules, which are loaded in this order, and the script `job`, which the guest runs.
+/// Builds an archive with the modules, which are loaded in the given order, and the script `job`, which the guest runs.
 pub(super) fn build(modules: &[PathBuf], job: &str) -> Result<Vec<u8>, String> {
     let mut archive = Vec::new();
     for folder in ["bin", "dev", "proc", "sys", "host", "modules"] {

@@ -1,4 +1,4 @@
-//! Debian's kernel, downloaded and unpacked but not installed. `target/rxe` keeps it until Debian has a newer one.
+//! Debian's kernel, downloaded and unpacked but not installed. It stays in `target/rxe` until Debian has a newer one.
 
 use super::output_of;
 use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ const SILENCE_MAX: u64 = 90;
 /// Largest number of further boots of a stuck guest.
 const AGAIN_MAX: u32 = 2;
 
-/// How a guest ended.
+/// The outcome of a guest.
 enum Outcome {
     /// The program in the guest ended with this exit status.
     Ended(u8),

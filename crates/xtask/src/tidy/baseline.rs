@@ -1,4 +1,4 @@
-//! Known violations, which may become fewer and never more.
+//! Known violations. Their number may decrease and never increase.
 //!
 //! `crates/xtask/tidy-baseline.tsv` holds one line for each rule and file: the rule, the path, and how many
 //! violations the file has. A rule compares the sums of crates (or folders), so that a file may be renamed or split.
@@ -14,7 +14,7 @@ pub(super) const PATH: &str = "crates/xtask/tidy-baseline.tsv";
 /// Number of violations, by the name of the rule and by the path of the file.
 type Counts = BTreeMap<(String, String), usize>;
 
-/// The baseline that a tree holds; empty where it holds none.
+/// The baseline of a tree; empty if the tree has none.
 pub(super) fn of(tree: &SourceTree) -> Counts {
     let text = tree.files().find(|file| file.path == PATH).map_or("", |file| &file.text);
     let entry = |line: &str| {
@@ -54,8 +54,8 @@ fn by_scope(counts: &Counts) -> BTreeMap<(&str, &str), usize> {
     sums
 }
 
-/// Violations of one rule that the baseline does not cover: where a scope has more than its baseline, those of the
-/// files that have more than theirs.
+/// Violations of one rule that the baseline does not cover: in each scope with more violations than its baseline, the
+/// violations of the files with more violations than theirs.
 pub(super) fn beyond(baseline: &Counts, rule: &str, violations: Vec<Violation>) -> Vec<Violation> {
     let mut counts = Counts::new();
     for violation in &violations {

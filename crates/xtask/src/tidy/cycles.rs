@@ -1,4 +1,4 @@
-//! The files of a crate form no large import cycle.
+//! A crate has no large import cycle between its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Silenced lints are known to fire.
+//! A lint is silenced only where it would fire.
 
 use super::rust::Rust;
 use super::{File, Rule, SourceTree, Violation};
@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Lints that may be allowed: a module for unsafe code is allowed to have it, even where a build has none.
+/// Lints that may be allowed: a module for unsafe code may allow it, even if some builds have no unsafe code.
 const EXCEPTIONS: &[&str] = &["unsafe_code"];
 
 const REMEDY: &str = "write `#[expect(.., reason = \"..\")]`";

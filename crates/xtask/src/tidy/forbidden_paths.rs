@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
 /// Paths and macros that some crates must not use.
 struct Ban {
     crates: &'static [&'static str],
-    /// Paths and everything below them.
+    /// The forbidden paths, including everything inside them.
     paths: &'static [&'static str],
     macros: &'static [&'static str],
     remedy: &'static str,
@@ -113,7 +113,7 @@ impl Ban {
     }
 }
 
-/// Whether a path is `banned` or below it. `std` may be missing, as after `use std::thread`, if a segment follows.
+/// Whether a path is `banned` or inside it. `std` may be missing, as after `use std::thread`, if a segment follows.
 fn is_below(segments: &[&str], banned: &str) -> bool {
     let banned: Vec<&str> = banned.split("::").collect();
     let short = banned.strip_prefix(&["std"]).unwrap_or(&banned);

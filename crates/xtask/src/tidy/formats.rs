@@ -1,4 +1,4 @@
-//! Every format has one map and compile-time assertions.
+//! Every memory format has one map and compile-time assertions.
 
 use super::rust::Rust;
 use super::{File, Rule, SourceTree, Violation};
@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Ends of the names of files that hold formats.
+/// Suffixes of the names of files that define formats.
 const FORMAT_FILES: &[&str] = &["layout.rs", "format.rs", "superblock.rs"];
 
 /// The line of module docs that marks other files with a format.
@@ -46,7 +46,7 @@ fn check_file(file: &File, rust: &Rust) -> Vec<Violation> {
                 violations.push(Violation::new(
                     file,
                     item,
-                    "code below the const asserts of a format",
+                    "code after the const asserts of a format",
                     remedy,
                 ));
             }
@@ -82,7 +82,7 @@ fn last_assert(rust: &Rust) -> Option<usize> {
     (0..tokens.len()).rfind(is_assert).map(|at| tokens[at].line)
 }
 
-/// The line of the first item below `line`, outside tests, that is not a constant.
+/// The line of the first item after `line`, outside tests, that is not a constant.
 fn first_item_after(rust: &Rust, line: usize) -> Option<usize> {
     let tokens = rust.tokens_outside_tests();
     let below = tokens.iter().filter(|token| token.line > line);
@@ -127,7 +127,7 @@ mod tests {
         );
         assert_eq!(
             found("crates/a/src/slot.rs", &format!("{marked}{ASSERT}struct B(u8);\n")),
-            ["crates/a/src/slot.rs:11 code below the const asserts of a format"]
+            ["crates/a/src/slot.rs:11 code after the const asserts of a format"]
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Functions fit on a screen.
+//! Functions are short enough for one screen.
 
 use super::rust::{Rust, Token, closing, head_end};
 use super::{File, Rule, SourceTree, Violation};

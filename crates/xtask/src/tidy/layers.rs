@@ -42,7 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const TEST_LAYERS: &[(&str, &[&str])] = &[
     (INDEX, &[TESTKIT]),
     (SIM, &[TESTKIT]),
-    // Itself: its own tests run with all of its features.
+    // The package depends on itself so that its own tests run with all of its features.
     (TRANSPORT, &[TESTKIT, TRANSPORT]),
     (TESTKIT, &[INDEX, SIM, TRANSPORT]),
     (FARWOOD, &[TESTKIT, FARWOOD]),

@@ -19,7 +19,7 @@ pub(super) fn only(kind: TextKind, text: &str) -> String {
     let kinds = kinds(text.as_bytes());
     let masked =
         text.bytes().zip(kinds).map(|(byte, of)| if of == kind || byte == b'\n' { byte } else { b' ' });
-    String::from_utf8(masked.collect()).expect("characters are kept or blanked whole")
+    String::from_utf8(masked.collect()).expect("characters are kept or blanked completely")
 }
 
 /// The kind of every byte.
@@ -122,7 +122,7 @@ mod tests {
 
     fn code(text: &str) -> String {
         let code = only(TextKind::Code, text);
-        assert_eq!(code.len(), text.len(), "bytes stay where they are");
+        assert_eq!(code.len(), text.len(), "bytes keep their positions");
         code.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 

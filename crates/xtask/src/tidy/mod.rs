@@ -89,7 +89,7 @@ pub fn check(tree: &SourceTree) -> Vec<Violation> {
     RULES.iter().flat_map(|rule| baseline::beyond(&baseline, rule.name, (rule.check)(tree))).collect()
 }
 
-/// All violations of the rule of that name, those that the baseline covers included; `None`: no rule has that name.
+/// All violations of the rule `name`, including those that the baseline covers; `None` if there is no such rule.
 pub fn check_one(tree: &SourceTree, name: &str) -> Option<Vec<Violation>> {
     RULES.iter().find(|rule| rule.name == name).map(|rule| (rule.check)(tree))
 }
@@ -102,7 +102,7 @@ pub fn lower_than_baseline(tree: &SourceTree) -> Vec<String> {
 /// The path and the new text of the baseline.
 ///
 /// # Errors
-/// Where a crate has more violations than before: a baseline only shrinks once it exists.
+/// If a crate has more violations than before: an existing baseline may only shrink.
 pub fn shrunk_baseline(tree: &SourceTree) -> Result<(&'static str, String), String> {
     let (baseline, counts) = (baseline::of(tree), baseline::counts(tree));
     let is_first = !tree.files().any(|file| file.path == baseline::PATH);

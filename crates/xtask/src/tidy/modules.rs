@@ -42,7 +42,7 @@ impl<'a> Modules<'a> {
         Self { by_path }
     }
 
-    /// Every file with the other files of the crate whose items it names through `crate` or `super`.
+    /// Every file, each with the other files of the crate whose items it names through `crate` or `super`.
     pub(super) fn imports(&self) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
         let imports = |(path, module): (&ModulePath<'a>, &Module<'a>)| {
             let targets = module.named.iter().filter_map(|named| self.resolve(path, named, REEXPORTS_MAX));
@@ -95,7 +95,7 @@ pub(super) fn crates(tree: &SourceTree) -> BTreeSet<&str> {
     tree.files().filter_map(File::krate).collect()
 }
 
-/// The module that a file of `src` holds; none for programs, which are crates of their own.
+/// The module that a file of `src` defines; none for binaries, which are separate crates.
 fn module_path(file: &str) -> Option<ModulePath<'_>> {
     let mut path: ModulePath<'_> = file.strip_suffix(".rs")?.split('/').collect();
     match path.as_slice() {
@@ -107,7 +107,7 @@ fn module_path(file: &str) -> Option<ModulePath<'_>> {
     Some(path)
 }
 
-/// What the `use` declarations of a file bring into scope: each name with its path.
+/// The names that the `use` declarations of a file bring into scope, each with its path.
 fn uses<'a>(tokens: &[Token<'a>]) -> BTreeMap<&'a str, Vec<&'a str>> {
     let mut uses = BTreeMap::new();
     for (start, _) in tokens.iter().enumerate().filter(|(_, token)| token.text == "use") {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_other_crates_are_no_imports() {
+    fn tests_and_other_crates_are_not_imports() {
         let files = [
             ("crates/a/src/lib.rs", "mod b;"),
             ("crates/a/src/b.rs", "use other::c;\n#[cfg(test)]\nmod tests { use crate::c; }"),

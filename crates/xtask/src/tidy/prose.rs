@@ -11,13 +11,13 @@ pub(super) const RULE: Rule = Rule {
 
 /// Words that begin a sentence without a concrete subject.
 const HEADLESS: &[&str] = &["Who", "Whoever"];
-/// After `What`, words that do the same.
+/// Words that begin such a sentence if they follow `What`.
 const HEADLESS_VERBS: &[&str] = &["is", "was", "came", "became", "has"];
 
-/// What to do about them.
+/// The remedy for such sentences.
 const SUBJECT: &str = "begin with the client, the server, the leaf, ..";
 
-/// Phrases with what to write instead.
+/// Phrases, each with its replacement.
 const PHRASES: &[(&str, &str)] = &[
     ("is told", "say which component sends what to which"),
     ("are told", "say which component sends what to which"),
@@ -66,7 +66,7 @@ fn strip_marks(comment: &str) -> &str {
     comment.trim().trim_start_matches(['/', '!', '*']).trim()
 }
 
-/// Checks lines that follow each other: a phrase may begin on one and end on the next.
+/// Checks consecutive lines: a phrase may begin on one line and end on the next.
 fn check_lines(file: &File, lines: &[(usize, &str)]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (index, (line, text)) in lines.iter().enumerate() {
@@ -114,7 +114,7 @@ fn headless(before: &str, line: &str) -> Vec<&'static str> {
     sentences.filter_map(first_word).collect()
 }
 
-/// How often `phrase` stands in `text` as whole words, beginning before `end`.
+/// Counts the occurrences of `phrase` in `text` as whole words that begin before `end`.
 fn occurrences(text: &str, phrase: &str, end: usize) -> usize {
     let is_letter = |c: char| c.is_alphanumeric() || c == '_';
     let alone = |(at, _): &(usize, &str)| {

@@ -1,4 +1,5 @@
-//! References are valid in every copy of the tree: no path of one machine, no missing document or source file.
+//! References are valid in every copy of the tree: they name no path that exists on one machine only, and no missing
+//! document or source file.
 
 use super::rust::Rust;
 use super::{File, Rule, SourceTree, Violation};
@@ -18,7 +19,7 @@ const SOURCES: &str = "crates/";
 /// Documents of history, which may name removed files.
 const HISTORY: &[&str] = &["CHANGELOG.md", "docs/decisions/"];
 
-/// A part of names that stand for several files.
+/// The placeholder in names that stand for several files.
 const PLACEHOLDER: &str = "NNNN";
 
 fn check(tree: &SourceTree) -> Vec<Violation> {
@@ -59,7 +60,7 @@ fn private_path(line: &str) -> Option<&str> {
     })
 }
 
-/// The first document or source file that a line names and that is missing.
+/// The first missing document or source file that a line names.
 fn dead_reference(tree: &SourceTree, file: &File, line: usize, text: &str) -> Option<Violation> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"._-/".contains(c));
     let mut words = words.map(|word| word.trim_end_matches(['.', '/', '-']));

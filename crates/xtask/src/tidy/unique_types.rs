@@ -1,4 +1,4 @@
-//! A type name means one thing.
+//! A type name has one meaning.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const MODULES_MAX: usize = 2;
 /// Names that stand for the same thing everywhere: the arguments of a command.
 const CONVENTIONAL: &[&str] = &["Args"];
 
-const REMEDY: &str = "qualify it with what it belongs to, such as `LeafState`";
+const REMEDY: &str = "add the name of its owner, as in `LeafState`";
 
 fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut definitions: BTreeMap<&str, Vec<(&File, usize)>> = BTreeMap::new();

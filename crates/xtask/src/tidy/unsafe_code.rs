@@ -14,7 +14,7 @@ fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (file, rust) in tree.rust_files() {
         for token in rust.tokens().iter().filter(|token| token.text == "unsafe" && file.name() != "sys.rs") {
-            let remedy = "move it to a sys.rs, behind a safe function, with its proof";
+            let remedy = "move it to a safe function of a sys.rs, with its proof";
             violations.push(Violation::new(file, token.line, "`unsafe` outside sys.rs", remedy));
         }
         if is_crate_root(file) && !has_sys(tree, file) && !file.text.contains(FORBID) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_micros(50);
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// Connections, and requests that each has under way.
+/// Connections, and requests that each has in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
@@ -19,18 +19,18 @@ pub(crate) struct Case {
     pub(crate) outstanding: usize,
 }
 
-/// What a client has seen.
+/// The measurements of a client.
 pub(crate) struct Seen {
     pub(crate) time: Duration,
     /// Nanoseconds of each request.
     pub(crate) latencies: Vec<u32>,
-    /// What `meter` has counted meanwhile.
+    /// The counts of `meter` during the run.
     pub(crate) metered: f64,
 }
 
 struct Connection {
     stream: TcpStream,
-    /// When requests under way were sent, and their offsets.
+    /// The send times of the requests in flight, and their offsets.
     under_way: VecDeque<(Instant, u64)>,
     answers: Vec<u8>,
     held: usize,

@@ -48,7 +48,7 @@ struct Options {
     /// Seconds for each case.
     #[arg(long, default_value = "2")]
     seconds: f64,
-    /// How often all cases are run.
+    /// The number of repetitions of all cases.
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
     /// Models to compare: all of them, if not said.

@@ -2,9 +2,9 @@
 
 /// A request: the offset that is read, and padding.
 pub(crate) const REQUEST: usize = 32;
-/// An answer: what is there.
+/// An answer with the bytes that are stored.
 pub(crate) const ANSWER: usize = 1024;
-/// Bytes of requests that a connection takes in at once. A client has fewer under way.
+/// Bytes of requests that a connection takes in at once. A client has fewer in flight.
 pub(crate) const ROOM: usize = 4096;
 /// Answers leave when they are 16 KiB.
 pub(crate) const PART: usize = 16 * ANSWER;
@@ -36,7 +36,7 @@ impl Inbox {
         Self { bytes: Box::new([0; ROOM]), start: 0, end: 0 }
     }
 
-    /// Where more may be read to.
+    /// The buffer into which more bytes may be read.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.bytes.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);

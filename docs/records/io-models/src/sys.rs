@@ -45,7 +45,7 @@ pub(crate) struct Ring {
     tail: u16,
     /// Not a reference, because the kernel writes there.
     buffers: *mut [u8; BUFFER],
-    /// What the kernel sends, by connection.
+    /// The bytes that the kernel sends, by connection.
     sending: Vec<Vec<u8>>,
     sqpoll: bool,
 }

@@ -70,7 +70,7 @@ impl OrderedBackend {
         Ok(OrderedBackend { record, clients, pinning, pool, fabric, compute_nodes, cache_bytes })
     }
 
-    /// The bytes of the pool that have pages, and the kind of the pages.
+    /// The number of bytes of the pool that are resident in memory, and the kind of their pages.
     pub(crate) fn memory(&self) -> Result<(u64, Option<Pages>)> {
         self.pool.memory()
     }

@@ -7,10 +7,10 @@ use farwood_index::ordered::{Ordered, System};
 use crate::Result;
 use crate::workload::keys::Keys;
 
-/// One in this many keys is read to fill the cache of a B-link tree, whose lowest inner nodes cover far more keys.
+/// One of this number of keys is read to fill the cache of a B-link tree, whose lowest inner nodes cover far more keys.
 const KEYS_PER_READ: usize = 128;
-/// One key is read for this many bytes of a radix tree's cache: a quarter of the smallest cached node, because many
-/// keys share one.
+/// Bytes of a radix tree's cache for each key that is read: a quarter of the smallest cached node, because many keys
+/// share a node.
 const CACHE_BYTES_PER_READ: usize = 32;
 
 /// The ranks of the keys that are read.
@@ -36,7 +36,7 @@ impl WarmUpRanks {
         Self { loaded: if cache_bytes == 0 { 0 } else { loaded }, first: 0, step }
     }
 
-    /// The share of client `number` of `count` that read at the same time.
+    /// The ranks that client `number` reads if `count` clients read at the same time.
     pub(crate) fn share(self, number: usize, count: usize) -> Self {
         Self { first: self.first + number * self.step, step: count * self.step, ..self }
     }
@@ -47,7 +47,7 @@ impl WarmUpRanks {
     }
 }
 
-/// Reads the keys of `ranks`, until `is_over`.
+/// Reads the keys of `ranks` until all are read or `is_over` returns true.
 pub(crate) async fn warm_cache<F: Fabric>(
     client: &Client<F>,
     index: &Ordered,

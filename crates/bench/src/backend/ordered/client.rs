@@ -1,8 +1,8 @@
 //! One client of an ordered index: its operations, and the check of each answer.
 //!
 //! The latency of a client that has its thread to itself runs from the end of one operation to the end of the next. It
-//! hence includes what an application's loop would do as well: choosing the key, making the value, the operation, and
-//! reading the answer.
+//! therefore includes the work that an application's loop would also do: it chooses the key, fills the value, executes
+//! the operation, and reads the answer.
 
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
@@ -36,7 +36,7 @@ impl<'a, F: Fabric> OrderedClient<'a, F> {
         OrderedClient { client, index, streams, buffers, found: Entries::new() }
     }
 
-    /// Does an operation on the key of `rank`, and checks its answer.
+    /// Executes an operation on the key of `rank`, and checks its answer.
     #[inline]
     pub(crate) async fn execute(&mut self, operation: Operation, rank: u64) -> Result<()> {
         self.buffers.fill_key(rank);

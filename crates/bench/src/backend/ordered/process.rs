@@ -22,7 +22,7 @@ use crate::workload::keys::Keys;
 use crate::{Error, Result};
 
 /// Longest time to fill the caches, in seconds. Over a network, filling a cache may take one round trip per key. If the
-/// time does not suffice, the hit ratio in the record is low.
+/// time is too short, the hit ratio in the record is low.
 const FILL_SECONDS_MAX: f64 = 60.0;
 
 /// The job of a worker process that is one compute node of a run on an ordered index.

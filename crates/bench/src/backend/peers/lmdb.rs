@@ -1,4 +1,4 @@
-//! LMDB through heed: several processes map one file; readers take no lock, writers take turns.
+//! LMDB through heed: several processes map one file; readers take no lock, and writers run one at a time.
 //!
 //! Every operation is a transaction, as in Farwood. LMDB reads its pages in place, so a get includes the copy of the
 //! value.

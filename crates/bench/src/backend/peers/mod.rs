@@ -75,7 +75,7 @@ pub struct Sizes {
     pub value_bytes: usize,
 }
 
-/// The stores that a run can measure beside Farwood in the same machine.
+/// The stores that a run can measure on the same machine, in comparison with Farwood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerKind {
     /// The memory-mapped B+-tree LMDB.
@@ -167,7 +167,7 @@ pub(crate) struct PeerClients<'a> {
     buffers: CheckedBuffers<'a>,
 }
 
-/// One client of a peer. Its work is over when its stream of operations ends.
+/// One client of a peer. It is finished when its stream of operations ends.
 struct PeerClient {
     streams: ClientStreams,
     done: u64,

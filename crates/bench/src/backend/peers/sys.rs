@@ -14,8 +14,8 @@ use heed::{Env, EnvFlags, EnvOpenOptions};
 pub(super) fn open(folder: &Path, map_bytes: usize, readers_max: u32) -> heed::Result<Env> {
     let mut options = EnvOpenOptions::new();
     options.map_size(map_bytes).max_readers(readers_max);
-    // SAFETY: both flags give up only durability after a crash of the machine; the folder is a run's own and is
-    // removed after it. NO_LOCK, the flag that would break processes, is not set.
+    // SAFETY: both flags only remove durability after a crash of the machine; the folder belongs to one run and is
+    // removed after it. NO_LOCK, which is unsafe for several processes, is not set.
     unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP) };
     // SAFETY: the mapped file is changed by LMDB only (the folder is made for a run and used by nothing else), on
     // a local file system, and under its lock file; transactions here end within the call that began them.

@@ -27,7 +27,7 @@ const SET: &[u8] = b"farwood";
 /// Entries that a load sends in one batch.
 const LOAD_STEP: usize = 1000;
 
-/// How Redis stores the entries.
+/// The data type in which Redis stores the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DataType {
     Strings,
@@ -50,14 +50,14 @@ fn data_type(workload: Workload) -> Result<DataType> {
     match workload {
         Workload::YcsbE | Workload::RangeOnly => Ok(DataType::SortedSet),
         Workload::RangeWrite => {
-            refuse("an entry that can be scanned there cannot be updated with one command")
+            refuse("in Redis, an entry that can be scanned cannot be updated with one command")
         }
-        Workload::YcsbF => refuse("a read-modify-write is two batches there"),
+        Workload::YcsbF => refuse("in Redis, a read-modify-write needs two batches"),
         _ => Ok(DataType::Strings),
     }
 }
 
-/// Serves the orders of the parent in a process of clients.
+/// Executes the orders of the parent in a process of clients.
 pub(super) fn serve(job: &RedisJob, parent: &mut ParentConnection<'_>) -> Result<()> {
     let keys = job.clients.keys.keys()?;
     let (workload, value_bytes) = (&job.clients.workload, job.clients.value_bytes);
@@ -134,7 +134,7 @@ pub(super) fn answers(address: SocketAddr) -> bool {
     ping().unwrap_or(false)
 }
 
-/// One client. It is over when its stream ends.
+/// One client. It is finished when its stream ends.
 struct RedisClient {
     streams: ClientStreams,
     done: u64,

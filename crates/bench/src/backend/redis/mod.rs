@@ -1,5 +1,5 @@
-//! Redis, as the peer of indexes over TCP: its server runs on the CPU of the memory nodes, its clients where Farwood's
-//! run, with as many processes, threads, connections and outstanding requests.
+//! Redis, as the peer of indexes over TCP: its server runs on the CPU of the memory nodes and its clients on the CPUs
+//! of Farwood's clients, with the same numbers of processes, threads, connections and outstanding requests.
 
 mod client;
 mod resp;
@@ -42,15 +42,15 @@ impl Job for RedisJob {
     }
 }
 
-/// Refuses runs that Redis cannot be compared with: it needs TCP, memory nodes that the run starts, and a workload with
-/// one command for each operation.
+/// Refuses runs without a comparison to Redis: a comparison needs TCP, memory nodes that the run starts, and a workload
+/// with one command for each operation.
 pub(super) fn check(spec: &RunSpec) -> Result<()> {
     let refuse = |problem: &str, remedy: &str| Err(Error::parameter("--peer", problem, remedy));
     if spec.fabric != FabricKind::Tcp {
-        return refuse("redis is reached over TCP", "add --fabric tcp");
+        return refuse("redis needs TCP", "add --fabric tcp");
     }
     if spec.pool.is_some() {
-        return refuse("redis is compared with memory nodes that the run starts beside it", "omit --pool");
+        return refuse("redis is compared only with memory nodes that the run starts", "omit --pool");
     }
     if !spec.clients().is_multiple_of(spec.connections()) {
         let problem = format!("{} requests on {} connections", spec.clients(), spec.connections());

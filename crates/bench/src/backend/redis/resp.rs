@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// The connection fails if the server is silent for this long.
+/// The connection fails if the server sends nothing for this time.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Polls before the thread yields its CPU, as Farwood's threads do.
 const POLLS_BEFORE_YIELD: u32 = 64;

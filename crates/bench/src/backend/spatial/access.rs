@@ -1,4 +1,4 @@
-//! How a client reaches the index: by messages, by READs, by an adaptive choice of both, or in the server's process.
+//! A client's access to the index: by messages, by READs, by an adaptive choice of both, or in the server's process.
 
 use farwood_fabric::{Fabric, Server};
 use farwood_index::IndexError;
@@ -10,13 +10,13 @@ use crate::spec::spatial_variant::Variant;
 
 /// A client's access to the index.
 pub(crate) enum SpatialAccess<'t, F, T, S> {
-    /// By messages.
+    /// All requests by messages.
     Messages(T),
     /// Searches by READs; changes by messages, if the mix has changes.
     Reads(Reader<'t, F>, Option<T>),
     /// Searches by messages or by READs.
     Switch(Switch<'t, F, T>),
-    /// In the server's process.
+    /// Searches and changes in the server's process.
     InPlace(Worker<'t, F, S>),
 }
 

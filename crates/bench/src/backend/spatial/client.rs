@@ -9,7 +9,7 @@ use crate::record::measurement::{CostTotals, OperationKind};
 use crate::workload::rectangles::{RectangleRequest, RequestStream};
 use crate::{Error, Result};
 
-/// The results of a search: their number, and one that does not match.
+/// The results of a search: their number, and a result that does not match the query, if any.
 struct CheckedResults<'q> {
     query: &'q Query,
     count: u64,
@@ -30,7 +30,7 @@ impl SearchSink for CheckedResults<'_> {
     }
 }
 
-/// Does the client's next request. Yields its kind, and its costs apart from verbs.
+/// Executes the client's next request. Yields its kind, and the costs that verb counters do not include.
 pub(crate) async fn next_request<F: Fabric, T: SpatialRpc, S: Server>(
     access: &mut SpatialAccess<'_, F, T, S>,
     stream: &mut RequestStream,
@@ -45,7 +45,7 @@ pub(crate) async fn next_request<F: Fabric, T: SpatialRpc, S: Server>(
             let path = access.search(&query, &mut found).await?;
             if let Some(wrong) = found.wrong {
                 let problem =
-                    format!("a search of {} found {}, which it does not meet", query.window, wrong.bounds);
+                    format!("a search of {} found {}, which does not match", query.window, wrong.bounds);
                 return Err(Error::WrongAnswer(problem));
             }
             let offloaded = u64::from(path == SearchPath::Offload);

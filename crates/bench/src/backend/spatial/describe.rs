@@ -9,7 +9,7 @@ use crate::record::{Record, Spatial};
 use crate::spec::spatial::{FILL, SpatialSpec};
 use crate::workload::rectangles::{POWER, Scale};
 
-/// Adds the results of the searches of `round` to a record that has its other results.
+/// Adds the results of the searches of `round` to `record`, which has the other results already.
 pub(crate) fn with_searches(spec: &SpatialSpec, record: Record, round: &Round) -> Record {
     let searches = record.by_operation.search.as_ref().map_or(0, |search| search.operations);
     Record { spatial: Some(spatial(spec, &round.measurement.costs(), searches)), ..record }

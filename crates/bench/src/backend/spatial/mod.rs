@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `store.rs`, `server.rs`, `windows.rs` | the pool with the loaded index; its server; the windows of searches |
 //! | `process.rs`, `client.rs` | a compute node; one client, which checks every answer |
-//! | `access.rs` | how a client reaches the index |
+//! | `access.rs` | a client's access to the index |
 //! | `rstar.rs` | the peer `rstar` |
 
 pub(crate) mod access;

@@ -139,7 +139,7 @@ fn open_exchange(pool: &AnyPool, port: u16, token: Option<&Token>) -> std::io::R
 fn serve(pool: &AnyPool, job: &SpatialJob, parent: &mut ParentConnection<'_>) -> Result<()> {
     let client = pool.client();
     let index = block_on(Catfish::open(&client, &job.name))?;
-    // As the library does.
+    // The library skips the hash checks in shared memory, too.
     let index = if matches!(pool, AnyPool::Shm(_)) { index.without_hash_checks() } else { index };
     let tree = match (job.variant, server_of(pool, index.layout().node)) {
         (Variant::Local, Some(server)) => {

@@ -96,7 +96,7 @@ struct RstarDriver<'t> {
 }
 
 impl RstarDriver<'_> {
-    /// Does a request. `tree` is the tree if the thread holds its lock.
+    /// Executes a request. `tree` is the tree if the thread holds its lock.
     fn step(&self, tree: Option<&RTree<Entry>>, request: RectangleRequest) -> (OperationKind, u64) {
         let count = |tree: &RTree<Entry>, query: Query| {
             let window = AABB::from_corners(query.window.min(), query.window.max());

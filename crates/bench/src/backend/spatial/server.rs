@@ -1,4 +1,4 @@
-//! The server of a spatial index as a process of its own: `farwood serve`.
+//! The server of a spatial index in a separate process: `farwood serve`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout};
@@ -10,7 +10,7 @@ use crate::driver::program::{ProgramJob, ProgramOutput, failed};
 use crate::driver::worker::message;
 use crate::{Error, Result};
 
-/// A running server. It exits when this is dropped, and when this process dies.
+/// A running server. It exits when this object is dropped, and when this process dies.
 pub(super) struct SpatialServer {
     child: Child,
     output: BufReader<ChildStdout>,

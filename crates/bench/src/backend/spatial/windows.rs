@@ -14,7 +14,7 @@ use crate::workload::rectangles::Scale;
 const WINDOWS: usize = 10_000;
 /// Results of a window (Catfish §V-C: 50 to 150, and 100 on average).
 const RESULTS: std::ops::RangeInclusive<u64> = 50..=150;
-/// Mixed into the seed of the windows.
+/// A constant that is combined with the seed for the windows.
 const WINDOWS_SEED: u64 = 0x7769_6E64_6F77_7321;
 
 /// The windows that all clients choose from; none if each client draws its own.
@@ -35,8 +35,8 @@ pub(crate) async fn windows<F: Fabric, S: Server>(
     Ok(windows.into())
 }
 
-/// A square window around `centre` with about `wanted` results: first as large as the distance to the farthest of that
-/// many nearest neighbours, then enlarged or reduced until it has between 50 and 150 results.
+/// A square window around `centre` with about `wanted` results. It first extends to the farthest of the `wanted`
+/// nearest neighbours, and is then enlarged or reduced until it has between 50 and 150 results.
 async fn window_with<F: Fabric, S: Server>(
     worker: &Worker<'_, F, S>,
     centre: [f64; 2],

@@ -91,7 +91,8 @@ fn describe(options: LockOptions) -> Map<String, Value> {
     of_locks.map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
-/// One object for each lock: objects hash to locks, so objects are tried until each lock has one.
+/// One object for each lock. Addresses of objects hash to locks, so the function tries addresses until each lock has
+/// one.
 fn locked_nodes(spec: &LocksSpec, shape: &PoolShape) -> Vec<Remote<Words>> {
     let count = GlobalLock::count(spec.options, shape);
     let mut found = BTreeMap::new();

@@ -73,7 +73,7 @@ pub(crate) struct Load {
 pub(crate) struct VerbsSpec {
     pub(crate) cluster: Cluster,
     pub(crate) load: Load,
-    /// The posts of half of the clients, whose verbs do not count.
+    /// The posts of half of the clients, whose verbs are not measured.
     pub(crate) beside: Option<Load>,
     pub(crate) seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! The actors of a simulated spatial run: the threads of the server, and the clients.
+//! The tasks of a simulated spatial run: the threads of the server, and the clients.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

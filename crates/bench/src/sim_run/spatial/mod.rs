@@ -1,7 +1,7 @@
 //! A simulated run of a spatial index.
 //!
-//! Machine 0 is the server's: memory node 0 holds the tree, and compute node 0 runs the server's threads, one per
-//! connection, which share its cores. The other machines are the clients'; their memory holds the inboxes. The TCP
+//! Machine 0 is the server: memory node 0 holds the tree, and compute node 0 runs the server's threads, one per
+//! connection, which share its cores. The clients run on the other machines, whose memory holds the inboxes. The TCP
 //! baseline is the same server with the same messages on a NIC model whose requests pass through the kernels of both
 //! machines.
 

@@ -46,10 +46,10 @@ fn each_variant_uses_its_search_path() {
     }
 }
 
-/// Heartbeats reach clients at different times. If all clients changed their path at once, no back-off window would
-/// outlast the next heartbeat.
+/// Heartbeats reach clients at different times. If all clients changed their path at once, every back-off window would
+/// end at the next heartbeat.
 #[test]
-fn clients_of_a_busy_server_offload_out_of_step() {
+fn clients_of_a_busy_server_offload_at_different_times() {
     let crowded = |variant| {
         let (amount, warm_up_seconds) = (Some(Amount::Seconds(0.02)), Some(0.04));
         let of = small(variant, SpatialMix::Search);

@@ -177,8 +177,8 @@ impl Popularity {
 
 /// The constants of rejection-inversion for one number of ranks and skew.
 ///
-/// With `h(x) = x^-theta` and `H` its integral, `H^-1` of a uniform number is a rank that is right almost
-/// always; the rest is rejected by comparing with the exact mass.
+/// With `h(x) = x^-theta` and `H` its integral, `H^-1` of a uniform number is almost always a correct rank; a
+/// comparison with the exact mass rejects the others.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     ranks: f64,
@@ -187,7 +187,7 @@ pub struct Zipf {
     low: f64,
     /// `H(ranks + 0.5)`: their upper end.
     high: f64,
-    /// Where `rank - x` is at most this, the draw is right without looking at the mass.
+    /// If `rank - x` is at most this, the draw is accepted without computing the mass.
     shortcut: f64,
 }
 
@@ -233,8 +233,8 @@ impl Zipf {
         if scaled.abs() < 1e-12 {
             return y.exp();
         }
-        // Rounding may reach -1 at the far end of a steep distribution; the logarithm is then minus infinity,
-        // the result infinite, and the caller's clamp makes it the last rank.
+        // Rounding may yield -1 at the end of a steep distribution; the logarithm is then minus infinity, the result
+        // infinite, and the caller's clamp makes it the last rank.
         (scaled.max(-1.0).ln_1p() / (1.0 - self.theta)).exp()
     }
 }
@@ -269,7 +269,7 @@ impl KeyChooser {
         if self.spread { below(mix(popularity ^ SPREAD_SEED), self.keys) } else { popularity }
     }
 
-    /// How long ago a key was added, in keys, in `0..count`: 0 is the newest of `count` keys.
+    /// The number of keys that were added after a key, in `0..count`: 0 is the newest of `count` keys.
     #[inline]
     pub fn recency(&self, generator: &mut Generator, count: u64) -> u64 {
         let age = self.popularity.draw(generator);

@@ -1,4 +1,4 @@
-//! Tests of the distributions against theory: the share of the hottest keys, and the whole of small ones.
+//! Tests of the distributions against theory: the share of the hottest keys, and all ranks of small distributions.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn harmonic(n: u64, theta: f64) -> f64 {
     sum + integral(high) - integral(low) + 0.5 * (high.powf(-theta) - low.powf(-theta))
 }
 
-/// How often each of the `top` hottest ranks comes up in `draws` draws.
+/// The share of each of the `top` hottest ranks in `draws` draws.
 fn shares(ranks: u64, theta: f64, top: usize, draws: u32) -> Vec<f64> {
     let popularity = Popularity::new(ranks, theta).unwrap();
     let mut generator = Generator::for_client(1, 0);

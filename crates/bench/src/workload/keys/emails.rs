@@ -43,7 +43,7 @@ pub fn emails(count: u32) -> Keys {
     }
     let text = all.into_iter().collect::<Vec<_>>().join("\n");
     let parsed = FileKeys::parse(Path::new("e-mail addresses"), text.as_bytes(), KeyLength::Any);
-    Keys::File(parsed.expect("what is made up here are keys, each once"))
+    Keys::File(parsed.expect("the generated addresses are unique keys"))
 }
 
 struct Maker {
@@ -56,7 +56,7 @@ impl Maker {
         self.words[self.generator.below(self.words.len() as u64) as usize]
     }
 
-    /// One of the popular names: of two draws the lower, so that some are more popular than others.
+    /// One of the popular names: the lower of two draws, so that some names are more popular than others.
     fn name(&mut self) -> &'static str {
         let drawn = self.generator.below(NAMES).min(self.generator.below(NAMES));
         self.words[(drawn * 7919 % self.words.len() as u64) as usize]
@@ -109,7 +109,7 @@ mod tests {
         assert!(lengths.iter().all(|length| (2..=BYTES_MAX).contains(length)));
         assert!(
             (0..100).all(|rank| emails(50_000).key(rank) == keys.key(rank)),
-            "they are the same each time"
+            "the addresses are the same each time"
         );
     }
 }

@@ -193,11 +193,11 @@ const fn padding_of(integer: u64, number: u64) -> u64 {
 /// The length of the keys of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyLength {
-    /// Unchanged.
+    /// Each key keeps its own length.
     Any,
-    /// All padded with zeros to the longest, in whole words.
+    /// All keys are padded with zeros to the length of the longest, in whole words.
     Longest,
-    /// All padded with zeros to this many bytes, 8 to 1024.
+    /// All keys are padded with zeros to this number of bytes, 8 to 1024.
     Padded(usize),
 }
 

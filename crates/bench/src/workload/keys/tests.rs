@@ -33,12 +33,12 @@ fn integer_keys_spread_over_all_bits_and_never_change() {
     let all = (0..1000).map(scatter).fold((0u64, u64::MAX), |(or, and), key| (or | key, and & key));
     assert_eq!(all, (u64::MAX, 0));
     assert!((0..1000).all(|rank| gather(scatter(rank)) == rank));
-    // Written down: records of different versions must mean the same keys.
+    // The expected numbers are constants, because records of different versions must use the same keys.
     assert_eq!(scatter(0), 0x4BE9_3ECA_0C92_15E5);
 }
 
 #[test]
-fn every_byte_of_a_wide_key_counts() {
+fn every_byte_of_a_wide_key_is_significant() {
     let keys = Keys::integers(40).unwrap();
     let mut key = keys.key(3);
     for position in 0..40 {
@@ -90,7 +90,7 @@ fn bad_files_name_the_line_and_the_remedy() {
     assert!(long.contains("k:2: the key has 9 B, more than 8; give a larger --key-bytes"), "{long}");
     assert!(refusal("k", "a\n\nb\n").contains("k:2: the key is empty"));
     assert!(refusal("k", "").contains("no keys"));
-    // Zero padding must not make two keys one unnoticed.
+    // Two keys that zero padding makes equal must be refused.
     assert!(refusal("k", "a\na\0\n").contains("same as in line 1"));
     let missing = Keys::from_file(Path::new("/nonexistent/keys"), KeyLength::Any).unwrap_err();
     assert!(missing.to_string().contains("/nonexistent/keys"));

@@ -31,15 +31,15 @@ const POWER_LAW_SCALES: [f64; 2] = [1e-5, 1e-2];
 const INSERT_RANGE: [f64; 2] = [0.5, 1.0];
 /// The exponent of both laws.
 pub const POWER: f64 = 0.99;
-/// Mixed into the seed of the data, so that it differs from the clients' streams.
+/// A constant that is combined with the seed for the data, so that the data differ from the clients' streams.
 const DATA_SEED: u64 = 0x7265_6374_616E_676C;
 
 /// The source of the rectangles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RectangleSource {
-    /// This many uniform rectangles.
+    /// This number of uniform rectangles.
     Uniform(u64),
-    /// The rows of a file, at most this many.
+    /// The rows of a file, at most this number.
     File(PathBuf, u64),
 }
 

@@ -16,7 +16,7 @@ pub enum RectangleRequest {
     Insert(Item),
 }
 
-/// One in this many requests of a mix with inserts is an insert.
+/// One of this number of requests of a mix with inserts is an insert.
 const REQUESTS_PER_INSERT: u64 = 10;
 
 /// The unbounded stream of one client's requests.

@@ -1,4 +1,4 @@
-//! Tests of rectangles: what is drawn is what the paper says.
+//! Tests of rectangles: their distributions are those of the paper.
 
 use std::sync::Arc;
 

@@ -11,13 +11,13 @@ use std::fmt;
 /// Positions of a geometry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Positions {
-    /// How deeply arrays nest: 1 for one position.
+    /// The nesting depth of the arrays: 1 for one position.
     pub(super) depth: usize,
     /// Its parts are the elements of the outermost array.
     pub(super) shape: Shape,
 }
 
-/// The coordinates of a geometry, or the reason why they are not understood.
+/// The coordinates of a geometry, or the reason why they cannot be parsed.
 pub(super) struct Coordinates(pub(super) Result<Positions, String>);
 
 impl<'de> Deserialize<'de> for Coordinates {

@@ -1,7 +1,7 @@
 //! Forks: a child is refused the handles that it inherited, and its parent is not disturbed.
 //!
-//! Each test runs alone in a process of its own, because a fork copies only the thread that calls it, and the threads
-//! of other tests may hold locks.
+//! Each test runs alone in a separate process, because a fork copies only the thread that calls it, and the threads of
+//! other tests may hold locks.
 
 #[allow(unsafe_code, reason = "the calls of the operating system")]
 mod sys;
@@ -26,10 +26,10 @@ use std::sync::mpsc::{Sender, channel};
 type Bytes = Vec<u8>;
 
 const MEMORY_BYTES: u64 = 128 << 20;
-/// The variable that names the test of a process of its own.
+/// The variable that names the test of a separate process.
 const ALONE: &str = "FARWOOD_TEST_ALONE";
 
-/// Runs the test `name` in a process of its own; returns whether this is that process.
+/// Runs the test `name` in a separate process; returns whether this is that process.
 fn is_alone(name: &str) -> bool {
     if std::env::var_os(ALONE).is_some_and(|test| test == *name) {
         return true;
@@ -66,7 +66,7 @@ impl Place {
         Self { url: format!("tcp://{}", node.address()), node: Some(node) }
     }
 
-    /// Over TLS, whose state is also in the child.
+    /// A pool over TLS, whose state is copied to the child.
     fn tls() -> Self {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-/// How a child ends.
+/// The way in which a child ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     /// No destructor runs.
@@ -101,7 +101,7 @@ enum End {
 
 const ENDS: [End; 4] = [End::AtOnce, End::Exit, End::Drop, End::Return];
 
-/// All that a process can have of a pool.
+/// One handle of each kind that a process can have.
 struct Handles {
     index: Index<Bytes, Bytes>,
     session: Session<Bytes, Bytes>,
@@ -177,7 +177,7 @@ impl Handles {
         assert!(place.node.as_ref().is_none_or(|node| !node.is_running()), "the parent runs the memory node");
     }
 
-    /// What a child does with a pool that it opens itself.
+    /// Uses a pool that the child opens itself.
     fn use_own(url: &str, number: u64) {
         let pool = Pool::open(url).unwrap();
         let index = pool.open_index::<Bytes, Bytes>("x").unwrap();
@@ -209,7 +209,7 @@ enum Role {
     Child,
 }
 
-/// What a child does with inherited handles, up to an end that does not return.
+/// Uses inherited handles in a child, and ends the child.
 fn inherit(mut handles: Handles, end: End, number: u64) {
     let url = handles.place.url.clone();
     handles.expect_refused();
@@ -229,7 +229,7 @@ fn inherit(mut handles: Handles, end: End, number: u64) {
     }
 }
 
-/// Lets children use inherited handles, one after the other, while the parent waits or writes.
+/// Runs children that use inherited handles, one after the other, while the parent waits or writes.
 fn fork_children(place: Place, options: &impl CreateOptions, parent_writes: bool) -> Role {
     let handles = Handles::open(place, options);
     let mut written = 10_000;
@@ -252,7 +252,7 @@ fn fork_children(place: Place, options: &impl CreateOptions, parent_writes: bool
     Role::Parent
 }
 
-/// The parent still has its client slot, and its index has everything.
+/// Checks that the parent still has its client slot, and that its index has all entries.
 fn expect_undisturbed(handles: &Handles, written: u64) {
     let Handles { index, session, spatial, pool, place, .. } = handles;
     assert!(place.node.as_ref().is_none_or(MemoryNode::is_running));
@@ -370,8 +370,8 @@ fn fork_beside_writers(place: Place, options: &impl CreateOptions) {
 }
 
 #[test]
-fn a_child_waits_for_no_lock_of_a_thread_that_it_does_not_have() {
-    if is_alone("a_child_waits_for_no_lock_of_a_thread_that_it_does_not_have") {
+fn a_child_waits_for_no_lock_of_a_thread_of_the_parent() {
+    if is_alone("a_child_waits_for_no_lock_of_a_thread_of_the_parent") {
         for place in [Place::shm, Place::tcp] {
             fork_beside_writers(place(), &any_length());
             let _ = Pool::remove_by_force("shm://forked");
@@ -465,8 +465,8 @@ fn a_call_in_which_the_process_forks_fails_in_the_child() {
 
 /// Some operations of the parent wait for their answers at the fork, others for locks.
 #[test]
-fn operations_under_way_fail_in_the_child_and_continue_in_the_parent() {
-    if !is_alone("operations_under_way_fail_in_the_child_and_continue_in_the_parent") {
+fn operations_in_progress_fail_in_the_child_and_continue_in_the_parent() {
+    if !is_alone("operations_in_progress_fail_in_the_child_and_continue_in_the_parent") {
         return;
     }
     let place = Place::tcp();
@@ -543,5 +543,5 @@ fn a_child_does_not_end_the_registration_of_its_parent_in_etcd() {
     assert!(before.iter().any(|what| what.ends_with("lease/grant")), "{before:?}");
     drop(registration);
     server.join().unwrap();
-    assert!(asked.try_iter().any(|what| what.ends_with("revoke")), "the parent ends it");
+    assert!(asked.try_iter().any(|what| what.ends_with("revoke")), "the parent ends the registration");
 }

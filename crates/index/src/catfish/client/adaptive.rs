@@ -1,20 +1,22 @@
-//! When to offload: the back-off of a client whose server is busy (Catfish §IV-A, Algorithm 1). Pure, and independent
-//! of the index: it chooses between messages and READs for any kind of request.
+//! The decision when to offload a search: the back-off of a client whose server is busy (Catfish §IV-A, Algorithm 1).
+//! The functions are pure, and do not depend on the index: they choose between messages and READs for any kind of
+//! request.
 //!
-//! The paper's listing and its prose disagree. As printed, a search that saw no new heartbeat sets the utilisation to
-//! 0 and so `r_busy` back, and with a heartbeat every 10 ms nearly every search does: the window never grows.
-//! [`BackOffRule::Prose`] changes the window only when a heartbeat is taken: it grows with each consecutive busy one,
-//! without bound, and starts again at one window after an idle one. [`BackOffRule::Printed`] is the listing.
+//! The paper's listing and its prose disagree. In the listing, a search without a new heartbeat sets the utilisation to
+//! 0, which resets `r_busy`. Heartbeats arrive every 10 ms, so nearly every search has no new one, and the window never
+//! grows. [`BackOffRule::Prose`] changes the window only when a search finds a new heartbeat: the window grows with
+//! each consecutive busy heartbeat, without bound, and returns to its initial size after an idle one.
+//! [`BackOffRule::Printed`] is the listing.
 
 pub use super::super::wire::heartbeat::{heartbeat, utilisation};
 
 /// A reading of Algorithm 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BackOffRule {
-    /// That of the text.
+    /// The algorithm as the text describes it.
     #[default]
     Prose,
-    /// That of the listing.
+    /// The algorithm as the listing prints it.
     Printed,
 }
 
@@ -75,8 +77,9 @@ impl<P: FnMut(f64) -> f64> BackOff<P> {
         Self { settings, predict, busy: 0, offload: 0, random, offloaded: 0, requests: 0 }
     }
 
-    /// The path of the next request. `heartbeat` is the utilisation by a heartbeat that has arrived since the last
-    /// request. A missing heartbeat does not mean that the server is busy: the network may be congested.
+    /// The path of the next request. `heartbeat` is the utilisation that a heartbeat since the last request has
+    /// reported, if one has arrived. A missing heartbeat does not mean that the server is busy: the network may be
+    /// congested.
     pub fn next(&mut self, heartbeat: Option<f64>) -> SearchPath {
         let window = self.settings.window;
         let is_busy = heartbeat.map(|utilisation| (self.predict)(utilisation) > self.settings.threshold);

@@ -1,7 +1,7 @@
 //! Offloading: a client traverses the tree by READs (Catfish §III-B), several at a time (*multi-issue*, §IV-C).
 //!
-//! [`catfish`](super::super) proves that the answers are right, on one condition: every node is checked for the
-//! generation in its reference, and a search in which a node does not pass restarts.
+//! [`catfish`](super::super) proves that the answers are correct if the reader checks that every node has the
+//! generation in its reference, and restarts the search after a failed check.
 
 use super::super::head::{ROOT, word_of};
 use super::super::tree::filter::{entries, matching};
@@ -15,7 +15,7 @@ use crate::retry::Retry;
 use farwood_fabric::{Checked, Client, Fabric, Fetched, Parallel as _, all, read, read_bytes};
 use std::sync::atomic::Ordering;
 
-/// How many READs a search has in flight.
+/// The number of READs that a search has in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Issue {
     /// One.
@@ -25,14 +25,14 @@ pub enum Issue {
     Many,
 }
 
-/// READs of one doorbell, at most: a client keeps buffers for this many.
+/// Maximum READs of one doorbell: a client keeps that many buffers.
 const READS_MAX: usize = 64;
-/// READs of one doorbell of a search for neighbours, at most: the search may not need the later ones.
+/// Maximum READs of one doorbell of a nearest-neighbour search, which may not need the later ones.
 const NEAR_READS_MAX: usize = 4;
-/// Restarts of a search, at most.
+/// Maximum restarts of a search.
 const STARTS_MAX: u32 = 10_000;
 
-/// A client that traverses the tree by READs. It keeps its buffers from search to search.
+/// A client that traverses the tree by READs. Reuses its buffers in every search.
 pub struct Reader<'t, F> {
     tree: &'t Catfish,
     client: &'t Client<F>,
@@ -45,17 +45,18 @@ pub struct Reader<'t, F> {
 /// The fetched node is not the node that this reference names, because the slot was reused.
 struct SlotReused(NodeRef);
 
-/// The last restart of a search: the root that it began with, and the node that was not there.
+/// The last restart of a search: the root with which the search began, and the node that its slot did not contain.
 ///
-/// No slot of the current tree is used again. So a node that is not there, under a root that still is the current one
-/// at the restart, is proof of damage.
+/// Slots of the current tree are not reused. So if the root is still the current one at the restart, the missing node
+/// proves damage.
 #[derive(Default)]
 struct LastRestart {
     of: Option<(u64, NodeRef)>,
     times: u32,
 }
 
-/// Restarts at one node under one root that count as damage. Two are a proof; more cost microseconds.
+/// Restarts at the same node under the same root after which the tree counts as damaged. Two would prove it, and more
+/// cost only microseconds.
 const EQUAL_RESTARTS_MAX: u32 = 8;
 
 impl LastRestart {
@@ -75,16 +76,17 @@ impl<'t, F: Fabric> Reader<'t, F> {
         Self { verifies_hashes, tree, client, issue, wanted: Vec::new() }
     }
 
-    /// Verifies the hashes of all nodes, also where searches [skip them](Catfish::without_hash_checks).
+    /// Verifies the hashes of all nodes, even if searches of this tree [skip them](Catfish::without_hash_checks).
     #[must_use]
     pub fn verifying_hashes(mut self) -> Self {
         self.verifies_hashes = true;
         self
     }
 
-    /// Adds the items that match to `found`, of the tree at one moment during the call.
-    /// [multi-issue: 1 RT for each level, and 1 for each 64 nodes of a level beyond the first 64; otherwise 1 for each
-    /// node; 1 more if the root has changed since the last search; the search restarts if a slot was used again]
+    /// Adds the items that match to `found`. They are those of one version of the tree, which was current at some
+    /// moment during the call. [multi-issue: 1 RT for each level, and 1 for each 64 nodes of a level beyond the first
+    /// 64; otherwise 1 for each node; 1 more if the root has changed since the last search; the search restarts if a
+    /// slot was used again]
     ///
     /// # Errors
     /// [`IndexError::Exhausted`] after too many restarts; [`IndexError::Damaged`]; the errors of the fabric.
@@ -170,7 +172,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
         damage.map_or(Ok(()), |what| Err(self.damaged(at, what)))
     }
 
-    /// The head of a node, if the node can belong to the index, below a node of that level.
+    /// Returns the head of a node if the node can belong to the index and be a child of a node of that level.
     fn head(&self, (at, below): (NodeRef, Option<u8>), node: &Checked<RawNode>) -> Result<Head, IndexError> {
         let words: &[u8] = node;
         let head = head_of(&words);
@@ -189,8 +191,8 @@ impl<'t, F: Fabric> Reader<'t, F> {
         copy.check(&expected).map_err(|_| SlotReused(node))
     }
 
-    /// Fetches the root, and its reference, which is then that of the tree's last search.
-    /// [1 RT if the root is the one of the last search, otherwise 2]
+    /// Fetches the root and the reference to it, and stores the reference for the next search. [1 RT if the root is the
+    /// one of the last search, otherwise 2]
     async fn root(&self) -> Result<Result<(NodeRef, Checked<RawNode>), SlotReused>, IndexError> {
         let layout = &self.tree.layout;
         let read_root = read(word_of(self.tree.head, ROOT));
@@ -217,9 +219,9 @@ impl<'t, F: Fabric> Reader<'t, F> {
         Ok(self.check(root, copy).map(|copy| (root, copy)))
     }
 
-    /// Finds the `count` items nearest to `point`, nearest first, of the tree at one moment during the call.
-    /// [multi-issue: 1 RT for each 4 nodes that may contain one; otherwise 1 for each node; the root as in
-    /// [`search`](Self::search)]
+    /// Finds the `count` items nearest to `point`, nearest first, in one version of the tree, which was current at some
+    /// moment during the call. [multi-issue: 1 RT for each 4 nodes that may contain such an item; otherwise 1 for each
+    /// node; the root as in [`search`](Self::search)]
     ///
     /// # Errors
     /// As [`search`](Self::search).

@@ -18,15 +18,15 @@ use farwood_fabric::{
     write_imm,
 };
 
-/// Where a client reads responses: memory of the client that the server can write.
+/// The memory from which a client reads responses. The server can write to it.
 #[derive(Debug)]
 pub struct Inbox<'l, L> {
     /// The memory of this process in which the inbox lies.
     pub local: &'l L,
     /// Address of the inbox in that memory; `None`: in the server's memory for the connection, which `local` then
     /// accesses. The memory remains an inbox, of this client or another, while its compute node is in the pool: a
-    /// heartbeat that was in flight when the connection was closed may land there. One connection at a time uses it,
-    /// until the connection is closed.
+    /// heartbeat that was in flight when the connection was closed may be written there. One connection at a time uses
+    /// it, until the connection is closed.
     pub at: Option<Remote<[u8]>>,
 }
 
@@ -45,7 +45,7 @@ const PENDING_WAIT_MAX_NS: u64 = 1_000_000_000;
 const POLL_NS: u64 = 200;
 /// Time between two polls whether the server has opened the connection, nanoseconds.
 const OPEN_POLL_NS: u64 = 100_000;
-/// Polls before the client gives up connecting.
+/// Number of polls after which connecting fails.
 const OPEN_POLLS_MAX: u32 = 20_000;
 
 /// A client's connection to the server of an index by two rings.
@@ -65,9 +65,10 @@ pub struct RingRpc<'t, F, L> {
     sender: RingSender,
     /// Position up to which this client has consumed, as last reported to the server.
     reported: u64,
-    /// Whether a response is outstanding, perhaps of a call that was dropped.
+    /// Whether a response is outstanding, possibly of a call that was dropped.
     outstanding: bool,
-    /// Whether a request failed in flight: it is unknown whether it arrived, and so which position the next one has.
+    /// Whether a request failed in flight: the client does not know whether the request arrived, and so at which
+    /// position the next one begins.
     broken: bool,
     /// Whether the outstanding response may never arrive: a call was dropped while its request was in flight, or the
     /// connection is being closed.
@@ -141,7 +142,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         };
         let bytes = framed(slot.header, &payload);
         self.payload = payload;
-        // Set before the request is in flight: a call that is dropped does not recall it.
+        // Set before the request is in flight, because a dropped call does not cancel its request.
         (self.outstanding, self.bounded_wait) = (true, true);
         let to = self.requests.part::<u8>(slot.offset);
         let message = match self.notice {
@@ -180,7 +181,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
             let local = self.local;
             let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
             self.receiver.consume(words, clear);
-            // A call that is dropped from here on leaves nothing of this segment behind.
+            // From here on, a dropped call has consumed this segment completely.
             self.outstanding = segment == Segment::More;
             self.report_consumed().await?;
             if segment == Segment::Last {
@@ -195,7 +196,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         IndexError::Damaged { operation: "message", at, what: format!("{word:#x} is not part of a message") }
     }
 
-    /// Reports to the server what is consumed, once it is a quarter of the ring. [1 RT then]
+    /// Reports to the server how much is consumed, if it is at least a quarter of the ring. [1 RT in that case]
     async fn report_consumed(&mut self) -> Result<(), IndexError> {
         let head = self.receiver.head();
         if head - self.reported > self.tree.layout.ring_bytes / 4 {
@@ -248,9 +249,9 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         Ok(open != self.ask)
     }
 
-    /// Closes the connection, once the outstanding response has arrived: otherwise it would land in the inbox of the
-    /// next connection. [1 RT, and the wait for the response] A connection that is dropped without being closed stays
-    /// taken, with its inbox, until this compute node leaves the pool.
+    /// Closes the connection, once the outstanding response has arrived: otherwise it would be written to the inbox of
+    /// the next connection. [1 RT, and the wait for the response] A connection that is dropped without being closed
+    /// stays taken, with its inbox, until this compute node leaves the pool.
     ///
     /// # Errors
     /// [`IndexError::ServerLost`] where the response does not arrive within a second, or a request was lost; the

@@ -11,8 +11,8 @@ pub trait SpatialRpc {
     /// Sends a request, and adds the items of the response to `found`.
     ///
     /// # Errors
-    /// [`IndexError::ServerLost`], after which it is unknown whether a change was made; the error of a full pool; the
-    /// errors of the fabric.
+    /// [`IndexError::ServerLost`], after which the client does not know whether its change was executed; the error of a
+    /// full pool; the errors of the fabric.
     fn call(
         &mut self,
         request: &Request,
@@ -25,8 +25,8 @@ pub trait SpatialRpc {
     /// The errors of the fabric.
     fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError>;
 
-    /// Adds the items that match to `found`: those of the tree at one moment during the call. [1 RT, and the server's
-    /// work]
+    /// Adds the items that match to `found`. They are those of one version of the tree, which was current at some
+    /// moment during the call. [1 RT, and the server's work]
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -166,7 +166,7 @@ impl<C: RequestTransport> SpatialRpc for SocketRpc<C> {
 
     fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError> {
         let (number, beat) = number_and_beat(self.pulse);
-        // One in an interval, as over rings.
+        // The server counts one heartbeat in an interval, as over rings.
         if self.taken > 0 && number < self.taken + PARTS as u64 {
             return Ok(None);
         }

@@ -9,7 +9,7 @@ use super::rpc::SpatialRpc;
 use crate::error::IndexError;
 use farwood_fabric::Fabric;
 
-/// A connection and a reader, and the back-off that chooses between them. Changes go over the connection.
+/// A connection and a reader, and the back-off that chooses between them. The connection sends all changes.
 #[derive(Debug)]
 pub struct Switch<'t, F, T, P = fn(f64) -> f64> {
     /// The connection over which searches are sent to the server.
@@ -21,11 +21,11 @@ pub struct Switch<'t, F, T, P = fn(f64) -> f64> {
 }
 
 impl<F: Fabric, T: SpatialRpc, P: FnMut(f64) -> f64> Switch<'_, F, T, P> {
-    /// Adds the items that match to `found`, of the tree at one moment during the call; yields the path of the search.
-    /// [as [`SpatialRpc::search`] or [`Reader::search`]]
+    /// Adds the items that match to `found`, and yields the path of the search. The items are those of one version of
+    /// the tree, which was current at some moment during the call. [as [`SpatialRpc::search`] or [`Reader::search`]]
     ///
     /// # Errors
-    /// Those of the two.
+    /// The errors of [`SpatialRpc::search`] and [`Reader::search`].
     pub async fn search(
         &mut self,
         query: &Query,

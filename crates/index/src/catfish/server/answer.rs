@@ -1,4 +1,4 @@
-//! How the server executes a request, over whatever connection it arrived.
+//! Executes requests, independently of the kind of connection.
 
 use super::super::wire::message::{ITEM_WORDS, Request, Status, decode_load, item_words};
 use super::super::{Count, Item, Near};
@@ -10,7 +10,7 @@ use farwood_fabric::{Fabric, FabricError, Server};
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) status: Status,
-    /// How many items there are; where the pool is full, how many chunks it has.
+    /// The number of items; if the pool is full, the number of its chunks.
     pub(super) count: u64,
     pub(super) items: Vec<Item>,
 }
@@ -43,9 +43,9 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         self.outcome(status, count, items)
     }
 
-    /// Executes the request in `request`, or loads the items that it lists into the empty tree, and appends the
-    /// response in one piece, for connections other than rings: status, how many items there are, and the items. Costs
-    /// and errors as the operations'.
+    /// Executes the request in `request`, or loads the items that it lists into the empty tree, and appends the whole
+    /// response, for connections other than rings: status, number of items, and the items. Costs and errors as the
+    /// operations'.
     ///
     /// # Errors
     /// The errors that no response reports: those of the fabric, and a damaged tree.

@@ -1,8 +1,8 @@
 //! Heartbeats: the server reports its utilisation to its clients (Catfish §IV-A).
 //!
-//! Each client gets one heartbeat in an interval, and not all clients at the same time. If they did, all clients that
-//! are to offload would begin together, the server would be idle while their windows last, and the next heartbeat
-//! would tell all of them so: no window would ever grow (decision 42).
+//! Each client gets one heartbeat in an interval, and different clients get theirs at different times. If all got them
+//! at the same time, all clients would begin to offload together, the server would be idle during their windows, and
+//! the next heartbeat would report an idle server to all of them: no window would ever grow (decision 42).
 
 use super::super::wire::heartbeat::{PARTS, heartbeat, next_pulse};
 use crate::error::IndexError;
@@ -12,14 +12,14 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-/// Writes heartbeats into the inboxes of clients, in a word that is for nothing else, so a full ring delays no
-/// heartbeat. [1 RT for each client in an interval] `inboxes` lists the connections that are due in a part of the
-/// interval; `None`: the service has ended. `busy` yields the share of processor time since its last call. The server
-/// does not wait for the WRITEs. While the last heartbeat of a client is in flight the next one is skipped, so a slow
-/// network does not accumulate them.
+/// Writes heartbeats into the inboxes of clients, in a word outside the rings, so a full ring delays no heartbeat. [1
+/// RT for each client in an interval] `inboxes` lists the connections that are due in a part of the interval; `None`:
+/// the service has ended. `busy` yields the share of processor time since its last call. The server does not wait for
+/// the WRITEs. While the last heartbeat of a client is in flight the next one is skipped, so a slow network does not
+/// accumulate them.
 ///
 /// # Errors
-/// Those of `inboxes`.
+/// The errors of `inboxes`.
 pub(super) async fn send_heartbeats<F: Fabric>(
     client: &Client<F>,
     interval_ns: u64,
@@ -40,7 +40,7 @@ pub(super) async fn send_heartbeats<F: Fabric>(
         drop_answered(posts).await;
         for (number, inbox) in inboxes {
             if posts.iter().all(|(other, _)| *other != number) {
-                // The flow of the connection detects a client whose machine is lost.
+                // The flow of the connection detects that the client's machine is unreachable.
                 let post = async move { client.post(write(inbox, &beat.to_le_bytes())).await };
                 posts.push((number, Box::pin(post)));
             }

@@ -7,18 +7,18 @@ use farwood_fabric::{
 };
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The state of a compute node's own lease, as far as the compute node knows it.
+/// The state of the lease, as known to the compute node.
 mod state {
-    /// It does not hold the lease.
+    /// The compute node does not hold the lease.
     pub(super) const NONE: u8 = 0;
-    /// It holds the lease, and serves.
+    /// The compute node holds the lease, and serves.
     pub(super) const HELD: u8 = 1;
-    /// It may hold the lease without serving: the answer to its CAS was lost.
+    /// The compute node may hold the lease without serving: the answer to its CAS was lost.
     pub(super) const UNCERTAIN: u8 = 2;
 }
 
 /// The lease of an index's server, as a compute node that has opened the index knows it. Two handles of one compute
-/// node do not share what they know.
+/// node do not share this state.
 #[derive(Debug)]
 pub(in crate::catfish) struct ServerLease {
     head: Remote<RawHead>,

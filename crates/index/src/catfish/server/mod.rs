@@ -6,10 +6,10 @@
 //!    ([`draft`](super::tree::draft));
 //! 2. it stores each new node in a slot that holds no node of the tree, with the slot's next generation;
 //! 3. it stores the root word of the head: this is the moment of the change;
-//! 4. it retires the slots of the nodes that are no longer part of the tree, until no search needs them.
+//! 4. it retires the slots of the nodes that are no longer part of the tree, and reuses them when no search needs them.
 //!
 //! A server that crashes leaves the tree of its last commit. The next server, which has proven the crash, traverses
-//! that tree and takes all other slots as free.
+//! that tree and treats all other slots as free.
 
 mod answer;
 mod heartbeat;
@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use worker::Worker;
 use writer::{WriterGuard, WriterLock};
 
-/// How finely the stores of a server are spread over time: the simulator executes READs between them.
+/// The unit of the server's stores in virtual time: the simulator can execute READs between two units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreGranularity {
     /// After each node.
@@ -50,21 +50,21 @@ pub enum StoreGranularity {
     Word,
 }
 
-/// Costs of the server's work, where work is accounted for, and the delay before slots are used again.
+/// Costs of the server's work in virtual time, and the delay before slots are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
     /// Processor time to visit a node, nanoseconds.
     pub visit_ns: u64,
     /// Processor time to store one [`StoreGranularity`], nanoseconds.
     pub store_ns: u64,
-    /// How finely stores are spread.
+    /// The unit of stores.
     pub grain: StoreGranularity,
     /// Time before a retired slot is used again, nanoseconds.
     pub reuse_delay_ns: u64,
 }
 
 impl Default for ServerSettings {
-    /// Without accounting for work.
+    /// Settings without processor time, for real fabrics.
     fn default() -> Self {
         Self {
             visit_ns: 0,
@@ -119,7 +119,7 @@ impl TreeServer {
         lease.acquire(client).await?;
         let started = Self::start(client, server, (layout, head, slot), lease, settings).await;
         if started.is_err() {
-            // Otherwise no other compute node could serve the index while this one is in the pool.
+            // Without this, no other compute node could serve the index while this one is in the pool.
             lease.release(client).await?;
         }
         started
@@ -176,7 +176,7 @@ impl TreeServer {
         self.head.address().offset()
     }
 
-    /// Number of this server among those that the index has had.
+    /// The term: the number of servers that the index has had, this one included.
     pub(super) fn term(&self) -> u64 {
         self.term
     }
@@ -283,14 +283,14 @@ impl TreeServer {
         Ok(())
     }
 
-    /// Adds the slots of a chunk that are not among `live`, which is sorted; yields how many are.
+    /// Adds the slots of a chunk that are not among `live`, which is sorted; yields the number of those in `live`.
     pub(super) fn add_chunk(&self, chunk: Chunk, live: &[u64]) -> usize {
         let start = chunk.start().address().offset();
         let head = self.head.address().offset();
         let first = if start == head { start + HEAD_BYTES } else { start };
         let bytes = self.layout.node_bytes() as u64;
         let slots = (0..(start + CHUNK_BYTES - first) / bytes).map(|slot| first + slot * bytes);
-        // The slot that is added last is taken first.
+        // The slots are taken in reverse order.
         let (of_nodes, unused): (Vec<_>, Vec<_>) =
             slots.rev().partition(|slot| live.binary_search(slot).is_ok());
         self.state().slots.add(unused);

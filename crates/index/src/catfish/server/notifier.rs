@@ -140,7 +140,7 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..2 {
             restart_expired(&mut timer, new_timer, &mut context);
-            assert_eq!(expired.get(), -1, "the fourth timer is the first that is pending");
+            assert_eq!(expired.get(), -1, "the fourth timer is the first one that has not expired");
         }
     }
 }

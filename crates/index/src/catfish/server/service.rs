@@ -28,10 +28,10 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
-/// How a server exchanges messages.
+/// The way in which a server exchanges messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// How the service is notified of requests.
+    /// The way in which the service is notified of requests.
     pub notice: NotificationMode,
     /// Time between two polls of a ring, nanoseconds.
     pub poll_ns: u64,
@@ -74,7 +74,7 @@ struct OpenConnection {
     number: usize,
     /// Offset of the ring for requests in the server's memory.
     requests: u64,
-    /// Where the client reads responses.
+    /// The memory from which the client reads responses.
     inbox: Remote<[u8]>,
     receiver: RingReceiver,
     sender: RingSender,
@@ -83,11 +83,11 @@ struct OpenConnection {
     ask: u64,
 }
 
-/// Why the flow of a connection stops serving it.
+/// The reason why the flow of a connection stops serving it.
 enum Disconnect {
-    /// The owner has crashed, closed it, or asked for a new one; or the service has ended.
+    /// The owner has crashed, has closed the connection, or has requested a new one; or the service has ended.
     Finished,
-    /// Bytes arrived that are not a message.
+    /// The ring contains bytes that are not a message.
     Garbled,
     /// Another server holds the lease.
     Superseded,
@@ -123,7 +123,7 @@ impl<'t> Service<'t> {
         self.worked_ns.load(Ordering::Relaxed)
     }
 
-    /// Adds work for clients whose connections are not rings.
+    /// Adds the time of requests that did not arrive through rings.
     pub fn note_work(&self, nanoseconds: u64) {
         self.worked_ns.fetch_add(nanoseconds, Ordering::Relaxed);
     }
@@ -169,7 +169,7 @@ impl<'t> Service<'t> {
         send_heartbeats(client, self.settings.heartbeat_ns, &self.pulse, inboxes, busy).await
     }
 
-    /// The connections that get their heartbeat in part `part` of an interval, and where their clients read it.
+    /// The connections that get their heartbeat in part `part` of an interval, with the addresses of their inboxes.
     fn inboxes<S: Server>(&self, part: usize, server: &S) -> Result<Vec<(usize, Remote<u64>)>, IndexError> {
         let (local, head) = (server.local(), self.tree.head_offset());
         let mut inboxes = Vec::new();
@@ -378,7 +378,7 @@ impl<'t> Service<'t> {
         }
     }
 
-    /// Whether the connection must be closed, and why.
+    /// Returns why the connection must be closed; `None` if it need not.
     fn check_connection<F: Fabric, S: Server>(
         &self,
         connection: &OpenConnection,
@@ -404,7 +404,7 @@ impl<'t> Service<'t> {
         Ok(worker.server.local().store(open, closed(connection.ask))?)
     }
 
-    /// Frees a connection whose owner has crashed: none of its WRITEs can arrive any more.
+    /// Frees a connection whose owner has crashed. No further WRITE of the owner can arrive.
     async fn free_if_crashed<F: Fabric, S: Server>(
         &self,
         number: usize,

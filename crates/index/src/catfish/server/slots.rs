@@ -1,10 +1,11 @@
-//! The server's memory for nodes: slots that hold no node of the tree, and when each may hold another node.
+//! The server's memory for nodes: slots that hold no node of the tree, and the time from which each may hold another
+//! node.
 //!
 //! A slot that a commit retired is not used again at once, because readers may still traverse an older tree:
 //!
 //! * the server's own searches hold a snapshot, and no slot of a held tree is used again;
-//! * clients hold nothing. They detect a reused slot by its generation, and restart. The delay only makes restarts
-//!   rare: [`NodeSlots::REUSE_DELAY_NS`] is hundreds of times the duration of a search by READs.
+//! * clients register no snapshot. They detect a reused slot by its generation, and restart. The delay only makes
+//!   restarts rare: [`NodeSlots::REUSE_DELAY_NS`] is hundreds of times the duration of a search by READs.
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,7 @@ struct RetiredSlot {
 /// Slots without a node of the current tree.
 #[derive(Debug, Default)]
 pub(super) struct NodeSlots {
-    /// Slots that no reader knows.
+    /// Slots to which no reader has a reference.
     free: Vec<u64>,
     /// Slots that readers may still read, in the order in which they were retired.
     retired: VecDeque<RetiredSlot>,
@@ -31,7 +32,7 @@ pub(super) struct NodeSlots {
 }
 
 impl NodeSlots {
-    /// Time before a retired slot is used again, nanoseconds. A server that commits all the time keeps about as many
+    /// Time before a retired slot is used again, nanoseconds. A server that commits continuously keeps about as many
     /// retired slots as it fills in that time, some tens of megabytes at most.
     pub(super) const REUSE_DELAY_NS: u64 = 10_000_000;
 

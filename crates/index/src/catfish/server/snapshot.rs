@@ -115,7 +115,8 @@ impl TreeServer {
 }
 
 impl<F: Fabric, S: Server> Worker<'_, F, S> {
-    /// Adds the items that match to `found`, of the tree at one moment during the call. [0 RT]
+    /// Adds the items that match to `found`. They are those of one version of the tree, which was current at some
+    /// moment during the call. [0 RT]
     ///
     /// # Errors
     /// [`IndexError::Damaged`]; the errors of the fabric.
@@ -148,7 +149,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         Ok(())
     }
 
-    /// Finds the `count` items nearest to `point`, nearest first, of the tree at one moment during the call. [0 RT]
+    /// Finds the `count` items nearest to `point`, nearest first, in one version of the tree, which was current at some
+    /// moment during the call. [0 RT]
     ///
     /// # Errors
     /// [`IndexError::Damaged`]; the errors of the fabric.

@@ -56,8 +56,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         .map(|_| ())
     }
 
-    /// Removes an item, one of several that are equal; `false`: there is none that is equal. Costs as
-    /// [`insert`](Self::insert).
+    /// Removes one item that is equal to `item`; `false`: there is none. Costs as [`insert`](Self::insert).
     ///
     /// # Errors
     /// As [`insert`](Self::insert).

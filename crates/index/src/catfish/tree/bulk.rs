@@ -1,4 +1,4 @@
-//! Bulk loading by sort-tile-recursive (Leutenegger, Lopez, Edgington, ICDE 1997). Pure.
+//! Bulk loading by sort-tile-recursive (Leutenegger, Lopez, Edgington, ICDE 1997). All functions are pure.
 //!
 //! Rectangles are sorted by the x of their centres and cut into vertical slices; each slice is sorted by y and cut
 //! into nodes; the nodes of a level are the rectangles of the next level. The sizes of slices, and of nodes in a
@@ -6,14 +6,14 @@
 
 use super::layout::{Entry, Layout};
 
-/// Entries per node at a fill of `fill` (0 to 1), and never so few that a node could hold less than its minimum.
+/// Entries per node at a fill of `fill` (0 to 1), but enough that every node has its minimum.
 pub(in crate::catfish) fn entries_per_node(layout: &Layout, fill: f64) -> usize {
     let wanted = (layout.entries_max() as f64 * fill).round() as usize;
     wanted.clamp(2 * layout.entries_least(), layout.entries_max())
 }
 
-/// Cuts the entries of a level into nodes of about, and at most, `per_node` entries, and sorts `entries` by node;
-/// yields the length of each node.
+/// Cuts the entries of a level into nodes of at most `per_node` entries, and sorts `entries` by node; yields the length
+/// of each node.
 pub(in crate::catfish) fn tile(entries: &mut [Entry], per_node: usize) -> Vec<usize> {
     let nodes = entries.len().div_ceil(per_node).max(1);
     let slices = nodes.isqrt() + usize::from(nodes.isqrt().pow(2) < nodes);

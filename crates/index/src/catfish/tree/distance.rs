@@ -1,7 +1,7 @@
 //! Distances that compare correctly at every scale of coordinates.
 //!
-//! The square of a distance beyond 1e154 is infinite, and below 1e-162 it is 0. Such distances are compared by the
-//! squares of scaled differences; all others by the squares themselves.
+//! The square of a distance above 1e154 is infinite, and the square of one below 1e-162 is 0. Such distances are
+//! compared by the squares of scaled differences, and all others by their squares.
 
 use super::rectangle::Rectangle;
 
@@ -27,10 +27,10 @@ enum Class {
 }
 
 impl Distance {
-    /// Of a node that holds everything.
+    /// The distance to a rectangle that contains the point.
     pub(super) const ZERO: Self = Self { class: Class::Small, squared: 0.0 };
 
-    /// From the point to the nearest point of the rectangle.
+    /// The distance from the point to the nearest point of the rectangle.
     #[inline]
     pub(super) fn between(bounds: &Rectangle, point: [f64; 2]) -> Self {
         let squared = bounds.distance_squared(point);
@@ -48,7 +48,8 @@ impl Distance {
             (min - at).max(at - max).max(0.0)
         };
         if squared < SMALL {
-            // A scaled coordinate may be infinite where its difference is not, so the difference is scaled.
+            // The difference is scaled, and not the coordinates, because a scaled coordinate may be infinite although
+            // the difference is not.
             let gap = |axis| gap(axis, 1.0) * SCALE;
             Self { class: Class::Small, squared: gap(0).powi(2) + gap(1).powi(2) }
         } else {

@@ -1,9 +1,9 @@
-//! A draft of a change: the new nodes, and the nodes that they replace. Pure.
+//! A draft of a change: the new nodes, and the nodes that they replace. All functions are pure.
 //!
 //! A stored node never changes. A draft copies the nodes that it changes, from the leaf up to the root, and the server
 //! stores the copies in other slots, and then the new root ([`server`](super::super::server)). Insertion and deletion
-//! are those of the R*-tree, with forced reinsertion, within one draft: an entry that is removed from a node to be
-//! reinserted is missing from no tree that a reader can see.
+//! are those of the R*-tree, with forced reinsertion, within one draft: readers never see a tree from which an entry is
+//! missing because it is being reinserted.
 
 use super::layout::{Entry, LEVELS_MAX, Layout, NodeRef};
 use super::rectangle::{Item, Rectangle};
@@ -12,11 +12,11 @@ use crate::error::IndexError;
 
 /// Reads stored nodes.
 pub(in crate::catfish) trait StoredNodes {
-    /// The node that `word` names, `below` a node of that level: its reference, level and entries. Every word of an
-    /// inner node's entry is a reference.
+    /// Loads the node that `word` names, and returns its reference, level and entries. `below`: the level of its
+    /// parent. Every word of an inner node's entry is a reference.
     ///
     /// # Errors
-    /// [`IndexError::Damaged`] where there is no such node; the errors of the fabric.
+    /// [`IndexError::Damaged`] if there is no such node; the errors of the fabric.
     fn load(&self, word: u64, below: Option<u8>) -> Result<(NodeRef, u8, Vec<Entry>), IndexError>;
 }
 
@@ -64,7 +64,7 @@ pub(in crate::catfish) struct Draft<'s, S> {
     stored: &'s S,
     nodes: Vec<FreshNode>,
     root: u64,
-    /// StoredNodes nodes that the new tree does not contain.
+    /// Stored nodes that the new tree does not contain.
     retired: Vec<NodeRef>,
 }
 
@@ -99,7 +99,8 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
         self.insert_at(entry, 0, &mut Reinserted::default())
     }
 
-    /// Removes an item, one of those that are equal; `false`: there is none, and the draft is unchanged.
+    /// Removes an item. If several equal items exist, one of them is removed. Returns `false`, and does not change the
+    /// draft, if there is none.
     ///
     /// # Errors
     /// As [`StoredNodes::load`].
@@ -278,7 +279,7 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
             }
             at = parent;
         }
-        // Entries of the highest levels come first, so the tree is no higher than it needs to be.
+        // Entries of the highest levels come first, so the tree does not become higher than necessary.
         for (entry, level) in orphans.into_iter().rev() {
             self.insert_at(entry, level, &mut Reinserted::default())?;
         }
@@ -299,7 +300,7 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
         }
     }
 
-    /// Finishes the draft: its nodes, children before parents, need as many slots.
+    /// Finishes the draft, and orders its nodes: children before parents. Each node needs a slot.
     pub(in crate::catfish) fn finish(self) -> FinishedDraft {
         let mut order = Vec::new();
         if let Some(root) = as_fresh(self.root) {
@@ -337,7 +338,7 @@ pub(in crate::catfish) struct PlacedDraft {
 }
 
 impl FinishedDraft {
-    /// How many slots the draft needs.
+    /// The number of slots that the draft needs.
     pub(in crate::catfish) fn slots(&self) -> usize {
         self.order.len()
     }

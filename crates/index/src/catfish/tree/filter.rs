@@ -1,4 +1,5 @@
-//! The entries of a node that match a query: the step that all searches share, wherever they read the node. Pure.
+//! The entries of a node that match a query: the step that all searches share, whatever memory they read the node from.
+//! All functions are pure.
 
 use super::layout::{BLOCK_ENTRIES, Entry, LINE_WORDS, NodeWords, entry_of, words_of_entry};
 use super::rectangle::{Query, Rectangle, Relation};
@@ -47,7 +48,7 @@ pub(in crate::catfish) fn matching(
     }
 }
 
-/// One bit for each entry of a block that keeps to the limits. Positions without an entry do not.
+/// One bit for each position of a block: set if the entry is within the limits. The bits of empty positions are 0.
 #[inline]
 fn hits_of_block(node: &impl NodeWords, first: usize, limits: &Limits) -> u32 {
     let [min_x, min_y, max_x, max_y, _] = words_of_entry(first);

@@ -24,22 +24,22 @@
 //! which no query matches. All nodes are on the memory node of the index (`head.rs`), so a reference alone gives an
 //! address, in up to 256 GiB.
 //!
-//! **How a copy is checked.** A node is written once and never changed ([`catfish`](crate::catfish) says why); its
-//! slot may later hold another node, with the next generation. The reference tells a reader which generation to
-//! expect, and the check yields that node, whole, or [`Torn`]:
+//! **How a copy is checked.** A node is written once and never changed ([`catfish`](crate::catfish) gives the reason);
+//! its slot may later hold another node, with the next generation. The reference tells a reader which generation to
+//! expect, and the check yields either that complete node or [`Torn`]:
 //!
 //! * [`Scheme::Lines`] (NICs, which never tear a line): every line has the expected version. The server sets the
 //!   version of a line to 0 before it changes the line, and to the new version afterwards. So if a copy of a line has a
 //!   version other than 0, all its bytes belong to the node of that version.
 //! * [`Scheme::Pair`] (shared memory and TCP, which tear all but words): the first and the last word of the node have
 //!   the expected version. The server stores in ascending order, the READs of the fabric load in descending order;
-//!   `crates/transport/src/shm/copying.rs` proves that such a copy is not torn. To that proof, the versions of the
-//!   lines between are ordinary bytes.
+//!   `crates/transport/src/shm/copying.rs` proves that such a copy is not torn. The proof treats the versions of the
+//!   lines between as ordinary bytes.
 //!
-//! Neither scheme notices bytes that changed at rest; the *hash* does: the lower half of XXH3-64 over the blocks,
-//! seeded with XXH3-64 over number and bounds, seeded with the level and the count of entries. A copy that passes its
-//! check and has another hash is damaged. The hash does not cover the version at the end of line 0: before a server
-//! stores another node in the slot, it sets that version to 0 and then changes the first word. So a copy that
+//! Neither scheme detects bytes that changed at rest. The *hash* detects them: the lower half of XXH3-64 over the
+//! blocks, seeded with XXH3-64 over number and bounds, seeded with the level and the count of entries. A copy that
+//! passes its check and has another hash is damaged. The hash does not cover the version at the end of line 0: before a
+//! server stores another node in the slot, it sets that version to 0 and then changes the first word. So a copy that
 //! [`Scheme::Pair`] accepts may have 0 there.
 
 use super::rectangle::Rectangle;
@@ -55,13 +55,13 @@ pub const LINE_BYTES: usize = 64;
 pub const BLOCK_ENTRIES: usize = LINE_BYTES / 8 - 1;
 /// Lines of a block: one for each edge of the entries, and one for their ids or references.
 const BLOCK_LINES: usize = 5;
-/// Levels of a tree, at most: its inner nodes have two children or more.
+/// Maximum levels of a tree, whose inner nodes have at least two children.
 pub(in crate::catfish) const LEVELS_MAX: u8 = 64;
-/// Blocks of a node, at most.
+/// Maximum blocks of a node.
 pub const BLOCKS_MAX: usize = 64;
-/// Bytes of a ring of messages, one way, by default (Catfish §V-B).
+/// Default bytes of a ring of messages, in one direction (Catfish §V-B).
 pub const RING_BYTES_DEFAULT: u64 = 256 << 10;
-/// Legal bytes of a ring: at least several requests; at most two rings and an inbox in a chunk.
+/// Legal bytes of a ring: a ring must hold several requests, and a chunk must hold two rings and an inbox.
 pub const RING_BYTES: std::ops::RangeInclusive<u64> = 1024..=2 << 20;
 /// Blocks of a node by default: 42 entries in 1,984 bytes.
 pub const BLOCKS_DEFAULT: usize = 6;
@@ -85,7 +85,7 @@ const LEAST_PERCENT: usize = 40;
 /// Share of the entries of an overfull node that are reinserted, percent (R*-tree, section 4.3: 30 %).
 const REINSERT_PERCENT: usize = 30;
 
-/// How a copy of a node is checked.
+/// The checks on a copy of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Every line has the expected version.
@@ -95,7 +95,8 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The scheme for nodes of `node_bytes` on a fabric with these capabilities; lines where both schemes are safe.
+    /// The scheme for nodes of `node_bytes` on a fabric with these capabilities; [`Scheme::Lines`] if both schemes are
+    /// safe.
     ///
     /// # Errors
     /// The capability that the fabric lacks, if no check of copies is possible without it.
@@ -129,7 +130,7 @@ pub struct Layout {
     pub index: u64,
     /// The scheme on this fabric.
     pub scheme: Scheme,
-    /// Bytes of a ring of messages, one way.
+    /// Bytes of a ring of messages, in one direction.
     pub ring_bytes: u64,
 }
 
@@ -207,7 +208,7 @@ impl NodeRef {
     }
 }
 
-/// The generation that follows the one in the first word of a slot. The slot may be empty. Never 0.
+/// The generation that follows the one in the first word of a slot. The slot may be empty. The result is never 0.
 pub(in crate::catfish) fn next_generation(first_word: u64) -> u32 {
     (first_word as u32).wrapping_add(1).max(1)
 }
@@ -563,7 +564,7 @@ mod tests {
         ) {
             let ((nodes, images), stores) = succession();
             proptest::prop_assert_eq!((images[0].len(), stores.len()), (48, 54));
-            // Later words, which are read earlier, meet fewer stores.
+            // Later words are read earlier, so they are read after fewer stores.
             progress.sort_unstable_by(|one, other| other.cmp(one));
             let copy = copied_downward(&images[0], &stores, &progress);
             for (node, image) in nodes.into_iter().zip(&images) {
@@ -576,7 +577,7 @@ mod tests {
 
     /// Without the check of the version that is read last, a mixture passes.
     #[test]
-    fn half_a_pair_proves_nothing() {
+    fn the_first_version_alone_does_not_prove_a_copy() {
         let ((nodes, images), stores) = succession();
         // The last word is read before the first store, all others after the last one.
         let mut progress = vec![stores.len(); images[0].len()];
@@ -584,7 +585,7 @@ mod tests {
         let copy = copied_downward(&images[0], &stores, &progress);
         let broken = Some(Mutant::NoFrontVersion);
         let half = ExpectedNode { node: nodes[0], scheme: Scheme::Pair, mutant: broken };
-        assert_eq!(RawNode::check(&copy, &half), Ok(()), "a mixture that half a pair takes for the old node");
+        assert_eq!(RawNode::check(&copy, &half), Ok(()), "a mixture with the version of the old node");
         assert_ne!(copy, bytes(&images[0]));
         assert_eq!(RawNode::check(&copy, &expected(nodes[0], Scheme::Pair)), Err(Torn));
     }

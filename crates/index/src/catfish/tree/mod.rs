@@ -1,4 +1,5 @@
-//! The R*-tree: its nodes in far memory, its changes as drafts, and what a search looks for in a node. Pure.
+//! The R*-tree: its nodes in far memory, its changes as drafts, and the selection of the entries that a search needs.
+//! All functions are pure.
 
 pub(super) mod bulk;
 mod distance;

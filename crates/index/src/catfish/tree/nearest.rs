@@ -13,7 +13,7 @@ pub struct Near {
     /// The item.
     pub item: Item,
     /// The square of the distance from the point to the nearest point of its rectangle. It is infinite beyond 1e154,
-    /// and 0 below 1e-162; the order of the items is right at every distance.
+    /// and 0 below 1e-162; the order of the items is correct at every distance.
     pub distance_squared: f64,
 }
 

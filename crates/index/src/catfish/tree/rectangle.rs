@@ -1,4 +1,4 @@
-//! Rectangles of the plane, and queries for them. Pure.
+//! Rectangles of the plane, and queries for them. All functions are pure.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl Rectangle {
     /// The rectangle from `min` to `max`, each x and y.
     ///
     /// # Errors
-    /// Where an edge is not finite, or a lower one lies above an upper one.
+    /// [`InvalidRectangle`] if an edge is not finite, or a lower one is above an upper one.
     pub fn new(min: [f64; 2], max: [f64; 2]) -> Result<Self, InvalidRectangle> {
         let edges = [min[0], min[1], max[0], max[1]];
         let finite = edges.iter().all(|edge| edge.is_finite());
@@ -55,8 +55,8 @@ impl Rectangle {
         Self::new(at, at)
     }
 
-    /// The rectangle from west to east in degrees of longitude; two rectangles where it crosses the antimeridian,
-    /// first the part west of it.
+    /// The rectangle from west to east in degrees of longitude; two rectangles if it crosses the antimeridian, first
+    /// the part west of it.
     ///
     /// # Errors
     /// As [`new`](Self::new); an error as well where south is above north.
@@ -161,7 +161,7 @@ impl fmt::Display for Rectangle {
     }
 }
 
-/// How a matching rectangle relates to the window of a query.
+/// The relation of a matching rectangle to the window of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Relation {
     /// It shares a point with the window.
@@ -178,7 +178,7 @@ pub enum Relation {
 pub struct Query {
     /// The window.
     pub window: Rectangle,
-    /// How matching rectangles relate to the window.
+    /// The relation of matching rectangles to the window.
     pub relation: Relation,
 }
 

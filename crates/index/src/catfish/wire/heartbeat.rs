@@ -1,4 +1,4 @@
-//! Heartbeats: how the utilisation of the server is encoded (Catfish §IV-A). Pure.
+//! Heartbeats: the encoding of the server's utilisation (Catfish §IV-A). All functions are pure.
 //!
 //! ```text
 //! heartbeat: utilisation in ten-thousandths, plus 1; 0 = none has arrived

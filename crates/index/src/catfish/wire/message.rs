@@ -1,14 +1,15 @@
-//! Messages between clients and the server of a spatial index: what their words mean. Pure.
+//! Messages between clients and the server of a spatial index: the encoding of requests and responses. All functions
+//! are pure.
 //!
 //! ```text
 //! request, words after the header          response, words after the header
 //! + 0  responses consumed, bytes           + 0  requests consumed, bytes
 //! + 1  kind, below                         + 1  status: 0 done, 1 there was no such item, 2 refused,
 //! + 2  operands                                 3 the pool is full, 4 not empty
-//!                                          + 2  how many items there are in all; of a full pool, its chunks
+//!                                          + 2  number of items in all; if the pool is full, its chunks
 //! 1 search: relation, window               + 3  items of this segment, 5 words each: edges, number
 //! 2 count: relation, window
-//! 3 nearest: x, y, how many                a window and a rectangle: least x, least y, greatest x, greatest y
+//! 3 nearest: x, y, count                a window and a rectangle: least x, least y, greatest x, greatest y
 //! 4 insert: rectangle, number              relation: 0 intersects, 1 within, 2 contains
 //! 5 remove: rectangle, number
 //! 6 update: rectangle, number, rectangle
@@ -47,7 +48,7 @@ pub(in crate::catfish) const ITEM_WORDS: usize = 5;
 pub struct Reply {
     /// `false`: there was no such item.
     pub done: bool,
-    /// How many items were found.
+    /// The number of items found.
     pub count: u64,
 }
 

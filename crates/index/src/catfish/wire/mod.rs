@@ -5,10 +5,10 @@ pub(super) mod heartbeat;
 pub(super) mod message;
 pub(super) mod ring;
 
-/// How a server is notified of requests.
+/// The way in which a server detects requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NotificationMode {
-    /// It polls the rings (Catfish §III-A).
+    /// The server polls the rings (Catfish §III-A).
     Polling,
     /// Each request comes with an immediate that wakes the connection's flow (Catfish §IV-B, event mode).
     #[default]

@@ -4,11 +4,11 @@
 //! ```text
 //! ring of n bytes, a multiple of 8; position p of the stream lies at p mod n
 //! message, words: | header | payload ... | header again |        never across the end of the ring
-//! skip, one word: | header |                                      the rest of the ring is not used this time round
+//! skip, one word: | header |                                      the message begins at offset 0 instead
 //!
 //! header  63             32 31    24 23              0
 //!        +-----------------+--------+-----------------+
-//!        | bytes of it all |  type  | number, mod 2^24 |     type: 1 CONT, 2 END, 3 skip
+//!        | message's bytes |  type  | number, mod 2^24 |     type: 1 CONT, 2 END, 3 skip
 //!        +-----------------+--------+-----------------+
 //! ```
 //!
@@ -18,10 +18,10 @@
 //! The sender overwrites only bytes that it knows to be consumed; if the ring is full, it waits.
 //!
 //! **Repeated WRITEs.** Through shared memory the last WRITE of a process that crashed may be repeated, late, by the
-//! process that proves the crash (decision 18). Its message may have been consumed before, and is in the ring again.
-//! No receiver is misled: the sender has crashed, so the receiver's next message, which has another position, never
-//! arrives; and the ring is given to another sender only after the crash is proven, when no WRITE is repeated any
-//! more, and is cleared first.
+//! process that proves the crash (decision 18). The receiver may have consumed the message already, and then finds its
+//! bytes in the ring again. The receiver ignores these bytes: it expects the next message at another position, and the
+//! crashed sender never writes that message. Another sender gets the ring only after the crash is proven, when no
+//! process can repeat a WRITE, and after the ring is cleared.
 
 /// Whether a message is the last one of a request or response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +41,11 @@ const FRAME_WORDS: usize = 2;
 
 /// The interval between two polls of a ring grows to this fraction of the time since the last message.
 const POLL_DELAY_SHARE: u64 = 32;
-/// Time between two polls, nanoseconds, at most.
+/// Maximum time between two polls, nanoseconds.
 const POLL_INTERVAL_MAX_NS: u64 = 20_000;
 
-/// Nanoseconds until the next poll of a ring in which no message has arrived for `waited`: at least `least`, and more
-/// the longer the wait has been.
+/// Nanoseconds until the next poll of a ring in which no message has arrived for `waited`: at least `least`. The
+/// interval grows with the time waited.
 pub(in crate::catfish) fn poll_interval(waited: u64, least: u64) -> u64 {
     (waited / POLL_DELAY_SHARE).min(POLL_INTERVAL_MAX_NS).max(least)
 }
@@ -94,12 +94,13 @@ impl RingSender {
         Self { bytes, tail: 0, head: 0, number: 0 }
     }
 
-    /// Words of payload in one message, at most: so few that two messages fit, wherever they begin.
+    /// Maximum words of payload in one message: two messages fit into the ring, wherever they begin.
     pub(in crate::catfish) fn payload_max(&self) -> usize {
         (self.bytes / 4 / 8) as usize - FRAME_WORDS
     }
 
-    /// Records that the receiver has consumed up to `head`. A position that cannot be is ignored.
+    /// Records that the receiver has consumed up to `head`. Ignores a position before the last one, or beyond the bytes
+    /// that were sent.
     pub(in crate::catfish) fn consumed(&mut self, head: u64) {
         if head > self.head && head <= self.tail {
             self.head = head;
@@ -163,12 +164,12 @@ impl RingReceiver {
         Self { bytes, head: 0, number: 0 }
     }
 
-    /// Position up to which all is consumed.
+    /// Position up to which the receiver has consumed.
     pub(in crate::catfish) fn head(&self) -> u64 {
         self.head
     }
 
-    /// Checks whether the next message has arrived. Clears a skip with `clear`, and passes it.
+    /// Checks whether the next message has arrived. Clears a skip with `clear`, and continues at the start of the ring.
     pub(in crate::catfish) fn poll(&mut self, load: impl Fn(u64) -> u64, clear: impl Fn(u64)) -> Received {
         // There is at most one skip before a message.
         for _ in 0..2 {
@@ -268,13 +269,13 @@ mod tests {
             let mut in_flight = std::collections::VecDeque::new();
             for (number, (words, lag)) in lengths.into_iter().enumerate() {
                 let segment = if number % 3 == 0 { Segment::More } else { Segment::Last };
-                // A payload that equals later headers.
+                // The payload equals headers of later messages.
                 let payload: Vec<_> = (0..words as u64).map(|at| header(8 * at, LAST, number as u64 + at)).collect();
                 let slot = loop {
                     if let Some(slot) = sender.reserve(words, segment) {
                         break slot;
                     }
-                    prop_assert!(!in_flight.is_empty(), "an empty ring has room");
+                    prop_assert!(!in_flight.is_empty(), "an empty ring accepts a message");
                     let (payload, segment): (Vec<u64>, _) = in_flight.pop_front().unwrap();
                     prop_assert_eq!(ring.poll(&mut receiver), Some((payload.clone(), segment)));
                     receiver.consume(payload.len(), |at| ring.store((at, 0)));
@@ -292,7 +293,7 @@ mod tests {
                     let (payload, segment) = in_flight.pop_front().unwrap();
                     prop_assert_eq!(ring.poll(&mut receiver), Some((payload.clone(), segment)));
                     receiver.consume(payload.len(), |at| ring.store((at, 0)));
-                    // The sender may be notified later.
+                    // In every other round, the sender learns the position only after the loop.
                     if number % 2 == 0 {
                         sender.consumed(receiver.head());
                     }

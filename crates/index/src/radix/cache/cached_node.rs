@@ -1,4 +1,4 @@
-//! Copies of inner nodes, perhaps out of date.
+//! Copies of inner nodes, which may be stale.
 //!
 //! A traversal follows copies until a node is not cached. A stale copy never makes an answer wrong, because every
 //! object that a traversal reads identifies itself. The client updates single slots of a copy when it learns of a
@@ -20,8 +20,8 @@ pub(super) const EVICTED: u32 = 1 << 31;
 /// Bytes of a copy besides its slots: its other fields, the counters of an [`Arc`], and the allocator's header.
 const OVERHEAD: usize = 64;
 
-/// Copy of an inner node, perhaps out of date. Header and slots are one allocation, so that a search does not
-/// wait for a second pointer.
+/// Copy of an inner node, which may be stale. Header and slots are one allocation, so that a search does not wait for a
+/// second pointer.
 #[derive(Debug)]
 pub struct CachedNode<S: ?Sized = [AtomicU64]> {
     /// Address of the node.
@@ -59,7 +59,7 @@ impl CachedNode {
         }
     }
 
-    /// Turns this into a copy of a node that was just read, if the number of slots is the same.
+    /// Overwrites this copy with a node that was just read, if both have the same number of slots.
     pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) -> bool {
         if node.slots().len() != self.slots.len() {
             return false;

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Number of entries of a bucket: as many as fit into a cache line.
 const ENTRIES: usize = 3;
-/// Most buckets of a page. The buckets of a page are allocated together, when the first of them is used.
+/// Maximum buckets of a page. The buckets of a page are allocated together, when the first of them is used.
 const PAGE_MAX: usize = 256;
-/// Bytes of the budget per bucket. Full of the smallest nodes, a bucket has two copies on average.
+/// Bytes of the budget per bucket. If the cache is full of the smallest nodes, a bucket has two copies on average.
 const BYTES_PER_BUCKET: usize = 256;
 /// Copies in the random sample from which the least recently used one is evicted. With a sample of two, copies that are
 /// in constant use are often evicted.
@@ -86,10 +86,10 @@ impl BucketEntries {
     }
 }
 
-/// What a new copy replaces; the best choice is the greatest.
+/// The entry that a new copy replaces. The greatest value is the best choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Victim {
-    /// A copy that was last used this long ago.
+    /// A copy, with the time since its last use.
     Aged(u32),
     None,
 }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threads_duplicates_follow_the_shared_copies() {
+    fn a_threads_duplicates_are_updated_with_the_shared_copies() {
         for budget in [1 << 20, 1 << 30] {
             let cache = NodeCache::new(budget);
             cache.put(at(0), &node(1));

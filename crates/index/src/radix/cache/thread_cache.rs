@@ -1,6 +1,6 @@
 //! Per-thread copies of hot cached nodes.
 //!
-//! Every search passes the root and a few nodes below it. If all threads read one shared copy of such a node, each
+//! Every search visits the root and a few nodes below it. If all threads read one shared copy of such a node, each
 //! search changes the reference counter of the copy, and its cache line moves between cores. So each thread keeps its
 //! own duplicates of the nodes that it used twice in a short time. A duplicate is valid while the version of the shared
 //! copy is unchanged; checking that only reads the shared copy.
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 const TABLES: usize = 8;
 /// Number of entries of a thread's table.
 const ENTRIES: usize = 512;
-/// Most bytes of all duplicates.
+/// Maximum bytes of all duplicates.
 const BYTES_MAX: usize = TABLES * ENTRIES * (CachedNode::BYTES_MAX + size_of::<Mutex<ThreadEntry>>());
 /// Part of the cache budget that the duplicates may use, as a divisor: a budget of 64 MiB is enough for them.
 const SHARE: usize = 7;
@@ -31,7 +31,7 @@ pub(super) struct ThreadCache {
 /// Entry of a thread table.
 #[derive(Debug, Default)]
 struct ThreadEntry {
-    /// Address of the last node that was searched here and not found.
+    /// Address of the last node for which a lookup found no duplicate here.
     missed: u64,
     duplicate: Option<Duplicate>,
 }

@@ -24,7 +24,7 @@
 //! another node is inserted above.
 //!
 //! The *generation* counts the nodes that used this memory. It is in the header, in every slot without a child and at
-//! the rear, and it salts the hash; `tree/fetch.rs` says what it proves about a copy. Slots are allocated strictly in
+//! the rear, and it salts the hash; `tree/fetch.rs` states what it proves about a copy. Slots are allocated strictly in
 //! order and keep their partial keys, so the first free slot proves that only the slots before it have partial keys.
 
 use super::key::{KEY_BYTES_MAX, Step, step_at};
@@ -104,7 +104,7 @@ impl NodeHeader {
         }
     }
 
-    /// NodeSize of the node.
+    /// Size of the node.
     #[inline]
     pub const fn size(self) -> NodeSize {
         match self.0 >> 2 & 0b11 {
@@ -149,7 +149,7 @@ impl NodeHeader {
 /// Result of a search for a partial key in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotSearch {
-    /// The slot that the partial key owns: its number and contents, perhaps without a child.
+    /// The slot that the partial key owns: its number and contents, possibly without a child.
     Slot(usize, NodeSlot),
     /// The partial key owns no slot; this is the first free slot.
     Free(usize, NodeSlot),

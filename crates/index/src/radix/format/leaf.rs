@@ -48,7 +48,7 @@ const KEY: usize = LEAF_HEADER_BYTES;
 /// its writer crashes.
 pub const FRONT_BYTES: usize = KEY - CHECKSUM;
 
-/// FoundValue of [`FORM`] in a leaf that holds a link to an overflow value.
+/// The byte at [`FORM`] in a leaf that holds a link to an overflow value.
 const IS_LINK: u8 = 1;
 /// Life state of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub enum LeafState {
     Moved = 3,
 }
 
-/// FoundValue in a leaf.
+/// The value in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafValue<'a> {
     /// The bytes of the value, stored in the leaf.

@@ -1,4 +1,4 @@
-//! The format of inner nodes and leaves in remote memory, and keys as sequences of steps. Pure.
+//! The format of inner nodes and leaves in remote memory, and keys as sequences of steps. All functions are pure.
 
 pub mod inner;
 pub mod key;

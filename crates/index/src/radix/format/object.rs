@@ -13,7 +13,7 @@ pub enum RawLeaf {}
 
 /// Number of slots of an inner node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the sizes have these names")]
 pub enum NodeSize {
     Four,
     Sixteen,
@@ -94,7 +94,7 @@ const CLASS_BYTES: [[usize; CLASSES]; 2] = [
 ];
 /// Bytes of the largest leaf.
 pub const LEAF_BYTES_MAX: usize = CLASS_BYTES[0][CLASSES - 1];
-/// Most bytes of key and value together in one leaf.
+/// Maximum bytes of key and value together in one leaf.
 pub const ENTRY_BYTES_MAX: usize = LEAF_BYTES_MAX - LEAF_HEADER_BYTES - LOCK_BYTES;
 
 /// Unit of the leaf sizes of an index.
@@ -111,7 +111,7 @@ impl LeafGrain {
     pub const ALL: [Self; 2] = [Self::Words, Self::Lines];
 }
 
-/// NodeSize class of a leaf.
+/// Size class of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeafClass {
     grain: LeafGrain,
@@ -132,12 +132,12 @@ impl LeafClass {
         (at < CLASSES).then_some(Self { grain, number: at as u8 })
     }
 
-    /// The class of a leaf of that many bytes.
+    /// The class of a leaf with that number of bytes.
     pub fn of_bytes(grain: LeafGrain, bytes: usize) -> Option<Self> {
         Self::all(grain).find(|class| class.bytes() == bytes)
     }
 
-    /// The class with this number in slots, of which 5 bits count.
+    /// The class with this number in slots; only the lowest 5 bits are used.
     #[inline]
     pub const fn of_number(grain: LeafGrain, number: u8) -> Self {
         Self { grain, number: number & (CLASSES as u8 - 1) }
@@ -167,7 +167,7 @@ impl LeafClass {
 pub struct InnerRef {
     /// Address.
     pub at: Remote<RawInner>,
-    /// NodeSize.
+    /// Size of the node.
     pub size: NodeSize,
 }
 
@@ -176,7 +176,7 @@ pub struct InnerRef {
 pub struct LeafRef {
     /// Address.
     pub at: Remote<RawLeaf>,
-    /// NodeSize class.
+    /// Size class.
     pub class: LeafClass,
 }
 

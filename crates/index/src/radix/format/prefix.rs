@@ -48,14 +48,14 @@ impl PrefixHash {
         self.0
     }
 
-    /// The hash with every bit depending on every other, for users that take only some of its bits.
+    /// The hash with every bit depending on every other, for callers that use only some of its bits.
     #[inline]
     pub const fn mixed(self) -> u64 {
         mixed(self.0)
     }
 
-    /// Assigns the hash to one of `count` buckets (jump consistent hashing). With one bucket more, hashes move only to
-    /// the new bucket.
+    /// Assigns the hash to one of `count` buckets (jump consistent hashing). If one bucket is added, hashes move only
+    /// to the new bucket.
     #[inline]
     pub fn jump_bucket(self, count: u16) -> u16 {
         let mut random = self.mixed();

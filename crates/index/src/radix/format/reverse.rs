@@ -16,9 +16,9 @@
 //! ```
 //!
 //! A reverse pointer changes only by CAS. Except for the first change, it changes only under the lock of the node that
-//! links the object, **before** the slot changes. So a reader that sees an object name a node knows that the node
-//! links the object at that moment. An object in reused memory, to which old pointers may lead, is not confirmed as
-//! linked until its slot points to it.
+//! links the object, **before** the slot changes. So if the reverse pointer of an object names a node, the node links
+//! the object at that moment. An object in reused memory, to which old pointers may lead, is not confirmed as linked
+//! until its slot points to it.
 
 use super::object::RawInner;
 use farwood_fabric::{Packed, Remote};

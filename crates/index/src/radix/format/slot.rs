@@ -17,7 +17,7 @@
 //!          5 leaf      class: size of the leaf in lines of 64 bytes
 //! ```
 //!
-//! A slot without a child carries the generation of its node, so that a CAS meant for an earlier node at the same
+//! A slot without a child contains the generation of its node, so that a CAS meant for an earlier node at the same
 //! address fails. A partial key keeps its slot for as long as the node lives, so that two clients never give it two
 //! slots.
 

@@ -1,7 +1,7 @@
-//! Reads what a scan needs next, many nodes and leaves per doorbell.
+//! Reads the nodes and leaves that a scan needs next, many per doorbell.
 //!
-//! Inner nodes are read first, and leaves when everything before them is known: so a leaf is yielded as it is read, and
-//! no copy of it is kept.
+//! Inner nodes are read first, and a leaf only when the scan has all entries before it. So the scan yields each leaf
+//! when it reads it, and keeps no copy.
 
 use super::cursor::{Overlap, ScanCursor};
 use super::items::{AmbiguousSlot, ChildFormat, PendingChild, RawChild, ScanItem, ScanParent};
@@ -21,7 +21,7 @@ use crate::radix::tree::{Policy, RadixTree};
 use farwood_fabric::{Capability, Checked, Client, Fabric, Fetched, all, read_bytes};
 use std::ops::ControlFlow;
 
-/// Most nodes and leaves that one doorbell reads.
+/// Maximum number of nodes and leaves that one doorbell reads.
 const BATCH_MAX: usize = 64;
 
 const _: () = assert!(KEYS_AHEAD_MAX == 4 * BATCH_MAX);
@@ -33,20 +33,22 @@ struct ScanBuffers {
     items: Vec<ScanItem>,
     /// Copies that a batch has read.
     copies: Vec<Fetched<RawChild>>,
-    /// Items of the inner nodes of a batch and those between them, the next one first.
+    /// The items that replace the inner nodes of a batch, and the items between these nodes, the next one first.
     found: Vec<ScanItem>,
 }
 
 /// The items that one doorbell covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct BatchSpan {
-    /// Leaves before all inner nodes: they are read and yielded.
+    /// Number of leaves before the first inner node: the batch reads and yields them.
     leaves: usize,
-    /// Items after them up to the last inner node that is read. Leaves among these are not read yet.
+    /// Number of items after these leaves, up to the last inner node that the batch reads. It does not read the leaves
+    /// among them.
     mixed: usize,
 }
 
-/// A child that was read: its copy, and its front before and after the READ if the copy proves nothing by itself.
+/// A child that was read: its copy, and, if the copy alone does not prove that it is of one object, the front of the
+/// child before and after the READ.
 struct ReadChild {
     copy: Fetched<RawChild>,
     fronts: Option<(u64, u64)>,
@@ -97,8 +99,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     }
 
     /// Reads the next items, as many as one doorbell covers: leaves up to the first inner node, and inner nodes;
-    /// replaces the inner nodes by their children. [1 RT; 2 more if the fabric proves nothing about objects of their
-    /// size; more if a node at a bound of the range is several bytes deeper than its parent]
+    /// replaces the inner nodes by their children. [1 RT; 2 more if a copy of their size does not prove on this fabric
+    /// that it is of one object; more if a node at a bound of the range is several bytes deeper than its parent]
     async fn scan_batch(
         self,
         cursor: &mut ScanCursor<'_>,
@@ -149,7 +151,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             match self.expand_read(&child, node, next_copy(), cursor, wanted, found).await? {
                 ControlFlow::Continue(keys) => wanted = wanted.saturating_sub(keys),
                 ControlFlow::Break(slot) if found.is_empty() => return Ok(ControlFlow::Break(slot)),
-                // The scan continues with the items before the node, and reads it again when it is next.
+                // The scan continues with the items before the node, and reads the node again when it reaches it.
                 ControlFlow::Break(_) => {
                     found.push(ScanItem::Child(child));
                     break;
@@ -161,7 +163,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     }
 
     /// Appends the children of an inner node that was read to `found`, in the order of the scan, until they have
-    /// `wanted` keys. Yields the fewest keys that they have, or an ambiguous slot.
+    /// `wanted` keys. Yields a lower bound of the number of their keys, or an ambiguous slot.
     async fn expand_read(
         self,
         child: &PendingChild,
@@ -183,7 +185,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let header = node.header();
         let covers_next = cursor.next().is_some_and(|next| node.covers(next, number));
         if child.overlap == Overlap::Partial && covers_next {
-            // The next scan from the current position starts here.
+            // The next scan from the current position starts at this node.
             tree.cache.put(at, &node);
         }
         let mut partial_prefix = child.partial_prefix();
@@ -213,7 +215,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 }
 
 impl<P: Policy> RadixTree<P> {
-    /// The next items that have `wanted` keys, and no more than one doorbell reads.
+    /// The next items that have `wanted` keys, limited to those that one doorbell reads.
     fn span(&self, items: &[ScanItem], wanted: usize) -> BatchSpan {
         let (mut span, mut after_leaves, mut keys, mut reads) = (BatchSpan::default(), 0, 0, 0);
         for item in items.iter().rev() {
@@ -234,7 +236,7 @@ impl<P: Policy> RadixTree<P> {
         span
     }
 
-    /// The leaf in a copy, if it is linked in the slot that led to it, and belongs there.
+    /// The leaf in a copy, if it is linked in the slot that led to it, and its key belongs below that slot.
     #[inline]
     fn accept_leaf(
         &self,
@@ -268,7 +270,7 @@ fn is_linked_child(
         && child.is_certainly(node, number)
 }
 
-/// Whether copies of the children of a batch that pass their checks are proven to be of one object each.
+/// Whether each copy of a child in a batch, if it passes its checks, is proven to come from a single object.
 fn is_proven<'b, F: Fabric>(client: &Client<F>, mut batch: impl Iterator<Item = &'b PendingChild>) -> bool {
     let promised = client.fabric().capabilities();
     promised.has(Capability::VersionPair(NodeSize::All.bytes().max(LEAF_BYTES_MAX)))

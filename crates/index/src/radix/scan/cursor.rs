@@ -49,7 +49,7 @@ impl ScanCursor<'_> {
         self.from.as_deref().is_none_or(|from| key >= from) && self.to.as_deref().is_none_or(|to| key < to)
     }
 
-    /// Which keys with this prefix are in the remaining range.
+    /// Returns which keys with this prefix are in the remaining range.
     pub(super) fn overlap(&self, prefix: &[u8]) -> Overlap {
         let from = self.from.as_deref().filter(|from| prefix < *from);
         let to = self.to.as_deref().filter(|to| prefix >= *to || to.starts_with(prefix));
@@ -78,7 +78,7 @@ impl ScanCursor<'_> {
         }
     }
 
-    /// Continues after all keys with `prefix`. `false`: nothing remains.
+    /// Continues after all keys with `prefix`. `false`: the scan is complete.
     pub(super) fn skip_prefix(&mut self, prefix: &[u8]) -> bool {
         let (bound, next) = match self.direction {
             Direction::Forward => (&mut self.from, prefix_end(prefix)),
@@ -94,7 +94,7 @@ impl ScanCursor<'_> {
         !self.is_done()
     }
 
-    /// Whether nothing remains: the limit is reached, or no key is between the bounds.
+    /// Whether the scan is complete: the limit is reached, or no key is between the bounds.
     pub(super) fn is_done(&self) -> bool {
         self.left == 0 || self.from.as_deref().zip(self.to.as_deref()).is_some_and(|(from, to)| from >= to)
     }
@@ -168,7 +168,7 @@ impl ScanBounds {
         slot as u16
     }
 
-    /// Which keys with this step are in the range.
+    /// Returns which keys with this step are in the range.
     #[inline]
     pub(super) fn overlap(&mut self, step: Step, cursor: &ScanCursor<'_>) -> Overlap {
         let [low, high] = self.steps;

@@ -1,4 +1,4 @@
-//! From a node to its children that are in the range of a scan.
+//! Replaces a node by its children that are in the range of a scan.
 
 use super::cursor::{Overlap, ScanBounds, ScanCursor};
 use super::items::{PendingChild, ScanItem, ScanParent};
@@ -11,8 +11,8 @@ use crate::radix::tree::{Direction, Policy, RadixTree};
 use std::rc::Rc;
 
 impl<P: Policy> RadixTree<P> {
-    /// Minimum number of keys below a slot, if nodes are no larger than their children need. A scan estimates with it
-    /// how much to read at once. 0 if the slot has no child that can be read.
+    /// Minimum number of keys below a slot, if nodes are no larger than their children need; 0 if the slot has no valid
+    /// child. A scan uses it to estimate how many objects to read at once.
     pub(super) fn keys_behind(&self, slot: NodeSlot) -> usize {
         match slot.child() {
             Child::Inner(node) if self.options.node_sizing == NodeSizing::Fitting => node.size.keys_min(),
@@ -23,8 +23,8 @@ impl<P: Policy> RadixTree<P> {
     }
 
     /// Appends the children of a node from slot `from` on to `found`, in the order of the scan: the children that
-    /// overlap with the range, until they have `wanted` keys. The children after these stay one item. Yields the fewest
-    /// keys that they have.
+    /// overlap with the range, until they have `wanted` keys. The children after these stay one item. Yields a lower
+    /// bound of the number of their keys.
     ///
     /// # Errors
     /// [`IndexError::Damaged`] if a slot holds an invalid word.

@@ -22,11 +22,11 @@ pub(super) struct ScanParent {
     pub(super) partial_prefix: Option<Vec<u8>>,
 }
 
-/// Where the copy of an inner node comes from.
+/// The origin of the copy of an inner node.
 enum Source {
-    /// It was read in this scan, live and linked where it belongs.
+    /// This scan has read the node, live and linked.
     Read(Inner<Checked<RawChild>>),
-    /// It is a cached copy of any age. Only children whose reverse pointers name the node are used.
+    /// The copy is a cached one of any age. The scan uses only children whose reverse pointers name the node.
     Cached(Arc<CachedNode>),
 }
 
@@ -43,7 +43,7 @@ pub(super) struct PendingChild {
     pub(super) parent: Rc<ScanParent>,
     pub(super) number: u16,
     pub(super) slot: NodeSlot,
-    /// Which keys below it are in the range.
+    /// The keys below the child that are in the range.
     pub(super) overlap: Overlap,
 }
 
@@ -103,7 +103,7 @@ impl ScanItem {
 }
 
 impl PendingChild {
-    /// The child's slot, if it turns out to be ambiguous.
+    /// The child's slot, to be reported if it is ambiguous.
     pub(super) fn ambiguous_slot(&self) -> AmbiguousSlot {
         AmbiguousSlot { node: self.parent.copy(), number: usize::from(self.number) }
     }
@@ -144,9 +144,9 @@ impl PendingChild {
         Some(prefix)
     }
 
-    /// Whether an inner node whose reverse pointer names the parent is certainly its child. A parent that was just read
-    /// is the one of its generation. A reverse pointer holds too few bits of the generation to identify the parent of a
-    /// copy of any age; so the prefix of the child must be the prefix of the slot, without further bytes.
+    /// Whether an inner node whose reverse pointer names the parent is certainly its child. If the parent was just
+    /// read, its generation is known. A reverse pointer holds too few bits of the generation to identify the parent of
+    /// a copy of any age; so the prefix of the child must be the prefix of the slot, without further bytes.
     pub(super) fn is_certainly(&self, node: &Inner<Checked<RawChild>>, number: u32) -> bool {
         let ScanParent { header, prefix_hash, source, .. } = &*self.parent;
         match (source, self.step()) {
@@ -162,7 +162,7 @@ impl PendingChild {
 /// Type of an inner node or a leaf in remote memory.
 pub(super) enum RawChild {}
 
-/// Which of both.
+/// Whether a child is an inner node or a leaf.
 pub(super) enum ChildFormat {
     Inner(InnerFormat),
     Leaf(LeafFormat),

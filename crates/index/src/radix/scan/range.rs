@@ -1,13 +1,13 @@
 //! Range scans, prefix scans and counts.
 //!
-//! A scan is not atomic: it sees each leaf at another moment. But it never misses a key that is present throughout. It
-//! reads each inner node live and linked in the slot that led to it, as the reverse pointer of the node confirms; so
+//! A scan is not atomic: it sees each leaf at another moment. But it never misses a key that is present throughout. For
+//! each inner node that it reads, the reverse pointer confirms that the node is linked in the slot that led to it; so
 //! all keys that are below the slot are below the node. The same holds for a leaf and its key. Each slot without a
 //! child carries the generation of the node. If something is ambiguous, the scan restarts after the entries that it has
 //! found.
 //!
-//! A scan starts at the root, or further down where cached copies lead ([`start`](super::start)): at a node, or at
-//! children of a copy, each of which proves the same by itself.
+//! A scan starts at the root, or at a lower node to which cached copies lead ([`start`](super::start)), or at children
+//! of a copy, each of which proves by itself that it is linked.
 
 use super::cursor::{ScanCursor, Values, prefix_end};
 use super::entries::RadixEntries;
@@ -26,8 +26,8 @@ const RESTARTS_PER_REPAIR: u32 = 4;
 
 impl<P: Policy> RadixTree<P> {
     /// Reads up to `limit` entries of `range` into `entries`, in the order of `direction`. [1 RT for the node at which
-    /// it starts: the deepest to which cached copies lead and that has enough children, otherwise the root; 0 if a copy
-    /// of it names the children without a gap, for up to 256 entries; 2 if a copy was misleading, 3 if its children
+    /// it starts: the deepest node to which cached copies lead and that has enough children, otherwise the root; 0 if a
+    /// copy of it names the children without a gap, for up to 256 entries; 2 if a copy was stale, 3 if its children
     /// were. Then 1 for each 64 nodes or leaves, nodes first: 1 for each level of the nodes ahead, and 1 for each 64
     /// leaves; and 1 for each overflow value. If the scan needs more than is below that node, or those children, the
     /// same again for the keys after them]

@@ -1,10 +1,10 @@
-//! Where a scan starts: at the root, or further down where cached copies lead, at a node that is read live as all
-//! others are (`docs/decisions/0038-scan-start.md`), or at some of its children
+//! The start of a scan: the root, or a lower node to which cached copies lead and which the scan reads like all others
+//! (`docs/decisions/0038-scan-start.md`), or some children of such a node
 //! (`docs/decisions/0054-shortcuts-and-scan-starts.md`).
 //!
-//! A child proves itself that it is linked in the slot that a copy shows, however old the copy is: an inner node by its
-//! prefix, a leaf by its key and 15 bits of the generation of its parent, as in a lookup. A slot without a child proves
-//! nothing. So a scan uses only children of a copy without a gap between them.
+//! The bytes of a child prove that it is linked in the slot that a copy shows, even if the copy is old: for an inner
+//! node its prefix, for a leaf its key and 15 bits of the generation of its parent, as in a lookup. An empty slot of a
+//! copy does not prove that the slot is still empty. So a scan uses only children of a copy without a gap between them.
 
 use super::cursor::{Overlap, ScanBounds, ScanCursor};
 use super::items::{ChildFormat, PendingChild, RawChild, ScanItem, ScanParent};
@@ -25,15 +25,15 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Keys after which a scan is not planned ahead: a scan of more keys starts at a node that has this many after the
-/// start.
+/// Maximum number of keys for which a scan chooses its start: a scan of more keys starts at a node that has this many
+/// keys after the start.
 pub(super) const KEYS_AHEAD_MAX: usize = 256;
 
 /// Whether a scan may start at children of a node that it has not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CachedChildren {
     Use,
-    /// They were misleading in an earlier try.
+    /// No, because they were stale in an earlier try.
     Ignore,
 }
 
@@ -44,7 +44,7 @@ impl CachedChildren {
     }
 }
 
-/// Where a part of a scan starts.
+/// The start of a part of a scan.
 pub(super) struct ScanStart {
     /// Prefix of all keys of this part.
     pub(super) prefix: Vec<u8>,
@@ -55,13 +55,13 @@ pub(super) struct ScanStart {
 /// A cached node at which a scan may start.
 struct CachedStart {
     node: Arc<CachedNode>,
-    /// Its reverse pointer, if it is still linked.
+    /// The reverse pointer that the node has if it is still linked.
     right: Reverse,
     /// The slots with the keys that the scan needs, in its order, if the copy determines them.
     children: Vec<(u16, NodeSlot)>,
 }
 
-/// Fewest keys below a node.
+/// Lower bounds of the number of keys below a node.
 #[derive(Clone, Copy)]
 struct KeyCounts {
     /// All keys.
@@ -71,8 +71,8 @@ struct KeyCounts {
 }
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
-    /// Chooses where a scan continues. [0 RT if a copy determines which children to read; otherwise 1 for the node to
-    /// which copies lead, if its reverse pointer confirms the copies; 2 if they were misleading]
+    /// Chooses the node at which a scan continues. [0 RT if a copy determines which children to read; otherwise 1 for
+    /// the node to which copies lead, if its reverse pointer confirms the copies; 2 if they were stale]
     pub(super) async fn start_scan(
         self,
         cursor: &ScanCursor<'_>,
@@ -113,8 +113,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 }
 
 impl<P: Policy> RadixTree<P> {
-    /// The deepest cached node that may be above the next key and has enough keys from there on; `None` for the root.
-    /// [0 RT]
+    /// The deepest cached node that may be above the next key and has enough keys from that key on; `None` for the
+    /// root. [0 RT]
     fn cached_start(&self, cursor: &ScanCursor<'_>, thread: usize) -> Option<CachedStart> {
         let key = cursor.next()?;
         let mut node = self.cache.get(self.root, thread, 0)?;
@@ -202,8 +202,9 @@ impl<P: Policy> RadixTree<P> {
     }
 
     /// The children of a cached node from `first` on that have as many keys as the scan needs, unless these are more
-    /// than one node can have, or a slot without a child is between them: a copy proves nothing about such a slot.
-    /// Children of the size of the first are assumed to have as many keys, which are `counts`.
+    /// than one node can have, or a slot without a child is between them: a copy does not prove that such a slot is
+    /// still empty. Children of the size of the first child are assumed to have as many keys as the first child,
+    /// `counts`.
     fn enough_children(
         &self,
         node: &CachedNode,
@@ -238,7 +239,7 @@ impl<P: Policy> RadixTree<P> {
     }
 }
 
-/// The size of the inner node behind a slot.
+/// The size of the inner node that a slot points to.
 fn size_behind(slot: NodeSlot) -> Option<NodeSize> {
     match slot.child() {
         Child::Inner(node) => Some(node.size),

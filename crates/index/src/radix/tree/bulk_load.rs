@@ -46,12 +46,12 @@ enum SubtreeRoot {
     Inner(Vec<Subtree>),
 }
 
-/// An inner node to which new subtrees belong.
+/// An inner node whose children are being built.
 #[derive(Clone, Copy)]
 struct LoadParent {
     at: Remote<RawInner>,
     header: NodeHeader,
-    /// Memory node on which the parent was to be placed.
+    /// Memory node on which the parent will be placed.
     near: NodeId,
 }
 
@@ -92,7 +92,7 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
         Ok(())
     }
 
-    /// Allocates memory. It is unused, because the tree is empty before it is loaded.
+    /// Allocates memory that never held an object, because the tree is empty before it is loaded.
     async fn allocate<T>(
         &self,
         near: NodeId,
@@ -199,7 +199,7 @@ impl RightEdge {
         self.last = Some(leaf);
     }
 
-    /// Completes the nodes that are deeper than `depth`; yields the least deep of them, or `last` if there are none.
+    /// Completes the nodes that are deeper than `depth`; yields the highest of them, or `last` if there are none.
     fn close(&mut self, mut last: Subtree, depth: usize) -> Subtree {
         while let Some((open_depth, mut children)) = self.open.pop_if(|(open_depth, _)| *open_depth > depth) {
             children.push(last);

@@ -183,8 +183,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 }
                 Ok(true)
             }
-            // The found word says nothing: a slot with a child does not identify its node, so the word may belong to
-            // another node in the same memory that is not linked, or never will be.
+            // The word that the CAS found proves nothing: a slot with a child does not identify its node, so the word
+            // may belong to another node in the same memory, which is not linked yet or never will be.
             Swapped::Lost(_) => {
                 self.hit(coverage::SLOT_LOST);
                 self.index.free_new_leaf(leaf);
@@ -195,7 +195,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Inserts at a location with a leaf, of this key or of another.
+    /// Inserts the key at a location that has a leaf of this key or of another.
     async fn insert_at_leaf(
         self,
         location: &Location,
@@ -216,8 +216,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Puts or updates at a location with a leaf, of this key or of another. [2 RT in place; more if the value moves to
-    /// another leaf, because the leaf is too short, or longer than a WRITE that survives a crash of its writer]
+    /// Puts or updates the key at a location that has a leaf of this key or of another. [2 RT in place; more if the
+    /// value moves to another leaf, because the leaf is too short, or because the value is longer than a WRITE that
+    /// survives a crash of its writer]
     async fn change_leaf(
         self,
         location: &Location,
@@ -228,7 +229,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     ) -> Result<Option<bool>, IndexError> {
         let (held, mut leaf) = self.lock_leaf(at.leaf).await?;
         let verdict = self.judge(&leaf, location, traversal);
-        // A value whose WRITE could be cut in two is written to another leaf, which is then linked.
+        // If a crash could interrupt the WRITE of the value, the value is written to another leaf, which is then
+        // linked.
         let survives = leaf.survives_writer(self.fabric().capabilities().write_survives_writer_bytes_max);
         let in_place = self.index.options.updates == Updates::InPlace && leaf.fits(&entry.value) && survives;
         if verdict == LeafVerdict::Match && in_place {
@@ -283,8 +285,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(written?)
     }
 
-    /// Removes at a location with a leaf, of this key or of another: marks the leaf under both locks, then empties the
-    /// slot. [3 RT on one memory node]
+    /// Removes the key at a location that has a leaf of this key or of another: marks the leaf under both locks, then
+    /// empties the slot. [3 RT on one memory node]
     async fn remove_leaf(
         self,
         location: &Location,

@@ -1,7 +1,7 @@
 //! Copies of inner nodes and leaves, and the proof that a copy, with its reverse pointer, is of a single object.
 //!
 //! Memory is reused at once, so that a READ may return a part of an earlier object and a part of the current one. The
-//! reverse pointer changes by a CAS of its own, so no checksum can cover it. It lies between the *front* of the object,
+//! reverse pointer changes by a separate CAS, so no checksum can cover it. It lies between the *front* of the object,
 //! the word that counts the objects that used the memory, and a word that is salted with the front: the checksum of a
 //! leaf, or the hash of an inner node. The WRITE of a new object places these words in that order. So the reverse
 //! pointer belongs to the object
@@ -9,9 +9,9 @@
 //! - if equal versions at both ends prove that no WRITE overlapped the READ ([`Capability::VersionPair`]): the front is
 //!   one of the pair, the word salted with it is the other;
 //! - if the fabric reads whole lines and the three words are in one line, as they are in all slots that are larger than
-//!   what such a pair proves ([`Heap`](crate::radix::heap::Heap)). The bytes after them prove themselves: a leaf by
-//!   its checksum, an inner node by the generation in each slot without a child and by the reverse pointer of each
-//!   child;
+//!   what such a pair proves ([`Heap`](crate::radix::heap::Heap)). The bytes after them are proven separately: those of
+//!   a leaf by its checksum, those of an inner node by the generation in each slot without a child and by the reverse
+//!   pointer of each child;
 //! - otherwise, if the front has the same value before and after the READ.
 
 use crate::error::IndexError;

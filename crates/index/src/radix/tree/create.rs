@@ -20,7 +20,7 @@ use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, read, write};
 /// Locks of leaves.
 const LEAF_LOCKS: LockOptions =
     LockOptions { memory: LockMemory::Node, local: LocalLocks::Queued { hand_over_max: 0 }, ..NODE_LOCKS };
-/// How readers detect a torn copy of a leaf. Inner nodes have a hash of the fields that never change.
+/// The scheme by which readers detect a torn copy of a leaf. Inner nodes have a hash of the fields that never change.
 pub const CONSISTENCY: &str = "checksums";
 /// First generation in unused memory.
 const GENERATION_FIRST: u32 = 1;
@@ -115,9 +115,9 @@ pub(crate) async fn create_root<F: Fabric>(
     Ok(memory.at)
 }
 
-/// Checks that the fabric has the capabilities that the tree relies on: a reader of a leaf sees all earlier WRITEs, a
-/// crash of the writer does not cut the front of a WRITE, and a WRITE that includes a lock word does not interfere with
-/// the CAS of waiting clients.
+/// Checks that the fabric has the capabilities that the tree relies on: a reader of a leaf sees all earlier WRITEs, the
+/// front of a WRITE executes completely or not at all if its writer crashes, and a WRITE that includes a lock word does
+/// not interfere with the CAS of waiting clients.
 pub(crate) fn check_capabilities<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
     let front = Capability::WriteSurvivesWriter(FRONT_BYTES);
     let needs = [Capability::ArrivalSeesWrite, front, Capability::WriteBesideCas];

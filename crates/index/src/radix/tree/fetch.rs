@@ -13,9 +13,9 @@ use crate::radix::leaf::{Leaf, LeafFormat, LeafRef};
 use crate::retry::{Retry, reap_crashed_clients};
 use farwood_fabric::{Checked, Client, Fabric, Object, Remote, read_bytes};
 
-/// Most reads of a copy that stays torn.
+/// Maximum reads of a copy that stays torn.
 const TORN_READS_MAX: u32 = 2_000;
-/// Most reads of a copy that stays torn while no client changes the tree.
+/// Maximum reads of a copy that stays torn while no client changes the tree.
 const READS_AT_REST_MAX: usize = 100;
 /// Torn reads between two checks whether the writer has crashed.
 const TORN_READS_PER_CRASH_CHECK: u32 = 40;
@@ -156,6 +156,6 @@ async fn wait_for_writer<F: Fabric, T>(
 }
 
 fn stays_torn<T>(operation: &'static str, at: Remote<T>) -> IndexError {
-    let what = "its copies stay torn: a writer left it unfinished, or it is no object of this index";
+    let what = "its copies stay torn: a writer left it unfinished, or it is not an object of this index";
     damaged(operation, at, what.to_owned())
 }

@@ -1,4 +1,4 @@
-//! From a key to its location: through cached copies as far as they lead, then through nodes that are read.
+//! Finds the location of a key: follows cached copies first, then reads nodes.
 
 use super::RadixTree;
 use super::copy::{InnerCopy, LeafCopy};
@@ -85,11 +85,11 @@ impl Location {
 /// The conclusion about a key from a leaf that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeafVerdict {
-    /// It is the leaf of the key.
+    /// The leaf is the leaf of the key.
     Match,
     /// The key is absent.
     Absent,
-    /// Nothing.
+    /// The leaf proves neither.
     Ambiguous,
 }
 
@@ -113,7 +113,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         }
     }
 
-    /// Descends from the start that the system chooses. `None`: something was ambiguous or out of date.
+    /// Descends from the start that the system chooses. `None`: a slot was ambiguous or a copy was stale.
     async fn descend(self, traversal: &mut Traversal<'_, P::Route>) -> Result<Option<Location>, IndexError> {
         let (key, mut parent, mut hops) = (traversal.key(), None, 0);
         let start = P::start(self, traversal).await?;
@@ -184,7 +184,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         });
     }
 
-    /// The root, perhaps out of date. [0 RT; 1 if it is not cached]
+    /// A copy of the root, which may be stale. [0 RT; 1 if it is not cached]
     async fn root(self, traversal: &mut Traversal<'_, P::Route>) -> Result<Arc<CachedNode>, IndexError> {
         let at = self.index.root;
         if let Some(root) = self.known(at, 0, traversal) {
@@ -230,7 +230,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     ) -> Result<Followed, IndexError> {
         let (key, index_number, depth) = (traversal.key(), self.index.number, parent.header.depth());
         if let Some(child) = self.known(child.at, slot_of_all(step_at(key, depth + 1)), traversal) {
-            // A child that is one byte deeper has no further bytes to compare; the last node is checked at the end.
+            // The prefix of a child that is one byte deeper has no further bytes to compare; the last node is checked
+            // at the end.
             let is_next = child.header.depth() == depth + 1 && number > 0;
             if is_next || child.header.depth() > depth && child.covers(key, index_number) {
                 return Ok(Followed::Node(child));
@@ -262,7 +263,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         }
     }
 
-    /// What a leaf that was read through `location` proves about the traversal's key.
+    /// Returns what a leaf that was read through `location` proves about the traversal's key.
     #[inline]
     pub(crate) fn judge(
         self,

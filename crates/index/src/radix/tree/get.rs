@@ -18,11 +18,11 @@ use std::sync::Arc;
 pub struct FoundValue(Source);
 
 enum Source {
-    /// In the leaf that was read.
+    /// A value in the leaf that was read.
     Leaf(LeafCopy),
     /// An overflow value.
     Overflow(OverflowValue),
-    /// Shared with another client, which has read it.
+    /// A value that another client has read and shares.
     Shared(Arc<[u8]>),
 }
 

@@ -1,8 +1,8 @@
 //! The radix tree that SMART and Sphinx share: inner nodes and leaves that clients read and change, without locks if no
-//! child is replaced (SMART, OSDI'23). A [`Policy`] says where a traversal starts, where new nodes are placed, and what
-//! a system records about them.
+//! child is replaced (SMART, OSDI'23). A [`Policy`] determines where a traversal starts, where new nodes are placed,
+//! and what a system records about them.
 //!
-//! # Who may change what
+//! # Which client may change which object
 //!
 //! - Any client may put a leaf into a slot **without a child**, by one CAS and without a lock.
 //! - A slot **with a child** also changes by one CAS, but only the holder of the lock of its node may change it. The
@@ -18,7 +18,7 @@
 //! # Why answers are correct
 //!
 //! 1. At any time at most one live inner node is linked for a prefix. Its header, its generation and the hash of the
-//!    whole prefix never change. So a node that a client reads live, linked and covering the key is that node,
+//!    whole prefix never change. So if a client reads a node that is live, linked and covers the key, it is that node,
 //!    whichever pointer led to it.
 //! 2. *Found*: the client reads a leaf that is live, linked and has the key. A leaf is written before it is linked, and
 //!    marked under its lock before it is unlinked. In reused memory its reverse pointer confirms it as linked only
@@ -30,12 +30,12 @@
 //! 4. Partial keys keep their slots for as long as a node lives, and free slots are allocated in order. A client that
 //!    takes slot *j* for *p* has seen that all slots before it belong to other partial keys, and they still do. So no
 //!    partial key has two slots.
-//! 5. A node is replaced under its own lock and its parent's, in this order: its slots without children are closed,
-//!    each by a CAS, which decides every concurrent insert; the new node is written; the reverse pointers of the
-//!    children are set to it; the old header becomes *dead*; the slot of the parent is swapped. Every prefix of this
-//!    sequence is a legal tree, or any client can complete it from the state in memory under the same locks
-//!    (`resize.rs`, `repair.rs`). A closed slot of a live node proves absence, because the new node gets no other keys
-//!    before the old one is dead.
+//! 5. A node is replaced under its own lock and its parent's, in this order: the client closes the slots without
+//!    children, each by a CAS, which fails or makes the CAS of a concurrent insert fail; writes the new node; sets the
+//!    reverse pointers of the children to it; marks the old header as *dead*; swaps the slot of the parent. Every
+//!    prefix of this sequence is a legal tree, or any client can complete it from the state in memory under the same
+//!    locks (`resize.rs`, `repair.rs`). A closed slot of a live node proves absence, because the new node gets no other
+//!    keys before the old one is dead.
 //!
 //! A state that none of these rules covers is *ambiguous*: the client reads the node again, then waits, then repairs
 //! the slot under the lock of its node.
@@ -84,8 +84,7 @@ use farwood_fabric::directory::Entry;
 use scratch::ScratchPool;
 use std::fmt;
 
-/// A tree as one compute node sees it. All clients of the compute node share it; every operation takes the client that
-/// performs it.
+/// An open tree. All clients of the compute node share it; every operation takes the client that performs it.
 pub struct RadixTree<P: Policy> {
     pub(crate) options: TreeOptions,
     pub(crate) entry: Entry,
@@ -129,7 +128,7 @@ impl<P: Policy> RadixTree<P> {
         self.heap.bytes()
     }
 
-    /// Breaks the tree of this compute node on purpose, for tests that must notice.
+    /// Turns the tree of this compute node into a mutant, which tests must detect.
     #[doc(hidden)]
     pub fn mutant(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);

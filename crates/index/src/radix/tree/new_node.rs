@@ -115,7 +115,7 @@ impl NewInner {
         confirm(&self.memory, inner::REVERSE, self.linked)
     }
 
-    /// Gives the node, which is not written yet, its children.
+    /// Sets the children of the node, which is not written yet.
     pub(super) fn set_children(&mut self, prefix: &[u8], number: u32, children: &[(Step, NodeSlot)]) {
         let before = self.image();
         self.image = inner::image(before.reverse(), before.header(), prefix, number, children);
@@ -134,8 +134,8 @@ fn confirm<T>(memory: &MemorySlot<T>, offset: u64, linked: Reverse) -> Option<Ca
     memory.is_used().then(|| cas(memory.at.part(offset), before.word(), linked.word()))
 }
 
-/// Memory after an object that was written and never linked. If no object used the memory before, no pointer leads
-/// there.
+/// Memory after an object that was written and never linked. If no object used the memory before, no pointer leads to
+/// it.
 fn after_unlinked_object<T>(MemorySlot { at, version, kind }: MemorySlot<T>) -> MemorySlot<T> {
     MemorySlot { at, version: version.map(|version| version.wrapping_add(1)), kind }
 }
@@ -219,7 +219,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 }
 
 impl<P: Policy> RadixTree<P> {
-    /// The sizes of a node with `children` children: the one that it should have, up to the largest.
+    /// The possible sizes of a node with `children` children: from the smallest that fits to the largest.
     pub(super) fn sizes_for(&self, children: usize) -> RangeInclusive<NodeSize> {
         self.size_for(children)..=NodeSize::All
     }
@@ -246,7 +246,7 @@ impl<P: Policy> RadixTree<P> {
         }
     }
 
-    /// Frees the memory of a leaf that is not linked any more.
+    /// Frees the memory of a leaf that is no longer linked.
     pub(super) fn free_leaf(&self, leaf: LeafRef, version: u32) {
         let kind = ObjectKind::Leaf.slot_kind(leaf.class.bytes());
         self.heap.take_back(MemorySlot { at: leaf.at, version: Some(version), kind });

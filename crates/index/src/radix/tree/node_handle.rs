@@ -19,7 +19,7 @@ pub struct NodeHandle {
 /// A change of the set of inner nodes, after it was made in the tree.
 #[derive(Clone, Copy, Debug)]
 pub enum NodeChange {
-    /// A prefix got a node.
+    /// A node was created for a prefix.
     Created(NodeHandle),
     /// The node of a prefix was replaced.
     Replaced {
@@ -28,11 +28,11 @@ pub enum NodeChange {
         /// The node that replaced it.
         new: NodeHandle,
     },
-    /// A prefix lost its node.
+    /// The node of a prefix was removed.
     Removed(NodeHandle),
 }
 
-/// Where the parent of a new inner node is.
+/// The position of the parent of a new inner node.
 #[derive(Clone, Copy, Debug)]
 pub struct ParentPosition {
     /// Memory node of the parent.
@@ -41,7 +41,7 @@ pub struct ParentPosition {
     pub level: u8,
 }
 
-/// Where a traversal ended.
+/// The end of a traversal.
 #[derive(Clone, Copy, Debug)]
 pub struct TraversalEnd {
     /// The last inner node.

@@ -12,30 +12,30 @@ pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
     local: LocalLocks::Queued { hand_over_max: 4 },
 };
 
-/// How a new key is put into a slot that has no child.
+/// The method by which a new key is put into a slot that has no child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserts {
-    /// While holding the node's lock.
+    /// The client holds the node's lock.
     Locked,
-    /// By one CAS.
+    /// The client links the leaf by one CAS, without a lock.
     LockFree,
 }
 
-/// How a value is replaced.
+/// The method by which a value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Updates {
-    /// By a new leaf, whose pointer replaces the old one under the node's lock.
+    /// The client writes a new leaf, and replaces the pointer to the old leaf under the node's lock.
     OutOfPlace,
-    /// In the leaf, under its lock.
+    /// The client changes the leaf under its lock.
     InPlace,
 }
 
-/// When the lock of a leaf is released.
+/// The verb that releases the lock of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafLock {
-    /// By a separate verb, after the write-back has completed.
+    /// A separate verb, after the write-back has completed.
     Apart,
-    /// By the write-back, whose last word is the lock.
+    /// The write-back, whose last word is the lock.
     Rear,
 }
 
@@ -48,7 +48,7 @@ pub enum NodeSizing {
     Preallocated,
 }
 
-/// How a scan reads nodes and leaves.
+/// The number of nodes and leaves that a scan reads at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scans {
     /// Many per doorbell, before the scan needs them.
@@ -60,18 +60,18 @@ pub enum Scans {
 /// The options of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeOptions {
-    /// How a new key is put into a slot.
+    /// The method by which a new key is put into a slot.
     pub inserts: Inserts,
-    /// How a value is replaced.
+    /// The method by which a value is replaced.
     pub updates: Updates,
-    /// When the lock of a leaf is released.
+    /// The verb that releases the lock of a leaf.
     pub leaf_lock: LeafLock,
     /// Sizes of inner nodes.
     pub node_sizing: NodeSizing,
-    /// How a scan reads nodes and leaves.
+    /// The number of nodes and leaves that a scan reads at once.
     pub scans: Scans,
     /// Unit of the leaf sizes.
     pub grain: LeafGrain,
-    /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
+    /// Maximum number of bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
 }

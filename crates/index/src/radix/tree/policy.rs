@@ -62,7 +62,7 @@ pub trait Policy: Sized {
         Ok(())
     }
 
-    /// Breaks the system on purpose, for tests that must notice.
+    /// Turns the system into a mutant, which tests must detect.
     fn mutant(&mut self, mutant: Mutant) {
         let _ = mutant;
     }

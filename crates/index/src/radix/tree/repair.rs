@@ -1,8 +1,9 @@
-//! Repair of slots that another client left unfinished: under the lock of the node, the change is completed or undone.
+//! Repair of slots that another client left in an intermediate state: under the lock of the node, a client completes or
+//! undoes the change.
 //!
-//! A client that changes an occupied slot, or the object that it points to except for a leaf's value, holds the lock of
-//! the node. So a client that holds the lock and finds a slot in an intermediate state knows that its writer crashed,
-//! lost a memory node or was cancelled; or that the object is about to be confirmed as linked, which any client may do.
+//! A client that changes an occupied slot, or its object (except the value of a leaf), holds the lock of the node. So a
+//! client that holds the lock and finds a slot in an intermediate state knows that its writer crashed, lost a memory
+//! node or was cancelled; or that the object is about to be confirmed as linked, which any client may do.
 
 use super::RadixTree;
 use super::copy::InnerCopy;

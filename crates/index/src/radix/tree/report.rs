@@ -6,7 +6,7 @@ use std::fmt;
 
 pub use crate::sherman::Problem;
 
-/// Most problems that are listed one by one.
+/// Maximum number of listed problems.
 const PROBLEMS_MAX: usize = 1000;
 
 /// Statistics of the hash tables, if the tree has any.

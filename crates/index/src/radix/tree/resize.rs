@@ -10,19 +10,19 @@
 //!
 //! and under the parent's lock as well, for which the client does not wait while it holds the node's lock:
 //!
-//! 3. the reverse pointers of the children are set to the new node, which includes a pointer that its inserter is about
-//!    to set by its own CAS; that CAS then fails. The old header becomes *dead*;
+//! 3. the reverse pointers of the children are set to the new node, including a pointer that the inserting client is
+//!    about to set by CAS; that CAS then fails. The old header becomes *dead*;
 //! 4. the slot of the parent is swapped, and the new node is confirmed as linked.
 //!
-//! A client that crashes in between leaves a node that is full for all clients (after 1 and 2), so that the next insert
-//! replaces it; or a node of which some children name another node (3), and these children are repaired one by one; or
-//! a dead node that is still linked, which is ambiguous for all clients, so that it is repaired: replaced, beginning
-//! with step 1. No key is put into the new node before it is linked, and the old one is valid until it is dead.
+//! If a client crashes after step 1 or 2, the node is full for all clients, and the next insert replaces it. After a
+//! part of step 3, some children name another node, and clients repair these children one by one. After the header is
+//! dead, the linked dead node is ambiguous for all clients, and a client repairs it: it replaces it, beginning with
+//! step 1. No key is put into the new node before it is linked, and the old one is valid until it is dead.
 //!
-//! All nodes below one parent need its lock when they grow, and below the root these are many. So the parent's lock is
-//! held for steps 3 and 4 only. A client that waits for it while it holds the node's lock would deadlock if both locks
-//! are one word, or if a cycle of nodes shares two words. So it tries the parent's lock for a while; then it releases
-//! the node, which stays closed, waits for the parent's lock, and tries the node's lock.
+//! A node that grows needs the lock of its parent, and the root has many children. So the parent's lock is held for
+//! steps 3 and 4 only. A client that waits for it while it holds the node's lock would deadlock if both locks are one
+//! word, or if a cycle of nodes shares two words. So it tries the parent's lock for a while; then it releases the node,
+//! which stays closed, waits for the parent's lock, and tries the node's lock.
 
 use super::RadixTree;
 use super::copy::{InnerCopy, words};
@@ -51,7 +51,7 @@ use crate::radix::slot::{Child, NodeSlot};
 use farwood_fabric::{Fabric, Remote, Swapped, all, cas};
 use std::ops::RangeInclusive;
 
-/// Most CASes of one doorbell.
+/// Maximum CASes of one doorbell.
 const CAS_PER_POST: usize = 64;
 /// Attempts to take the parent's lock while the node's lock is held.
 const PARENT_LOCK_TRIES: usize = 500;
@@ -60,12 +60,12 @@ const PARENT_LOCK_PAUSE_NS: u64 = 2_000;
 /// Attempts to replace a node, which may be linked elsewhere after each.
 const RESIZES_MAX: usize = 8;
 
-/// Coverage mark of a replacement that a live client left unfinished: after a removal that is done, or because the
-/// node's prefix is unknown. The next client that uses the node completes it. This is so rare that swarm runs need not
-/// reach it, so it is not in [`MARKS`](crate::radix::MARKS).
+/// Coverage mark of a replacement that a live client left unfinished: after a completed removal, or because the node's
+/// prefix is unknown. The next client that uses the node completes it. It is so rare that runs of `cargo xtask swarm`
+/// need not reach it, so it is not in [`MARKS`](crate::radix::MARKS).
 const LEFT_UNFINISHED: &str = "radix: a replacement interrupted";
 
-/// A node as a client knows it.
+/// A node and the client's copy of it.
 #[derive(Clone, Copy)]
 pub(super) struct KnownNode {
     pub(super) at: Remote<RawInner>,
@@ -78,7 +78,7 @@ impl KnownNode {
     }
 }
 
-/// How a node is to be replaced.
+/// The parameters of a replacement.
 #[derive(Clone, Copy)]
 pub(super) struct Resize<'k> {
     /// Free slots that the new node has beyond its children.
@@ -91,11 +91,11 @@ pub(super) struct Resize<'k> {
 enum ResizeOutcome {
     /// The node was replaced.
     Done(NodeChange),
-    /// The node is gone; or it is dead, and no longer linked at this slot.
+    /// The node no longer exists; or it is dead, and no longer linked at this slot.
     Gone,
     /// The node is linked elsewhere, or an object below it was ambiguous.
     Ambiguous,
-    /// The other of the two locks was busy all the time.
+    /// Every attempt found the second of the two locks held.
     Busy,
 }
 
@@ -122,19 +122,19 @@ struct Contents<'c> {
     prefix: Option<&'c [u8]>,
 }
 
-/// What takes the place of a node.
+/// The object that replaces a node.
 struct Replacement {
     /// The new slot of the parent.
     slot: NodeSlot,
-    /// The new node, unless the only child or nothing takes the place.
+    /// The new node; `None` if only the child of the old node is left, or nothing.
     node: Option<NewInner>,
 }
 
-/// Whether a node is gone after attempts to replace it.
+/// Whether a node still exists after attempts to replace it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Gone,
-    /// The node still exists, perhaps closed.
+    /// The node still exists, and may be closed.
     Remains,
 }
 
@@ -200,7 +200,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 }
                 parent = again.parent;
             }
-            // If something on the path was ambiguous, the system may have started below the parent again.
+            // If a slot on the path was ambiguous, the traversal may have started again below the parent.
             let Some(link) = parent.take() else { continue };
             let resize = Resize { spare, key: traversal.key() };
             if self.resize(&link, old, resize).await? == Fate::Gone {
@@ -299,7 +299,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
         let is_dead = node.header().state() == Some(NodeState::Dead);
         if is_dead {
-            // Most dead nodes have been replaced, and their memory may have been reused.
+            // A dead node has usually been replaced already, and its memory may have been reused.
             let linked = self.is_linked(old).await?;
             if !linked || words(self.client, [at.part(HEADER)].into_iter()).await?[0] != node.header().word()
             {
@@ -307,8 +307,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             }
             self.hit(coverage::RESIZE_RESUMED);
         }
-        // The prefix is determined before anything changes, because it may be ambiguous. A single child, or none, takes
-        // the place of the node without a prefix.
+        // The prefix is determined before anything changes, because it may be ambiguous. A node with one child or none
+        // is replaced without its prefix.
         let has_children = node.slots().filter(|slot| slot.is_occupied()).count() > 1;
         let prefix = match self.prefix_of(*at, node, resize.key).await? {
             SampleKey::Key(prefix) => Some(prefix),

@@ -1,4 +1,4 @@
-//! Finds some key below an inner node, which shows the bytes of the node's prefix.
+//! Finds a key below an inner node, because any such key contains the bytes of the node's prefix.
 
 use super::RadixTree;
 use super::damage::damaged_slot;
@@ -18,8 +18,8 @@ pub(crate) enum SampleKey {
     Key(Vec<u8>),
     /// There are no keys.
     None,
-    /// No key was found, and slot `number` of `node` led to an object that is not linked there, or no longer: the
-    /// copies are out of date, or a client crashed before it completed a change.
+    /// No key was found, and slot `number` of `node` led to an object that is not linked in it: the copies are stale,
+    /// or a client crashed before it completed a change.
     Ambiguous { node: Arc<CachedNode>, number: usize },
 }
 

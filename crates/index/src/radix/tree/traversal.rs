@@ -16,7 +16,7 @@ const TRIES_MAX: u32 = 10_000;
 /// Number of ambiguous reads before a slot is repaired, and between two repairs.
 const TRIES_PER_REPAIR: u32 = 6;
 
-/// The search of one operation for its key: the nodes it has read, its retries, and where it may start.
+/// The search of one operation for its key: the nodes it has read, its retries, and the depths at which it may start.
 pub struct Traversal<'k, R: Route> {
     key: &'k [u8],
     retry: Retry,
@@ -112,7 +112,7 @@ impl<'k, R: Route> Traversal<'k, R> {
         self.scratch.record(at, node)
     }
 
-    /// Forgets everything that was read, because it is out of date.
+    /// Forgets everything that was read, because it is stale.
     pub(super) fn clear(&mut self) {
         self.scratch.clear();
         self.depth_limit = usize::MAX;

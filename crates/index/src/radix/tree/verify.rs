@@ -104,7 +104,7 @@ impl Verifier {
             }
             let has_partial = slot.is_occupied() || slot.child() == Child::Vacant;
             if number > 0 && has_partial && free {
-                report.problem(at, format!("slot {number} is taken, and one before it is free"));
+                report.problem(at, format!("slot {number} is in use, and one before it is free"));
             }
             if number > 0 && has_partial && !partials.insert(slot.partial()) {
                 report.problem(at, format!("partial key {} has two slots", slot.partial()));
@@ -276,7 +276,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let read = self.client.post(read(lock)).await?;
         let Ok(word) = read.check(&()) else { unreachable!("words are never torn") };
         let Some(holder) = LockWord::from_word(word.word()).holder() else {
-            report.problem(name, format!("it holds {:#x}, which is no client", word.word()));
+            report.problem(name, format!("it holds {:#x}, which is not a client", word.word()));
             return Ok(());
         };
         if self.fabric().revoke(holder).await? == Revocation::Gone {

@@ -11,7 +11,7 @@ use crate::sherman::read::NodeCopy;
 use farwood_fabric::Remote;
 use std::cmp::Ordering;
 
-/// Leaves of a snapshot, at most.
+/// Maximum leaves of a snapshot.
 pub const SNAPSHOT_LEAVES_MAX: usize = 32;
 
 /// A scan as the caller requests it.
@@ -19,11 +19,11 @@ pub const SNAPSHOT_LEAVES_MAX: usize = 32;
 pub(super) struct ScanRequest<'a> {
     pub(super) range: Range<'a>,
     pub(super) direction: Direction,
-    /// Entries, at most.
+    /// Maximum number of entries.
     pub(super) limit: usize,
 }
 
-/// A scan under way.
+/// A scan in progress.
 pub(super) struct LeafCursor<'r> {
     pub(super) direction: Direction,
     /// The end in the direction of the scan: `to` forwards, `from` backwards.
@@ -32,11 +32,11 @@ pub(super) struct LeafCursor<'r> {
     pub(super) key: Vec<u8>,
     /// Entries still wanted.
     pub(super) left: usize,
-    /// Leaves passed.
+    /// Number of leaves visited.
     pub(super) passed: u64,
     /// Steps to the right before the next descent from the root; doubled after each descent without progress.
     pub(super) steps_max: u32,
-    /// The leaves passed, for a snapshot.
+    /// The leaves visited, for a snapshot.
     pub(super) visited: Option<Vec<LeafImage>>,
 }
 
@@ -80,7 +80,7 @@ impl Sherman {
 }
 
 impl LeafCursor<'_> {
-    /// Moves past a leaf; returns `false` where the scan is complete.
+    /// Moves past a leaf; returns `false` if the scan is complete.
     pub(super) fn pass(&mut self, leaf: &NodeCopy<'_>) -> bool {
         self.passed += 1;
         match self.direction {

@@ -42,9 +42,9 @@ pub(super) struct ScannedValues {
 /// The position of a value of any length.
 #[derive(Clone, Debug)]
 pub(super) enum ValueSpan {
-    /// In the bytes of the entries.
+    /// A position in the bytes of the entries.
     Inline(Span<usize>),
-    /// In the bytes of the overflow values.
+    /// A position in the bytes of the overflow values.
     Overflow(Span<usize>),
 }
 

@@ -15,7 +15,7 @@ use crate::sherman::position::{KeyPosition, RightSteps, locate};
 use crate::sherman::read::{NodeCopy, TORN_TRIES_MAX};
 use farwood_fabric::{Fabric, Fetched, Remote, Torn, all, read_bytes};
 
-/// Leaves fetched by one doorbell, at most.
+/// Maximum leaves that one doorbell fetches.
 const LEAVES_MAX: usize = 32;
 /// Expected load of a leaf, in percent: the average after random insertions.
 const FILL_PERCENT: usize = 70;
@@ -161,8 +161,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok(BatchEnd::More)
     }
 
-    /// Returns a copy of the leaf at `at` in which no entry is torn, and the slots in use by increasing key in
-    /// `slots`; `None` where the node is no leaf. [0 RT; 1 without a `copy`; 1 for each torn one]
+    /// Returns a copy of the leaf at `at` in which no entry is torn, and the slots in use by increasing key in `slots`;
+    /// `None` if the node is not a leaf. [0 RT; 1 without a `copy`; 1 for each torn copy]
     async fn whole_leaf(
         self,
         at: Remote<RawNode>,

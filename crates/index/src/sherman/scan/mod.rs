@@ -1,9 +1,10 @@
 //! Range scans: the leaves of a range fetched in parallel, each checked against the end of the previous one
 //! (Sherman §4.4, "Range query").
 //!
-//! A scan is not atomic: it reads each leaf at another moment. But it never misses a key that is present throughout:
-//! it takes the leaves in the order of their fences, and the next one must begin where the previous one ended. A leaf
-//! that was split after its parent was cached ends earlier than the parent says: the scan then reads the parent again.
+//! A scan is not atomic: it reads each leaf at another moment. But it never misses a key that is present throughout: it
+//! takes the leaves in the order of their fences, and the next one must begin where the previous one ended. A leaf that
+//! was split after its parent was cached ends before the end in the cached parent: the scan then reads the parent
+//! again.
 //!
 //! Keys have a fixed length, so the largest key below another is that key minus one: a backward scan looks for the leaf
 //! that covers the key before the lower fence of the previous leaf.
@@ -49,7 +50,7 @@ impl Sherman {
         found.only_if(done)
     }
 
-    /// Counts the entries of the tree; not atomic, as a scan is not. [1 RT per 32 leaves, and per parent]
+    /// Counts the entries of the tree. Like a scan, the count is not atomic. [1 RT per 32 leaves, and per parent]
     ///
     /// # Errors
     /// As [`scan`](Self::scan).

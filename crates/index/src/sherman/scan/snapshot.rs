@@ -2,10 +2,10 @@
 //! reads (double collect).
 //!
 //! The second reading begins when the first has ended. A leaf whose copies are equal in every byte, versions included,
-//! was not written between them: each WRITE of an entry raises the version in the entry's guard, or its count of
-//! writes, and each WRITE of a whole leaf raises the version of the leaf. So at the moment between the two readings
+//! was not written between them: each WRITE of an entry increments the version, or the count of writes, in the entry's
+//! guard, and each WRITE of a whole leaf increments the version of the leaf. So at the moment between the two readings
 //! each leaf held the entries that were found. As each leaf begins where the previous one ends, these are all entries
-//! that the range had at that moment. An entry determines its overflow value by the link (`values.rs`), and the entry
+//! that the range had at that moment. The link in an entry determines its overflow value (`values.rs`), and the entry
 //! had that link at that moment.
 
 use super::cursor::{SNAPSHOT_LEAVES_MAX, ScanRequest};
@@ -30,8 +30,8 @@ impl Sherman {
     /// again each time that another client changes one of the leaves during the scan]
     ///
     /// # Errors
-    /// [`IndexError::NoSnapshot`] where the range has more leaves; [`IndexError::Exhausted`] where the leaves change
-    /// all the time; those of [`scan`](Self::scan).
+    /// [`IndexError::NoSnapshot`] where the range has more leaves; [`IndexError::Exhausted`] if the leaves change
+    /// continuously; the errors of [`scan`](Self::scan).
     pub async fn scan_snapshot<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -83,7 +83,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         Ok(same)
     }
 
-    /// Fetches the values of the entries in `found`; returns `false` where one is gone.
+    /// Fetches the values of the entries in `found`; returns `false` if one no longer exists.
     async fn linked_values(self, found: &mut ShermanEntries) -> Result<bool, IndexError> {
         match self.index.layout.values {
             Values::Fixed => Ok(true),

@@ -1,4 +1,4 @@
-//! Values of any length in a scan: short ones are in their entries; overflow values are read, many to a doorbell.
+//! Values of any length in a scan: short ones are in their entries; overflow values are read, many by one doorbell.
 
 use super::cursor::ScanRequest;
 use super::entries::{ScannedValues, ShermanEntries, ValueSpan};
@@ -13,12 +13,12 @@ use crate::sherman::values::StoredValue;
 use farwood_fabric::Fabric;
 use std::ops::Range as Span;
 
-/// Overflow values fetched by one doorbell, at most.
+/// Maximum overflow values that one doorbell fetches.
 const VALUES_PER_POST: usize = 64;
-/// Longest of them, bytes: longer values are read one by one.
+/// Longest value that is fetched together with others, bytes: longer values are read one by one.
 const SHORT_BYTES_MAX: u32 = 64 << 10;
 
-/// How to treat an entry whose overflow value no longer exists.
+/// The treatment of an entry whose overflow value no longer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MissingValue {
     /// Look its key up again, and leave it out if the key is absent now.
@@ -61,8 +61,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         }
     }
 
-    /// Fetches the values of the entries from `first` on; returns `false` where one is gone and `missing` says to give
-    /// up.
+    /// Fetches the values of the entries from `first` on; returns `false` if one no longer exists and `missing` is
+    /// [`MissingValue::GiveUp`].
     pub(super) async fn fetch_values(
         self,
         found: &mut ShermanEntries,
@@ -83,7 +83,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
                     }
                     StoredValue::Overflow(_) => match (linked.next().flatten(), missing) {
                         (None, MissingValue::GiveUp) => {
-                            // The lookup fails if the value is damaged: another attempt would fail as well.
+                            // The lookup returns an error if the value is damaged; otherwise the scan tries again.
                             self.index.get(self.client, key).await?;
                             return Ok(false);
                         }
@@ -107,7 +107,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 
     /// Reads the overflow values of `batch`, the short ones in one doorbell. Returns the position of each, in their
-    /// order; `None` for a value that is gone.
+    /// order; `None` for a value that no longer exists.
     async fn fetch_linked(
         self,
         found: &ShermanEntries,

@@ -1,4 +1,4 @@
-//! Directories: from a hash to its subtable. A compute node caches a copy of each directory, perhaps out of date.
+//! Directories, which map a hash to its subtable. A compute node caches a copy of each directory, which may be stale.
 
 use super::layout::{
     self, BucketHeader, DepthPointer, RawDirectory, RawSubtable, TablePosition, subtable_bytes,
@@ -59,7 +59,7 @@ impl HashTable {
     }
 
     /// Address that identifies the lock of a memory node's table. The words of all tables are in one line, and would
-    /// share one lock; nothing is read or written at this address.
+    /// share one lock; no client reads or writes at this address.
     pub(super) fn lock_of(&self, home: NodeId) -> Remote<u64> {
         self.words.part(BYTES_PER_LOCK * u64::from(home.0))
     }

@@ -1,5 +1,5 @@
 //! Format of the inner-node hash table (Sphinx §III-A, Figure 3; RACE hashing, ATC'21): entries, buckets, subtables,
-//! directories. Pure.
+//! directories. All functions are pure.
 //!
 //! # Map
 //!
@@ -54,7 +54,7 @@ pub const GROUP_BYTES: usize = 3 * BUCKET_BYTES;
 pub const BUCKET_WORDS: usize = BUCKET_BYTES / 8;
 /// Greatest depth of a directory. Its words then fill a chunk.
 pub const DEPTH_MAX: u8 = 20;
-/// Most groups of a subtable, as a power of two. A subtable then fills a twentieth of a chunk.
+/// Maximum groups of a subtable, as a power of two. A subtable then fills a twentieth of a chunk.
 pub const GROUPS_LOG2_MAX: u8 = 11;
 
 const FINGERPRINT_BITS: u32 = 12;
@@ -74,8 +74,8 @@ pub struct TablePosition {
     hash: u64,
 }
 
-/// Mixed into the hash from which tables take bits, so that these differ from the bits that the filter and the choice
-/// of the memory node use.
+/// A constant that is combined with the hash from which tables take bits, so that these differ from the bits that the
+/// filter and the choice of the memory node use.
 const TABLE: u64 = 0xA076_1D64_78BD_642F;
 
 impl TablePosition {
@@ -225,7 +225,7 @@ impl BucketHeader {
         self.0 & MOVING != 0
     }
 
-    /// Whether the entry of a position belongs into the subtable.
+    /// Whether the entry of a position belongs in the subtable.
     #[inline]
     pub const fn covers(self, position: TablePosition) -> bool {
         position.upper(self.depth()) == self.0 >> 16 & 0xFF_FFFF
@@ -235,7 +235,7 @@ impl BucketHeader {
 /// A pointer with a depth: a word of a directory, which points to a subtable, or the word that points to a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DepthPointer<T> {
-    /// Number of bits of a hash that count.
+    /// Number of bits of a hash that are used.
     pub depth: u8,
     /// Address.
     pub at: Remote<T>,
@@ -264,7 +264,7 @@ pub enum RawSubtable {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RawDirectory {}
 
-/// Type of whole buckets of a subtable in remote memory. Each word changes on its own; the headers identify the
+/// Type of whole buckets of a subtable in remote memory. Each word changes separately; the headers identify the
 /// subtable.
 #[derive(Debug)]
 pub enum RawBuckets {}

@@ -1,20 +1,20 @@
 //! The inner-node hash tables: one for each memory node, with the inner nodes whose prefixes hash to it (Sphinx
-//! §III-A), as one-sided extendible hashing (RACE, ATC'21).
+//! §III-A). They use one-sided extendible hashing (RACE, ATC'21).
 //!
 //! A lookup is one round trip: one doorbell reads two main buckets, each with its overflow bucket. One CAS enters,
 //! replaces or removes an entry. Only splits take locks (`split.rs`).
 //!
 //! # Invariants
 //!
-//! - *Entries are hints.* A client that follows one checks that the node is live, linked and of the prefix. A missing
-//!   entry costs round trips until a client that misses it enters it again; a stale entry costs round trips until a
-//!   client that follows it removes it.
+//! - *Entries are hints.* A client that follows one checks that the node is live, is linked and has the prefix. A
+//!   missing entry costs round trips until a client that misses it enters it again; a stale entry costs round trips
+//!   until a client that follows it removes it.
 //! - *Without crashes, no entry is lost.* A client that has entered one reads its buckets again. If their headers show
-//!   that the subtable was split, the entry may have come too late to be moved, and the client enters it again.
+//!   that the subtable was split, the split may not have moved the entry, and the client enters it again.
 //! - *No entry exists twice.* Of two equal entries, all clients keep the one with the lower address.
 //! - *Without crashes, no entry outlives its node.* A node is dead before its entry is removed or replaced. So a client
 //!   that enters a node checks afterwards that the node is still live, and removes the entry otherwise.
-//! - *A stale directory is recognised*: every bucket says which hashes belong into it.
+//! - *A stale directory is recognised*: the header of every bucket contains the bits that all its hashes share.
 
 mod directory;
 pub mod layout;
@@ -41,13 +41,13 @@ use farwood_fabric::{
 };
 use layout::{BucketPairs, DepthPointer, PAIR_BYTES, RawBuckets, RawSubtable, TableEntry, TablePosition};
 
-/// Most tries at a bucket that other clients change, or that is newer than the directory.
+/// Maximum tries at a bucket that other clients change, or that is newer than the directory.
 const TRIES_MAX: u32 = 2_000;
 
-/// Most free words of a bucket pair that counts as almost full, for fault injection.
+/// Maximum free words of a bucket pair that counts as almost full, for fault injection.
 const ALMOST_FULL: usize = 3;
 
-/// The hash tables of one index as one compute node sees them.
+/// The hash tables of an open index, with the directories that the compute node caches.
 #[derive(Debug)]
 pub struct HashTable {
     /// Low bits of the index number.
@@ -84,7 +84,7 @@ impl<F> Clone for TableOp<'_, F> {
     }
 }
 
-/// The buckets of a position, as they were read.
+/// Copies of the buckets of a position.
 pub(super) struct BucketsRead {
     pub(super) pairs: BucketPairs,
     /// The subtable according to the directory.
@@ -94,7 +94,7 @@ pub(super) struct BucketsRead {
 /// Result of entering a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
-    /// The entry is in its table, or was removed because the node is gone.
+    /// The entry is in its table, or was removed because the node no longer exists.
     Here,
     /// The table is full.
     TableFull,
@@ -103,7 +103,7 @@ pub(super) enum Entered {
 /// Result of a CAS that enters a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Swap {
-    /// The entry is where it belongs, or was removed because the node is gone.
+    /// The entry is in the correct subtable, or was removed because the node no longer exists.
     Entered,
     /// The subtable was split in the meantime, and the entry belongs into the other half.
     WrongHalf,
@@ -124,7 +124,7 @@ struct WordChange {
 enum SplitProgress {
     /// No split is in progress, and the directory is current.
     None,
-    /// The directory is out of date.
+    /// The directory is stale.
     DirectoryStale,
     /// A split is in progress, or was interrupted.
     Unfinished,
@@ -180,7 +180,7 @@ impl HashTable {
         if self.narrow { position.narrowed() } else { position }
     }
 
-    /// Breaks the tables on purpose, for tests that must notice.
+    /// Turns the tables into a mutant, which tests must detect.
     pub(super) fn mutant(&mut self, mutant: Mutant) {
         self.narrow = mutant == Mutant::PrintsNarrow;
         if mutant == Mutant::TablesShallow {
@@ -218,7 +218,7 @@ impl HashTable {
 }
 
 impl<F: Fabric> TableOp<'_, F> {
-    /// Reads the buckets of several positions. [1 RT; more if a directory is not cached or out of date]
+    /// Reads the buckets of several positions. [1 RT; more if a directory is not cached or is stale]
     pub(super) async fn read_buckets_of(
         self,
         positions: &[TablePosition],
@@ -250,7 +250,7 @@ impl<F: Fabric> TableOp<'_, F> {
         Ok(buckets)
     }
 
-    /// Reads the buckets of a position. [1 RT; more if the directory is not cached or out of date]
+    /// Reads the buckets of a position. [1 RT; more if the directory is not cached or is stale]
     pub(super) async fn read_buckets(self, position: TablePosition) -> Result<BucketsRead, IndexError> {
         let (table, client) = (self.table, self.client);
         let mut retry = Retry::new(LOOKUP, TRIES_MAX).watching(NODE_LOCKS);
@@ -423,7 +423,7 @@ impl<F: Fabric> TableOp<'_, F> {
         Ok(if again.is_some() { Swap::Entered } else { Swap::WrongHalf })
     }
 
-    /// Removes all copies of an entry but the one with the lowest address. [0 RT; 1 if there are several]
+    /// Removes all copies of an entry except the one with the lowest address. [0 RT; 1 if there are several]
     async fn keep_first(self, buckets: &BucketsRead, entry: TableEntry) -> Result<(), IndexError> {
         let addresses = buckets.pairs.addresses_of(entry);
         if let [_, others @ ..] = &addresses[..]
@@ -448,12 +448,12 @@ impl<F: Fabric> TableOp<'_, F> {
     }
 }
 
-/// What an entry leads to, according to its node.
+/// The target of an entry, according to the node at its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryTarget {
     /// The node of a prefix with this hash.
     Node(PrefixHash),
-    /// A node that is gone, or one that never had this entry.
+    /// A node that no longer exists, or a node that never had this entry.
     Nothing,
 }
 
@@ -466,7 +466,7 @@ struct EntryWord {
 }
 
 impl HashTable {
-    /// What an entry leads to, if its node has this header and hash.
+    /// The target of an entry, if its node has this header and hash.
     fn target_of(&self, at: EntryWord, header: NodeHeader, hash: u64) -> EntryTarget {
         let EntryWord { home, number, entry } = at;
         let prefix = PrefixHash::from_word(hash ^ header.salt(self.number));

@@ -10,21 +10,21 @@
 //! 2. One WRITE changes the directory words of both subtables, which are consecutive: half of them lead to the new one.
 //! 3. The headers of the old subtable change to the greater depth, and to *moving*. A client that from now on enters an
 //!    entry of the new half in the old subtable removes it itself, because it reads the buckets again.
-//! 4. Entries that belong to the new subtable are written there, all at once, each at the same offset as before, and
-//!    then removed from the old one by a CAS each. If the CAS fails, another client has removed or replaced the entry,
-//!    and the new subtable is corrected. Stale entries are dropped, and so are entries that a client put at an offset
-//!    from where an entry has moved before; that client enters them again. The step repeats until nothing is left to
-//!    move.
+//! 4. One WRITE stores the entries that belong to the new subtable there, each at the same offset as before. Then a CAS
+//!    for each removes them from the old subtable. If the CAS fails, another client has removed or replaced the entry,
+//!    and the new subtable is corrected. Stale entries are dropped. Entries that a client has put at the offset of an
+//!    entry that was moved before are dropped too; that client enters them again. The step repeats until no entry has
+//!    to move.
 //! 5. The headers of the new subtable change to not *moving*; then those of the old one.
 //!
-//! A reader that searches in the meantime finds an entry or not, and proceeds without it. A client that wants to change
+//! A reader that searches in the meantime may not find an entry, and proceeds without it. A client that wants to change
 //! an entry and finds a header that is *moving*, or newer than the directory, takes the lock of the old subtable if it
-//! is free. Otherwise it looks until the splitter has finished, and waits for the lock only after a long time. With the
-//! lock, it completes the split of a crashed client. Steps 3 and 4 can be repeated from the state in memory as long as
-//! no header of the new subtable is settled, and step 5 from there on. Before step 2 nothing has happened except that
-//! memory is lost. The old subtable is the last to be settled, and neither is split again before that. So while it is
-//! not settled, both have the same depth, and the holder of its lock sees by its headers alone what is left to do,
-//! however old the directory is that led there.
+//! is free. Otherwise it reads the headers at intervals until the split has ended, and waits for the lock only after a
+//! long time. If the splitting client has crashed, the client with the lock completes the split. Steps 3 and 4 can be
+//! repeated from the state in memory as long as no header of the new subtable is settled, and step 5 from there on. A
+//! crash before step 2 only loses memory. The old subtable is the last to be settled, and neither is split again before
+//! that. So while the old subtable is not settled, both have the same depth, and its headers alone show the holder of
+//! its lock which steps are left, even if the client came through a stale directory.
 //!
 //! After step 5 has written the first header, other clients change entries of the new subtable. So from then on its
 //! entries are changed by CAS only: a WRITE of the whole subtable would undo the changes of others.
@@ -48,15 +48,16 @@ use crate::radix::tree::damage::damaged;
 use crate::retry::Retry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, Swapped, all, cas, read_bytes, write};
 
-/// Most verbs of one doorbell.
+/// Maximum verbs of one doorbell.
 const VERBS_PER_POST: usize = 64;
-/// Polls while another client splits, before a client waits for the lock: together as long as many splits take.
+/// Polls while another client splits a subtable, before a client waits for the lock. They take longer than most splits.
 const POLLS_MAX: usize = 250;
 /// Pause before each poll, nanoseconds.
 const POLL_PAUSE_NS: u64 = 20_000;
 /// Operation name in errors.
 const GROWTH: &str = "hash table growth";
-/// Most rounds of moving entries. Each round after the first is for entries that other clients changed in the meantime.
+/// Maximum rounds of moving entries. Each round after the first is for entries that other clients changed in the
+/// meantime.
 const ROUNDS_MAX: u32 = 1_000;
 
 /// Two subtables of which the second takes half of the entries of the first.
@@ -65,7 +66,7 @@ struct Split {
     home: NodeId,
     old: Remote<RawSubtable>,
     new: Remote<RawSubtable>,
-    /// Depth of both.
+    /// Depth of both subtables.
     depth: u8,
     /// Highest bits of the hashes in the old one.
     upper: u64,
@@ -73,8 +74,8 @@ struct Split {
 
 /// Result of the attempt to begin a split.
 enum SplitStart<'a, F: Fabric> {
-    /// A split, or the rest of one. The old subtable is locked: by this lock, or by the lock of the table, if both are
-    /// one.
+    /// A split, or the rest of an interrupted one. This lock guards the old subtable; `None`: the lock of the table
+    /// guards it as well.
     Split(Split, Option<HeldLock<'a, F>>),
     /// The subtable has space.
     HasSpace,
@@ -86,7 +87,7 @@ enum SplitStart<'a, F: Fabric> {
     Busy,
 }
 
-/// An entry of the old subtable that does not stay there.
+/// An entry of the old subtable that the split moves or removes.
 #[derive(Clone, Copy)]
 struct LeavingEntry {
     number: usize,
@@ -94,12 +95,12 @@ struct LeavingEntry {
     destination: Destination,
 }
 
-/// Where an entry goes in a split.
+/// The target of an entry in a split.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Destination {
     Old,
     New,
-    /// It is removed.
+    /// The split removes the entry.
     Nowhere,
 }
 
@@ -110,7 +111,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
     }
 
     /// Waits for the end of a split of a position's subtable, or completes the split.
-    /// [as long as another client takes, 4 RT each 20 us; 5 RT; more if it was interrupted]
+    /// [4 RT each 20 us while another client splits; otherwise 5 RT, and more if the split was interrupted]
     pub(super) async fn finish_split(self, position: TablePosition) -> Result<(), IndexError> {
         let client = self.client;
         let mut polls = 0..POLLS_MAX;
@@ -147,10 +148,10 @@ impl<'a, F: Fabric> TableOp<'a, F> {
     }
 
     /// Makes space for the entry of a position. [for 1344 entries about 50 RT; while another client splits, 1 RT each
-    /// 20 us; more while the clients decide who splits]
+    /// 20 us; more while several clients try to begin the split]
     ///
-    /// All clients that find a subtable full want the same split, and one of them does it for all. A client that has
-    /// polled for longer than a split takes waits for the locks themselves, whose holders may have crashed.
+    /// All clients that find a subtable full need the same split, and one of them executes it. A client that has polled
+    /// for longer than a split takes waits for the locks, because their holders may have crashed.
     pub(super) async fn make_space(self, position: TablePosition) -> Result<Entered, IndexError> {
         let client = self.client;
         let table_lock = self.table.lock_of(position.home);
@@ -257,7 +258,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
                 return Ok(SplitStart::Unfinished(split));
             }
         }
-        // This one is read after the other half: if that is settled, this one is.
+        // This half is read after the other half: if the other half is settled, this one is too.
         let bytes = self.read_subtable(at).await?;
         if !table.is_settled(&bytes, depth, position.upper(depth)) {
             let Some(split) = last.filter(|split| split.old == at) else {
@@ -357,7 +358,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
             before = bytes;
             for LeavingEntry { number, word: entry, destination } in &mut leaving {
                 let bytes = 8 * *number..8 * *number + 8;
-                // An entry that appears where one was removed is new.
+                // An entry at the offset of a removed entry is new.
                 before[bytes.clone()].fill(0);
                 if *destination == Destination::New {
                     match word(&image, *number) {
@@ -374,8 +375,8 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         }
     }
 
-    /// The entries of the old subtable that do not stay there, among those that differ from `before`.
-    /// [1 RT for each 64 entries]
+    /// The entries of the old subtable that the split must move or remove, among those that differ from `before`. [1 RT
+    /// for each 64 entries]
     async fn leaving_entries(
         self,
         split: &Split,
@@ -392,7 +393,11 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         for entries in entries.chunks(VERBS_PER_POST) {
             let nodes: Vec<_> = entries.iter().filter_map(|(_, entry)| entry.node()).collect();
             if nodes.len() < entries.len() {
-                return Err(damaged(GROWTH, split.old, "an entry leads to no memory".to_owned()));
+                return Err(damaged(
+                    GROWTH,
+                    split.old,
+                    "the address of an entry is outside of the pool".to_owned(),
+                ));
             }
             let fronts: Vec<_> =
                 self.client.post(all(nodes.iter().map(|node| read_front(node.at)))).await?.collect();
@@ -413,7 +418,8 @@ impl<'a, F: Fabric> TableOp<'a, F> {
     }
 
     /// Removes entries from the old subtable. If another client has just removed or replaced one, it is removed from
-    /// the image of the new subtable as well. Yields whether one was. [1 RT for each 64 entries]
+    /// the image of the new subtable as well. Yields whether an entry was removed from the image. [1 RT for each 64
+    /// entries]
     async fn remove_from_old(
         self,
         split: &Split,
@@ -444,7 +450,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         let read = self.client.post(read_bytes(at.part::<RawBuckets>(0), bytes)).await?;
         match read.check(&self.table.number) {
             Ok(copy) => Ok(copy.to_vec()),
-            Err(_) => Err(damaged(GROWTH, at, "it is no subtable of this index".to_owned())),
+            Err(_) => Err(damaged(GROWTH, at, "it is not a subtable of this index".to_owned())),
         }
     }
 
@@ -464,7 +470,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
 }
 
 impl HashTable {
-    /// Whether all headers of a subtable are as the directory has them.
+    /// Whether all headers of a subtable agree with the directory, so that no split is in progress.
     fn is_settled(&self, bytes: &[u8], depth: u8, upper: u64) -> bool {
         headers(bytes).all(|header| header == BucketHeader::new(self.number, depth, upper))
     }
@@ -477,7 +483,7 @@ impl HashTable {
 }
 
 impl Split {
-    /// Where the entry of a position goes.
+    /// The target of the entry of a position.
     fn destination(&self, position: TablePosition) -> Destination {
         match position.upper(self.depth) {
             upper if upper == self.upper => Destination::Old,
@@ -487,14 +493,13 @@ impl Split {
     }
 }
 
-/// Checks that a crash of the writer does not cut a WRITE of directory words, because a directory of which half a range
-/// was changed leads to wrong subtables. Hashes are so even that a range is a few words.
+/// Checks that a WRITE of directory words executes completely or not at all if its writer crashes, because a directory
+/// with a partly changed range leads to wrong subtables. Hashes are distributed evenly, so a range has only a few
+/// words.
 fn check_write_survives<F: Fabric>(client: &Client<F>, bytes: usize) -> Result<(), IndexError> {
     match client.fabric().capabilities().missing(&[Capability::WriteSurvivesWriter(bytes)]) {
         None => Ok(()),
-        Some(capability) => {
-            Err(IndexError::Unsafe { capability, remedy: "over RDMA larger packets (MTU) help" })
-        }
+        Some(capability) => Err(IndexError::Unsafe { capability, remedy: "over RDMA, use a larger MTU" }),
     }
 }
 

@@ -19,7 +19,7 @@ struct Verifier<'n, 'r> {
     report: &'r mut RadixReport,
 }
 
-/// A subtable as the directory has it.
+/// A subtable according to the directory.
 #[derive(Clone, Copy)]
 struct ListedSubtable {
     home: NodeId,
@@ -29,9 +29,9 @@ struct ListedSubtable {
 }
 
 impl<F: Fabric> TableOp<'_, F> {
-    /// Checks every entry of every table: each node of the tree has one at its position, and there are no others.
-    /// Missing and stale entries are unfinished changes; an entry of a live node that is not in the tree is a problem.
-    /// [3 RT for each memory node, 1 for each subtable and for each unexpected entry]
+    /// Checks every entry of every table: each node of the tree has one at its position, and there are no other
+    /// entries. Missing and stale entries are unfinished changes; an entry of a live node that is not in the tree is a
+    /// problem. [3 RT for each memory node, 1 for each subtable and for each unexpected entry]
     pub(in crate::sphinx) async fn verify(
         self,
         nodes: &[NodeHandle],
@@ -125,7 +125,7 @@ impl<F: Fabric> TableOp<'_, F> {
     ) -> Result<Option<String>, IndexError> {
         let number = at.number;
         let Some(node) = at.entry.node().map(|node| node.at) else {
-            return Ok(Some(format!("entry {number} leads to no memory")));
+            return Ok(Some(format!("the address of entry {number} is outside of the pool")));
         };
         let Ok(copy) = self.client.post(read_front(node)).await?.check(&()) else {
             unreachable!("words are never torn")

@@ -1,4 +1,4 @@
-//! Which errors faults explain, and what a run may leave behind.
+//! The errors that faults explain, and the locks, nodes and chunks that a run may leave.
 
 use super::SimulatorReport;
 use super::draw::CLOCK;
@@ -13,15 +13,15 @@ use farwood_index::{sherman, smart};
 use farwood_sim::fault::{Fault, InjectedFault, RETRY_NS};
 use farwood_sim::{Counts, SimFabric, untimed};
 
-/// How long an operation waits for a lock, nanoseconds, within a hundredth.
+/// The time that an operation waits for a lock, nanoseconds, less a hundredth.
 const LOCK_PATIENCE: u64 = 19_800_000_000;
 /// Time for transfers and queues, nanoseconds.
 const SLACK: u64 = 1_000_000;
-/// Most bytes that an operation of a radix tree has allocated or unlinked, and loses when it is interrupted: two inner
-/// nodes and two leaves.
+/// Maximum bytes that an operation of a radix tree has allocated or unlinked, and loses when it is interrupted: two
+/// inner nodes and two leaves.
 const LOST_BYTES: i64 = 8192;
 
-/// Checks that clients left behind no more locks, nodes and chunks than faults explain.
+/// Checks that clients left no more locks, nodes and chunks than faults explain.
 pub(super) fn check_remains(
     run: &Running<'_>,
     trees: &[Ordered],
@@ -58,14 +58,14 @@ pub(super) fn check_remains(
     Ok(())
 }
 
-/// Checks what a radix tree leaves behind.
+/// Checks the memory and the unfinished changes of a radix tree after a run.
 fn check_radix_remains(
     run: &Running<'_>,
     trees: &[Ordered],
     walk: &smart::RadixReport,
     (interrupted, closed): (u64, u64),
 ) -> Result<(), String> {
-    // A table that misses a node's entry stays out of date until a client misses the entry.
+    // If the table lacks the entry of a node, the entry is restored only when a client searches for it.
     if interrupted == 0 {
         check_unfinished_changes(walk, closed)?;
     }
@@ -88,7 +88,7 @@ fn check_radix_remains(
     Ok(())
 }
 
-/// Checks what a Sherman tree leaves behind.
+/// Checks the memory and the unfinished changes of a Sherman tree after a run.
 fn check_sherman_remains(
     trees: &[Ordered],
     walk: &sherman::ShermanReport,

@@ -17,7 +17,7 @@ use farwood_testkit::harness::TestRng;
 /// One run.
 #[derive(Clone, Debug)]
 pub struct SimulatorCase {
-    /// What the run asks of its index.
+    /// The operations of the run.
     pub plan: Plan,
     /// The simulated world, with its faults.
     pub spec: WorldSpec,
@@ -27,9 +27,10 @@ pub struct SimulatorCase {
     pub operations: u64,
     /// Virtual time after which the run counts as stuck, nanoseconds.
     pub nanoseconds_max: u64,
-    /// How the index is broken deliberately.
+    /// The fault that is put into the index deliberately.
     pub mutant: Option<Mutant>,
-    /// A rival takes every lock once, just before a client does, and holds it for this many nanoseconds.
+    /// Another client acquires every lock once, just before the client of the test, and holds it for this number of
+    /// nanoseconds.
     pub rival_holds_ns: Option<u64>,
 }
 
@@ -37,14 +38,14 @@ pub struct SimulatorCase {
 pub const OPERATIONS: u64 = 1_000;
 /// Faults of a counted seed.
 pub const FAULTS: u64 = 3;
-/// Virtual time after which a run counts as stuck, nanoseconds: several times the patience for a lock.
+/// Virtual time after which a run counts as stuck, nanoseconds: several times the time limit for a lock.
 const TIME_MAX: u64 = 400_000_000_000;
-/// For how long a frozen compute node keeps its locks in runs with a lease, nanoseconds.
+/// The time for which a frozen compute node keeps its locks in runs with a lease, nanoseconds.
 const LEASE: u64 = 2_500_000;
 /// Compute node 0 neither crashes nor freezes for long: the verbs that it sends trigger the other faults.
 pub(super) const CLOCK: usize = 0;
 
-/// Coverage marks near the split of a hash table: a client that is delayed there meets the split.
+/// Coverage marks near the split of a hash table: a client that is delayed there then finds the split in progress.
 const NEAR_SPLITS: [&str; 3] = [
     "sphinx: an entry about to be inserted into a nearly full bucket",
     "sphinx: an entry about to change in a nearly full bucket",
@@ -92,7 +93,7 @@ impl SimulatorCase {
             snapshots: false,
         };
         let names = NicModel::names();
-        // Half of the runs use the NIC of the papers; the figures of the other NICs have tests of their own.
+        // Half of the runs use the NIC of the papers. Other tests check the figures of the other NICs.
         let card =
             if random.once_in(2) { "cx5-100g" } else { names[random.below(names.len() as u64) as usize] };
         let mut card = NicModel::named(card).expect("the simulator has this NIC");
@@ -202,11 +203,12 @@ impl SimulatorCase {
         self
     }
 
-    /// Lets values of the Sherman tree have any length.
+    /// Gives values of the Sherman tree any length.
     #[must_use]
     pub fn with_any_length(mut self) -> Self {
         self.plan.use_any_length();
-        // Every compute node has a chunk. One that gives its chunk back may take another before that one is free.
+        // Every compute node has a chunk. A compute node that returns its chunk may take another before the first one
+        // is free.
         self.spec.host_bytes *= 2;
         self
     }

@@ -7,7 +7,7 @@ use farwood_index::ordered::OrderedConfig;
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger, RETRY_NS};
 use farwood_testkit::harness::TestRng;
 
-/// Draws the faults of a run: more than a counted seed must meet.
+/// Draws the faults of a run: more than a counted seed needs.
 pub(super) fn draw(case: &SimulatorCase) -> Vec<FaultRule> {
     let mut draw = Draw { random: TestRng::new(case.plan.seed ^ 0x6661_756C), case, crashes: Vec::new() };
     let count = FAULTS + 2 + draw.random.below(4);
@@ -84,7 +84,8 @@ impl Draw<'_> {
         FaultTrigger::Mark { compute_node, mark, number: 1 + self.random.below(verbs) }
     }
 
-    /// Two compute nodes must stay. A crash needs locks that name their holders: others would stay held.
+    /// Two compute nodes must not crash. A crash needs locks that name their holders, because other locks would stay
+    /// held.
     fn may_crash(&self, compute_node: usize) -> bool {
         let left = self.case.spec.compute_nodes - self.crashes.len();
         self.case.locks_name_holders()

@@ -1,4 +1,4 @@
-//! Runs a case: opens the index on every compute node, lets all clients work, and checks the result.
+//! Runs a case: opens the index on every compute node, runs all clients, and checks the result.
 
 use super::SimulatorReport;
 use super::check::{check_costs, check_remains, explains_lock_held, explains_node_lost, time_before_freeze};
@@ -20,7 +20,7 @@ use std::cell::Cell;
 /// A run: its outcome and its trace.
 #[derive(Debug)]
 pub struct SimulatorRun {
-    /// What the run met, or its failure.
+    /// The faults and counts of the run, or its failure.
     pub outcome: Result<SimulatorReport, String>,
     /// The trace of its events.
     pub trace: Trace,
@@ -181,7 +181,7 @@ impl Running<'_> {
         request: &TreeRequest,
     ) {
         let happened = self.world.injected_faults();
-        // A loss before or during a freeze shows after it.
+        // A loss before or during a freeze is reported after the freeze.
         let lost_since =
             happened.iter().fold(span.0, |begun, fault| time_before_freeze(fault, compute_node, begun));
         let is_explained = match error {
@@ -207,8 +207,8 @@ impl Running<'_> {
         }
     }
 
-    /// Updates every key from every surviving compute node once no fault is active, which takes every lock of a
-    /// crashed client that is in the way, and then reads everything from all of them.
+    /// Updates every key from every surviving compute node once no fault is active, which acquires every lock that a
+    /// crashed client held, and then reads everything from all of them.
     async fn check_contents(
         &self,
         reading: &[(&Ordered, &Client<SimFabric>)],

@@ -37,7 +37,7 @@ pub struct SpatialCase {
     /// Clients change the tree and search it by message, too. `None`: all clients search by READs, and workers of the
     /// server change the tree.
     pub messages: Option<ServiceSettings>,
-    /// How server and clients are broken deliberately.
+    /// The deliberate fault of server and clients, if there is one.
     pub mutant: Option<Mutant>,
 }
 
@@ -48,7 +48,7 @@ pub const COMMITS: u64 = 100;
 /// Faults of a counted seed.
 pub const FAULTS: u64 = 3;
 pub(super) const TIME_MAX: u64 = 20_000_000_000;
-/// The time limit of runs with messages, in virtual nanoseconds; their clients poll all the time.
+/// The time limit of runs with messages, in virtual nanoseconds; because their clients poll continuously.
 pub(super) const MESSAGES_TIME_MAX: u64 = 10_000_000_000;
 /// Compute nodes that serve, the second after the first has crashed.
 pub(super) const SERVERS: usize = 2;
@@ -101,7 +101,7 @@ impl SpatialCase {
         }
     }
 
-    /// Lets clients send messages to the server. Each machine is a memory node, too, which holds the inboxes of its
+    /// Makes clients send messages to the server. Each machine is a memory node, too, which holds the inboxes of its
     /// clients.
     #[must_use]
     pub fn with_messages(mut self) -> Self {

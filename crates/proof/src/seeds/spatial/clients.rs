@@ -87,7 +87,7 @@ pub(super) async fn run_messenger(
             {
                 record.explained_errors.set(record.explained_errors.get() + 1);
             }
-            // A WRITE of unknown outcome may still land in this client's inbox, so the inbox is unusable.
+            // A WRITE of unknown outcome may still execute in this client's inbox, so the inbox is unusable.
             Err(error) if is_node_lost(&error) && outage_explains_loss(world, began) => {
                 record.explained_errors.set(record.explained_errors.get() + 1);
                 return;

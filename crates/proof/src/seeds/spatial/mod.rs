@@ -1,8 +1,8 @@
 //! Runs of spatial indexes in the simulator: a server changes its tree word by word while clients search it by READs.
 //!
-//! Every change is a commit, and commits have an order. The answer to a search must be exactly the answer that the
-//! tree of *one* commit gives, a commit between the beginning and the end of the search. This excludes, among much
-//! else, missing an item that was present throughout, and reporting an item twice.
+//! Every change is a commit, and commits have an order. The answer to a search must be exactly the answer of the tree
+//! after *one* commit, and this tree must have been current at some moment during the search. So a search may not miss
+//! an item that was present throughout, and may not report an item twice.
 //!
 //! A *counted* seed has 8 clients on 3 compute nodes, 1,000 answered searches, 100 commits and 3 faults.
 
@@ -57,7 +57,7 @@ fn run_in(case: &SpatialCase, world: &World) -> Result<SpatialReport, String> {
     group.spawn(&servers[0], serve(case, world, &indexes[0], &servers[0], &record));
     group.spawn(&servers[1], serve_after_crash(case, world, &indexes[1], &servers[1], &record));
     for (number, client) in clients.iter().enumerate() {
-        // It counts from now on: its compute node may crash before it is polled.
+        // The client counts as active from now on, because its compute node may crash before the future is polled.
         let searching = ActiveSearcher(&record);
         let index = &indexes[client.fabric().sim_thread().compute_node()];
         match case.messages {
@@ -118,7 +118,7 @@ fn open(case: &SpatialCase, world: &World) -> Result<Vec<Catfish>, IndexError> {
         .collect()
 }
 
-/// Searches the whole tree when no client runs, and walks it.
+/// Searches the whole tree when no client runs, and verifies its invariants.
 fn check_contents(world: &World, record: &SearchRecord) -> Result<SpatialReport, String> {
     world.end_rules();
     let client = world.untimed(SERVERS);

@@ -1,4 +1,4 @@
-//! The record of a run: every commit in order. An answer is right if the tree of one commit gives it.
+//! The record of a run: every commit in order. An answer is correct if the tree of one commit gives it.
 
 use farwood_index::catfish::{Item, Near, Query, Rectangle, Request, TreeServer};
 use std::cell::{Cell, RefCell};
@@ -108,7 +108,7 @@ impl SearchRecord {
         SearchStart { commits: self.commits(), items: self.now.borrow().clone() }
     }
 
-    /// Whether the tree of a commit since a search began passes.
+    /// Whether the tree of at least one commit since a search began satisfies `passes`.
     pub(super) fn some_tree(&self, begun: SearchStart, passes: impl Fn(&Items) -> bool) -> bool {
         let SearchStart { commits, mut items } = begun;
         // First append the commits made during the search.

@@ -9,25 +9,25 @@ use std::collections::BTreeMap;
 pub struct SpatialReport {
     /// Runs.
     pub runs: u64,
-    /// Runs that were counted seeds.
+    /// Runs that qualified as counted seeds: they had enough searches, commits and faults.
     pub counted: u64,
     /// Answered searches.
     pub searches: u64,
-    /// Of those, how many ran while the tree changed.
+    /// Answered searches that ran while the tree changed.
     pub raced: u64,
     /// Items that were found.
     pub found: u64,
     /// Commits.
     pub commits: u64,
-    /// Servers that replaced one that crashed.
+    /// Servers that replaced a crashed one.
     pub successors: u64,
     /// Searches whose errors faults explain.
     pub explained_errors: u64,
     /// Faults.
     pub met: FaultCounts,
-    /// Coverage marks, and how often they were passed.
+    /// Coverage marks, and the number of times that each was passed.
     pub marks: BTreeMap<&'static str, u64>,
-    /// Runs by the levels of the tree at the end.
+    /// Number of runs, by the number of levels of the tree at the end.
     pub levels: [u64; 8],
 }
 

@@ -60,7 +60,8 @@ pub(super) async fn work(
     all((0..case.workers).map(|number| run_worker(case, number as u64, world, tree, client, record))).await;
 }
 
-/// Runs several futures in one task until all are ready. Those that were woken are polled, in the order of the wakes.
+/// Runs several futures in one task until all are ready. It polls the futures that were woken, in the order of the
+/// wakes.
 pub(super) async fn all(flows: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut flows: FuturesUnordered<_> = flows.collect();
     poll_fn(|context| {
@@ -75,7 +76,7 @@ pub(super) async fn all(flows: impl Iterator<Item = impl Future<Output = ()>>) {
     .await;
 }
 
-/// Connections of the server: more than there are clients, because crashed clients leave connections behind.
+/// Connections of the server: more than there are clients, because crashed clients leave connections open.
 pub(super) const CONNECTIONS: usize = 40;
 
 /// Answers messages until all searches are done.
@@ -165,7 +166,8 @@ pub(super) async fn run_worker(
         if random.once_in(8) {
             search_locally(&worker, &mut random, record).await;
         }
-        // Now and then the server pauses until some searches have ended: otherwise those by READs would never end.
+        // At random times the server pauses until some searches have ended, because otherwise searches by READs would
+        // never end.
         if random.once_in(case.burst) {
             let enough = record.searches.get() + random.below(4 * case.clients as u64);
             let began = world.now();
@@ -198,7 +200,7 @@ pub(super) async fn search_locally(
     }
 }
 
-/// The second server: it serves once the first has crashed.
+/// The second server: it serves after the first has crashed.
 pub(super) async fn serve_after_crash(
     case: &SpatialCase,
     world: &World,

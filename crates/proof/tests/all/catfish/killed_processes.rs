@@ -1,5 +1,5 @@
-//! A spatial index whose clients and server are killed with SIGKILL at any moment, over shared memory: in the middle
-//! of a message, of a commit, of a response.
+//! A spatial index whose clients and server are killed with SIGKILL at any moment, over shared memory: during a
+//! message, a commit or a response.
 //!
 //! Each client moves its own items by message, one after the other, and prints every acknowledged move. After its kill
 //! each item must be at its last acknowledged position, or at the next one if its move was in progress. All other
@@ -102,7 +102,7 @@ fn print(line: &str) {
     println!("{line}");
 }
 
-/// Runs a server: it serves as soon as the previous server is known to be gone.
+/// Runs a server: it serves as soon as the previous server is proven to have ended.
 fn run_server(pool: &ShmPool) {
     let (client, server) = (pool.client(), pool.server(NodeId(0)).expect("a memory node"));
     let index = block_on(Catfish::open(&client, NAME)).expect("the index exists");
@@ -280,8 +280,10 @@ fn finish(
     }
     block_on(async {
         let server = harness.server(NodeId(0));
-        let tree =
-            index.serve(survivor, &server, ServerSettings::default()).await.expect("the last server is gone");
+        let tree = index
+            .serve(survivor, &server, ServerSettings::default())
+            .await
+            .expect("the last server has ended");
         let worker = tree.worker(survivor, &server);
         worker.insert(&item(CLIENTS, 0, 1)).await.expect("an insert");
         tree.release_lease(survivor).await.expect("the server resigns");

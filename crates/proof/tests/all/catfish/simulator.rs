@@ -111,8 +111,8 @@ fn skipping_the_rear_version_is_noticed() {
     noticed(Mutant::NoRearVersion);
 }
 
-/// The front version is read last. The version that is read first would show a node that is not stored completely yet,
-/// and no reference leads to such a node.
+/// The front version is read last. The version that is read first detects a node that is not stored completely yet, but
+/// no reference leads to such a node.
 #[test]
 fn skipping_the_front_version_is_noticed() {
     let mutate = |case: &mut SpatialCase| case.mutant = Some(Mutant::NoFrontVersion);

@@ -122,7 +122,7 @@ fn readers_on_other_threads_see_each_moving_item_once() {
             let (client, server) = (harness.client(), harness.server(NodeId(0)));
             harness.block_on(async {
                 let index = Catfish::open(&client, "moving").await.unwrap();
-                // Slots are reused at once, so that readers often meet partly written ones.
+                // Slots are reused at once, so that readers often read partly written nodes.
                 let settings = ServerSettings { reuse_delay_ns: 0, ..ServerSettings::default() };
                 let tree = index.serve(&client, &server, settings).await.unwrap();
                 let worker = tree.worker(&client, &server);

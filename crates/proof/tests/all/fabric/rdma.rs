@@ -22,7 +22,7 @@ fn print(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The capabilities that the NIC lacks, and what is tested instead.
+/// The capabilities that the NIC lacks, and the replacement tests.
 fn lacking(rdma: &Rdma) -> Vec<(&'static str, &'static str)> {
     let promised = *rdma.client().fabric().capabilities();
     let on_card = rdma.pool().cards().iter().all(|card| card.device_on_card);
@@ -100,8 +100,8 @@ fn sphinx_from_the_empty_tree() {
     }
 }
 
-/// Costs over RDMA are those of the table: the fabric adds none. The configuration is the default for the NIC: with
-/// versions, or with checksums if the NIC lacks the promises that versions need.
+/// Costs over RDMA are those of the table, because the fabric adds no round trips or verbs. The configuration is the
+/// default for the NIC: with versions, or with checksums if the NIC lacks the promises that versions need.
 #[test]
 fn sherman_costs_the_same() {
     let Some(rdma) = rdma_or_skip() else { return };

@@ -144,7 +144,7 @@ fn killed_processes_leave_an_explained_history_and_are_revoked() {
         assert_eq!(block_on(client.fabric().revoke(id)), Ok(Revocation::Alive), "child {number} is alive");
         std::thread::sleep(Duration::from_millis(50 + random.below(50)));
         child.kill();
-        assert_eq!(block_on(client.fabric().revoke(id)), Ok(Revocation::Gone), "child {number} is gone");
+        assert_eq!(block_on(client.fabric().revoke(id)), Ok(Revocation::Gone), "child {number} has ended");
     }
     let history = journals(&shm);
     let verdict = history.check(Duration::from_mins(1));
@@ -156,7 +156,7 @@ fn killed_processes_leave_an_explained_history_and_are_revoked() {
 }
 
 #[test]
-fn the_write_of_a_killed_process_is_whole_once_it_is_revoked() {
+fn the_write_of_a_killed_process_is_complete_after_it_is_revoked() {
     let mut torn = 0;
     for round in 0..20 {
         let (shm, client, base) = pool();
@@ -168,7 +168,7 @@ fn the_write_of_a_killed_process_is_whole_once_it_is_revoked() {
         torn += usize::from(!is_whole(&region));
         assert_eq!(block_on(client.fabric().revoke(id)), Ok(Revocation::Gone));
         let region = block_on(read_raw(&client, base.part(REGION), REGION_BYTES)).expect("a READ");
-        assert!(is_whole(&region), "a WRITE survives its writer whole or not at all");
+        assert!(is_whole(&region), "a WRITE of a killed process is executed completely or not at all");
     }
     let text = format!(
         "a WRITE survives its writer: promised; {torn} of 20 WRITEs were half done before the revocation\n"

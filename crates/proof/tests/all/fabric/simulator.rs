@@ -61,8 +61,8 @@ fn promises_hold_on_every_nic() {
     }
 }
 
-/// A world whose PCIe bus is slow and uneven: transfers take long, and overtake each other. It must not be so slow
-/// that a client that only writes fills the NIC faster than the NIC empties.
+/// A world whose PCIe bus is slow and uneven: transfers take long, and overtake each other. A client that only writes
+/// must not fill the NIC faster than the NIC sends.
 fn uneven(bytes_per_ns: f64) -> WorldSpec {
     let mut card = NicModel::named("cx5-100g").unwrap();
     card.pcie.bytes_per_ns = bytes_per_ns;
@@ -103,8 +103,8 @@ fn reports_of(spec: &WorldSpec, names: &[&str]) -> Vec<LitmusReport> {
     reports
 }
 
-/// Checks that the programs `noticing` notice a broken promise, and that the programs `unmoved`, about other promises,
-/// do not.
+/// Checks that the programs `noticing` detect a broken promise, and that the programs `unmoved`, which test other
+/// promises, succeed.
 fn noticed(spec: &WorldSpec, noticing: &[&str], unmoved: &[&str]) {
     for report in reports_of(spec, noticing) {
         assert!(report.failed(), "{report}");
@@ -115,13 +115,13 @@ fn noticed(spec: &WorldSpec, noticing: &[&str], unmoved: &[&str]) {
 }
 
 #[test]
-fn version_pairs_that_prove_nothing_are_noticed() {
+fn version_pairs_that_prove_nothing_are_detected() {
     let spec = breaking(|kept| kept.version_pair_bytes_max = 0);
     noticed(&spec, &["version pair 256", "version pair 1024"], &["whole 64", "write then write"]);
 }
 
 #[test]
-fn lines_that_are_not_whole_are_noticed() {
+fn lines_that_are_not_whole_are_detected() {
     let mut spec = breaking(|kept| kept.whole_bytes = 8);
     spec.card.pcie.bytes_per_ns = 0.2;
     noticed(&spec, &["whole 16", "whole 32", "whole 64"], &["whole 8", "write then write"]);
@@ -129,7 +129,7 @@ fn lines_that_are_not_whole_are_noticed() {
 
 /// Nodes of a spatial index rely on lines that are read whole.
 #[test]
-fn lines_of_a_server_that_are_read_in_halves_are_noticed() {
+fn lines_of_a_server_that_are_read_in_halves_are_detected() {
     let mut spec = breaking(|kept| kept.whole_bytes = 8);
     spec.card.pcie.bytes_per_ns = 0.2;
     let [lines, _] = server_stores(&Simulator::new(spec), ITERATIONS);
@@ -137,7 +137,7 @@ fn lines_of_a_server_that_are_read_in_halves_are_noticed() {
 }
 
 #[test]
-fn writes_that_are_not_placed_upward_are_noticed() {
+fn writes_that_are_not_placed_upward_are_detected() {
     let spec = breaking(|kept| kept.write_upward = false);
     let report = server_upward(&Simulator::new(spec.clone()), ITERATIONS);
     assert!(report.failed(), "{report}");
@@ -145,13 +145,13 @@ fn writes_that_are_not_placed_upward_are_noticed() {
 }
 
 #[test]
-fn reads_that_overtake_atomics_are_noticed() {
+fn reads_that_overtake_atomics_are_detected() {
     let spec = breaking(|kept| kept.atomic_then_read = false);
     noticed(&spec, &["atomic then read", "device atomic then read"], &["write then write", "whole 64"]);
 }
 
 #[test]
-fn writes_that_arrivals_miss_are_noticed() {
+fn writes_that_arrivals_miss_are_detected() {
     let spec = breaking(|kept| kept.arrival_sees_write = false);
     let noticing = [
         "arrival sees write, handed over by device memory",
@@ -169,13 +169,13 @@ fn writes_through_another_nic_are_missed() {
 }
 
 #[test]
-fn masks_that_are_ignored_are_noticed() {
+fn masks_that_are_ignored_are_detected() {
     let spec = breaking(|kept| kept.masked_cas = false);
     noticed(&spec, &["masked CAS of neighbours"], &["atomic then read"]);
 }
 
 #[test]
-fn writes_that_a_failed_cas_undoes_are_noticed() {
+fn writes_that_a_failed_cas_undoes_are_detected() {
     let spec = breaking(|kept| kept.write_beside_cas = false);
     noticed(&spec, &["unlock by WRITE"], &["write then write", "whole 64"]);
 }
@@ -216,7 +216,7 @@ fn torn_by_crashes(spec: &WorldSpec) -> u64 {
 }
 
 #[test]
-fn writes_that_a_crash_tears_are_noticed() {
+fn writes_that_a_crash_tears_are_detected() {
     assert_eq!(torn_by_crashes(&breaking(|_| {})), 0);
     assert!(torn_by_crashes(&breaking(|kept| kept.write_survives_writer_bytes_max = BYTES - 1)) > 10);
     assert_eq!(torn_by_crashes(&breaking(|kept| kept.write_survives_writer_bytes_max = BYTES)), 0);

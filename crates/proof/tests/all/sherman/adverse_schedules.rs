@@ -86,7 +86,7 @@ fn freed_slots_are_reused_at_once() {
     expect_mark(&report, "a stale cached parent");
 }
 
-/// If READs do not copy upward, version pairs prove nothing, and checksums are used.
+/// If READs do not copy upward, version pairs do not prove that a copy is not torn, and checksums are used.
 #[test]
 fn lines_are_read_in_any_order() {
     let report = run_all(30, |seed| {
@@ -118,7 +118,8 @@ fn versions_wrap() {
     expect_mark(&report, "a torn entry");
 }
 
-/// A rival takes every lock once just before a client does: no CAS on a lock succeeds at its first attempt.
+/// Another client acquires every lock once just before the client of the test: no CAS on a lock succeeds at its first
+/// attempt.
 #[test]
 fn every_first_attempt_at_a_lock_fails() {
     let report = run_all(40, |seed| {

@@ -121,6 +121,6 @@ fn an_emptied_tree_frees_its_memory_for_other_compute_nodes() {
     for key in (0..KEYS).map(|key| spread(key).to_be_bytes()) {
         churned.loopback.block_on(tree.put(&client, &key, &key)).expect("a put");
     }
-    // It takes one further chunk, because the slots of roots are not reused.
+    // The tree takes one further chunk, because the slots of roots are not reused.
     assert_eq!(churned.chunks(), chunks + 1, "the other compute node reuses the freed memory");
 }

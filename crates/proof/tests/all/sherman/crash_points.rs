@@ -51,7 +51,7 @@ fn cases(variant: ShermanVariant) -> [CrashCase; 9] {
         marked(
             case("free slots are listed", 60, 0.5, InterruptedOperation::Leave),
             (0, 8),
-            "free slots given",
+            "free slots listed",
         ),
     ]
 }
@@ -75,7 +75,7 @@ fn a_drop_after_any_poll_leaves_no_lock() {
     assert!(points > 300, "{points} drop points");
 }
 
-/// Reads take no locks, and values that lie outside of their leaves are written before the lock is taken.
+/// Reads take no locks, and overflow values are written before the lock is acquired.
 #[test]
 fn a_dropped_read_or_overflow_value_leaves_no_lock() {
     let case = |name, change| CrashCase {

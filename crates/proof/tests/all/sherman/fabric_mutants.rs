@@ -1,5 +1,5 @@
-//! Fabrics that break their promises, under a Sherman that relies on them: the checks must notice each fault within a
-//! few seeds, and must accept the intact fabric on the same seed.
+//! Fabrics that break promises on which Sherman relies: the checks must notice each fault within a few seeds, and must
+//! accept the intact fabric on the same seed.
 
 use farwood_fabric::Capabilities;
 use farwood_index::consistency::Consistency;
@@ -42,7 +42,7 @@ fn buggy_fabric(name: &str, intact: impl Fn(u64) -> LoopbackCase, bug: Bug) {
 
 /// READs overtake WRITEs. Checksums detect the torn copies; version pairs do not, though the fabric promises it.
 #[test]
-fn version_pairs_are_noticed_if_reads_overtake() {
+fn version_pairs_are_detected_if_reads_overtake() {
     let hashes = |seed| {
         let mut case = LoopbackCase::on(System::Sherman, seed, Copies::Overtaking);
         case.plan.sherman().options = ShermanVariant::Sherman.features();
@@ -57,24 +57,24 @@ fn version_pairs_are_noticed_if_reads_overtake() {
 }
 
 #[test]
-fn version_pairs_are_noticed_if_writes_are_placed_downward() {
+fn version_pairs_are_detected_if_writes_are_placed_downward() {
     faulty_fabric("writes downward", |faults| faults.writes = Copying::Downward);
 }
 
 #[test]
-fn unlocks_before_the_write_back_are_noticed() {
+fn unlocks_before_the_write_back_are_detected() {
     buggy_fabric("chains reversed", plain(ShermanVariant::Sherman), Bug::ChainReversed);
     faulty_fabric("writes overtake", |faults| faults.write_overtakes = true);
 }
 
 #[test]
-fn write_backs_that_the_next_holder_misses_are_noticed() {
+fn write_backs_that_the_next_holder_misses_are_detected() {
     faulty_fabric("writes are late", |faults| faults.write_is_late = true);
 }
 
 /// Soft-RoCE on several processors does this. If the fabric says so, locks are released by FAA.
 #[test]
-fn unlocks_by_write_are_noticed_if_a_failed_cas_stores() {
+fn unlocks_by_write_are_detected_if_a_failed_cas_stores() {
     let declared = |seed| {
         let mut case = plain(ShermanVariant::Sherman)(seed);
         case.settings.faults.failed_cas_stores = true;
@@ -85,7 +85,7 @@ fn unlocks_by_write_are_noticed_if_a_failed_cas_stores() {
 }
 
 #[test]
-fn locks_that_two_clients_can_take_are_noticed() {
+fn locks_that_two_clients_can_take_are_detected() {
     faulty_fabric("atomics race", |faults| faults.atomic_races = true);
     buggy_fabric("a failed CAS stores its word", plain(ShermanVariant::Fg), Bug::CasAlwaysSwaps);
     buggy_fabric("a failed CAS reports success", plain(ShermanVariant::Sherman), Bug::CasReportsSuccess);
@@ -93,10 +93,11 @@ fn locks_that_two_clients_can_take_are_noticed() {
 }
 
 #[test]
-fn roots_that_two_clients_can_replace_are_noticed() {
+fn roots_that_two_clients_can_replace_are_detected() {
     let growing = |seed| {
         let mut case = LoopbackCase::growing(seed);
-        // Locks survive this bug: the WRITE of the holder releases a lock, whichever client it names.
+        // This fault does not affect locks: the WRITE of the holder releases a lock even if the word names another
+        // client.
         case.plan.sherman().options = ShermanVariant::Sherman.features();
         case
     };
@@ -104,7 +105,7 @@ fn roots_that_two_clients_can_replace_are_noticed() {
 }
 
 #[test]
-fn locks_that_stay_held_are_noticed() {
+fn locks_that_stay_held_are_detected() {
     buggy_fabric("FAA saturates", plain(ShermanVariant::Fg), Bug::AddSaturates);
     let packed = |seed| {
         let mut case = plain(ShermanVariant::Sherman)(seed);
@@ -115,7 +116,7 @@ fn locks_that_stay_held_are_noticed() {
 }
 
 #[test]
-fn bytes_that_were_never_written_are_noticed() {
+fn bytes_that_were_never_written_are_detected() {
     buggy_fabric("reads are short", plain(ShermanVariant::Sherman), Bug::ReadShort);
     let odd_keys = |seed| {
         let mut case = plain(ShermanVariant::Sherman)(seed);
@@ -130,11 +131,11 @@ fn with_drops(seed: u64) -> LoopbackCase {
 }
 
 #[test]
-fn lost_unlocks_of_dropped_operations_are_noticed() {
+fn lost_unlocks_of_dropped_operations_are_detected() {
     buggy_fabric("detached verbs are lost", with_drops, Bug::DetachedLost);
 }
 
-/// A dropped operation frees its lock by a verb of its own, whether or not its last post was executed.
+/// A dropped operation frees its lock by a separate verb, whether or not its last post was executed.
 #[test]
 fn cancelled_posts_of_dropped_operations_are_harmless() {
     for seed in 0..SEEDS {

@@ -83,7 +83,7 @@ fn dropped_operations_leave_no_lock() {
 /// An operation that was dropped after the split of an inner root and before the next root left keys that were not
 /// reachable from the old root.
 #[test]
-fn a_split_root_without_a_parent_gets_one() {
+fn a_parent_is_added_above_a_split_root() {
     if let Err(what) = outcome(&with_drops(1156)) {
         panic!("{what}");
     }

@@ -1,5 +1,5 @@
-//! Slots that are reused while old pointers still lead to them: a node is believed only once it is linked, and a slow
-//! client does not restore the previous content.
+//! Slots that are reused while old pointers still lead to them: clients use a new node only after it is linked, and a
+//! slow client does not restore the previous content.
 
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::sherman::layout::Sizes;
@@ -49,7 +49,7 @@ async fn value(tree: &Sherman, client: &Client<SimFabric>, key: u64) -> Option<V
 /// node crashes at each verb. A client with an old pointer to the slot must not take the sibling for the leaf before
 /// the sibling is linked.
 #[test]
-fn an_unlinked_sibling_is_not_believed() {
+fn an_unlinked_sibling_is_not_used() {
     for (verb, point) in (1..=9)
         .flat_map(|verb| [CrashPoint::Before, CrashPoint::At, CrashPoint::After].map(|point| (verb, point)))
     {
@@ -86,9 +86,9 @@ fn an_unlinked_sibling_is_not_believed() {
     }
 }
 
-/// A client meets a leaf in the middle of a merge, and is frozen before it undoes the merge. Meanwhile the merge ends,
-/// and the slot is reused for a leaf with the same keys. Freezes come at each verb of the merge and at some of the
-/// other client.
+/// A client reads a leaf during a merge, and is frozen before it undoes the merge. Meanwhile the merge ends, and the
+/// slot is reused for a leaf with the same keys. The test freezes clients at each verb of the merge and at some verbs
+/// of the other client.
 #[test]
 fn a_merge_is_not_undone_in_a_reused_slot() {
     let mut met = 0;

@@ -1,6 +1,6 @@
-//! Sherman and a `BTreeMap` run the same programs over keys that are hard on trees: every answer is the same, from
-//! the empty tree and from bulk-loaded ones, in all variants and several sizes, on the loopback, shared memory and
-//! TCP.
+//! Sherman and a `BTreeMap` run the same programs over keys that cause many splits and merges: every answer is the
+//! same, from the empty tree and from bulk-loaded ones, in all variants and several sizes, on the loopback, shared
+//! memory and TCP.
 
 use farwood_index::IndexError;
 use farwood_index::memory::overflow::{PART_BYTES_MAX, VALUE_BYTES_MAX};
@@ -62,7 +62,7 @@ fn from_bulk_loaded_trees() {
     }
 }
 
-/// Values of any length: in their entries, out of line, and now and then one of several parts.
+/// Values of any length: in their entries, as overflow values, and some of several parts.
 #[test]
 fn values_of_any_length() {
     let (loopback, shm, tcp) = (Loopback::default(), Shm::new(), Tcp::new());
@@ -84,7 +84,7 @@ fn values_of_any_length() {
     }
 }
 
-/// The longest values, in the place of each other and of short ones, and bulk-loaded.
+/// The longest values, which replace each other and short ones, and bulk-loaded ones.
 #[test]
 fn values_of_several_parts() {
     let sizes = Sizes { key_bytes: 8, value_bytes: 32, node_bytes: 1024 };

@@ -51,14 +51,14 @@ fn leaving_out_the_fence_check_is_noticed() {
 }
 
 #[test]
-fn believing_a_stale_cache_is_noticed() {
+fn trusting_a_stale_cache_is_noticed() {
     let large_cache = |seed| {
         let mut case = plain(seed);
         case.plan.cache_bytes = 1 << 20;
         case
     };
     mutants::expect_noticed(
-        "the cache believed",
+        "a stale cache trusted",
         SEEDS,
         outcome,
         large_cache,
@@ -77,7 +77,7 @@ fn a_scan_that_ignores_lower_fences_is_noticed() {
 }
 
 #[test]
-fn version_pairs_are_noticed_if_reads_overtake() {
+fn version_pairs_are_detected_if_reads_overtake() {
     noticed("reads overtake", |case| case.spec.kept.version_pair_bytes_max = 0);
 }
 
@@ -99,14 +99,14 @@ fn a_merge_that_does_not_mark_the_unlinked_node_is_noticed() {
 }
 
 #[test]
-fn believing_an_overflow_value_unchecked_is_noticed() {
+fn trusting_an_overflow_value_unchecked_is_noticed() {
     let faulty = |seed| {
         let mut case = plain(seed).with_any_length();
         (case.plan.keys, case.plan.mix) = (12, MIXED);
         case
     };
     mutants::expect_noticed(
-        "overflow value believed",
+        "overflow value trusted",
         SEEDS,
         outcome,
         faulty,

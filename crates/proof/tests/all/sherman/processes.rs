@@ -1,5 +1,5 @@
 //! Several processes with two threads each use few keys of one tree, over shared memory and over TCP: some order
-//! explains the history of all their operations. Other tests kill processes in the middle.
+//! explains the history of all their operations. Other tests kill processes during operations.
 //!
 //! Both fabrics use the monotonic clock of the machine, which is the same in all processes. A fence between clock and
 //! operation keeps the effect of an operation between its two times.
@@ -31,9 +31,9 @@ const THREADS: u64 = 2;
 const KEYS: u64 = 24;
 const SIZES: Sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
 const CACHE_BYTES: usize = 4 << 10;
-/// Operations of each thread, where none is killed.
+/// Operations of each thread, in runs without kills.
 const STEPS: usize = 2_500;
-/// Time in which a key must be decided.
+/// Time limit for deciding whether the history of a key is correct.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn keys() -> Vec<ByteString> {
@@ -204,7 +204,7 @@ impl<S: SharedPool> Run<S> {
         let mut last = Worker { tree, client, number: 0, journal: Recorder::new(0, Vec::new()) };
         for key in keys() {
             last.operate(&key, &Action::Get);
-            // The holder of the leaf's lock may be gone.
+            // The holder of the leaf's lock may have ended.
             last.operate(&key, &Action::Remove);
         }
         last.scan(&ScanSpan::all(Direction::Forward));

@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 const LOADED: usize = 1_000_000;
 const ADDED: usize = 100_000;
 const FILL: f64 = 0.8;
-/// Lock, read and write back take 3; splits take the rest.
+/// Lock, read and write back take 3 round trips; splits take the rest.
 const ROUND_TRIPS_MAX: f64 = 3.25;
 const CACHE_BYTES: usize = 64 << 20;
 
-#[expect(clippy::print_stdout, reason = "people read the figure")]
+#[expect(clippy::print_stdout, reason = "the measured costs are for the reader of the output")]
 fn report(round_trips: f64, written: f64) {
     println!("{ADDED} new keys: {round_trips:.4} round trips and {written:.1} bytes written each");
 }

@@ -36,7 +36,7 @@ fn with_faults_every_answer_is_explained() {
 }
 
 #[test]
-fn values_of_any_length_are_right_with_faults() {
+fn values_of_any_length_are_correct_with_faults() {
     for seed in 0..size(15, 40) {
         let case = with_faults(seed).with_any_length();
         if let Err(what) = outcome(&case) {
@@ -102,7 +102,7 @@ fn a_seed_always_gives_the_same_run() {
         expect_equal(seed, &trace(&case, Tracing::Full), &trace(&case, Tracing::Full));
     }
     let digest = |seed| trace(&with_faults(seed), Tracing::Digest).digest();
-    assert_ne!(digest(1), digest(2), "other seeds are other runs");
+    assert_ne!(digest(1), digest(2), "other seeds give other runs");
 }
 
 /// Copying a transfer at once if nothing overlaps it gives the same run as copying it line by line.

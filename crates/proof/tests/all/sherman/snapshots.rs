@@ -18,7 +18,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// How the counters are read.
+/// The method by which the counters are read.
 #[derive(Clone, Copy, PartialEq)]
 enum ReadMode {
     Snapshot,

@@ -258,7 +258,7 @@ const SMALL: Sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
 const LARGE: Sizes = Sizes { key_bytes: 40, value_bytes: 100, node_bytes: 1024 };
 
 #[test]
-fn every_variant_answers_right() {
+fn every_variant_answers_correctly() {
     for (at, (variant, _)) in ShermanVariant::ALL.into_iter().enumerate() {
         run_threads(config(variant, SMALL, None), at as u64);
     }
@@ -271,13 +271,13 @@ fn checksums_answer_right() {
 }
 
 #[test]
-fn long_keys_with_a_common_prefix_answer_right() {
+fn long_keys_with_a_common_prefix_are_answered_correctly() {
     run_threads(config(ShermanVariant::Sherman, LARGE, None), 30);
     run_threads(config(ShermanVariant::FgPlus, LARGE, None), 31);
 }
 
 #[test]
-fn packed_locks_answer_right() {
+fn packed_locks_give_correct_answers() {
     let mut config = config(ShermanVariant::Sherman, SMALL, None);
     config.options.lock.width = farwood_index::lock::LockWidth::Packed;
     run_threads(config, 40);

@@ -56,7 +56,7 @@ fn a_long_leaf_is_not_changed_in_place() {
             assert_eq!(*tree.get(&client, b"key").await.unwrap().unwrap(), [2; 600]);
             cas
         });
-        // The leaf's lock; the node's lock and the slot besides.
+        // One CAS acquires the leaf's lock; otherwise there are also those of the node's lock and of the slot.
         assert_eq!(updated == 1, in_place, "{updated} CAS with packets of {packet} bytes");
     }
 }
@@ -80,7 +80,7 @@ fn from_bulk_loaded_trees() {
 fn keys_of_all_lengths() {
     radix_model::keys_of_all_lengths(|seed| {
         let options = SmartVariant::ALL[seed as usize % SmartVariant::ALL.len()].0.features();
-        // In some trees most values lie out of line.
+        // In some trees most values are overflow values.
         let inline_bytes = if seed % 4 == 2 { 60 } else { SmartConfig::default().inline_bytes };
         ordered::OrderedConfig::Smart(SmartConfig { options, inline_bytes, ..SmartConfig::default() })
     });

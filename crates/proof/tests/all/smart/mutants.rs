@@ -37,8 +37,8 @@ fn an_unlock_before_the_write_back_is_noticed() {
 }
 
 #[test]
-fn believing_a_miss_of_any_age_is_noticed() {
-    noticed("miss believed", churning, Mutant::MissUnchecked);
+fn trusting_a_miss_of_any_age_is_noticed() {
+    noticed("miss trusted", churning, Mutant::MissUnchecked);
 }
 
 #[test]

@@ -20,13 +20,13 @@ const KEY: &[u8] = b"the key";
 /// Values whose leaves end with a word outside the checksum: the writer may pause before it.
 const FIRST: [u8; 34] = [1; 34];
 const OTHER: [u8; 34] = [2; 34];
-/// Seeds of the fabric, each of which lets a transfer rest at other words.
+/// Seeds of the fabric: with each, transfers pause at different words.
 const SEEDS: [u64; 2] = [4, 16];
 /// Polls after which an operation without an answer waits for another client.
 const POLLS_ENOUGH: usize = 4_000;
-/// The most polls of the reader before the writer continues.
+/// Maximum polls of the reader before the writer continues.
 const READER_POLLS: usize = 4;
-/// The most polls of the writer before the reader continues.
+/// Maximum polls of the writer before the reader continues.
 const WRITER_POLLS: usize = 16;
 
 fn poll_times<T>(work: &mut Pin<&mut impl Future<Output = T>>, times: usize) -> Option<T> {

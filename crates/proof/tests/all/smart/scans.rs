@@ -141,7 +141,7 @@ fn scans_between_changes(variant: SmartVariant, mutant: Option<Mutant>, seed: u6
     }
     let walk = pool.block_on(writer.tree.walk(&writer.client)).expect("a walk");
     assert_eq!((walk.problems.len(), walk.entries), (0, model.len() as u64));
-    assert!(pool.marked("radix: a scan restarted") > 0, "no cached copy was out of date");
+    assert!(pool.marked("radix: a scan restarted") > 0, "no cached copy was stale");
     None
 }
 
@@ -236,7 +236,7 @@ fn scans_during_changes(mutant: Option<Mutant>, seed: u64) -> Option<String> {
     round_robin(&pool, 2, async |number, _| if number == 0 { write().await } else { scan().await });
     let walk = pool.block_on(writer.tree.walk(&writer.client)).expect("a walk");
     assert_eq!(walk.problems.len(), 0);
-    assert!(pool.marked("radix: a scan restarted") > 0, "no cached copy was out of date");
+    assert!(pool.marked("radix: a scan restarted") > 0, "no cached copy was stale");
     wrong.into_inner()
 }
 

@@ -1,10 +1,11 @@
 //! Crash points of changes that update a hash table: a compute node crashes before, at and after each verb between the
 //! change of the tree and that of the entry, in the middle of a subtable's split, and while a directory is doubled.
-//! And pairs of crashes: a second compute node meets the remains and crashes as well, and a third continues.
+//! Pairs of crashes are tested as well: a second compute node continues after the first crash and crashes too, and a
+//! third continues.
 //!
-//! After each crash, every key must have the acknowledged value; the key of the interrupted operation may be present
-//! or absent. Every key must be changeable, and the walk must find no problem. Once all keys have been read and nodes
-//! entered beside the old ones, at most one change for each crash is unfinished.
+//! After each crash, every key must have the acknowledged value; the key of the interrupted operation may be present or
+//! absent. Every key must be changeable, and the walk must find no problem. After all keys have been read, and a new
+//! node was entered beside each old one, at most one change for each crash is unfinished.
 
 use crate::radix::crash_cases;
 use farwood_fabric::{Client, Fabric as _};
@@ -23,7 +24,7 @@ use farwood_testkit::campaign::size;
 use std::collections::BTreeMap;
 
 const FILTER_BYTES: usize = 1 << 12;
-/// Verbs of one operation, at most.
+/// Maximum verbs of one operation.
 const VERBS_MAX: u64 = 300;
 
 type Key = [u8; 3];
@@ -258,7 +259,7 @@ fn a_drop_after_any_poll_leaves_no_lock_in_the_tree() {
     }
 }
 
-/// The second compute node crashes while it meets the remains of a split, at some of its verbs.
+/// The second compute node finds the interrupted split of the first, and crashes at some of its own verbs.
 #[test]
 fn a_second_crash_after_a_split_loses_no_key() {
     let sampled = size(4, 12) as usize;

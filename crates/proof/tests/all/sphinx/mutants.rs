@@ -36,8 +36,8 @@ fn an_unlock_before_the_write_back_is_noticed() {
 }
 
 #[test]
-fn believing_an_unchecked_entry_is_noticed() {
-    noticed("entry believed", churning, Mutant::EntryUnchecked);
+fn trusting_an_unchecked_entry_is_noticed() {
+    noticed("entry trusted", churning, Mutant::EntryUnchecked);
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn a_lease_that_expires_under_a_frozen_client_is_noticed() {
     });
 }
 
-/// Not a mutant that must be noticed: if all entries have one of two fingerprints, every bucket is full of other
-/// nodes' entries, and every answer is still right.
+/// Not a mutant that must be noticed: if all entries have one of two fingerprints, every bucket is full of other nodes'
+/// entries, and every answer is still correct.
 #[test]
-fn colliding_fingerprints_cost_round_trips_and_no_answer() {
+fn colliding_fingerprints_cost_only_round_trips() {
     let case = |seed| {
         let mut case = churning(seed);
         case.plan.mix = MIXED;

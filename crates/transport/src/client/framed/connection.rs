@@ -1,6 +1,6 @@
-//! One thread's connection to one memory node: bytes out, frames in, and reconnecting after a loss.
+//! One thread's connection to one memory node: it sends bytes, receives frames, and reconnects after a loss.
 //!
-//! A connection is opened in its own thread, so that clients that wait for other memory nodes continue.
+//! Each connection is opened by a separate thread, so that clients that wait for other memory nodes continue.
 
 use crate::client::dial::AcceptedConnection;
 use crate::client::endpoints::Endpoints;
@@ -33,16 +33,16 @@ enum Phase {
     Connected(Box<Stream>),
 }
 
-/// What happened to a connection during a poll.
+/// The event on a connection during a poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ConnectionEvent {
-    /// Nothing, or frames arrived.
+    /// No change, or frames arrived.
     Unchanged,
     /// The connection broke, and is being dialled again: its pending frames have no answer.
     Broken,
-    /// It is up, after a break for that reason, or for the first time.
+    /// The connection is established, after a break for that reason, or for the first time.
     Connected(Option<String>),
-    /// It could not be established.
+    /// The connection could not be established.
     Failed(ConnectError),
 }
 
@@ -51,12 +51,12 @@ pub(super) enum ConnectionEvent {
 pub(super) struct FrameConnection {
     node: NodeId,
     phase: Phase,
-    /// Why the connection broke, until the redial succeeds or fails.
+    /// The reason why the connection broke, until the redial succeeds or fails.
     broken_why: Option<String>,
     pub(super) out: Vec<u8>,
     sent: usize,
     pub(super) input: Input,
-    /// Frames without an answer, and those of them that have not left.
+    /// Frames without an answer, and those of them that were not sent yet.
     pending: usize,
     unsent: usize,
     /// Counts breaks: frames of an earlier generation have no answer.
@@ -116,7 +116,7 @@ impl FrameConnection {
     #[inline]
     pub(super) fn send_early(&mut self) {
         if self.unsent >= FRAMES_EARLY && 2 * self.unsent >= self.pending && self.sent == 0 {
-            // An error shows at the next poll.
+            // The next poll reports an error.
             let _ = self.flush();
         }
     }
@@ -134,7 +134,7 @@ impl FrameConnection {
         let (sender, receiver) = channel();
         let (endpoints, node) = (Arc::clone(endpoints), self.node);
         let connect = move || {
-            // The receiver may be gone.
+            // The receiver may have been dropped.
             let _ = sender.send(endpoints.dial(node, client, number));
         };
         self.phase = match std::thread::Builder::new().name("farwood-dial".to_owned()).spawn(connect) {
@@ -185,7 +185,7 @@ impl FrameConnection {
             Ok(dialled) => {
                 self.phase = Phase::Connected(Box::new(dialled.stream));
                 self.restart_clock(0);
-                // An error shows at the next poll.
+                // The next poll reports an error.
                 let _ = self.flush();
                 ConnectionEvent::Connected(self.broken_why.take())
             }
@@ -208,7 +208,7 @@ impl FrameConnection {
     }
 
     fn exchange(&mut self) -> Result<(), String> {
-        // A frame that leaves only now cannot have an answer yet.
+        // A frame that is sent only now cannot have an answer yet.
         let answered = self.pending > self.unsent;
         self.flush()?;
         // A partly sent buffer may hold whole requests: read their answers, or the peer stops reading.
@@ -251,13 +251,13 @@ impl FrameConnection {
         Ok(())
     }
 
-    /// Restarts the clock before the queued bytes and `more` bytes that have to travel.
+    /// Restarts the clock for the transfer of the queued bytes and of `more` bytes.
     #[inline]
     fn restart_clock(&mut self, more: usize) {
         self.clock.restart(self.out.len() - self.sent + more);
     }
 
-    /// Breaks the connection, and dials again.
+    /// Closes the connection, and connects again.
     pub(super) fn break_off(
         &mut self,
         why: String,

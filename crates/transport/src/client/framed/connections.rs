@@ -1,10 +1,9 @@
 //! One thread's connections to the memory nodes of a pool, shared by all clients of the thread.
 //!
-//! Doorbells become frames in one buffer per memory node. The frames of all clients of the thread leave in
-//! one system call, when the set is polled: by the thread's executor, if it is one of [ours](crate::runtime),
-//! which then polls only the futures that have an answer; otherwise by the waiting clients, of `n` clients at
-//! each `n`-th poll. The tag of a frame matches an answer to its doorbell, so no client waits for another's
-//! answer.
+//! Doorbells become frames in one buffer per memory node. One system call sends the frames of all clients of the thread
+//! when the set is polled. If the thread's executor is one of [this crate](crate::runtime), it polls the set, and then
+//! only the futures that have an answer. Otherwise the waiting clients poll the set: with `n` clients, at each `n`-th
+//! poll. The tag of a frame matches an answer to its doorbell, so no client waits for another's answer.
 
 use super::connection::{ConnectionEvent, FrameConnection};
 use super::encode::{AnsweredVerbs, Cursor, is_large};
@@ -25,17 +24,17 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How long a sender waits for space in a server's queue of immediates, nanoseconds.
+/// The time for which a sender waits for space in a server's queue of immediates, nanoseconds.
 const QUEUE_FULL_MAX: u64 = 10_000_000_000;
 /// Pause before a refused WRITE_WITH_IMM is sent again, nanoseconds.
 const QUEUE_FULL_PAUSE: u64 = 50_000;
 
 /// The capabilities of a memory node whose threads execute verbs of different connections concurrently.
 ///
-/// The threads copy as processors do that share memory ([`copying`](crate::shm::copying)): READs downward,
-/// WRITEs upward, so that a pair of versions proves a copy whole, up to the largest READ of one verb; nothing
-/// above a word is atomic by itself. A WRITE is executed when all of it has arrived, even if its sender
-/// crashes; a WRITE that exceeds one verb becomes several.
+/// The threads copy as processors do that share memory ([`copying`](crate::shm::copying)): READs downward, WRITEs
+/// upward, so that a pair of versions proves that a copy is not torn, up to the largest READ of one verb; nothing above
+/// a word is atomic by itself. A WRITE is executed when all of it has arrived, even if its sender crashes; a WRITE that
+/// exceeds one verb becomes several.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: VERB_DATA_MAX,
     whole_bytes: 8,
@@ -53,13 +52,13 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 struct Part {
     post: usize,
     node: NodeId,
-    /// The cursors at the start and the end of the frame under way.
+    /// The cursors at the start and the end of the frame in progress.
     from: Cursor,
     to: Cursor,
     generation: u64,
-    /// When to send it again, after a full queue refused it.
+    /// The time at which to send the part again, after a full queue refused it.
     retry_at: Option<u64>,
-    /// When to give up, counted from the first refusal.
+    /// The time at which the part fails, counted from the first refusal.
     deadline: Option<u64>,
 }
 
@@ -286,9 +285,9 @@ impl Drop for FrameConnections {
 /// The frames that are lost with a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LostFrames {
-    /// Those from before the break.
+    /// Frames that were queued before the break.
     Earlier,
-    /// All.
+    /// All frames.
     All,
 }
 
@@ -311,7 +310,7 @@ impl State {
         connection.send_early();
     }
 
-    /// Sends again what a full queue refused, when its pause is over.
+    /// Sends the parts that a full queue refused again, after their pauses.
     fn retry(&mut self) {
         let now = monotonic_nanoseconds();
         let due = |part: &Part| part.retry_at.is_some_and(|at| now >= at);

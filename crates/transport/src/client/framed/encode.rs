@@ -1,28 +1,28 @@
-//! The frames of a doorbell, and the assignment of their answers. Pure.
+//! The frames of a doorbell, and the assignment of their answers. All functions are pure.
 //!
-//! The verbs for one memory node go in order into as few frames as possible, mostly one. Of several frames
-//! each leaves when the one before it was answered, so that a chain that fails goes no further. A READ or
-//! WRITE that exceeds the limit of one verb goes in pieces, by increasing address.
+//! The verbs for one memory node are encoded in order, in as few frames as possible, mostly one. If there are several
+//! frames, each is sent after the answer to the one before it, so that a chain stops at a failed verb. A READ or WRITE
+//! that exceeds the limit of one verb is divided into pieces, by increasing address.
 
 use crate::client::post::bytes_of;
 use crate::wire::{Code, Malformed, RequestFrame, VERB_DATA_MAX, WireOp, WireVerb};
 use farwood_fabric::{Doorbell, FabricError, NodeId, Op, Remote, Request};
 
-/// How far the verbs for one memory node were sent: the next request, and its next byte.
+/// The position up to which the verbs for one memory node were sent: the next request, and its next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     request: usize,
     offset: usize,
 }
 
-/// Returns whether a doorbell's verbs may need more than one frame for a node. Such verbs are checked before
-/// they leave.
+/// Returns whether a doorbell's verbs may need more than one frame for a node. Such verbs are checked before they are
+/// sent.
 pub(crate) fn is_large(doorbell: &Doorbell) -> bool {
     let bytes: usize = doorbell.requests().iter().map(|request| 40 + bytes_of(&request.op)).sum();
     bytes > 3 * VERB_DATA_MAX || doorbell.requests().len() > usize::from(u16::MAX)
 }
 
-/// Returns the piece of a request that begins at the cursor, and the cursor behind it.
+/// Returns the piece of a request that begins at the cursor, and the cursor after it.
 fn piece<'a>(request: &'a Request, payload: &'a [u8], at: Cursor) -> (WireVerb<'a>, Cursor) {
     let all = bytes_of(&request.op);
     let bytes = (all - at.offset).min(VERB_DATA_MAX);
@@ -64,7 +64,7 @@ impl Cursor {
         self.seek(node, doorbell.requests()).is_none()
     }
 
-    /// Appends a frame with the verbs for `node` from the cursor on; returns the cursor behind them.
+    /// Appends a frame with the verbs for `node` from the cursor on; returns the cursor after them.
     pub(crate) fn encode(self, node: NodeId, doorbell: &Doorbell, tag: u64, out: &mut Vec<u8>) -> Self {
         let mut at = self;
         let mut frame = RequestFrame::begin(out);
@@ -80,7 +80,7 @@ impl Cursor {
         at
     }
 
-    /// Takes the answers to the next `verbs` verbs out of `body`; returns the cursor behind them.
+    /// Takes the answers to the next `verbs` verbs out of `body`; returns the cursor after them.
     ///
     /// # Errors
     /// [`Malformed`], if the answers do not match the verbs.

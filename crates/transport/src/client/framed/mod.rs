@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `connections.rs` | one thread's connections, shared by its clients |
-//! | `connection.rs` | one of them: bytes out, frames in, reconnecting after a loss |
+//! | `connection.rs` | one of these connections: sends bytes, receives frames, reconnects after a loss |
 //! | `encode.rs` | a doorbell as frames |
 
 mod connection;

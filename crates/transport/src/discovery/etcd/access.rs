@@ -20,7 +20,7 @@ impl std::fmt::Debug for EtcdUser {
     }
 }
 
-/// How a process reaches an etcd.
+/// The configuration by which a process accesses an etcd.
 #[derive(Clone, Debug)]
 pub(super) struct EtcdAccess {
     /// The configuration of https; `None`: http.
@@ -37,10 +37,7 @@ impl EtcdAccess {
             (Some(cert), Some(key)) => Some(client_cert(cert, key)?),
             (None, None) => None,
             (Some(file), None) | (None, Some(file)) => {
-                return Err(refuse(
-                    file,
-                    "a certificate and its key go together: give etcd-cert and etcd-key",
-                ));
+                return Err(refuse(file, "a certificate needs its key: give both etcd-cert and etcd-key"));
             }
         };
         let tls = match (&files.ca, client_cert) {
@@ -62,15 +59,16 @@ impl EtcdAccess {
         };
         let user = files.user_file.as_deref().map(user).transpose()?;
         match (&tls, &files.user_file) {
-            (None, Some(file)) => {
-                Err(refuse(file, "the password would travel in clear; name the authority of etcd in etcd-ca"))
-            }
+            (None, Some(file)) => Err(refuse(
+                file,
+                "the password would be sent unencrypted; name the authority of etcd in etcd-ca",
+            )),
             _ => Ok(Self { tls, user }),
         }
     }
 }
 
-/// Reads a file that is no secret.
+/// Reads a file that is not secret.
 fn public(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| error.to_string())
 }

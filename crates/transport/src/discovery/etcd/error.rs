@@ -9,10 +9,10 @@ pub enum EtcdError {
     BadAddress {
         /// The text.
         text: String,
-        /// Why it is invalid.
+        /// The reason why it is invalid.
         why: String,
     },
-    /// No etcd server answers, or not as etcd does.
+    /// No etcd server answers, or the answer is not that of etcd.
     #[error(
         "etcd does not answer: {why}; check that the address is its client port; if it speaks https, name its \
          authority in etcd-ca"

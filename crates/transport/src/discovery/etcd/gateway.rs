@@ -1,4 +1,4 @@
-//! The JSON gateway of etcd version 3: leases, keys, and one transaction. Keys and values travel in base64.
+//! The JSON gateway of etcd version 3: leases, keys, and one transaction. Keys and values are sent in base64.
 
 use super::access::{EtcdAccess, EtcdUser};
 use super::error::EtcdError;
@@ -25,11 +25,11 @@ pub(super) struct Gateway {
     token: Arc<Mutex<Option<String>>>,
 }
 
-/// Why a server gave no answer.
+/// The reason why a server gave no answer.
 enum AskError {
-    /// It is not reachable, or no etcd.
+    /// The server is not reachable, or is not an etcd.
     Lost(String),
-    /// It requires a user, another password, or a new token.
+    /// The server requires a user, another password, or a new token.
     Denied(String),
 }
 
@@ -167,7 +167,7 @@ impl Gateway {
         let text = response.body_mut().read_to_string().map_err(lost)?;
         let Ok(answer) = serde_json::from_str::<Value>(&text) else {
             return Err(AskError::Lost(format!(
-                "no etcd: it answers {status} with {} bytes of text",
+                "not an etcd: it answers {status} with {} bytes of text",
                 text.len()
             )));
         };
@@ -197,7 +197,7 @@ fn needs_user(answer: &Value) -> bool {
     message(answer).contains("user name is empty")
 }
 
-/// Returns the beginning of a text of another machine, as it may be shown.
+/// Returns the beginning of a text from another machine, with control characters escaped.
 fn shortened(text: &str) -> String {
     const SHOWN_MAX: usize = 200;
     let beginning: String = text.chars().take(SHOWN_MAX).collect();

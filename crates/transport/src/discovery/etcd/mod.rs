@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 const LEASE_SECONDS: u64 = 10;
 /// The interval of renewals.
 const RENEW_INTERVAL: Duration = Duration::from_secs(LEASE_SECONDS / 4);
-/// How long a compute node waits until all memory nodes of a pool are registered.
+/// The time that a compute node waits until all memory nodes of a pool are registered.
 const COMPLETE_MAX: Duration = Duration::from_secs(5);
 /// The pause between two queries.
 const POLL_PAUSE: Duration = Duration::from_millis(200);
@@ -208,8 +208,8 @@ impl Registrant {
         json!({ "address": self.address.as_str(), "nodes": self.nodes }).to_string()
     }
 
-    /// Registers the memory node, and keeps it registered. Calls `tell` when a renewal fails, and when it
-    /// succeeds again.
+    /// Registers the memory node, and keeps it registered. Calls `report` when a renewal fails, and when it succeeds
+    /// again.
     ///
     /// # Errors
     /// [`EtcdError::NoAnswer`], [`EtcdError::Taken`].

@@ -1,9 +1,10 @@
-//! What libibverbs' objects look like in memory: the parts of `infiniband/verbs.h` that this fabric uses, by hand.
+//! The memory layouts of libibverbs' objects: a manual translation of the parts of `infiniband/verbs.h` that this
+//! fabric uses.
 //!
-//! Most verbs are inline functions of that header. They go through tables of functions in the objects themselves,
-//! so their layout is part of the library's interface, kept stable since `IBVERBS_1.1`; new functions are added at the
-//! front of [`VerbsContext`], which says how large it is. `const` asserts at the bottom pin the layouts for a 64-bit
-//! Linux, and `tests.rs` compares them with the C compiler's where the header is installed.
+//! Most verbs are inline functions of that header. They call functions in tables of the objects themselves, so their
+//! layout is part of the library's interface, kept stable since `IBVERBS_1.1`; new functions are added at the front of
+//! [`VerbsContext`], which contains its own size. `const` asserts at the bottom verify the layouts for a 64-bit Linux,
+//! and `tests.rs` compares them with the C compiler's where the header is installed.
 //!
 //! Fields that this crate does not read are `_`-prefixed. Names are the header's without their prefix.
 
@@ -44,9 +45,9 @@ pub(in crate::rdma) struct ContextOps {
     _compat_rest: [usize; 5],
 }
 
-/// Its size is the machine's: 40 bytes on x86-64, 48 on 64-bit ARM.
+/// The size depends on the machine: 40 bytes on x86-64, 48 on 64-bit ARM.
 type Mutex = MaybeUninit<libc::pthread_mutex_t>;
-/// So is this one's.
+/// The size depends on the machine, too.
 type Condition = MaybeUninit<libc::pthread_cond_t>;
 
 /// `struct ibv_context`.
@@ -55,7 +56,7 @@ type Condition = MaybeUninit<libc::pthread_cond_t>;
 pub(in crate::rdma) struct Context {
     /// `device`
     pub(in crate::rdma) device: *mut Device,
-    /// Functions that the device's driver has put there.
+    /// Functions of the device's driver.
     pub(in crate::rdma) ops: ContextOps,
     _cmd_fd: c_int,
     _async_fd: c_int,
@@ -315,7 +316,7 @@ pub(in crate::rdma) struct QpEx {
     _abort: usize,
 }
 
-/// `struct mlx5dv_qp_ex`: what mlx5 cards post besides. Later versions have more functions at its end.
+/// `struct mlx5dv_qp_ex`: the additional requests of mlx5 cards. Later versions have more functions at its end.
 #[repr(C)]
 #[derive(Debug)]
 pub(in crate::rdma) struct Mlx5QpEx {
@@ -366,7 +367,7 @@ pub(in crate::rdma) struct QpInitAttr {
     pub(in crate::rdma) recv_cq: *mut Cq,
     /// `srq`
     pub(in crate::rdma) srq: *mut Srq,
-    /// `cap`; the driver writes what it gave
+    /// `cap`; the driver writes the values that it has granted
     pub(in crate::rdma) cap: QpCap,
     /// `qp_type`: 2 is RC
     pub(in crate::rdma) qp_type: c_uint,
@@ -529,7 +530,7 @@ pub(in crate::rdma) struct Wc {
     pub(in crate::rdma) wr_id: u64,
     /// `status`; 0 is success
     pub(in crate::rdma) status: c_uint,
-    /// `opcode`, undefined where there is an error
+    /// `opcode`, undefined if there is an error
     pub(in crate::rdma) opcode: c_uint,
     /// `vendor_err`
     pub(in crate::rdma) vendor_err: u32,

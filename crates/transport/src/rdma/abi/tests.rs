@@ -1,4 +1,4 @@
-//! The layouts are the C compiler's, as `infiniband/verbs.h` declares them.
+//! Compares the layouts with those of the C compiler for `infiniband/verbs.h`.
 
 use super::super::mlx5;
 use super::sys as abi;

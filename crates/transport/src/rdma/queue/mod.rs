@@ -5,7 +5,7 @@
 //! ```text
 //! the description of a queue pair for the peer: four words
 //! + 0   16   GID, in network order
-//! +16    8   number << 0 (24 bits) | first PSN << 24 (24) | MTU << 48 (8) | READs and atomics under way << 56 (8)
+//! +16    8   number << 0 (24 bits) | first PSN << 24 (24) | MTU << 48 (8) | READs and atomics in flight << 56 (8)
 //! +24    8   LID << 0 (16 bits), the rest 0
 //! ```
 //!
@@ -74,8 +74,8 @@ pub(super) fn random_psn() -> u32 {
 /// node is lost.
 const TIMEOUT: u8 = 17;
 const RETRIES: u8 = 7;
-/// A WRITE_WITH_IMM without a receive is retried without limit (7); the client that posted it checks the
-/// clock.
+/// A WRITE_WITH_IMM without a posted receive is retried without limit (7); the client that posted it applies a time
+/// limit.
 const RETRIES_NOT_READY: u8 = 7;
 /// The pause between such retries: 0.64 ms.
 const NOT_READY_TIMER: u8 = 12;
@@ -111,7 +111,7 @@ impl sys::QueuePair {
         Endpoint { gid: device.gid, lid: device.lid, number: self.number(), first, mtu: device.mtu, reads }
     }
 
-    /// Connects it: from now on it executes the peer's requests.
+    /// Connects the queue pair: from now on it executes the peer's requests.
     pub(super) fn receive_from(&self, device: &Device, other: &Endpoint, reads: u8) -> io::Result<()> {
         let qp_access_flags = numbers::REMOTE_READ | numbers::REMOTE_WRITE | numbers::REMOTE_ATOMIC;
         let init = QpAttr { qp_state: INIT, qp_access_flags, port_num: device.port, ..QpAttr::default() };
@@ -153,16 +153,17 @@ impl sys::QueuePair {
         self.modify(ready, mask)
     }
 
-    /// Ends it: when this is `Ok`, arriving requests are dropped, and so are answers to its own. `between`
-    /// runs when no completion of it can arrive any more, because destroying it discards the remaining ones.
+    /// Ends the queue pair: when this returns `Ok`, the device drops arriving requests, and answers to its own
+    /// requests. `between` runs when no further completion of it can arrive, because destroying it discards the
+    /// remaining ones.
     ///
     /// # Errors
-    /// It can be brought neither to its error state nor to its end: the device continues to serve it.
+    /// The queue pair can be neither set to its error state nor destroyed: the device continues to serve it.
     pub(super) fn end(self, between: impl FnOnce()) -> Result<(), (Self, io::Error)> {
         let stopped = self.modify(QpAttr { qp_state: ERROR, ..QpAttr::default() }, STATE);
         between();
         match self.destroy() {
-            // It stays in its error state, and keeps its memory.
+            // The queue pair stays in its error state, and keeps its memory.
             Err((pair, _)) if stopped.is_ok() => {
                 std::mem::forget(pair);
                 Ok(())

@@ -21,7 +21,7 @@ macro_rules! entry {
         unsafe { (*$object).$field }.ok_or_else(unsupported)
     }};
     ($object:expr, ops.$field:ident) => {{
-        // SAFETY: as above: a context lives as long as the objects made of it.
+        // SAFETY: as above: a context lives as long as the objects that were created from it.
         unsafe { (*$object).ops.$field }.ok_or_else(unsupported)
     }};
 }
@@ -267,7 +267,7 @@ impl QueuePair {
         })
     }
 
-    /// Destroys it, and waits for the device. On failure it stays alive.
+    /// Destroys the queue pair, and waits for the device. On failure the queue pair stays alive.
     pub(in crate::rdma) fn destroy(self) -> Result<(), (Self, io::Error)> {
         let functions = match functions() {
             Ok(functions) => functions,
@@ -277,7 +277,7 @@ impl QueuePair {
         if let Err(error) = check_errno(unsafe { (functions.destroy_qp)(self.handle.as_ptr()) }) {
             return Err((self, error));
         }
-        // The handle is gone and must not be destroyed again; its dependencies are dropped now.
+        // The handle is destroyed and must not be destroyed again; its dependencies are dropped now.
         let mut pair = ManuallyDrop::new(self);
         // SAFETY: it is dropped here only, and the queue pair is unused.
         unsafe { ptr::drop_in_place(&raw mut pair.dependencies) };
@@ -407,8 +407,7 @@ fn post_extended<'a>(pair: &Posting, requests: impl Iterator<Item = Request<'a>>
     for request in requests {
         put = put.and_then(|()| append_request(pair, &request));
     }
-    // SAFETY: follows `start`. The appended requests leave; a driver that could not append one reports it
-    // here.
+    // SAFETY: follows `start`. The appended requests are posted; a driver that could not append one reports it here.
     check_errno(unsafe { complete(at) }).and(put)
 }
 

@@ -16,12 +16,12 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// A server that works on a large request is silent; one that is silent for this long is lost.
+/// A server sends nothing while it processes a large request. A server that sends nothing for this time is lost.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 /// The limit of reads in one poll, so that the executor also polls the thread's other sources.
 const READS_MAX: usize = 64;
 
-/// A connection that one thread's clients share. Requests of several clients leave together, and the thread's
+/// A connection that one thread's clients share. Requests of several clients are sent together, and the thread's
 /// executor polls for all responses at once.
 #[derive(Clone, Debug)]
 pub struct Exchange {
@@ -32,7 +32,7 @@ pub struct Exchange {
 #[derive(Debug)]
 struct SharedConnection {
     state: RefCell<ConnectionState>,
-    /// The process that connected: a forked child must not use the socket.
+    /// The fork count of the process that connected: a forked child must not use the socket.
     forks: ForkCount,
 }
 
@@ -45,7 +45,7 @@ enum RequestState {
     Answered(Vec<u64>),
     /// No response yet, and the future was dropped.
     Abandoned,
-    /// Complete.
+    /// The response was taken or discarded.
     Done,
 }
 
@@ -57,17 +57,17 @@ struct ConnectionState {
     input: FrameInput,
     /// Whether the first bytes of the next response have arrived.
     has_begun: bool,
-    /// Requests in order, from the first that is not complete, and the number of that one.
+    /// Requests in order, from the first that is not complete, and the number of that request.
     requests: VecDeque<RequestState>,
     first: u64,
-    /// How many of them have been answered.
+    /// The number of them that have been answered.
     answered: usize,
     clock: ReplyClock,
-    /// Why the connection is lost.
+    /// The reason why the connection is lost.
     lost: Option<(io::ErrorKind, String)>,
 }
 
-/// A request under way; if it is dropped before its response is taken, the response is discarded.
+/// A request in flight; if it is dropped before its response is taken, the response is discarded.
 struct PendingRequest<'e> {
     connection: &'e SharedConnection,
     number: u64,
@@ -229,7 +229,7 @@ impl ConnectionState {
         }
     }
 
-    /// Returns the queued bytes that have not left.
+    /// Returns the queued bytes that were not sent yet.
     fn unsent(&self) -> usize {
         self.out.len() - self.sent
     }

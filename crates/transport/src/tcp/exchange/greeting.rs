@@ -18,7 +18,7 @@ pub(super) fn greet_server(mut stream: &TcpStream, token: Option<&Token>) -> io:
     let compute_node = nonce().map_err(io::Error::other)?;
     send_all(&mut stream, &framed(&compute_node), end)?;
     let Some(memory_node) = receive(stream, end)? else {
-        return Err(refused("the server requires no token, so that it proves none"));
+        return Err(refused("the server requires no token, so it cannot prove that it knows this one"));
     };
     let nonces = Nonces { compute_node, memory_node };
     send_all(&mut stream, &framed(&token.prove(Prover::ComputeNode, &nonces)), end)?;

@@ -24,7 +24,7 @@ impl Budget {
     fn take(&self, bytes: usize) -> io::Result<()> {
         let take = |left: usize| left.checked_sub(bytes);
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        let full = |_| io::Error::new(ErrorKind::OutOfMemory, "requests under way exceed their budget");
+        let full = |_| io::Error::new(ErrorKind::OutOfMemory, "requests in flight exceed their budget");
         taken.map(drop).map_err(full)
     }
 
@@ -122,7 +122,7 @@ impl FrameInput {
         }
     }
 
-    /// Notes that `bytes` bytes were received into the [space](Self::space).
+    /// Records that `bytes` bytes were received into the [space](Self::space).
     pub(super) fn received(&mut self, bytes: usize) {
         self.end_bytes += bytes;
     }
@@ -183,7 +183,7 @@ mod tests {
             }
             prop_assert_eq!(read, frames);
             drop(input);
-            prop_assert_eq!(budget.0.load(Ordering::Relaxed), 1 << 20, "the budget is whole again");
+            prop_assert_eq!(budget.0.load(Ordering::Relaxed), 1 << 20, "the whole budget is free again");
         }
     }
 

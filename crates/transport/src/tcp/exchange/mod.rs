@@ -2,14 +2,14 @@
 //! clients that do not access memory.
 //!
 //! ```text
-//! frame, both ways: | words that follow, 4 | zero 4 | words, 8 each |      little endian
+//! frame, in both directions: | words that follow, 4 | zero 4 | words, 8 each |      little endian
 //! ```
 //!
 //! The client's first frame is empty, or a nonce of 4 words. The server answers a nonce with its own, the client
 //! answers with its proof that it knows the token, and the server with its own proof (`stream/token.rs`). A server
 //! that requires no token answers a nonce with an empty frame, and the client then ends the connection.
 //!
-//! Responses arrive in the order of their requests. A client may have any number of requests under way; the server
+//! Responses arrive in the order of their requests. A client may have any number of requests in flight; the server
 //! answers all available requests with one write. As in the papers' servers, one thread serves one connection, so there
 //! are at most 1024 of them. A greeting that takes longer than 10 s ends the connection. A server is lost if it is
 //! silent for 60 s, sends a response at less than 100 KiB/s, or its machine is unreachable for 15 s.
@@ -27,7 +27,7 @@ pub use server::{CONNECTIONS_MAX, SocketSettings, answer_requests, listen};
 
 use zerocopy::IntoBytes as _;
 
-/// Longest frame, words: a search of everything in the largest pools of tests, within the limits of memory.
+/// Longest frame, words: enough for the response to a search for all items in the largest test pools.
 const WORDS_MAX: usize = 1 << 27;
 /// Bytes read at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -96,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn many_requests_on_one_connection_get_each_its_own_answer() {
+    fn each_of_many_requests_on_one_connection_gets_its_own_answer() {
         with_server(None, |address| {
             let exchange = Exchange::open(address, None).unwrap();
             let flow = |me: u64| {
                 let exchange = &exchange;
                 Box::pin(async move {
                     for round in 0..200 {
-                        // Now and then one that exceeds a read.
+                        // Every 50th request exceeds one read.
                         let length = if round % 50 == 7 { 20_000 } else { round % 9 };
                         let request = vec![me; length];
                         let mut response = Vec::new();
@@ -117,7 +117,7 @@ mod tests {
         });
     }
 
-    /// Polls that often, or until it is done, and drops.
+    /// Polls a future that number of times, or until it is complete, and drops it.
     fn drop_after(call: impl Future, polls: u64) {
         let mut call = std::pin::pin!(call);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -135,7 +135,7 @@ mod tests {
                 block_on(exchange.call(&[round, 5], &mut response)).unwrap();
                 assert_eq!(response, [round + 5, round, 5]);
             }
-            assert_eq!(exchange.unfinished(), 0, "all are accounted for");
+            assert_eq!(exchange.unfinished(), 0, "every request is complete");
         });
     }
 
@@ -249,7 +249,7 @@ mod tests {
         });
     }
 
-    /// A process that listens at the port of a server that is gone gets neither the token nor a request.
+    /// A process that listens at the port of a server that has ended gets neither the token nor a request.
     #[test]
     fn a_server_that_does_not_prove_the_token_gets_no_request() {
         let token = Token::new("0123456789abcdef_").unwrap();
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         let received = listens.join().unwrap();
         assert_eq!(received.len(), 80, "a nonce and a proof");
-        assert!(!received.windows(8).any(|part| part == b"01234567"), "the token does not travel");
+        assert!(!received.windows(8).any(|part| part == b"01234567"), "the token is not sent");
     }
 
     /// Clients that announce large requests and send most of them together hold no more than the budget, and do not
@@ -305,9 +305,9 @@ mod tests {
         });
     }
 
-    /// A server that sends a byte of its response now and then is lost after the same time as a silent one.
+    /// A server that sends single bytes of its response at intervals is lost after the same time as a silent one.
     #[test]
-    fn a_dripping_server_is_lost() {
+    fn a_server_that_sends_single_bytes_is_lost() {
         let drips = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = drips.local_addr().unwrap();
         std::thread::spawn(move || {

@@ -13,17 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The share of the connections that may not have greeted yet, as a divisor.
+/// The share of the connections that may be before their greeting, as a divisor.
 const NEWCOMERS_SHARE: usize = 4;
 /// Connections of a server, each with a thread.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// How long a connection's thread polls for the next request before it sleeps: a wake-up takes longer than
+/// The time for which a connection's thread polls for the next request before it sleeps: a wake-up takes longer than
 /// most requests.
 const SPIN: Duration = Duration::from_micros(50);
 /// The pause of the server between two attempts to accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 
-/// What a server of requests accepts.
+/// The limits and the tokens of a server of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketSettings<'a> {
     /// Connections at a time.
@@ -37,8 +37,8 @@ pub struct SocketSettings<'a> {
 /// Answers requests on all connections that `listener` accepts, until `stop` is set. `make` makes the handler of one
 /// connection, on that connection's thread; a handler that returns `false` ends its connection.
 ///
-/// If a connection cannot be accepted (it is gone already, or no file descriptor is free), the server waits
-/// for the next.
+/// If a connection cannot be accepted (it was closed already, or no file descriptor is free), the server waits for the
+/// next.
 ///
 /// # Errors
 /// The error of the operating system, if the listener itself fails.
@@ -86,7 +86,7 @@ where
     Ok(())
 }
 
-/// A connection, as the accepting thread can end it.
+/// A handle by which the accepting thread can end a connection.
 #[derive(Debug)]
 struct OpenConnection {
     stream: TcpStream,
@@ -96,7 +96,7 @@ struct OpenConnection {
 /// The open connections in the order of their arrival, so that the server can end them.
 #[derive(Debug)]
 struct OpenConnections {
-    /// The largest number of open connections.
+    /// Maximum number of open connections.
     most: usize,
     streams: Mutex<BTreeMap<u64, OpenConnection>>,
 }

@@ -45,7 +45,7 @@ fn pair(&((growth, area), child): &((f64, f64), usize)) -> [f64; 3] {
     [growth, area, child as f64]
 }
 
-/// By how much the overlap of `child` with the others grows if it takes `new`.
+/// The increase of the overlap of `child` with the others if it takes `new`.
 fn overlap_growth(children: &[Rectangle], child: usize, new: &Rectangle) -> f64 {
     let (before, after) = (children[child], children[child].union(new));
     if before == after {

@@ -6,7 +6,7 @@ use crate::catfish::tree::rectangle::Rectangle;
 type Edge = fn(&Rectangle, usize) -> f64;
 const EDGES: [Edge; 2] = [|of, axis| of.min()[axis], |of, axis| of.max()[axis]];
 
-/// Splits an overfull node: the positions of the entries of the two nodes, each at least `least` many.
+/// Splits an overfull node: the positions of the entries of the two nodes, at least `least` entries each.
 pub(in crate::catfish::tree) fn split(entries: &[Rectangle], least: usize) -> (Vec<usize>, Vec<usize>) {
     assert!(least >= 1 && 2 * least <= entries.len(), "both nodes get at least `least` entries");
     let orders = |axis| EDGES.map(|edge| order_by(entries, axis, edge));
@@ -48,7 +48,7 @@ struct Distribution {
 }
 
 impl Distribution {
-    /// Less overlap, then less area.
+    /// Whether this distribution has less overlap or, if equal, less area.
     fn better(&self, other: &Self) -> std::cmp::Ordering {
         self.overlap.total_cmp(&other.overlap).then(self.areas.total_cmp(&other.areas))
     }
