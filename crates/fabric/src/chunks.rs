@@ -317,12 +317,59 @@ pub async fn of_entry<F: Fabric>(
     Ok(chunks.into_iter().map(|(chunk, ..)| chunk).collect())
 }
 
+/// The state of a memory node's counter and chunk table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChunkAudit {
+    /// Descriptions of damaged words.
+    pub damage: Vec<String>,
+    /// The chunks of the directory entry.
+    pub of_entry: Vec<Chunk>,
+}
+
+/// Reads the counter and the chunk table of `node`: all of its words if the counter is damaged. [1 RT, +1 RT per 128
+/// chunks]
+///
+/// # Errors
+/// If the fabric fails.
+pub async fn audit<F: Fabric>(
+    client: &Client<F>,
+    node: NodeId,
+    entry: u8,
+) -> Result<ChunkAudit, FabricError> {
+    let mut audit = ChunkAudit::default();
+    let taken = match taken(client, node).await {
+        Err(FabricError::Damaged { what, .. }) => {
+            audit.damage.push(what);
+            client.fabric().shape().chunks()
+        }
+        taken => taken?,
+    };
+    for (chunk, _, state) in words_below(client, node, taken).await? {
+        match state {
+            Ok(state) if state.entry() == Some(entry) => audit.of_entry.push(chunk),
+            Ok(_) => {}
+            Err(FabricError::Damaged { what, .. }) => audit.damage.push(what),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(audit)
+}
+
 /// A chunk, its word in the table, and the state that the word encodes.
 type TableEntry = (Chunk, u64, Result<ChunkState, FabricError>);
 
 /// Reads the counter, and the words of all chunks below it.
 async fn table<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<(u64, Vec<TableEntry>), FabricError> {
     let taken = taken(client, node).await?;
+    Ok((taken, words_below(client, node, taken).await?))
+}
+
+/// Reads the words of all chunks below number `taken`. [1 RT per 128 chunks]
+async fn words_below<F: Fabric>(
+    client: &Client<F>,
+    node: NodeId,
+    taken: u64,
+) -> Result<Vec<TableEntry>, FabricError> {
     let mut table = Vec::new();
     for first in (0..taken).step_by(TABLE_WORDS_PER_READ as usize) {
         let from = Chunk { node, number: first }.table_word().at().part::<Words>(0);
@@ -338,7 +385,7 @@ async fn table<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<(u64, Vec<
             }
         }
     }
-    Ok((taken, table))
+    Ok(table)
 }
 
 const _: () = assert!(CHUNK_BYTES / USED_UNIT < 1 << ENTRY_SHIFT);

@@ -19,6 +19,10 @@ const MEMORY_BYTES: u64 = 48 << 20;
 const ENTRIES: u64 = 1200;
 /// Bytes of a memory node that belong to no index: the superblock and its tables.
 const SUPERBLOCK_BYTES: usize = 8 << 20;
+/// Parts of the superblock that no read needs while the index allocates nothing; `check` must report their loss. The
+/// offsets are those of docs/formats.md.
+const TABLES_OF_CHUNKS: [(&str, u64, usize); 2] =
+    [("the counter of chunks", 128, 8), ("the chunk table", 294_912, 64)];
 /// Longest time for one operation.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Maximum failed reads before a trial continues with the scan: a failed read can take a second.
@@ -54,6 +58,11 @@ impl Image {
         file.set_len(self.file_bytes).unwrap();
         file.write_all_at(&self.bytes, 0).unwrap();
         file
+    }
+
+    /// Restores the file with zeros in one place.
+    fn clear(&self, at: u64, count: usize) {
+        self.restore().write_all_at(&vec![0; count], at).unwrap();
     }
 
     /// Restores the file with one random change, and describes it.
@@ -236,22 +245,33 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |value| value.parse().unwrap())
 }
 
+/// Opens the damaged pool and reads the index.
+fn read_all(subject: &dyn Subject, url: &str, outcome: &mut Outcome) {
+    match outcome.run("open the pool", || Pool::open(url)) {
+        Some(pool) => subject.read(&pool, outcome),
+        None => outcome.is_reported = true,
+    }
+}
+
 #[expect(clippy::print_stdout, reason = "a campaign reports the number of trials")]
 fn campaign(name: &str, subject: &dyn Subject) {
     let url = format!("shm://damage-{name}-{}", std::process::id());
     Pool::create(&url, &PoolOptions { memory_bytes: MEMORY_BYTES, ..PoolOptions::default() }).unwrap();
     subject.build(&Pool::open(&url).unwrap());
     let image = Image::of(&url);
+    for (name, at, count) in TABLES_OF_CHUNKS {
+        image.clear(at, count);
+        let mut outcome = Outcome::default();
+        read_all(subject, &url, &mut outcome);
+        assert!(outcome.is_reported, "{name} is lost, and check is clean: {:?}", outcome.errors);
+    }
     let first = number("FARWOOD_DAMAGE_SEED", 0);
     let (mut noticed, mut failures) = (0, Vec::new());
     let trials = number("FARWOOD_DAMAGES", 10);
     for seed in first..first + trials {
         let damage = image.damage(&mut Random(seed));
         let mut outcome = Outcome::default();
-        let read = || match outcome.run("open the pool", || Pool::open(&url)) {
-            Some(pool) => subject.read(&pool, &mut outcome),
-            None => outcome.is_reported = true,
-        };
+        let read = || read_all(subject, &url, &mut outcome);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(read)) {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));

@@ -90,7 +90,14 @@ impl<T> Prefixes<T> {
 
     /// Bytes of the list outside of this struct.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.groups) + size_of_val(&*self.more)
+        Self::bytes_for(self.len)
+    }
+
+    /// Bytes outside of this struct of a list of `len` items.
+    pub fn bytes_for(len: usize) -> usize {
+        let groups = len.div_ceil(GROUP);
+        let lines = groups.div_ceil(GROUP).saturating_sub(1);
+        groups * size_of::<Group<T>>() + lines * size_of::<Line>()
     }
 
     /// The number of keys at or below a key with the prefix `wanted`. `compare` compares the whole key of item number

@@ -4,14 +4,17 @@
 //! * the level of a child is one below that of its parent, and leaves are level 0;
 //! * a node other than the root holds at least m entries and at most M, an inner root at least 2;
 //! * the bounds of a node, in its parent and in its head, are those of its entries, which are rectangles;
-//! * no slot holds two nodes of the tree.
+//! * no slot holds two nodes of the tree;
+//! * the chunk table of the pool gives the index the chunks that its head and nodes are in.
 
 use super::Catfish;
-use super::head::{ENTRIES, ROOT, word_of};
+use super::head::{ENTRIES, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, word_of};
 use super::tree::layout::{Entry, ExpectedNode, NodeRef, RawNode, damage_of, entry_of, head_of};
 use super::tree::rectangle::Rectangle;
 use crate::error::IndexError;
-use farwood_fabric::{Checked, Client, ClientId, Fabric, read, read_bytes};
+use crate::memory::owned::ReachedChunks;
+use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::{Checked, Client, ClientId, Fabric, Memory, Remote, Words, read, read_bytes};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -56,6 +59,7 @@ struct Verifier<'w, F> {
     tree: &'w Catfish,
     client: &'w Client<F>,
     seen: BTreeSet<u64>,
+    reached: ReachedChunks,
     report: CatfishReport,
 }
 
@@ -69,13 +73,14 @@ struct Expected {
 
 impl Catfish {
     /// Visits all nodes of the tree, and checks every invariant. No client may change the tree during the call. [1 RT
-    /// for each node, and 3]
+    /// for each node, 4, 2 for each memory node, and 1 for each 128 of its chunks]
     ///
     /// # Errors
     /// The errors of the fabric. Violations are in the [`CatfishReport`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<CatfishReport, IndexError> {
         let report = CatfishReport::default();
-        let mut verifier = Verifier { tree: self, client, seen: BTreeSet::new(), report };
+        let mut verifier =
+            Verifier { tree: self, client, seen: BTreeSet::new(), reached: ReachedChunks::default(), report };
         let word = async |offset| {
             let word = client.post(read(word_of(self.head, offset))).await?;
             let Ok(word) = word.check(&()) else { unreachable!("words are never torn") };
@@ -95,6 +100,11 @@ impl Catfish {
         if noted != 0 && noted != found {
             verifier.note(&self.head.to_string(), format!("the head counts {noted} entries of {found}"));
         }
+        verifier.reached.add(self.head);
+        verifier.check_ring_chunks().await?;
+        for (at, what) in verifier.reached.problems(client, self.entry.slot).await? {
+            verifier.note(&at, what);
+        }
         Ok(verifier.report)
     }
 }
@@ -104,6 +114,26 @@ impl<F: Fabric> Verifier<'_, F> {
         if self.report.problems.len() < PROBLEMS_MAX {
             self.report.problems.push(CatfishProblem { at: at.to_owned(), what });
         }
+    }
+
+    /// Checks the words of the head that list the chunks of rings: each is 0, or the start of a chunk. [1 RT]
+    async fn check_ring_chunks(&mut self) -> Result<(), IndexError> {
+        let head = self.tree.head;
+        let words =
+            self.client.post(read_bytes(head.part::<Words>(RING_CHUNKS), 8 * RING_CHUNKS_MAX)).await?;
+        let Ok(words) = words.check(&()) else { unreachable!("words are never torn") };
+        for (number, start) in
+            words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).enumerate()
+        {
+            let is_start =
+                start.is_multiple_of(CHUNK_BYTES) && start < self.client.fabric().shape().host_bytes;
+            match Remote::<[u8]>::new(head.address().node(), Memory::Host, start).filter(|_| is_start) {
+                Some(chunk) => self.reached.add(chunk),
+                None if start == 0 => {}
+                None => self.note(&head.to_string(), format!("its chunk {number} of rings is at {start:#x}")),
+            }
+        }
+        Ok(())
     }
 
     async fn fetch(&self, node: NodeRef) -> Result<Option<Checked<RawNode>>, IndexError> {
@@ -130,6 +160,7 @@ impl<F: Fabric> Verifier<'_, F> {
             self.note(&at, format!("it is not {:?}, or not whole", expected.node));
             return Ok(());
         };
+        self.reached.add(layout.at(expected.node));
         let words: &[u8] = &copy;
         if let Some(what) = damage_of(words) {
             self.note(&at, what);

@@ -3,7 +3,7 @@
 //! [`slot`] states why a slot may be reused at once. [`chunks`] obtains chunks, [`adopt`] those of crashed clients.
 //! [`allocator`] takes slots from one chunk at a time, the [heap](crate::radix::heap) of a radix tree from one chunk
 //! per memory node; both reuse the slots in their [`free_list`]. [`overflow`] is the format of values that are stored
-//! outside of their leaves.
+//! outside of their leaves. [`owned`] checks that the pool's chunk table gives an index the chunks that it uses.
 
 pub mod adopt;
 pub mod allocator;
@@ -11,4 +11,5 @@ pub mod chunks;
 pub mod free_list;
 pub mod overflow;
 pub(crate) mod overflow_store;
+pub(crate) mod owned;
 pub mod slot;

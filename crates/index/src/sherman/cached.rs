@@ -3,11 +3,12 @@
 use super::node::{Node, RawNode};
 use crate::cache::{Prefixes, Ranged, Slot};
 use crate::key::prefix;
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapAny, ArcSwapOption};
 use farwood_fabric::Remote;
 use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A copy of an inner node, laid out for searching: the first cache line holds the data of a search by the first eight
 /// bytes of a key.
@@ -52,6 +53,15 @@ impl CachedInner {
             lower: node.lower().into(),
             upper: node.upper().unwrap_or_default().into(),
         }
+    }
+
+    /// The bytes of a copy of `node`, as [`Ranged::bytes`] counts them.
+    pub(super) fn bytes_of<B: Deref<Target = [u8]>>(node: &Node<'_, B>) -> usize {
+        let lower = node.lower().len();
+        let children = node.count() + 1;
+        let lowers = if lower > 8 { children * lower } else { 0 };
+        let fences = lower + node.upper().map_or(0, <[u8]>::len) + lowers;
+        size_of::<Self>() + fences + Prefixes::<Remote<RawNode>>::bytes_for(children)
     }
 
     /// Whether `key` lies between the fences.
@@ -117,22 +127,54 @@ pub(super) struct Top {
     pub(super) node: Option<Arc<Slot<CachedInner>>>,
     /// Copies of the root's children, where those are inner nodes.
     pub(super) below: Box<[ArcSwapOption<Slot<CachedInner>>]>,
+    /// Whether the root is another node, or has changed.
+    outdated: AtomicBool,
 }
 
 impl Top {
     /// The top of a tree whose root is a leaf.
     pub(super) fn leaf(root: Remote<RawNode>) -> Self {
-        Self { root, level: 0, node: None, below: [].into() }
+        Self { root, level: 0, node: None, below: [].into(), outdated: AtomicBool::new(false) }
     }
 
-    /// The top of a tree whose root is an inner node.
-    pub(super) fn inner(node: Arc<Slot<CachedInner>>) -> Self {
+    /// The top of a tree whose root is an inner node, with those copies of `before` that are children of that root.
+    pub(super) fn inner(node: Arc<Slot<CachedInner>>, before: Option<&Self>) -> Self {
         let children = if node.level > 1 { node.children() } else { 0 };
-        Self {
-            root: node.at,
-            level: node.level,
-            node: Some(node),
-            below: (0..children).map(|_| ArcSwapOption::empty()).collect(),
+        let below: Box<[_]> = (0..children).map(|_| ArcSwapOption::empty()).collect();
+        for copy in before.into_iter().flat_map(|before| &before.below).filter_map(ArcSwapAny::load_full) {
+            let child = node.child_covering(&copy.lower);
+            if below.get(child).is_some() && node.child(child) == copy.at {
+                below[child].store(Some(copy));
+            }
+        }
+        Self { root: node.at, level: node.level, node: Some(node), below, outdated: AtomicBool::new(false) }
+    }
+
+    /// Whether the root must be read again before the next descent.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.outdated.load(Relaxed)
+    }
+
+    /// Makes the next descent read the root again.
+    pub(super) fn set_outdated(&self) {
+        self.outdated.store(true, Relaxed);
+    }
+
+    /// Drops the copy of the root's child that covers `key`.
+    pub(super) fn drop_child(&self, key: &[u8]) {
+        let covering =
+            self.node.as_ref().filter(|root| root.covers(key)).map(|root| root.child_covering(key));
+        if let Some(copy) = covering.and_then(|child| self.below.get(child)) {
+            copy.store(None);
+        }
+    }
+
+    /// Drops the copy that named a node of `level` for `key`, if it is one of these copies.
+    pub(super) fn drop_parent(&self, level: u8, key: &[u8]) {
+        match self.level.checked_sub(level) {
+            None | Some(0 | 1) => self.set_outdated(),
+            Some(2) => self.drop_child(key),
+            Some(_) => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use super::position::{
 };
 use super::read::NodeCopy;
 use super::split::UnlinkedSibling;
-use crate::cache::Slot;
+use crate::cache::{Ranged, Slot};
 use crate::coverage;
 use crate::error::IndexError;
 use crate::op::Op;
@@ -30,18 +30,41 @@ impl Sherman {
         self.cache.find(key, |node| node.covers(key).then(|| Arc::clone(node))).flatten()
     }
 
-    /// Copies an inner node, and caches the copy if the node is of level 1.
-    pub(super) fn cache_inner<B: Deref<Target = [u8]>>(
+    /// Caches a copy of an inner node that was read, if it is of level 1 and the cache admits it.
+    fn cache_inner<B: Deref<Target = [u8]>>(&self, at: Remote<RawNode>, node: &Node<'_, B>) {
+        if node.level() == 1 && self.cache.admits(CachedInner::bytes_of(node)) {
+            self.cache.insert(CachedInner::copy(at, node));
+        }
+    }
+
+    /// Copies an inner node that was read, and caches the copy if the node is of level 1 and the cache admits it.
+    fn copy_inner<B: Deref<Target = [u8]>>(
         &self,
         at: Remote<RawNode>,
         node: &Node<'_, B>,
     ) -> Arc<Slot<CachedInner>> {
         let copy = CachedInner::copy(at, node);
-        if copy.level == 1 { self.cache.insert(copy) } else { Arc::new(Slot::uncached(copy)) }
+        if copy.level == 1 && self.cache.admits(copy.bytes()) {
+            return self.cache.insert(copy);
+        }
+        Arc::new(Slot::uncached(copy))
+    }
+
+    /// Caches an inner node that this client wrote: instead of its former copy, or as one that was read.
+    pub(super) fn cache_written<B: Deref<Target = [u8]>>(&self, at: Remote<RawNode>, node: &Node<'_, B>) {
+        if node.level() != 1 {
+            return;
+        }
+        let former = self.cached_parent(node.lower()).filter(|former| former.at == at);
+        if former.is_some() {
+            self.cache.insert(CachedInner::copy(at, node));
+        } else {
+            self.cache_inner(at, node);
+        }
     }
 }
 
-impl<F: Fabric> Op<'_, F, Sherman> {
+impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Returns the leaf that should cover `key`, and the origin of that pointer.
     /// [0 RT when the cache knows it; otherwise the descent]
     #[inline]
@@ -108,8 +131,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         {
             self.hit(coverage::STEPPED_RIGHT_INNER);
             self.client.note(|costs| costs.moved += 1);
-            // The cached top named this node: it is older than the last split of this level.
-            self.index.top.store(None);
+            // A copy that named this node is older than the last split of this level.
+            self.drop_from_top(target);
             return Ok(Some(sibling));
         }
         self.invalidate_path(target.key);
@@ -120,15 +143,20 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         self.descend(target).await
     }
 
-    /// Drops the cached parent that named a leaf which does not cover `key` (Sherman §4.2.3), or else the cached top.
+    /// Drops the cached parent that named a leaf which does not cover `key` (Sherman §4.2.3).
     pub(super) fn invalidate_parent(self, key: &[u8]) {
         self.client.note(|costs| costs.moved += 1);
-        match self.index.cached_parent(key) {
-            Some(parent) => {
-                self.hit(coverage::STALE_PARENT);
-                self.index.cache.remove(&parent);
-            }
-            None => self.index.top.store(None),
+        if let Some(parent) = self.index.cached_parent(key) {
+            self.hit(coverage::STALE_PARENT);
+            self.index.cache.remove(&parent);
+        }
+        self.drop_from_top(SearchTarget { level: 0, key });
+    }
+
+    /// Drops the copy among the two top levels that named a node which does not cover `target`. The others stay.
+    fn drop_from_top(self, target: SearchTarget<'_>) {
+        if let Some(top) = &*self.index.top.load() {
+            top.drop_parent(target.level, target.key);
         }
     }
 
@@ -140,7 +168,10 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     /// Drops all cached nodes on the path to `key`, so that the next descent starts at the root.
     pub(super) fn invalidate_path(self, key: &[u8]) {
         self.invalidate_parent(key);
-        self.index.top.store(None);
+        if let Some(top) = &*self.index.top.load() {
+            top.drop_child(key);
+            top.set_outdated();
+        }
     }
 
     /// Returns the node that should cover `target`; `None` where the tree does not have that level.
@@ -196,60 +227,56 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     ) -> Result<Option<Remote<RawNode>>, IndexError> {
         let SearchTarget { level, key } = target;
         let Some(root) = &top.node else { unreachable!("a root above level 0 is an inner node") };
-        let covered = root.covers(key);
-        let start = if covered {
-            Arc::clone(root)
+        let (mut at, mut second) = if root.covers(key) {
+            let child = root.child_covering(key);
+            (root.child(child), top.below.get(child))
         } else if steps_max == STEPS_RIGHT_MAX {
             self.hit(coverage::CACHED_ROOT_SPLIT);
             return Ok(None);
         } else {
             // The root, read for this operation, was split: its sibling pointers lead to the rest of the keys.
             match self.fetch_inner(root.at, SearchTarget { level: top.level, key }, steps_max).await? {
-                Some(node) => node,
+                Some((_, node)) => (node.child(node.child_covering(key)), None),
                 None => return Ok(None),
             }
         };
-        let child = start.child_covering(key);
-        let (mut at, mut at_level) = (start.child(child), top.level - 1);
-        while at_level > level {
-            let second = (covered && at_level + 1 == top.level).then(|| &top.below[child]);
-            let known = second.and_then(ArcSwapAny::load_full).filter(|node| node.covers(key));
-            let node = match known {
-                Some(node) => node,
-                None => match self.fetch_inner(at, SearchTarget { level: at_level, key }, steps_max).await? {
-                    Some(node) => node,
-                    None => return Ok(None),
-                },
-            };
-            if let Some(slot) = second.filter(|_| node.at == at) {
-                slot.store(Some(Arc::clone(&node)));
+        for level in (level + 1..top.level).rev() {
+            let slot = second.take();
+            let known = slot.and_then(ArcSwapAny::load_full).filter(|node| node.covers(key));
+            if let Some(node) = known {
+                at = node.child(node.child_covering(key));
+                continue;
+            }
+            let fetched = self.fetch_inner(at, SearchTarget { level, key }, steps_max).await?;
+            let Some((found, node)) = fetched else { return Ok(None) };
+            match slot.filter(|_| found == at) {
+                Some(slot) => slot.store(Some(self.index.copy_inner(found, &node))),
+                None => self.index.cache_inner(found, &node),
             }
             at = node.child(node.child_covering(key));
-            at_level -= 1;
         }
         Ok(Some(at))
     }
 
-    /// Reads the inner node that covers `target` at or right of `at`, and caches it if it is of level 1. Returns `None`
-    /// where the pointer was stale. [1 RT per node]
+    /// Reads the inner node that covers `target` at or right of `at`; returns it with its address, or `None` where the
+    /// pointer was stale. [1 RT per node]
     async fn fetch_inner(
         self,
         at: Remote<RawNode>,
         target: SearchTarget<'_>,
         steps_max: u32,
-    ) -> Result<Option<Arc<Slot<CachedInner>>>, IndexError> {
+    ) -> Result<Option<(Remote<RawNode>, NodeCopy<'a>)>, IndexError> {
         let op = self.named("descend");
         let mut at = at;
         let (mut left, mut steps) = (None, RightSteps::default());
         while steps.may_step_from(at, steps_max.saturating_add(1)) {
             let node = op.read_node(at).await?;
             match locate(&node, target.level, target.key) {
-                KeyPosition::Here => return Ok(Some(op.index.cache_inner(at, &node))),
+                KeyPosition::Here => return Ok(Some((at, node))),
                 KeyPosition::Right(sibling) => {
                     op.hit(coverage::STEPPED_RIGHT_INNER);
                     op.client.note(|costs| costs.moved += 1);
-                    // The cached top does not name this node: the next descent reads the top again.
-                    op.index.top.store(None);
+                    op.drop_from_top(target);
                     (left, at) = (Some(at), sibling);
                 }
                 KeyPosition::Stale => {
@@ -275,8 +302,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         let mut steps_max = STEPS_RIGHT_MAX;
         loop {
             let Some(at) = self.descend(target).await? else { return Ok(None) };
-            if let Some(parent) = self.fetch_inner(at, target, steps_max).await? {
-                return Ok(Some(parent));
+            if let Some((at, parent)) = self.fetch_inner(at, target, steps_max).await? {
+                return Ok(Some(self.index.copy_inner(at, &parent)));
             }
             self.invalidate_path(key);
             steps_max = steps_max.saturating_mul(2);
@@ -297,8 +324,9 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
     /// Returns the top of the tree. [0 RT where it is cached, otherwise 2]
     pub(super) async fn top(self) -> Result<Arc<Top>, IndexError> {
-        if let Some(top) = self.index.top.load_full() {
-            return Ok(top);
+        let before = self.index.top.load_full();
+        if let Some(top) = before.as_ref().filter(|top| !top.is_outdated()) {
+            return Ok(Arc::clone(top));
         }
         let op = self.named("descend");
         let mut restarts = op.restarts();
@@ -312,7 +340,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             }
             let top = match node.level() {
                 0 => Top::leaf(root),
-                _ => Top::inner(op.index.cache_inner(root, &node)),
+                _ => Top::inner(op.index.copy_inner(root, &node), before.as_deref()),
             };
             let top = Arc::new(top);
             op.index.top.store(Some(Arc::clone(&top)));

@@ -213,7 +213,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         self.hit(coverage::MERGE_BEGUN);
         parent.remove_child(child);
         self.rewrite(at, &mut parent).await?;
-        self.index.cache_inner(at, &parent);
+        self.index.cache_written(at, &parent);
         if self.index.layout.mutant != Some(Mutant::MergeUnmarked) {
             right.set_freed(Freed::Yes);
         }
@@ -258,7 +258,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             }
         }
         if left.level() > 0 {
-            tree.cache_inner(pair.left, left);
+            tree.cache_written(pair.left, left);
         }
         tree.allocator.take_back(tree.freed_slot(pair.right, right.version()));
     }

@@ -7,6 +7,7 @@
 //! * keys lie between their leaf's fences, no key occurs twice, and the keys of inner nodes and of sorted leaves
 //!   increase;
 //! * every overflow value agrees with the entry that links it, and one entry links it;
+//! * the chunk table of the pool gives the tree the chunks that its nodes and values are in;
 //! * no lock is held, except those of crashed clients, which the next writer takes over.
 //!
 //! A node that its left neighbour links and no parent names is legal: the client that split it crashed, or was out of
@@ -25,6 +26,7 @@ use crate::error::IndexError;
 use crate::key::compare;
 use crate::lock::{LOCK_BYTES, LockMemory, LockWidth, becomes_free, held_words, sweep};
 use crate::memory::overflow;
+use crate::memory::owned::ReachedChunks;
 use crate::op::Op;
 use farwood_fabric::{
     Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, read, read_bytes,
@@ -98,7 +100,8 @@ impl Sherman {
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<ShermanReport, IndexError> {
         crate::retry::reap_crashed_clients(client).await?;
         let op = Op::new(self, client, "check");
-        let mut verifier = Verifier { op, report: ShermanReport::default() };
+        let mut verifier =
+            Verifier { op, report: ShermanReport::default(), reached: ReachedChunks::default() };
         let root = op.root_word().await?;
         if let Some(node) = verifier.read(root).await? {
             let mut first = Some(root);
@@ -111,6 +114,9 @@ impl Sherman {
         }
         verifier.report.free_slots_listed = op.count_shared_slots().await?;
         verifier.check_lock_tables().await?;
+        for (at, what) in verifier.reached.problems(client, self.entry.slot).await? {
+            verifier.report.problem(at, what);
+        }
         Ok(verifier.report)
     }
 
@@ -129,6 +135,7 @@ impl Sherman {
 struct Verifier<'a, F> {
     op: Op<'a, F, Sherman>,
     report: ShermanReport,
+    reached: ReachedChunks,
 }
 
 impl<'a, F: Fabric> Verifier<'a, F> {
@@ -195,7 +202,10 @@ impl<'a, F: Fabric> Verifier<'a, F> {
                 answer => answer?,
             };
             match copy.check(layout).map(|copy| Node::decode(layout, copy)) {
-                Ok(Ok(node)) => return Ok(Some(node)),
+                Ok(Ok(node)) => {
+                    self.reached.add(at);
+                    return Ok(Some(node));
+                }
                 Ok(Err(what)) => {
                     self.report.problem(at, what);
                     return Ok(None);
@@ -307,7 +317,7 @@ impl<'a, F: Fabric> Verifier<'a, F> {
                 self.report.problem(at, format!("entry {slot} has the value of another"));
             }
             match overflow::follow(self.op.client, layout.index, link).await {
-                Ok(Some(_)) => {}
+                Ok(Some(_)) => self.reached.add(link.at),
                 Ok(None) => {
                     let what = format!("the value of entry {slot}, at {}, is not there", link.at);
                     self.report.problem(at, what);

@@ -44,6 +44,7 @@ pub use options::{Groups, SphinxFeatures, SphinxVariant, TraversalStart};
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
+use crate::memory::owned::ReachedChunks;
 use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::{PutOutcome, UpdateOutcome};
@@ -142,10 +143,11 @@ impl Policy for SphinxState {
     async fn verify<F: Fabric>(
         op: Op<'_, F, Sphinx>,
         nodes: &[NodeHandle],
+        reached: &mut ReachedChunks,
         report: &mut RadixReport,
     ) -> Result<(), IndexError> {
         if op.index.policy.options.has_tables() {
-            match op.table().verify(nodes, report).await {
+            match op.table().verify(nodes, reached, report).await {
                 Ok(census) => report.census = census,
                 Err(error) => {
                     report.problem(op.index.root, format!("its hash tables: {}", problem_of(error)?));

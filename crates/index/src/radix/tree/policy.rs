@@ -6,6 +6,7 @@ use super::node_handle::{NodeChange, NodeHandle, ParentPosition, Route, Traversa
 use super::report::RadixReport;
 use super::traversal::Traversal;
 use crate::error::IndexError;
+use crate::memory::owned::ReachedChunks;
 use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
@@ -51,14 +52,15 @@ pub trait Policy: Sized {
         let _ = (op, change);
     }
 
-    /// Compares the nodes below the root with what the system has recorded, and reports differences.
-    /// [0 RT; an implementation states its own cost]
+    /// Compares the nodes below the root with what the system has recorded, and reports differences. Notes the system's
+    /// own objects in `reached`. [0 RT; an implementation states its own cost]
     async fn verify<F: Fabric>(
         op: Op<'_, F, RadixTree<Self>>,
         nodes: &[NodeHandle],
+        reached: &mut ReachedChunks,
         report: &mut RadixReport,
     ) -> Result<(), IndexError> {
-        let _ = (op, nodes, report);
+        let _ = (op, nodes, reached, report);
         Ok(())
     }
 

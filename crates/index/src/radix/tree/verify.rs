@@ -3,7 +3,7 @@
 //! The invariants: every linked node is live, has the size that its slot states, is deeper than its parent, and has the
 //! prefix of all keys below it. No two slots of a node have the same partial key, and no slot is closed. The reverse
 //! pointer of every node and leaf names the node that links it. Every leaf is live and in the slot of its key. Every
-//! lock is free.
+//! lock is free. The chunk table of the pool gives the tree the chunks that its objects are in.
 //!
 //! A change that a client left unfinished when it crashed or lost a memory node is not a problem: the next client that
 //! needs the object repairs it. The report counts these *unfinished changes*, among them the nodes that a live client
@@ -17,6 +17,7 @@ use super::report::{RadixReport, problem_of};
 use crate::error::IndexError;
 use crate::lock::{becomes_free, held_words, sweep};
 use crate::memory::overflow::{self, Link};
+use crate::memory::owned::ReachedChunks;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{Inner, InnerRef, NodeSize, NodeState};
@@ -54,6 +55,7 @@ struct Verifier {
     seen: BTreeSet<u64>,
     /// Addresses of the overflow values that were seen.
     values: BTreeSet<u64>,
+    reached: ReachedChunks,
     /// The inner nodes below the root.
     nodes: Vec<NodeHandle>,
 }
@@ -151,8 +153,12 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 _ => verifier.report.problem(check.parent.node.at, "a slot holds an invalid word"),
             }
         }
-        let Verifier { mut report, nodes, .. } = verifier;
-        P::verify(self, &nodes, &mut report).await?;
+        let Verifier { mut report, nodes, mut reached, .. } = verifier;
+        P::verify(self, &nodes, &mut reached, &mut report).await?;
+        reached.add(self.index.root);
+        for (at, what) in reached.problems(self.client, self.index.entry.slot).await? {
+            report.problem(at, what);
+        }
         self.verify_locks(&mut report).await?;
         Ok(report)
     }
@@ -171,6 +177,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 return Ok(());
             }
         };
+        verifier.reached.add(at);
         let parent = &path.node;
         if step == Step::End || node.header().depth() <= parent.header.depth() {
             report.problem(at, "it is not deeper than its parent");
@@ -198,6 +205,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 return Ok(());
             }
         };
+        verifier.reached.add(at);
         let (parent, report) = (&path.node, &mut verifier.report);
         let right = Reverse::of_leaf(parent.at, parent.header.generation());
         report.unfinished_changes += u64::from(leaf.reverse() != right);
@@ -241,6 +249,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         match overflow::follow(client, index, link).await {
             Ok(Some(_)) => {
                 let parts = overflow::slots_of(client, index, link).await?;
+                parts.iter().for_each(|part| verifier.reached.add(part.at));
                 report.value_bytes += parts.iter().map(|part| u64::from(part.kind.bytes)).sum::<u64>();
             }
             Ok(None) => report.problem(leaf, format!("its overflow value at {} is missing", link.at)),

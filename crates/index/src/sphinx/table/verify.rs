@@ -3,6 +3,7 @@
 use super::layout::{BucketHeader, DepthPointer, RawSubtable, TableEntry, is_header, word};
 use super::{EntryTarget, EntryWord, TableOp, read_front};
 use crate::error::IndexError;
+use crate::memory::owned::ReachedChunks;
 use crate::radix::inner::NodeHeader;
 use crate::radix::reverse::Reverse;
 use crate::radix::tree::{NodeHandle, RadixReport, TableStatistics};
@@ -16,6 +17,7 @@ struct Verifier<'n, 'r> {
     /// Addresses of the nodes of the tree.
     nodes: BTreeSet<u64>,
     census: TableStatistics,
+    reached: &'r mut ReachedChunks,
     report: &'r mut RadixReport,
 }
 
@@ -35,6 +37,7 @@ impl<F: Fabric> TableOp<'_, F> {
     pub(in crate::sphinx) async fn verify(
         self,
         nodes: &[NodeHandle],
+        reached: &mut ReachedChunks,
         report: &mut RadixReport,
     ) -> Result<TableStatistics, IndexError> {
         let mut missing = BTreeMap::new();
@@ -43,7 +46,7 @@ impl<F: Fabric> TableOp<'_, F> {
             missing.insert((position.home.0, TableEntry::new(position, node).word()), node);
         }
         let nodes = nodes.iter().map(|node| node.node.at.word()).collect();
-        let mut verifier = Verifier { missing, nodes, census: TableStatistics::default(), report };
+        let mut verifier = Verifier { missing, nodes, census: TableStatistics::default(), reached, report };
         for home in (0..self.client.fabric().shape().nodes).map(NodeId) {
             self.verify_table(home, &mut verifier).await?;
         }
@@ -55,6 +58,7 @@ impl<F: Fabric> TableOp<'_, F> {
     /// Checks the table of a memory node.
     async fn verify_table(self, home: NodeId, verifier: &mut Verifier<'_, '_>) -> Result<(), IndexError> {
         let directory = self.read_directory(home).await?;
+        verifier.reached.add(directory.at);
         verifier.census.bytes += (16 << directory.depth) - 8;
         let mut seen = BTreeSet::new();
         let mut number = 0;
@@ -86,6 +90,7 @@ impl<F: Fabric> TableOp<'_, F> {
     ) -> Result<(), IndexError> {
         let table = self.table;
         let bytes = self.read_subtable(pointer.at).await?;
+        verifier.reached.add(pointer.at);
         verifier.census.subtables += 1;
         verifier.census.bytes += bytes.len() as u64;
         let header = BucketHeader::new(table.number, pointer.depth, upper);
