@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Lists of branches, run cells, and nodes are immutable: a writer replaces them whole, behind atomic pointers. A
-//! search takes no lock and allocates nothing; it writes shared memory only to record the time of a node's last use, and
-//! only while nodes are being admitted. A change copies one run of at most 64 nodes. About one change in a thousand
+//! search takes no lock and allocates nothing; it writes shared memory only to record the time of a node's last use,
+//! and only while nodes are being admitted. A change copies one run of at most 64 nodes. About one change in a thousand
 //! splits or empties a run: it copies one branch and the root, which has one entry per 1,000 to 4,000 nodes. (The paper
 //! uses a lock-free skip list, Sherman §4.2.3; searches of contiguous arrays touch fewer cache lines.)
 //!

@@ -284,7 +284,7 @@ async fn run_client(
         let polls = case.dropped_once_in.filter(|&once_in| workload.random().once_in(once_in));
         let polls = polls.map(|_| workload.random().below(60));
         let done = perform_request(number, tree, client, &request, record);
-        match at_most(polls, done).await {
+        match Box::pin(at_most(polls, done)).await {
             Some(Ok(())) => {}
             Some(Err(error)) => return record.fail(format!("client {number}: {error}")),
             None => record.totals.borrow_mut().dropped += 1,

@@ -249,7 +249,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         match overflow::follow(client, index, link).await {
             Ok(Some(_)) => {
                 let parts = overflow::slots_of(client, index, link).await?;
-                parts.iter().for_each(|part| verifier.reached.add(part.at));
+                for part in &parts {
+                    verifier.reached.add(part.at);
+                }
                 report.value_bytes += parts.iter().map(|part| u64::from(part.kind.bytes)).sum::<u64>();
             }
             Ok(None) => report.problem(leaf, format!("its overflow value at {} is missing", link.at)),
