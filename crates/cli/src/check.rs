@@ -147,6 +147,7 @@ fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Res
                 "entries": walk.entries,
                 "capacity": walk.capacity,
                 "nodes_by_level": walk.nodes,
+                "underfull": walk.underfull,
                 "bounds": bounds,
                 "problems": problems,
             }))?;
@@ -156,6 +157,10 @@ fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Res
             let rectangles = size::count(walk.entries, "rectangle", "rectangles");
             writeln!(context.out, "{}: {rectangles}{within}", args.url)?;
             levels(&walk.nodes, context.out)?;
+            if walk.underfull > 0 {
+                let nodes = size::count(walk.underfull, "underfull node", "underfull nodes");
+                writeln!(context.out, "  {nodes}, left by removals in a full pool")?;
+            }
             for problem in &walk.problems {
                 writeln!(context.out, "  problem: {problem}")?;
             }

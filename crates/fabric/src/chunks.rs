@@ -326,8 +326,8 @@ pub struct ChunkAudit {
     pub of_entry: Vec<Chunk>,
 }
 
-/// Reads the counter and the chunk table of `node`: all of its words if the counter is damaged. [1 RT, +1 RT per 128
-/// chunks]
+/// Reads the counter and the whole chunk table of `node`, because the counter is only a hint. [1 RT, +1 RT per 128
+/// chunks of the memory node]
 ///
 /// # Errors
 /// If the fabric fails.
@@ -337,14 +337,11 @@ pub async fn audit<F: Fabric>(
     entry: u8,
 ) -> Result<ChunkAudit, FabricError> {
     let mut audit = ChunkAudit::default();
-    let taken = match taken(client, node).await {
-        Err(FabricError::Damaged { what, .. }) => {
-            audit.damage.push(what);
-            client.fabric().shape().chunks()
-        }
-        taken => taken?,
-    };
-    for (chunk, _, state) in words_below(client, node, taken).await? {
+    match taken(client, node).await {
+        Err(FabricError::Damaged { what, .. }) => audit.damage.push(what),
+        taken => drop(taken?),
+    }
+    for (chunk, _, state) in words_below(client, node, client.fabric().shape().chunks()).await? {
         match state {
             Ok(state) if state.entry() == Some(entry) => audit.of_entry.push(chunk),
             Ok(_) => {}
@@ -364,16 +361,16 @@ async fn table<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<(u64, Vec<
     Ok((taken, words_below(client, node, taken).await?))
 }
 
-/// Reads the words of all chunks below number `taken`. [1 RT per 128 chunks]
+/// Reads the words of all chunks below number `end`. [1 RT per 128 chunks]
 async fn words_below<F: Fabric>(
     client: &Client<F>,
     node: NodeId,
-    taken: u64,
+    end: u64,
 ) -> Result<Vec<TableEntry>, FabricError> {
     let mut table = Vec::new();
-    for first in (0..taken).step_by(TABLE_WORDS_PER_READ as usize) {
+    for first in (0..end).step_by(TABLE_WORDS_PER_READ as usize) {
         let from = Chunk { node, number: first }.table_word().at().part::<Words>(0);
-        let count = TABLE_WORDS_PER_READ.min(taken - first);
+        let count = TABLE_WORDS_PER_READ.min(end - first);
         let words = client.post(read_bytes(from, 8 * count as usize)).await?;
         let Ok(words) = words.check(&()) else { unreachable!("words are never torn") };
         for (number, word) in (first..).zip(words.chunks_exact(8)) {

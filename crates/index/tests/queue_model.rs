@@ -44,7 +44,7 @@ mod lock {
     pub(crate) mod local;
 
     use farwood_fabric::LockWord;
-    use farwood_index::lock::{GlobalLock, LocalLocks};
+    use farwood_index::lock::{GlobalLock, LocalLocks, LockPauses};
     use local::{LocalGuard, LocalTables};
 
     pub(crate) fn tables() -> LocalTables {

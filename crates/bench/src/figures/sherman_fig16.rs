@@ -1,6 +1,6 @@
 //! Sherman, Figure 16: the hierarchical on-chip lock, step by step.
 
-use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
+use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, Release};
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
 use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
@@ -29,7 +29,8 @@ const STEPS: [(&str, LockMemory, LocalLocks); 5] = [
 
 fn runs(effort: Effort) -> Vec<Run> {
     let run = |(_, memory, local)| {
-        let options = LockOptions { memory, width: LockWidth::Word, release: Release::Write, local };
+        let pauses = LockPauses::None;
+        let options = LockOptions { memory, width: LockWidth::Word, release: Release::Write, local, pauses };
         Run::Locks(LocksSpec {
             cluster: Cluster::new("cx5-100g", 1, 8, 22),
             locks: 10_240,

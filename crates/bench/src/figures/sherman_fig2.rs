@@ -1,6 +1,6 @@
 //! Sherman, Figure 2: exclusive locks by CAS and FAA under increasing contention.
 
-use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
+use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, Release};
 
 use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
 use crate::record::Record;
@@ -26,6 +26,7 @@ const OPTIONS: LockOptions = LockOptions {
     width: LockWidth::Word,
     release: Release::Faa,
     local: LocalLocks::None,
+    pauses: LockPauses::None,
 };
 
 fn runs(effort: Effort) -> Vec<Run> {

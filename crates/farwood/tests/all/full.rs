@@ -310,6 +310,40 @@ fn sphinx_takes_back_long_values() {
 }
 
 #[test]
+fn catfish_removes_all_rectangles_from_a_full_pool() {
+    let scratch = Scratch::new(16 << 20);
+    let places = scratch.pool().create_spatial("full", &CatfishConfig::default()).unwrap();
+    let mut random = Random(3);
+    let mut point = |id: u64| Item {
+        bounds: Rectangle::point([random.below(1_000) as f64, random.below(1_000) as f64]).unwrap(),
+        id,
+    };
+    let mut live: Vec<_> = (0..130_000).map(&mut point).collect();
+    places.bulk_load(&live, 0.8).unwrap();
+    let full: Result<(), Error> = places.change(|editor| {
+        loop {
+            let item = point(live.len() as u64);
+            editor.insert(&item)?;
+            live.push(item);
+        }
+    });
+    assert_full(&full.unwrap_err());
+    // Neighbours leave first, so their leaves become underfull while no slot is free.
+    live.sort_by(|one, other| one.bounds.min()[0].total_cmp(&other.bounds.min()[0]));
+    let (gone, stay) = live.split_at(2_000);
+    places
+        .change(|editor| {
+            for item in gone {
+                assert!(editor.remove(item)?, "{item:?}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(places.count_all().unwrap(), stay.len() as u64);
+    assert_eq!(places.check().unwrap().problems, []);
+}
+
+#[test]
 fn catfish_takes_back_rectangles() {
     let form = Form::of_environment();
     let scratch = Scratch::new(form.memory_bytes);

@@ -2,7 +2,8 @@
 //!
 //! * every node is the one that its reference names, is not torn, and belongs to the index;
 //! * the level of a child is one below that of its parent, and leaves are level 0;
-//! * a node other than the root holds at least m entries and at most M, an inner root at least 2;
+//! * a node other than the root holds at least one entry and at most M, an inner root at least 2; nodes with fewer than
+//!   m entries, from which a removal in a full pool took one, are counted;
 //! * the bounds of a node, in its parent and in its head, are those of its entries, which are rectangles;
 //! * no slot holds two nodes of the tree;
 //! * the chunk table of the pool gives the index the chunks that its head and nodes are in.
@@ -47,6 +48,9 @@ pub struct CatfishReport {
     pub entries: u64,
     /// Entries that the leaves can hold.
     pub capacity: u64,
+    /// Nodes other than the root with fewer entries than an R*-tree demands: items were removed from them while the pool
+    /// was full. The next removal in such a node dissolves it, if the pool has free slots.
+    pub underfull: u64,
     /// The bounds of all entries.
     pub bounds: Option<Rectangle>,
     /// The compute node that holds the lease; it may have crashed.
@@ -197,13 +201,14 @@ impl<F: Fabric> Verifier<'_, F> {
     ) {
         let is_root = expected.below.is_none();
         let least = match (is_root, level) {
-            (false, _) => self.tree.layout.entries_least(),
+            (false, _) => 1,
             (true, 0) => 0,
             (true, _) => 2,
         };
         if entries.len() < least {
             self.note(at, format!("{} entries, fewer than {least}", entries.len()));
         }
+        self.report.underfull += u64::from(!is_root && entries.len() < self.tree.layout.entries_least());
         let actual = Rectangle::around(entries.iter().map(|entry| &entry.bounds));
         let broken = |entry: &&Entry| Rectangle::new(entry.bounds.min(), entry.bounds.max()).is_err();
         if let Some(broken) = entries.iter().find(broken) {

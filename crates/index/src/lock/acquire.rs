@@ -319,7 +319,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         }
         self.free_uncertain(None).await;
         let abandon = |word| self.index.release_dropped(self.client, lock, word);
-        let local = self.index.tables.acquire(self.client, lock, &abandon).await;
+        let local = self.index.tables.acquire(self.client, lock, self.index.options.pauses, &abandon).await;
         if local.handed_over().is_some() {
             self.client.note(|costs| costs.handed_over += 1);
             self.index.clear_uncertain(lock);
@@ -382,7 +382,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             Swapped::Lost(_) => {}
         }
         let lock = held.lock;
-        let mut wait = LockWait::new(self.fabric().now());
+        let mut wait = LockWait::new(self.fabric().now(), self.index.options.pauses);
         loop {
             self.client.note(|costs| costs.lock += 1);
             let pause = wait.pause_ns();

@@ -12,7 +12,7 @@
 //! word with that bit is changed under the mutex only. The waiters of all locks are in a few queues, with the number of
 //! the lock as their key.
 
-use super::{GlobalLock, LocalLocks};
+use super::{GlobalLock, LocalLocks, LockPauses};
 use crate::queue::FairQueue;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use farwood_fabric::{Client, Fabric, LockWord};
@@ -24,8 +24,8 @@ const HAND_OVERS_SHIFT: u32 = 2;
 const ONE_HAND_OVER: u64 = 1 << HAND_OVERS_SHIFT;
 /// Maximum queues of a table.
 const QUEUES_MAX: usize = 64;
-/// A spinning client pauses for this fraction of the time that it has waited, so the number of its attempts grows with
-/// the logarithm of the wait, and the pause extends the wait by at most a hundredth.
+/// A spinning client pauses for this fraction of the time that it has waited, unless the options forbid pauses. The
+/// number of its attempts grows with the logarithm of the wait, and the pause extends the wait by at most a hundredth.
 const SPINS: u64 = 100;
 /// Maximum idle payloads that a table keeps.
 const PAYLOADS_MAX: usize = 64;
@@ -88,6 +88,7 @@ impl LocalTables {
         &self,
         client: &Client<F>,
         lock: GlobalLock,
+        pauses: LockPauses,
         release_global: &impl Fn(LockWord),
     ) -> LocalGuard<'_> {
         if self.kind == LocalLocks::None {
@@ -100,7 +101,9 @@ impl LocalTables {
         let mut since = None;
         while !self.try_lock(lock) {
             let now = client.fabric().now();
-            client.fabric().sleep((now - *since.get_or_insert(now)) / SPINS).await;
+            let waited = now - *since.get_or_insert(now);
+            let pause = if pauses == LockPauses::None { 0 } else { waited / SPINS };
+            client.fabric().sleep(pause).await;
         }
         self.granted(lock, Grant::Local)
     }

@@ -22,5 +22,5 @@ pub(crate) use global::BYTES_PER_LOCK;
 pub use global::{GlobalLock, LOCK_BYTES, TryTake, Unlock};
 pub use held::{HeldLock, PendingRelease};
 pub use local::LocalTables;
-pub use options::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
+pub use options::{LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, Release};
 pub(crate) use sweep::{becomes_free, held_words, is_any_held, sweep};

@@ -50,6 +50,15 @@ pub enum LocalLocks {
     },
 }
 
+/// The pauses of a client that competes for a global lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockPauses {
+    /// None: a failed attempt is followed by the next one at once (the paper's).
+    None,
+    /// After a wait of 50 ms, because the holder is then stopped, not busy.
+    LongWait,
+}
+
 /// The locking method of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockOptions {
@@ -61,6 +70,8 @@ pub struct LockOptions {
     pub release: Release,
     /// The coordination of the clients of one compute node.
     pub local: LocalLocks,
+    /// The pauses of a client that competes for a global lock.
+    pub pauses: LockPauses,
 }
 
 impl LockOptions {
@@ -90,6 +101,16 @@ impl LockWidth {
         match self {
             Self::Word => "64 bit",
             Self::Packed => "16 bit",
+        }
+    }
+}
+
+impl LockPauses {
+    /// The name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::LongWait => "after 50 ms",
         }
     }
 }

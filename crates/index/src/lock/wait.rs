@@ -1,5 +1,6 @@
 //! The wait for a lock that another compute node holds: pauses, liveness checks and the time limit.
 
+use super::options::LockPauses;
 use crate::error::IndexError;
 use farwood_fabric::{ClientId, Fabric};
 
@@ -20,11 +21,12 @@ pub(super) struct LockWait {
     since_ns: u64,
     checked_ns: u64,
     now_ns: u64,
+    pauses: LockPauses,
 }
 
 impl LockWait {
-    pub(super) fn new(now_ns: u64) -> Self {
-        Self { attempts: 0, since_ns: now_ns, checked_ns: now_ns, now_ns }
+    pub(super) fn new(now_ns: u64, pauses: LockPauses) -> Self {
+        Self { attempts: 0, since_ns: now_ns, checked_ns: now_ns, now_ns, pauses }
     }
 
     /// Counts a failed attempt; returns whether to check now that the holder is alive.
@@ -41,9 +43,11 @@ impl LockWait {
         true
     }
 
-    /// The pause before the next attempt: none at first, then a hundredth of the time waited.
+    /// The pause before the next attempt: none at first, then a hundredth of the time waited, unless the options forbid
+    /// pauses.
     pub(super) fn pause_ns(&self) -> u64 {
         match self.now_ns - self.since_ns {
+            _ if self.pauses == LockPauses::None => 0,
             waited if waited < LONG_WAIT_NS => 0,
             waited => (waited / 100).min(PAUSE_NS_MAX),
         }

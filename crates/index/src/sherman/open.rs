@@ -21,7 +21,7 @@ use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
 use crate::lifecycle;
-use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockWidth, NodeLocks, Release};
+use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockPauses, LockWidth, NodeLocks, Release};
 use crate::memory::allocator::{Allocator, SlotSizes, Units};
 use crate::memory::free_list::Give;
 use crate::memory::overflow;
@@ -246,6 +246,11 @@ impl Parameters for ShermanConfig {
         codec.choice(19, write_back, [WriteBack::Alone, WriteBack::Combined]);
         codec.kinds(&mut self.kinds);
         codec.choice(22, lock_read, [LockRead::Apart, LockRead::Together]);
+        // The pauses are not stored: only the variants of the paper have none.
+        lock.pauses = match lock_read {
+            LockRead::Apart => LockPauses::None,
+            LockRead::Together => LockPauses::LongWait,
+        };
         codec.choice(23, &mut self.values, [Values::Fixed, Values::AnyLength]);
     }
 }

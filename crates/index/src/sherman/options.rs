@@ -16,9 +16,10 @@
 //! Beyond the paper, `+lock-read` acquires a node's lock and reads the node in one doorbell, where the fabric executes
 //! an atomic and a READ after it in order: an update is two round trips. A lock that is handed over carries the leaf,
 //! as its last holder wrote it: then an update is one round trip. The number of consecutive hand-overs is greater than
-//! in the paper.
+//! in the paper. A client that has waited for a lock for 50 ms pauses between attempts; in the paper's variants it
+//! tries again at once.
 
-use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
+use crate::lock::{LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, Release};
 use crate::variant::named;
 
 /// The layout of leaves, and the unit of their write-back.
@@ -109,6 +110,7 @@ impl ShermanVariant {
                 width: LockWidth::Word,
                 release: if step(Self::FgPlus) { Release::Write } else { Release::Faa },
                 local,
+                pauses: if step(Self::LockRead) { LockPauses::LongWait } else { LockPauses::None },
             },
             write_back: if step(Self::Combine) { WriteBack::Combined } else { WriteBack::Alone },
             lock_read: if step(Self::LockRead) { LockRead::Together } else { LockRead::Apart },
@@ -160,6 +162,7 @@ impl ShermanFeatures {
             ("release", self.lock.release.name().to_owned()),
             ("write_back", write_back.to_owned()),
             ("local_locks", local),
+            ("lock_pauses", self.lock.pauses.name().to_owned()),
             ("lock_read", lock_read.to_owned()),
         ]
     }
@@ -188,6 +191,7 @@ mod tests {
                 // The last variant also changes a number of an earlier one.
                 assert_eq!(after.lock.local, LocalLocks::Queued { hand_over_max: LONG_HAND_OVER_MAX });
                 after.lock.local = before.lock.local;
+                assert_eq!(after.lock.pauses, LockPauses::LongWait);
             }
             let changed = [
                 before.leaves != after.leaves,

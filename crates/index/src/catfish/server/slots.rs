@@ -36,13 +36,24 @@ impl NodeSlots {
     /// retired slots as it fills in that time, some tens of megabytes at most.
     pub(super) const REUSE_DELAY_NS: u64 = 10_000_000;
 
+    /// Slots that only removals take while the pool is full: a removal copies one node of each level.
+    pub(super) const RESERVED: usize = 16;
+
     /// Adds free slots.
     pub(super) fn add(&mut self, offsets: impl IntoIterator<Item = u64>) {
         self.free.extend(offsets);
     }
 
-    /// Takes `count` slots at the time `now`; `None`: there are fewer, and none is taken.
-    pub(super) fn take(&mut self, count: usize, now: u64, delay_ns: u64) -> Option<Vec<u64>> {
+    /// Takes `count` slots at the time `now`, and leaves `reserve` or more; `None`: there are fewer, and none is taken.
+    pub(super) fn take(
+        &mut self,
+        (count, reserve): (usize, usize),
+        now: u64,
+        delay_ns: u64,
+    ) -> Option<Vec<u64>> {
+        if self.unused() < count + reserve {
+            return None;
+        }
         let oldest = self.held.iter().find(|(_, times)| *times > 0).map_or(u64::MAX, |(commit, _)| *commit);
         let reusable =
             |slot: &&RetiredSlot| slot.commit <= oldest && slot.since.saturating_add(delay_ns) <= now;
@@ -98,11 +109,12 @@ mod tests {
         slots.add([64]);
         slots.retire([128, 192], 1, 1000);
         slots.hold(0);
-        assert_eq!(slots.take(2, 5000, 100), None, "the tree before commit 1 is held");
+        assert_eq!(slots.take((2, 0), 5000, 100), None, "the tree before commit 1 is held");
         slots.hold(1);
         slots.release(0);
-        assert_eq!(slots.take(3, 1050, 100), None, "the delay has not passed");
-        assert_eq!(slots.take(2, 1100, 100), Some(vec![128, 192]));
-        assert_eq!((slots.take(1, 1100, 100), slots.unused()), (Some(vec![64]), 0));
+        assert_eq!(slots.take((3, 0), 1050, 100), None, "the delay has not passed");
+        assert_eq!(slots.take((2, 2), 1100, 100), None, "one of three would be left");
+        assert_eq!(slots.take((2, 1), 1100, 100), Some(vec![128, 192]));
+        assert_eq!((slots.take((1, 0), 1100, 100), slots.unused()), (Some(vec![64]), 0));
     }
 }

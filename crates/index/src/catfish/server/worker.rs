@@ -2,10 +2,11 @@
 
 use super::super::head::{COMMITS, ENTRIES, ROOT};
 use super::super::tree::bulk::{entries_per_node, tile};
-use super::super::tree::draft::{Draft, PlacedDraft};
+use super::super::tree::draft::{Draft, PlacedDraft, Underfull};
 use super::super::tree::layout::{Entry, LINE_WORDS, NodeRef, image, next_generation, stores_of_line};
 use super::super::tree::rectangle::{Item, Rectangle};
 use super::super::wire::message::Request;
+use super::slots::NodeSlots;
 use super::snapshot::Nodes;
 use super::{ServerSettings, StoreGranularity, TreeServer};
 use crate::error::IndexError;
@@ -13,6 +14,11 @@ use crate::mutant::Mutant;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner};
 use farwood_fabric::{Client, Fabric, FabricError, Server, ServerMemory as _};
 use std::sync::PoisonError;
+
+/// Longest wait for slots that readers may still read, nanoseconds, unless the delay of their reuse is longer.
+const RETIRED_WAIT_NS_MAX: u64 = 1_000_000_000;
+/// Pause between two attempts to take them, nanoseconds.
+const RETIRED_WAIT_NS: u64 = 1_000_000;
 
 /// A worker of the server.
 pub struct Worker<'t, F, S> {
@@ -48,20 +54,26 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// # Errors
     /// The pool is full; [`IndexError::Damaged`].
     pub async fn insert(&self, item: &Item) -> Result<(), IndexError> {
-        self.commit((1, Request::Insert(*item)), |draft| {
-            draft.insert(item)?;
-            Ok(true)
+        self.commit((1, Request::Insert(*item)), NodeSlots::RESERVED, |draft| {
+            draft.insert(item).map(|()| true)
         })
         .await
-        .map(|_| ())
+        .map(drop)
     }
 
-    /// Removes one item that is equal to `item`; `false`: there is none. Costs as [`insert`](Self::insert).
+    /// Removes one item that is equal to `item`; `false`: there is none. Costs as [`insert`](Self::insert). If the pool
+    /// has too few slots to reinsert the other items of an underfull node, that node stays as it is.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
     pub async fn remove(&self, item: &Item) -> Result<bool, IndexError> {
-        self.commit((-1, Request::Remove(*item)), |draft| draft.remove(item)).await
+        let noted = || (-1, Request::Remove(*item));
+        match self.commit(noted(), 0, |draft| draft.remove(item, Underfull::Dissolve)).await {
+            Err(IndexError::Fabric(FabricError::PoolFull { .. })) => {
+                self.commit(noted(), 0, |draft| draft.remove(item, Underfull::Keep)).await
+            }
+            removed => removed,
+        }
     }
 
     /// Gives an item other bounds, in one commit; `false`: there is no such item. Costs as [`insert`](Self::insert).
@@ -70,8 +82,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// As [`insert`](Self::insert).
     pub async fn update(&self, item: &Item, bounds: Rectangle) -> Result<bool, IndexError> {
         let moved = Item { bounds, id: item.id };
-        self.commit((0, Request::Update(*item, bounds)), |draft| {
-            let there = draft.remove(item)?;
+        self.commit((0, Request::Update(*item, bounds)), NodeSlots::RESERVED, |draft| {
+            let there = draft.remove(item, Underfull::Dissolve)?;
             if there {
                 draft.insert(&moved)?;
             }
@@ -81,10 +93,11 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     }
 
     /// Drafts a change and commits it; `false`: `change` has changed nothing. `added` is the number of entries that
-    /// the tree gains.
+    /// the tree gains; `reserve` slots stay unused.
     async fn commit(
         &self,
         (added, request): (i64, Request),
+        reserve: usize,
         change: impl Fn(&mut Draft<'_, Nodes<'_, S::Local>>) -> Result<bool, IndexError>,
     ) -> Result<bool, IndexError> {
         let tree = self.tree;
@@ -96,7 +109,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let finished = changed.then(|| draft.finish());
         self.server.compute(nodes.visits.get() * tree.settings.visit_ns).await;
         let Some(finished) = finished else { return Ok(false) };
-        let slots = self.take_slots(finished.slots()).await?;
+        let slots = self.take_slots(finished.slots(), reserve).await?;
         let placed = finished.place(&slots.nodes);
         self.publish(placed, added, Some(request)).await?;
         slots.commit();
@@ -166,16 +179,28 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         Ok(())
     }
 
-    /// Takes `count` slots, with their next generations. [0 RT; a new chunk as in [`chunks::take`]]
-    async fn take_slots(&self, count: usize) -> Result<TakenSlots<'_>, IndexError> {
-        let tree = self.tree;
+    /// Takes `count` slots, with their next generations, so that `reserve` or more stay unused. In a full pool it waits
+    /// for retired slots. [0 RT; a new chunk as in [`chunks::take`]]
+    async fn take_slots(&self, count: usize, reserve: usize) -> Result<TakenSlots<'_>, IndexError> {
+        let (tree, fabric) = (self.tree, self.client.fabric());
+        let delay_ns = tree.settings.reuse_delay_ns;
+        let end_ns = fabric.now() + delay_ns.max(RETIRED_WAIT_NS_MAX);
         let offsets: Vec<_> = loop {
-            let now = self.client.fabric().now();
-            let taken = tree.state().slots.take(count, now, tree.settings.reuse_delay_ns);
-            match taken {
-                Some(offsets) => break offsets,
-                None => self.take_chunk().await?,
+            let taken = tree.state().slots.take((count, reserve), fabric.now(), delay_ns);
+            if let Some(offsets) = taken {
+                break offsets;
             }
+            let full = match self.take_chunk().await {
+                Err(full @ IndexError::Fabric(FabricError::PoolFull { .. })) => full,
+                taken => {
+                    taken?;
+                    continue;
+                }
+            };
+            if tree.state().slots.unused() < count + reserve || fabric.now() >= end_ns {
+                return Err(full);
+            }
+            fabric.sleep(RETIRED_WAIT_NS).await;
         };
         let generation = |offset: u64| -> Result<_, FabricError> {
             let before = self.server.local().load(offset)?;
@@ -224,7 +249,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             items.iter().map(|item| Entry { bounds: item.bounds, word: item.id }).collect();
         let root = loop {
             let lengths = tile(&mut below, per_node);
-            let slots = self.take_slots(lengths.len()).await?;
+            let slots = self.take_slots(lengths.len(), NodeSlots::RESERVED).await?;
             let mut above = Vec::with_capacity(lengths.len());
             let mut rest = below.as_slice();
             for (length, &at) in lengths.into_iter().zip(&slots.nodes) {

@@ -68,6 +68,15 @@ pub(in crate::catfish) struct Draft<'s, S> {
     retired: Vec<NodeRef>,
 }
 
+/// The treatment of a node that holds too few entries after a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::catfish) enum Underfull {
+    /// The node is removed, and its entries are reinserted.
+    Dissolve,
+    /// The node stays until a later removal in it, unless it is empty: the pool has too few free slots.
+    Keep,
+}
+
 /// A path from the root: each node with the position of the child that follows.
 type Path = Vec<(usize, usize)>;
 
@@ -100,11 +109,15 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
     }
 
     /// Removes an item. If several equal items exist, one of them is removed. Returns `false`, and does not change the
-    /// draft, if there is none.
+    /// draft, if there is none. With [`Underfull::Keep`], the draft has at most one new node per level.
     ///
     /// # Errors
     /// As [`StoredNodes::load`].
-    pub(in crate::catfish) fn remove(&mut self, item: &Item) -> Result<bool, IndexError> {
+    pub(in crate::catfish) fn remove(
+        &mut self,
+        item: &Item,
+        underfull: Underfull,
+    ) -> Result<bool, IndexError> {
         let mut positions = Vec::new();
         if !self.find((self.root, None), item, &mut positions)? {
             return Ok(false);
@@ -117,7 +130,7 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
             at = self.open_child(at, position)?;
         }
         self.nodes[at].entries.swap_remove(position);
-        self.condense(at, path)?;
+        self.condense(at, path, underfull)?;
         Ok(true)
     }
 
@@ -265,10 +278,14 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
 
     /// Removes nodes that hold too few entries, reinserts their entries, and shortens a tree whose root has one child
     /// (Guttman: CondenseTree).
-    fn condense(&mut self, mut at: usize, mut path: Path) -> Result<(), IndexError> {
+    fn condense(&mut self, mut at: usize, mut path: Path, underfull: Underfull) -> Result<(), IndexError> {
+        let least = match underfull {
+            Underfull::Dissolve => self.layout.entries_least(),
+            Underfull::Keep => 1,
+        };
         let mut orphans = Vec::new();
         while let Some((parent, position)) = path.pop() {
-            if self.nodes[at].entries.len() < self.layout.entries_least() {
+            if self.nodes[at].entries.len() < least {
                 let level = self.nodes[at].level;
                 orphans.extend(
                     std::mem::take(&mut self.nodes[at].entries).into_iter().map(|entry| (entry, level)),
@@ -286,11 +303,15 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
         self.shorten()
     }
 
-    /// Replaces a root that has one child by that child.
+    /// Replaces a root that has one child by that child, and an inner root without children by a leaf.
     fn shorten(&mut self) -> Result<(), IndexError> {
         loop {
             let root = self.open_root()?;
             match self.nodes[root].entries.as_slice() {
+                [] => {
+                    self.nodes[root].level = 0;
+                    return Ok(());
+                }
                 [only] if self.nodes[root].level > 0 => self.root = only.word,
                 _ => return Ok(()),
             }
@@ -476,9 +497,9 @@ mod tests {
                 let bounds = Rectangle::new([x, y], [x + f64::from(edge), y + 1.0]).unwrap();
                 if kind == 0 && !list.is_empty() {
                     let item = list.swap_remove(step * 7 % list.len());
-                    prop_assert!(tree.change(|draft| draft.remove(&item).unwrap()));
+                    prop_assert!(tree.change(|draft| draft.remove(&item, Underfull::Dissolve).unwrap()));
                     let other = Item { id: u64::MAX, ..item };
-                    prop_assert!(!tree.change(|draft| draft.remove(&other).unwrap()), "no such item");
+                    prop_assert!(!tree.change(|draft| draft.remove(&other, Underfull::Dissolve).unwrap()), "no such item");
                 } else {
                     let item = Item { bounds, id: step as u64 / 3 };
                     list.push(item);
@@ -488,6 +509,26 @@ mod tests {
             list.sort_by(|one, other| one.id.cmp(&other.id).then(order(one).total_cmp(&order(other))));
             prop_assert_eq!(tree.items(), list);
         }
+    }
+
+    #[test]
+    fn removals_that_keep_underfull_nodes_copy_one_node_per_level() {
+        let mut tree = MapTree::new(1);
+        let item =
+            |id: u64| Item { bounds: Rectangle::point([(id * 7919 % 1000) as f64, id as f64]).unwrap(), id };
+        for id in 0..600 {
+            tree.change(|draft| draft.insert(&item(id)).is_ok());
+        }
+        for id in 0..600 {
+            let levels = usize::from(tree.nodes[&tree.root.word()].0) + 1;
+            let kept = |draft: &mut Draft<'_, _>| {
+                let removed = draft.remove(&item(id), Underfull::Keep).unwrap();
+                assert!(draft.nodes.len() <= levels, "{} nodes on {levels} levels", draft.nodes.len());
+                removed
+            };
+            assert!(tree.change(kept));
+        }
+        assert_eq!((tree.nodes.len(), tree.items().len()), (1, 0));
     }
 
     #[test]
@@ -504,7 +545,7 @@ mod tests {
         assert!(level(&tree) >= 3, "level {}", level(&tree));
         assert_eq!(tree.items().len(), 600);
         for id in 0..600 {
-            assert!(tree.change(|draft| draft.remove(&item(id)).unwrap()));
+            assert!(tree.change(|draft| draft.remove(&item(id), Underfull::Dissolve).unwrap()));
         }
         assert_eq!((level(&tree), tree.items().len(), tree.nodes.len()), (0, 0, 1));
     }

@@ -1,6 +1,6 @@
 //! Options of a radix tree, chosen at run time. The variants of the systems combine them.
 
-use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
+use crate::lock::{LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, Release};
 use crate::radix::leaf::LeafGrain;
 
 /// Locks of inner nodes. A compute node hands a lock over to its own clients at most four times in a row, as in
@@ -10,6 +10,7 @@ pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
     width: LockWidth::Word,
     release: Release::Write,
     local: LocalLocks::Queued { hand_over_max: 4 },
+    pauses: LockPauses::LongWait,
 };
 
 /// The method by which a new key is put into a slot that has no child.
