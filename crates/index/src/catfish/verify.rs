@@ -48,8 +48,8 @@ pub struct CatfishReport {
     pub entries: u64,
     /// Entries that the leaves can hold.
     pub capacity: u64,
-    /// Nodes other than the root with fewer entries than an R*-tree demands: items were removed from them while the pool
-    /// was full. The next removal in such a node dissolves it, if the pool has free slots.
+    /// Nodes other than the root with fewer entries than an R*-tree demands: items were removed from them while the
+    /// pool was full. The next removal in such a node dissolves it, if the pool has free slots.
     pub underfull: u64,
     /// The bounds of all entries.
     pub bounds: Option<Rectangle>,

@@ -499,7 +499,8 @@ mod tests {
                     let item = list.swap_remove(step * 7 % list.len());
                     prop_assert!(tree.change(|draft| draft.remove(&item, Underfull::Dissolve).unwrap()));
                     let other = Item { id: u64::MAX, ..item };
-                    prop_assert!(!tree.change(|draft| draft.remove(&other, Underfull::Dissolve).unwrap()), "no such item");
+                    let removed = tree.change(|draft| draft.remove(&other, Underfull::Dissolve).unwrap());
+                    prop_assert!(!removed, "no such item");
                 } else {
                     let item = Item { bounds, id: step as u64 / 3 };
                     list.push(item);
@@ -534,10 +535,8 @@ mod tests {
     #[test]
     fn a_tree_grows_and_shrinks_by_levels() {
         let mut tree = MapTree::new(1);
-        let item = |id: u64| Item {
-            bounds: Rectangle::point([(id * 7919 % 1000) as f64, (id * 104_729 % 1000) as f64]).unwrap(),
-            id,
-        };
+        let point = |id: u64| Rectangle::point([(id * 7919 % 1000) as f64, id as f64]);
+        let item = |id: u64| Item { bounds: point(id).unwrap(), id };
         let level = |tree: &MapTree| tree.nodes[&tree.root.word()].0;
         for id in 0..600 {
             tree.change(|draft| draft.insert(&item(id)).is_ok());
