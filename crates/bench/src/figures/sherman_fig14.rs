@@ -140,8 +140,8 @@ fn fixed() -> Vec<Comparison> {
         (
             "bytes of the local locks for a memory node",
             1_048_576.0,
-            8.0 * locks(LockWidth::Packed),
-            "Sherman §4.3",
+            8.0 * locks(LockWidth::Word),
+            "Sherman §4.3; D1",
         ),
         ("consecutive hand-overs", 4.0, f64::from(HAND_OVER_MAX), "Sherman §4.3"),
         ("bytes of an entry's versions", 1.0, ENTRY_GUARD_BYTES as f64, "Sherman §4.4; D2"),

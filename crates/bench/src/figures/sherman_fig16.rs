@@ -51,7 +51,7 @@ fn step(point: &'static str, what: &str, paper: f64, ours: f64, status: Calibrat
         paper: Some(paper),
         ours,
         status,
-        source: "Sherman §5.6",
+        source: "Sherman §5.7",
     }
 }
 
@@ -87,5 +87,5 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
 
 fn absolute(panel: &str, point: &str, paper: Option<f64>, ours: f64) -> Comparison {
     let (panel, point) = (panel.to_owned(), point.to_owned());
-    Comparison { panel, point, paper, ours, status: CalibrationStatus::Predicted, source: "Sherman §5.6" }
+    Comparison { panel, point, paper, ours, status: CalibrationStatus::Predicted, source: "Sherman §5.7" }
 }

@@ -44,6 +44,7 @@ pub use crate::range::{Direction, Range};
 pub use leaf::Change;
 pub use open::{KIND, ShermanConfig, ShermanDescription, describe};
 pub use options::{ShermanFeatures, ShermanVariant};
+use scan::ExpectedLoad;
 pub use scan::{SNAPSHOT_LEAVES_MAX, ShermanEntries};
 pub use verify::{Problem, ShermanReport};
 
@@ -76,6 +77,7 @@ pub struct Sherman {
     cache: OrderedCache<CachedInner>,
     top: ArcSwapOption<Top>,
     allocator: Allocator,
+    expected_load: ExpectedLoad,
 }
 
 /// A value, in the copy of its leaf or of its overflow object.

@@ -17,6 +17,7 @@ use super::Sherman;
 use super::layout::{FORMAT, INDEX, Layout, NODE_BYTES_DEFAULT, Sizes, Values};
 use super::node::{Fences, Node, RawNode};
 use super::options::{Leaves, LockRead, ShermanFeatures, WriteBack};
+use super::scan::ExpectedLoad;
 use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
@@ -114,6 +115,7 @@ impl Sherman {
             cache: OrderedCache::new(cache_bytes),
             top: ArcSwapOption::empty(),
             allocator: allocator_of(&entry, &layout),
+            expected_load: ExpectedLoad::of_capacity(layout.leaf_capacity),
             layout,
             entry,
         })

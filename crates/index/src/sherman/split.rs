@@ -104,13 +104,19 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok(SiblingSlot { slot: self.new_node_slot().await?, lock: None })
     }
 
-    /// Writes a new sibling, then the node that was split, then releases the lock, in this order.
+    /// Writes a new sibling, then the node that was split, then releases the lock, in this order. [1 RT, also in a reused
+    /// slot; if the doorbells are not combined or the slot is on another memory node, 2, and 4 or 5 in a reused slot]
     async fn write_split(
         self,
         node: SplitNode<'_, '_, F>,
         sibling: SiblingSlot<'_, F>,
         right: &mut Node<'_, Vec<u8>>,
     ) -> Result<(), IndexError> {
+        let combined =
+            node.at.node() == sibling.slot.at.node() && self.index.options.write_back == WriteBack::Combined;
+        if sibling.slot.version.is_some() && combined {
+            return self.write_reused_together(node, sibling, right).await;
+        }
         let SplitNode { held, at, bytes } = node;
         let SiblingSlot { slot, lock } = sibling;
         let part = Write { to: at.part(0), bytes };
@@ -123,7 +129,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             return written.and(released);
         }
         let right = &*right.seal_in(&slot);
-        if at.node() != slot.at.node() || self.index.options.write_back == WriteBack::Alone {
+        if !combined {
             if let Err(error) = self.client.post(write(slot.at, right)).await {
                 held.give_up().await?;
                 return Err(error.into());
@@ -134,6 +140,34 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         let both = write(slot.at, right).then(write(part.to, bytes)).then_maybe(unlock);
         let written = self.client.post(both).await;
         self.finish_release(local, written.map(drop), None).await
+    }
+
+    /// Writes as [`write_in_reused_slot`](Self::write_in_reused_slot), and releases the locks, with one doorbell.
+    /// [1 RT]
+    async fn write_reused_together(
+        self,
+        node: SplitNode<'_, '_, F>,
+        sibling: SiblingSlot<'_, F>,
+        right: &mut Node<'_, Vec<u8>>,
+    ) -> Result<(), IndexError> {
+        let SiblingSlot { slot, lock } = sibling;
+        right.set_freed(Freed::Yes);
+        let marked = right.seal_in(&slot).into_owned();
+        right.set_freed(Freed::No);
+        right.seal();
+        self.hit(coverage::LINKED_MARKED);
+        let (unlock, local) = node.held.release();
+        let (unlock_slot, local_of_slot) = lock.map(HeldLock::release).unzip();
+        let writes = write(slot.at, &marked)
+            .then(write(node.at.part::<[u8]>(0), node.bytes))
+            .then(write(slot.at, right.bytes()));
+        let chain = writes.then_maybe(unlock_slot.flatten()).then_maybe(unlock);
+        let written = self.client.post(chain).await.map(drop);
+        let of_slot = match local_of_slot {
+            Some(local) => self.finish_release(local, written.clone(), None).await,
+            None => Ok(()),
+        };
+        self.finish_release(local, written, None).await.and(of_slot)
     }
 
     /// Writes both nodes if the slot of the sibling was used before, so that stale pointers may lead to it; the lock of

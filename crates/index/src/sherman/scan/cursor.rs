@@ -27,7 +27,7 @@ pub(super) struct ScanRequest<'a> {
 pub(super) struct LeafCursor<'r> {
     pub(super) direction: Direction,
     /// The end in the direction of the scan: `to` forwards, `from` backwards.
-    end: Option<&'r [u8]>,
+    pub(super) end: Option<&'r [u8]>,
     /// The key that the next leaf must cover. The scan has passed all keys before it in its direction.
     pub(super) key: Vec<u8>,
     /// Entries still wanted.

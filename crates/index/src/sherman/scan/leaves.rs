@@ -9,16 +9,10 @@ use crate::op::Op;
 use crate::range::{Direction, Range};
 use crate::retry::Retry;
 use crate::sherman::Sherman;
-use crate::sherman::cached::CachedInner;
 use crate::sherman::node::RawNode;
 use crate::sherman::position::{KeyPosition, RightSteps, locate};
 use crate::sherman::read::{NodeCopy, TORN_TRIES_MAX};
 use farwood_fabric::{Fabric, Fetched, Remote, Torn, all, read_bytes};
-
-/// Maximum leaves that one doorbell fetches.
-const LEAVES_MAX: usize = 32;
-/// Expected load of a leaf, in percent: the average after random insertions.
-const FILL_PERCENT: usize = 70;
 
 /// The end of one batch of leaves.
 enum BatchEnd {
@@ -28,26 +22,6 @@ enum BatchEnd {
     More,
     /// A pointer of the parent was stale: the scan descends again from its cursor.
     Stale,
-}
-
-impl Sherman {
-    /// Returns the leaves to fetch next, in the order of the scan.
-    fn leaves_of<'c>(
-        &self,
-        parent: &'c CachedInner,
-        first: usize,
-        cursor: &LeafCursor<'_>,
-    ) -> impl Iterator<Item = Remote<RawNode>> + Clone + use<'c> {
-        let per_leaf = (self.layout.leaf_capacity * FILL_PERCENT / 100).max(1);
-        // The scan begins in the middle of the first leaf, on average.
-        let count = cursor.left.saturating_add(per_leaf / 2).div_ceil(per_leaf).clamp(1, LEAVES_MAX);
-        let (forward, span) = match cursor.direction {
-            Direction::Forward => (true, first..parent.children().min(first + count)),
-            Direction::Backward => (false, (first + 1).saturating_sub(count)..first + 1),
-        };
-        let length = span.len();
-        (0..length).map(move |at| parent.child(if forward { span.start + at } else { span.end - 1 - at }))
-    }
 }
 
 impl<'a, F: Fabric> Op<'a, F, Sherman> {
@@ -92,12 +66,11 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         loop {
             let before = cursor.passed;
             let end = if let Some(parent) = self.parent_for(&cursor.key).await? {
-                let first = parent.child_covering(&cursor.key);
-                let leaves = self.index.leaves_of(&parent, first, cursor);
-                self.visit_leaves(leaves, cursor, slots, &mut visit).await?
+                let leaves = self.index.next_leaves(parent, cursor);
+                self.visit_leaves(&leaves, cursor, slots, &mut visit).await?
             } else {
                 let root = self.top().await?.root;
-                self.visit_leaves(std::iter::once(root), cursor, slots, &mut visit).await?
+                self.visit_leaves(&[root], cursor, slots, &mut visit).await?
             };
             match end {
                 BatchEnd::Done => return Ok(()),
@@ -116,15 +89,15 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Fetches `leaves` in one doorbell and visits them as long as each begins where the previous one ended.
     async fn visit_leaves(
         self,
-        leaves: impl Iterator<Item = Remote<RawNode>> + Clone,
+        leaves: &[Remote<RawNode>],
         cursor: &mut LeafCursor<'_>,
         slots: &mut Vec<u16>,
         visit: &mut impl FnMut(&NodeCopy<'_>, u16),
     ) -> Result<BatchEnd, IndexError> {
         let layout = &self.index.layout;
-        let reads = leaves.clone().map(|at| read_bytes(at, layout.node_bytes));
+        let reads = leaves.iter().map(|&at| read_bytes(at, layout.node_bytes));
         let copies = self.client.post(all(reads)).await?;
-        for (at, copy) in leaves.zip(copies) {
+        for (&at, copy) in leaves.iter().zip(copies) {
             let mut next = Some((at, Some(copy)));
             let mut left = None;
             let mut steps = RightSteps::default();
@@ -136,6 +109,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                 let position = locate(&leaf, 0, &cursor.key);
                 match if blind { KeyPosition::Here } else { position } {
                     KeyPosition::Here => {
+                        self.index.expected_load.include(slots.len());
                         cursor.visit_entries(&leaf, slots, visit);
                         if cursor.record(at, &leaf) || !cursor.pass(&leaf) {
                             return Ok(BatchEnd::Done);

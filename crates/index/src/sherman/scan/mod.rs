@@ -9,12 +9,14 @@
 //! Keys have a fixed length, so the largest key below another is that key minus one: a backward scan looks for the leaf
 //! that covers the key before the lower fence of the previous leaf.
 
+mod batch;
 mod cursor;
 mod entries;
 mod leaves;
 mod snapshot;
 mod values;
 
+pub(super) use batch::ExpectedLoad;
 pub use cursor::SNAPSHOT_LEAVES_MAX;
 pub use entries::ShermanEntries;
 

@@ -1,0 +1,120 @@
+//! The choice of the leaves that a scan fetches with one doorbell.
+//!
+//! The scan takes as many leaves as its remaining entries are expected to fill, up to the end of its range, from the
+//! cached parents in a row. The expectation follows the loads of the leaves that scans have visited. A wrong choice
+//! costs a READ or a round trip, and no entry: the scan checks that each leaf begins where the previous one ended.
+
+use super::cursor::LeafCursor;
+use crate::cache::Slot;
+use crate::key::decrement;
+use crate::range::Direction;
+use crate::sherman::Sherman;
+use crate::sherman::cached::CachedInner;
+use crate::sherman::node::RawNode;
+use farwood_fabric::Remote;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Maximum leaves fetched by one doorbell.
+const LEAVES_MAX: usize = 32;
+/// Expected load of a leaf before a scan has visited any, in percent: the average after random insertions.
+const LOAD_PERCENT: usize = 70;
+/// The unit of the expected load: parts of an entry.
+const PARTS: usize = 64;
+/// The share of a visited leaf in the expectation is one part in this number.
+const MEMORY: usize = 32;
+
+/// The expected number of entries of a leaf.
+#[derive(Debug)]
+pub(in crate::sherman) struct ExpectedLoad(AtomicUsize);
+
+impl ExpectedLoad {
+    /// The expectation for leaves of `capacity` entries that no scan has visited.
+    pub(in crate::sherman) fn of_capacity(capacity: usize) -> Self {
+        Self(AtomicUsize::new((capacity * LOAD_PERCENT * PARTS / 100).max(PARTS)))
+    }
+
+    /// Includes a visited leaf. A store that another client overwrites is only a lost observation.
+    pub(super) fn include(&self, entries: usize) {
+        let before = self.0.load(Ordering::Relaxed);
+        let after = (before - before / MEMORY + entries * PARTS / MEMORY).max(PARTS);
+        if after != before {
+            self.0.store(after, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of leaves that hold the next `entries` entries, from the middle of the first leaf on.
+    fn leaves_for(&self, entries: usize) -> usize {
+        let load = self.0.load(Ordering::Relaxed);
+        entries.saturating_mul(PARTS).saturating_add(load / 2).div_ceil(load).clamp(1, LEAVES_MAX)
+    }
+}
+
+impl Sherman {
+    /// Returns the leaves to fetch next, in the order of the scan: children of `parent`, which covers the cursor's key,
+    /// and of the cached nodes that follow it.
+    pub(super) fn next_leaves(
+        &self,
+        mut parent: Arc<Slot<CachedInner>>,
+        cursor: &LeafCursor<'_>,
+    ) -> Vec<Remote<RawNode>> {
+        let mut missing = self.expected_load.leaves_for(cursor.left);
+        let mut leaves = Vec::with_capacity(missing);
+        let mut key = cursor.key.clone();
+        loop {
+            let children = children_from(&parent, &key, cursor);
+            let count = children.len().min(missing);
+            match cursor.direction {
+                Direction::Forward => leaves.extend(children.take(count).map(|child| parent.child(child))),
+                Direction::Backward => {
+                    leaves.extend(children.rev().take(count).map(|child| parent.child(child)))
+                }
+            }
+            missing -= count;
+            if missing == 0 || cursor.end.is_some_and(|end| parent.covers(end)) {
+                return leaves;
+            }
+            let next = match cursor.direction {
+                Direction::Forward => parent.upper(),
+                Direction::Backward => Some(parent.lower_fence()),
+            };
+            let Some(next) = next else { return leaves };
+            key.copy_from_slice(next);
+            if cursor.direction == Direction::Backward && !decrement(&mut key) {
+                return leaves;
+            }
+            let Some(beside) = self.cached_parent(&key) else { return leaves };
+            parent = beside;
+        }
+    }
+}
+
+/// The children of `parent` from the one that covers `key` to the one that covers the scan's end, by increasing key.
+fn children_from(parent: &CachedInner, key: &[u8], cursor: &LeafCursor<'_>) -> Range<usize> {
+    let from = parent.child_covering(key);
+    let end = cursor.end.filter(|end| parent.covers(end)).map(|end| parent.child_covering(end));
+    match cursor.direction {
+        Direction::Forward => from..end.map_or(parent.children(), |end| (end + 1).max(from + 1)),
+        Direction::Backward => end.map_or(0, |end| end.min(from))..from + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_expectation_follows_the_leaves_that_were_visited() {
+        let load = ExpectedLoad::of_capacity(40);
+        assert_eq!([1, 20, 100, usize::MAX].map(|entries| load.leaves_for(entries)), [1, 2, 5, LEAVES_MAX]);
+        for _ in 0..1000 {
+            load.include(32);
+        }
+        assert_eq!(load.leaves_for(100), 4, "leaves that are 80 % full");
+        for _ in 0..10_000 {
+            load.include(0);
+        }
+        assert_eq!(load.leaves_for(3), 4, "the expectation is at least one entry");
+    }
+}
