@@ -49,9 +49,15 @@ impl SlotState {
     /// # Errors
     /// [`FabricError::Damaged`] for a word that no client writes.
     pub fn from_word(slot: u16, word: u64) -> Result<Self, FabricError> {
-        let value = if word == NEVER_USED { 0 } else { sealed_state(slot).open(word)? };
-        let state = Self { client: ClientId { slot, epoch: (value >> 1) as u32 }, live: value & LIVE != 0 };
-        if state.word() == word { Ok(state) } else { Err(sealed_state(slot).damaged(word)) }
+        let opened = if word == NEVER_USED { Ok(0) } else { sealed_state(slot).open(word) };
+        let state = opened.map(|value| Self {
+            client: ClientId { slot, epoch: (value >> 1) as u32 },
+            live: value & LIVE != 0,
+        });
+        state.ok().filter(|state| state.word() == word).ok_or_else(|| FabricError::Damaged {
+            node: NodeId(0),
+            what: format!("client slot {slot} has the state {word:#018x}, which no client stores"),
+        })
     }
 
     /// The state word of the slot.
@@ -160,36 +166,59 @@ pub struct AttachedClient {
     pub open: u64,
 }
 
-/// Reads all attached clients. Some of them may have crashed. [`CLIENTS_MAX`]/16 RT
-///
-/// # Errors
-/// If the fabric fails or a slot is damaged.
-pub async fn attached_clients<F: Fabric>(client: &Client<F>) -> Result<Vec<AttachedClient>, FabricError> {
-    slots(client).await?.into_iter().filter_map(Result::transpose).collect()
+/// The contents of the client table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientTable {
+    /// The attached clients whose slots are intact. Some of them may have crashed.
+    pub attached: Vec<AttachedClient>,
+    /// The damaged slots. The clients in them are unknown.
+    pub damaged: Vec<DamagedSlot>,
 }
 
-/// Reads the attached clients whose slots are intact. Some of them may have crashed. [`CLIENTS_MAX`]/16 RT
+/// A slot whose state no client stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedSlot {
+    /// The slot.
+    pub slot: u16,
+    /// The damage.
+    pub error: FabricError,
+}
+
+impl ClientTable {
+    /// The attached clients, if all slots are intact.
+    ///
+    /// # Errors
+    /// [`FabricError::Damaged`] with the first damaged slot, and with `unknown`: what is unknown because of it.
+    pub fn all(self, unknown: &str) -> Result<Vec<AttachedClient>, FabricError> {
+        match self.damaged.into_iter().next().map(|slot| slot.error) {
+            None => Ok(self.attached),
+            Some(FabricError::Damaged { node, what }) => {
+                Err(FabricError::Damaged { node, what: format!("{what}, so {unknown} is unknown") })
+            }
+            Some(error) => Err(error),
+        }
+    }
+}
+
+/// Reads the client table. [[`CLIENTS_MAX`]/16 RT]
 ///
 /// # Errors
 /// If the fabric fails.
-pub async fn intact_clients<F: Fabric>(client: &Client<F>) -> Result<Vec<AttachedClient>, FabricError> {
-    Ok(slots(client).await?.into_iter().filter_map(|slot| slot.ok().flatten()).collect())
-}
-
-/// Reads the table: the attached client of each slot, if it has one.
-async fn slots<F: Fabric>(
-    client: &Client<F>,
-) -> Result<Vec<Result<Option<AttachedClient>, FabricError>>, FabricError> {
+pub async fn load<F: Fabric>(client: &Client<F>) -> Result<ClientTable, FabricError> {
     const SLOTS_PER_READ: usize = 16;
-    let mut clients = Vec::with_capacity(CLIENTS_MAX);
+    let mut table = ClientTable::default();
     for first in (0..CLIENTS_MAX).step_by(SLOTS_PER_READ) {
         let from = state_of(first as u16).part::<Words>(0);
         let slots = client.post(read_bytes(from, SLOTS_PER_READ * CLIENT_SLOT_BYTES)).await?;
         let Ok(slots) = slots.check(&()) else { unreachable!("words are never torn") };
-        let slots = slots.chunks_exact(CLIENT_SLOT_BYTES).enumerate();
-        clients.extend(slots.map(|(index, slot)| attached_in((first + index) as u16, slot)));
+        for (slot, bytes) in (first as u16..).zip(slots.chunks_exact(CLIENT_SLOT_BYTES)) {
+            match attached_in(slot, bytes) {
+                Ok(attached) => table.attached.extend(attached),
+                Err(error) => table.damaged.push(DamagedSlot { slot, error }),
+            }
+        }
     }
-    Ok(clients)
+    Ok(table)
 }
 
 /// Decodes the bytes of a slot.

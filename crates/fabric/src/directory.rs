@@ -387,7 +387,8 @@ impl<F: Fabric> Locked<'_, F> {
 
     /// Finds another live client that has the entry open.
     async fn find_opener(&self, slot: usize) -> Result<Option<ClientId>, FabricError> {
-        for resident in client_table::attached_clients(self.client).await? {
+        let table = client_table::load(self.client).await?;
+        for resident in table.all("whether its client has the index open")? {
             let other = resident.client != self.client.fabric().identity();
             if other
                 && resident.open & (1 << slot) != 0

@@ -83,6 +83,7 @@ mod width;
 pub use codec::{Bytes, Codec, Key, Text, Value};
 pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
 pub use error::{Error, Result};
+pub use farwood_fabric::client_table::DamagedSlot;
 pub use farwood_fabric::{ClientId, Costs, FabricError, printable};
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;

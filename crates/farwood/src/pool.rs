@@ -161,11 +161,7 @@ impl Pool {
             }
             Err(source) => return Err(Error::Unusable { pool: name.to_string(), source }),
         };
-        let processes = others(&attachment).map_err(|source| Error::Fabric {
-            operation: "remove",
-            pool: format!("shm://{name}"),
-            source,
-        })?;
+        let processes = others(&attachment).map_err(|source| removal_failed(&name, source))?;
         if !processes.is_empty() {
             return Err(Error::Attached { pool: name.to_string(), processes });
         }
@@ -383,7 +379,8 @@ fn others(pool: &ShmPool) -> Result<Vec<u64>, FabricError> {
     use farwood_fabric::Fabric as _;
     let client = pool.client();
     let mut processes = Vec::new();
-    for resident in block_on(client_table::attached_clients(&client))? {
+    let table = block_on(client_table::load(&client))?;
+    for resident in table.all("whether a live process is attached there")? {
         if resident.client != pool.identity()
             && block_on(client.fabric().revoke(resident.client))? == Revocation::Alive
         {
@@ -392,6 +389,16 @@ fn others(pool: &ShmPool) -> Result<Vec<u64>, FabricError> {
     }
     processes.dedup();
     Ok(processes)
+}
+
+fn removal_failed(name: &PoolName, source: FabricError) -> Error {
+    match source {
+        FabricError::Damaged { .. } => {
+            let pool = name.to_string();
+            Error::Unusable { pool: pool.clone(), source: ShmError::Pool { pool, error: source } }
+        }
+        _ => Error::Fabric { operation: "remove", pool: format!("shm://{name}"), source },
+    }
 }
 
 fn has_segments(dir: &SegmentDir, name: &PoolName) -> bool {
