@@ -22,7 +22,7 @@
 use crate::client::Client;
 use crate::error::FabricError;
 use crate::fabric::{Fabric, Revocation};
-use crate::fetched::{Words, whole_word};
+use crate::fetched::Words;
 use crate::ids::{CLIENTS_MAX, ClientId};
 use crate::pointer::{Memory, NodeId, Remote};
 use crate::pool_layout::{CHUNK_TABLE_OFFSET, DIRECTORY_ENTRIES, NEXT_CHUNK_OFFSET, word};
@@ -257,7 +257,7 @@ pub async fn leave_rest<F: Fabric>(
 /// # Errors
 /// If the fabric fails or the counter is damaged.
 pub async fn taken<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<u64, FabricError> {
-    let found = whole_word(client.post(read(counter(node).at())).await?);
+    let found = client.post(read(counter(node).at())).await?.whole_word();
     counted(client, node, found)
 }
 
@@ -328,9 +328,8 @@ async fn table<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<(u64, Vec<
         let from = Chunk { node, number: first }.table_word().at().part::<Words>(0);
         let count = TABLE_WORDS_PER_READ.min(taken - first);
         let words = client.post(read_bytes(from, 8 * count as usize)).await?;
-        let Ok(words) = words.check(&()) else { unreachable!("words are never torn") };
-        for (number, word) in (first..).zip(words.chunks_exact(8)) {
-            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+        for (number, &word) in (first..).zip(words.whole_words().as_chunks().0) {
+            let word = u64::from_le_bytes(word);
             let chunk = Chunk { node, number };
             // Chunk 0 is the superblock's.
             if number > 0 {

@@ -19,14 +19,16 @@ use crate::chain::Chain;
 use crate::client::Client;
 use crate::error::FabricError;
 use crate::fabric::Fabric;
-use crate::fetched::{Words, whole_word};
+use crate::fetched::Words;
 use crate::ids::ClientId;
+use crate::little_endian::u64_at;
 use crate::pointer::{NodeId, Remote};
-use crate::pool_layout::{CLIENT_SLOT_BYTES, CLIENT_TABLE_OFFSET, word};
+use crate::pool_layout::{CLIENT_TABLE_OFFSET, word};
 use crate::sealed_word::SealedWord;
 use crate::verb::{Swapped, cas, read, read_bytes, write};
 
 pub use crate::ids::CLIENTS_MAX;
+pub use crate::pool_layout::CLIENT_SLOT_BYTES;
 
 /// The state of a slot that no client used.
 const NEVER_USED: u64 = 0;
@@ -91,7 +93,7 @@ fn state_of(slot: u16) -> Remote<u64> {
 /// If the fabric fails or the slot is damaged.
 pub async fn slot_state<F: Fabric>(client: &Client<F>, slot: u16) -> Result<SlotState, FabricError> {
     let state = client.post(read(state_of(slot))).await?;
-    SlotState::from_word(slot, whole_word(state))
+    SlotState::from_word(slot, state.whole_word())
 }
 
 /// Enters the table at `slot` under its next epoch. The caller has proven that the slot is free or its identity
@@ -145,7 +147,7 @@ async fn change_open_bits<F: Fabric>(
     change: impl Fn(u64) -> u64,
 ) -> Result<bool, FabricError> {
     let at: Remote<u64> = part(client.fabric().identity().slot, OPEN);
-    let mut open = whole_word(client.post(read(at)).await?);
+    let mut open = client.post(read(at)).await?.whole_word();
     while open != change(open) {
         match client.post(cas(at, open, change(open))).await? {
             Swapped::Won => return Ok(true),
@@ -164,6 +166,18 @@ pub struct AttachedClient {
     pub process: u64,
     /// A bit mask of the directory entries that the client has open.
     pub open: u64,
+}
+
+impl AttachedClient {
+    /// Decodes the bytes of `slot`: the attached client, if there is one.
+    ///
+    /// # Errors
+    /// [`FabricError::Damaged`].
+    pub fn decode(slot: u16, bytes: &[u8; CLIENT_SLOT_BYTES]) -> Result<Option<Self>, FabricError> {
+        let SlotState { client, live } = SlotState::from_word(slot, u64_at(bytes, 0))?;
+        let [process, open] = [PROCESS, OPEN].map(|field| u64_at(bytes, field as usize));
+        Ok(live.then_some(Self { client, process, open }))
+    }
 }
 
 /// The contents of the client table.
@@ -210,22 +224,14 @@ pub async fn load<F: Fabric>(client: &Client<F>) -> Result<ClientTable, FabricEr
     for first in (0..CLIENTS_MAX).step_by(SLOTS_PER_READ) {
         let from = state_of(first as u16).part::<Words>(0);
         let slots = client.post(read_bytes(from, SLOTS_PER_READ * CLIENT_SLOT_BYTES)).await?;
-        let Ok(slots) = slots.check(&()) else { unreachable!("words are never torn") };
-        for (slot, bytes) in (first as u16..).zip(slots.chunks_exact(CLIENT_SLOT_BYTES)) {
-            match attached_in(slot, bytes) {
+        for (slot, bytes) in (first as u16..).zip(slots.whole_words().as_chunks().0) {
+            match AttachedClient::decode(slot, bytes) {
                 Ok(attached) => table.attached.extend(attached),
                 Err(error) => table.damaged.push(DamagedSlot { slot, error }),
             }
         }
     }
     Ok(table)
-}
-
-/// Decodes the bytes of a slot.
-fn attached_in(slot: u16, bytes: &[u8]) -> Result<Option<AttachedClient>, FabricError> {
-    let word = |at: u64| u64::from_le_bytes(bytes[at as usize..][..8].try_into().expect("eight bytes"));
-    let SlotState { client, live } = SlotState::from_word(slot, word(0))?;
-    Ok(live.then(|| AttachedClient { client, process: word(PROCESS), open: word(OPEN) }))
 }
 
 fn part(slot: u16, field: u64) -> Remote<u64> {

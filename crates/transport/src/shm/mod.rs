@@ -44,6 +44,7 @@ mod watch;
 pub use create::{PoolSpec, create};
 pub use error::ShmError;
 pub use fabric::ShmFabric;
+pub use journal::JournaledWrite;
 pub use name::PoolName;
 pub use nodes::CAPABILITIES;
 #[cfg(feature = "tcp")]

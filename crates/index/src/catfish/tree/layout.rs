@@ -227,6 +227,13 @@ pub struct ExpectedNode {
     pub(in crate::catfish) mutant: Option<Mutant>,
 }
 
+impl ExpectedNode {
+    /// The node that `node` names.
+    pub fn new(node: NodeRef, scheme: Scheme) -> Self {
+        Self { node, scheme, mutant: None }
+    }
+}
+
 impl Object for RawNode {
     type Format = ExpectedNode;
 
@@ -297,7 +304,7 @@ impl<L: ServerMemory> NodeWords for InPlace<'_, L> {
 
 /// The head of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::catfish) struct Head {
+pub struct Head {
     pub(in crate::catfish) level: u8,
     pub(in crate::catfish) entries: usize,
     pub(in crate::catfish) index: u64,

@@ -1,6 +1,7 @@
 //! The R*-tree: its nodes in far memory, its changes as drafts, and what a search looks for in a node. Pure.
 
 pub(super) mod bulk;
+pub(super) mod copy;
 mod distance;
 pub(super) mod draft;
 pub(super) mod filter;
