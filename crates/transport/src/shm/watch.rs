@@ -6,7 +6,7 @@
 //! operation; an operation itself only loads one word.
 //!
 //! An access to a page that was cut off kills the process with SIGBUS. The watch prevents that only for accesses that
-//! follow its finding. Other users cannot truncate a file of a pool: opening it requires that it belongs to this user.
+//! follow its finding. Other users cannot truncate a file of a pool, except the members of a group that shares it.
 
 use super::error::ShmError;
 use super::journal::Journal;
@@ -149,6 +149,7 @@ mod tests {
             host_bytes: 16 << 20,
             device_bytes: 64 << 10,
             backing: Backing::Growable,
+            group: None,
         };
         create(dir, &spec).unwrap();
         ShmPool::open(dir, &spec.name).unwrap()
