@@ -29,5 +29,5 @@ pub use counters::{LATENCY_BUCKETS, NodeCounts};
 pub use event::{NodeEvent, NodeEvents};
 pub use event_sums::SummedEvent;
 pub use node::{MemoryNode, NodeMonitor, TcpMemory, TcpServer};
-pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec, SPIN_DEFAULT};
+pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec};
 pub use store::NodeFile;

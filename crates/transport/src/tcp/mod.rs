@@ -19,7 +19,7 @@ pub use crate::client::{
 };
 pub use crate::daemon::{
     CONNECTIONS_MAX_DEFAULT, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile,
-    NodeMonitor, NodeSpec, SPIN_DEFAULT, SummedEvent, TcpMemory, TcpServer,
+    NodeMonitor, NodeSpec, SummedEvent, TcpMemory, TcpServer,
 };
 pub use crate::error::{FileFault, TcpError};
 pub use crate::stream::{
