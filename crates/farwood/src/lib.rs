@@ -105,8 +105,8 @@ pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
 #[cfg(feature = "tcp")]
 pub use farwood_transport::tcp::{
-    AcceptedTokens, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile,
-    NodeMonitor, NodeReport, NodeSpec, ServerTls, TcpError, Token, secret_warning,
+    AcceptedTokens, GoneClient, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents,
+    NodeFile, NodeMonitor, NodeReport, NodeSpec, ServerTls, TcpError, Token, secret_warning,
 };
 pub use index::Index;
 pub use index_stats::IndexStats;
