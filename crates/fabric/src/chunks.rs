@@ -67,10 +67,10 @@ const REST: u64 = 3;
 const NEW_WORD: u64 = 0;
 
 impl ChunkState {
-    /// The state as a sealed value.
-    fn value(self) -> u64 {
+    /// The state as a sealed value; `None`: the word of a new chunk is not sealed.
+    fn value(self) -> Option<u64> {
         let (state, entry, rest) = match self {
-            Self::New => unreachable!("no client makes a chunk new"),
+            Self::New => return None,
             Self::Taken(ChunkOwner { client, entry }) => {
                 assert!(usize::from(client.slot) < CLIENTS_MAX, "client slot {}", client.slot);
                 (TAKEN, entry, u64::from(client.epoch) << EPOCH_SHIFT | u64::from(client.slot))
@@ -79,7 +79,7 @@ impl ChunkState {
             Self::Rest { entry, used } => (REST, entry, used.div_ceil(USED_UNIT)),
         };
         assert!(usize::from(entry) < DIRECTORY_ENTRIES, "directory entry {entry}");
-        state << STATE_SHIFT | u64::from(entry) << ENTRY_SHIFT | rest
+        Some(state << STATE_SHIFT | u64::from(entry) << ENTRY_SHIFT | rest)
     }
 
     /// The state of a sealed value; `None` if no client stores that value.
@@ -119,6 +119,8 @@ pub struct Chunk {
 impl Chunk {
     /// The pointer to its first byte.
     pub fn start(self) -> Remote<[u8]> {
+        // Cannot fail: a number that was read from far memory is checked before it becomes that of a `Chunk`. It is at
+        // least 1, and below the count of chunks of its memory node.
         let Some(start) = Remote::new(self.node, Memory::Host, self.number * CHUNK_BYTES) else {
             unreachable!("chunk 0 is never allocated")
         };
@@ -130,7 +132,7 @@ impl Chunk {
     }
 
     fn word_of(self, state: ChunkState) -> u64 {
-        self.table_word().seal(state.value())
+        state.value().map_or(NEW_WORD, |value| self.table_word().seal(value))
     }
 
     /// Decodes the chunk's word in the table.

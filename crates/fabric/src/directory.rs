@@ -288,11 +288,8 @@ pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked<'_, F>, Fabric
         // Its destructor follows the CAS if the future is dropped.
         let mut locked = Locked { client, mine, held: true };
         let swapped = client.post(cas(lock_word(), expected.word(), mine.word())).await;
-        if let Ok(Swapped::Won) = swapped {
-            return Ok(locked);
-        }
-        locked.held = false;
-        let Swapped::Lost(found) = swapped? else { unreachable!("a CAS that won has returned") };
+        locked.held = matches!(swapped, Ok(Swapped::Won));
+        let Swapped::Lost(found) = swapped? else { return Ok(locked) };
         let found = LockWord::from_word(found);
         expected = LockWord::FREE;
         let holder = found.holder();

@@ -293,11 +293,9 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         waited_ms: u64,
     ) -> Result<Option<IndexError>, IndexError> {
         let lock = self.index.lock_of(node);
-        let Ok(found) = self.client.post(read(lock.word())).await?.check(&()) else {
-            unreachable!("words are never torn")
-        };
-        let is_foreign = lock.is_foreign(found.word(), self.fabric().identity());
-        let (operation, holder) = (self.name, lock.holder(found.word()));
+        let found = self.client.post(read(lock.word())).await?.whole_word();
+        let is_foreign = lock.is_foreign(found, self.fabric().identity());
+        let (operation, holder) = (self.name, lock.holder(found));
         Ok(is_foreign.then_some(IndexError::LockHeld { operation, holder, waited_ms }))
     }
 

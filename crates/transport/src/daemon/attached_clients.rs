@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Time between the last connection of a compute node that leaves and its fence.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 
-/// Who fences a client.
+/// The client that fences another one, or itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FencedBy {
     /// The client itself, which leaves the pool.

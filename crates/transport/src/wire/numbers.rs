@@ -94,7 +94,7 @@ numbered! {
         /// `[slot, epoch]` to `[number of its connections]`.
         CountConnections = 3,
         /// `[slot, epoch, by]`: fences that client; after the answer none of its verbs lands any more. `by` is
-        /// [`FENCED_BY_ITSELF`](super::FENCED_BY_ITSELF) or 0, for the log.
+        /// [`FENCED_BY_ITSELF`](super::FENCED_BY_ITSELF) or 0; the log distinguishes them.
         Fence = 4,
         /// `[pool, node, nodes]`: makes the memory node that node of that pool, unless it is one already.
         Form = 5,

@@ -202,9 +202,9 @@ impl<'t, F: Fabric> Reader<'t, F> {
             }
             None => (self.client.post(read_root).await?, None),
         };
-        let Ok(word) = word.check(&()) else { unreachable!("words are never torn") };
-        let Some(root) = NodeRef::from_word(word.word()) else {
-            let what = format!("the root is {:#x}", word.word());
+        let word = word.whole_word();
+        let Some(root) = NodeRef::from_word(word) else {
+            let what = format!("the root is {word:#x}");
             return Err(IndexError::Damaged { operation: "search", at: self.tree.head.to_string(), what });
         };
         let copy = if let Some(copy) = copy.filter(|_| guess == Some(root)) {
