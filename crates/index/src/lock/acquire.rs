@@ -288,8 +288,8 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         }
     }
 
-    /// Returns the error for an operation that waited `waited_ms` for the node at `node`, if another compute node, which
-    /// is alive, holds its lock. [1 RT, and a revocation of the holder]
+    /// Returns the error for an operation that waited `waited_ms` for the node at `node`, if another live compute node
+    /// holds its lock. [1 RT, and a revocation of the holder]
     ///
     /// # Errors
     /// The errors of the fabric.
@@ -301,8 +301,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         self.foreign(self.index.lock_of(node), waited_ms).await
     }
 
-    /// As [`foreign_lock`](Self::foreign_lock), for the lock that is the last word of the `slot_bytes` bytes at
-    /// `object`.
+    /// As [`foreign_lock`](Self::foreign_lock). The lock is the last word of the `slot_bytes` bytes at `object`.
     ///
     /// # Errors
     /// The errors of the fabric.

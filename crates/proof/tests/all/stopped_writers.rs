@@ -1,8 +1,8 @@
 //! A process that is stopped (SIGSTOP) in the middle of a write-back over shared memory, while it holds the lock of the
 //! node: other processes neither report damage nor get a wrong answer, and the process goes on when it is continued.
 //!
-//! The fabric of the stopped process executes the beginning of one WRITE and stops itself; after SIGCONT it executes the
-//! whole post.
+//! The fabric of the stopped process executes the beginning of one WRITE, and stops itself. After SIGCONT it executes
+//! the whole post.
 
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, Op, PoolShape, Remote,
@@ -20,7 +20,7 @@ use farwood_transport::runtime::block_on;
 use farwood_transport::shm::ShmFabric;
 use std::cell::Cell;
 use std::future::Future;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -127,7 +127,7 @@ fn child(path: &Path) {
     block_on(tree.put(&client, &key(0), &value(2))).expect("a put after SIGCONT");
     assert!(!client.fabric().armed.get(), "the put has no WRITE that can be interrupted");
     drop(tree);
-    println!("stored");
+    writeln!(std::io::stdout(), "stored").unwrap();
 }
 
 /// The state of a process in `/proc`: `T` is stopped.

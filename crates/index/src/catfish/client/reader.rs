@@ -171,9 +171,10 @@ impl<'t, F: Fabric> Reader<'t, F> {
         node: &'b Checked<RawNode>,
     ) -> Result<NodeCopy<'b>, IndexError> {
         let layout = &self.tree.layout;
-        let copy = match self.verifies_hashes {
-            true => NodeCopy::verified(node, layout, below),
-            false => NodeCopy::new(node, layout, below),
+        let copy = if self.verifies_hashes {
+            NodeCopy::verified(node, layout, below)
+        } else {
+            NodeCopy::new(node, layout, below)
         };
         copy.map_err(|what| self.damaged(at, what))
     }
