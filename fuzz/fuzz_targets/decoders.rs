@@ -2,8 +2,11 @@
 //! object that passed it. `fuzz/run 60 decoders`
 #![no_main]
 
+use farwood_fabric::client_table::{AttachedClient, CLIENT_SLOT_BYTES};
+use farwood_fabric::directory::{DIRECTORY_ENTRY_BYTES, Entry};
 use farwood_fabric::{LockWord, Memory, NodeId, Object, Packed, PoolShape, Remote, SealedWord};
-use farwood_index::catfish::layout::NodeRef;
+use farwood_index::catfish::layout::{self, ExpectedNode, NodeRef, Scheme};
+use farwood_index::catfish::{Hit, NodeCopy, Query, Rectangle, Relation};
 use farwood_index::consistency::Consistency;
 use farwood_index::memory::overflow::{self, Link};
 use farwood_index::radix::inner::{Inner, InnerFormat, NodeHeader, RawInner};
@@ -14,7 +17,10 @@ use farwood_index::sherman::layout::{Layout, Sizes};
 use farwood_index::sherman::node::{Node, RawNode};
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sphinx::table::layout::{BucketHeader, DepthPointer, RawBuckets, RawSubtable, TableEntry};
+use farwood_transport::shm::{JournaledWrite, Mapping};
 use libfuzzer_sys::fuzz_target;
+use std::fs::File;
+use std::sync::LazyLock;
 
 const SIZES: Sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 256 };
 const INDEX: u64 = 1;
@@ -70,6 +76,91 @@ fn objects(bytes: &[u8]) {
     }
 }
 
+/// An entry of the directory and a slot of the client table, as they are, and with what makes the decoders read on: a
+/// state and a seal that match.
+fn tables(bytes: &[u8]) {
+    let mut slot = [0; CLIENT_SLOT_BYTES];
+    let length = bytes.len().min(slot.len());
+    slot[..length].copy_from_slice(&bytes[..length]);
+    let _ = AttachedClient::decode(7, &slot);
+    let mut entry = [0; DIRECTORY_ENTRY_BYTES];
+    let length = bytes.len().min(entry.len());
+    entry[..length].copy_from_slice(&bytes[..length]);
+    let _ = Entry::decode(7, &entry);
+    let at = Remote::new(NodeId(0), Memory::Host, 256 + 7 * DIRECTORY_ENTRY_BYTES as u64).expect("an offset");
+    let state = SealedWord::new(at).seal(u64::from(bytes.first().copied().unwrap_or(2) % 5));
+    entry[..8].copy_from_slice(&state.to_le_bytes());
+    let seal = Entry::seal_of(&entry);
+    entry[16..24].copy_from_slice(&seal.to_le_bytes());
+    if let Ok(Some(entry)) = Entry::decode(7, &entry) {
+        assert!(!entry.name.chars().any(char::is_control) && entry.open_bit() == 1 << 7);
+        let _ = (farwood_index::ordered::describe(&entry), farwood_index::catfish::describe(&entry));
+    }
+}
+
+/// A node of Catfish, as it is, and with versions, index and level that make the decoders read on.
+fn spatial(bytes: &[u8]) {
+    let node = NodeId(0);
+    let layout = layout::Layout { blocks: 2, node, index: INDEX, scheme: Scheme::Pair, ring_bytes: 1024 };
+    let mut copy = vec![0; layout.node_bytes()];
+    let length = bytes.len().min(copy.len());
+    copy[..length].copy_from_slice(&bytes[..length]);
+    spatial_copy(&copy, &layout);
+    copy[8] %= 3;
+    (copy[10], copy[11]) = (copy[10] % 16, 0);
+    copy[16..24].copy_from_slice(&INDEX.to_le_bytes());
+    spatial_copy(&copy, &layout);
+}
+
+fn spatial_copy(copy: &[u8], layout: &layout::Layout) {
+    let words = [&copy[..8], &copy[copy.len() - 8..]];
+    let [first, _] = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+    if let Some(node) = NodeRef::from_word(first << 32 | 2) {
+        let passed = [Scheme::Pair, Scheme::Lines]
+            .map(|scheme| layout::RawNode::check(copy, &ExpectedNode::new(node, scheme)).is_ok());
+        assert!(passed[0] || !passed[1], "a node whose lines all match has both versions");
+    }
+    let _ = NodeCopy::verified(copy, layout, None);
+    for below in [None, Some(1)] {
+        let Ok(node) = NodeCopy::new(copy, layout, below) else { continue };
+        for relation in [Relation::Intersects, Relation::Within, Relation::Contains] {
+            let window = Rectangle::new([-1.0, -1.0], [1.0, 1.0]).expect("a rectangle");
+            let _ = node.search(&Query { window, relation }, |hit| match hit {
+                Hit::Item(item) => assert!(node.level() == 0 && item.bounds.min() == item.bounds.min()),
+                Hit::Child(child, level) => assert!(child.generation() > 0 && level == node.level()),
+            });
+        }
+        let _ = node.nearest([0.5, f64::MAX], 3);
+    }
+}
+
+/// Memory of 4 KiB for the WRITEs of a journal.
+static MEMORY: LazyLock<Mapping> = LazyLock::new(|| {
+    let path = std::env::temp_dir().join(format!("farwood-fuzz-{}", std::process::id()));
+    let mut options = File::options();
+    let file = options.read(true).write(true).create_new(true).open(&path).expect("a temporary file");
+    let _ = std::fs::remove_file(&path);
+    file.set_len(4096).expect("a file of 4 KiB");
+    Mapping::new(&file, 4096).expect("a mapping")
+});
+
+/// A buffer of the journal, as it is, and with a state that matches.
+fn journal(bytes: &[u8]) {
+    let Some((words, data)) = bytes.split_at_checked(32) else { return };
+    let words = words.as_chunks().0;
+    let [state, node, offset, length] = [0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]));
+    let target = [node, offset, length];
+    assert!(JournaledWrite::data_bytes(target) <= 256 << 10);
+    let data = &data[..JournaledWrite::data_bytes(target).min(data.len())];
+    let _ = JournaledWrite::decode(state, target, data);
+    let Ok(node) = usize::try_from(node) else { return };
+    let write = JournaledWrite { node, offset, bytes: data };
+    let target = [node as u64, offset, data.len() as u64];
+    assert_eq!(JournaledWrite::decode(write.state(), target, data), Some(write));
+    let fits = offset.checked_add(data.len() as u64).is_some_and(|end| end <= 4096);
+    assert_eq!(MEMORY.write_up(offset, data).is_ok(), fits);
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let whole = &bytes[..bytes.len() / 8 * 8];
     for chunk in whole.chunks_exact(8) {
@@ -81,4 +172,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     objects(whole);
+    tables(bytes);
+    spatial(bytes);
+    journal(bytes);
 });

@@ -9,11 +9,13 @@ use farwood::{
 };
 use indicatif::ProgressBar;
 use serde_json::json;
+use std::env;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
   farwood create shm://demo --memory 1GiB --nodes 2
+  farwood create shm://jobs --group staff              members of the group need FARWOOD_SHM_GROUP=staff
   farwood create shm://demo/numbers
   farwood create shm://demo/words --keys text --key-bytes 64
   farwood create shm://demo/packages --index smart --keys text      keys and values of any length
@@ -46,6 +48,10 @@ pub(crate) struct Args {
     /// Device memory of each memory node, which holds the locks
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256KiB", help_heading = "Pool")]
     device_memory: u64,
+    /// Share the pool with the users of this group, by name or number: its files get mode 0660. Every process that uses
+    /// the pool needs FARWOOD_SHM_GROUP=GROUP
+    #[arg(long, value_name = "GROUP", help_heading = "Pool")]
+    group: Option<String>,
     /// Allocate all memory now, so that a later access cannot fail for lack of memory
     #[arg(long, help_heading = "Pool")]
     reserve: bool,
@@ -145,8 +151,11 @@ fn inapplicable(index: IndexKind) -> &'static [(&'static [&'static str], &'stati
     }
 }
 
+/// The group whose pools this process uses.
+const GROUP_VARIABLE: &str = "FARWOOD_SHM_GROUP";
+
 /// Options that apply to the creation of a pool only.
-const POOL_OPTIONS: [&str; 4] = ["memory", "nodes", "device_memory", "reserve"];
+const POOL_OPTIONS: [&str; 5] = ["memory", "nodes", "device_memory", "group", "reserve"];
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match args.url.index() {
@@ -207,6 +216,15 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
         }
     }
     let new_index = NewIndex::of(args)?;
+    if let Some(group) =
+        args.group.as_deref().filter(|group| env::var(GROUP_VARIABLE).as_deref() != Ok(group))
+    {
+        return Err(Failure::Usage(format!(
+            "create {}: an index in a pool of group '{group}' is created by processes that trust the group; set \
+             {GROUP_VARIABLE}={group}",
+            args.url
+        )));
+    }
     let pool_url = args.url.pool_url();
     let (pool, made) = match Pool::open(&pool_url) {
         Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
@@ -291,7 +309,7 @@ fn check_shape(pool: &Pool, args: &Args, context: &Context<'_>) -> Result<(), Fa
         "memory" => args.memory == Some(node.memory_bytes),
         "nodes" => usize::from(args.nodes) == nodes.len(),
         "device_memory" => args.device_memory == node.device_bytes,
-        // A pool does not record whether its memory was reserved.
+        // A pool does not record whether its memory was reserved, and the files of its memory nodes name the group.
         _ => false,
     };
     let Some(option) = POOL_OPTIONS.iter().find(|option| context.is_given(option) && !agrees(option)) else {
@@ -337,6 +355,7 @@ fn pool_options(args: &Args) -> PoolOptions {
         nodes: args.nodes,
         device_bytes: args.device_memory,
         backing: if args.reserve { Backing::Reserved } else { Backing::Growable },
+        group: args.group.clone(),
     }
 }
 

@@ -125,7 +125,7 @@ fn pool_text(pool: &PoolReport, context: &mut Context<'_>) -> Result<(), Failure
         write!(out, ": {} of {} in use", size::show(bytes.min(resident)), size::show(bytes))?;
     }
     match &pool.state {
-        Err(_) if pool.finding().is_some() => writeln!(out, "; cannot be used, see below")?,
+        Err(_) if !pool.findings().is_empty() => writeln!(out, "; cannot be used, see below")?,
         Err(error) => writeln!(out, "; {error}")?,
         Ok(stats) => {
             let attached = stats.clients.iter().filter(|client| client.alive && !client.is_own);

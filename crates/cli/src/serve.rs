@@ -131,8 +131,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = size::at_least_one, default_value_t = 10_000)]
     connections: usize,
     /// Time for which idle threads poll before they sleep; a longer time shortens the latency and uses more CPU
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
-    spin: u64,
+    /// [default: 50, or 0 on a machine of fewer than 8 processors, where clients need them]
+    #[arg(long, value_name = "MICROSECONDS")]
+    spin: Option<u64>,
 }
 
 impl Args {
@@ -149,9 +150,8 @@ impl Args {
                 self.listen
             )));
         }
+        let default = NodeSpec::new(listen, self.memory);
         Ok(NodeSpec {
-            listen,
-            host_bytes: self.memory,
             device_bytes: self.device_memory,
             file: self.file.clone().map(|path| NodeFile {
                 path,
@@ -160,10 +160,10 @@ impl Args {
             }),
             token,
             tls,
-            events: None,
             threads: self.threads.unwrap_or(0),
             connections_max: self.connections,
-            spin: Duration::from_micros(self.spin),
+            spin: self.spin.map_or(default.spin, Duration::from_micros),
+            ..default
         })
     }
 

@@ -4,8 +4,8 @@ use super::card::kind;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
 use farwood::spatial::CatfishConfig;
 use farwood::{
-    ClientStats, EntryLayout, Error, IndexLayout, IndexUse, NodeDevice, NodeReport, NodeStats, Pool,
-    PoolStats, Type, Url,
+    ClientStats, DamagedSlot, EntryLayout, Error, IndexLayout, IndexUse, NodeDevice, NodeReport, NodeStats,
+    Pool, PoolStats, Type, Url,
 };
 use serde_json::{Value, json};
 
@@ -49,7 +49,12 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         Format::Json => context.json(&pool_json(&args.url.to_string(), &stats))?,
         Format::Text => pool_text(&args.url, &stats, context)?,
     }
-    Ok(Outcome::Done)
+    match stats.damaged_slots.into_iter().next() {
+        None => Ok(Outcome::Done),
+        Some(slot) => {
+            Err(Error::Fabric { operation: "examine", pool: args.url.to_string(), source: slot.error }.into())
+        }
+    }
 }
 
 fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), Failure> {
@@ -261,6 +266,10 @@ pub(super) fn node_json(node: &NodeStats) -> Value {
     })
 }
 
+fn damaged_slot_json(slot: &DamagedSlot) -> Value {
+    json!({ "slot": slot.slot, "error": slot.error.to_string() })
+}
+
 /// A pool as JSON; the doctor prints it as well.
 pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
     let client = |client: &ClientStats| {
@@ -276,6 +285,7 @@ pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
         "pool": url,
         "nodes": stats.nodes.iter().map(node_json).collect::<Vec<_>>(),
         "clients": stats.clients.iter().map(client).collect::<Vec<_>>(),
+        "damaged_slots": stats.damaged_slots.iter().map(damaged_slot_json).collect::<Vec<_>>(),
         "indexes": stats.indexes.iter().map(index_json).collect::<Vec<_>>(),
     })
 }
@@ -311,6 +321,9 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
         };
         let open = if client.open.is_empty() { "none".to_owned() } else { client.open.join(", ") };
         writeln!(out, "  client {}: process {}, {state}, open: {open}", client.client, client.process)?;
+    }
+    for slot in &stats.damaged_slots {
+        writeln!(out, "  client slot {}: damaged, its client is unknown", slot.slot)?;
     }
     for index in &stats.indexes {
         write!(out, "  index {}: {}", index.entry.name, size::show(index.chunks * CHUNK_BYTES))?;

@@ -22,7 +22,7 @@
 use crate::client::Client;
 use crate::error::FabricError;
 use crate::fabric::{Fabric, Revocation};
-use crate::fetched::{Words, whole_word};
+use crate::fetched::Words;
 use crate::ids::{CLIENTS_MAX, ClientId};
 use crate::pointer::{Memory, NodeId, Remote};
 use crate::pool_layout::{CHUNK_TABLE_OFFSET, DIRECTORY_ENTRIES, NEXT_CHUNK_OFFSET, word};
@@ -67,10 +67,10 @@ const REST: u64 = 3;
 const NEW_WORD: u64 = 0;
 
 impl ChunkState {
-    /// The state as a sealed value.
-    fn value(self) -> u64 {
+    /// The state as a sealed value; `None`: the word of a new chunk is not sealed.
+    fn value(self) -> Option<u64> {
         let (state, entry, rest) = match self {
-            Self::New => unreachable!("no client stores the state of a new chunk"),
+            Self::New => return None,
             Self::Taken(ChunkOwner { client, entry }) => {
                 assert!(usize::from(client.slot) < CLIENTS_MAX, "client slot {}", client.slot);
                 (TAKEN, entry, u64::from(client.epoch) << EPOCH_SHIFT | u64::from(client.slot))
@@ -79,7 +79,7 @@ impl ChunkState {
             Self::Rest { entry, used } => (REST, entry, used.div_ceil(USED_UNIT)),
         };
         assert!(usize::from(entry) < DIRECTORY_ENTRIES, "directory entry {entry}");
-        state << STATE_SHIFT | u64::from(entry) << ENTRY_SHIFT | rest
+        Some(state << STATE_SHIFT | u64::from(entry) << ENTRY_SHIFT | rest)
     }
 
     /// The state of a sealed value; `None` if no client stores that value.
@@ -119,6 +119,8 @@ pub struct Chunk {
 impl Chunk {
     /// The pointer to its first byte.
     pub fn start(self) -> Remote<[u8]> {
+        // Cannot fail: a number that was read from far memory is checked before it becomes that of a `Chunk`. It is at
+        // least 1, and below the count of chunks of its memory node.
         let Some(start) = Remote::new(self.node, Memory::Host, self.number * CHUNK_BYTES) else {
             unreachable!("chunk 0 is never allocated")
         };
@@ -130,7 +132,7 @@ impl Chunk {
     }
 
     fn word_of(self, state: ChunkState) -> u64 {
-        self.table_word().seal(state.value())
+        state.value().map_or(NEW_WORD, |value| self.table_word().seal(value))
     }
 
     /// Decodes the chunk's word in the table.
@@ -257,7 +259,7 @@ pub async fn leave_rest<F: Fabric>(
 /// # Errors
 /// If the fabric fails or the counter is damaged.
 pub async fn taken<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<u64, FabricError> {
-    let found = whole_word(client.post(read(counter(node).at())).await?);
+    let found = client.post(read(counter(node).at())).await?.whole_word();
     counted(client, node, found)
 }
 
@@ -372,9 +374,8 @@ async fn words_below<F: Fabric>(
         let from = Chunk { node, number: first }.table_word().at().part::<Words>(0);
         let count = TABLE_WORDS_PER_READ.min(end - first);
         let words = client.post(read_bytes(from, 8 * count as usize)).await?;
-        let Ok(words) = words.check(&()) else { unreachable!("words are never torn") };
-        for (number, word) in (first..).zip(words.chunks_exact(8)) {
-            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+        for (number, &word) in (first..).zip(words.whole_words().as_chunks().0) {
+            let word = u64::from_le_bytes(word);
             let chunk = Chunk { node, number };
             // Chunk 0 is the superblock's.
             if number > 0 {

@@ -19,14 +19,16 @@ use crate::chain::Chain;
 use crate::client::Client;
 use crate::error::FabricError;
 use crate::fabric::Fabric;
-use crate::fetched::{Words, whole_word};
+use crate::fetched::Words;
 use crate::ids::ClientId;
+use crate::little_endian::u64_at;
 use crate::pointer::{NodeId, Remote};
-use crate::pool_layout::{CLIENT_SLOT_BYTES, CLIENT_TABLE_OFFSET, word};
+use crate::pool_layout::{CLIENT_TABLE_OFFSET, word};
 use crate::sealed_word::SealedWord;
 use crate::verb::{Swapped, cas, read, read_bytes, write};
 
 pub use crate::ids::CLIENTS_MAX;
+pub use crate::pool_layout::CLIENT_SLOT_BYTES;
 
 /// The state of a slot that no client used.
 const NEVER_USED: u64 = 0;
@@ -49,9 +51,15 @@ impl SlotState {
     /// # Errors
     /// [`FabricError::Damaged`] for a word that no client writes.
     pub fn from_word(slot: u16, word: u64) -> Result<Self, FabricError> {
-        let value = if word == NEVER_USED { 0 } else { sealed_state(slot).open(word)? };
-        let state = Self { client: ClientId { slot, epoch: (value >> 1) as u32 }, live: value & LIVE != 0 };
-        if state.word() == word { Ok(state) } else { Err(sealed_state(slot).damaged(word)) }
+        let opened = if word == NEVER_USED { Ok(0) } else { sealed_state(slot).open(word) };
+        let state = opened.map(|value| Self {
+            client: ClientId { slot, epoch: (value >> 1) as u32 },
+            live: value & LIVE != 0,
+        });
+        state.ok().filter(|state| state.word() == word).ok_or_else(|| FabricError::Damaged {
+            node: NodeId(0),
+            what: format!("client slot {slot} has the state {word:#018x}, which no client stores"),
+        })
     }
 
     /// The state word of the slot.
@@ -85,7 +93,7 @@ fn state_of(slot: u16) -> Remote<u64> {
 /// If the fabric fails or the slot is damaged.
 pub async fn slot_state<F: Fabric>(client: &Client<F>, slot: u16) -> Result<SlotState, FabricError> {
     let state = client.post(read(state_of(slot))).await?;
-    SlotState::from_word(slot, whole_word(state))
+    SlotState::from_word(slot, state.whole_word())
 }
 
 /// Enters the table at `slot` under its next epoch. The caller has proven that the slot is free or its identity
@@ -139,7 +147,7 @@ async fn change_open_bits<F: Fabric>(
     change: impl Fn(u64) -> u64,
 ) -> Result<bool, FabricError> {
     let at: Remote<u64> = part(client.fabric().identity().slot, OPEN);
-    let mut open = whole_word(client.post(read(at)).await?);
+    let mut open = client.post(read(at)).await?.whole_word();
     while open != change(open) {
         match client.post(cas(at, open, change(open))).await? {
             Swapped::Won => return Ok(true),
@@ -160,43 +168,70 @@ pub struct AttachedClient {
     pub open: u64,
 }
 
-/// Reads all attached clients. Some of them may have crashed. [`CLIENTS_MAX`]/16 RT
-///
-/// # Errors
-/// If the fabric fails or a slot is damaged.
-pub async fn attached_clients<F: Fabric>(client: &Client<F>) -> Result<Vec<AttachedClient>, FabricError> {
-    slots(client).await?.into_iter().filter_map(Result::transpose).collect()
+impl AttachedClient {
+    /// Decodes the bytes of `slot`: the attached client, if there is one.
+    ///
+    /// # Errors
+    /// [`FabricError::Damaged`].
+    pub fn decode(slot: u16, bytes: &[u8; CLIENT_SLOT_BYTES]) -> Result<Option<Self>, FabricError> {
+        let SlotState { client, live } = SlotState::from_word(slot, u64_at(bytes, 0))?;
+        let [process, open] = [PROCESS, OPEN].map(|field| u64_at(bytes, field as usize));
+        Ok(live.then_some(Self { client, process, open }))
+    }
 }
 
-/// Reads the attached clients whose slots are intact. Some of them may have crashed. [`CLIENTS_MAX`]/16 RT
+/// The contents of the client table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientTable {
+    /// The attached clients whose slots are intact. Some of them may have crashed.
+    pub attached: Vec<AttachedClient>,
+    /// The damaged slots. The clients in them are unknown.
+    pub damaged: Vec<DamagedSlot>,
+}
+
+/// A slot whose state no client stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedSlot {
+    /// The slot.
+    pub slot: u16,
+    /// The damage.
+    pub error: FabricError,
+}
+
+impl ClientTable {
+    /// The attached clients, if all slots are intact.
+    ///
+    /// # Errors
+    /// [`FabricError::Damaged`] with the first damaged slot, and with `unknown`: what is unknown because of it.
+    pub fn all(self, unknown: &str) -> Result<Vec<AttachedClient>, FabricError> {
+        match self.damaged.into_iter().next().map(|slot| slot.error) {
+            None => Ok(self.attached),
+            Some(FabricError::Damaged { node, what }) => {
+                Err(FabricError::Damaged { node, what: format!("{what}, so {unknown} is unknown") })
+            }
+            Some(error) => Err(error),
+        }
+    }
+}
+
+/// Reads the client table. [[`CLIENTS_MAX`]/16 RT]
 ///
 /// # Errors
 /// If the fabric fails.
-pub async fn intact_clients<F: Fabric>(client: &Client<F>) -> Result<Vec<AttachedClient>, FabricError> {
-    Ok(slots(client).await?.into_iter().filter_map(|slot| slot.ok().flatten()).collect())
-}
-
-/// Reads the table: the attached client of each slot, if it has one.
-async fn slots<F: Fabric>(
-    client: &Client<F>,
-) -> Result<Vec<Result<Option<AttachedClient>, FabricError>>, FabricError> {
+pub async fn load<F: Fabric>(client: &Client<F>) -> Result<ClientTable, FabricError> {
     const SLOTS_PER_READ: usize = 16;
-    let mut clients = Vec::with_capacity(CLIENTS_MAX);
+    let mut table = ClientTable::default();
     for first in (0..CLIENTS_MAX).step_by(SLOTS_PER_READ) {
         let from = state_of(first as u16).part::<Words>(0);
         let slots = client.post(read_bytes(from, SLOTS_PER_READ * CLIENT_SLOT_BYTES)).await?;
-        let Ok(slots) = slots.check(&()) else { unreachable!("words are never torn") };
-        let slots = slots.chunks_exact(CLIENT_SLOT_BYTES).enumerate();
-        clients.extend(slots.map(|(index, slot)| attached_in((first + index) as u16, slot)));
+        for (slot, bytes) in (first as u16..).zip(slots.whole_words().as_chunks().0) {
+            match AttachedClient::decode(slot, bytes) {
+                Ok(attached) => table.attached.extend(attached),
+                Err(error) => table.damaged.push(DamagedSlot { slot, error }),
+            }
+        }
     }
-    Ok(clients)
-}
-
-/// Decodes the bytes of a slot.
-fn attached_in(slot: u16, bytes: &[u8]) -> Result<Option<AttachedClient>, FabricError> {
-    let word = |at: u64| u64::from_le_bytes(bytes[at as usize..][..8].try_into().expect("eight bytes"));
-    let SlotState { client, live } = SlotState::from_word(slot, word(0))?;
-    Ok(live.then(|| AttachedClient { client, process: word(PROCESS), open: word(OPEN) }))
+    Ok(table)
 }
 
 fn part(slot: u16, field: u64) -> Remote<u64> {

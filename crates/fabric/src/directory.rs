@@ -22,19 +22,17 @@ use crate::client::Client;
 use crate::client_table;
 use crate::error::FabricError;
 use crate::fabric::{Fabric, Revocation};
-use crate::fetched::{Object, Torn, whole_word};
+use crate::fetched::{Object, Torn};
 use crate::ids::ClientId;
 use crate::lock_word::LockWord;
 use crate::pointer::{NodeId, Remote};
-use crate::pool_layout::{
-    DIRECTORY_ENTRY_BYTES, DIRECTORY_FREE, DIRECTORY_LOCK_OFFSET, DIRECTORY_OFFSET, NEXT_INDEX_OFFSET, word,
-};
+use crate::pool_layout::{DIRECTORY_FREE, DIRECTORY_LOCK_OFFSET, DIRECTORY_OFFSET, NEXT_INDEX_OFFSET, word};
 use crate::printable::printable;
 use crate::sealed_word::SealedWord;
 use crate::verb::{Cas, Swapped, cas, read, read_bytes, write};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use crate::pool_layout::DIRECTORY_ENTRIES;
+pub use crate::pool_layout::{DIRECTORY_ENTRIES, DIRECTORY_ENTRY_BYTES};
 
 /// Longest name of an index, bytes.
 pub const NAME_BYTES_MAX: usize = 63;
@@ -83,6 +81,13 @@ impl Raw {
         open_state(slot, u64::from_le(self.state))
     }
 
+    /// Decodes an entry whose seal was checked, with its state.
+    fn decode(slot: usize, bytes: &[u8]) -> Result<(u64, Self), FabricError> {
+        let Ok(raw) = Self::read_from_bytes(bytes) else { return damaged(slot, "has another length") };
+        let state = raw.state(slot)?;
+        raw.refuse(state).map_or(Ok((state, raw)), |why| damaged(slot, why))
+    }
+
     /// Describes why no client can have written this entry; returns `None` if one can have. An entry that is free or
     /// reserved may hold any bytes.
     fn refuse(&self, state: u64) -> Option<&'static str> {
@@ -109,7 +114,7 @@ impl Object for Raw {
     /// The number of the entry.
     type Format = usize;
     fn check(bytes: &[u8], slot: &usize) -> Result<(), Torn> {
-        let raw = Self::ref_from_bytes(bytes).expect("an entry is 256 aligned bytes");
+        let Ok(raw) = Self::read_from_bytes(bytes) else { return Err(Torn) };
         // A reserved entry stays half-written if its writer crashes. No reader uses its contents, nor those of an
         // entry whose state is damaged.
         let unread = !matches!(raw.state(*slot), Ok(LIVE | DROPPING));
@@ -144,6 +149,24 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Decodes the bytes of the directory entry `slot`: the index, if the entry has a live one.
+    ///
+    /// # Errors
+    /// [`FabricError::Damaged`].
+    pub fn decode(slot: u8, bytes: &[u8; DIRECTORY_ENTRY_BYTES]) -> Result<Option<Self>, FabricError> {
+        let slot = usize::from(slot);
+        if Raw::check(bytes, &slot).is_err() {
+            return damaged(slot, SEAL_MISMATCH);
+        }
+        let (state, raw) = Raw::decode(slot, bytes)?;
+        Ok((state == LIVE).then(|| entry_of(slot, &raw)))
+    }
+
+    /// The seal of the bytes of an entry.
+    pub fn seal_of(bytes: &[u8; DIRECTORY_ENTRY_BYTES]) -> u64 {
+        Raw::seal_of(bytes)
+    }
+
     /// The word that holds the index's root pointer; changed by CAS.
     pub fn root(&self) -> SealedWord {
         root_of(usize::from(self.slot))
@@ -182,14 +205,14 @@ async fn load<F: Fabric>(client: &Client<F>, slot: usize) -> Result<(u64, Raw), 
     for _ in 0..TORN_RETRIES_MAX {
         let entry = client.post(read_bytes(at(slot), DIRECTORY_ENTRY_BYTES)).await?;
         if let Ok(entry) = entry.check(&slot) {
-            let raw = Raw::read_from_bytes(&entry).expect("an entry is 256 bytes");
-            let state = raw.state(slot)?;
-            return raw.refuse(state).map_or(Ok((state, raw)), |why| damaged(slot, why));
+            return Raw::decode(slot, &entry);
         }
         client.fabric().sleep(LOCK_PAUSE).await;
     }
-    damaged(slot, "does not match its seal")
+    damaged(slot, SEAL_MISMATCH)
 }
+
+const SEAL_MISMATCH: &str = "does not match its seal";
 
 fn damaged<T>(slot: usize, why: &str) -> Result<T, FabricError> {
     Err(FabricError::Damaged { node: NodeId(0), what: format!("directory entry {slot} {why}") })
@@ -265,13 +288,8 @@ pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked<'_, F>, Fabric
         // If the future is dropped, the destructor posts a CAS after this one.
         let mut locked = Locked { client, mine, held: true };
         let swapped = client.post(cas(lock_word(), expected.word(), mine.word())).await;
-        if let Ok(Swapped::Won) = swapped {
-            return Ok(locked);
-        }
-        locked.held = false;
-        let Swapped::Lost(found) = swapped? else {
-            unreachable!("the function returns after a successful CAS")
-        };
+        locked.held = matches!(swapped, Ok(Swapped::Won));
+        let Swapped::Lost(found) = swapped? else { return Ok(locked) };
         let found = LockWord::from_word(found);
         expected = LockWord::FREE;
         let holder = found.holder();
@@ -339,7 +357,7 @@ impl<F: Fabric> Locked<'_, F> {
     /// belong to a client that has the index open. [64 RT, +a READ of the client table for each unfinished drop]
     pub async fn settle(&self) -> Result<(), FabricError> {
         for slot in 0..DIRECTORY_ENTRIES {
-            let word = whole_word(self.client.post(read(state_of(slot).at())).await?);
+            let word = self.client.post(read(state_of(slot).at())).await?.whole_word();
             if open_state(slot, word) == Ok(DROPPING) {
                 let settled = match self.find_opener(slot).await {
                     Ok(None) => RESERVED,
@@ -369,7 +387,7 @@ impl<F: Fabric> Locked<'_, F> {
     /// number could not be distinguished. [2 RT]
     async fn take_number(&self, number_max: u64) -> Result<u64, FabricError> {
         let counter = SealedWord::new(word(NodeId(0), NEXT_INDEX_OFFSET));
-        let found = whole_word(self.client.post(read(counter.at())).await?);
+        let found = self.client.post(read(counter.at())).await?.whole_word();
         let number = counter.open(found)?;
         if number <= number_max || number >= NUMBERS_MAX {
             return Err(counter.damaged(found));
@@ -389,7 +407,8 @@ impl<F: Fabric> Locked<'_, F> {
 
     /// Finds another live client that has the entry open.
     async fn find_opener(&self, slot: usize) -> Result<Option<ClientId>, FabricError> {
-        for resident in client_table::attached_clients(self.client).await? {
+        let table = client_table::load(self.client).await?;
+        for resident in table.all("whether its client has the index open")? {
             let other = resident.client != self.client.fabric().identity();
             if other
                 && resident.open & (1 << slot) != 0

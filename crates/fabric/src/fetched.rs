@@ -1,6 +1,7 @@
 //! Fetched bytes, which become values when they are checked.
 
 use crate::buffers::Buffer;
+use crate::little_endian::u64_at;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -98,15 +99,24 @@ impl Checked<u64> {
     /// The word.
     #[inline]
     pub fn word(&self) -> u64 {
-        u64::from_le_bytes((*self.bytes).try_into().expect("a word has eight bytes"))
+        u64_at(&self.bytes, 0)
     }
 }
 
-/// Returns the word that a READ of eight bytes fetched: no fabric tears it.
-pub(crate) fn whole_word(fetched: Fetched<u64>) -> u64 {
-    match fetched.check(&()) {
-        Ok(checked) => checked.word(),
-        Err(torn) => unreachable!("no fabric tears eight aligned bytes: {torn}"),
+/// No fabric tears eight aligned bytes.
+impl Fetched<u64> {
+    /// The word.
+    #[inline]
+    pub fn whole_word(self) -> u64 {
+        u64_at(&self.bytes, 0)
+    }
+}
+
+impl Fetched<Words> {
+    /// The words. Each is consistent.
+    #[inline]
+    pub fn whole_words(self) -> Checked<Words> {
+        Checked { bytes: self.bytes, of: PhantomData }
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) const DIRECTORY_OFFSET: u64 = 256;
 /// Entries of the directory: one bit each in a client's slot.
 pub const DIRECTORY_ENTRIES: usize = 64;
 /// Bytes of a directory entry.
-pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 256;
+pub const DIRECTORY_ENTRY_BYTES: usize = 256;
 
 /// The state of a directory entry without an index.
 pub(crate) const DIRECTORY_FREE: u64 = 0;
@@ -51,7 +51,7 @@ pub(crate) const DIRECTORY_FREE: u64 = 0;
 /// Offset of the client table, bytes.
 pub(crate) const CLIENT_TABLE_OFFSET: u64 = 32 << 10;
 /// Bytes of a slot of the client table.
-pub(crate) const CLIENT_SLOT_BYTES: usize = 64;
+pub const CLIENT_SLOT_BYTES: usize = 64;
 
 /// Offset of the chunk table, bytes.
 pub(crate) const CHUNK_TABLE_OFFSET: u64 = 294_912;

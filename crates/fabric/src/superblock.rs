@@ -126,7 +126,7 @@ impl PoolShape {
             chunk_bytes: CHUNK_BYTES.to_le(),
             zero: [0; 2],
         };
-        header.as_bytes().try_into().expect("the header has 64 bytes in the map")
+        zerocopy::transmute!(header)
     }
 
     /// The words of a new memory node besides its header, with their offsets: counters, and free directory entries.

@@ -295,11 +295,14 @@ impl Error {
 
 fn of_shm(error: &ShmError) -> u8 {
     match error {
-        ShmError::BadName { .. } | ShmError::BadShape { .. } => 2,
+        ShmError::BadName { .. } | ShmError::BadShape { .. } | ShmError::UnknownGroup { .. } => 2,
         ShmError::NotFound { .. } => NOT_FOUND,
         ShmError::Exists { .. } => 4,
         ShmError::NoSpace { .. } => FULL,
-        ShmError::Permission { .. } | ShmError::ForeignOwner { .. } | ShmError::WideMode { .. } => 6,
+        ShmError::Permission { .. }
+        | ShmError::ForeignOwner { .. }
+        | ShmError::UntrustedGroup { .. }
+        | ShmError::WideMode { .. } => 6,
         ShmError::TooSmall { .. } => 8,
         ShmError::BeingCreated { .. } => 9,
         ShmError::Pool { error, .. } => of_fabric(error),

@@ -84,6 +84,7 @@ mod width;
 pub use codec::{Bytes, Codec, Key, Text, Value};
 pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
 pub use error::{Error, Result};
+pub use farwood_fabric::client_table::DamagedSlot;
 pub use farwood_fabric::{ClientId, Costs, FabricError, printable};
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
@@ -105,8 +106,8 @@ pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
 #[cfg(feature = "tcp")]
 pub use farwood_transport::tcp::{
-    AcceptedTokens, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile,
-    NodeMonitor, NodeReport, NodeSpec, ServerTls, TcpError, Token, secret_warning,
+    AcceptedTokens, GoneClient, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents,
+    NodeFile, NodeMonitor, NodeReport, NodeSpec, ServerTls, TcpError, Token, secret_warning,
 };
 pub use index::Index;
 pub use index_stats::IndexStats;

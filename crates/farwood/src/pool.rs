@@ -21,7 +21,7 @@ use farwood_index::drop_index;
 use farwood_index::ordered::{Ordered, OrderedConfig};
 use farwood_transport::any::{AnyFabric, PoolLocation};
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
+use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool, group_number};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -41,6 +41,9 @@ pub struct PoolOptions {
     pub device_bytes: u64,
     /// Whether memory is allocated on demand (the default) or all at once.
     pub backing: Backing,
+    /// The group of users that shares the pool, by name or number. The default is none: only the user who creates the
+    /// pool uses it. A process uses a shared pool, whoever created it, only if `FARWOOD_SHM_GROUP` names the group.
+    pub group: Option<String>,
 }
 
 impl Default for PoolOptions {
@@ -50,6 +53,7 @@ impl Default for PoolOptions {
             nodes: 1,
             device_bytes: DEVICE_BYTES_DEFAULT,
             backing: Backing::Growable,
+            group: None,
         }
     }
 }
@@ -90,15 +94,16 @@ impl Pool {
         Error: From<U::Error>,
     {
         let name = expect_shm(url.try_into()?, "create")?;
+        let failed = |source| Error::Pool { operation: "create", source };
         let spec = PoolSpec {
             name,
             nodes: options.nodes,
             host_bytes: options.memory_bytes,
             device_bytes: options.device_bytes,
             backing: options.backing,
+            group: options.group.as_deref().map(group_number).transpose().map_err(failed)?,
         };
-        farwood_transport::shm::create(&SegmentDir::from_env(), &spec)
-            .map_err(|source| Error::Pool { operation: "create", source })
+        farwood_transport::shm::create(&SegmentDir::from_env(), &spec).map_err(failed)
     }
 
     /// Attaches this process to the pool. New memory nodes over TCP or RDMA become a pool. Their credentials are in
@@ -151,6 +156,8 @@ impl Pool {
             Err(
                 source @ (ShmError::Permission { .. }
                 | ShmError::ForeignOwner { .. }
+                | ShmError::UntrustedGroup { .. }
+                | ShmError::UnknownGroup { .. }
                 | ShmError::BadName { .. }),
             ) => {
                 return Err(Error::Pool { operation: "remove", source });
@@ -161,11 +168,7 @@ impl Pool {
             }
             Err(source) => return Err(Error::Unusable { pool: name.to_string(), source }),
         };
-        let processes = others(&attachment).map_err(|source| Error::Fabric {
-            operation: "remove",
-            pool: format!("shm://{name}"),
-            source,
-        })?;
+        let processes = others(&attachment).map_err(|source| removal_failed(&name, source))?;
         if !processes.is_empty() {
             return Err(Error::Attached { pool: name.to_string(), processes });
         }
@@ -383,7 +386,8 @@ fn others(pool: &ShmPool) -> Result<Vec<u64>, FabricError> {
     use farwood_fabric::Fabric as _;
     let client = pool.client();
     let mut processes = Vec::new();
-    for resident in block_on(client_table::attached_clients(&client))? {
+    let table = block_on(client_table::load(&client))?;
+    for resident in table.all("whether a live process is attached there")? {
         if resident.client != pool.identity()
             && block_on(client.fabric().revoke(resident.client))? == Revocation::Alive
         {
@@ -392,6 +396,16 @@ fn others(pool: &ShmPool) -> Result<Vec<u64>, FabricError> {
     }
     processes.dedup();
     Ok(processes)
+}
+
+fn removal_failed(name: &PoolName, source: FabricError) -> Error {
+    match source {
+        FabricError::Damaged { .. } => {
+            let pool = name.to_string();
+            Error::Unusable { pool: pool.clone(), source: ShmError::Pool { pool, error: source } }
+        }
+        _ => Error::Fabric { operation: "remove", pool: format!("shm://{name}"), source },
+    }
 }
 
 fn has_segments(dir: &SegmentDir, name: &PoolName) -> bool {

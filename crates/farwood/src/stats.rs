@@ -5,7 +5,8 @@ use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
-use farwood_fabric::{ClientId, NodeId, client_table, directory};
+use farwood_fabric::client_table::{self, AttachedClient, DamagedSlot};
+use farwood_fabric::{ClientId, NodeId, directory};
 use farwood_index::IndexError;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::NodeDevice;
@@ -21,6 +22,8 @@ pub struct PoolStats {
     pub nodes: Vec<NodeStats>,
     /// The clients in its client table.
     pub clients: Vec<ClientStats>,
+    /// The damaged slots of its client table. They stay unused, and whether live clients have them is unknown.
+    pub damaged_slots: Vec<DamagedSlot>,
     /// The indexes in its directory, by name.
     pub indexes: Vec<IndexUse>,
 }
@@ -88,9 +91,11 @@ impl Pool {
     pub fn stats(&self) -> Result<PoolStats> {
         let indexes = self.indexes()?;
         let (nodes, entries) = self.node_stats()?;
-        let clients = self.client_stats(&indexes)?;
+        let table = block_on(client_table::load(&*self.client("examine")?));
+        let table = table.map_err(|source| self.fabric_failed("examine", source))?;
+        let clients = self.client_stats(table.attached, &indexes)?;
         let indexes = indexes.into_iter().map(|index| IndexUse::new(index, &entries)).collect();
-        Ok(PoolStats { nodes, clients, indexes })
+        Ok(PoolStats { nodes, clients, damaged_slots: table.damaged, indexes })
     }
 
     /// Reads the entry of one index without opening it. [at most 64 RT, and 1 per 128 chunks]
@@ -133,16 +138,18 @@ impl Pool {
         Ok((nodes, entries))
     }
 
-    fn client_stats(&self, indexes: &[IndexEntry]) -> Result<Vec<ClientStats>> {
+    fn client_stats(
+        &self,
+        attached_clients: Vec<AttachedClient>,
+        indexes: &[IndexEntry],
+    ) -> Result<Vec<ClientStats>> {
         let attached = self.attached();
-        let attached_clients = block_on(client_table::attached_clients(&*self.client("examine")?));
-        let attached_clients = attached_clients.map_err(|source| self.fabric_failed("examine", source))?;
         let liveness = attached.attachment().liveness()?;
         let open = |bits: u64| {
             let names = indexes.iter().filter(|index| bits >> index.slot & 1 == 1);
             names.map(|index| index.name.clone()).collect()
         };
-        let client = |resident: client_table::AttachedClient| {
+        let client = |resident: AttachedClient| {
             let is_own = resident.client == attached.attachment().identity();
             let alive =
                 is_own || liveness.is_alive(resident.client).map_err(|source| self.examined(source))?;

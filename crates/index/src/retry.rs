@@ -101,7 +101,7 @@ fn jittered(pause: u64, now: u64) -> u64 {
 /// Revokes the identities of all crashed clients; the last WRITE of each is complete then. A client whose slot is
 /// damaged cannot be identified, and keeps its slot.
 pub(crate) async fn reap_crashed_clients<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
-    for resident in client_table::intact_clients(client).await? {
+    for resident in client_table::load(client).await?.attached {
         if resident.client != client.fabric().identity() {
             client.fabric().revoke(resident.client).await?;
         }

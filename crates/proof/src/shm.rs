@@ -79,6 +79,7 @@ impl Shm {
             host_bytes,
             device_bytes: DEVICE_BYTES,
             backing: Backing::Growable,
+            group: None,
         };
         create(&SegmentDir::at(&directory.0), &spec).expect("a pool can be created");
         Self { pool: attach(&directory.0), directory }

@@ -171,7 +171,7 @@ pub async fn write_word<F: Fabric>(
 
 /// The bytes of a raw copy.
 pub fn to_bytes(copy: farwood_fabric::Fetched<Raw>) -> Vec<u8> {
-    let Ok(bytes) = copy.check(&()) else { unreachable!("raw bytes are never torn") };
+    let Ok(bytes) = copy.check(&()) else { unreachable!("the check of raw bytes refuses none") };
     bytes.to_vec()
 }
 

@@ -124,6 +124,7 @@ impl BenchPool {
                 host_bytes: *host_bytes,
                 device_bytes: DEVICE_BYTES_DEFAULT,
                 backing: Backing::Growable,
+                group: None,
             };
             create(&SegmentDir::from_env(), &spec)?;
         }

@@ -438,6 +438,7 @@ fn a_run_in_an_existing_pool_drops_its_index() {
         host_bytes: 64 << 20,
         device_bytes: superblock::DEVICE_BYTES_DEFAULT,
         backing: Backing::Growable,
+        group: None,
     };
     create(&dir, &spec).unwrap();
     let record = place.record("--pool shm://mine --keys 2000 --operations 1000 --compute-nodes 2");

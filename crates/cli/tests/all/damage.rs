@@ -233,3 +233,82 @@ fn a_scrub_reads_an_index_in_use_and_names_damage() {
     machine.ok(&["create", "shm://p/v", "--consistency", "versions"]);
     machine.refused(2, &["check", "shm://p/v", "--scrub"], &["scheme", "create the index with checksums"]);
 }
+
+/// The offset of slot 3 of the client table.
+const CLIENT_SLOT: u64 = 32_768 + 3 * 64;
+const DAMAGED_SLOT: &str = "client slot 3 has the state 0xdddddddddddddddd, which no client stores";
+
+#[test]
+fn a_damaged_client_slot_is_named_beside_everything_else() {
+    let machine = Machine::with_index();
+    machine.ok(&["create", "shm://other", "--memory", "64MiB"]);
+    machine.overwrite(CLIENT_SLOT, &[0xdd; 64]);
+    let stat = machine.run(&["stat", "shm://p"]);
+    assert_eq!(stat.code, 8, "{stat:?}");
+    stat.says(&["stat shm://p", DAMAGED_SLOT, "create the pool again"]);
+    for line in ["node 0: 64 MiB", "client slot 3: damaged", "index i: "] {
+        assert!(stat.out.contains(line), "{line}: {stat:?}");
+    }
+    let report = machine.ok(&["doctor"]);
+    for line in
+        ["shm://other: ", "indexes: i\n", DAMAGED_SLOT, "`farwood scan`", "farwood drop shm://p --force"]
+    {
+        assert!(report.contains(line), "{line}: {report}");
+    }
+    assert_eq!(machine.run(&["doctor", "--strict"]).code, 1);
+    let report = &machine.json(&["doctor", "--sweep"])[0];
+    let pools = report["pools"].as_array().unwrap();
+    let pool = pools.iter().find(|pool| pool["pool"] == "shm://p").unwrap();
+    assert_eq!(pool["damaged_slots"][0]["slot"], 3, "{report}");
+    assert_eq!(report["findings"].as_array().unwrap().len(), 1, "{report}");
+}
+
+#[test]
+fn a_damaged_client_slot_prevents_drops_except_by_force() {
+    let machine = Machine::with_index();
+    machine.overwrite(CLIENT_SLOT, &[0xdd; 64]);
+    machine.refused(
+        8,
+        &["drop", "shm://p/i"],
+        &[DAMAGED_SLOT, "whether its client has the index open is unknown", "create the pool again"],
+    );
+    machine.ok(&["put", "shm://p/i", "1", "1"]);
+    machine.refused(
+        8,
+        &["drop", "shm://p"],
+        &[
+            DAMAGED_SLOT,
+            "whether a live process is attached there is unknown",
+            "farwood drop shm://p --force",
+        ],
+    );
+    machine.ok(&["drop", "shm://p", "--force"]);
+    machine.refused(3, &["stat", "shm://p"], &["no pool"]);
+}
+
+/// Each word of a slot at random: no command panics or waits, and none refuses without a reason.
+#[test]
+fn random_words_in_a_client_slot_are_survived() {
+    let machine = Machine::with_index();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for trial in 0..6 {
+        let words: Vec<_> = (0..8)
+            .flat_map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state.to_be_bytes()
+            })
+            .collect();
+        machine.overwrite(CLIENT_SLOT, &words);
+        for (code, command) in [
+            (8, &["stat", "shm://p"][..]),
+            (0, &["doctor"]),
+            (0, &["doctor", "--sweep"]),
+            (8, &["drop", "shm://p/i"]),
+            (8, &["drop", "shm://p"]),
+        ] {
+            let ran = machine.run(command);
+            assert_eq!(ran.code, code, "{trial}: {command:?}: {ran:?}");
+            assert!(format!("{}{}", ran.out, ran.err).contains("client slot 3"), "{trial}: {ran:?}");
+        }
+    }
+}

@@ -1,9 +1,11 @@
 //! The separate machine of each test: a directory of segments, and a home directory without configuration.
 
+use farwood_testkit::need;
 use std::fmt::{Display, Write as _};
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -87,6 +89,14 @@ impl Machine {
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().unwrap())
+    }
+
+    /// Runs a command as a user of a group, who trusts the group. `None`: this machine does not permit it.
+    #[track_caller]
+    pub(crate) fn run_as(&self, user: u32, group: u32, arguments: &[&str]) -> Option<Ran> {
+        let mut command = self.command(arguments);
+        command.env("FARWOOD_SHM_GROUP", group.to_string());
+        need::met(need::ROOT, command.uid(user).gid(group).output()).map(Ran::of)
     }
 
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Ran {

@@ -3,7 +3,7 @@
 use crate::machine::{Machine, lines};
 use farwood_testkit::need;
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 #[test]
 fn help_has_examples_and_exit_codes() {
@@ -280,6 +280,54 @@ fn a_pool_of_another_user_is_refused() {
     machine.refused(6, &["put", "shm://p/i", "1", "1"], &words);
     machine.refused(6, &["drop", "shm://p"], &words);
     assert!(!machine.ok(&["doctor"]).contains('!'), "it is a problem of the other user");
+}
+
+/// A group and two of its users, and a user of another group.
+const GROUP: u32 = 4343;
+const MEMBERS: [u32; 2] = [4244, 4245];
+const STRANGER: (u32, u32) = (4246, 4344);
+
+#[test]
+fn a_pool_is_shared_with_a_group() {
+    let machine = Machine::new();
+    std::fs::set_permissions(machine.path(), Permissions::from_mode(0o1777)).unwrap();
+    let group = GROUP.to_string();
+    let as_member = |member: usize, arguments: &[&str]| machine.run_as(MEMBERS[member], GROUP, arguments);
+    let create = ["create", "shm://p/i", "--memory", "64MiB", "--nodes", "2", "--group", &group];
+    let Some(created) = as_member(0, &create) else { return };
+    assert_eq!(created.code, 0, "{created:?}");
+    assert_eq!(std::fs::metadata(machine.segment()).unwrap().mode() & 0o777, 0o660);
+    for (member, key) in [(1, "1"), (0, "2")] {
+        let put = as_member(member, &["put", "shm://p/i", key, "5"]).unwrap();
+        assert_eq!(put.code, 0, "{put:?}");
+    }
+    let scanned = as_member(1, &["scan", "shm://p/i"]).unwrap();
+    assert_eq!(scanned.out, "1\t5\n2\t5\n", "{scanned:?}");
+    let stranger = machine.run_as(STRANGER.0, STRANGER.1, &["get", "shm://p/i", "1"]).unwrap();
+    assert_eq!(stranger.code, 6, "{stranger:?}");
+    stranger.says(&["not permitted", "creating it with `--group GROUP`", "FARWOOD_SHM_GROUP=GROUP"]);
+    machine.refused(
+        6,
+        &["get", "shm://p/i", "1"],
+        &["of user 4244 is shared with group 4343", "FARWOOD_SHM_GROUP=4343"],
+    );
+    let dropped = as_member(1, &["drop", "shm://p"]).unwrap();
+    assert_eq!(dropped.code, 6, "the directory is sticky: {dropped:?}");
+    assert_eq!(as_member(0, &["drop", "shm://p"]).unwrap().code, 0);
+}
+
+#[test]
+fn a_group_is_named_before_an_index_is_created_in_its_pool() {
+    let machine = Machine::new();
+    let create = ["create", "shm://p/i", "--memory", "64MiB", "--group", "root"];
+    machine.refused(2, &create, &["set FARWOOD_SHM_GROUP=root"]);
+    machine.refused(2, &["create", "shm://p", "--group", "no such group"], &["'no such group' is no group"]);
+    let ran =
+        machine.command(&["create", "shm://p"]).env("FARWOOD_SHM_GROUP", "no such group").output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let ran =
+        machine.command(&["stat", "shm://p"]).env("FARWOOD_SHM_GROUP", "no such group").output().unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
 }
 
 #[test]

@@ -280,6 +280,45 @@ fn problems_are_logged_as_text_or_as_json() {
     assert_eq!(lines[lines.len() - 1]["event"], "stopped");
 }
 
+/// Starts a command that stays attached to the pool, and waits until it is.
+fn attach(machine: &Machine, pool: &str) -> Child {
+    let mut command = machine.command(&["top", pool, "--interval", "600"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while machine.json(&["stat", pool])[0]["clients"].as_array().unwrap().len() < 2 {
+        assert!(Instant::now() < deadline, "it does not attach");
+    }
+    child
+}
+
+#[test]
+fn the_log_names_lost_and_revoked_clients_and_none_that_leaves() {
+    let machine = Machine::new();
+    let mut node = Served::start(&machine);
+    let index = format!("{}/i", node.url);
+    machine.ok(&["create", &index]);
+    machine.ok(&["put", &index, "1", "2"]);
+    let mut lost = attach(&machine, &node.url);
+    lost.kill().unwrap();
+    lost.wait().unwrap();
+    let line = node.hear("client ");
+    assert!(line.contains("is lost: its connections ended") && line.contains("(127.0.0.1:"), "{line}");
+    let mut revoked = attach(&machine, &node.url);
+    revoked.kill().unwrap();
+    revoked.wait().unwrap();
+    // Takes the slots of the crashed clients.
+    machine.ok(&["doctor", &node.url, "--sweep"]);
+    machine.ok(&["get", &index, "1"]);
+    let (_, words) = node.stop();
+    let lines: Vec<_> = words.lines().filter(|line| line.contains("client ")).collect();
+    // On a machine that is busy for two seconds it is lost before it is revoked.
+    let [line] = lines[..] else { panic!("{words}") };
+    assert!(
+        (line.contains("was revoked") || line.contains("is lost")) && line.contains("(127.0.0.1:"),
+        "{line}"
+    );
+}
+
 #[test]
 fn a_killed_memory_node_and_its_fresh_memory_are_reported_at_once() {
     let machine = Machine::new();

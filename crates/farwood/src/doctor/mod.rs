@@ -223,7 +223,7 @@ impl Report {
             what: format!("a process crashed while it created {}: {}", draft.url, draft.path.display()),
             remedy: "farwood doctor --sweep".to_owned(),
         });
-        let pools = self.pools.iter().filter_map(PoolReport::finding);
+        let pools = self.pools.iter().flat_map(PoolReport::findings);
         let findings = drafts.chain(pools).chain(self.shared_memory_findings());
         #[cfg(feature = "rdma")]
         let findings = findings.chain(self.rdma_findings());
@@ -247,43 +247,76 @@ impl PoolReport {
         !self.url.starts_with("shm://")
     }
 
-    /// The problem of the pool, if it has one.
-    pub fn finding(&self) -> Option<Finding> {
+    /// The problems of the pool.
+    pub fn findings(&self) -> Vec<Finding> {
         match &self.state {
+            Err(error) => self.unusable(error).into_iter().collect(),
+            Ok(stats) => self.crashed_clients(stats).into_iter().chain(self.damaged_slots(stats)).collect(),
+        }
+    }
+
+    /// The reason why the pool cannot be used, unless it is another user's.
+    fn unusable(&self, error: &Error) -> Option<Finding> {
+        match error {
             #[cfg(feature = "tcp")]
-            Err(error) if self.is_served() => Some(Finding {
+            error if self.is_served() => Some(Finding {
                 what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: self.remedy(error),
             }),
-            Err(Error::Pool { source: ShmError::WideMode { path, .. }, .. }) => Some(Finding {
+            Error::Pool { source: ShmError::WideMode { path, .. }, .. } => Some(Finding {
                 what: format!("other users have access to {}: {}", self.url, path.display()),
                 remedy: format!("chmod 600 {}", path.display()),
             }),
             // A pool of another user is not a problem of this one.
-            Err(error) if error.exit_code() == 6 => None,
-            Err(error) => Some(Finding {
+            error if error.exit_code() == 6 => None,
+            error => Some(Finding {
                 what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: format!("farwood drop {} --force", self.url),
             }),
-            Ok(stats) => {
-                let gone = stats.clients.iter().filter(|client| !client.alive).count();
-                let which = if self.is_served() { shell_word(&self.url) } else { String::new() };
-                (gone > 0).then(|| Finding {
-                    what: format!(
-                        "{}: crashed clients: {gone}; other clients take their locks over",
-                        self.url
-                    ),
-                    remedy: format!("farwood doctor --sweep {which}").trim_end().to_owned(),
-                })
-            }
         }
+    }
+
+    fn crashed_clients(&self, stats: &PoolStats) -> Option<Finding> {
+        let crashed = stats.clients.iter().filter(|client| !client.alive).count();
+        let which = if self.is_served() { shell_word(&self.url) } else { String::new() };
+        (crashed > 0).then(|| Finding {
+            what: format!("{}: crashed clients: {crashed}; other clients take their locks over", self.url),
+            remedy: format!("farwood doctor --sweep {which}").trim_end().to_owned(),
+        })
+    }
+
+    fn damaged_slots(&self, stats: &PoolStats) -> Option<Finding> {
+        let first = stats.damaged_slots.first()?;
+        let more = match stats.damaged_slots.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more client slots are damaged"),
+        };
+        let recreate = if self.is_served() {
+            "start its memory nodes again with new memory".to_owned()
+        } else {
+            format!("farwood drop {} --force", self.url)
+        };
+        Some(Finding {
+            what: format!(
+                "{}: {}{more}; reads and changes continue, but no index can be dropped, and locks of the clients in \
+                 these slots stay held",
+                self.url,
+                problem_of(&first.error.to_string())
+            ),
+            remedy: format!(
+                "save the indexes with `farwood scan`, end the processes that use the pool, then {recreate}"
+            ),
+        })
     }
 }
 
 /// The text of an error without its remedy, because a finding has its own.
 fn problem(error: &Error) -> String {
-    let text = error.to_string();
-    text.split_once("; ").map_or(&*text, |(problem, _)| problem).to_owned()
+    problem_of(&error.to_string()).to_owned()
+}
+
+fn problem_of(text: &str) -> &str {
+    text.split_once("; ").map_or(text, |(problem, _)| problem)
 }
 
 fn pool_report(files: PoolFiles) -> PoolReport {

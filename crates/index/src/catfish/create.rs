@@ -124,10 +124,8 @@ impl Catfish {
         let config = describe(&entry)?;
         let layout = layout_of(client, config, entry.number)?;
         lifecycle::mark_open(client, &entry).await?;
-        let Ok(word) = client.post(read(entry.root().at())).await?.check(&()) else {
-            unreachable!("words are never torn")
-        };
-        let head = entry.root().open_pointer(word.word())?;
+        let word = client.post(read(entry.root().at())).await?.whole_word();
+        let head = entry.root().open_pointer(word)?;
         let Some(head) = head.filter(|head| begins_chunk(client, &layout, *head)) else {
             let what = format!("{head:?} is not the first byte of a chunk of memory node {}", layout.node);
             return Err(IndexError::Damaged { operation: "open", at: entry.root().at().to_string(), what });
@@ -169,8 +167,8 @@ impl Catfish {
             return Ok(None);
         }
         let port = client.post(read(word_of(self.head, PORT))).await?;
-        let Ok(port) = port.check(&()) else { unreachable!("words are never torn") };
-        Ok(u16::try_from(port.word()).ok().filter(|port| *port != 0))
+        let port = port.whole_word();
+        Ok(u16::try_from(port).ok().filter(|port| *port != 0))
     }
 
     /// Marks the index as closed by this compute node, so that others may drop it. [at most 2 RT]

@@ -18,7 +18,7 @@
 //! header of a node after a split and an entry, in use or free, from before the split, the check rejects the copy.
 
 use super::EntryUse;
-use farwood_fabric::Torn;
+use farwood_fabric::{Torn, u64_at};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Bytes of a hash.
@@ -30,7 +30,7 @@ const STATE_BITS: u32 = 17;
 const STATE: u64 = (1 << STATE_BITS) - 1;
 
 fn hash_at_front(guarded: &[u8]) -> u64 {
-    u64::from_le_bytes(guarded[..GUARD_BYTES].try_into().expect("eight bytes"))
+    u64_at(guarded, 0)
 }
 
 /// Checks the hash of the first `covered` bytes of a node.

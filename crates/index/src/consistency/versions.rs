@@ -20,7 +20,7 @@
 //! case is accepted and documented in `docs/papers.md`.
 
 use super::EntryUse;
-use farwood_fabric::Torn;
+use farwood_fabric::{Torn, u32_at};
 
 /// Bytes of the two versions of an entry together.
 pub const ENTRY_GUARD_BYTES: usize = 8;
@@ -33,7 +33,7 @@ pub(crate) const HIGH: u32 = u32::MAX - 2;
 const ENTRY_HIGH: u32 = u32::MAX - IN_USE - 2 * ONE_WRITE;
 
 fn version_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + VERSION_BYTES].try_into().expect("four bytes"))
+    u32_at(bytes, at)
 }
 
 /// Returns the version before and after `guarded`, if both are equal.

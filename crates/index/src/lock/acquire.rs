@@ -139,6 +139,13 @@ impl NodeLocks {
         }
     }
 
+    /// The lock that is the last word of the `slot_bytes` bytes at `object`.
+    #[inline]
+    fn rear_lock_of<T: ?Sized>(&self, object: Remote<T>, slot_bytes: usize) -> GlobalLock {
+        let word = object.part((slot_bytes - LOCK_BYTES) as u64);
+        GlobalLock::of(self.options, self.lock_count, object).in_node(word)
+    }
+
     /// The verb that frees a lock if its word is `mine`; `None` where another client of this compute node may have
     /// stored the same word.
     pub(super) fn free_own(&self, lock: GlobalLock, mine: LockWord) -> Option<Cas> {
@@ -239,8 +246,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         object: Remote<T>,
         slot_bytes: usize,
     ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
-        let word = object.part((slot_bytes - LOCK_BYTES) as u64);
-        let lock = GlobalLock::of(self.index.options, self.index.lock_count, object).in_node(word);
+        let lock = self.index.rear_lock_of(object, slot_bytes);
         let held = self.acquire_local(lock).await?;
         if self.fabric().capabilities().atomic_then_read {
             let reread = if slot_bytes <= SMALL_BYTES { Reread::Object } else { Reread::Nothing };
@@ -281,8 +287,8 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         }
     }
 
-    /// Returns the error for an operation that waited `waited_ms` for the node at `node`, if another compute node holds
-    /// its lock. [1 RT]
+    /// Returns the error for an operation that waited `waited_ms` for the node at `node`, if another live compute node
+    /// holds its lock. [1 RT, and a revocation of the holder]
     ///
     /// # Errors
     /// The errors of the fabric.
@@ -291,13 +297,34 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         node: Remote<T>,
         waited_ms: u64,
     ) -> Result<Option<IndexError>, IndexError> {
-        let lock = self.index.lock_of(node);
-        let Ok(found) = self.client.post(read(lock.word())).await?.check(&()) else {
-            unreachable!("words are never torn")
+        self.foreign(self.index.lock_of(node), waited_ms).await
+    }
+
+    /// As [`foreign_lock`](Self::foreign_lock). The lock is the last word of the `slot_bytes` bytes at `object`.
+    ///
+    /// # Errors
+    /// The errors of the fabric.
+    pub(crate) async fn foreign_rear_lock<T: ?Sized>(
+        self,
+        object: Remote<T>,
+        slot_bytes: usize,
+        waited_ms: u64,
+    ) -> Result<Option<IndexError>, IndexError> {
+        self.foreign(self.index.rear_lock_of(object, slot_bytes), waited_ms).await
+    }
+
+    async fn foreign(self, lock: GlobalLock, waited_ms: u64) -> Result<Option<IndexError>, IndexError> {
+        let found = self.client.post(read(lock.word())).await?.whole_word();
+        if !lock.is_foreign(found, self.fabric().identity()) {
+            return Ok(None);
+        }
+        let (operation, holder) = (self.name, lock.holder(found));
+        // A lock in damaged memory names no live client.
+        let is_held = match holder {
+            Some(holder) => self.fabric().revoke(holder).await? == Revocation::Alive,
+            None => self.index.options.width == LockWidth::Packed,
         };
-        let is_foreign = lock.is_foreign(found.word(), self.fabric().identity());
-        let (operation, holder) = (self.name, lock.holder(found.word()));
-        Ok(is_foreign.then_some(IndexError::LockHeld { operation, holder, waited_ms }))
+        Ok(is_held.then_some(IndexError::LockHeld { operation, holder, waited_ms }))
     }
 
     /// A lock of which this client has the local part.

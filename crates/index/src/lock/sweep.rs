@@ -40,7 +40,7 @@ pub(crate) async fn held_words<F: Fabric>(
     for offset in (0..bytes).step_by(TABLE_BYTES_PER_READ) {
         let length = TABLE_BYTES_PER_READ.min(bytes - offset);
         let words = client.post(read_bytes(table.part::<Words>(offset as u64), length)).await?;
-        let Ok(words) = words.check(&()) else { unreachable!("words are never torn") };
+        let words = words.whole_words();
         for (at, word) in words.as_chunks().0.iter().enumerate() {
             let (number, word) = (offset / 8 + at, u64::from_le_bytes(*word));
             if word != LockWord::FREE.word() {
@@ -70,10 +70,8 @@ pub(crate) async fn becomes_free<F: Fabric>(
     word: Remote<u64>,
 ) -> Result<bool, IndexError> {
     for _ in 0..READS_MAX {
-        let Ok(found) = client.post(read(word)).await?.check(&()) else {
-            unreachable!("words are never torn")
-        };
-        if found.word() == 0 {
+        let found = client.post(read(word)).await?.whole_word();
+        if found == 0 {
             return Ok(true);
         }
         client.fabric().sleep(READ_PAUSE_NS).await;

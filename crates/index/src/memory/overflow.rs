@@ -41,7 +41,9 @@ use crate::error::IndexError;
 use crate::memory::adopt::SLOT_BYTES_MAX;
 use crate::memory::slot::{MemorySlot, SlotKind};
 use farwood_fabric::chunks::CHUNK_BYTES;
-use farwood_fabric::{Checked, Client, Fabric, FabricError, Object, Remote, Torn, all, read_bytes, write};
+use farwood_fabric::{
+    Checked, Client, Fabric, FabricError, Object, Remote, Torn, all, read_bytes, u32_at, u64_at, write,
+};
 use std::fmt;
 use std::ops::Deref;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -137,11 +139,11 @@ impl Object for RawOverflow {
 }
 
 fn number(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    u32_at(bytes, at)
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    u64_at(bytes, at)
 }
 
 fn hash(bytes: &[u8], of: Expected) -> u64 {
@@ -234,7 +236,12 @@ pub fn lay_out_pieces(
 ) -> (Link, Vec<Image>) {
     assert!((2..=PARTS_MAX).contains(&lengths.len()), "a link has few bits for the number of parts");
     let mut rest = value;
-    let parts: Vec<&[u8]> = lengths.iter().map(|&length| rest.split_off(..length).expect("a part")).collect();
+    let part = |&length: &usize| {
+        let (part, behind) = rest.split_at(length);
+        rest = behind;
+        part
+    };
+    let parts: Vec<&[u8]> = lengths.iter().map(part).collect();
     assert!(rest.is_empty(), "the parts make up the value");
     let (link, images) = lay_out_parts(index, &parts, slots);
     (Link { length: value.len() as u32, parts: parts.len() as u8, ..link }, images)
@@ -248,10 +255,12 @@ fn lay_out_parts(index: u64, parts: &[&[u8]], slots: &mut [MemorySlot<RawOverflo
         let link = seal(index, part, slot, &mut images);
         list.extend_from_slice(&link.to_bytes());
     }
+    // Cannot fail: the callers allocate a slot for each of one or more parts.
     let last = slots.last_mut().expect("a value has an object");
     if parts.len() > 1 {
         seal(index, &list, last, &mut images);
     }
+    // Cannot fail: `seal` sets the version of each slot that it fills.
     let version = last.version.expect("the slot was filled");
     (Link { at: last.at, version, length: 0, parts: 0 }, images)
 }

@@ -21,7 +21,7 @@ use crate::memory::overflow_store;
 use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
 use farwood_fabric::chunks::CHUNK_BYTES;
-use farwood_fabric::{Cas, Fabric, Memory, PoolShape, Remote, Swapped, cas, read, write};
+use farwood_fabric::{Cas, Fabric, Memory, PoolShape, Remote, Swapped, cas, read, u32_at, write};
 use std::ops::Deref;
 
 /// Maximum number of lists that a client takes over at once.
@@ -190,10 +190,8 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     /// Returns the pointer to the first list. [1 RT]
     async fn first_list(self) -> Result<Option<Remote<RawNode>>, IndexError> {
         let first = self.index.entry.free_list();
-        let Ok(word) = self.client.post(read(first.at())).await?.check(&()) else {
-            unreachable!("words are never torn")
-        };
-        Ok(first.open_pointer(word.word())?)
+        let word = self.client.post(read(first.at())).await?.whole_word();
+        Ok(first.open_pointer(word)?)
     }
 }
 
@@ -207,7 +205,7 @@ fn listed<B: Deref<Target = [u8]>>(
     }
     let slot = |number: usize| {
         let separator = list.separator(number);
-        let number_at = |at: usize| u32::from_le_bytes(separator[at..at + 4].try_into().expect("four bytes"));
+        let number_at = |at: usize| u32_at(separator, at);
         let kind = SlotKind { bytes: number_at(4) & 0xFF_FFFF, of: separator[7] };
         let at = list.child(number + 1);
         let offset = at.address().offset();

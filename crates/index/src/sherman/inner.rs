@@ -3,7 +3,7 @@
 use super::layout::POINTER_BYTES;
 use super::node::{Fences, Node, RawNode};
 use crate::key::compare;
-use farwood_fabric::Remote;
+use farwood_fabric::{Remote, u64_at};
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
 
@@ -28,13 +28,14 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
     /// Child `at`, 0 being the leftmost.
     #[inline]
     pub fn child(&self, at: usize) -> Remote<RawNode> {
+        // Cannot fail: `Node::decode` refuses a node with a null child.
         self.child_word(at).expect("a decoded node has all its children")
     }
 
     /// Child `at` of a node that is not decoded yet.
     pub(super) fn child_word(&self, at: usize) -> Option<Remote<RawNode>> {
         let word = &self.bytes[self.layout.child(at)];
-        Remote::from_word(u64::from_le_bytes(word.try_into().expect("eight bytes")))
+        Remote::from_word(u64_at(word, 0))
     }
 
     /// The number of the child that covers `key`: the count of separators that are at most `key`.

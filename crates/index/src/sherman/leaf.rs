@@ -380,7 +380,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         for slot in slots.into_iter().map(usize::from) {
             let to = match self.layout.leaves {
                 Leaves::Sorted => self.count(),
-                Leaves::TwoLevel => self.free_slot_from(from)?.expect("the caller has counted the entries"),
+                Leaves::TwoLevel => self.free_slot_from(from)?.ok_or(Torn)?,
             };
             self.push_entry(to, right.key(slot), right.value(slot));
             from = to + 1;

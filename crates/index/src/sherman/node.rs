@@ -8,7 +8,7 @@ use crate::consistency::{Consistency, checksum, versions};
 use crate::key::compare;
 use crate::memory::slot::MemorySlot;
 use crate::mutant::Mutant;
-use farwood_fabric::{Object, Remote, Torn};
+use farwood_fabric::{Object, Remote, Torn, u32_at, u64_at};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
@@ -44,7 +44,8 @@ impl Object for RawNode {
             Consistency::Checksum if bytes.len() == layout.node_bytes => {
                 checksum::check_node(bytes, layout.hashed(bytes[LEVEL]))
             }
-            _ => unreachable!("a READ of a node fetches the whole node"),
+            // A part of a node.
+            _ => Err(Torn),
         }
     }
 }
@@ -109,7 +110,7 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
     /// The number of WRITEs of the whole node.
     #[inline]
     pub fn version(&self) -> u32 {
-        u32::from_le_bytes(self.bytes[VERSION..VERSION + 4].try_into().expect("four bytes"))
+        u32_at(&self.bytes, VERSION)
     }
 
     /// The number of the index that the node belongs to.
@@ -155,7 +156,7 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
 
     #[inline]
     fn word(&self, at: usize) -> u64 {
-        u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes"))
+        u64_at(&self.bytes, at)
     }
 }
 
@@ -226,6 +227,7 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
 
     pub(super) fn set_count(&mut self, count: usize) {
         debug_assert!(count <= self.capacity(), "a reader rejects a larger count");
+        // Cannot fail: `Layout::new` refuses nodes with more entries.
         let count = u16::try_from(count).expect("capacities fit 16 bits");
         self.bytes[COUNT..COUNT + 2].copy_from_slice(&count.to_le_bytes());
     }

@@ -90,8 +90,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     pub(super) async fn root_word(self) -> Result<Remote<RawNode>, IndexError> {
         let root = self.index.entry.root();
         let word = self.client.post(read(root.at())).await?;
-        let Ok(word) = word.check(&()) else { unreachable!("words are never torn") };
-        root.open_pointer(word.word())?.ok_or_else(|| {
+        root.open_pointer(word.whole_word())?.ok_or_else(|| {
             self.named("descend").damaged(root.at().part(0), "the root pointer is null".to_owned())
         })
     }

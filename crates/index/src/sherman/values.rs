@@ -21,7 +21,7 @@ use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::KeyBefore;
-use farwood_fabric::{Client, Fabric, Remote, Words, read_bytes};
+use farwood_fabric::{Client, Fabric, Remote, Words, read_bytes, u32_at, u64_at};
 use std::ops::Range;
 
 /// Bytes in front of a value in its entry.
@@ -85,12 +85,12 @@ impl Layout {
         if self.values == Values::Fixed {
             return StoredValue::Inline(field);
         }
-        let number = |at: usize| u32::from_le_bytes(field[at..at + 4].try_into().expect("four bytes"));
+        let number = |at: usize| u32_at(field, at);
         let length = number(0);
         if length as usize <= self.inline_bytes_max() {
             return StoredValue::Inline(&field[LENGTH_BYTES..LENGTH_BYTES + length as usize]);
         }
-        let word = u64::from_le_bytes(field[POINTER..POINTER + 8].try_into().expect("eight bytes"));
+        let word = u64_at(field, POINTER);
         let link = Remote::from_word(word).and_then(|at| Link::new(at, number(VERSION), length));
         link.map_or(StoredValue::Invalid, StoredValue::Overflow)
     }
@@ -180,9 +180,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         if self.index.layout.mutant == Some(Mutant::OverflowUnchecked) {
             let (at, length) = (link.at.part::<Words>(overflow::HEADER_BYTES as u64), link.length as usize);
             let read = read_bytes(at, length.next_multiple_of(8));
-            let Ok(bytes) = self.client.post(read).await?.check(&()) else {
-                unreachable!("words are never torn")
-            };
+            let bytes = self.client.post(read).await?.whole_words();
             return Ok(Some(OverflowValue::Joined(bytes[..length].to_vec())));
         }
         overflow_store::read(self.client, self.index.layout.index, link).await

@@ -359,10 +359,8 @@ impl<'a, F: Fabric> Verifier<'a, F> {
         if becomes_free(client, word).await? {
             return Ok(());
         }
-        let Ok(found) = client.post(read(word)).await?.check(&()) else {
-            unreachable!("words are never torn")
-        };
-        self.report_held(found.word(), format!("the lock of the node at {at}")).await
+        let found = client.post(read(word)).await?.whole_word();
+        self.report_held(found, format!("the lock of the node at {at}")).await
     }
 
     /// Reports a lock that did not become free.

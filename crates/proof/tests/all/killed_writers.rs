@@ -354,8 +354,9 @@ fn a_stopped_process_keeps_its_slot() {
 }
 
 fn residents(client: &Client<ShmFabric>) -> BTreeSet<ClientId> {
-    block_on(client_table::attached_clients(client))
+    block_on(client_table::load(client))
         .unwrap()
+        .attached
         .into_iter()
         .map(|resident| resident.client)
         .collect()

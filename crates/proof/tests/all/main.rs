@@ -58,4 +58,5 @@ mod sphinx {
     mod mutants;
     mod simulator;
 }
+mod stopped_writers;
 mod tcp_load;

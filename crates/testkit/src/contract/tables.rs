@@ -40,8 +40,8 @@ pub(super) fn compute_nodes_have_identities_of_their_own<H: Harness>(harness: &H
         }
         let state = client_table::slot_state(&client, mine.slot).await.expect("a READ");
         assert!(state.is(mine), "{mine} is not live in its own slot: {state:?}");
-        let attached_clients = client_table::attached_clients(&client).await.expect("READs");
-        let times = attached_clients.iter().filter(|resident| resident.client == mine).count();
+        let table = client_table::load(&client).await.expect("READs");
+        let times = table.attached.iter().filter(|resident| resident.client == mine).count();
         assert_eq!(times, 1, "{mine} is in the table");
         mine
     });
@@ -75,8 +75,8 @@ pub(super) fn a_slot_is_reused_under_the_next_epoch<H: Harness>(harness: &H) {
             let next = ClientId { slot, epoch: last.epoch.wrapping_add(1) };
             assert_eq!(entered, next, "the next epoch of the slot");
             assert!(client_table::slot_state(&client, slot).await.expect("a READ").is(entered));
-            let attached_clients = client_table::attached_clients(&client).await.expect("READs");
-            let found = attached_clients.iter().find(|resident| resident.client == entered);
+            let table = client_table::load(&client).await.expect("READs");
+            let found = table.attached.iter().find(|resident| resident.client == entered);
             assert_eq!(found.map(|resident| (resident.process, resident.open)), Some((process, 0)));
             // Expiring an identity that the slot no longer has changes nothing.
             client_table::expire(&client, last).await.expect("a post");

@@ -1,7 +1,7 @@
 //! One process's attachment to a pool: its identity, and the connections of its threads.
 
 use super::endpoints::{Endpoints, PRESENCE_CONNECTION};
-use super::membership::{Unregistered, fence};
+use super::membership::{Unregistered, fence_own};
 use super::transport::VerbTransport;
 use crate::fork::ForkCount;
 use crate::runtime::block_on;
@@ -82,7 +82,7 @@ impl<W: VerbTransport> Attachment<W> {
         self.endpoints.end_presence();
         let unregistered =
             Unregistered(W::new(&self.shared, Arc::clone(&self.endpoints), None, PRESENCE_CONNECTION));
-        if block_on(fence(&*unregistered.0, &self.endpoints.shape, self.identity)).is_ok() {
+        if block_on(fence_own(&*unregistered.0, &self.endpoints.shape, self.identity)).is_ok() {
             let _ = block_on(client_table::expire(&Client::new(&unregistered), self.identity));
         }
     }

@@ -7,7 +7,7 @@ use super::post::Waiter;
 use super::transport::VerbTransport;
 use crate::runtime::{block_on, sleep};
 use crate::shm::monotonic_nanoseconds;
-use crate::wire::{Code, Control};
+use crate::wire::{Code, Control, FENCED_BY_ITSELF};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Revocation,
     client_table,
@@ -100,8 +100,26 @@ pub(super) async fn fence<W: VerbTransport>(
     shape: &PoolShape,
     client: ClientId,
 ) -> Result<(), FabricError> {
+    fence_with(connections, shape, words_of(client)).await
+}
+
+/// Ensures that no verb of `client`, the caller's own identity, lands at any memory node any more.
+pub(super) async fn fence_own<W: VerbTransport>(
+    connections: &W,
+    shape: &PoolShape,
+    client: ClientId,
+) -> Result<(), FabricError> {
+    let [slot, epoch, ..] = words_of(client);
+    fence_with(connections, shape, [slot, epoch, FENCED_BY_ITSELF, 0]).await
+}
+
+async fn fence_with<W: VerbTransport>(
+    connections: &W,
+    shape: &PoolShape,
+    words: [u64; 4],
+) -> Result<(), FabricError> {
     for node in (0..shape.nodes).map(NodeId) {
-        connections.control(node, Control::Fence, words_of(client)).await?;
+        connections.control(node, Control::Fence, words).await?;
     }
     Ok(())
 }

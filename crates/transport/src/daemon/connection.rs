@@ -4,6 +4,7 @@
 //! request while [`BACKLOG_BYTES`] of answers wait. So the memory node stops reading from a compute node that
 //! does not read its answers.
 
+use super::attached_clients::FencedBy;
 use super::counters::{Counters, Done};
 use super::event::NodeEvent;
 use super::registry::{Peer, Refusal};
@@ -12,8 +13,8 @@ use super::store::WriteFence;
 use super::verb_executor::VerbExecutor;
 use crate::stream::{Cipher, NONCE_BYTES, Nonces, Proof};
 use crate::wire::{
-    Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, Malformed, VERSION,
-    WireVerb, header_words, nonce_of, put_frame, put_text, put_words,
+    Code, Control, FENCED_BY_ITSELF, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello,
+    Malformed, VERSION, WireVerb, header_words, nonce_of, put_frame, put_text, put_words,
 };
 use farwood_fabric::ClientId;
 use std::io::{self, ErrorKind, Read as _};
@@ -482,8 +483,10 @@ impl Connection {
                 client_of(words).map(|client| [registry.connections_of(client), 0, 0, 0])
             }
             Control::Fence => client_of(words).and_then(|client| {
-                registry.fence(store, client)?;
-                shared.log(|| NodeEvent::Gone(client));
+                let by = if c == FENCED_BY_ITSELF { FencedBy::Itself } else { FencedBy::Another };
+                if let Some(revoked) = registry.fence(store, client, by)? {
+                    shared.log(|| NodeEvent::Revoked(revoked));
+                }
                 Ok([0; 4])
             }),
             Control::Form => number_of(b)

@@ -7,6 +7,15 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::SyncSender;
 
+/// A compute node that did not leave the pool by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoneClient {
+    /// The identity of the compute node.
+    pub client: ClientId,
+    /// The address of its first connection.
+    pub from: Option<SocketAddr>,
+}
+
 /// An event for the operator.
 #[derive(Clone, Debug)]
 pub enum NodeEvent {
@@ -35,8 +44,11 @@ pub enum NodeEvent {
         /// Their number without the first, which is a separate event.
         more: u64,
     },
-    /// A compute node has left or was revoked: no further verb of it executes.
-    Gone(ClientId),
+    /// A compute node was revoked: other clients took it for crashed, and none of its verbs executes afterwards.
+    Revoked(GoneClient),
+    /// The connections of a compute node ended, and it did not leave the pool. No verb of it executes unless it
+    /// connects again.
+    Lost(GoneClient),
     /// The RDMA device failed.
     Card(String),
     /// The registration in etcd failed, or works again.
@@ -49,7 +61,8 @@ impl NodeEvent {
         match self {
             Self::Refused { .. } | Self::Repeated { event: SummedEvent::Refused, .. } => "refused",
             Self::BadFrame { .. } | Self::Repeated { event: SummedEvent::BadFrame, .. } => "bad_frame",
-            Self::Gone(_) => "gone",
+            Self::Revoked(_) => "revoked",
+            Self::Lost(_) => "lost",
             Self::Card(_) => "card",
             Self::Discovery(_) => "discovery",
         }
@@ -61,7 +74,8 @@ impl NodeEvent {
         match self {
             Self::Refused { from, .. } | Self::BadFrame { from, .. } => from.map(|from| from.to_string()),
             Self::Repeated { from, .. } => Some(from.to_string()),
-            Self::Gone(_) | Self::Card(_) | Self::Discovery(_) => None,
+            Self::Revoked(gone) | Self::Lost(gone) => gone.from.map(|from| from.to_string()),
+            Self::Card(_) | Self::Discovery(_) => None,
         }
     }
 }
@@ -79,7 +93,10 @@ impl fmt::Display for NodeEvent {
             }
             Self::Card(why) => write!(f, "the RDMA device failed: {why}"),
             Self::Discovery(what) => f.write_str(what),
-            Self::Gone(client) => write!(f, "client {client} left the pool or was revoked"),
+            Self::Revoked(GoneClient { client, .. }) => write!(f, "client {client} was revoked"),
+            Self::Lost(GoneClient { client, .. }) => {
+                write!(f, "client {client} is lost: its connections ended, and it did not leave the pool")
+            }
         }
     }
 }

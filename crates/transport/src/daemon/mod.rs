@@ -13,6 +13,7 @@
 //! | `counters.rs`, `event.rs` | [`NodeCounts`], [`NodeEvent`]: counters, and events for the log |
 //! | `event_sums.rs` | [`SummedEvent`]: sums of events of refused and invalid connections |
 
+mod attached_clients;
 mod connection;
 mod counters;
 mod event;
@@ -26,8 +27,8 @@ pub(crate) mod verb_executor;
 mod worker;
 
 pub use counters::{LATENCY_BUCKETS, NodeCounts};
-pub use event::{NodeEvent, NodeEvents};
+pub use event::{GoneClient, NodeEvent, NodeEvents};
 pub use event_sums::SummedEvent;
 pub use node::{MemoryNode, NodeMonitor, TcpMemory, TcpServer};
-pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec, SPIN_DEFAULT};
+pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec};
 pub use store::NodeFile;

@@ -3,7 +3,7 @@
 use super::counters::NodeCounts;
 use super::registry::Registry;
 use super::shared::Shared;
-use super::spec::NodeSpec;
+use super::spec::{NodeSpec, THREADS_DEFAULT_MAX};
 use super::store::Store;
 use super::verb_executor::Attach;
 use super::worker::{Worker, WorkerHandle};
@@ -195,9 +195,8 @@ fn connections_by_descriptors() -> usize {
 }
 
 fn threads(asked: usize) -> usize {
-    const THREADS_MAX: usize = 4;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    if asked == 0 { processors.min(THREADS_MAX) } else { asked }
+    if asked == 0 { processors.min(THREADS_DEFAULT_MAX) } else { asked }
 }
 
 /// A memory node's own view of its memory.

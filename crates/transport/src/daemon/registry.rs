@@ -3,6 +3,8 @@
 //! A connection may execute verbs as long as its [`Peer`] is alive. Ending a peer takes the lock under which its verbs
 //! execute: when [`Peer::end`] returns, none of them executes afterwards.
 
+use super::attached_clients::{AttachedClients, FencedBy};
+use super::event::GoneClient;
 use super::store::Store;
 use super::verb_executor::ExecutorQueuePair;
 use crate::stream::{AcceptedTokens, Nonces, Proof, nonce};
@@ -12,6 +14,7 @@ use farwood_fabric::client_table::CLIENTS_MAX;
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// A handle by which other threads can end a connection.
 #[derive(Debug)]
@@ -95,6 +98,18 @@ struct Entries {
     all: HashMap<u64, Entry>,
     /// Ended connections whose queue pair the device could not end.
     stuck: Vec<Arc<Peer>>,
+    clients: AttachedClients,
+}
+
+impl Entries {
+    /// Removes a connection that is over.
+    fn remove(&mut self, peer: &Peer) {
+        let client = self.all.remove(&peer.number).and_then(|entry| entry.client);
+        let is_last = |client| self.all.values().all(|entry| entry.client != Some(client));
+        if let Some(client) = client.filter(|&client| is_last(client)) {
+            self.clients.disconnected(client, Instant::now());
+        }
+    }
 }
 
 /// A refusal: its code and the reason.
@@ -152,7 +167,7 @@ impl Registry {
         let mut entries = self.entries();
         entries.stuck.retain(|stuck| stuck.number != peer.number);
         match &ended {
-            Ok(()) => drop(entries.all.remove(&peer.number)),
+            Ok(()) => entries.remove(peer),
             Err(_) => entries.stuck.push(Arc::clone(peer)),
         }
         ended
@@ -241,6 +256,8 @@ impl Registry {
         let old = old.map(|entry| Arc::clone(&entry.peer));
         if let Some(entry) = entries.all.get_mut(&peer.number) {
             (entry.client, entry.connection_number) = (Some(client), connection_number);
+            let from = entry.peer.stream.peer_addr().ok();
+            entries.clients.connected(client, from);
         }
         drop(entries);
         old.map_or(Ok(()), |old| self.remove(&old)).map_err(|why| not_ended(&why))
@@ -271,14 +288,20 @@ impl Registry {
         entries.all.values().filter(of).count() as u64
     }
 
-    /// Fences `client` and the earlier owners of its slot: when this returns `Ok`, none of their verbs executes any
-    /// more.
-    pub(super) fn fence(&self, store: &Store, client: ClientId) -> Result<(), Refusal> {
+    /// Fences `client` and the earlier owners of its slot: when this returns `Ok`, none of their verbs executes
+    /// afterwards. Returns the revoked client if it was connected here and is not reported as lost.
+    pub(super) fn fence(
+        &self,
+        store: &Store,
+        client: ClientId,
+        by: FencedBy,
+    ) -> Result<Option<GoneClient>, Refusal> {
         if usize::from(client.slot) >= CLIENTS_MAX {
             return Err((Code::OutOfRange, "there is no such slot".to_owned()));
         }
-        let entries = self.entries();
+        let mut entries = self.entries();
         store.fence(client).map_err(|why| (Code::OutOfRange, why))?;
+        let revoked = entries.clients.fenced(client, by);
         let fenced = |entry: &&Entry| {
             entry.client.is_some_and(|named| named.slot == client.slot && store.is_fenced(named))
         };
@@ -290,7 +313,12 @@ impl Registry {
         for peer in &ended {
             result = self.remove(peer).and(result);
         }
-        result.map_err(|why| not_ended(&why))
+        result.map(|()| revoked).map_err(|why| not_ended(&why))
+    }
+
+    /// Returns the clients that have been lost since the last call.
+    pub(super) fn take_lost(&self, now: Instant) -> Vec<GoneClient> {
+        self.entries().clients.take_lost(now)
     }
 }
 
@@ -329,7 +357,8 @@ mod tests {
         let (store, registry, peer) = with_a_peer();
         let guard = peer.execution_guard().unwrap();
         thread::scope(|scope| {
-            let fences = [(); 2].map(|()| scope.spawn(|| registry.fence(&store, CLIENT).unwrap()));
+            let fences =
+                [(); 2].map(|()| scope.spawn(|| registry.fence(&store, CLIENT, FencedBy::Another).unwrap()));
             thread::sleep(Duration::from_millis(50));
             assert!(
                 fences.iter().all(|fence| !fence.is_finished()),
@@ -360,12 +389,12 @@ mod tests {
             || peer.connect(|| Ok((Box::new(Stubborn(3)) as Box<dyn ExecutorQueuePair>, ()))).unwrap();
         assert_eq!(connect(), Ok(()));
         assert!(connect().unwrap_err().contains("has a queue pair already"));
-        let (code, why) = registry.fence(&store, CLIENT).unwrap_err();
+        let (code, why) = registry.fence(&store, CLIENT, FencedBy::Another).unwrap_err();
         assert!(code == Code::QueuePairStuck && why.contains("does not answer"), "{why}");
         registry.end_stuck();
         assert_eq!((registry.connections_of(CLIENT), registry.connections()), (1, 1), "it was tried twice");
         registry.end_stuck();
         assert_eq!((registry.connections_of(CLIENT), registry.connections()), (0, 0));
-        assert_eq!(registry.fence(&store, CLIENT), Ok(()));
+        assert_eq!(registry.fence(&store, CLIENT, FencedBy::Another), Ok(None));
     }
 }

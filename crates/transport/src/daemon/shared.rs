@@ -110,6 +110,14 @@ impl Shared {
         }
     }
 
+    /// Logs the clients that have been lost. Only memory node 0 detects them, because every client keeps a
+    /// connection to it.
+    pub(super) fn log_lost(&self, now: Instant) {
+        if self.store.membership().node == 0 {
+            self.registry.take_lost(now).into_iter().for_each(|client| self.log(|| NodeEvent::Lost(client)));
+        }
+    }
+
     /// Logs an event, unless the channel is full.
     pub(super) fn log(&self, event: impl FnOnce() -> NodeEvent) {
         if let Some(events) = &self.events {

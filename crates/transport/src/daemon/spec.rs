@@ -8,8 +8,16 @@ use std::time::Duration;
 
 /// The default limit of connections.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
-/// The default time for which a memory node's threads poll before they sleep.
-pub const SPIN_DEFAULT: Duration = Duration::from_micros(50);
+/// The time for which a memory node's threads poll before they sleep, by default, on a machine with enough processors.
+const SPIN_DEFAULT: Duration = Duration::from_micros(50);
+/// Processors of a machine whose memory nodes poll by default: twice the threads of a memory node, so that one memory
+/// node leaves half of them to clients.
+///
+/// On 2 processors, two memory nodes that poll serve 6 clients with a third of the operations per second
+/// (`docs/cli.md`, serve).
+const SPIN_PROCESSORS_MIN: usize = 2 * THREADS_DEFAULT_MAX;
+/// The maximum number of threads of a memory node by default.
+pub(super) const THREADS_DEFAULT_MAX: usize = 4;
 
 /// The configuration of a memory node to start.
 #[derive(Clone, Debug)]
@@ -34,7 +42,8 @@ pub struct NodeSpec {
     pub threads: usize,
     /// The limit of connections, 1 to 1,048,576.
     pub connections_max: usize,
-    /// The time for which its threads poll before they sleep, at most a second.
+    /// The time for which its threads poll before they sleep, at most a second; by default 50 microseconds, or 0 on
+    /// a machine with fewer than 8 processors.
     pub spin: Duration,
 }
 
@@ -73,7 +82,27 @@ impl NodeSpec {
             events: None,
             threads: 0,
             connections_max: CONNECTIONS_MAX_DEFAULT,
-            spin: SPIN_DEFAULT,
+            spin: spin_on(std::thread::available_parallelism().map_or(1, usize::from)),
         }
+    }
+}
+
+/// How long a memory node's threads poll by default on a machine with that many processors: threads that poll take the
+/// processor from those that work.
+fn spin_on(processors: usize) -> Duration {
+    if processors < SPIN_PROCESSORS_MIN { Duration::ZERO } else { SPIN_DEFAULT }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_nodes_poll_where_clients_have_processors_of_their_own() {
+        assert_eq!([1, 2, 4, 7].map(spin_on), [Duration::ZERO; 4]);
+        assert_eq!([8, 64].map(spin_on), [SPIN_DEFAULT; 2]);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let spec = NodeSpec::new("127.0.0.1:0".parse().unwrap(), 16 << 20);
+        assert_eq!(spec.spin, spin_on(processors));
     }
 }

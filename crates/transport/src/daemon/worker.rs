@@ -187,6 +187,7 @@ impl Worker {
 
     fn sweep(&mut self) {
         self.shared.log_sums(Instant::now());
+        self.shared.log_lost(Instant::now());
         self.send_delayed_refusals();
         while let Some(&key) = self.unauthenticated.front() {
             match self.connections[key].waiting_since() {

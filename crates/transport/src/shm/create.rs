@@ -21,6 +21,8 @@ pub struct PoolSpec {
     pub device_bytes: u64,
     /// Whether all memory is allocated at once.
     pub backing: Backing,
+    /// The number of the group that shares the pool.
+    pub group: Option<u32>,
 }
 
 /// Creates the pool's segments, node 0 last: no process can open the pool before it is complete.
@@ -43,11 +45,12 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
     for node in (0..spec.nodes).rev() {
         let segment = SegmentSpec {
             backing: spec.backing,
+            group: spec.group,
             ..SegmentSpec::new(spec.name.clone(), node, spec.host_bytes + spec.device_bytes)
         };
         let created = dir.create(&segment, |segment| {
             if node == 0 {
-                Journal::create(dir, &spec.name, shape.pool)?;
+                Journal::create(dir, &spec.name, shape.pool, spec.group)?;
             }
             initialise(segment, &shape, node)
         });

@@ -41,7 +41,8 @@ pub enum ShmError {
     /// The operating system denies permission.
     #[error(
         "not permitted to {operation} {}; ask the owner of that file or its directory for access, or choose another \
-         name or directory (FARWOOD_SHM_DIR)",
+         name or directory (FARWOOD_SHM_DIR); the owner shares a pool by creating it with `--group GROUP`, and members \
+         of the group use it with FARWOOD_SHM_GROUP=GROUP",
         path.display()
     )]
     Permission {
@@ -54,7 +55,8 @@ pub enum ShmError {
     #[error(
         "{} belongs to user {owner}, and this process is of user {user}: the owner of a pool's file can read and \
          change the data in it; run as its owner, let that user or root remove it, or choose another name or directory \
-         (FARWOOD_SHM_DIR)",
+         (FARWOOD_SHM_DIR); the owner shares a pool by creating it with `--group GROUP`, and members of the group use \
+         it with FARWOOD_SHM_GROUP=GROUP",
         path.display()
     )]
     ForeignOwner {
@@ -64,6 +66,29 @@ pub enum ShmError {
         owner: u32,
         /// The user of this process.
         user: u32,
+    },
+    /// A file is shared with a group that this process does not trust.
+    #[error(
+        "{} of user {owner} is shared with group {group}, whose members can read and change the data in it; if you \
+         trust them, set FARWOOD_SHM_GROUP={group}; otherwise, if the file is yours, run `chmod 600 {}`",
+        path.display(),
+        path.display()
+    )]
+    UntrustedGroup {
+        /// The file.
+        path: PathBuf,
+        /// The user that it belongs to.
+        owner: u32,
+        /// The group that shares it.
+        group: u32,
+    },
+    /// There is no such group.
+    #[error(
+        "'{group}' is no group of this machine; give the name or the number of a group (FARWOOD_SHM_GROUP)"
+    )]
+    UnknownGroup {
+        /// The name.
+        group: String,
     },
     /// Other users have access to a file.
     #[error(

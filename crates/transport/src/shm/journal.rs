@@ -81,6 +81,38 @@ pub(super) struct WriteTarget<'a> {
     pub(super) offset: u64,
 }
 
+/// The WRITE that a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournaledWrite<'b> {
+    /// The number of the memory node.
+    pub node: usize,
+    /// The offset in the memory node's segment.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: &'b [u8],
+}
+
+impl<'b> JournaledWrite<'b> {
+    /// The bytes to read for a WRITE with these three words: node, offset and length.
+    pub fn data_bytes([_, _, length]: [u64; 3]) -> usize {
+        usize::try_from(length).map_or(WRITE_BYTES_MAX, |length| length.min(WRITE_BYTES_MAX))
+    }
+
+    /// Decodes a buffer with this state, these words (node, offset and length) and these bytes; `None` if no process
+    /// stores such a buffer.
+    pub fn decode(state: u64, target: [u64; 3], bytes: &'b [u8]) -> Option<Self> {
+        let [node, offset, length] = target;
+        let is_whole = length == bytes.len() as u64 && state == state_of(target, bytes);
+        let node = usize::try_from(node).ok().filter(|_| is_whole)?;
+        Some(Self { node, offset, bytes })
+    }
+
+    /// The state of a buffer while this WRITE executes.
+    pub fn state(&self) -> u64 {
+        state_of([self.node as u64, self.offset, self.bytes.len() as u64], self.bytes)
+    }
+}
+
 /// The reason why a WRITE was refused.
 pub(super) enum WriteRefused {
     AccessFault(AccessFault),
@@ -91,11 +123,19 @@ pub(super) enum WriteRefused {
 impl Journal {
     /// Creates the journal of a new pool with this identity, and removes those of earlier pools of this name.
     /// The caller has the exclusive right to create the pool's node 0.
-    pub(super) fn create(dir: &SegmentDir, name: &PoolName, pool: u64) -> Result<(), ShmError> {
+    pub(super) fn create(
+        dir: &SegmentDir,
+        name: &PoolName,
+        pool: u64,
+        group: Option<u32>,
+    ) -> Result<(), ShmError> {
         dir.journals(name)?.iter().try_for_each(|path| remove_file(path))?;
         let path = dir.path().join(name.journal_file(pool));
         let made = File::options().write(true).create_new(true).mode(MODE).open(&path);
         let file = made.map_err(ShmError::on("create", &path))?;
+        if let Some(group) = group {
+            ownership::share(&file, group).map_err(ShmError::on("share", &path))?;
+        }
         file.set_len(FILE_BYTES).map_err(ShmError::on("enlarge", &path))
     }
 
@@ -104,7 +144,8 @@ impl Journal {
         let path = dir.path().join(name.journal_file(pool));
         let found = File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
         let file = found.map_err(ShmError::on("open", &path))?;
-        ownership::check_file(&path, &file.metadata().map_err(ShmError::on("examine", &path))?)?;
+        let data = file.metadata().map_err(ShmError::on("examine", &path))?;
+        ownership::check_file(&path, &data, dir.trusted_group()?)?;
         Ok(Self { file, path })
     }
 
@@ -138,18 +179,17 @@ impl Journal {
             return Ok(());
         }
         let target = [self.word(at + NODE)?, self.word(at + OFFSET)?, self.word(at + LENGTH)?];
-        let [node, offset, length] = target;
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; length.min(WRITE_BYTES_MAX)];
+        let mut bytes = vec![0; JournaledWrite::data_bytes(target)];
         self.file.read_exact_at(&mut bytes, at + DATA)?;
-        let corrupt =
-            || io::Error::new(io::ErrorKind::InvalidData, "a buffer does not hold a WRITE of this pool");
-        if length != bytes.len() || state != state_of(target, &bytes) {
-            return Err(corrupt());
+        let write = JournaledWrite::decode(state, target, &bytes);
+        let target = write.and_then(|write| Some((write, segments.get(write.node)?.mapping())));
+        let done = target.is_some_and(|(write, mapping)| mapping.write_up(write.offset, write.bytes).is_ok());
+        if !done {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a buffer does not hold a WRITE of this pool",
+            ));
         }
-        let segment = usize::try_from(node).ok().and_then(|node| segments.get(node));
-        let segment = segment.ok_or_else(corrupt)?;
-        segment.mapping().write_up(offset, &bytes).map_err(|_| corrupt())?;
         self.file.write_all_at(&[0; 8], at)
     }
 
@@ -247,7 +287,7 @@ mod tests {
             let spec = |node| SegmentSpec::new("demo".parse().unwrap(), node, 1 << 20);
             let segment = |node| scratch.dir().create::<ShmError>(&spec(node), |_| Ok(())).unwrap();
             let segments = vec![Arc::new(segment(0)), Arc::new(segment(1))];
-            Journal::create(&scratch.dir(), &spec(0).name, 77).unwrap();
+            Journal::create(&scratch.dir(), &spec(0).name, 77, None).unwrap();
             let journal = Arc::new(Journal::open(&scratch.dir(), &spec(0).name, 77).unwrap());
             let buffers = JournalBuffers::open(Arc::clone(&journal), SLOT).unwrap();
             Self { scratch, segments, journal, buffers }

@@ -44,8 +44,10 @@ mod watch;
 pub use create::{PoolSpec, create};
 pub use error::ShmError;
 pub use fabric::ShmFabric;
+pub use journal::JournaledWrite;
 pub use name::PoolName;
 pub use nodes::CAPABILITIES;
+pub use ownership::group_number;
 #[cfg(feature = "tcp")]
 pub(crate) use ownership::is_trusted;
 pub use pages::Pages;

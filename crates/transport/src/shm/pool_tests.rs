@@ -9,7 +9,14 @@ use std::os::unix::fs::FileExt as _;
 
 fn spec() -> PoolSpec {
     let name = "demo".parse().unwrap();
-    PoolSpec { name, nodes: 2, host_bytes: 64 << 20, device_bytes: 64 << 10, backing: Backing::Growable }
+    PoolSpec {
+        name,
+        nodes: 2,
+        host_bytes: 64 << 20,
+        device_bytes: 64 << 10,
+        backing: Backing::Growable,
+        group: None,
+    }
 }
 
 fn journal(scratch: &Scratch) -> File {

@@ -3,7 +3,8 @@
 //! Memory node `I` of pool `NAME` is `farwood.NAME.I` in `/dev/shm` (or `$FARWOOD_SHM_DIR`), or in a file
 //! system of huge pages, if one is mounted and the whole segment fits into its free pages. A segment appears
 //! under its name in one step, initialised by its creator; it is never truncated afterwards. It is opened only if it
-//! belongs to this user or root, and only its owner may access it.
+//! belongs to this user or root, and only its owner may access it; or if it is shared with the group that
+//! `$FARWOOD_SHM_GROUP` names.
 //!
 //! A pool of several nodes becomes visible node by node. Opening a pool starts at node 0, so node 0 is created last;
 //! [`SegmentDir::remove`] removes it first.
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const DIRECTORY: &str = "/dev/shm";
 const DIRECTORY_VARIABLE: &str = "FARWOOD_SHM_DIR";
+const GROUP_VARIABLE: &str = "FARWOOD_SHM_GROUP";
 /// The unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
 /// Maximum replacements of a pool during one `open`; more indicate an error.
@@ -50,12 +52,14 @@ pub struct SegmentSpec {
     pub backing: Backing,
     /// The file permissions.
     pub mode: u32,
+    /// The group that shares it; it then has mode 0660.
+    pub group: Option<u32>,
 }
 
 impl SegmentSpec {
     /// A growable segment for the processes of one user.
     pub fn new(name: PoolName, node: u16, bytes: u64) -> Self {
-        Self { name, node, bytes, backing: Backing::Growable, mode: MODE }
+        Self { name, node, bytes, backing: Backing::Growable, mode: MODE, group: None }
     }
 }
 
@@ -205,6 +209,8 @@ pub struct SegmentDir {
     ordinary: PathBuf,
     /// The directory of huge pages, if there is one.
     huge: Option<PathBuf>,
+    /// The group whose shared files this process uses: its name or number.
+    trusted: Option<String>,
 }
 
 impl Default for SegmentDir {
@@ -214,17 +220,32 @@ impl Default for SegmentDir {
 }
 
 impl SegmentDir {
-    /// Returns the directory of `FARWOOD_SHM_DIR`, or the machine's default.
+    /// Returns the directory of `FARWOOD_SHM_DIR`, or the machine's default. It trusts the group of
+    /// `FARWOOD_SHM_GROUP`.
     pub fn from_env() -> Self {
-        match std::env::var_os(DIRECTORY_VARIABLE) {
-            Some(path) if !path.is_empty() => Self::at(path),
-            _ => Self { ordinary: DIRECTORY.into(), huge: pages::huge_mount() },
-        }
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let directory = match variable(DIRECTORY_VARIABLE) {
+            Some(path) => Self::at(path),
+            None => Self { ordinary: DIRECTORY.into(), huge: pages::huge_mount(), trusted: None },
+        };
+        let trusted = variable(GROUP_VARIABLE).map(|group| group.to_string_lossy().into_owned());
+        Self { trusted, ..directory }
     }
 
-    /// Returns one directory, without huge pages.
+    /// Returns one directory, without huge pages. It trusts no group.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { ordinary: path.into(), huge: None }
+        Self { ordinary: path.into(), huge: None, trusted: None }
+    }
+
+    /// Returns the directory, whose files are also used if they are shared with `group`, a name or a number.
+    #[must_use]
+    pub fn trusting(self, group: &str) -> Self {
+        Self { trusted: Some(group.to_owned()), ..self }
+    }
+
+    /// Returns the number of the trusted group.
+    pub(super) fn trusted_group(&self) -> Result<Option<u32>, ShmError> {
+        self.trusted.as_deref().map(ownership::group_number).transpose()
     }
 
     /// Returns the directory of new segments in ordinary pages.
@@ -262,6 +283,8 @@ impl SegmentDir {
             match found {
                 // Both must be the same pool: it may have been replaced between the two calls.
                 (Ok(file), Ok(probe)) if same_file(&file, &probe) => {
+                    let data = file.metadata().map_err(ShmError::on("examine", &path))?;
+                    ownership::check_file(&path, &data, self.trusted_group()?)?;
                     return attach(name, node, path, pages, file, probe, bytes_min);
                 }
                 (Ok(_), Ok(_)) => {}
@@ -475,6 +498,9 @@ fn build(
         _ => ShmError::from_io("reserve", &path, bytes, error),
     })?;
     let probe = open_file(draft).map_err(ShmError::on("open", draft))?;
+    if let Some(group) = spec.group {
+        ownership::share(&file, group).map_err(ShmError::on("share", draft))?;
+    }
     let segment = attach(&spec.name, spec.node, path, pages, file, probe, bytes)?;
     if spec.backing == Backing::Reserved {
         segment.provision(0, bytes)?;
@@ -497,7 +523,6 @@ fn attach(
         let error = io::Error::new(ErrorKind::InvalidData, "it is not a regular file");
         return Err(ShmError::from_io("open", &path, 0, error));
     }
-    ownership::check_file(&path, &data)?;
     let bytes = data.len() / pages.bytes() * pages.bytes();
     let needed = bytes_min.max(pages.bytes());
     if bytes < needed {

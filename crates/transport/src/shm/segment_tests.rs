@@ -233,7 +233,7 @@ fn a_segment_of_another_user_is_refused() {
 fn a_segment_that_others_may_access_is_refused() {
     let scratch = Scratch::new();
     let segment = create(&scratch.dir(), &spec(PAGE)).unwrap();
-    for mode in [0o604, 0o620, 0o660, 0o666, 0o640] {
+    for mode in [0o604, 0o620, 0o666, 0o640, 0o662] {
         fs::set_permissions(segment.path(), fs::Permissions::from_mode(mode)).unwrap();
         let error = scratch.dir().open(&demo(), 0, 0).unwrap_err();
         assert!(matches!(error, ShmError::WideMode { mode: found, .. } if found == mode), "{error}");
@@ -241,6 +241,77 @@ fn a_segment_that_others_may_access_is_refused() {
     }
     fs::set_permissions(segment.path(), fs::Permissions::from_mode(0o600)).unwrap();
     scratch.dir().open(&demo(), 0, 0).unwrap();
+}
+
+/// A group of which no test's user is a member, unless the user is root.
+const GROUP: u32 = 4343;
+
+#[test]
+fn a_segment_of_a_group_is_used_by_processes_that_trust_the_group() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("farwood.demo.0");
+    let shared = SegmentSpec { group: Some(GROUP), ..spec(PAGE) };
+    let Some(_) = need::met(need::ROOT, create(&scratch.dir(), &shared).map_err(io::Error::other)) else {
+        return;
+    };
+    let data = fs::metadata(&path).unwrap();
+    assert_eq!((data.mode() & 0o777, data.gid()), (0o660, GROUP));
+    let trusting = scratch.dir().trusting("4343");
+    for owner in [0, STRANGER] {
+        std::os::unix::fs::lchown(&path, Some(owner), None).unwrap();
+        trusting.open(&demo(), 0, 0).unwrap();
+        for other in [scratch.dir(), scratch.dir().trusting("4344")] {
+            let error = other.open(&demo(), 0, 0).unwrap_err();
+            assert!(
+                matches!(error, ShmError::UntrustedGroup { owner: of, group: GROUP, .. } if of == owner),
+                "{error}"
+            );
+            assert!(error.to_string().contains("set FARWOOD_SHM_GROUP=4343;"), "{error}");
+        }
+    }
+    let error = scratch.dir().trusting("no such group").open(&demo(), 0, 0).unwrap_err();
+    assert!(matches!(error, ShmError::UnknownGroup { .. }), "{error}");
+}
+
+#[test]
+fn trust_in_a_group_extends_to_no_other_mode_and_no_other_owner() {
+    let scratch = Scratch::new();
+    let segment = create(&scratch.dir(), &spec(PAGE)).unwrap();
+    let data = fs::metadata(segment.path()).unwrap();
+    let trusting = scratch.dir().trusting(&data.gid().to_string());
+    trusting.open(&demo(), 0, 0).unwrap();
+    for mode in [0o604, 0o620, 0o666, 0o640, 0o661] {
+        fs::set_permissions(segment.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let error = trusting.open(&demo(), 0, 0).unwrap_err();
+        assert!(matches!(error, ShmError::WideMode { .. }), "{mode:o}: {error}");
+    }
+    fs::set_permissions(segment.path(), fs::Permissions::from_mode(0o660)).unwrap();
+    trusting.open(&demo(), 0, 0).unwrap();
+    fs::set_permissions(segment.path(), fs::Permissions::from_mode(0o600)).unwrap();
+    let Some(()) = give_away(segment.path()) else { return };
+    let error = trusting.open(&demo(), 0, 0).unwrap_err();
+    assert!(matches!(error, ShmError::ForeignOwner { .. }), "{error}");
+}
+
+#[test]
+fn a_journal_is_shared_like_the_segments() {
+    let scratch = Scratch::new();
+    let trusting = scratch.dir().trusting("4343");
+    let made = Journal::create(&scratch.dir(), &demo(), 7, Some(GROUP)).map_err(io::Error::other);
+    let Some(()) = need::met(need::ROOT, made) else { return };
+    Journal::open(&trusting, &demo(), 7).unwrap();
+    let error = Journal::open(&scratch.dir(), &demo(), 7).err().unwrap();
+    assert!(matches!(error, ShmError::UntrustedGroup { group: GROUP, .. }), "{error}");
+}
+
+#[test]
+fn groups_have_names_and_numbers() {
+    assert_eq!(super::super::group_number("root").unwrap(), 0);
+    assert_eq!(super::super::group_number("4343").unwrap(), 4343);
+    for group in ["", "no such group", "-1", "4294967295", "a\0b"] {
+        let error = super::super::group_number(group).unwrap_err();
+        assert!(matches!(error, ShmError::UnknownGroup { .. }), "{group:?}: {error}");
+    }
 }
 
 #[test]
@@ -378,7 +449,7 @@ fn a_creator_killed_during_creation_leaves_a_draft() {
 fn the_directory_of_huge_pages_is_searched_as_well() {
     // Not every machine has huge pages: another directory replaces their mount.
     let (scratch, huge) = (Scratch::new(), Scratch::new());
-    let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()) };
+    let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()), trusted: None };
     huge.file("farwood.demo.0", 2 * HUGE_PAGE_BYTES);
     let opened = dir.open(&demo(), 0, 0).unwrap();
     assert_eq!((opened.pages(), opened.mapping().bytes()), (Pages::Huge, 2 * HUGE_PAGE_BYTES));
@@ -404,7 +475,7 @@ fn a_huge_draft_is_built_and_published_beside_the_ordinary_one() {
 #[test]
 fn without_free_huge_pages_ordinary_ones_are_used() {
     let (scratch, huge) = (Scratch::new(), Scratch::new());
-    let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()) };
+    let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()), trusted: None };
     // More than any machine has reserved.
     let segment = create(&dir, &spec(1 << 44)).unwrap();
     assert_ne!(segment.pages(), Pages::Huge);

@@ -7,8 +7,10 @@
 //! [`copying`](super::copying).
 
 use crate::fork::ForkCount;
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -446,6 +448,31 @@ pub(super) fn is_in_memory(file: &File) -> io::Result<bool> {
 pub(crate) fn effective_user() -> u32 {
     // SAFETY: takes nothing, returns a number, and cannot fail.
     unsafe { libc::geteuid() }
+}
+
+/// Bytes for the entry of a group: at first, and at most. A group lists its members.
+const GROUP_BYTES: usize = 1 << 10;
+const GROUP_BYTES_MAX: usize = 1 << 22;
+
+/// Returns the number of the group of that name.
+pub(super) fn group_named(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    let mut bytes: Vec<libc::c_char> = vec![0; GROUP_BYTES];
+    loop {
+        let mut group = MaybeUninit::<libc::group>::uninit();
+        let (mut found, length) = (std::ptr::null_mut(), bytes.len());
+        let (entry, buffer) = (group.as_mut_ptr(), bytes.as_mut_ptr());
+        // SAFETY: the name ends with NUL, the entry and the pointer are writable, and the buffer has `length` bytes.
+        let failed = unsafe { libc::getgrnam_r(name.as_ptr(), entry, buffer, length, &raw mut found) };
+        if failed == libc::ERANGE && length < GROUP_BYTES_MAX {
+            bytes.resize(2 * length, 0);
+        } else if failed != 0 || found.is_null() {
+            return None;
+        } else {
+            // SAFETY: the call found the group, and has filled its entry.
+            return Some(unsafe { group.assume_init() }.gr_gid);
+        }
+    }
 }
 
 /// Takes the write lock on one byte of a file for its open file description. False: another description has

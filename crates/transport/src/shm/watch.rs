@@ -6,8 +6,7 @@
 //! lost, every later operation fails; an operation itself only loads one word.
 //!
 //! An access to a page beyond the end of a truncated file kills the process with SIGBUS. The monitor prevents only
-//! accesses after it has detected the truncation. Other users cannot truncate a file of a pool: opening it requires
-//! that it belongs to this user.
+//! accesses after it has detected the truncation. Other users cannot truncate a file of a pool, except the members of a group that shares it.
 
 use super::error::ShmError;
 use super::journal::Journal;
@@ -150,6 +149,7 @@ mod tests {
             host_bytes: 16 << 20,
             device_bytes: 64 << 10,
             backing: Backing::Growable,
+            group: None,
         };
         create(dir, &spec).unwrap();
         ShmPool::open(dir, &spec.name).unwrap()

@@ -96,6 +96,8 @@ pub const HEADER_BYTES: usize = 16;
 pub const VERB_BYTES: usize = 16;
 /// Bytes of the largest READ or WRITE of one verb; four fit into a frame with their headers.
 pub const VERB_DATA_MAX: usize = 240 << 10;
+/// The third word of [`Control::Fence`] if the client fences itself, because it leaves.
+pub const FENCED_BY_ITSELF: u64 = 1;
 /// The number of an unknown node.
 pub const ANY_NODE: u16 = u16::MAX;
 

@@ -93,7 +93,8 @@ numbered! {
         Identify = 2,
         /// `[slot, epoch]` to `[number of its connections]`.
         CountConnections = 3,
-        /// `[slot, epoch]`: fences that client; after the answer none of its verbs executes.
+        /// `[slot, epoch, by]`: fences that client; after the answer none of its verbs executes. `by` is
+        /// [`FENCED_BY_ITSELF`](super::FENCED_BY_ITSELF) or 0; the log distinguishes them.
         Fence = 4,
         /// `[pool, node, nodes]`: makes the memory node that node of that pool, unless it is one already.
         Form = 5,

@@ -5,6 +5,7 @@ mod baseline;
 mod bool_parameters;
 mod cycles;
 mod decisions;
+mod decoders;
 mod expectations;
 mod file_names;
 mod forbidden_paths;
@@ -69,6 +70,7 @@ pub const RULES: &[Rule] = &[
     forbidden_paths::RULE,
     module_docs::RULE,
     unsafe_code::RULE,
+    decoders::RULE,
     function_length::RULE,
     file_names::RULE,
     formats::RULE,

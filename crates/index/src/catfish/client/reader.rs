@@ -4,10 +4,10 @@
 //! generation in its reference, and restarts the search after a failed check.
 
 use super::super::head::{ROOT, word_of};
-use super::super::tree::filter::{entries, matching};
-use super::super::tree::layout::{ExpectedNode, Head, NodeRef, RawNode, damage_of, entry_of, head_of};
+use super::super::tree::copy::{Hit, NodeCopy};
+use super::super::tree::layout::{ExpectedNode, NodeRef, RawNode};
 use super::super::tree::nearest::{Near, Nearest};
-use super::super::tree::rectangle::{Item, Query};
+use super::super::tree::rectangle::Query;
 use super::super::{Catfish, SearchSink};
 use crate::coverage;
 use crate::error::IndexError;
@@ -158,27 +158,27 @@ impl<'t, F: Fabric> Reader<'t, F> {
         query: &Query,
         found: &mut impl SearchSink,
     ) -> Result<(), IndexError> {
-        let words: &[u8] = node;
-        let head = self.head((at, below), node)?;
-        let mut damage = None;
-        matching(&words, (head.level, head.entries), query, |position| {
-            let entry = entry_of(&words, position);
-            match (head.level, NodeRef::from_word(entry.word)) {
-                (0, _) => found.item(Item { bounds: entry.bounds, id: entry.word }),
-                (_, Some(child)) => self.wanted.push((child, head.level)),
-                (_, None) => damage = Some(format!("child {position} is {:#x}", entry.word)),
-            }
+        let copy = self.copy((at, below), node)?;
+        let searched = copy.search(query, |hit| match hit {
+            Hit::Item(item) => found.item(item),
+            Hit::Child(child, level) => self.wanted.push((child, level)),
         });
-        damage.map_or(Ok(()), |what| Err(self.damaged(at, what)))
+        searched.map_err(|what| self.damaged(at, what))
     }
 
-    /// Returns the head of a node if the node can belong to the index and be a child of a node of that level.
-    fn head(&self, (at, below): (NodeRef, Option<u8>), node: &Checked<RawNode>) -> Result<Head, IndexError> {
-        let words: &[u8] = node;
-        let head = head_of(&words);
-        let damage = if self.verifies_hashes { damage_of(words) } else { None };
-        let damage = damage.or_else(|| head.contradiction(&self.tree.layout, below));
-        damage.map_or(Ok(head), |what| Err(self.damaged(at, what)))
+    /// The copy of a node, if the node can belong to the index, below a node of that level.
+    fn copy<'b>(
+        &self,
+        (at, below): (NodeRef, Option<u8>),
+        node: &'b Checked<RawNode>,
+    ) -> Result<NodeCopy<'b>, IndexError> {
+        let layout = &self.tree.layout;
+        let copy = if self.verifies_hashes {
+            NodeCopy::verified(node, layout, below)
+        } else {
+            NodeCopy::new(node, layout, below)
+        };
+        copy.map_err(|what| self.damaged(at, what))
     }
 
     fn damaged(&self, at: NodeRef, what: String) -> IndexError {
@@ -205,9 +205,9 @@ impl<'t, F: Fabric> Reader<'t, F> {
             }
             None => (self.client.post(read_root).await?, None),
         };
-        let Ok(word) = word.check(&()) else { unreachable!("words are never torn") };
-        let Some(root) = NodeRef::from_word(word.word()) else {
-            let what = format!("the root is {:#x}", word.word());
+        let word = word.whole_word();
+        let Some(root) = NodeRef::from_word(word) else {
+            let what = format!("the root is {word:#x}");
             return Err(IndexError::Damaged { operation: "search", at: self.tree.head.to_string(), what });
         };
         let copy = if let Some(copy) = copy.filter(|_| guess == Some(root)) {
@@ -272,9 +272,8 @@ impl<'t, F: Fabric> Reader<'t, F> {
         (at, below): (NodeRef, Option<u8>),
         node: &Checked<RawNode>,
     ) -> Result<(), IndexError> {
-        let words: &[u8] = node;
-        let head = self.head((at, below), node)?;
-        let added = search.add_entries(head.level, entries(&words, head.entries));
+        let copy = self.copy((at, below), node)?;
+        let added = search.add_entries(copy.level(), copy.entries());
         added.map_err(|word| self.damaged(at, format!("a child is {word:#x}")))
     }
 }

@@ -304,8 +304,7 @@ async fn read_word<F: Fabric>(
     offset: u64,
 ) -> Result<u64, IndexError> {
     let word = client.post(read(word_of(head, offset))).await?;
-    let Ok(word) = word.check(&()) else { unreachable!("words are never torn") };
-    Ok(word.word())
+    Ok(word.whole_word())
 }
 
 /// Asks the server of `term` to open connection `number`; yields the connection request (term and ticket), and the

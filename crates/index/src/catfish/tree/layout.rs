@@ -44,7 +44,7 @@
 
 use super::rectangle::Rectangle;
 use crate::mutant::Mutant;
-use farwood_fabric::{Capabilities, Capability, Memory, NodeId, Object, Remote, ServerMemory, Torn};
+use farwood_fabric::{Capabilities, Capability, Memory, NodeId, Object, Remote, ServerMemory, Torn, u64_at};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Version of this format.
@@ -162,6 +162,7 @@ impl Layout {
 
     /// The address of a node.
     pub fn at(&self, node: NodeRef) -> Remote<RawNode> {
+        // Cannot fail: `NodeRef::from_word` refuses a reference of offset 0, and 38 bits are an offset of host memory.
         let Some(at) = Remote::new(self.node, Memory::Host, node.offset()) else {
             unreachable!("the offset of a reference is below 2^38, and not 0")
         };
@@ -228,6 +229,13 @@ pub struct ExpectedNode {
     pub(in crate::catfish) mutant: Option<Mutant>,
 }
 
+impl ExpectedNode {
+    /// The node that `node` names.
+    pub fn new(node: NodeRef, scheme: Scheme) -> Self {
+        Self { node, scheme, mutant: None }
+    }
+}
+
 impl Object for RawNode {
     type Format = ExpectedNode;
 
@@ -252,7 +260,7 @@ impl Object for RawNode {
 }
 
 fn word_of(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[8 * at..8 * at + 8].try_into().expect("eight bytes"))
+    u64_at(bytes, 8 * at)
 }
 
 /// A node that can be read word by word: a checked copy, or memory that does not change.
@@ -286,19 +294,21 @@ pub(in crate::catfish) struct InPlace<'l, L> {
 impl<L: ServerMemory> NodeWords for InPlace<'_, L> {
     #[inline]
     fn word(&self, at: usize) -> u64 {
+        // Cannot fail: `Nodes::at` has loaded the last word of the node.
         self.local.load(self.offset + 8 * at as u64).expect("a node lies within its memory node")
     }
 
     #[inline]
     fn line(&self, at: usize) -> [u64; WORDS_PER_LINE] {
         let offset = self.offset + (LINE_BYTES * at) as u64;
+        // Cannot fail: as above.
         self.local.load_line(offset).expect("a node lies within its memory node")
     }
 }
 
 /// The head of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::catfish) struct Head {
+pub struct Head {
     pub(in crate::catfish) level: u8,
     pub(in crate::catfish) entries: usize,
     pub(in crate::catfish) index: u64,

@@ -34,7 +34,7 @@ use super::object::INNER_FIXED_BYTES;
 use super::prefix::{PrefixHash, mixed};
 use super::reverse::Reverse;
 use super::slot::NodeSlot;
-use farwood_fabric::{Object, Torn};
+use farwood_fabric::{Object, Torn, u64_at};
 use std::ops::Deref;
 
 /// Offset of the header in a node, bytes.
@@ -227,7 +227,7 @@ pub struct Inner<B> {
 
 #[inline]
 fn word_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    u64_at(bytes, at)
 }
 
 impl<B: Deref<Target = [u8]>> Inner<B> {

@@ -26,7 +26,7 @@ use super::key::KEY_BYTES_MAX;
 use super::object::{LEAF_HEADER_BYTES, LOCK_BYTES};
 use super::reverse::Reverse;
 use crate::memory::overflow::Link;
-use farwood_fabric::{Object, Torn};
+use farwood_fabric::{Object, Torn, u32_at, u64_at};
 use std::ops::{Deref, DerefMut};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -131,12 +131,12 @@ impl Object for RawLeaf {
 
 #[inline]
 fn word(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    u64_at(bytes, at)
 }
 
 #[inline]
 fn half(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    u32_at(bytes, at)
 }
 
 /// A leaf in local memory, with all bytes of its class.

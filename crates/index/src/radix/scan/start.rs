@@ -17,6 +17,7 @@ use crate::radix::inner::{Inner, InnerFormat, InnerRef, NodeSize, SlotSearch, sl
 use crate::radix::key::{Step, step_at};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
+use crate::radix::tree::fetch::LockPlace;
 use crate::radix::tree::find::SlotAt;
 use crate::radix::tree::options::Scans;
 use crate::radix::tree::{Direction, Policy, RadixTree};
@@ -108,7 +109,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Reads an inner node whose children the scan reads. [as [`read_object`](Self::read_object)]
     async fn read_parent(self, node: InnerRef) -> Result<Inner<Checked<RawChild>>, IndexError> {
         let format = ChildFormat::Inner(InnerFormat { number: self.index.number });
-        self.read_object(node.at.part(0), node.size.bytes(), &format).await.map(Inner::new)
+        self.read_object(node.at.part(0), node.size.bytes(), &format, LockPlace::Table).await.map(Inner::new)
     }
 }
 

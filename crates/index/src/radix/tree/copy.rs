@@ -17,7 +17,7 @@
 use crate::error::IndexError;
 use crate::radix::inner::{Inner, RawInner};
 use crate::radix::leaf::{Leaf, RawLeaf};
-use farwood_fabric::{Capabilities, Capability, Checked, Client, Fabric, Remote, all, read};
+use farwood_fabric::{Capabilities, Capability, Checked, Client, Fabric, Remote, all, read, u64_at};
 
 /// Bytes of the front, the reverse pointer and the word that is salted with the front.
 const FRONT_BYTES: u64 = 24;
@@ -42,7 +42,7 @@ fn in_one_line(promised: &Capabilities, offset: u64) -> bool {
 /// The front of a copy.
 #[inline]
 pub(crate) fn front_of(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
+    u64_at(bytes, 0)
 }
 
 /// Reads the fronts of several objects. [1 RT]
@@ -59,9 +59,5 @@ pub(crate) async fn words<F: Fabric>(
     addresses: impl Iterator<Item = Remote<u64>>,
 ) -> Result<Vec<u64>, IndexError> {
     let words = client.post(all(addresses.map(read))).await?;
-    let word = |word: farwood_fabric::Fetched<u64>| match word.check(&()) {
-        Ok(word) => word.word(),
-        Err(_) => unreachable!("words are never torn"),
-    };
-    Ok(words.map(word).collect())
+    Ok(words.map(farwood_fabric::Fetched::<u64>::whole_word).collect())
 }

@@ -86,10 +86,8 @@ pub(crate) async fn open_root<F: Fabric>(
 ) -> Result<Remote<RawInner>, IndexError> {
     check_capabilities(client)?;
     lifecycle::mark_open(client, entry).await?;
-    let Ok(root) = client.post(read(entry.root().at())).await?.check(&()) else {
-        unreachable!("words are never torn")
-    };
-    let root = entry.root().open_pointer(root.word())?;
+    let root = client.post(read(entry.root().at())).await?.whole_word();
+    let root = entry.root().open_pointer(root)?;
     root.ok_or_else(|| damaged("open", &entry.name, "the root pointer is null".to_owned()))
 }
 

@@ -13,12 +13,24 @@ use crate::radix::leaf::{Leaf, LeafFormat, LeafRef};
 use crate::retry::{Retry, reap_crashed_clients};
 use farwood_fabric::{Checked, Client, Fabric, Object, Remote, read_bytes};
 
-/// Maximum reads of a copy that stays torn.
+/// Maximum reads of a copy that stays torn, with pauses.
 const TORN_READS_MAX: u32 = 2_000;
+/// Their duration, milliseconds.
+const TORN_WAIT_MS: u64 = 2_000;
 /// Maximum reads of a copy that stays torn while no client changes the tree.
 const READS_AT_REST_MAX: usize = 100;
 /// Torn reads between two checks whether the writer has crashed.
 const TORN_READS_PER_CRASH_CHECK: u32 = 40;
+
+/// The lock of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockPlace {
+    /// In the table of inner nodes.
+    Table,
+    /// The last word of the object, which is a leaf.
+    Rear,
+}
+
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     /// Reads the object of `bytes` bytes at `at`.
     /// [1 RT, and 1 for each torn copy; 2 more if the fabric proves nothing about objects of this size]
@@ -27,14 +39,34 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         at: Remote<T>,
         bytes: usize,
         format: &T::Format,
+        lock: LockPlace,
     ) -> Result<Checked<T>, IndexError> {
         let mut retry = Retry::new(self.name, TORN_READS_MAX);
         loop {
             if let Some(copy) = self.read_once(at, bytes, format).await? {
                 return Ok(copy);
             }
-            wait_for_writer(self.client, &mut retry, at).await?;
+            match wait_for_writer(self.client, &mut retry).await {
+                Err(IndexError::Exhausted { .. }) => return Err(self.stays_torn(at, bytes, lock).await?),
+                waited => waited?,
+            }
         }
+    }
+
+    /// The error for an object that stays torn: a client that is stopped in the middle of a WRITE holds its lock;
+    /// otherwise it is damaged. [1 RT, and a revocation of the holder]
+    async fn stays_torn<T: ?Sized>(
+        self,
+        at: Remote<T>,
+        bytes: usize,
+        lock: LockPlace,
+    ) -> Result<IndexError, IndexError> {
+        let held = match lock {
+            LockPlace::Table => self.on(&self.index.nodes).foreign_lock(at, TORN_WAIT_MS).await?,
+            LockPlace::Rear => self.on(&self.index.leaves).foreign_rear_lock(at, bytes, TORN_WAIT_MS).await?,
+        };
+        let what = || "its copies stay torn: a writer left it unfinished, or it is no object of this index";
+        Ok(held.unwrap_or_else(|| damaged(self.name, at, what().to_owned())))
     }
 
     /// Reads the object of `bytes` bytes at `at`; `None` if the copy is torn.
@@ -61,6 +93,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         at: Remote<T>,
         bytes: usize,
         format: &T::Format,
+        lock: LockPlace,
     ) -> Result<Checked<T>, IndexError> {
         for _ in 0..READS_AT_REST_MAX {
             if let Some(copy) = self.read_once(at, bytes, format).await? {
@@ -68,32 +101,32 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             }
             self.fabric().sleep(0).await;
         }
-        Err(stays_torn(self.name, at))
+        Err(self.stays_torn(at, bytes, lock).await?)
     }
 
     /// As [`read_inner`](Self::read_inner), in a tree that no client changes.
     pub(super) async fn read_inner_at_rest(self, node: InnerRef) -> Result<InnerCopy, IndexError> {
         let format = InnerFormat { number: self.index.number };
-        self.read_at_rest(node.at, node.size.bytes(), &format).await.map(Inner::new)
+        self.read_at_rest(node.at, node.size.bytes(), &format, LockPlace::Table).await.map(Inner::new)
     }
 
     /// As [`read_leaf`](Self::read_leaf), in a tree that no client changes.
     pub(super) async fn read_leaf_at_rest(self, leaf: LeafRef) -> Result<LeafCopy, IndexError> {
         let format = LeafFormat { number: self.index.number };
-        self.read_at_rest(leaf.at, leaf.class.bytes(), &format).await.map(Leaf::new)
+        self.read_at_rest(leaf.at, leaf.class.bytes(), &format, LockPlace::Rear).await.map(Leaf::new)
     }
 
     /// Reads an inner node. [as [`read_object`](Self::read_object)]
     pub(crate) async fn read_inner(self, node: InnerRef) -> Result<InnerCopy, IndexError> {
         let format = InnerFormat { number: self.index.number };
-        self.read_object(node.at, node.size.bytes(), &format).await.map(Inner::new)
+        self.read_object(node.at, node.size.bytes(), &format, LockPlace::Table).await.map(Inner::new)
     }
 
     /// Reads a leaf. [as [`read_object`](Self::read_object)]
     #[inline]
     pub(crate) async fn read_leaf(self, leaf: LeafRef) -> Result<LeafCopy, IndexError> {
         let format = LeafFormat { number: self.index.number };
-        self.read_object(leaf.at, leaf.class.bytes(), &format).await.map(Leaf::new)
+        self.read_object(leaf.at, leaf.class.bytes(), &format, LockPlace::Rear).await.map(Leaf::new)
     }
 
     /// Acquires the lock of an inner node, and reads the node under it.
@@ -139,23 +172,11 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
 }
 
 /// Counts a torn copy and lets its writer finish. If the writer has crashed, it is reaped.
-async fn wait_for_writer<F: Fabric, T>(
-    client: &Client<F>,
-    retry: &mut Retry,
-    at: Remote<T>,
-) -> Result<(), IndexError> {
+async fn wait_for_writer<F: Fabric>(client: &Client<F>, retry: &mut Retry) -> Result<(), IndexError> {
     client.fabric().record_coverage(coverage::TORN);
     client.note(|costs| costs.torn += 1);
     if (retry.tries() + 1).is_multiple_of(TORN_READS_PER_CRASH_CHECK) {
         reap_crashed_clients(client).await?;
     }
-    match retry.again(client).await {
-        Err(IndexError::Exhausted { operation, .. }) => Err(stays_torn(operation, at)),
-        other => other,
-    }
-}
-
-fn stays_torn<T>(operation: &'static str, at: Remote<T>) -> IndexError {
-    let what = "its copies stay torn: a writer left it unfinished, or it is not an object of this index";
-    damaged(operation, at, what.to_owned())
+    retry.again(client).await
 }

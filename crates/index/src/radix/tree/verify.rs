@@ -285,9 +285,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         report: &mut RadixReport,
     ) -> Result<(), IndexError> {
         let read = self.client.post(read(lock)).await?;
-        let Ok(word) = read.check(&()) else { unreachable!("words are never torn") };
-        let Some(holder) = LockWord::from_word(word.word()).holder() else {
-            report.problem(name, format!("it holds {:#x}, which is not a client", word.word()));
+        let word = read.whole_word();
+        let Some(holder) = LockWord::from_word(word).holder() else {
+            report.problem(name, format!("it holds {word:#x}, which is not a client"));
             return Ok(());
         };
         if self.fabric().revoke(holder).await? == Revocation::Gone {

@@ -77,15 +77,13 @@ impl<F: Fabric> TableOp<'_, F> {
     pub(super) async fn read_directory(self, home: NodeId) -> Result<Arc<Directory>, IndexError> {
         let (table, client) = (self.table, self.client);
         let pointer = table.pointer_to_directory(home);
-        let Ok(word) = client.post(read(pointer)).await?.check(&()) else {
-            unreachable!("words are never torn")
-        };
-        let Some(DepthPointer { depth, at }) = DepthPointer::<RawDirectory>::from_word(word.word()) else {
-            let what = format!("the table of memory node {home} is at {:#x}", word.word());
+        let word = client.post(read(pointer)).await?.whole_word();
+        let Some(DepthPointer { depth, at }) = DepthPointer::<RawDirectory>::from_word(word) else {
+            let what = format!("the table of memory node {home} is at {word:#x}");
             return Err(damaged(LOOKUP, pointer, what));
         };
         let copy = client.post(read_bytes(at.part::<Words>(0), 8 << depth)).await?;
-        let Ok(copy) = copy.check(&()) else { unreachable!("words are never torn") };
+        let copy = copy.whole_words();
         let words = (0..1 << depth).map(|number| layout::word(&copy, number)).collect();
         Ok(table.cache_directory(home, Directory { depth, at, words }))
     }

@@ -42,7 +42,7 @@
 use crate::radix::inner::{InnerRef, NodeHeader, NodeSize, RawInner};
 use crate::radix::prefix::{PrefixHash, mixed};
 use crate::radix::tree::NodeHandle;
-use farwood_fabric::{Checked, NodeId, Object, Packed, Remote, Torn};
+use farwood_fabric::{Checked, NodeId, Object, Packed, Remote, Torn, u64_at};
 
 /// Bytes of a bucket: a header and seven entries.
 pub const BUCKET_BYTES: usize = 64;
@@ -283,7 +283,7 @@ impl Object for RawBuckets {
 /// Word `number` of a copy.
 #[inline]
 pub fn word(bytes: &[u8], number: usize) -> u64 {
-    u64::from_le_bytes(bytes[8 * number..8 * number + 8].try_into().expect("eight bytes"))
+    u64_at(bytes, 8 * number)
 }
 
 /// Whether word `number` of a subtable is the header of a bucket.

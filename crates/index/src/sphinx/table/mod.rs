@@ -410,8 +410,7 @@ impl<F: Fabric> TableOp<'_, F> {
             Some(header) => header,
             None => client.post(read_header).await?,
         };
-        let Ok(header) = header.check(&()) else { unreachable!("words are never torn") };
-        let header = NodeHeader::from_word(header.word());
+        let header = NodeHeader::from_word(header.whole_word());
         let again = table.check_copies(copies, buckets.subtable, position);
         if let Some(again) = &again {
             self.keep_first(again, entry).await?;
