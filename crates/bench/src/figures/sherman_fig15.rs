@@ -22,8 +22,8 @@ pub(super) const FIGURE: Figure = Figure {
               (a tenth with --quick), and popularity is drawn over 200 million ranks. Cache: the paper loads 1e9 \
               entries; the cache is scaled with the keys, so that 4 MB here correspond to 400 MB. The measured phase \
               starts with the nodes that the warm-up has cached. A cached node takes only the memory of its children, \
-              and Sherman's leaves are smaller than the paper's (40 entries instead of 57 of 17 B), so there are more leaves \
-              to point at.",
+              and Sherman's leaves are smaller than the paper's (40 entries instead of 57 of 17 B), so there are \
+              more leaves to point at.",
     runs,
     compare,
 };

@@ -104,8 +104,9 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         Ok(SiblingSlot { slot: self.new_node_slot().await?, lock: None })
     }
 
-    /// Writes a new sibling, then the node that was split, then releases the lock, in this order. [1 RT, also in a reused
-    /// slot; if the doorbells are not combined or the slot is on another memory node, 2, and 4 or 5 in a reused slot]
+    /// Writes a new sibling, then the node that was split, then releases the lock, in this order. [1 RT, also in a
+    /// reused slot; 2 if the doorbells are not combined or the slot is on another memory node, and then 4 or 5 in a
+    /// reused slot]
     async fn write_split(
         self,
         node: SplitNode<'_, '_, F>,

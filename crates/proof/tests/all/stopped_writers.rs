@@ -127,7 +127,8 @@ fn child(path: &Path) {
     block_on(tree.put(&client, &key(0), &value(2))).expect("a put after SIGCONT");
     assert!(!client.fabric().armed.get(), "the put has no WRITE that can be interrupted");
     drop(tree);
-    writeln!(std::io::stdout(), "stored").unwrap();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "stored").unwrap();
 }
 
 /// The state of a process in `/proc`: `T` is stopped.

@@ -6,7 +6,8 @@
 //! lost, every later operation fails; an operation itself only loads one word.
 //!
 //! An access to a page beyond the end of a truncated file kills the process with SIGBUS. The monitor prevents only
-//! accesses after it has detected the truncation. Other users cannot truncate a file of a pool, except the members of a group that shares it.
+//! accesses after it has detected the truncation. Other users cannot truncate a file of a pool, except the members of a
+//! group that shares it.
 
 use super::error::ShmError;
 use super::journal::Journal;

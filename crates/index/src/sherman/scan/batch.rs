@@ -65,12 +65,11 @@ impl Sherman {
         loop {
             let children = children_from(&parent, &key, cursor);
             let count = children.len().min(missing);
-            match cursor.direction {
-                Direction::Forward => leaves.extend(children.take(count).map(|child| parent.child(child))),
-                Direction::Backward => {
-                    leaves.extend(children.rev().take(count).map(|child| parent.child(child)))
-                }
-            }
+            let next_child = |at: usize| match cursor.direction {
+                Direction::Forward => parent.child(children.start + at),
+                Direction::Backward => parent.child(children.end - 1 - at),
+            };
+            leaves.extend((0..count).map(next_child));
             missing -= count;
             if missing == 0 || cursor.end.is_some_and(|end| parent.covers(end)) {
                 return leaves;
