@@ -185,7 +185,8 @@ fn the_record_has_exactly_the_documented_fields() {
         ("cache", "bytes hit_ratio"),
         (
             "options",
-            "leaves lock_memory lock_width release write_back local_locks lock_read node_bytes cache_bytes_max fill",
+            "leaves lock_memory lock_width release write_back local_locks lock_pauses lock_read node_bytes \
+             cache_bytes_max fill",
         ),
     ] {
         assert_eq!(names(&record[field]), sorted(fields), "{field}");

@@ -309,6 +309,25 @@ fn sphinx_takes_back_long_values() {
     churn("Sphinx", Lengths::Long, sphinx);
 }
 
+/// Each round is a user of the pool of its own, as a short process is: what one frees, the next one uses.
+#[test]
+fn sherman_uses_the_memory_that_earlier_processes_freed() {
+    const VALUES: u64 = 1500;
+    let mut scratch = Scratch::new(32 << 20);
+    sherman_of_any_length(scratch.pool());
+    scratch.pool = None;
+    for round in 0..24 {
+        let pool = Pool::open(&scratch.url).unwrap();
+        let index: Index<u64, Vec<u8>> = pool.open_index("full").unwrap();
+        let length = if round % 2 == 0 { 5_000 } else { 1 };
+        for key in 0..VALUES {
+            index
+                .put(&key, &Churn::value(key, length))
+                .unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+    }
+}
+
 #[test]
 fn catfish_removes_all_rectangles_from_a_full_pool() {
     let scratch = Scratch::new(16 << 20);

@@ -426,6 +426,14 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
                 Swapped::Lost(found) => found,
             };
             if wait.liveness_check_due(self.fabric()) {
+                if lock.is_damaged(found) {
+                    let what = format!("the lock word is {found:#x}, which names no client");
+                    return Err(IndexError::Damaged {
+                        operation: self.name,
+                        at: lock.word().to_string(),
+                        what,
+                    });
+                }
                 // Otherwise two compute nodes could each wait for an uncertain lock of the other.
                 self.free_uncertain(Some(lock)).await;
                 if let Some(holder) = lock.holder(found)

@@ -153,6 +153,12 @@ impl GlobalLock {
         }
     }
 
+    /// Whether the lock word is neither free nor one that a client stores.
+    pub(crate) fn is_damaged(&self, found: u64) -> bool {
+        let free = found == LockWord::FREE.word();
+        self.width == LockWidth::Word && !free && LockWord::from_word(found).holder().is_none()
+    }
+
     /// Whether the word of the lock names another compute node than `me`.
     pub(crate) fn is_foreign(&self, found: u64, me: ClientId) -> bool {
         let mine = LockWord::held_by(me);

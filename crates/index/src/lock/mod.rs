@@ -23,4 +23,4 @@ pub use global::{GlobalLock, LOCK_BYTES, TryTake, Unlock};
 pub use held::{HeldLock, PendingRelease};
 pub use local::LocalTables;
 pub use options::{LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, Release};
-pub(crate) use sweep::{becomes_free, held_words, is_any_held, sweep};
+pub(crate) use sweep::{becomes_free, held_words, is_any_held, stay_held, sweep};

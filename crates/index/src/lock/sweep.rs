@@ -8,11 +8,13 @@ use super::{GlobalLock, LockMemory, LockOptions, LockWidth};
 use crate::error::IndexError;
 use crate::retry::reap_crashed_clients;
 use farwood_fabric::{
-    Client, Fabric, LockWord, NodeId, Remote, Revocation, Swapped, Words, cas, read, read_bytes,
+    Client, Fabric, LockWord, NodeId, Remote, Revocation, Swapped, Words, all, cas, read, read_bytes,
 };
 
 /// Bytes of a lock table that one READ fetches.
 const TABLE_BYTES_PER_READ: usize = 1024;
+/// Lock words that one doorbell reads.
+const WORDS_PER_DOORBELL: usize = 128;
 /// READs of a held lock before it counts as abandoned.
 const READS_MAX: usize = 100;
 /// Pause between two of them, nanoseconds.
@@ -77,6 +79,29 @@ pub(crate) async fn becomes_free<F: Fabric>(
         client.fabric().sleep(READ_PAUSE_NS).await;
     }
     Ok(false)
+}
+
+/// Reads lock words again until each was free once, [`READS_MAX`] times; returns those that were never free, with their
+/// last content. [1 RT per 128 words and READ]
+pub(crate) async fn stay_held<F: Fabric>(
+    client: &Client<F>,
+    mut held: Vec<HeldWord>,
+) -> Result<Vec<HeldWord>, IndexError> {
+    for _ in 0..READS_MAX {
+        if held.is_empty() {
+            break;
+        }
+        client.fabric().sleep(READ_PAUSE_NS).await;
+        let mut still_held = Vec::new();
+        for part in held.chunks(WORDS_PER_DOORBELL) {
+            let words = client.post(all(part.iter().map(|held| read(held.at)))).await?;
+            let words = words.into_iter().map(|word| word.whole_word());
+            let found = part.iter().zip(words).map(|(held, word)| HeldWord { word, ..*held });
+            still_held.extend(found.filter(|held| held.word != LockWord::FREE.word()));
+        }
+        held = still_held;
+    }
+    Ok(held)
 }
 
 /// Frees all locks of crashed clients in the lock tables of the pool; returns their number. Locks of live clients stay

@@ -8,6 +8,9 @@ const KEPT_BYTES_MAX: usize = 256 << 10;
 /// Least and greatest number of slots of one kind that a compute node keeps.
 const KEPT: std::ops::RangeInclusive<usize> = 4..=256;
 
+/// Least bytes of a surplus that is passed on although it does not fill a list: each list takes a slot for itself.
+const SURPLUS_BYTES_MIN: usize = 1 << 20;
+
 /// The slots that an allocation accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Which {
@@ -94,15 +97,24 @@ impl FreeList {
         }
     }
 
-    /// Removes up to `count` used slots, first those that would be reused last.
+    /// Removes up to `count` used slots, first those that would be reused last; of a small surplus none.
     pub fn give(&mut self, give: Give, count: usize) -> Vec<MemorySlot<()>> {
+        let kept = |kind: &SlotKind| match give {
+            Give::All => 0,
+            Give::Surplus => (KEPT_BYTES_MAX / kind.bytes as usize).clamp(*KEPT.start(), *KEPT.end()),
+        };
+        let surplus_of = |kind: &SlotKind, slots: &FreeSlots| slots.used.len().saturating_sub(kept(kind));
         let mut given = Vec::new();
+        if give == Give::Surplus {
+            let surplus = self.0.iter().map(|(kind, slots)| (surplus_of(kind, slots), kind.bytes as usize));
+            let (slots, bytes) =
+                surplus.fold((0, 0), |(slots, bytes), (more, each)| (slots + more, bytes + more * each));
+            if slots < count && bytes < SURPLUS_BYTES_MIN {
+                return given;
+            }
+        }
         for (kind, slots) in &mut self.0 {
-            let kept = match give {
-                Give::All => 0,
-                Give::Surplus => (KEPT_BYTES_MAX / kind.bytes as usize).clamp(*KEPT.start(), *KEPT.end()),
-            };
-            let surplus = slots.used.len().saturating_sub(kept).min(count - given.len());
+            let surplus = surplus_of(kind, slots).min(count - given.len());
             given.extend(slots.used.drain(..surplus));
         }
         given

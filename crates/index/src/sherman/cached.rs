@@ -94,11 +94,6 @@ impl CachedInner {
         &self.lowers[child * bytes..(child + 1) * bytes]
     }
 
-    /// The lower fence.
-    pub(super) fn lower_fence(&self) -> &[u8] {
-        &self.lower
-    }
-
     /// The upper fence.
     pub(super) fn upper(&self) -> Option<&[u8]> {
         self.has_upper.then_some(&*self.upper)

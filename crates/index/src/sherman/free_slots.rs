@@ -127,7 +127,13 @@ impl<F: Fabric> Op<'_, F, Sherman> {
                     }
                     Err(error) => {
                         tree.allocator.receive(slots);
-                        return Err(error);
+                        let place = match error.is_full() {
+                            true => overflow_store::divide_for(self.client, &self, of_nodes).await?,
+                            false => None,
+                        };
+                        let Some(place) = place else { return Err(error) };
+                        slots = tree.allocator.give(give, tree.layout.inner_capacity);
+                        place
                     }
                 },
             };

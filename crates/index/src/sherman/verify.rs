@@ -24,7 +24,7 @@ use super::read::NodeCopy;
 use super::values::StoredValue;
 use crate::error::IndexError;
 use crate::key::compare;
-use crate::lock::{LOCK_BYTES, LockMemory, LockWidth, becomes_free, held_words, sweep};
+use crate::lock::{LOCK_BYTES, LockMemory, LockWidth, becomes_free, held_words, stay_held, sweep};
 use crate::memory::overflow;
 use crate::memory::owned::ReachedChunks;
 use crate::op::Op;
@@ -339,11 +339,10 @@ impl<'a, F: Fabric> Verifier<'a, F> {
             return Ok(());
         }
         for node in 0..client.fabric().shape().nodes {
-            for held in held_words(client, lock, NodeId(node)).await? {
-                if !becomes_free(client, held.at).await? {
-                    let name = format!("lock word {} of node {node}", held.number);
-                    self.report_held(held.word, name).await?;
-                }
+            let held = held_words(client, lock, NodeId(node)).await?;
+            for held in stay_held(client, held).await? {
+                let name = format!("lock word {} of node {node}", held.number);
+                self.report_held(held.word, name).await?;
             }
         }
         Ok(())
@@ -371,6 +370,10 @@ impl<'a, F: Fabric> Verifier<'a, F> {
             && self.op.fabric().revoke(holder).await? == Revocation::Gone
         {
             self.report.locks_of_crashed_clients += 1;
+            return Ok(());
+        }
+        if holder.is_none() && named {
+            self.report.problem(lock, format!("it holds {word:#x}, which is not a client"));
             return Ok(());
         }
         let name =

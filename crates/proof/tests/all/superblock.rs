@@ -5,6 +5,7 @@ use farwood_fabric::directory;
 use farwood_fabric::{Client, Fabric, FabricError, Memory, NodeId, Remote, SealedWord, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
+use farwood_index::lock::GlobalLock;
 use farwood_index::ordered::{Ordered, OrderedConfig};
 use farwood_index::sherman;
 use farwood_testkit::Harness as _;
@@ -222,4 +223,32 @@ fn a_damaged_client_slot_prevents_only_drops() {
     });
     damage(&pool, &client, slot, |_| before);
     pool.block_on(drop_index(&client, "first")).expect("it is not in use");
+}
+
+/// A lock word that names no client is damage, which a change reports long before it stops waiting for a lock.
+#[test]
+fn damaged_lock_words_are_reported_as_damage() {
+    let (pool, client) = pool();
+    let lock = sherman::ShermanVariant::RECOMMENDED.features().lock;
+    pool.block_on(async {
+        let index = Ordered::open(&client, "first", CACHE_BYTES).await.expect("the index opens");
+        let table_bytes = GlobalLock::table_bytes(lock, client.fabric().shape());
+        let table = GlobalLock::at(lock, NodeId(0), 0).word();
+        for at in (0..table_bytes as u64).step_by(8) {
+            write_word(&client, table.part(at), u64::MAX).await.expect("a WRITE");
+        }
+        let start = client.fabric().now();
+        let put = index.put(&client, &0u64.to_be_bytes(), &[7; 8]).await;
+        assert!(matches!(put, Err(IndexError::Damaged { .. })), "{put:?}");
+        let walk = index.walk(&client).await.expect("a walk");
+        assert!(walk.problems().len() > 500 && walk.locks_held() == 0, "{:?}", walk.problems().first());
+        let waited_ms = (client.fabric().now() - start) / 1_000_000;
+        assert!(waited_ms < 2_000, "{waited_ms} ms");
+        for at in (0..table_bytes as u64).step_by(8) {
+            write_word(&client, table.part(at), 0).await.expect("a WRITE");
+        }
+        index.put(&client, &0u64.to_be_bytes(), &(!0u64).to_be_bytes()).await.expect("a put");
+        index.close(&client).await.expect("the index is closed");
+        check(&client, "first").await;
+    });
 }

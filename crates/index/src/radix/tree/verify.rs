@@ -15,7 +15,7 @@ use super::options::NODE_LOCKS;
 use super::policy::Policy;
 use super::report::{RadixReport, problem_of};
 use crate::error::IndexError;
-use crate::lock::{becomes_free, held_words, sweep};
+use crate::lock::{becomes_free, held_words, stay_held, sweep};
 use crate::memory::overflow::{self, Link};
 use crate::memory::owned::ReachedChunks;
 use crate::op::Op;
@@ -267,11 +267,10 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// pool.
     async fn verify_locks(self, report: &mut RadixReport) -> Result<(), IndexError> {
         for node in 0..self.fabric().shape().nodes {
-            for held in held_words(self.client, NODE_LOCKS, NodeId(node)).await? {
-                if !becomes_free(self.client, held.at).await? {
-                    let name = format!("lock word {} of node {node}", held.number);
-                    self.report_lock(held.at, name, report).await?;
-                }
+            let held = held_words(self.client, NODE_LOCKS, NodeId(node)).await?;
+            for held in stay_held(self.client, held).await? {
+                let name = format!("lock word {} of node {node}", held.number);
+                self.report_lock(held.at, name, report).await?;
             }
         }
         Ok(())

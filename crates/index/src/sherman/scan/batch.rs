@@ -1,12 +1,11 @@
 //! The choice of the leaves that a scan fetches with one doorbell.
 //!
 //! The scan takes as many leaves as its remaining entries are expected to fill, up to the end of its range, from the
-//! cached parents in a row. The expectation follows the loads of the leaves that scans have visited. A wrong choice
+//! cached parents in a row; a backward scan takes those of one parent. The expectation follows the loads of the leaves that scans have visited. A wrong choice
 //! costs a READ or a round trip, and no entry: the scan checks that each leaf begins where the previous one ended.
 
 use super::cursor::LeafCursor;
 use crate::cache::Slot;
-use crate::key::decrement;
 use crate::range::Direction;
 use crate::sherman::Sherman;
 use crate::sherman::cached::CachedInner;
@@ -51,39 +50,56 @@ impl ExpectedLoad {
     }
 }
 
+/// The leaves of one doorbell, in the order of the scan.
+#[derive(Default)]
+pub(super) struct LeafBatch {
+    leaves: [Option<Remote<RawNode>>; LEAVES_MAX],
+    count: usize,
+}
+
+impl LeafBatch {
+    /// A batch of one leaf.
+    pub(super) fn of(leaf: Remote<RawNode>) -> Self {
+        let mut batch = Self::default();
+        batch.push(leaf);
+        batch
+    }
+
+    fn push(&mut self, leaf: Remote<RawNode>) {
+        self.leaves[self.count] = Some(leaf);
+        self.count += 1;
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Remote<RawNode>> {
+        self.leaves[..self.count].iter().flatten().copied()
+    }
+}
+
 impl Sherman {
-    /// Returns the leaves to fetch next, in the order of the scan: children of `parent`, which covers the cursor's key,
-    /// and of the cached nodes that follow it.
+    /// Returns the leaves to fetch next: children of `parent`, which covers the cursor's key, and of the cached nodes
+    /// that follow it if the scan is forward.
     pub(super) fn next_leaves(
         &self,
         mut parent: Arc<Slot<CachedInner>>,
         cursor: &LeafCursor<'_>,
-    ) -> Vec<Remote<RawNode>> {
-        let mut missing = self.expected_load.leaves_for(cursor.left);
-        let mut leaves = Vec::with_capacity(missing);
-        let mut key = cursor.key.clone();
+    ) -> LeafBatch {
+        let wanted = self.expected_load.leaves_for(cursor.left);
+        let mut batch = LeafBatch::default();
+        let mut children = children_from(&parent, &cursor.key, cursor);
         loop {
-            let children = children_from(&parent, &key, cursor);
-            let count = children.len().min(missing);
-            let next_child = |at: usize| match cursor.direction {
-                Direction::Forward => parent.child(children.start + at),
-                Direction::Backward => parent.child(children.end - 1 - at),
-            };
-            leaves.extend((0..count).map(next_child));
-            missing -= count;
-            if missing == 0 || cursor.end.is_some_and(|end| parent.covers(end)) {
-                return leaves;
+            for at in 0..children.len().min(wanted - batch.count) {
+                batch.push(parent.child(match cursor.direction {
+                    Direction::Forward => children.start + at,
+                    Direction::Backward => children.end - 1 - at,
+                }));
             }
-            let next = match cursor.direction {
-                Direction::Forward => parent.upper(),
-                Direction::Backward => Some(parent.lower_fence()),
-            };
-            let Some(next) = next else { return leaves };
-            key.copy_from_slice(next);
-            if cursor.direction == Direction::Backward && !decrement(&mut key) {
-                return leaves;
+            let ends_here = cursor.end.is_some_and(|end| parent.covers(end));
+            if batch.count == wanted || ends_here || cursor.direction == Direction::Backward {
+                return batch;
             }
-            let Some(beside) = self.cached_parent(&key) else { return leaves };
+            let Some(upper) = parent.upper() else { return batch };
+            let Some(beside) = self.cached_parent(upper) else { return batch };
+            children = children_from(&beside, upper, cursor);
             parent = beside;
         }
     }

@@ -1,5 +1,6 @@
 //! Fetching and visiting the leaves of a scan.
 
+use super::batch::LeafBatch;
 use super::cursor::{LeafCursor, ScanRequest};
 use super::entries::ShermanEntries;
 use crate::coverage;
@@ -70,7 +71,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                 self.visit_leaves(&leaves, cursor, slots, &mut visit).await?
             } else {
                 let root = self.top().await?.root;
-                self.visit_leaves(&[root], cursor, slots, &mut visit).await?
+                self.visit_leaves(&LeafBatch::of(root), cursor, slots, &mut visit).await?
             };
             match end {
                 BatchEnd::Done => return Ok(()),
@@ -89,15 +90,15 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Fetches `leaves` in one doorbell and visits them as long as each begins where the previous one ended.
     async fn visit_leaves(
         self,
-        leaves: &[Remote<RawNode>],
+        leaves: &LeafBatch,
         cursor: &mut LeafCursor<'_>,
         slots: &mut Vec<u16>,
         visit: &mut impl FnMut(&NodeCopy<'_>, u16),
     ) -> Result<BatchEnd, IndexError> {
         let layout = &self.index.layout;
-        let reads = leaves.iter().map(|&at| read_bytes(at, layout.node_bytes));
+        let reads = leaves.iter().map(|at| read_bytes(at, layout.node_bytes));
         let copies = self.client.post(all(reads)).await?;
-        for (&at, copy) in leaves.iter().zip(copies) {
+        for (at, copy) in leaves.iter().zip(copies) {
             let mut next = Some((at, Some(copy)));
             let mut left = None;
             let mut steps = RightSteps::default();
