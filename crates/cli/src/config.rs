@@ -26,6 +26,7 @@ use clap::builder::{ArgPredicate, OsStr, Resettable};
 use clap::{Arg, ArgAction, Command, Id};
 use farwood::Url;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The name of the file, in the current directory and in the user's configuration directory.
@@ -120,9 +121,18 @@ const SHORT: &str = "pool://";
 pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Command, ConfigFile), Failure> {
     let command = with_environment(command);
     let Some((path, source)) = find(arguments) else { return Ok((command, ConfigFile::default())) };
-    let text = std::fs::read_to_string(&path);
-    let text = text.map_err(|error| Failure::file(source, "read", &path, error))?;
+    let text = read(&path, source)?;
     apply(command, &path, &text)
+}
+
+/// The text of the file that `source` names.
+fn read(path: &Path, source: &'static str) -> Result<String, Failure> {
+    let refuse = |why| Failure::Usage(format!("{source}: {}: {why}", path.display()));
+    let bytes = farwood::small_file::read(path).map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => refuse(format!("{error}; name a configuration file")),
+        _ => Failure::file(source, "read", path, error),
+    })?;
+    String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8 text; convert it to UTF-8".to_owned()))
 }
 
 /// Finds the file and what names it: the command line, the environment, or the default names in the current directory

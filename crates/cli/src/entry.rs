@@ -54,7 +54,7 @@ pub(crate) struct GetArgs {
     #[arg(allow_hyphen_values = true)]
     key: String,
     /// Print the bytes of the value unchanged, without a newline
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "json_strings"])]
     raw: bool,
 }
 
@@ -150,6 +150,12 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
 }
 
 pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if let (true, Some(given)) = (args.raw, context.first_given(&["json", "json_strings"])) {
+        return Err(Failure::Usage(format!(
+            "get {}: --raw and {given} conflict; remove one of them",
+            args.url
+        )));
+    }
     let index = open(&args.url, context)?;
     let key = key_of(&index, &args.key, "get")?;
     let [key_kind, value_kind] = index.kinds();

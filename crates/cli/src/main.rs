@@ -24,6 +24,7 @@ mod item;
 mod load;
 mod lock_width;
 mod log;
+mod messages;
 mod metrics;
 mod reproduce;
 mod scan;
@@ -43,6 +44,7 @@ pub(crate) use failure::{Failure, Outcome};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
 use farwood::{Error, Url};
+use messages::Messages;
 use show::Numbers;
 use source::Sources;
 use std::ffi::OsString;
@@ -122,7 +124,7 @@ enum Command {
 fn main() -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     // Not locked: the thread of a progress bar and the panic handler write there, too.
-    let mut messages = io::stderr();
+    let mut messages = Messages(io::stderr());
     let done = run(std::env::args_os().collect(), &mut out, &mut messages);
     let flushed = out.flush();
     let code = match done.and_then(|outcome| flushed.map(|()| outcome).map_err(Failure::Output)) {

@@ -46,6 +46,9 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if !(args.interval.is_finite() && (0.01..=86_400.0).contains(&args.interval)) {
         return Err(Failure::Usage(format!("top: --interval {}: give 0.01 to 86400", args.interval)));
     }
+    if args.count == Some(0) {
+        return Err(Failure::Usage("top: --count 0: give at least 1".to_owned()));
+    }
     let pool = Pool::find(&args.url)?;
     let clears = context.format == Format::Text && std::io::stdout().is_terminal();
     let (mut before, mut since) = (Some(pool.stats()?), Instant::now());

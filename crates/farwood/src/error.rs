@@ -303,7 +303,7 @@ fn of_shm(error: &ShmError) -> u8 {
         | ShmError::ForeignOwner { .. }
         | ShmError::UntrustedGroup { .. }
         | ShmError::WideMode { .. } => 6,
-        ShmError::TooSmall { .. } => 8,
+        ShmError::TooSmall { .. } | ShmError::JournalLost { .. } => 8,
         ShmError::BeingCreated { .. } => 9,
         ShmError::Pool { error, .. } => of_fabric(error),
         ShmError::Io { source, .. } => of_system(source),
@@ -389,8 +389,9 @@ fn of_fabric(error: &FabricError) -> u8 {
         FabricError::OutOfRange { .. }
         | FabricError::Misaligned { .. }
         | FabricError::Damaged { .. }
+        | FabricError::DirectoryBusy(None)
         | FabricError::MemoryLost { .. } => 8,
-        FabricError::DirectoryBusy(_) => 9,
+        FabricError::DirectoryBusy(Some(_)) => 9,
         _ => 10,
     }
 }
@@ -443,6 +444,8 @@ mod tests {
                 7,
             ),
             (index(IndexError::InUse { name: "i".to_owned(), client }), 9),
+            (index(IndexError::Fabric(FabricError::DirectoryBusy(Some(client)))), 9),
+            (index(IndexError::Fabric(FabricError::DirectoryBusy(None))), 8),
             (Error::OpenHere { url: "shm://p/i".to_owned() }, 9),
         ] {
             assert_eq!(error.exit_code(), code, "{error}");

@@ -58,7 +58,8 @@ impl Kind {
         let unreadable = |expected: String| Unfit::Unreadable { text: words.to_owned(), expected };
         match self {
             Self::U64 => match words.parse::<u64>() {
-                Ok(number) => Ok(number.to_be_bytes().to_vec()),
+                Ok(number) if number.to_string() == words => Ok(number.to_be_bytes().to_vec()),
+                Ok(number) => Err(Unfit::Respelled { text: words.to_owned(), number }),
                 Err(_) => Err(unreadable("number from 0 to 18446744073709551615".to_owned())),
             },
             Self::Text => {

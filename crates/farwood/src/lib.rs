@@ -104,6 +104,7 @@ pub use farwood_transport::rdma::{
 };
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
+pub use farwood_transport::small_file;
 #[cfg(feature = "tcp")]
 pub use farwood_transport::tcp::{
     AcceptedTokens, GoneClient, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents,

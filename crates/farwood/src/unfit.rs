@@ -44,4 +44,15 @@ pub enum Unfit {
         /// The expected type.
         expected: String,
     },
+    /// The index would print another text for the number.
+    #[error(
+        "'{text}' would be stored as the number {number}; remove the sign or the leading zeros, or use an index of \
+         texts"
+    )]
+    Respelled {
+        /// The text.
+        text: String,
+        /// The number that the text denotes.
+        number: u64,
+    },
 }

@@ -7,6 +7,7 @@
 //! | [`heap`] | huge pages for the caches of a process | |
 //! | [`runtime`] | runs clients on threads | |
 //! | [`shm`] | shared memory between the processes of one machine | |
+//! | [`small_file`] | configurations, tokens and certificates: regular files of limited length | |
 //! | [`tcp`] | memory nodes as daemons that execute verbs | `tcp` |
 //! | [`rdma`] | memory nodes whose network devices execute verbs | `rdma` |
 //! | [`etcd`] | discovery of memory nodes | `etcd` |
@@ -40,6 +41,7 @@ pub mod heap;
 pub mod rdma;
 pub mod runtime;
 pub mod shm;
+pub mod small_file;
 #[cfg(feature = "tcp")]
 mod stream;
 #[cfg(feature = "tcp")]

@@ -158,8 +158,7 @@ impl Load<'_> {
             encode(key_kind, &row.key, self.index.key_width()).map_err(|why| format!("the key {why}"))?;
         let width = self.index.value_width();
         let value = match (&self.args.value, &row.value) {
-            (Some(words), _) => value_kind.read(words, width).map_err(|why| why.to_string()),
-            (None, Some(words)) => encode(value_kind, words, width),
+            (Some(words), _) | (None, Some(words)) => encode(value_kind, words, width),
             (None, None) if width == Width::Exactly(0) => Ok(Vec::new()),
             (None, None) => encode(value_kind, &row.line.to_string(), width),
         };
@@ -243,21 +242,13 @@ impl Load<'_> {
         if tally.loaded > 0 || bad.count() == 0 {
             return Ok(Outcome::Done);
         }
-        let (file, first) = (args.file.display(), bad.first().unwrap_or_default());
+        let (file, first) = (args.file.display(), bad.first_line().unwrap_or_default());
         writeln!(context.messages, "load {}: every line of {file} is bad; the first is {first}", args.url)?;
         Ok(Outcome::Negative)
     }
 }
 
-/// A key or value as bytes. Refuses numbers that the index would print differently.
+/// A key or value as bytes.
 fn encode(kind: Kind, words: &str, width: Width) -> Result<Vec<u8>, String> {
-    let bytes = kind.read(words, width).map_err(|why| why.to_string())?;
-    if kind == Kind::U64 && kind.show(&bytes) != words {
-        return Err(format!(
-            "'{words}' would be stored as the number {}; remove the sign or the leading zeros, or use an index of \
-             texts",
-            kind.show(&bytes)
-        ));
-    }
-    Ok(bytes)
+    kind.read(words, width).map_err(|why| why.to_string())
 }

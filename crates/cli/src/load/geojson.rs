@@ -9,7 +9,7 @@ use self::object::{Document, FeatureSink};
 use super::found::{Found, Placed};
 use super::lines::{self, Appended, Lines};
 use super::trouble::{Place, Trouble};
-use crate::Failure;
+use crate::{Failure, size};
 use serde::de::DeserializeSeed as _;
 use serde_json::Deserializer;
 use std::io::{BufRead, BufReader};
@@ -128,6 +128,13 @@ fn read_record(record: &[u8], line: u64, sink: &mut Sink<'_, '_>) -> Result<(), 
         Ok(Err(why)) => why,
         Err(error) => {
             format!("the text is not JSON: {}, at column {}", without_place(&error), error.column())
+        }
+    };
+    let why = match sink.position - before {
+        0 => why,
+        earlier => {
+            let earlier = size::count(earlier, "feature", "features");
+            format!("{why}; --skip-bad loads the {earlier} of the text before the error")
         }
     };
     // A text that yields no feature has a position as well, so that later features keep theirs under --skip-bad.

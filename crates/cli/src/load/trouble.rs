@@ -2,6 +2,8 @@
 
 use super::args::Args;
 use crate::{Failure, size};
+use farwood::printable;
+use std::borrow::Cow;
 use std::io;
 
 /// A position in a file.
@@ -100,9 +102,14 @@ impl<'a> BadRecords<'a> {
         self.count
     }
 
-    /// The first bad record, and the reason.
+    /// The first bad record, and the reason, which may quote the input.
     pub(super) fn first(&self) -> Option<&str> {
         self.first.as_deref()
+    }
+
+    /// The first bad record, and the reason, on one line of a message.
+    pub(super) fn first_line(&self) -> Option<Cow<'_, str>> {
+        self.first().map(printable)
     }
 
     /// Counts a bad record if `--skip-bad` is given; otherwise the load ends. `loaded` describes the entries that the
@@ -142,7 +149,7 @@ impl<'a> BadRecords<'a> {
     /// The count, and the first bad record if there is one.
     pub(super) fn summary(&self) -> String {
         let count = size::count(self.count, "bad line or feature", "bad lines and features");
-        match &self.first {
+        match self.first_line() {
             Some(first) => format!("skipped {count}; the first is {first}"),
             None => format!("skipped {count}"),
         }

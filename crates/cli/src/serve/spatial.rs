@@ -15,6 +15,12 @@ use std::thread::JoinHandle;
 
 /// The error for a pool without --spatial: only a spatial index needs a server.
 pub(super) fn nothing_to_serve(url: &Url) -> Failure {
+    if url.to_string().starts_with("tcp://") {
+        return Failure::Usage(format!(
+            "serve {url}: --listen is missing; to run a memory node at this address, write `farwood serve --listen {}`",
+            url.pool_url().to_shell_word()
+        ));
+    }
     Failure::Usage(format!(
         "serve {url}: the pool exists already and needs no server; to serve a spatial index in it, give --spatial INDEX"
     ))

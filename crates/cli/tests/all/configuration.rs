@@ -40,6 +40,35 @@ fn files_are_found_and_named() {
 }
 
 #[test]
+fn files_that_are_not_configurations_are_refused() {
+    let machine = Machine::new();
+    let binary = machine.file("binary.toml", b"json = \"\xff\"\n");
+    machine.refused(2, &["--config", &binary, "doctor"], &["binary.toml", "not UTF-8", "convert it"]);
+    machine.refused(2, &["--config", "/dev/zero", "doctor"], &["--config: /dev/zero", "not a regular file"]);
+    machine.refused(2, &["--config", "/", "doctor"], &["cannot read /", "instead of the directory"]);
+    let long = machine.file("long.toml", vec![b'#'; (1 << 20) + 1]);
+    machine.refused(2, &["--config", &long, "doctor"], &["long.toml", "longer than 1 MiB"]);
+}
+
+#[test]
+fn devices_in_place_of_credentials_are_refused() {
+    let machine = Machine::new();
+    for parameter in ["token-file", "tls-ca"] {
+        let url = format!("tcp://127.0.0.1:1/i?{parameter}=/dev/zero");
+        machine.refused(2, &["get", &url, "1"], &["/dev/zero", "not a regular file"]);
+    }
+}
+
+#[test]
+fn a_name_of_certificates_needs_tls() {
+    let machine = Machine::new();
+    machine.refused(2, &["get", "tcp://127.0.0.1:1/i?tls-name=x", "1"], &["tls-name", "give tls-ca"]);
+    let mut command = machine.command(&["get", "tcp://127.0.0.1:1/i", "1"]);
+    let output = command.env("FARWOOD_TLS_NAME", "x").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
 fn options_without_values_are_true_or_false() {
     let machine = Machine::with_index();
     machine.ok(&["put", "shm://p/i", "1", "2"]);

@@ -40,6 +40,26 @@ fn a_segment_that_is_too_small_is_reported() {
 }
 
 #[test]
+fn a_pool_without_its_journal_is_damaged() {
+    let words = ["open", "is damaged", ".journal does not exist", "`farwood drop shm://p --force`"];
+    let removed = Machine::with_index();
+    let files =
+        std::fs::read_dir(removed.segment().parent().unwrap()).unwrap().map(|file| file.unwrap().path());
+    let journal = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "journal"));
+    std::fs::remove_file(journal.unwrap()).unwrap();
+    let renamed = Machine::with_index();
+    // The identity of the pool, in the name of its journal.
+    renamed.overwrite(80, &[0xee; 8]);
+    for machine in [removed, renamed] {
+        for command in [&["get", "shm://p/i", "1"][..], &["stat", "shm://p"], &["check", "shm://p/i"]] {
+            machine.refused(8, command, &words);
+        }
+        machine.ok(&["drop", "shm://p", "--force"]);
+        machine.ok(&["create", "shm://p", "--memory", "16MiB"]);
+    }
+}
+
+#[test]
 fn a_pool_without_its_first_segment_can_be_removed() {
     let machine = Machine::new();
     machine.ok(&["create", "shm://p", "--memory", "16MiB", "--nodes", "2"]);

@@ -41,6 +41,35 @@ fn numbers_are_strings_on_request() {
 }
 
 #[test]
+fn raw_bytes_are_not_json() {
+    let machine = Machine::with_index();
+    machine.ok(&["put", "shm://p/i", "7", "42"]);
+    let raw = ["get", "shm://p/i", "7", "--raw"];
+    for option in ["--json", "--json-strings"] {
+        for command in [[&raw[..], &[option]].concat(), [&[option], &raw[..]].concat()] {
+            machine.refused(2, &command, &["--raw", option]);
+        }
+    }
+    machine.file("farwood.toml", "json = true\n");
+    assert_eq!(machine.run(&raw).out.as_bytes().last(), Some(&42), "the flag overrides the file");
+}
+
+#[test]
+fn numbers_with_a_sign_or_leading_zeros_are_refused() {
+    let machine = Machine::with_index();
+    let words = ["would be stored as the number 7", "remove the sign or the leading zeros"];
+    for bad in ["007", "+7"] {
+        for command in
+            [&["put", "shm://p/i", bad, "1"][..], &["get", "shm://p/i", bad], &["del", "shm://p/i", bad]]
+        {
+            machine.refused(2, command, &[bad, words[0], words[1]]);
+        }
+        machine.refused(2, &["put", "shm://p/i", "1", bad], &words);
+    }
+    assert_eq!(machine.ok(&["scan", "shm://p/i"]), "");
+}
+
+#[test]
 fn put_stores_under_a_condition() {
     let machine = Machine::with_index();
     machine.refused(

@@ -94,6 +94,17 @@ fn bad_lines_are_named_or_counted() {
 }
 
 #[test]
+fn skipped_lines_do_not_control_the_terminal() {
+    let machine = with_texts();
+    for contents in ["a,\x1b[31mx\n", "a,\x1b[31mx\nb,1\n", "a,\"\x1b[31mx\n\"\n"] {
+        let file = machine.file("escapes.csv", contents);
+        let ran = machine.run(&["load", "shm://p/t", &file, "--skip-bad"]);
+        ran.says(&["line 1", "\\u{1b}[31mx"]);
+        assert!(!ran.err.contains('\x1b'), "{ran:?}");
+    }
+}
+
+#[test]
 fn files_that_cannot_be_read_are_named() {
     let machine = with_texts();
     let words = ["load: cannot open nowhere.txt", "name an existing file"];

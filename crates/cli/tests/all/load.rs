@@ -279,6 +279,15 @@ fn a_bad_text_of_a_sequence_is_named_and_counted() {
     }
     let file = machine.file("b.geojsons", format!("\u{1e}{good}\n\u{1e}{good}\n\u{1e}{{\n"));
     refused(&machine, &[&file], &["b.geojsons:3", "not JSON"]);
+    let feature = format!("{{\"type\":\"Feature\",\"geometry\":{good}}}");
+    let cut = format!("{{\"type\":\"FeatureCollection\",\"features\":[{feature},{feature},{{");
+    let file = machine.file("c.ndjson", lines([good, &cut]));
+    let ran = machine.run(&["load", "shm://p/s", &file, "--skip-bad", "--ids", "position"]);
+    ran.says(&[
+        "loaded 3 rectangles",
+        "line 2",
+        "--skip-bad loads the 2 features of the text before the error",
+    ]);
 }
 
 #[test]
@@ -317,6 +326,8 @@ fn numbers_that_would_be_stored_differently_are_refused() {
     for bad in ["007", "+7", " 7", "7.0"] {
         let file = machine.file("a.txt", lines(["1", bad]));
         machine.refused(2, &["load", "shm://p/i", &file], &["a.txt:2", bad]);
+        let constant = ["load", "shm://p/i", &file, "--value", bad];
+        machine.refused(2, &constant, &["value", bad]);
     }
     assert_eq!(machine.ok(&["scan", "shm://p/i"]), "");
 }

@@ -177,4 +177,13 @@ fn huge_numbers_are_refused_and_stop_no_process() {
     ] {
         machine.refused(2, &["serve", "--listen", "tcp://127.0.0.1:0", option, &most], &[words]);
     }
+    machine.refused(2, &["top", "shm://p", "--count", "0"], &["--count 0", "at least 1"]);
+    machine.refused(2, &["top", "shm://p", "--interval", "1e300"], &["0.01 to 86400"]);
+}
+
+#[test]
+fn serve_names_the_missing_option_before_an_address() {
+    let machine = Machine::new();
+    let words = ["--listen is missing", "`farwood serve --listen tcp://127.0.0.1:0`"];
+    machine.refused(2, &["serve", "tcp://127.0.0.1:0"], &words);
 }

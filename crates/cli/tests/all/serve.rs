@@ -189,6 +189,8 @@ fn client_certificates_replace_a_token_and_are_given_in_urls_or_the_environment(
     let mine = ["--tls-cert", &files.cert, "--tls-key", &files.key];
     machine.refused(2, &["serve", "--tls-cert", &files.cert], &["--tls-key"]);
     machine.refused(2, &["serve", "--client-ca", &files.ca], &["--tls-cert"]);
+    let named = format!("tcp://127.0.0.1:1/i{}&tls-name=bad name", files.parameters());
+    machine.refused(2, &["get", &named, "1"], &["'bad name' is not a valid name", "correct tls-name"]);
     machine.refused(
         2,
         &["serve", "--tls-cert", &files.key, "--tls-key", &files.key],

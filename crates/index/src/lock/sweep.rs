@@ -8,7 +8,7 @@ use super::{GlobalLock, LockMemory, LockOptions, LockWidth};
 use crate::error::IndexError;
 use crate::retry::reap_crashed_clients;
 use farwood_fabric::{
-    Client, Fabric, LockWord, NodeId, Remote, Revocation, Swapped, Words, all, cas, read, read_bytes,
+    Client, Fabric, Fetched, LockWord, NodeId, Remote, Revocation, Swapped, Words, all, cas, read, read_bytes,
 };
 
 /// Bytes of a lock table that one READ fetches.
@@ -95,7 +95,7 @@ pub(crate) async fn stay_held<F: Fabric>(
         let mut still_held = Vec::new();
         for part in held.chunks(WORDS_PER_DOORBELL) {
             let words = client.post(all(part.iter().map(|held| read(held.at)))).await?;
-            let words = words.into_iter().map(|word| word.whole_word());
+            let words = words.into_iter().map(Fetched::whole_word);
             let found = part.iter().zip(words).map(|(held, word)| HeldWord { word, ..*held });
             still_held.extend(found.filter(|held| held.word != LockWord::FREE.word()));
         }

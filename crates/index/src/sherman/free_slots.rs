@@ -127,11 +127,11 @@ impl<F: Fabric> Op<'_, F, Sherman> {
                     }
                     Err(error) => {
                         tree.allocator.receive(slots);
-                        let place = match error.is_full() {
-                            true => overflow_store::divide_for(self.client, &self, of_nodes).await?,
-                            false => None,
-                        };
-                        let Some(place) = place else { return Err(error) };
+                        if !error.is_full() {
+                            return Err(error);
+                        }
+                        let divided = overflow_store::divide_for(self.client, &self, of_nodes).await?;
+                        let place = divided.ok_or(error)?;
                         slots = tree.allocator.give(give, tree.layout.inner_capacity);
                         place
                     }

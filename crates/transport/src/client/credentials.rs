@@ -44,6 +44,10 @@ impl AddressOptions {
                 return Err(TcpError::Tls { path: PathBuf::from(path), why });
             }
         };
+        if let (None, Some(name)) = (ca, name) {
+            let why = "a name of certificates also needs trusted authorities: give tls-ca, or omit tls-name";
+            return Err(TcpError::Tls { path: PathBuf::from(name), why: why.to_owned() });
+        }
         let tls = match (ca, identity) {
             (Some(ca), identity) => Some(ClientTls::from_files(ca.as_ref(), identity, name.clone())?),
             (None, None) => None,
@@ -67,5 +71,9 @@ mod tests {
         assert!(refused("tls-ca=a&tls-cert=b").contains("tls-key"));
         assert!(refused("tls-cert=a&tls-key=b").contains("give tls-ca"));
         assert!(refused("tls-ca=/nonexistent/ca").contains("/nonexistent/ca"));
+        assert!(refused("tls-name=a").contains("give tls-ca"));
+        assert!(
+            refused("tls-ca=/nonexistent/ca&tls-name=bad name").contains("'bad name' is not a valid name")
+        );
     }
 }

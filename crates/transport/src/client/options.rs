@@ -79,12 +79,7 @@ impl FromStr for AddressOptions {
             let (key, value) =
                 pair.split_once('=').ok_or_else(|| format!("'{pair}' has no value; write KEY=VALUE"))?;
             let at = KEYS.iter().position(|known| *known == key);
-            let at = at.ok_or_else(|| {
-                format!(
-                    "there is no parameter '{key}'; give one of {} or {IGNORE_ENVIRONMENT}",
-                    KEYS.join(", ")
-                )
-            })?;
+            let at = at.ok_or_else(|| unknown(key))?;
             if key == QUEUE_PAIRS {
                 queue_pairs(value)?;
             }
@@ -166,6 +161,17 @@ impl AddressOptions {
     }
 }
 
+/// Returns the reason for refusing a parameter.
+fn unknown(key: &str) -> String {
+    if IGNORE_ENVIRONMENT.split_once('=').is_some_and(|(known, _)| known == key) {
+        return format!(
+            "the only value of '{key}' is no; write {IGNORE_ENVIRONMENT} to ignore the environment, or omit '{key}' to \
+             use it"
+        );
+    }
+    format!("there is no parameter '{key}'; give one of {} or {IGNORE_ENVIRONMENT}", KEYS.join(", "))
+}
+
 fn queue_pairs(text: &str) -> Result<NonZeroU16, String> {
     let number = text.parse().ok().filter(|number: &NonZeroU16| number.get() <= QUEUE_PAIRS_MAX);
     number.ok_or_else(|| format!("'{text}' is not a valid {QUEUE_PAIRS}: give 1 to {QUEUE_PAIRS_MAX}"))
@@ -213,7 +219,7 @@ mod tests {
             ("queue-pairs=0", "1 to 64"),
             ("queue-pairs=65", "1 to 64"),
             ("queue-pairs=many", "1 to 64"),
-            ("environment=yes", "environment=no"),
+            ("environment=yes", "the only value of 'environment' is no; write environment=no"),
         ] {
             let why = text.parse::<AddressOptions>().unwrap_err();
             assert!(why.contains(words), "{text}: {why}");

@@ -118,6 +118,19 @@ pub enum ShmError {
         /// The least size, in bytes.
         needed: u64,
     },
+    /// The journal with the identity that node 0 has does not exist.
+    #[error(
+        "pool '{pool}' is damaged: its journal {} does not exist, because somebody removed it or the identity in the \
+         pool's first segment changed; the pool cannot be used without it: remove the pool with `farwood drop \
+         shm://{pool} --force`, and create it again",
+        path.display()
+    )]
+    JournalLost {
+        /// The pool's name.
+        pool: String,
+        /// The path of the missing journal.
+        path: PathBuf,
+    },
     /// Memory or the file system is full.
     #[error(
         "not enough memory to {operation} {} for {}; make the pool smaller, free memory, or enlarge the \

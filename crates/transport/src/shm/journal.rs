@@ -142,8 +142,14 @@ impl Journal {
     /// Opens the journal of the pool with this identity.
     pub(super) fn open(dir: &SegmentDir, name: &PoolName, pool: u64) -> Result<Self, ShmError> {
         let path = dir.path().join(name.journal_file(pool));
-        let found = File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
-        let file = found.map_err(ShmError::on("open", &path))?;
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = match File::options().read(true).write(true).custom_flags(flags).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ShmError::JournalLost { pool: name.to_string(), path });
+            }
+            Err(error) => return Err(ShmError::from_io("open", &path, 0, error)),
+        };
         let data = file.metadata().map_err(ShmError::on("examine", &path))?;
         ownership::check_file(&path, &data, dir.trusted_group()?)?;
         Ok(Self { file, path })

@@ -8,7 +8,7 @@ use super::name::PoolName;
 use super::nodes::{CAPABILITIES, MappedNodes};
 use super::pages::Pages;
 use super::presence::Presence;
-use super::segment::SegmentDir;
+use super::segment::{SegmentDir, same_file};
 use super::server::{ShmMemory, ShmServer};
 use super::watch::FileWatch;
 use crate::fork::ForkCount;
@@ -25,9 +25,8 @@ impl ShmPool {
     /// Attaches this process to a pool, as a new compute node.
     ///
     /// # Errors
-    /// [`ShmError::NotFound`], [`ShmError::Permission`], [`ShmError::TooSmall`]; [`ShmError::Pool`] if the
-    /// segments are not
-    /// a pool of this version, or all client slots are taken.
+    /// [`ShmError::NotFound`], [`ShmError::Permission`], [`ShmError::TooSmall`], [`ShmError::JournalLost`];
+    /// [`ShmError::Pool`] if the segments are not a pool of this version, or all client slots are taken.
     pub fn open(dir: &SegmentDir, name: &PoolName) -> Result<Self, ShmError> {
         Self::open_promising(dir, name, CAPABILITIES)
     }
@@ -41,7 +40,13 @@ impl ShmPool {
         let forks = ForkCount::now();
         let nodes = MappedNodes::open(dir, name, capabilities)?;
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
-        let journal = Arc::new(Journal::open(dir, name, nodes.shape.pool)?);
+        let journal = match Journal::open(dir, name, nodes.shape.pool) {
+            // Another process removed the pool in the meantime, or created it again.
+            Err(ShmError::JournalLost { .. }) if !is_current(dir, name, &nodes)? => {
+                return Err(dir.not_found(name, 0));
+            }
+            found => Arc::new(found?),
+        };
         let identity = enter(&nodes, &presence, &journal)?;
         let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
         let watch = FileWatch::start(&nodes.segments, &journal)?;
@@ -104,6 +109,16 @@ impl ShmPool {
             forks: self.0.forks,
         };
         Some(ShmServer { memory })
+    }
+}
+
+/// Returns whether the first segment still has its name.
+fn is_current(dir: &SegmentDir, name: &PoolName, nodes: &MappedNodes) -> Result<bool, ShmError> {
+    let first = &nodes.segments[0];
+    match dir.open(name, 0, first.mapping().bytes()) {
+        Ok(now) => Ok(same_file(now.file(), first.file())),
+        Err(ShmError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

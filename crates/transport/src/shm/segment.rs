@@ -391,7 +391,7 @@ impl SegmentDir {
         Ok(None)
     }
 
-    fn not_found(&self, name: &PoolName, node: u16) -> ShmError {
+    pub(super) fn not_found(&self, name: &PoolName, node: u16) -> ShmError {
         ShmError::NotFound { pool: name.to_string(), path: self.ordinary.join(name.segment_file(node)) }
     }
 
@@ -545,7 +545,8 @@ fn open_file(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
-fn same_file(a: &File, b: &File) -> bool {
+/// Returns whether both are open on the same file.
+pub(super) fn same_file(a: &File, b: &File) -> bool {
     let identity = |file: &File| file.metadata().map(|data| (data.dev(), data.ino())).ok();
     identity(a).is_some() && identity(a) == identity(b)
 }

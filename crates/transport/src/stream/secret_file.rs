@@ -1,7 +1,7 @@
 //! Files with secrets: tokens and private keys. A file that other users can read, or change, is not a secret.
 
-use std::fs::{File, Metadata};
-use std::io::Read as _;
+use crate::small_file;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -42,8 +42,7 @@ const fn judge(mode: u32, owner: u32) -> Exposure {
 /// # Errors
 /// The error of the system, or an error if other users can access the file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let mut file = File::open(path).map_err(|error| error.to_string())?;
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    let (mut file, metadata) = small_file::open(path).map_err(|error| error.to_string())?;
     if exposure(&metadata) == Exposure::Exposed {
         let mode = metadata.mode() & 0o777;
         return Err(format!(
@@ -51,9 +50,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
             path.display()
         ));
     }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    Ok(bytes)
+    small_file::read_all(&mut file).map_err(|error| error.to_string())
 }
 
 /// Returns a warning about a secret that all users of its machine can read, if that is accepted because it belongs to

@@ -3,6 +3,7 @@
 use super::cipher::Cipher;
 use super::secret_file;
 use crate::error::TcpError;
+use crate::small_file;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -42,7 +43,8 @@ fn refuse(path: &Path, why: &str) -> TcpError {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TcpError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let bytes = small_file::read(path).map_err(|error| refuse(path, &error.to_string()))?;
+    let read = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let all = read.map_err(|error| refuse(path, &error.to_string()))?;
     if all.is_empty() { Err(refuse(path, "it contains no certificate")) } else { Ok(all) }
 }
@@ -137,6 +139,9 @@ impl ClientTls {
         identity: Option<Identity<'_>>,
         name: Option<String>,
     ) -> Result<Self, TcpError> {
+        if let Some(name) = &name {
+            server_name(name).map_err(|why| refuse(ca, &format!("{why}; correct tls-name")))?;
+        }
         let config = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
         let config = config.map_err(|error| refuse(ca, &error.to_string()))?;
         let config = config.with_root_certificates(authorities(ca)?);
@@ -152,10 +157,13 @@ impl ClientTls {
 
     /// Returns the TLS layer of a connection to `host`.
     pub(crate) fn cipher(&self, host: &str) -> Result<Cipher, String> {
-        let name = self.name.as_deref().unwrap_or(host).to_owned();
-        let server = ServerName::try_from(name.clone())
-            .map_err(|_| format!("'{name}' is not a valid name of a certificate"))?;
+        let server = server_name(self.name.as_deref().unwrap_or(host))?;
         let connection = ClientConnection::new(Arc::clone(&self.config), server);
         Ok(Cipher::tls(connection.map_err(|error| error.to_string())?.into()))
     }
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| format!("'{name}' is not a valid name of a certificate"))
 }

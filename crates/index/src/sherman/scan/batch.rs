@@ -1,8 +1,9 @@
 //! The choice of the leaves that a scan fetches with one doorbell.
 //!
 //! The scan takes as many leaves as its remaining entries are expected to fill, up to the end of its range, from the
-//! cached parents in a row; a backward scan takes those of one parent. The expectation follows the loads of the leaves that scans have visited. A wrong choice
-//! costs a READ or a round trip, and no entry: the scan checks that each leaf begins where the previous one ended.
+//! cached parents in a row; a backward scan takes those of one parent. The expectation follows the loads of the leaves
+//! that scans have visited. A wrong choice costs a READ or a round trip, and no entry: the scan checks that each leaf
+//! begins where the previous one ended.
 
 use super::cursor::LeafCursor;
 use crate::cache::Slot;

@@ -2,6 +2,7 @@
 
 use super::error::EtcdError;
 use crate::client::AddressOptions;
+use crate::small_file;
 use crate::stream::read_secret;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ impl EtcdAccess {
 
 /// Reads a file that is not secret.
 fn public(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| error.to_string())
+    small_file::read(path).map_err(|error| error.to_string())
 }
 
 type Reader = fn(&Path) -> Result<Vec<u8>, String>;
