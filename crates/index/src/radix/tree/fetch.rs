@@ -18,7 +18,7 @@ const TORN_READS_MAX: u32 = 2_000;
 /// Their duration, milliseconds.
 const TORN_WAIT_MS: u64 = 2_000;
 /// Maximum reads of a copy that stays torn while no client changes the tree.
-const READS_AT_REST_MAX: usize = 100;
+const READS_AT_REST_MAX: usize = 20;
 /// Torn reads between two checks whether the writer has crashed.
 const TORN_READS_PER_CRASH_CHECK: u32 = 40;
 

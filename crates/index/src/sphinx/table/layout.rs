@@ -225,6 +225,18 @@ impl BucketHeader {
         self.0 & MOVING != 0
     }
 
+    /// Whether a subtable with the header `listed` can have this header during a split: its hashes share at most one
+    /// bit more or less.
+    pub const fn is_of_split(self, listed: Self) -> bool {
+        let (depth, other) = (self.depth(), listed.depth());
+        let (upper, other_upper) = (self.0 >> 16 & 0xFF_FFFF, listed.0 >> 16 & 0xFF_FFFF);
+        if depth >= other {
+            depth - other <= 1 && upper >> (depth - other) == other_upper
+        } else {
+            other - depth == 1 && upper == other_upper >> 1
+        }
+    }
+
     /// Whether the entry of a position belongs in the subtable.
     #[inline]
     pub const fn covers(self, position: TablePosition) -> bool {
@@ -408,6 +420,13 @@ mod tests {
             prop_assert!(BucketHeader::new(9, depth, upper).covers(position));
             let half = |bit| BucketHeader::new(9, depth + 1, upper << 1 | bit).covers(position);
             prop_assert!(half(0) != half(1));
+            let listed = BucketHeader::new(9, depth, upper);
+            let halves = [0, 1].map(|bit| BucketHeader::new(9, depth + 1, upper << 1 | bit));
+            prop_assert!(halves.iter().all(|half| half.is_of_split(listed) && listed.is_of_split(*half)));
+            prop_assert!(listed.moving().is_of_split(listed));
+            let other = BucketHeader::new(9, depth, upper ^ 1);
+            prop_assert!(depth == 0 || !other.is_of_split(listed));
+            prop_assert!(!BucketHeader::new(9, depth + 2, upper << 2).is_of_split(listed));
             let moving = BucketHeader::new(9, depth, upper).moving();
             prop_assert!(moving.is_of(9) && !moving.is_of(8) && moving.is_moving());
             prop_assert_eq!((moving.depth(), moving.covers(position)), (depth, true));

@@ -99,6 +99,9 @@ impl<F: Fabric> TableOp<'_, F> {
             let found = word(&bytes, number);
             if is_header(number) {
                 settled &= found == header.word();
+                if !BucketHeader::from_word(found).is_of_split(header) {
+                    verifier.report.problem(pointer.at, format!("the header in word {number} is {found:#x}"));
+                }
                 continue;
             }
             verifier.census.entries_max += 1;
