@@ -264,7 +264,7 @@ impl<T: Ranged> OrderedCache<T> {
     }
 
     /// Decides after a miss whether a node of `bytes` bytes is worth inserting: always where it fits, otherwise once in
-    /// [`ADMISSION_PERIOD`] misses on average.
+    /// 64 misses on average.
     pub fn admits(&self, bytes: usize) -> bool {
         if bytes > self.bytes_max {
             return false;

@@ -3,7 +3,8 @@
 //! [`slot`] states why a slot may be reused at once. [`chunks`] obtains chunks, [`adopt`] those of crashed clients.
 //! [`allocator`] takes slots from one chunk at a time, the [heap](crate::radix::heap) of a radix tree from one chunk
 //! per memory node; both reuse the slots in their [`free_list`]. [`overflow`] is the format of values that are stored
-//! outside of their leaves. [`owned`] checks that the pool's chunk table gives an index the chunks that it uses.
+//! outside of their leaves. The module `owned` checks that the pool's chunk table gives an index the chunks that it
+//! uses.
 
 pub mod adopt;
 pub mod allocator;
