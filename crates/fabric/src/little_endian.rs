@@ -6,9 +6,7 @@
 /// If `bytes` ends before.
 #[inline]
 pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(number)
+    u64::from_le_bytes(bytes[at..at + 8].as_chunks().0[0])
 }
 
 /// The number in the four bytes from `at` on.
@@ -17,9 +15,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// If `bytes` ends before.
 #[inline]
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut number = [0; 4];
-    number.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(number)
+    u32::from_le_bytes(bytes[at..at + 4].as_chunks().0[0])
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! An ordered, concurrent cache with a byte budget, for nodes that cover ranges of keys.
 //!
 //! ```text
-//! root: branches by lower key -> branch: run cells by lower key -> run cell -> run: nodes by lower key -> node
+//! root: branches by lower key -> branch: runs by lower key -> run: nodes by lower key -> node
 //! ```
 //!
-//! Lists of branches, run cells, and nodes are immutable: a writer replaces them whole, behind atomic pointers. A
-//! search takes no lock and allocates nothing; it writes shared memory only to record the time of a node's last use,
-//! and only while nodes are being admitted. A change copies one run of at most 64 nodes. About one change in a thousand
-//! splits or empties a run: it copies one branch and the root, which has one entry per 1,000 to 4,000 nodes. (The paper
-//! uses a lock-free skip list, Sherman §4.2.3; searches of contiguous arrays touch fewer cache lines.)
+//! All lists are immutable, and the root is behind one atomic pointer. A search takes no lock and allocates nothing; it
+//! writes shared memory only to record the time of a node's last use, and only while nodes are being admitted. A change
+//! copies one run, one branch, and the root: two lists of at most 64 pointers, and one of a pointer per 1,000 to 4,000
+//! nodes. (The paper uses a lock-free skip list, Sherman §4.2.3; searches of contiguous arrays touch fewer cache lines.)
 //!
 //! A full cache admits one miss in [`ADMISSION_PERIOD`]. A node that many operations miss is admitted soon and evicted
 //! late; nodes with equally many uses rarely replace each other, so that a cache that is too small costs its users
@@ -22,8 +21,12 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-/// The most nodes in a run, and run cells in a branch; a longer list is split.
+/// The maximum number of nodes in a run, and of runs in a branch; a longer list is split.
 const LIST_MAX: usize = 64;
+
+/// Attempts to draw a node: each finds one with the probability that a random place of a branch has a run, and a random
+/// place of a run a node.
+const DRAWS_MAX: usize = 1000;
 
 /// The number of misses, on average, of which a full cache admits one.
 const ADMISSION_PERIOD: u64 = 64;
@@ -44,14 +47,12 @@ pub struct Slot<T> {
     used: AtomicU64,
     /// The first bytes of the node, where its search begins, share a cache line with `used`.
     node: T,
-    /// The node's number among the members of the cache; only the writer uses it.
-    member: AtomicUsize,
 }
 
 impl<T> Slot<T> {
     /// A node outside of the cache.
     pub fn uncached(node: T) -> Self {
-        Self { used: AtomicU64::new(0), node, member: AtomicUsize::new(0) }
+        Self { used: AtomicU64::new(0), node }
     }
 }
 
@@ -84,15 +85,15 @@ impl<E: Sorted> SortedList<E> {
     }
 
     /// One list of `elements`, or two if they are too many, or none.
-    fn split(mut elements: Vec<Arc<E>>) -> Vec<Self> {
+    fn split(mut elements: Vec<Arc<E>>) -> Vec<Arc<Self>> {
         let mut lists = Vec::new();
         if elements.len() > LIST_MAX {
             let right = elements.split_off(elements.len() / 2);
-            lists.push(Self::new(elements));
+            lists.push(Arc::new(Self::new(elements)));
             elements = right;
         }
         if !elements.is_empty() {
-            lists.push(Self::new(elements));
+            lists.push(Arc::new(Self::new(elements)));
         }
         lists
     }
@@ -117,91 +118,73 @@ impl<E: Sorted> SortedList<E> {
     /// The number of the last element that begins at or below `key`, or else 0.
     #[inline]
     fn covering(&self, key: &[u8]) -> usize {
+        if self.0.len() <= 1 {
+            return 0;
+        }
         self.at_or_below(key).saturating_sub(1)
     }
 }
 
+impl<E: Sorted> Sorted for SortedList<E> {
+    fn lower(&self) -> &[u8] {
+        self.get(0).map_or(&[], |first| first.lower())
+    }
+}
+
 type Run<T> = SortedList<Slot<T>>;
-
-/// The current nodes of one range of keys, which are never none.
-#[derive(Debug)]
-struct RunCell<T> {
-    lower: Box<[u8]>,
-    run: ArcSwap<Run<T>>,
-}
-
-impl<T: Ranged> RunCell<T> {
-    fn new(run: Run<T>) -> Self {
-        let lower = run.get(0).map_or(&[][..], |slot| slot.lower()).into();
-        Self { lower, run: ArcSwap::from_pointee(run) }
-    }
-}
-
-impl<T> Sorted for RunCell<T> {
-    fn lower(&self) -> &[u8] {
-        &self.lower
-    }
-}
-
-type Branch<T> = SortedList<RunCell<T>>;
-
-impl<T> Sorted for Branch<T> {
-    fn lower(&self) -> &[u8] {
-        self.0.get(0).map_or(&[], |cell| cell.lower())
-    }
-}
-
+type Branch<T> = SortedList<Run<T>>;
 type Root<T> = SortedList<Branch<T>>;
 
-/// The place of a run cell: the numbers of its branch, and of the cell in the branch.
-type CellPosition = (usize, usize);
+/// The place of a run: the numbers of its branch, and of the run in the branch.
+type RunPosition = (usize, usize);
 
 impl<T: Ranged> Root<T> {
     #[inline]
-    fn position(&self, key: &[u8]) -> CellPosition {
+    fn position(&self, key: &[u8]) -> RunPosition {
         let branch = self.covering(key);
-        (branch, self.get(branch).map_or(0, |cells| cells.covering(key)))
+        (branch, self.get(branch).map_or(0, |runs| runs.covering(key)))
     }
 
     #[inline]
-    fn cell(&self, (branch, cell): CellPosition) -> Option<&Arc<RunCell<T>>> {
-        self.get(branch)?.get(cell)
+    fn run(&self, (branch, run): RunPosition) -> Option<&Arc<Run<T>>> {
+        self.get(branch)?.get(run)
     }
 
-    /// The last node before the run cell at `position`, which has no node at or below the wanted key.
-    #[cold]
-    fn last_before(&self, (branch, cell): CellPosition) -> Option<Arc<Slot<T>>> {
-        let before = match cell.checked_sub(1) {
-            Some(cell) => self.cell((branch, cell))?,
-            None => self.get(branch.checked_sub(1)?)?.0.items().last()?,
-        };
-        before.run.load().0.items().last().cloned()
+    fn slots(&self, position: RunPosition) -> Vec<Arc<Slot<T>>> {
+        self.run(position).map_or_else(Vec::new, |run| run.to_vec())
     }
 
-    /// This root with `cells` instead of the run cell at `position`.
-    fn with(&self, (branch, cell): CellPosition, cells: Vec<Arc<RunCell<T>>>) -> Self {
-        let mut all = self.get(branch).map_or_else(Vec::new, |branch| branch.to_vec());
-        all.splice(cell..(cell + 1).min(all.len()), cells);
+    /// Draws two nodes at random and returns the one used longer ago; `None` if there are none, or if no attempt finds
+    /// one.
+    fn victim(&self, random: &mut u64) -> Option<Arc<Slot<T>>> {
+        let draws = [self.draw(random)?, self.draw(random)?];
+        draws.into_iter().min_by_key(|slot| slot.used.load(Ordering::Relaxed))
+    }
+
+    /// Draws a node; all have the same probability.
+    fn draw(&self, random: &mut u64) -> Option<Arc<Slot<T>>> {
+        (0..DRAWS_MAX).find_map(|_| {
+            let runs = self.get(below(random, self.0.len()))?;
+            runs.get(below(random, LIST_MAX))?.get(below(random, LIST_MAX)).cloned()
+        })
+    }
+
+    /// This root with `slots` instead of the nodes of the run at `position`.
+    fn with(&self, (branch, run): RunPosition, slots: Vec<Arc<Slot<T>>>) -> Self {
+        let mut runs = self.get(branch).map_or_else(Vec::new, |runs| runs.to_vec());
+        runs.splice(run..(run + 1).min(runs.len()), Run::split(slots));
         let mut branches = self.to_vec();
-        let new = Branch::split(all).into_iter().map(Arc::new);
-        branches.splice(branch..(branch + 1).min(branches.len()), new);
+        branches.splice(branch..(branch + 1).min(branches.len()), Branch::split(runs));
         Self::new(branches)
     }
-}
-
-/// The state of the writer.
-#[derive(Debug)]
-struct Writer<T> {
-    random: u64,
-    /// All cached nodes, in no order.
-    members: Vec<Arc<Slot<T>>>,
 }
 
 /// An ordered cache of `T` within a byte budget.
 #[derive(Debug)]
 pub struct OrderedCache<T> {
     root: ArcSwap<Root<T>>,
-    writer: Mutex<Writer<T>>,
+    /// Serializes writers; holds the state of the random generator.
+    writer: Mutex<u64>,
     tick: AtomicU64,
     misses: AtomicU64,
     bytes: AtomicUsize,
@@ -213,7 +196,7 @@ impl<T: Ranged> OrderedCache<T> {
     pub fn new(bytes_max: usize) -> Self {
         Self {
             root: ArcSwap::from_pointee(Root::new(Vec::new())),
-            writer: Mutex::new(Writer { random: 0x2545_F491_4F6C_DD1D, members: Vec::new() }),
+            writer: Mutex::new(0),
             tick: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
@@ -233,7 +216,8 @@ impl<T: Ranged> OrderedCache<T> {
 
     /// Nodes in the cache.
     pub fn len(&self) -> usize {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner).members.len()
+        let root = self.root.load();
+        root.0.items().flat_map(|runs| runs.0.items()).map(|run| run.0.len()).sum()
     }
 
     /// Whether nothing is cached.
@@ -245,22 +229,14 @@ impl<T: Ranged> OrderedCache<T> {
     #[inline]
     pub fn find<R>(&self, key: &[u8], look: impl FnOnce(&Arc<Slot<T>>) -> R) -> Option<R> {
         let root = self.root.load();
-        let position = root.position(key);
-        let run = root.cell(position)?.run.load();
-        match run.at_or_below(key).checked_sub(1) {
-            Some(at) => run.get(at).map(|slot| look(self.used(slot))),
-            None => root.last_before(position).map(|slot| look(self.used(&slot))),
-        }
-    }
-
-    /// Records a use of `slot`. While no node is admitted, the tick does not change, and readers write nothing.
-    #[inline]
-    fn used<'s>(&self, slot: &'s Arc<Slot<T>>) -> &'s Arc<Slot<T>> {
+        let run = root.run(root.position(key))?;
+        let slot = run.get(run.at_or_below(key).checked_sub(1)?)?;
+        // While no node is admitted, the tick does not change, and readers write nothing.
         let tick = self.tick.load(Ordering::Relaxed);
         if slot.used.load(Ordering::Relaxed) != tick {
             slot.used.store(tick, Ordering::Relaxed);
         }
-        slot
+        Some(look(slot))
     }
 
     /// Decides after a miss whether a node of `bytes` bytes is worth inserting: always where it fits, otherwise once in
@@ -282,90 +258,58 @@ impl<T: Ranged> OrderedCache<T> {
     /// the cache.
     pub fn insert(&self, node: T) -> Arc<Slot<T>> {
         let slot = Arc::new(Slot::uncached(node));
-        let mut writer = match self.writer.try_lock() {
-            Ok(writer) => writer,
+        let mut random = match self.writer.try_lock() {
+            Ok(random) => random,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => return slot,
         };
         if slot.bytes() <= self.bytes_max {
             slot.used.store(self.tick.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-            self.insert_slot(&mut writer, Arc::clone(&slot));
+            self.insert_slot(&mut random, Arc::clone(&slot));
         }
         slot
     }
 
-    fn insert_slot(&self, writer: &mut Writer<T>, slot: Arc<Slot<T>>) {
+    fn insert_slot(&self, random: &mut u64, slot: Arc<Slot<T>>) {
         if let Some(same) = self.find(slot.lower(), Arc::clone).filter(|found| found.lower() == slot.lower())
         {
-            self.remove_slot(writer, &same);
+            self.remove_slot(&same);
         }
         while self.bytes() + slot.bytes() > self.bytes_max {
-            let Some(victim) = writer.victim() else { return };
-            self.remove_slot(writer, &victim);
+            let Some(victim) = self.root.load().victim(random) else { return };
+            self.remove_slot(&victim);
         }
         self.bytes.fetch_add(slot.bytes(), Ordering::Relaxed);
-        writer.add(&slot);
         let root = self.root.load();
         let position = root.position(slot.lower());
-        let mut slots = root.cell(position).map_or_else(Vec::new, |cell| cell.run.load().to_vec());
+        let mut slots = root.slots(position);
         let at = slots.partition_point(|other| other.lower() < slot.lower());
         slots.insert(at, slot);
-        self.store(&root, position, slots);
+        self.root.store(Arc::new(root.with(position, slots)));
     }
 
     /// Removes `node`, if it still is in the cache.
     pub fn remove(&self, node: &Arc<Slot<T>>) {
-        self.remove_slot(&mut self.writer.lock().unwrap_or_else(PoisonError::into_inner), node);
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.remove_slot(node);
     }
 
-    fn remove_slot(&self, writer: &mut Writer<T>, slot: &Arc<Slot<T>>) {
+    /// Removes a node, if it is in the cache. The caller is the only writer.
+    fn remove_slot(&self, slot: &Arc<Slot<T>>) {
         let root = self.root.load();
         let position = root.position(slot.lower());
-        let mut slots = root.cell(position).map_or_else(Vec::new, |cell| cell.run.load().to_vec());
+        let mut slots = root.slots(position);
         let Some(at) = slots.iter().position(|other| Arc::ptr_eq(other, slot)) else { return };
         slots.remove(at);
-        self.store(&root, position, slots);
+        self.root.store(Arc::new(root.with(position, slots)));
         self.bytes.fetch_sub(slot.bytes(), Ordering::Relaxed);
-        writer.remove(slot);
-    }
-
-    /// Makes `slots` the nodes of the run cell at `position`.
-    fn store(&self, root: &Root<T>, position: CellPosition, slots: Vec<Arc<Slot<T>>>) {
-        match root.cell(position) {
-            Some(cell) if (1..=LIST_MAX).contains(&slots.len()) => cell.run.store(Arc::new(Run::new(slots))),
-            _ => {
-                let cells = Run::split(slots).into_iter().map(|run| Arc::new(RunCell::new(run)));
-                self.root.store(Arc::new(root.with(position, cells.collect())));
-            }
-        }
     }
 }
 
-impl<T> Writer<T> {
-    fn add(&mut self, slot: &Arc<Slot<T>>) {
-        slot.member.store(self.members.len(), Ordering::Relaxed);
-        self.members.push(Arc::clone(slot));
-    }
-
-    fn remove(&mut self, slot: &Arc<Slot<T>>) {
-        let member = slot.member.load(Ordering::Relaxed);
-        self.members.swap_remove(member);
-        if let Some(moved) = self.members.get(member) {
-            moved.member.store(member, Ordering::Relaxed);
-        }
-    }
-
-    /// Draws two nodes at random and returns the one used longer ago; `None` if there are none.
-    fn victim(&mut self) -> Option<Arc<Slot<T>>> {
-        let draws = [self.draw()?, self.draw()?];
-        draws.into_iter().min_by_key(|slot| slot.used.load(Ordering::Relaxed))
-    }
-
-    fn draw(&mut self) -> Option<Arc<Slot<T>>> {
-        self.random = self.random.wrapping_add(1);
-        let at = (u128::from(mix(self.random)) * self.members.len() as u128) >> 64;
-        self.members.get(at as usize).cloned()
-    }
+/// A random number below `limit`.
+fn below(random: &mut u64, limit: usize) -> usize {
+    *random = random.wrapping_add(1);
+    ((u128::from(mix(*random)) * limit as u128) >> 64) as usize
 }
 
 /// A number whose bits all depend on all bits of `number` (the finalizer of SplitMix64).
@@ -458,8 +402,8 @@ mod tests {
             .enumerate()
             .filter(|(at, _)| at % 32 != 0)
             .for_each(|(_, node)| cache.remove(node));
-        let mut writer = cache.writer.lock().unwrap();
-        let draws = (0..42_240).filter(|_| writer.draw().unwrap().0 < key(2048)).count();
+        let (root, mut random) = (cache.root.load(), 0);
+        let draws = (0..42_240).filter(|_| root.draw(&mut random).unwrap().0 < key(2048)).count();
         assert!((1_000..1_560).contains(&draws), "{draws} of 42,240 draws, of 64 nodes of 2,112");
     }
 
