@@ -8,6 +8,7 @@
 use crate::random::Random;
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
 use farwood::{Error, Index, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions, Values};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Minimum share of the removed bytes that the index must accept again, percent.
@@ -326,6 +327,34 @@ fn sherman_uses_the_memory_that_earlier_processes_freed() {
                 .unwrap_or_else(|error| panic!("round {round}: {error}"));
         }
     }
+}
+
+/// A process that shortens values in a full pool has no free node for the list that passes their memory on.
+#[test]
+fn sherman_passes_memory_on_from_a_full_pool() {
+    const LONG: usize = 5_000;
+    let mut scratch = Scratch::new(16 << 20);
+    sherman_of_any_length(scratch.pool());
+    scratch.pool = None;
+    let in_a_process = |work: &dyn Fn(&Index<u64, Vec<u8>>)| {
+        let pool = Pool::open(&scratch.url).unwrap();
+        work(&pool.open_index("full").unwrap());
+    };
+    let stored = Cell::new(0);
+    in_a_process(&|index| {
+        while index.put(&stored.get(), &Churn::value(stored.get(), LONG)).is_ok() {
+            stored.set(stored.get() + 1);
+        }
+    });
+    let half = stored.get() / 2;
+    in_a_process(&|index| (0..half).for_each(|key| assert!(index.put(&key, &vec![0]).is_ok(), "{key}")));
+    let longer = Cell::new(0);
+    in_a_process(&|index| {
+        let fits = |key: &u64| index.put(key, &Churn::value(*key, LONG)).is_ok();
+        longer.set((0..half).take_while(fits).count() as u64);
+    });
+    let percent = 100 * longer.get() / half;
+    assert!(percent >= 90, "{percent} % of {half} values fit again");
 }
 
 #[test]

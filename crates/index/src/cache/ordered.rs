@@ -7,7 +7,8 @@
 //! All lists are immutable, and the root is behind one atomic pointer. A search takes no lock and allocates nothing; it
 //! writes shared memory only to record the time of a node's last use, and only while nodes are being admitted. A change
 //! copies one run, one branch, and the root: two lists of at most 64 pointers, and one of a pointer per 1,000 to 4,000
-//! nodes. (The paper uses a lock-free skip list, Sherman §4.2.3; searches of contiguous arrays touch fewer cache lines.)
+//! nodes. (The paper uses a lock-free skip list, Sherman §4.2.3; searches of contiguous arrays touch fewer cache
+//! lines.)
 //!
 //! A full cache admits one miss in [`ADMISSION_PERIOD`]. A node that many operations miss is admitted soon and evicted
 //! late; nodes with equally many uses rarely replace each other, so that a cache that is too small costs its users
@@ -29,7 +30,7 @@ const LIST_MAX: usize = 64;
 const DRAWS_MAX: usize = 1000;
 
 /// The number of misses, on average, of which a full cache admits one.
-const ADMISSION_PERIOD: u64 = 64;
+const ADMISSION_PERIOD: u64 = 256;
 
 /// A cacheable node, which covers keys from its lower key on.
 pub trait Ranged {
@@ -240,7 +241,7 @@ impl<T: Ranged> OrderedCache<T> {
     }
 
     /// Decides after a miss whether a node of `bytes` bytes is worth inserting: always where it fits, otherwise once in
-    /// 64 misses on average.
+    /// 256 misses on average.
     pub fn admits(&self, bytes: usize) -> bool {
         if bytes > self.bytes_max {
             return false;
@@ -388,8 +389,8 @@ mod tests {
             assert!(cache.admits(100));
             cache.insert(Piece(key(number)));
         }
-        let admitted = (0..64_000).filter(|_| cache.admits(100)).count();
-        assert!((800..1200).contains(&admitted), "{admitted} of 64,000");
+        let admitted = (0..256_000).filter(|_| cache.admits(100)).count();
+        assert!((800..1200).contains(&admitted), "{admitted} of 256,000");
     }
 
     #[test]

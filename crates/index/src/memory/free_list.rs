@@ -166,6 +166,15 @@ mod tests {
     }
 
     #[test]
+    fn a_small_surplus_is_kept_because_each_list_takes_a_slot() {
+        let mut free = FreeList::default();
+        (1..=256 + 39).for_each(|number| free.put(slot(number, SMALL, Some(0))));
+        assert_eq!(free.give(Give::Surplus, 40).len(), 0);
+        free.put(slot(400, SMALL, Some(0)));
+        assert_eq!(free.give(Give::Surplus, 40).len(), 40);
+    }
+
+    #[test]
     fn only_used_slots_are_shared_and_some_of_each_kind_are_kept() {
         let mut free = FreeList::default();
         for number in 1..=300 {
