@@ -8,6 +8,7 @@ pub mod children;
 pub mod crash_cluster;
 pub mod crash_points;
 pub mod golden;
+pub mod hooked;
 pub mod load;
 pub mod radix_costs;
 pub mod radix_model;

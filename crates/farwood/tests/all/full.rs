@@ -8,7 +8,6 @@
 use crate::random::Random;
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
 use farwood::{Error, Index, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions, Values};
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Minimum share of the removed bytes that the index must accept again, percent.
@@ -336,24 +335,24 @@ fn sherman_passes_memory_on_from_a_full_pool() {
     let mut scratch = Scratch::new(16 << 20);
     sherman_of_any_length(scratch.pool());
     scratch.pool = None;
-    let in_a_process = |work: &dyn Fn(&Index<u64, Vec<u8>>)| {
-        let pool = Pool::open(&scratch.url).unwrap();
-        work(&pool.open_index("full").unwrap());
-    };
-    let stored = Cell::new(0);
-    in_a_process(&|index| {
-        while index.put(&stored.get(), &Churn::value(stored.get(), LONG)).is_ok() {
-            stored.set(stored.get() + 1);
-        }
-    });
-    let half = stored.get() / 2;
-    in_a_process(&|index| (0..half).for_each(|key| assert!(index.put(&key, &vec![0]).is_ok(), "{key}")));
-    let longer = Cell::new(0);
-    in_a_process(&|index| {
-        let fits = |key: &u64| index.put(key, &Churn::value(*key, LONG)).is_ok();
-        longer.set((0..half).take_while(fits).count() as u64);
-    });
-    let percent = 100 * longer.get() / half;
+    // Each handle of the pool is another client, like that of another process.
+    let open = || Pool::open(&scratch.url).and_then(|pool| pool.open_index::<u64, Vec<u8>>("full")).unwrap();
+    let fits = |index: &Index<u64, Vec<u8>>, key: u64| index.put(&key, &Churn::value(key, LONG)).is_ok();
+
+    let index = open();
+    let stored = (0..1 << 20).take_while(|key| fits(&index, *key)).count() as u64;
+    drop(index);
+
+    let half = stored / 2;
+    let index = open();
+    for key in 0..half {
+        index.put(&key, &Churn::value(key, 1)).unwrap_or_else(|error| panic!("{key}: {error}"));
+    }
+    drop(index);
+
+    let index = open();
+    let longer = (0..half).take_while(|key| fits(&index, *key)).count() as u64;
+    let percent = 100 * longer / half;
     assert!(percent >= 90, "{percent} % of {half} values fit again");
 }
 

@@ -1,13 +1,10 @@
 //! A process that is stopped (SIGSTOP) in the middle of a write-back over shared memory, while it holds the lock of the
-//! node: other processes neither report damage nor get a wrong answer, and the process goes on when it is continued.
+//! node: other processes neither report damage nor get a wrong answer, and the process completes its put after SIGCONT.
 //!
 //! The fabric of the stopped process executes the beginning of one WRITE, and stops itself. After SIGCONT it executes
 //! the whole post.
 
-use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, Op, PoolShape, Remote,
-    Revocation, Words, write,
-};
+use farwood_fabric::{Address, Client, Doorbell, Fabric, FabricError, Op, Remote, Words, write};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::ordered::{Entries, Ordered, OrderedConfig};
@@ -15,11 +12,11 @@ use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Direction, Range, ShermanConfig, ShermanVariant};
 use farwood_index::{smart, sphinx};
 use farwood_proof::children::rerun;
+use farwood_proof::hooked::{Hooked, PostHook};
 use farwood_proof::shm::{Shm, attach};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::ShmFabric;
 use std::cell::Cell;
-use std::future::Future;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -43,72 +40,33 @@ fn value(version: u8) -> [u8; VALUE_BYTES] {
     [version; VALUE_BYTES]
 }
 
-/// A connection that stops its process in the middle of the next long WRITE, once armed.
-struct Stopping {
-    fabric: ShmFabric,
+/// Stops the process in the middle of the next long WRITE, once armed.
+struct StopInWrite {
     armed: Cell<bool>,
 }
 
-impl Stopping {
-    /// The address and the first bytes of the first long WRITE of a post.
-    fn beginning(doorbell: &Doorbell) -> Option<(Address, &[u8])> {
-        doorbell.requests().iter().find_map(|request| match &request.op {
-            Op::Write { data, .. } if data.len() >= WRITE_BYTES_MIN => {
-                Some((request.at, &doorbell.payload()[data.clone()][..INTERRUPTED_BYTES]))
-            }
-            _ => None,
-        })
-    }
+/// The address and the first bytes of the first long WRITE of a post.
+fn beginning(doorbell: &Doorbell) -> Option<(Address, &[u8])> {
+    doorbell.requests().iter().find_map(|request| match &request.op {
+        Op::Write { data, .. } if data.len() >= WRITE_BYTES_MIN => {
+            Some((request.at, &doorbell.payload()[data.clone()][..INTERRUPTED_BYTES]))
+        }
+        _ => None,
+    })
 }
 
-impl Fabric for Stopping {
-    fn capabilities(&self) -> &Capabilities {
-        self.fabric.capabilities()
-    }
-
-    fn shape(&self) -> &PoolShape {
-        self.fabric.shape()
-    }
-
-    fn identity(&self) -> ClientId {
-        self.fabric.identity()
-    }
-
-    async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
+impl<F: Fabric> PostHook<F> for StopInWrite {
+    async fn submit(&self, fabric: &F, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
         if self.armed.get()
-            && let Some((at, beginning)) = Self::beginning(&doorbell)
+            && let Some((at, beginning)) = beginning(&doorbell)
         {
             self.armed.set(false);
-            Client::new(&self.fabric).post(write(Remote::<Words>::at(at), beginning)).await?;
+            Client::new(fabric).post(write(Remote::<Words>::at(at), beginning)).await?;
             signal(std::process::id(), "STOP");
             // Another thread may receive the signal, and stops this one a moment later.
             std::thread::sleep(Duration::from_secs(1));
         }
-        self.fabric.submit(doorbell).await
-    }
-
-    fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
-        self.fabric.submit_detached(doorbell)
-    }
-
-    fn lock_tag(&self) -> u16 {
-        self.fabric.lock_tag()
-    }
-
-    fn now(&self) -> u64 {
-        self.fabric.now()
-    }
-
-    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
-        self.fabric.sleep(nanoseconds)
-    }
-
-    fn revoke(&self, client: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {
-        self.fabric.revoke(client)
-    }
-
-    fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
-        self.fabric.provision(at, bytes)
+        fabric.submit(doorbell).await
     }
 }
 
@@ -120,12 +78,13 @@ fn signal(process: u32, name: &str) {
 /// Runs a child: it stops itself in the middle of a put.
 fn child(path: &Path) {
     let pool = attach(path);
-    let client = Client::new(Stopping { fabric: pool.fabric(), armed: Cell::new(false) });
+    let hook = StopInWrite { armed: Cell::new(false) };
+    let client = Client::new(Hooked { fabric: pool.fabric(), hook });
     let tree = block_on(Ordered::open(&client, "stop", CACHE_BYTES)).unwrap();
     assert_eq!(block_on(tree.get(&client, &key(0))).unwrap().as_deref(), Some(&value(1)[..]));
-    client.fabric().armed.set(true);
+    client.fabric().hook.armed.set(true);
     block_on(tree.put(&client, &key(0), &value(2))).expect("a put after SIGCONT");
-    assert!(!client.fabric().armed.get(), "the put has no WRITE that can be interrupted");
+    assert!(!client.fabric().hook.armed.get(), "the put has no WRITE that can be interrupted");
     drop(tree);
     let mut out = std::io::stdout().lock();
     writeln!(out, "stored").unwrap();

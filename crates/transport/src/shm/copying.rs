@@ -37,7 +37,7 @@
 //! a compare-exchange with Release and fit the same proof.
 //!
 //! A write may store less than the node (one entry, with its own versions): the proof then covers the words between
-//! that pair of versions. What it does *not* cover:
+//! that pair of versions. The proof does not cover three cases:
 //!
 //! - **Versions that wrap around.** If exactly 2^bits writes happen during a READ, the reader sees an equal pair. The
 //!   width of a version therefore limits the duration of a READ, and a process can be stopped for minutes: 4 bits are

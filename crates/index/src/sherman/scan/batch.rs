@@ -22,11 +22,19 @@ const LEAVES_MAX: usize = 32;
 const LOAD_PERCENT: usize = 70;
 /// The unit of the expected load: parts of an entry.
 const PARTS: usize = 64;
-/// The share of a visited leaf in the expectation is one part in this number.
-const MEMORY: usize = 32;
+/// The share of a batch in the expectation is one part in this number.
+const MEMORY: usize = 8;
 
-/// The expected number of entries of a leaf.
+/// Leaves that a scan has visited, with the number of their entries.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SeenLeaves {
+    pub(super) leaves: usize,
+    pub(super) entries: usize,
+}
+
+/// The expected number of entries of a leaf, in a cache line of its own: scans of all threads store it.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(in crate::sherman) struct ExpectedLoad(AtomicUsize);
 
 impl ExpectedLoad {
@@ -35,10 +43,11 @@ impl ExpectedLoad {
         Self(AtomicUsize::new((capacity * LOAD_PERCENT * PARTS / 100).max(PARTS)))
     }
 
-    /// Includes a visited leaf. A store that another client overwrites is only a lost observation.
-    pub(super) fn include(&self, entries: usize) {
+    /// Includes the leaves of a batch. A store that another client overwrites is only a lost observation.
+    pub(super) fn include(&self, seen: SeenLeaves) {
+        let Some(load) = (seen.entries * PARTS).checked_div(seen.leaves) else { return };
         let before = self.0.load(Ordering::Relaxed);
-        let after = (before - before / MEMORY + entries * PARTS / MEMORY).max(PARTS);
+        let after = (before - before / MEMORY + load / MEMORY).max(PARTS);
         if after != before {
             self.0.store(after, Ordering::Relaxed);
         }
@@ -125,11 +134,12 @@ mod tests {
         let load = ExpectedLoad::of_capacity(40);
         assert_eq!([1, 20, 100, usize::MAX].map(|entries| load.leaves_for(entries)), [1, 2, 5, LEAVES_MAX]);
         for _ in 0..1000 {
-            load.include(32);
+            load.include(SeenLeaves { leaves: 4, entries: 4 * 32 });
         }
         assert_eq!(load.leaves_for(100), 4, "leaves that are 80 % full");
         for _ in 0..10_000 {
-            load.include(0);
+            load.include(SeenLeaves { leaves: 1, entries: 0 });
+            load.include(SeenLeaves::default());
         }
         assert_eq!(load.leaves_for(3), 4, "the expectation is at least one entry");
     }

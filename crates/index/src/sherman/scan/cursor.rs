@@ -1,5 +1,6 @@
 //! The state of a scan: the next key, the end, and the entries that are still wanted.
 
+use super::batch::SeenLeaves;
 use super::entries::LeafImage;
 use crate::error::IndexError;
 use crate::key::{compare, decrement};
@@ -34,6 +35,8 @@ pub(super) struct LeafCursor<'r> {
     pub(super) left: usize,
     /// Number of leaves visited.
     pub(super) passed: u64,
+    /// The loads of the leaves of the present batch.
+    pub(super) seen: SeenLeaves,
     /// Steps to the right before the next descent from the root; doubled after each descent without progress.
     pub(super) steps_max: u32,
     /// The leaves visited, for a snapshot.
@@ -73,6 +76,7 @@ impl Sherman {
             key,
             left: limit,
             passed: 0,
+            seen: SeenLeaves::default(),
             steps_max: STEPS_RIGHT_MAX,
             visited: None,
         }))

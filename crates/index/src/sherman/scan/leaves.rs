@@ -73,6 +73,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                 let root = self.top().await?.root;
                 self.visit_leaves(&LeafBatch::of(root), cursor, slots, &mut visit).await?
             };
+            self.index.expected_load.include(std::mem::take(&mut cursor.seen));
             match end {
                 BatchEnd::Done => return Ok(()),
                 BatchEnd::More => {}
@@ -110,7 +111,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                 let position = locate(&leaf, 0, &cursor.key);
                 match if blind { KeyPosition::Here } else { position } {
                     KeyPosition::Here => {
-                        self.index.expected_load.include(slots.len());
+                        cursor.seen.leaves += 1;
+                        cursor.seen.entries += slots.len();
                         cursor.visit_entries(&leaf, slots, visit);
                         if cursor.record(at, &leaf) || !cursor.pass(&leaf) {
                             return Ok(BatchEnd::Done);
