@@ -119,6 +119,8 @@ enum Scheme {
     Checksum,
     /// Versions at the front and the end of each part, as in the paper; damage at rest is not detected
     Versions,
+    /// Versions, of one byte in entries: the smallest entries, over RDMA with hardware only
+    ByteVersions,
 }
 
 /// Options that apply to an index only.
@@ -374,6 +376,7 @@ fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
         lock_width: args.lock_width.into(),
         consistency: match args.consistency {
             Scheme::Versions => Consistency::Versions,
+            Scheme::ByteVersions => Consistency::ByteVersions,
             Scheme::Checksum => Consistency::Checksum,
         },
         ..IndexOptions::default()

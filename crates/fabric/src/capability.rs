@@ -19,6 +19,11 @@ pub struct Capabilities {
     /// On NICs: READs fetch upward and a READ does not overtake a WRITE (Sherman §3.2.3 footnote 5), up to
     /// 1 KiB. Through shared memory: READs copy downward while WRITEs place upward, any size. 0: never.
     pub version_pair_bytes_max: usize,
+    /// A READ of at most [`version_pair_bytes_max`](Self::version_pair_bytes_max) bytes samples all of them within
+    /// 64 µs, because a NIC executes it, which no operating system stops midway.
+    ///
+    /// Versions of few bits rely on it: they must not wrap around during one READ.
+    pub brief_reads: bool,
     /// Size of aligned memory that a READ never returns torn: 8 bytes everywhere, 64 (a cache line) on NICs.
     pub whole_bytes: usize,
     /// The bytes of one WRITE become visible in increasing address order.
@@ -51,6 +56,8 @@ pub struct Capabilities {
 pub enum Capability {
     /// Equal front and rear versions prove that a READ of this number of bytes is not torn.
     VersionPair(usize),
+    /// See [`Capabilities::brief_reads`].
+    BriefReads,
     /// See [`Capabilities::write_upward`].
     WriteUpward,
     /// See [`Capabilities::atomic_then_read`].
@@ -72,6 +79,7 @@ impl Capabilities {
     pub const fn has(&self, capability: Capability) -> bool {
         match capability {
             Capability::VersionPair(bytes) => bytes <= self.version_pair_bytes_max,
+            Capability::BriefReads => self.brief_reads,
             Capability::WriteUpward => self.write_upward,
             Capability::AtomicThenRead => self.atomic_then_read,
             Capability::ArrivalSeesWrite => self.arrival_sees_write,
@@ -92,6 +100,7 @@ impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::VersionPair(bytes) => write!(f, "front/rear versions over {bytes} bytes"),
+            Self::BriefReads => f.write_str("READs that sample all their bytes within 64 µs"),
             Self::WriteUpward => f.write_str("WRITEs placed in upward order"),
             Self::AtomicThenRead => f.write_str("an atomic and a later READ in order"),
             Self::ArrivalSeesWrite => f.write_str("later arrivals see an executed WRITE"),
@@ -114,6 +123,7 @@ mod tests {
 
     const NIC: Capabilities = Capabilities {
         version_pair_bytes_max: 1024,
+        brief_reads: true,
         whole_bytes: 64,
         write_upward: true,
         atomic_then_read: true,

@@ -41,7 +41,7 @@ impl Call {
     pub(crate) fn check_scheme(self, scheme: Consistency) -> Result<()> {
         match scheme {
             Consistency::Checksum => Ok(()),
-            Consistency::Versions => Err(self.refused(
+            Consistency::Versions | Consistency::ByteVersions => Err(self.refused(
                 "consistency scheme",
                 scheme.name().to_owned(),
                 "create the index with checksums",

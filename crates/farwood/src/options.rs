@@ -6,7 +6,6 @@ use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::{OrderedConfig, System};
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes, Values};
-use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, ShermanFeatures, ShermanVariant};
 use farwood_index::{smart, sphinx};
 
@@ -38,7 +37,8 @@ pub struct IndexOptions {
     /// the same memory have locks of one size.
     pub lock_width: LockWidth,
     /// The scheme by which readers detect a torn copy. Checksums, the default, also detect bytes that changed at rest;
-    /// versions, the paper's scheme, do not.
+    /// versions, the paper's scheme, do not. Versions of one byte make the smallest entries, and need a fabric whose
+    /// NICs copy: RDMA with hardware.
     pub consistency: Consistency,
     /// The budget of this process's index cache in bytes, at most 1 TiB. See [`CACHE_BYTES_DEFAULT`].
     pub cache_bytes: usize,
@@ -156,13 +156,6 @@ impl system::System for IndexOptions {
             },
             node_bytes: self.node_bytes,
         };
-        if self.variant.leaves == Leaves::Sorted && self.consistency == Consistency::Versions {
-            return Err(
-                "variants with sorted leaves (fg, fg+ and others) need checksums, not versions; omit the consistency \
-                 scheme, or choose checksums"
-                    .to_owned(),
-            );
-        }
         let mut options = self.variant;
         options.lock.width = self.lock_width;
         let kinds = columns.map(|column| column.kind.number());

@@ -210,6 +210,14 @@ pub fn checksums() -> ShermanConfig {
     ShermanConfig { sizes, consistency: Some(Consistency::Checksum), ..ShermanConfig::default() }
 }
 
+/// The variant in the rows of [`byte_versions`].
+pub const BYTE_VERSIONS: &str = "sherman, byte versions";
+
+/// The configuration of Sherman for a fabric whose NICs copy.
+pub fn byte_versions() -> ShermanConfig {
+    ShermanConfig { consistency: Some(Consistency::ByteVersions), ..checksums() }
+}
+
 /// Creates the cost table of Sherman, without rows.
 pub fn empty() -> CostTable {
     CostTable::new(

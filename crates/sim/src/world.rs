@@ -33,6 +33,7 @@ use std::task::{Context, Poll, Waker};
 /// memory node's CPU sees a WRITE when it is placed, which is after its completion.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: 1024,
+    brief_reads: true,
     whole_bytes: 64,
     write_upward: true,
     atomic_then_read: true,

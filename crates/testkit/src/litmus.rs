@@ -75,6 +75,7 @@ impl<H: Harness + 'static> Litmus<H> {
         ("version pair 1024", tearing::version_pair::<H, 1024>),
         ("version pair 4096", tearing::version_pair::<H, 4096>),
         ("version pair 16384", tearing::version_pair::<H, 16384>),
+        ("brief read", tearing::brief_read::<H>),
         ("write upward", tearing::write_upward::<H>),
         ("write then write", order::write_then_write::<H>),
         ("atomic then read", order::atomic_then_read::<H>),

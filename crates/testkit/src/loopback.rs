@@ -24,9 +24,11 @@ use std::future::Future;
 use std::rc::{Rc, Weak};
 use time::{Sleep, YieldOnce};
 
-/// The promises of a correct loopback fabric: all.
+/// The promises of a correct loopback fabric: all but those about time.
 pub const EVERYTHING: Capabilities = Capabilities {
     version_pair_bytes_max: usize::MAX,
+    // The loopback has no time.
+    brief_reads: false,
     whole_bytes: usize::MAX,
     write_upward: true,
     atomic_then_read: true,

@@ -3,7 +3,7 @@
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{PoolShape, Remote};
-use farwood_index::consistency::versions::ENTRY_GUARD_BYTES;
+use farwood_index::consistency::byte_versions::ENTRY_GUARD_BYTES;
 use farwood_index::lock::{GlobalLock, LOCK_BYTES, LockWidth};
 use farwood_index::sherman::ShermanFeatures;
 use farwood_index::sherman::options::HAND_OVER_MAX;

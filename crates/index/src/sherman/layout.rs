@@ -17,14 +17,20 @@
 //! last 4            rear version
 //! after it          if nodes contain their locks: the lock, 8 bytes, which no READ or WRITE of the node accesses
 //!
-//! Entries begin at multiples of 4 and are padded to a multiple of 4 (shown as p), so that no version straddles two
-//! words: a version must not be torn.
+//! Entries with 32-bit versions or a hash begin at multiples of 4 and are padded to a multiple of 4 (shown as p), so
+//! that no version straddles two words: a version must not be torn. Entries with versions of one byte have no padding.
 //!
 //! entry of a two-level leaf, under versions        under a hash
 //! +  0         4    version                        +  0      8   guard: count of writes, and hash
 //! +  4         K    key                            +  8      K   key
 //! +  4 + K     V+p  value                          +  8 + K  V+p value
 //! last 4            version
+//!
+//! entry of a two-level leaf, under byte versions
+//! +  0         1    version
+//! +  1         K    key
+//! +  1 + K     V    value
+//! last 1            version
 //! ```
 //!
 //! The lowest possible key, all bytes zero, needs no mark: it is the lower fence of the leftmost nodes. Every
@@ -32,7 +38,7 @@
 //! guard (Sherman uses sentinel keys).
 
 use super::options::Leaves;
-use crate::consistency::{Consistency, checksum, versions};
+use crate::consistency::Consistency;
 use crate::error::IndexError;
 use crate::memory::slot::SlotKind;
 use crate::mutant::Mutant;
@@ -63,8 +69,6 @@ pub(super) const INDEX: usize = 24;
 pub(super) const LOWER: usize = 32;
 pub(super) const POINTER_BYTES: usize = 8;
 const REAR_BYTES: usize = 4;
-/// Guard bytes of a two-level entry, in front of the key, per scheme.
-const ENTRY_FRONT: [usize; 2] = [4, 8];
 
 /// Bytes of a version, and the alignment that keeps it within one word.
 const VERSION_BYTES: usize = 4;
@@ -160,8 +164,20 @@ impl Layout {
         if !NODE_BYTES.contains(&node_bytes) || !node_bytes.is_multiple_of(64) {
             return refuse(format!("nodes have a multiple of 64 bytes, 256 B to 256 KiB; not {node_bytes}"));
         }
-        let guards = if leaves == Leaves::TwoLevel { checksum::GUARD_BYTES } else { 0 };
-        let entry_bytes = (key_bytes + value_bytes).next_multiple_of(VERSION_BYTES) + guards;
+        let entry_bytes = match (leaves, consistency) {
+            (Leaves::Sorted, Consistency::ByteVersions) => {
+                return refuse(
+                    "sorted leaves have no versions in entries: choose versions or checksums".to_owned(),
+                );
+            }
+            (Leaves::Sorted, _) => (key_bytes + value_bytes).next_multiple_of(VERSION_BYTES),
+            (Leaves::TwoLevel, Consistency::ByteVersions) => {
+                key_bytes + value_bytes + consistency.entry_guards().1
+            }
+            (Leaves::TwoLevel, _) => {
+                (key_bytes + value_bytes).next_multiple_of(VERSION_BYTES) + consistency.entry_guards().1
+            }
+        };
         let body_bytes = node_bytes.saturating_sub(body_of(key_bytes) + REAR_BYTES + lock_bytes);
         let leaf_capacity = body_bytes / entry_bytes;
         let inner_capacity = body_bytes.saturating_sub(POINTER_BYTES) / (key_bytes + POINTER_BYTES);
@@ -232,10 +248,9 @@ impl Layout {
     /// Bytes in front of an entry's key.
     #[inline]
     pub(super) fn entry_front(&self) -> usize {
-        match (self.leaves, self.consistency) {
-            (Leaves::Sorted, _) => 0,
-            (Leaves::TwoLevel, Consistency::Versions) => ENTRY_FRONT[0],
-            (Leaves::TwoLevel, Consistency::Checksum) => ENTRY_FRONT[1],
+        match self.leaves {
+            Leaves::Sorted => 0,
+            Leaves::TwoLevel => self.consistency.entry_guards().0,
         }
     }
 
@@ -275,15 +290,26 @@ impl Layout {
 }
 
 const _: () = assert!(LOWER == INDEX + 8 && SIBLING == VERSION + 4 && COUNT + 2 == VERSION);
-const _: () = assert!(NODE_BYTES.start.is_multiple_of(VERSION_BYTES) && ENTRY_FRONT[0] == VERSION_BYTES);
+const _: () = assert!(NODE_BYTES.start.is_multiple_of(VERSION_BYTES));
 const _: () = assert!(NODE_BYTES.end <= 1 << 24, "the size of a slot fits a list of free slots");
-const _: () = assert!(ENTRY_FRONT[0] * 2 == versions::ENTRY_GUARD_BYTES);
-const _: () = assert!(ENTRY_FRONT[1] == checksum::GUARD_BYTES);
-const _: () = assert!(versions::ENTRY_GUARD_BYTES == checksum::GUARD_BYTES, "entries are of one size");
+const _: () = assert!(Consistency::Versions.entry_guards().0 == VERSION_BYTES);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn byte_versions_fit_the_entries_of_the_published_implementation() {
+        let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
+        let layout = |consistency| Layout::new(sizes, Leaves::TwoLevel, consistency, 1).expect("they fit");
+        let compact = layout(Consistency::ByteVersions);
+        assert_eq!((compact.entry_bytes, compact.leaf_capacity), (18, 54));
+        assert!(compact.entry(53).end <= 1024 - REAR_BYTES);
+        assert_eq!(compact.entry_value(0).end + 1, compact.entry(0).end);
+        let padded = layout(Consistency::Versions);
+        assert_eq!((padded.entry_bytes, padded.leaf_capacity), (24, 40));
+        assert!(Layout::new(sizes, Leaves::Sorted, Consistency::ByteVersions, 1).is_err());
+    }
 
     #[test]
     fn no_version_straddles_two_words() {

@@ -3,7 +3,7 @@
 use super::layout::{Layout, Values};
 use super::node::{Fences, Node, RawNode};
 use super::options::Leaves;
-use crate::consistency::{Consistency, EntryUse, checksum, versions};
+use crate::consistency::{Consistency, EntryUse, byte_versions, checksum, versions};
 use crate::key::{compare, prefix};
 use crate::memory::overflow::Link;
 use crate::mutant::Mutant;
@@ -94,6 +94,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         }
         match self.layout.consistency {
             Consistency::Versions => versions::check_entry(entry),
+            Consistency::ByteVersions => byte_versions::check_entry(entry),
             Consistency::Checksum => checksum::check_entry(entry, self.salt(slot)),
         }
     }
@@ -194,7 +195,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
                     }
                 }
             }
-            (Leaves::TwoLevel, Consistency::Checksum) => {
+            (Leaves::TwoLevel, Consistency::ByteVersions | Consistency::Checksum) => {
                 for slot in 0..self.layout.leaf_capacity {
                     if self.in_use(slot)? {
                         take(slot);
@@ -300,6 +301,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         let entry = &mut self.bytes[self.layout.entry(slot)];
         match self.layout.consistency {
             Consistency::Versions => versions::seal_entry(entry, state),
+            Consistency::ByteVersions => byte_versions::seal_entry(entry, state),
             Consistency::Checksum => checksum::seal_entry(entry, salt, state),
         }
     }
@@ -317,10 +319,14 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
 
     /// Sets the versions of the entries of a new leaf just below the wrap-around.
     pub(super) fn raise_entries(&mut self) {
-        let two_level = self.level() == 0 && self.layout.leaves == Leaves::TwoLevel;
-        if two_level && self.layout.consistency == Consistency::Versions {
+        let raise: fn(&mut [u8]) = match self.layout.consistency {
+            Consistency::Versions => versions::raise_entry,
+            Consistency::ByteVersions => byte_versions::raise_entry,
+            Consistency::Checksum => return,
+        };
+        if self.level() == 0 && self.layout.leaves == Leaves::TwoLevel {
             for slot in 0..self.layout.leaf_capacity {
-                versions::raise_entry(&mut self.bytes[self.layout.entry(slot)]);
+                raise(&mut self.bytes[self.layout.entry(slot)]);
             }
         }
     }
@@ -337,7 +343,8 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
     }
 
     /// Moves the upper half of a full leaf to a new right sibling, whose address is `at`, and places `key` in the half
-    /// that covers it. Neither is sealed yet. /
+    /// that covers it. Neither is sealed yet.
+    ///
     /// # Errors
     /// [`Torn`] where an entry mixes two versions: under the lock that means damage.
     pub fn split_leaf(

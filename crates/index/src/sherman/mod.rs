@@ -4,7 +4,8 @@
 //!
 //! 1. Lock words have 64 bits and name their holder and its epoch, so that a client can take over the lock of a crashed
 //!    one.
-//! 2. Versions have 32 bits instead of 4, and there is no 8 µs rule (see [`versions`](crate::consistency::versions)).
+//! 2. Versions have 32 bits instead of 4, or 7 in entries on NICs, and there is no 8 µs rule (see
+//!    [`versions`](crate::consistency::versions) and [`byte_versions`](crate::consistency::byte_versions)).
 //! 3. The local lock passes to the next client after the answer to the write-back, not before the post of the
 //!    write-back: the next client may use another queue pair.
 //! 4. A lookup reports a miss only when no entry of the leaf was torn. The paper's Figure 9 checks only an entry with

@@ -3,7 +3,7 @@
 //! ```text
 //! parameters of a Sherman tree in its directory entry (128 bytes, little endian)
 //! +  0  4  key bytes        + 4  4  value bytes       + 8  4  node bytes
-//! + 12  1  leaves: 0 sorted, 1 two-level              + 13 1  consistency: 0 versions, 1 checksum
+//! + 12  1  leaves: 0 sorted, 1 two-level              + 13 1  consistency: 0 versions, 1 checksum, 2 byte versions
 //! + 14  1  locks in: 0 host memory, 1 device, 2 nodes + 15 1  lock width: 0 word, 1 packed
 //! + 16  1  release: 0 FAA, 1 WRITE                    + 17 1  local locks: 0 none, 1 spinning, 2 queued
 //! + 18  1  maximum of hand-overs                      + 19 1  write-back: 0 alone, 1 combined
@@ -189,10 +189,11 @@ pub fn describe(entry: &Entry) -> Result<ShermanDescription, IndexError> {
 
 fn choose_consistency<F: Fabric>(client: &Client<F>, config: &ShermanConfig) -> Consistency {
     let capabilities = client.fabric().capabilities();
-    if config.options.leaves == Leaves::Sorted {
-        return Consistency::Checksum;
-    }
-    config.consistency.unwrap_or_else(|| Consistency::for_nodes(config.sizes.node_bytes, capabilities))
+    config.consistency.unwrap_or_else(|| match config.options.leaves {
+        // FG (Sherman, Figure 4a); node versions over sorted leaves are Figure 4b.
+        Leaves::Sorted => Consistency::Checksum,
+        Leaves::TwoLevel => Consistency::for_nodes(config.sizes.node_bytes, capabilities),
+    })
 }
 
 fn check_capabilities<F: Fabric>(
@@ -230,7 +231,11 @@ impl Parameters for ShermanConfig {
         let ShermanFeatures { leaves, lock, write_back, lock_read } = &mut self.options;
         codec.choice(12, leaves, [Leaves::Sorted, Leaves::TwoLevel]);
         let consistency = self.consistency.get_or_insert(Consistency::Versions);
-        codec.choice(13, consistency, [Consistency::Versions, Consistency::Checksum]);
+        codec.choice(
+            13,
+            consistency,
+            [Consistency::Versions, Consistency::Checksum, Consistency::ByteVersions],
+        );
         codec.locks(&mut lock.memory, &mut lock.width);
         codec.choice(16, &mut lock.release, [Release::Faa, Release::Write]);
         let (mut local, mut hand_over_max) = match lock.local {

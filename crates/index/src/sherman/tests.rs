@@ -14,10 +14,16 @@ const NUMBER: u64 = 5;
 
 fn layouts() -> impl Strategy<Value = Layout> {
     let leaves = prop_oneof![Just(Leaves::Sorted), Just(Leaves::TwoLevel)];
-    let consistency = prop_oneof![Just(Consistency::Versions), Just(Consistency::Checksum)];
+    let consistency = prop_oneof![
+        Just(Consistency::Versions),
+        Just(Consistency::ByteVersions),
+        Just(Consistency::Checksum)
+    ];
     let sizes = (prop_oneof![Just(8usize), 9..40usize], 0..24usize);
     (sizes, leaves, consistency).prop_map(|((key_bytes, value_bytes), leaves, consistency)| {
         let sizes = Sizes { key_bytes, value_bytes, node_bytes: 512 };
+        let of_entries = consistency == Consistency::ByteVersions;
+        let leaves = if of_entries { Leaves::TwoLevel } else { leaves };
         Layout::new(sizes, leaves, consistency, NUMBER).expect("these sizes fit")
     })
 }

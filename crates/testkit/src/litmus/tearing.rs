@@ -2,7 +2,9 @@
 
 use super::{LitmusReport, Promise, Tally, promise_of, promise_of_whole, promises, race, with_memory};
 use crate::harness::{Harness, RawAddress, ServerHarness, TestRng, raw_address, read_raw, read_word, words};
-use farwood_fabric::{Capability, Fabric as _, Memory, NodeId, Server as _, ServerMemory as _, write};
+use farwood_fabric::{
+    Capability, Chain as _, Fabric as _, Memory, NodeId, Server as _, ServerMemory as _, write,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Aligned blocks of `BYTES` bytes are never seen half-written.
@@ -78,6 +80,42 @@ pub(super) fn version_pair<H: Harness, const BYTES: usize>(harness: &H, iteratio
     });
     let capability = Capability::VersionPair(BYTES);
     tally.report(capability.to_string(), promise_of(harness, capability))
+}
+
+/// While a READ samples a node, a client that awaits each of its WRITEs executes few of them.
+pub(super) fn brief_read<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
+    const BYTES: usize = 1024;
+    // A sixteenth of the writes after which the shortest version wraps around.
+    const WRITES_MAX: u64 = 8;
+    let (tally, last) = (Tally::default(), AtomicU64::new(0));
+    with_memory(harness, BYTES, |at| {
+        let ends = [at.part::<[u8]>(0), at.part::<[u8]>(BYTES as u64 - 8)];
+        race(
+            harness,
+            iterations,
+            &tally,
+            async |client, round| {
+                let end = ends[(round % 2) as usize];
+                client.post(write(end, &round.to_le_bytes())).await.expect("a WRITE");
+            },
+            async |client, _| {
+                let node = read_raw(client, at, BYTES).await.expect("a READ");
+                let first = words(&node).next().expect("at least a word");
+                let rear = words(&node).next_back().expect("at least a word");
+                tally.tried();
+                if last.swap(first, Relaxed) != first {
+                    tally.met_change();
+                }
+                let writes = first.abs_diff(rear);
+                if writes > WRITES_MAX {
+                    tally.violated(|| {
+                        format!("{writes} WRITEs between the first and the last word of a READ")
+                    });
+                }
+            },
+        );
+    });
+    tally.report(Capability::BriefReads.to_string(), promise_of(harness, Capability::BriefReads))
 }
 
 /// The words of a node, with runs of equal words merged: (words, value).

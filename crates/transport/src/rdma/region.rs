@@ -99,6 +99,7 @@ impl NodeRegions {
         match self.kind {
             DeviceKind::Hardware => Capabilities {
                 version_pair_bytes_max: 1024,
+                brief_reads: true,
                 whole_bytes: 64,
                 write_upward: true,
                 atomic_then_read: true,
@@ -116,6 +117,7 @@ impl NodeRegions {
             // two processors.
             DeviceKind::SoftRoce => Capabilities {
                 version_pair_bytes_max: if self.single_processor { 1024 } else { 0 },
+                brief_reads: false,
                 whole_bytes: if self.single_processor { 64 } else { 8 },
                 write_upward: self.single_processor,
                 atomic_then_read: true,
@@ -147,6 +149,7 @@ impl NodeRegions {
 pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
     Capabilities {
         version_pair_bytes_max: one.version_pair_bytes_max.min(other.version_pair_bytes_max),
+        brief_reads: one.brief_reads && other.brief_reads,
         whole_bytes: one.whole_bytes.min(other.whole_bytes),
         write_upward: one.write_upward && other.write_upward,
         atomic_then_read: one.atomic_then_read && other.atomic_then_read,

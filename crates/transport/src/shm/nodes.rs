@@ -14,10 +14,12 @@ use std::sync::atomic::{Ordering, fence};
 /// The capabilities of processors that copy through shared memory.
 ///
 /// READs copy downward and WRITEs upward, so that a pair of versions proves that a copy of any size is not torn
-/// ([`copying`](super::copying)); nothing above a word is atomic by itself. If a process is killed during a WRITE of up
+/// ([`copying`](super::copying)); nothing above a word is atomic by itself. The operating system may stop a process in
+/// the middle of a READ. If a process is killed during a WRITE of up
 /// to 256 KiB, the WRITE is completed before the process counts as ended.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: usize::MAX,
+    brief_reads: false,
     whole_bytes: 8,
     write_upward: true,
     atomic_then_read: true,

@@ -3,7 +3,8 @@
 //!
 //! The second reading begins when the first has ended. A leaf whose copies are equal in every byte, versions included,
 //! was not written between them: each WRITE of an entry increments the version, or the count of writes, in the entry's
-//! guard, and each WRITE of a whole leaf increments the version of the leaf. So at the moment between the two readings
+//! guard, and each WRITE of a whole leaf increments the version of the leaf. Versions of one byte repeat after 128 writes,
+//! so two readings of such leaves must together take less time than these writes. So at the moment between the two readings
 //! each leaf held the entries that were found. As each leaf begins where the previous one ends, these are all entries
 //! that the range had at that moment. The link in an entry determines its overflow value (`values.rs`), and the entry
 //! had that link at that moment.
@@ -11,6 +12,7 @@
 use super::cursor::{SNAPSHOT_LEAVES_MAX, ScanRequest};
 use super::entries::{LeafImage, ShermanEntries};
 use super::values::MissingValue;
+use crate::consistency::{Consistency, byte_versions};
 use crate::coverage;
 use crate::error::IndexError;
 use crate::op::Op;
@@ -54,18 +56,26 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     ) -> Result<(), IndexError> {
         let mut retry = Retry::new("snapshot", ATTEMPTS_MAX);
         loop {
+            let begun = self.client.fabric().now();
             found.begin_snapshot(&self.index.layout);
             self.collect(request, found).await?;
             let visited = found.visited.take().unwrap_or_default();
             if visited.len() > SNAPSHOT_LEAVES_MAX {
                 return Err(IndexError::NoSnapshot("the range has more than 32 leaves: scan parts of it"));
             }
-            if self.is_unchanged(&visited).await? && self.linked_values(found).await? {
+            let unchanged = self.is_unchanged(&visited).await? && self.proves_no_write(begun);
+            if unchanged && self.linked_values(found).await? {
                 return Ok(());
             }
             self.hit(coverage::SNAPSHOT_RETRIED);
             retry.again(self.client).await?;
         }
+    }
+
+    /// Whether equal guards in two readings since `begun` prove that no entry was written between them.
+    fn proves_no_write(self, begun: u64) -> bool {
+        self.index.layout.consistency != Consistency::ByteVersions
+            || self.client.fabric().now() - begun < byte_versions::WRAP_NS
     }
 
     /// Whether all leaves are equal to their images. [1 RT]

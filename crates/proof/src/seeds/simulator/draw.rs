@@ -80,6 +80,7 @@ impl SimulatorCase {
         }
         let sizes = SIZES[random.below(SIZES.len() as u64) as usize];
         let consistency = random.once_in(4).then_some(Consistency::Checksum);
+        let consistency = if random.once_in(4) { Some(Consistency::Versions) } else { consistency };
         let compute_nodes = 3 + random.below(3) as usize;
         let config =
             sherman::ShermanConfig { sizes, options, consistency, ..sherman::ShermanConfig::default() };

@@ -7,8 +7,9 @@ use crate::seeds::check::{caught, check_contents, check_history, perform_request
 use crate::seeds::record::RunRecord;
 use crate::workload::TreeRequest;
 use farwood_fabric::chunks::{self, InUse};
-use farwood_fabric::{Client, Costs, Fabric as _, FabricError, LockWord, NodeId, Words, read_bytes};
+use farwood_fabric::{Client, Costs, Fabric as _, FabricError, LockWord, NodeId, Words, read_bytes, u32_at};
 use farwood_index::IndexError;
+use farwood_index::consistency::Consistency;
 use farwood_index::mutant::Mutant;
 use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_index::sherman::layout::Layout;
@@ -105,6 +106,7 @@ fn run_in(case: &SimulatorCase, world: &World) -> Result<SimulatorReport, String
 
 /// Versions below this have wrapped, in runs whose versions start high.
 const SMALL_VERSIONS: u32 = 1 << 16;
+const SMALL_BYTE_VERSIONS: u8 = 1 << 7;
 
 /// Counts the nodes of a tree, and the entries of its leaves, whose version has wrapped.
 fn wrapped_versions(world: &World, layout: &Layout) -> Result<[u64; 2], FabricError> {
@@ -120,11 +122,12 @@ fn wrapped_versions(world: &World, layout: &Layout) -> Result<[u64; 2], FabricEr
                 let Ok(node) = Node::decode(layout, &slot_bytes[..layout.node_bytes]) else { continue };
                 wrapped[0] += u64::from((1..SMALL_VERSIONS).contains(&node.version()));
                 let entries = if node.level() == 0 { 0..layout.leaf_capacity } else { 0..0 };
-                let version = |slot| {
-                    u32::from_le_bytes(slot_bytes[layout.entry(slot)][..4].try_into().expect("four bytes"))
+                let is_wrapped = |entry: &[u8]| match layout.consistency {
+                    Consistency::ByteVersions => (2..SMALL_BYTE_VERSIONS).contains(&entry[0]),
+                    _ => (2..SMALL_VERSIONS).contains(&u32_at(entry, 0)),
                 };
                 wrapped[1] +=
-                    entries.filter(|&slot| (2..SMALL_VERSIONS).contains(&version(slot))).count() as u64;
+                    entries.filter(|&slot| is_wrapped(&slot_bytes[layout.entry(slot)])).count() as u64;
             }
         }
     }

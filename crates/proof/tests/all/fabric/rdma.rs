@@ -108,6 +108,7 @@ fn sherman_costs_the_same() {
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES };
     let default = sherman::ShermanConfig { sizes, ..sherman::ShermanConfig::default() };
     let (name, config) = match Consistency::for_nodes(NODE_BYTES, rdma.client().fabric().capabilities()) {
+        Consistency::ByteVersions => (sherman_costs::BYTE_VERSIONS, default),
         Consistency::Versions => (sherman::ShermanVariant::Sherman.name(), default),
         Consistency::Checksum => (sherman_costs::CHECKSUMS, sherman_costs::checksums()),
     };

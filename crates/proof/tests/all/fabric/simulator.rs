@@ -121,6 +121,13 @@ fn version_pairs_that_prove_nothing_are_detected() {
 }
 
 #[test]
+fn reads_that_take_long_are_detected() {
+    let mut spec = breaking(|_| {});
+    spec.card.pcie.bytes_per_ns = 0.05;
+    noticed(&spec, &["brief read"], &["whole 8"]);
+}
+
+#[test]
 fn lines_that_are_not_whole_are_detected() {
     let mut spec = breaking(|kept| kept.whole_bytes = 8);
     spec.card.pcie.bytes_per_ns = 0.2;

@@ -9,7 +9,10 @@ use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{ShermanConfig, ShermanVariant};
 use farwood_proof::golden::CostTable;
-use farwood_proof::sherman_costs::{CHECKSUMS, CostFixture, checksums, empty, key, rows};
+use farwood_proof::sherman_costs::{
+    BYTE_VERSIONS, CHECKSUMS, CostFixture, byte_versions, checksums, empty, key, rows,
+};
+use farwood_testkit::loopback::{EVERYTHING, Loopback, Settings};
 
 /// Adds the rows of overflow values of 1,000 bytes and of 3 MiB.
 fn rows_far(table: &mut CostTable, name: &str, config: ShermanConfig) {
@@ -50,6 +53,10 @@ fn table() -> CostTable {
         rows(&mut table, name, &CostFixture::new(config));
     }
     rows(&mut table, CHECKSUMS, &CostFixture::new(checksums()));
+    // The clients of a cost table follow each other, so that no READ lasts for the time of 128 writes.
+    let promises = farwood_fabric::Capabilities { brief_reads: true, ..EVERYTHING };
+    let nic = Loopback::new(Settings { promises, ..Settings::default() });
+    rows(&mut table, BYTE_VERSIONS, &CostFixture::on(nic, byte_versions()));
     let mut packed = ShermanConfig { sizes, ..ShermanConfig::default() };
     packed.options.lock.width = LockWidth::Packed;
     rows(&mut table, "sherman, 16-bit locks", &CostFixture::new(packed));

@@ -79,6 +79,13 @@ fn a_scan_that_ignores_lower_fences_is_noticed() {
 #[test]
 fn version_pairs_are_detected_if_reads_overtake() {
     noticed("reads overtake", |case| case.spec.kept.version_pair_bytes_max = 0);
+    let of_bytes = |seed| {
+        let mut case = plain(seed);
+        case.plan.sherman().consistency = Some(Consistency::ByteVersions);
+        case
+    };
+    let overtake = |case: &mut SimulatorCase| case.spec.kept.version_pair_bytes_max = 0;
+    mutants::expect_noticed("reads overtake versions of bytes", SEEDS, outcome, of_bytes, overtake);
 }
 
 #[test]

@@ -37,6 +37,7 @@ const QUEUE_FULL_PAUSE: u64 = 50_000;
 /// exceeds one verb becomes several.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: VERB_DATA_MAX,
+    brief_reads: false,
     whole_bytes: 8,
     write_upward: true,
     atomic_then_read: true,
