@@ -8,14 +8,14 @@
 //! Nodes have the versions of [`versions`](super::versions); only entries differ. No byte is ever torn, so an entry may
 //! begin at any byte. Its proof is the proof of [`versions`](super::versions), with another bound for the wrap-around:
 //!
-//! **Wrap-around.** The count wraps after 128 writes. A reader accepts a mixture only if the entry is written exactly a
-//! multiple of 128 times while one READ samples it. Writers of one entry exclude each other by the lock of its leaf, and
-//! each of them awaits its WRITE: a writer needs at least 0.5 µs, the shortest round trip of a NIC, so that 128 writes
-//! take at least [`WRAP_NS`] = 64 µs. The fabric promises that a READ of a node samples all its bytes in less time
-//! ([`Capability::BriefReads`](farwood_fabric::Capability::BriefReads)): a NIC executes the READ as one packet, with one
-//! DMA read of at most 1 KiB, in about 0.1 µs, and no operating system can stop it. The time that the packet waits in
-//! queues, and the time for which the reader's process is stopped, do not count, because no byte is sampled then.
-//! Through shared memory and TCP a process copies, and may be stopped in the middle: there, entries have 32-bit
+//! **Wrap-around.** The count wraps after 128 writes. A reader accepts a mixture only if the entry is written exactly
+//! a multiple of 128 times while one READ samples it. Writers of one entry exclude each other by the lock of its leaf,
+//! and each of them awaits its WRITE: a writer needs at least 0.5 µs, the shortest round trip of a NIC, so that 128
+//! writes take at least [`WRAP_NS`] = 64 µs. The fabric promises that a READ of a node samples all its bytes in less
+//! time ([`Capability::BriefReads`](farwood_fabric::Capability::BriefReads)): a NIC executes the READ as one packet,
+//! with one DMA read of at most 1 KiB, in about 0.1 µs, and no operating system can stop it. The time that the packet
+//! waits in queues, and the time for which the reader's process is stopped, do not count, because no byte is sampled
+//! then. Through shared memory and TCP a process copies, and may be stopped in the middle: there, entries have 32-bit
 //! versions.
 //!
 //! Two READs of one leaf may be further apart than 64 µs. A snapshot therefore requires that both of its READs together

@@ -38,8 +38,8 @@ pub enum EntryUse {
 }
 
 impl Consistency {
-    /// Returns the scheme for nodes of `node_bytes` with WRITEs of single entries: the shortest versions that the fabric
-    /// proves, or a hash.
+    /// Returns the scheme for nodes of `node_bytes` with WRITEs of single entries: the shortest versions that the
+    /// fabric proves, or a hash.
     pub fn for_nodes(node_bytes: usize, capabilities: &Capabilities) -> Self {
         let proves = |scheme: Self| capabilities.missing(&scheme.needs(node_bytes)).is_none();
         [Self::ByteVersions, Self::Versions]

@@ -3,11 +3,11 @@
 //!
 //! The second reading begins when the first has ended. A leaf whose copies are equal in every byte, versions included,
 //! was not written between them: each WRITE of an entry increments the version, or the count of writes, in the entry's
-//! guard, and each WRITE of a whole leaf increments the version of the leaf. Versions of one byte repeat after 128 writes,
-//! so two readings of such leaves must together take less time than these writes. So at the moment between the two readings
-//! each leaf held the entries that were found. As each leaf begins where the previous one ends, these are all entries
-//! that the range had at that moment. The link in an entry determines its overflow value (`values.rs`), and the entry
-//! had that link at that moment.
+//! guard, and each WRITE of a whole leaf increments the version of the leaf. Versions of one byte repeat after 128
+//! writes, so two readings of such leaves must together take less time than these writes. So at the moment between the
+//! two readings each leaf held the entries that were found. As each leaf begins where the previous one ends, these are
+//! all entries that the range had at that moment. The link in an entry determines its overflow value (`values.rs`),
+//! and the entry had that link at that moment.
 
 use super::cursor::{SNAPSHOT_LEAVES_MAX, ScanRequest};
 use super::entries::{LeafImage, ShermanEntries};
