@@ -3,6 +3,7 @@
 use super::{Completion, Device, NicPair, PostedDoorbell, PostedVerb, VerbKind};
 use crate::queue::{Event, Key};
 use crate::stages::pcie::TransferWindow;
+use crate::stages::send_queue::SendQueue;
 use farwood_fabric::{ChainFlag, Doorbell, Op};
 
 impl Device {
@@ -79,8 +80,7 @@ impl Device {
         };
         let queue = first_queue + usize::from(request.at.node().0);
         let service = self.costs.of(&request.op, request.at.memory());
-        let servers = &self.memory[usize::from(request.at.node().0)].nics;
-        let server = if let [only] = servers[..] { only } else { servers[client as usize % servers.len()] };
+        let SendQueue { server, unit, epoch, .. } = self.queues[queue];
         let nics = NicPair { client: self.compute[self.connections[client as usize].compute].nic, server };
         self.posted += 1;
         PostedVerb {
@@ -93,11 +93,10 @@ impl Device {
             link: request.link,
             client,
             nics,
-            // Queue pairs are assigned round robin.
-            unit: (client % self.card.units.count) as usize,
+            unit,
             service,
             queue,
-            epoch: self.queues[queue].epoch,
+            epoch,
             counted: true,
             window: TransferWindow { from: 0, to: 0 },
             copies_by_line: false,
