@@ -66,6 +66,8 @@ pub struct Wire {
     pub one_way_ns: f64,
     /// Bandwidth of the link, each direction.
     pub link_bytes_per_ns: f64,
+    /// Largest number of payload bytes of a packet. Links and NICs forward packets, not whole messages.
+    pub mtu_bytes: u64,
     /// Bytes of a request on the link besides its payload.
     pub request_header_bytes: u64,
     /// Bytes of an answer on the link besides its payload.
@@ -247,6 +249,7 @@ impl NicModel {
             return refuse("server.quantum_ns", self.server.quantum_ns, "at least 1, so that work ends");
         }
         let counts = [
+            ("wire.mtu_bytes", self.wire.mtu_bytes),
             ("messages.read_atomic_window", u64::from(self.messages.read_atomic_window)),
             ("outstanding.requests", self.outstanding.requests),
             ("units.count", u64::from(self.units.count)),

@@ -471,7 +471,7 @@ fn nic(card: &NicModel) -> Nic {
         in_flight: InFlight::default(),
         units: vec![ProcessingUnit::default(); card.units.count as usize],
         slots: AtomicSlots::new(&card.atomics),
-        bus: PcieBus::new(&card.pcie),
+        bus: PcieBus::new(&card.pcie, card.wire.mtu_bytes),
         slowdown: 1,
     }
 }
