@@ -17,6 +17,17 @@ pub enum Revocation {
     Alive,
 }
 
+/// CPU work of an index that depends on its data and its cache, besides the CPU time of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuWork {
+    /// The search of a leaf whose entries are not sorted, compared with that of a sorted one.
+    UnsortedLeaf,
+    /// Copying a node and inserting the copy into the index cache.
+    CacheAdmission,
+    /// Removing a node from the index cache.
+    CacheRemoval,
+}
+
 /// One client's connection to a pool of memory nodes.
 ///
 /// The trait is used by static dispatch only (`docs/decisions/0005-dispatch.md`).
@@ -72,6 +83,13 @@ pub trait Fabric {
     fn record_coverage(&self, mark: &'static str) {
         let _ = mark;
     }
+
+    /// Charges the calling thread for CPU work in virtual time. Only the simulator does so; on other fabrics the work
+    /// itself takes the time.
+    #[inline]
+    fn charge(&self, work: CpuWork) {
+        let _ = work;
+    }
 }
 
 /// Delegates to the referenced fabric.
@@ -122,5 +140,10 @@ impl<F: Fabric> Fabric for &F {
 
     fn record_coverage(&self, mark: &'static str) {
         F::record_coverage(self, mark);
+    }
+
+    #[inline]
+    fn charge(&self, work: CpuWork) {
+        F::charge(self, work);
     }
 }

@@ -1,6 +1,8 @@
 //! A fabric whose posts pass through a hook.
 
-use farwood_fabric::{Address, Capabilities, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation};
+use farwood_fabric::{
+    Address, Capabilities, ClientId, CpuWork, Doorbell, Fabric, FabricError, PoolShape, Revocation,
+};
 use std::future::Future;
 
 /// The execution of a post on another fabric.
@@ -60,5 +62,9 @@ impl<F: Fabric, H: PostHook<F>> Fabric for Hooked<F, H> {
 
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
         self.fabric.provision(at, bytes)
+    }
+
+    fn charge(&self, work: CpuWork) {
+        self.fabric.charge(work);
     }
 }

@@ -5,8 +5,8 @@ use crate::queue::{Event, Key};
 use crate::task_group::SimThread;
 use crate::world::PoolMembership;
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Revocation,
-    client_table,
+    Address, Capabilities, Client, ClientId, CpuWork, Doorbell, Fabric, FabricError, NodeId, PoolShape,
+    Revocation, client_table,
 };
 use std::cell::RefCell;
 use std::future::Future;
@@ -187,6 +187,14 @@ impl Fabric for SimFabric {
 
     fn record_coverage(&self, mark: &'static str) {
         self.device.borrow_mut().record_coverage(self.client, mark);
+    }
+
+    fn charge(&self, work: CpuWork) {
+        if !self.untimed {
+            let mut device = self.device.borrow_mut();
+            let nanoseconds = device.card.cpu.of(work);
+            device.spend(nanoseconds);
+        }
     }
 }
 

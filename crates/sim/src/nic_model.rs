@@ -3,6 +3,7 @@
 //! `docs/nic-model.md` gives the source of every value. A file of a NIC model (card file) names every parameter. A
 //! missing, malformed or unknown parameter is refused with its name and line.
 
+use farwood_fabric::CpuWork;
 use serde::Deserialize;
 
 /// The parameters of one NIC model.
@@ -52,10 +53,27 @@ pub struct Cpu {
     pub poll_ns: f64,
     /// An index operation, besides posts and polls; the benchmark driver charges it.
     pub operation_ns: f64,
+    /// The search of a leaf whose entries are not sorted, compared with that of a sorted one.
+    pub unsorted_leaf_ns: f64,
+    /// Copying a node and inserting the copy into the index cache.
+    pub cache_admission_ns: f64,
+    /// Removing a node from the index cache.
+    pub cache_removal_ns: f64,
     /// Waking another client of the same compute node.
     pub hand_over_ns: f64,
     /// Switching the thread to another client.
     pub yield_ns: f64,
+}
+
+impl Cpu {
+    /// The CPU time of `work`, nanoseconds.
+    pub(crate) fn of(&self, work: CpuWork) -> f64 {
+        match work {
+            CpuWork::UnsortedLeaf => self.unsorted_leaf_ns,
+            CpuWork::CacheAdmission => self.cache_admission_ns,
+            CpuWork::CacheRemoval => self.cache_removal_ns,
+        }
+    }
 }
 
 /// Latency and bandwidth between two NICs.
@@ -66,6 +84,8 @@ pub struct Wire {
     pub one_way_ns: f64,
     /// Bandwidth of the link, each direction.
     pub link_bytes_per_ns: f64,
+    /// Largest number of payload bytes of a packet. Links and NICs forward packets, not whole messages.
+    pub mtu_bytes: u64,
     /// Bytes of a request on the link besides its payload.
     pub request_header_bytes: u64,
     /// Bytes of an answer on the link besides its payload.
@@ -247,6 +267,7 @@ impl NicModel {
             return refuse("server.quantum_ns", self.server.quantum_ns, "at least 1, so that work ends");
         }
         let counts = [
+            ("wire.mtu_bytes", self.wire.mtu_bytes),
             ("messages.read_atomic_window", u64::from(self.messages.read_atomic_window)),
             ("outstanding.requests", self.outstanding.requests),
             ("units.count", u64::from(self.units.count)),
@@ -268,13 +289,16 @@ impl NicModel {
         ]
     }
 
-    fn times(&self) -> [(&'static str, f64); 21] {
+    fn times(&self) -> [(&'static str, f64); 24] {
         [
             ("cpu.post_ns", self.cpu.post_ns),
             ("cpu.chained_post_ns", self.cpu.chained_post_ns),
             ("cpu.payload_ns", self.cpu.payload_ns),
             ("cpu.poll_ns", self.cpu.poll_ns),
             ("cpu.operation_ns", self.cpu.operation_ns),
+            ("cpu.unsorted_leaf_ns", self.cpu.unsorted_leaf_ns),
+            ("cpu.cache_admission_ns", self.cpu.cache_admission_ns),
+            ("cpu.cache_removal_ns", self.cpu.cache_removal_ns),
             ("cpu.hand_over_ns", self.cpu.hand_over_ns),
             ("cpu.yield_ns", self.cpu.yield_ns),
             ("wire.one_way_ns", self.wire.one_way_ns),

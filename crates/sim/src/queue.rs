@@ -15,7 +15,7 @@ pub(crate) type Key = u32;
 pub(crate) enum Event {
     /// A doorbell reaches the client's NIC.
     Post(Key),
-    /// A request's last byte reaches the memory node's NIC.
+    /// A request's first packet reaches the memory node's NIC.
     Arrive(Key),
     /// A request has passed the message engine of the memory node's NIC.
     Enter(Key),
@@ -31,7 +31,7 @@ pub(crate) enum Event {
     AtomicEnd(Key),
     /// An answer leaves the memory node.
     Answer(Key),
-    /// An answer's last byte reaches the client's NIC.
+    /// An answer's first packet reaches the client's NIC.
     Return(Key),
     /// A completion is in the client's memory.
     Complete(Key),

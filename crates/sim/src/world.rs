@@ -13,8 +13,9 @@ use crate::stages::cpu::Thread;
 use crate::stages::messages::{MessageCosts, NicDirection};
 use crate::stages::outstanding::InFlight;
 use crate::stages::pcie::PcieBus;
+use crate::stages::send_queue::SendQueue;
 use crate::stages::server::Cores;
-use crate::stages::units::ProcessingUnit;
+use crate::stages::units::{ProcessingUnit, unit_of};
 use crate::task_group::{RunOutcome, TaskGroup};
 use crate::trace::{Trace, Tracing};
 use farwood_fabric::superblock::HEADER_OFFSET;
@@ -242,8 +243,9 @@ impl World {
         let thread = threads[next_thread[compute] % threads.len()];
         next_thread[compute] += usize::from(!untimed);
         let first_queue = device.queues.len();
-        let nodes = usize::from(device.shape.nodes);
-        device.queues.resize_with(first_queue + nodes, Default::default);
+        let client = device.connections.len() as Key;
+        let queues = self.send_queues(&device, client);
+        device.queues.extend(queues);
         device.connections.push(SimConnection {
             compute,
             thread,
@@ -259,10 +261,20 @@ impl World {
             promised: device.promised,
             shape: device.shape,
             identity: device.compute[compute].identity,
-            client: (device.connections.len() - 1) as Key,
+            client,
             untimed,
             membership: None,
         })
+    }
+
+    /// The send queues of a client, one for each memory node.
+    fn send_queues(&self, device: &Device, client: Key) -> Vec<SendQueue> {
+        let queue = |node: &MemoryNode| {
+            let server = node.nics[client as usize % node.nics.len()];
+            let unit = unit_of(self.spec.seed, client, server, self.spec.card.units.count);
+            SendQueue { server, unit, ..SendQueue::default() }
+        };
+        device.memory.iter().map(queue).collect()
     }
 
     /// Creates a server thread of a memory node.
@@ -460,7 +472,7 @@ fn nic(card: &NicModel) -> Nic {
         in_flight: InFlight::default(),
         units: vec![ProcessingUnit::default(); card.units.count as usize],
         slots: AtomicSlots::new(&card.atomics),
-        bus: PcieBus::new(&card.pcie),
+        bus: PcieBus::new(&card.pcie, card.wire.mtu_bytes),
         slowdown: 1,
     }
 }

@@ -6,5 +6,5 @@ pub mod filter;
 mod ordered;
 mod prefixes;
 
-pub use ordered::{OrderedCache, Ranged, Slot};
+pub use ordered::{Inserted, OrderedCache, Ranged, Slot};
 pub use prefixes::Prefixes;

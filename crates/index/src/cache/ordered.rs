@@ -180,6 +180,17 @@ impl<T: Ranged> Root<T> {
     }
 }
 
+/// A node after [`OrderedCache::insert`].
+#[derive(Debug)]
+pub struct Inserted<T> {
+    /// The node in its cached form.
+    pub node: Arc<Slot<T>>,
+    /// Whether the cache contains it.
+    pub admitted: bool,
+    /// Number of nodes that were removed for it: evicted ones, and one with the same lower key.
+    pub removed: u32,
+}
+
 /// An ordered cache of `T` within a byte budget.
 #[derive(Debug)]
 pub struct OrderedCache<T> {
@@ -254,31 +265,33 @@ impl<T: Ranged> OrderedCache<T> {
         mix(miss).is_multiple_of(ADMISSION_PERIOD)
     }
 
-    /// Inserts a node, replaces one with the same lower key, and evicts others to stay within the budget. Returns the
-    /// node in its cached form. Does not insert a node that is larger than the budget, nor while another thread changes
-    /// the cache.
-    pub fn insert(&self, node: T) -> Arc<Slot<T>> {
+    /// Inserts a node, replaces one with the same lower key, and evicts others to stay within the budget. Does not
+    /// insert a node that is larger than the budget, nor while another thread changes the cache.
+    pub fn insert(&self, node: T) -> Inserted<T> {
         let slot = Arc::new(Slot::uncached(node));
+        let mut inserted = Inserted { node: Arc::clone(&slot), admitted: false, removed: 0 };
         let mut random = match self.writer.try_lock() {
             Ok(random) => random,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(TryLockError::WouldBlock) => return slot,
+            Err(TryLockError::WouldBlock) => return inserted,
         };
         if slot.bytes() <= self.bytes_max {
             slot.used.store(self.tick.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-            self.insert_slot(&mut random, Arc::clone(&slot));
+            self.insert_slot(&mut random, slot, &mut inserted);
         }
-        slot
+        inserted
     }
 
-    fn insert_slot(&self, random: &mut u64, slot: Arc<Slot<T>>) {
+    fn insert_slot(&self, random: &mut u64, slot: Arc<Slot<T>>, inserted: &mut Inserted<T>) {
         if let Some(same) = self.find(slot.lower(), Arc::clone).filter(|found| found.lower() == slot.lower())
         {
             self.remove_slot(&same);
+            inserted.removed += 1;
         }
         while self.bytes() + slot.bytes() > self.bytes_max {
             let Some(victim) = self.root.load().victim(random) else { return };
             self.remove_slot(&victim);
+            inserted.removed += 1;
         }
         self.bytes.fetch_add(slot.bytes(), Ordering::Relaxed);
         let root = self.root.load();
@@ -287,6 +300,7 @@ impl<T: Ranged> OrderedCache<T> {
         let at = slots.partition_point(|other| other.lower() < slot.lower());
         slots.insert(at, slot);
         self.root.store(Arc::new(root.with(position, slots)));
+        inserted.admitted = true;
     }
 
     /// Removes `node`, if it still is in the cache.
@@ -349,7 +363,7 @@ mod tests {
         let mut model = BTreeMap::new();
         for step in 0..3000u64 {
             let number = step * 7919 % 5003;
-            let piece = cache.insert(Piece(key(number)));
+            let piece = cache.insert(Piece(key(number))).node;
             model.insert(piece.0.clone(), piece);
             if step % 5 == 0 {
                 let victim = model.remove(&key(step * 31 % 5003));
@@ -397,7 +411,7 @@ mod tests {
     fn every_cached_node_is_drawn_equally_often() {
         // Runs of one node between runs of many: most keys are removed again in half of the range.
         let cache = OrderedCache::new(usize::MAX);
-        let all: Vec<_> = (0..4096).map(|number| cache.insert(Piece(key(number)))).collect();
+        let all: Vec<_> = (0..4096).map(|number| cache.insert(Piece(key(number))).node).collect();
         all.iter()
             .take(2048)
             .enumerate()
@@ -414,7 +428,7 @@ mod tests {
         cache.insert(Piece(key(0)));
         let write = || {
             for step in 0..20_000u64 {
-                let piece = cache.insert(Piece(key(1 + mix(step) % 2_000)));
+                let piece = cache.insert(Piece(key(1 + mix(step) % 2_000))).node;
                 if step % 3 == 0 {
                     cache.remove(&piece);
                 }
@@ -435,6 +449,18 @@ mod tests {
         let cached = (0..=2_000)
             .filter(|&number| cache.find(&key(number), |piece| piece.0 == key(number)) == Some(true));
         assert_eq!(cached.count(), cache.len(), "every member is found");
+    }
+
+    #[test]
+    fn an_insertion_counts_the_nodes_that_it_removes() {
+        let cache = OrderedCache::new(100 * 2);
+        let changes = [1, 2, 2, 3].map(|number| cache.insert(Piece(key(number))));
+        assert_eq!(
+            changes.map(|change| (change.admitted, change.removed)),
+            [(true, 0), (true, 0), (true, 1), (true, 1)]
+        );
+        let none = OrderedCache::new(99).insert(Piece(key(1)));
+        assert_eq!((none.admitted, none.removed), (false, 0));
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     pub(super) async fn exchange(self, key: &[u8], change: Change<'_>) -> Result<Exchanged, IndexError> {
         let from = self.leaf_for(key).await?;
         let LockedNode { held, at, node: mut leaf, .. } = self.lock_leaf(from, key).await?;
+        self.charge_search();
         let replaced = leaf.link_of(key);
         match leaf.place(key, change) {
             Ok(Placed::Entry { bytes, existed }) => {

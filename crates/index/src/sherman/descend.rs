@@ -15,7 +15,7 @@ use crate::error::IndexError;
 use crate::op::Op;
 use crate::retry::Retry;
 use arc_swap::ArcSwapAny;
-use farwood_fabric::{Fabric, Remote};
+use farwood_fabric::{CpuWork, Fabric, Remote};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -29,38 +29,56 @@ impl Sherman {
     pub(super) fn cached_parent(&self, key: &[u8]) -> Option<Arc<Slot<CachedInner>>> {
         self.cache.find(key, |node| node.covers(key).then(|| Arc::clone(node))).flatten()
     }
+}
 
+impl<F: Fabric> Op<'_, F, Sherman> {
     /// Caches a copy of an inner node that was read, if it is of level 1 and the cache admits it.
-    fn cache_inner<B: Deref<Target = [u8]>>(&self, at: Remote<RawNode>, node: &Node<'_, B>) {
-        if node.level() == 1 && self.cache.admits(CachedInner::bytes_of(node)) {
-            self.cache.insert(CachedInner::copy(at, node));
+    fn cache_inner<B: Deref<Target = [u8]>>(self, at: Remote<RawNode>, node: &Node<'_, B>) {
+        if node.level() == 1 && self.index.cache.admits(CachedInner::bytes_of(node)) {
+            self.insert_cached(CachedInner::copy(at, node));
         }
     }
 
     /// Copies an inner node that was read, and caches the copy if the node is of level 1 and the cache admits it.
     fn copy_inner<B: Deref<Target = [u8]>>(
-        &self,
+        self,
         at: Remote<RawNode>,
         node: &Node<'_, B>,
     ) -> Arc<Slot<CachedInner>> {
         let copy = CachedInner::copy(at, node);
-        if copy.level == 1 && self.cache.admits(copy.bytes()) {
-            return self.cache.insert(copy);
+        if copy.level == 1 && self.index.cache.admits(copy.bytes()) {
+            return self.insert_cached(copy);
         }
         Arc::new(Slot::uncached(copy))
     }
 
     /// Caches an inner node that this client wrote: instead of its former copy, or as one that was read.
-    pub(super) fn cache_written<B: Deref<Target = [u8]>>(&self, at: Remote<RawNode>, node: &Node<'_, B>) {
+    pub(super) fn cache_written<B: Deref<Target = [u8]>>(self, at: Remote<RawNode>, node: &Node<'_, B>) {
         if node.level() != 1 {
             return;
         }
-        let former = self.cached_parent(node.lower()).filter(|former| former.at == at);
+        let former = self.index.cached_parent(node.lower()).filter(|former| former.at == at);
         if former.is_some() {
-            self.cache.insert(CachedInner::copy(at, node));
+            self.insert_cached(CachedInner::copy(at, node));
         } else {
             self.cache_inner(at, node);
         }
+    }
+
+    /// Inserts a copy into the cache.
+    fn insert_cached(self, copy: CachedInner) -> Arc<Slot<CachedInner>> {
+        let inserted = self.index.cache.insert(copy);
+        if inserted.admitted {
+            self.fabric().charge(CpuWork::CacheAdmission);
+        }
+        (0..inserted.removed).for_each(|_| self.fabric().charge(CpuWork::CacheRemoval));
+        inserted.node
+    }
+
+    /// Removes a node from the cache.
+    pub(super) fn remove_cached(self, node: &Arc<Slot<CachedInner>>) {
+        self.index.cache.remove(node);
+        self.fabric().charge(CpuWork::CacheRemoval);
     }
 }
 
@@ -148,7 +166,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         self.client.note(|costs| costs.moved += 1);
         if let Some(parent) = self.index.cached_parent(key) {
             self.hit(coverage::STALE_PARENT);
-            self.index.cache.remove(&parent);
+            self.remove_cached(&parent);
         }
         self.drop_from_top(SearchTarget { level: 0, key });
     }
@@ -250,8 +268,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             let fetched = self.fetch_inner(at, SearchTarget { level, key }, steps_max).await?;
             let Some((found, node)) = fetched else { return Ok(None) };
             match slot.filter(|_| found == at) {
-                Some(slot) => slot.store(Some(self.index.copy_inner(found, &node))),
-                None => self.index.cache_inner(found, &node),
+                Some(slot) => slot.store(Some(self.copy_inner(found, &node))),
+                None => self.cache_inner(found, &node),
             }
             at = node.child(node.child_covering(key));
         }
@@ -303,7 +321,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         loop {
             let Some(at) = self.descend(target).await? else { return Ok(None) };
             if let Some((at, parent)) = self.fetch_inner(at, target, steps_max).await? {
-                return Ok(Some(self.index.copy_inner(at, &parent)));
+                return Ok(Some(self.copy_inner(at, &parent)));
             }
             self.invalidate_path(key);
             steps_max = steps_max.saturating_mul(2);
@@ -340,7 +358,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             }
             let top = match node.level() {
                 0 => Top::leaf(root),
-                _ => Top::inner(op.index.copy_inner(root, &node), before.as_deref()),
+                _ => Top::inner(op.copy_inner(root, &node), before.as_deref()),
             };
             let top = Arc::new(top);
             op.index.top.store(Some(Arc::clone(&top)));

@@ -213,7 +213,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         self.hit(coverage::MERGE_BEGUN);
         parent.remove_child(child);
         self.rewrite(at, &mut parent).await?;
-        self.index.cache_written(at, &parent);
+        self.cache_written(at, &parent);
         if self.index.layout.mutant != Some(Mutant::MergeUnmarked) {
             right.set_freed(Freed::Yes);
         }
@@ -254,11 +254,11 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         if left.level() == 1 {
             let stale = tree.cached_parent(right.lower()).filter(|cached| cached.at == pair.right);
             if let Some(stale) = stale {
-                tree.cache.remove(&stale);
+                self.remove_cached(&stale);
             }
         }
         if left.level() > 0 {
-            tree.cache_written(pair.left, left);
+            self.cache_written(pair.left, left);
         }
         tree.allocator.take_back(tree.freed_slot(pair.right, right.version()));
     }

@@ -197,7 +197,7 @@ impl Sherman {
         loop {
             let leaf = op.read_node(at).await?;
             match trust_fences(locate(&leaf, 0, key), &leaf, first.source) {
-                KeyPosition::Here => match leaf.find(key) {
+                KeyPosition::Here => match op.find(&leaf, key) {
                     Ok(None) => return Ok(None),
                     Ok(Some(slot)) => {
                         if let Some(value) = op.value_at(at, leaf, slot, &mut missed).await? {

@@ -3,11 +3,12 @@
 use super::Sherman;
 use super::layout::LEVEL;
 use super::node::{Node, RawNode};
+use super::options::Leaves;
 use crate::coverage;
 use crate::error::IndexError;
 use crate::op::Op;
 use crate::retry::{Retry, reap_crashed_clients};
-use farwood_fabric::{Checked, Fabric, Parallel as _, Remote, read, read_bytes};
+use farwood_fabric::{Checked, CpuWork, Fabric, Parallel as _, Remote, Torn, read, read_bytes};
 
 /// Maximum reads of a node that stays torn. With the pauses they take about two seconds, longer than a WRITE of a
 /// running client.
@@ -84,6 +85,21 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         copy: Checked<RawNode>,
     ) -> Result<NodeCopy<'a>, IndexError> {
         Node::decode(&self.index.layout, copy).map_err(|what| self.damaged(at, what))
+    }
+
+    /// Finds the entry of `key` in a copy of a leaf, as [`Node::find`] does.
+    #[inline]
+    pub(super) fn find(self, leaf: &NodeCopy<'_>, key: &[u8]) -> Result<Option<usize>, Torn> {
+        self.charge_search();
+        leaf.find(key)
+    }
+
+    /// Charges the search of a leaf.
+    #[inline]
+    pub(super) fn charge_search(self) {
+        if self.index.layout.leaves == Leaves::TwoLevel {
+            self.fabric().charge(CpuWork::UnsortedLeaf);
+        }
     }
 
     /// Reads the root pointer. [1 RT]

@@ -226,7 +226,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             Added::Yes => {
                 node.seal();
                 self.write_back(held, Write { to: at.part(0), bytes: node.bytes() }, None).await?;
-                self.index.cache_written(at, &node);
+                self.cache_written(at, &node);
                 Ok(None)
             }
             Added::Already => {
@@ -286,8 +286,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         assert_eq!(added, Added::Yes, "half a node has free entries");
         node.seal();
         self.write_split(SplitNode { held, at, bytes: node.bytes() }, sibling, &mut right).await?;
-        self.index.cache_written(at, &node);
-        self.index.cache_written(right_at, &right);
+        self.cache_written(at, &node);
+        self.cache_written(right_at, &right);
         Ok(UnlinkedSibling { lower: right.lower().to_vec(), at: right_at })
     }
 

@@ -26,6 +26,7 @@ mod sherman {
     mod adverse_schedules;
     mod churn;
     mod costs;
+    mod cpu_work;
     mod crash_points;
     mod fabric_mutants;
     mod interleavings;

@@ -3,33 +3,39 @@
 use super::{Device, PostedDoorbell, PostedVerb, VerbKind};
 use crate::fault::RETRY_NS;
 use crate::queue::{Event, Key};
+use crate::stages::fifo::MessageArrival;
 use farwood_fabric::Op;
 
 impl Device {
     /// Sends the answer of `verb`: the bytes of a READ, the previous word of an atomic, or the acknowledgement of a
     /// WRITE.
     pub(super) fn answer(&mut self, verb: Key) {
-        let PostedVerb { nics, service, .. } = self.verbs[verb as usize];
+        let PostedVerb { nics, service, last_byte, .. } = self.verbs[verb as usize];
         let nic = &mut self.nics[nics.server];
-        let sent = nic.out.send(self.queue.now, 0, service.answer * nic.slowdown);
-        self.queue.at(sent + self.card.wire.one_way_ns as u64, Event::Return(verb));
+        let at = MessageArrival::new(self.queue.now, last_byte);
+        let sent = nic.out.send(at, 0, service.answer * nic.slowdown);
+        let returns = sent.after(self.card.wire.one_way_ns as u64);
+        self.verbs[verb as usize].last_byte = returns.last;
+        self.queue.at(returns.first, Event::Return(verb));
     }
 
     /// Receives the answer of `verb` at the client's NIC, and completes the verb when the NIC has processed the answer.
     pub(super) fn receive_answer(&mut self, verb: Key) {
-        let PostedVerb { nics, service, client, at, .. } = self.verbs[verb as usize];
+        let PostedVerb { nics, service, client, at, last_byte, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
         if let Some(until) = self.unreachable_until(client, at.node()) {
             // The NIC requests the answer again until it arrives or the retries end.
             if until - now > RETRY_NS {
-                self.queue.at(now + RETRY_NS, Event::Expire(verb));
+                // The transfer of a READ ends before its last byte would arrive.
+                self.queue.at((now + RETRY_NS).max(last_byte), Event::Expire(verb));
             } else {
                 self.queue.at(until, Event::Return(verb));
             }
             return;
         }
         let nic = &mut self.nics[nics.client];
-        let received = nic.into.receive(now, 0, service.answer * nic.slowdown);
+        let answer = MessageArrival::new(now, last_byte);
+        let received = nic.into.receive(answer, 0, service.answer * nic.slowdown).last;
         if received > now {
             self.queue.at(received, Event::Complete(verb));
         } else {

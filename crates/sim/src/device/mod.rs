@@ -195,6 +195,9 @@ pub(crate) struct PostedVerb {
     pub(crate) epoch: u32,
     /// Whether the client's NIC counts it as in flight.
     pub(crate) counted: bool,
+    /// The time at which the last byte of its request or answer reaches the stage that the first packet has reached,
+    /// nanoseconds; earlier than the current time for a message of one packet.
+    pub(crate) last_byte: u64,
     pub(crate) window: TransferWindow,
     /// Whether its lines are copied one by one.
     pub(crate) copies_by_line: bool,
@@ -216,6 +219,14 @@ pub(crate) struct PostedVerb {
     pub(crate) resent: bool,
     /// Whether its compute node crashes when it is answered.
     pub(crate) crash_after_answer: bool,
+}
+
+impl PostedVerb {
+    /// Whether its answer has several packets, the first of which leaves while others are sampled.
+    #[inline]
+    pub(crate) fn is_answered_in_packets(&self) -> bool {
+        self.service.answer.rest > 0
+    }
 }
 
 /// Verbs that the device executed, by kind. The cost counters of all clients add up to it.

@@ -2,7 +2,9 @@
 
 use super::{Completion, Device, NicPair, PostedDoorbell, PostedVerb, VerbKind};
 use crate::queue::{Event, Key};
+use crate::stages::fifo::MessageArrival;
 use crate::stages::pcie::TransferWindow;
+use crate::stages::send_queue::SendQueue;
 use farwood_fabric::{ChainFlag, Doorbell, Op};
 
 impl Device {
@@ -79,8 +81,7 @@ impl Device {
         };
         let queue = first_queue + usize::from(request.at.node().0);
         let service = self.costs.of(&request.op, request.at.memory());
-        let servers = &self.memory[usize::from(request.at.node().0)].nics;
-        let server = if let [only] = servers[..] { only } else { servers[client as usize % servers.len()] };
+        let SendQueue { server, unit, epoch, .. } = self.queues[queue];
         let nics = NicPair { client: self.compute[self.connections[client as usize].compute].nic, server };
         self.posted += 1;
         PostedVerb {
@@ -93,12 +94,12 @@ impl Device {
             link: request.link,
             client,
             nics,
-            // Queue pairs are assigned round robin.
-            unit: (client % self.card.units.count) as usize,
+            unit,
             service,
             queue,
-            epoch: self.queues[queue].epoch,
+            epoch,
             counted: true,
+            last_byte: 0,
             window: TransferWindow { from: 0, to: 0 },
             copies_by_line: false,
             open: false,
@@ -137,12 +138,14 @@ impl Device {
         let nic = &mut self.nics[nics.client];
         let penalty = nic.in_flight.penalty(&self.card.outstanding);
         let slow = nic.slowdown;
-        let left =
-            nic.out.send(self.queue.now, (service.message + penalty.service) * slow, service.request * slow);
-        let arrival = left + self.card.wire.one_way_ns as u64 + penalty.latency + delay;
+        let now = MessageArrival::new(self.queue.now, 0);
+        let left = nic.out.send(now, (service.message + penalty.service) * slow, service.request * slow);
+        let arrival = left.first + self.card.wire.one_way_ns as u64 + penalty.latency + delay;
         // A reliable connection delivers in order: a delayed request also delays the requests after it.
         let arrival = arrival.max(self.queues[queue].last_arrival);
-        self.queues[queue].last_arrival = arrival;
+        let last_byte = arrival + (left.last - left.first);
+        self.queues[queue].last_arrival = last_byte;
+        self.verbs[verb as usize].last_byte = last_byte;
         self.queue.at(arrival, Event::Arrive(verb));
     }
 }

@@ -2,21 +2,24 @@
 
 use super::{Device, PostedVerb, VerbKind};
 use crate::queue::{Event, Key};
+use crate::stages::fifo::MessageArrival;
 use farwood_fabric::{Memory, NodeId, Op};
 use std::task::Waker;
 
 impl Device {
-    /// Receives a request whose last byte arrives now.
+    /// Receives a request whose first packet arrives now.
     pub(super) fn arrive(&mut self, verb: Key) {
         if !self.apply_arrival_rules(verb) {
             return;
         }
-        let PostedVerb { nics, service, .. } = self.verbs[verb as usize];
+        let PostedVerb { nics, service, last_byte, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
         let nic = &mut self.nics[nics.server];
-        let received = nic.into.receive(now, service.message * nic.slowdown, service.request * nic.slowdown);
-        if received > now {
-            self.queue.at(received, Event::Enter(verb));
+        let at = MessageArrival::new(now, last_byte);
+        let received = nic.into.receive(at, service.message * nic.slowdown, service.request * nic.slowdown);
+        self.verbs[verb as usize].last_byte = received.last;
+        if received.first > now {
+            self.queue.at(received.first, Event::Enter(verb));
         } else {
             self.enter(verb);
         }
@@ -122,31 +125,50 @@ impl Device {
         self.connections[client].counts = counts;
     }
 
-    /// Starts the transfer of a READ or WRITE. A READ is answered when its last line is sampled, a WRITE immediately.
+    /// Starts the transfer of a READ or WRITE.
     fn transfer(&mut self, verb: Key) {
-        let PostedVerb { at, bytes, nics, kind, .. } = self.verbs[verb as usize];
+        let PostedVerb { at, bytes, kind, .. } = self.verbs[verb as usize];
         let bytes = self.slowed_bytes(u64::from(bytes));
         if at.memory() == Memory::Device {
             self.copy_at_once(verb);
             self.answer(verb);
-            return;
+        } else if kind == VerbKind::Read {
+            self.fetch(verb, bytes);
+        } else {
+            self.place(verb, bytes);
         }
-        let now = self.queue.now;
-        if kind == VerbKind::Read {
-            let after = self.writes_before(verb);
-            let nic = &mut self.nics[nics.server];
-            let window = nic.bus.read(now, after, bytes, nic.slowdown);
-            self.open_transfer(verb, window);
-            return;
+    }
+
+    /// Starts the transfer of a READ. Its answer leaves when the first packet is sampled.
+    fn fetch(&mut self, verb: Key, bytes: u64) {
+        let after = self.writes_before(verb);
+        let nic = &mut self.nics[self.verbs[verb as usize].nics.server];
+        let window = nic.bus.read(self.queue.now, after, bytes, nic.slowdown);
+        self.open_transfer(verb, window);
+        let posted = &mut self.verbs[verb as usize];
+        if posted.is_answered_in_packets() {
+            posted.last_byte = window.to;
+            let packet = (window.to - window.from) * self.card.wire.mtu_bytes / u64::from(posted.bytes);
+            self.queue.at(window.from + packet, Event::Answer(verb));
         }
+    }
+
+    /// Starts the transfer of a WRITE. The WRITE is acknowledged when its last byte has arrived.
+    fn place(&mut self, verb: Key, bytes: u64) {
+        let PostedVerb { at, nics, last_byte, .. } = self.verbs[verb as usize];
+        let arrival = MessageArrival::new(self.queue.now, last_byte);
         let nic = &mut self.nics[nics.server];
-        let mut window = nic.bus.write(now, bytes, nic.slowdown);
+        let mut window = nic.bus.write(arrival, bytes, nic.slowdown);
         if self.writes_are_delayed(at.node()) {
             let late = self.random.below(LATE_NS_MAX);
             window = self.nics[nics.server].bus.delay(window, late);
         }
         self.open_transfer(verb, window);
-        self.answer(verb);
+        if arrival.last > self.queue.now {
+            self.queue.at(arrival.last, Event::Answer(verb));
+        } else {
+            self.answer(verb);
+        }
     }
 
     /// Whether WRITEs may be placed long after their acknowledgement: the device does not order them before later

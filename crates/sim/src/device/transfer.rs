@@ -186,7 +186,9 @@ impl Device {
         open.swap_remove(index);
         self.verbs[verb as usize].open = false;
         if kind == VerbKind::Read {
-            self.answer(verb);
+            if !self.verbs[verb as usize].is_answered_in_packets() {
+                self.answer(verb);
+            }
         } else {
             self.placed(verb);
             self.forget(verb);

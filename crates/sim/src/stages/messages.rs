@@ -1,6 +1,9 @@
 //! Message rates of a NIC: requests per second in each direction, independent of their size.
+//!
+//! A message larger than the MTU travels in packets, and every stage forwards a packet when it has all of it. Messages
+//! to and from device memory travel as a whole, because their bytes are copied at one time.
 
-use super::fifo::{Bandwidth, Fifo, each};
+use super::fifo::{Bandwidth, Fifo, MessageArrival, MessageService, each};
 use crate::nic_model::NicModel;
 use farwood_fabric::{Memory, Op};
 
@@ -11,19 +14,20 @@ pub(crate) struct MessageCosts {
     host_write: u64,
     device: u64,
     link: Bandwidth,
+    mtu: u64,
     request_header: u64,
     response_header: u64,
 }
 
-/// Service times of one verb, picoseconds.
+/// Service times of one verb.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct VerbService {
-    /// At the message engine.
+    /// At the message engine, picoseconds.
     pub(crate) message: u64,
     /// At the link: the request.
-    pub(crate) request: u64,
+    pub(crate) request: MessageService,
     /// At the link: the answer.
-    pub(crate) answer: u64,
+    pub(crate) answer: MessageService,
 }
 
 impl MessageCosts {
@@ -33,6 +37,7 @@ impl MessageCosts {
             host_write: each(card.messages.host_write_per_us),
             device: each(card.messages.device_per_us),
             link: Bandwidth::new(card.wire.link_bytes_per_ns),
+            mtu: card.wire.mtu_bytes,
             request_header: card.wire.request_header_bytes,
             response_header: card.wire.response_header_bytes,
         }
@@ -46,10 +51,13 @@ impl MessageCosts {
             Op::Read { into } => (self.host_read, 0, into.len()),
             _ => (self.host_read, 0, 0),
         };
+        let payload = if memory == Memory::Device { u64::MAX } else { self.mtu };
+        let link =
+            |bytes: usize, header| self.link.message(bytes as u64 + header, payload.saturating_add(header));
         VerbService {
             message: if memory == Memory::Device { self.device } else { message },
-            request: self.link.transfer(sent as u64 + self.request_header),
-            answer: self.link.transfer(fetched as u64 + self.response_header),
+            request: link(sent, self.request_header),
+            answer: link(fetched, self.response_header),
         }
     }
 }
@@ -62,17 +70,22 @@ pub(crate) struct NicDirection {
 }
 
 impl NicDirection {
-    /// Sends a request or an answer; yields the time at which its last byte has left the NIC.
+    /// Sends a request or an answer that reaches the NIC at `at`; yields the times at which it has left the NIC.
     #[inline]
-    pub(crate) fn send(&mut self, now: u64, message: u64, bytes: u64) -> u64 {
-        let ready = self.messages.absorb(now, message);
-        self.link.serve(ready, bytes)
+    pub(crate) fn send(&mut self, at: MessageArrival, message: u64, bytes: MessageService) -> MessageArrival {
+        let ready = self.messages.absorb(at.first, message);
+        self.link.serve_message(MessageArrival::new(ready, at.last), bytes)
     }
 
-    /// Receives a message whose last byte arrives at `now`; yields the time at which the NIC has processed it.
+    /// Receives a message that arrives at `at`; yields the times at which the NIC has processed it.
     #[inline]
-    pub(crate) fn receive(&mut self, now: u64, message: u64, bytes: u64) -> u64 {
-        let received = self.link.absorb(now, bytes);
-        self.messages.absorb(received, message)
+    pub(crate) fn receive(
+        &mut self,
+        at: MessageArrival,
+        message: u64,
+        bytes: MessageService,
+    ) -> MessageArrival {
+        let received = self.link.absorb_message(at, bytes);
+        MessageArrival::new(self.messages.absorb(received.first, message), received.last)
     }
 }

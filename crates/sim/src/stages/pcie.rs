@@ -4,7 +4,7 @@
 //! trip, then its lines are sampled one by one, upward. Each direction has its own bandwidth. Device memory is on the
 //! NIC.
 
-use super::fifo::{Bandwidth, Fifo};
+use super::fifo::{Bandwidth, Fifo, MessageArrival};
 use crate::nic_model::Pcie;
 
 /// One NIC's bus.
@@ -13,6 +13,7 @@ pub(crate) struct PcieBus {
     reads: Fifo,
     writes: Fifo,
     bandwidth: Bandwidth,
+    mtu: u64,
     read_ns: u64,
     write_ns: u64,
     /// The time at which the last delayed WRITE is placed.
@@ -27,11 +28,12 @@ pub(crate) struct TransferWindow {
 }
 
 impl PcieBus {
-    pub(crate) fn new(card: &Pcie) -> Self {
+    pub(crate) fn new(card: &Pcie, mtu: u64) -> Self {
         Self {
             reads: Fifo::default(),
             writes: Fifo::default(),
             bandwidth: Bandwidth::new(card.bytes_per_ns),
+            mtu,
             read_ns: card.read_ns as u64,
             write_ns: card.write_ns as u64,
             placed: 0,
@@ -53,11 +55,13 @@ impl PcieBus {
         TransferWindow { from, to: self.placed }
     }
 
-    /// Schedules a WRITE of `bytes` that is served at `now`, by a NIC slowed down by the factor `slow`.
+    /// Schedules a WRITE of `bytes` that is served at `at`, by a NIC slowed down by the factor `slow`. The NIC copies
+    /// the first packets while others arrive.
     #[inline]
-    pub(crate) fn write(&mut self, now: u64, bytes: u64, slow: u64) -> TransferWindow {
-        let takes = self.bandwidth.transfer(bytes) * slow;
-        window(self.writes.serve(now + self.write_ns * slow, takes), takes)
+    pub(crate) fn write(&mut self, at: MessageArrival, bytes: u64, slow: u64) -> TransferWindow {
+        let takes = self.bandwidth.message(bytes, self.mtu) * slow;
+        let copied = self.writes.serve_message(at.after(self.write_ns * slow), takes);
+        TransferWindow { from: copied.first - takes.first / 1000, to: copied.last }
     }
 }
 
@@ -65,4 +69,20 @@ impl PcieBus {
 #[inline]
 fn window(to: u64, takes: u64) -> TransferWindow {
     TransferWindow { from: to - takes / 1000, to }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nic_model::NicModel;
+
+    #[test]
+    fn a_write_is_placed_after_a_longer_one_before_it() {
+        let card = NicModel::named("cx5-100g").unwrap();
+        let mut bus = PcieBus::new(&card.pcie, 4096);
+        let long = bus.write(MessageArrival { first: 1_000, last: 6_000 }, 65_536, 1);
+        assert_eq!((long.from, long.to), (1_151, 6_150 + 328), "the last packet arrives at 6,000 ns");
+        let short = bus.write(MessageArrival { first: 6_001, last: 6_001 }, 8, 1);
+        assert!(short.from >= long.to, "{short:?} after {long:?}");
+    }
 }

@@ -6,6 +6,10 @@ use std::collections::VecDeque;
 /// The client side of a queue pair.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendQueue {
+    /// The memory node's NIC.
+    pub(crate) server: usize,
+    /// The processing unit of that NIC that serves the queue pair.
+    pub(crate) unit: usize,
     /// Requests that have not been sent, in order.
     pub(crate) waiting: VecDeque<Key>,
     /// READs and atomics in flight.

@@ -93,13 +93,11 @@ pub(crate) fn simulate_verbs(spec: &VerbsSpec) -> Result<Record> {
     let world = spec.cluster.world(None)?;
     let stopwatch = Stopwatch::new(&world, spec.seconds / 4.0, Amount::Seconds(spec.seconds));
     let clients = clients(&world, &spec.cluster);
-    let units = world.spec().card.units.count as usize;
     let mut group = world.task_group();
     let mut loops = 0;
     for (number, client) in clients.iter().enumerate() {
         let (load, counts) = match spec.beside {
-            // Queue pairs are assigned to processing units round-robin, so that each unit serves both kinds.
-            Some(beside) if (number + number / units) % 2 == 1 => (beside, false),
+            Some(beside) if number % 2 == 1 => (beside, false),
             _ => (spec.load, true),
         };
         for _ in 0..load.depth {
