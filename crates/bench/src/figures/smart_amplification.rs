@@ -19,8 +19,8 @@ pub(super) const FIGURE: Figure = Figure {
               entries in the B+ trees; the B+ tree is FG+ with the same cache. The measured value is all bytes of \
               READs and WRITEs divided by the bytes of key and value. The slides count whole entries, so that a READ \
               of a leaf with 32 entries counts as 32. They do not count versions and checksums, which take 40 B in a \
-              leaf of the radix tree here and 26 B in the slides' layout: with these bytes, the amplification of an \
-              entry of 16 B is 3.5 and 2.6. Values of 64 B show that this overhead does not grow with the value.",
+              leaf of the radix tree here and 18 B in the slides' layout: with these bytes, the amplification of an \
+              entry of 16 B is 3.5 and 2.1. Values of 64 B show that this overhead does not grow with the value.",
     claim: "A radix tree reads and writes one entry for each entry; a B+ tree reads 32, and Sherman reads 33 and \
               writes one.",
     key: "",
