@@ -10,8 +10,7 @@ fn git(arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The sources of this program and of the packages that it depends on, relative to this package. A change of one of them
-/// after the commit is marked.
+/// The sources of this package and of those that it depends on. A commit is marked if one of them differs from it.
 const SOURCES: [&str; 8] = [
     "src",
     "Cargo.toml",

@@ -1,5 +1,5 @@
-//! Writes `docs/reproduction.md`, the pages of the papers, their charts, and the calibration table of `docs/nic-model.md`, from
-//! `docs/records/figures`. Run it in the root of the repository.
+//! Writes `docs/reproduction.md`, the pages of the papers, their charts, and the calibration table of
+//! `docs/nic-model.md`, from `docs/records/figures`. Run it in the root of the repository.
 
 use std::error::Error;
 use std::fs;

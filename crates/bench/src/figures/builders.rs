@@ -103,7 +103,7 @@ pub(super) fn predicted(
 
 /// Adds the value with the other duration of a failed CAS, if it is another one.
 pub(super) fn ranged(comparison: Comparison, ours_to: f64) -> Comparison {
-    if ours_to == comparison.ours { comparison } else { comparison.to(ours_to) }
+    if (ours_to - comparison.ours).abs() > 0.0 { comparison.to(ours_to) } else { comparison }
 }
 
 /// Groups comparisons by panel; the panels keep the order of their first comparisons.

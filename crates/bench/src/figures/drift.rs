@@ -139,7 +139,9 @@ fn small_records() -> Vec<Vec<SmallRecord>> {
         }
     });
     let mut made = made.into_inner().expect("no thread panicked");
-    made.iter_mut().for_each(|records| records.sort_by_key(|record| record.run));
+    for records in &mut made {
+        records.sort_by_key(|record| record.run);
+    }
     made
 }
 

@@ -103,7 +103,7 @@ impl Comparison {
     /// ratio is 1 if the range contains the paper's value.
     pub fn ratio(&self) -> Option<f64> {
         let (low, high) = self.range();
-        self.paper.map(|paper| if high == low { low } else { paper.clamp(low, high) } / paper)
+        self.paper.map(|paper| if high > low { paper.clamp(low, high) } else { low } / paper)
     }
 
     /// The smaller and the larger of the simulator's values, divided by the paper's.

@@ -46,7 +46,7 @@ mod verdict;
 
 pub use figure::{CalibrationStatus, Comparison, Effort, Figure};
 pub use pages::{PAGES, ReproducedFigure, index, page};
-pub use plan::{Plan, PlanEvent, RunProgress};
+pub use plan::{FigureEvent, FigurePlan, RunProgress};
 pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, report, table};
 pub use verdict::{Judgement, Verdict, judge};
 

@@ -64,7 +64,7 @@ pub fn index(figures: &[ReproducedFigure]) -> String {
     text
 }
 
-/// The page of a paper: `docs/reproduction/NAME.md`.
+/// The page of a paper: a file in `docs/reproduction`.
 pub fn page((name, title): (&str, &str), figures: &[ReproducedFigure]) -> String {
     let about = "Generated from `docs/records/figures`; do not edit. [The index](../reproduction.md) explains the \
                  verdicts.";

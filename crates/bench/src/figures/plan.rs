@@ -34,14 +34,14 @@ struct PlannedFigure {
 }
 
 /// The runs of some figures.
-pub struct Plan {
+pub struct FigurePlan {
     effort: Effort,
     figures: Vec<PlannedFigure>,
     runs: Vec<PlannedRun>,
 }
 
-/// An event of [`Plan::execute`].
-pub enum PlanEvent<'p> {
+/// An event of [`FigurePlan::execute`].
+pub enum FigureEvent<'p> {
     /// A run begins.
     Started(RunProgress),
     /// A run has ended.
@@ -78,13 +78,13 @@ pub struct RunProgress {
 /// A message of a thread: the position of a run that begins, or that has ended.
 enum Message {
     Started(usize),
-    Finished(usize, Result<Record>),
+    Finished(usize, Box<Result<Record>>),
 }
 
-impl Plan {
+impl FigurePlan {
     /// Plans the runs of `figures`.
-    pub fn new(figures: &[&'static Figure], effort: Effort) -> Plan {
-        let mut plan = Plan { effort, figures: Vec::new(), runs: Vec::new() };
+    pub fn new(figures: &[&'static Figure], effort: Effort) -> FigurePlan {
+        let mut plan = FigurePlan { effort, figures: Vec::new(), runs: Vec::new() };
         let mut known: HashMap<String, usize> = HashMap::new();
         for figure in figures {
             let mut positions = Vec::new();
@@ -144,7 +144,7 @@ impl Plan {
     pub fn execute<E: From<Error>>(
         &mut self,
         jobs: NonZeroUsize,
-        observe: &mut dyn FnMut(PlanEvent<'_>) -> Result<(), E>,
+        observe: &mut dyn FnMut(FigureEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.report(observe)?;
         let todo: Vec<(usize, Run)> = self
@@ -160,7 +160,8 @@ impl Plan {
             let (sender, messages) = mpsc::channel();
             for _ in 0..jobs.get().min(todo.len()) {
                 let sender = sender.clone();
-                scope.spawn(|| execute_runs(&todo, &next, sender));
+                let (todo, next) = (&todo, &next);
+                scope.spawn(move || execute_runs(todo, next, &sender));
             }
             drop(sender);
             for message in messages {
@@ -177,22 +178,22 @@ impl Plan {
         &mut self,
         message: Message,
         jobs: NonZeroUsize,
-        observe: &mut dyn FnMut(PlanEvent<'_>) -> Result<(), E>,
+        observe: &mut dyn FnMut(FigureEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match message {
-            Message::Started(position) => observe(PlanEvent::Started(self.progress(position, jobs))),
+            Message::Started(position) => observe(FigureEvent::Started(self.progress(position, jobs))),
             Message::Finished(position, record) => {
                 let planned = &mut self.runs[position];
-                let record = Record { command: planned.figure.command(self.effort), ..record? };
+                let record = Record { command: planned.figure.command(self.effort), ..(*record)? };
                 let record = planned.record.insert(record);
-                observe(PlanEvent::Finished { figure: planned.figure, record })?;
+                observe(FigureEvent::Finished { figure: planned.figure, record })?;
                 self.report(observe)
             }
         }
     }
 
     /// Reports the figures whose runs have all ended.
-    fn report<E>(&mut self, observe: &mut dyn FnMut(PlanEvent<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn report<E>(&mut self, observe: &mut dyn FnMut(FigureEvent<'_>) -> Result<(), E>) -> Result<(), E> {
         for PlannedFigure { figure, runs, is_reported } in &mut self.figures {
             let records: Option<Vec<Record>> =
                 runs.iter().map(|position| self.runs[*position].record.clone()).collect();
@@ -200,7 +201,7 @@ impl Plan {
                 *is_reported = true;
                 let command = figure.command(self.effort);
                 let records = records.into_iter().map(|record| Record { command: command.clone(), ..record });
-                observe(PlanEvent::Complete { figure, records: records.collect() })?;
+                observe(FigureEvent::Complete { figure, records: records.collect() })?;
             }
         }
         Ok(())
@@ -232,10 +233,10 @@ impl Plan {
 }
 
 /// Executes runs until none is left or the receiver of the messages is gone.
-fn execute_runs(todo: &[(usize, Run)], next: &AtomicUsize, messages: Sender<Message>) {
+fn execute_runs(todo: &[(usize, Run)], next: &AtomicUsize, messages: &Sender<Message>) {
     while let Some((position, run)) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
         let is_heard = messages.send(Message::Started(*position)).is_ok()
-            && messages.send(Message::Finished(*position, run.execute())).is_ok();
+            && messages.send(Message::Finished(*position, Box::new(run.execute()))).is_ok();
         if !is_heard {
             return;
         }

@@ -64,13 +64,13 @@ fn summary(comparisons: &[Comparison]) -> String {
 /// Our value, or the range of our values.
 pub(super) fn ours(comparison: &Comparison) -> String {
     let (low, high) = comparison.range();
-    if low == high { number(low) } else { format!("{} to {}", number(low), number(high)) }
+    if high > low { format!("{} to {}", number(low), number(high)) } else { number(low) }
 }
 
 /// The ratio to the paper's value, or the range of ratios.
 pub(super) fn ratio(comparison: &Comparison) -> Option<String> {
     let (low, high) = comparison.ratio_range()?;
-    Some(if low == high { format!("{low:.2}") } else { format!("{low:.2} to {high:.2}") })
+    Some(if high > low { format!("{low:.2} to {high:.2}") } else { format!("{low:.2}") })
 }
 
 fn row(comparison: &Comparison, point: &str) -> String {

@@ -183,9 +183,9 @@ fn tails(steps: &Steps<'_>) -> Vec<Comparison> {
     let p99 = |mix: usize, step: usize| steps.of(mix, step).latency_us.p99;
     let mut all = Vec::new();
     for (mix, name) in MIXES.iter().enumerate() {
-        for step in 0..STEPS.len() {
+        for (step, paper_us) in PAPER_P99_US.into_iter().enumerate() {
             let paper = match (mix, step) {
-                (WRITE_INTENSIVE, _) => (Some(PAPER_P99_US[step]), SOURCE_PRODUCT),
+                (WRITE_INTENSIVE, _) => (Some(paper_us), SOURCE_PRODUCT),
                 (READ_INTENSIVE, 0) => (Some(15.3), SOURCE),
                 (READ_INTENSIVE, COMBINE) => (Some(12.9), SOURCE),
                 _ => (None, SOURCE),

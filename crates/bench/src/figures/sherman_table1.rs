@@ -16,10 +16,10 @@ pub(super) const FIGURE: Figure = Figure {
               values of 8 B, nodes of 1 KiB filled to 80 %, 500 MB of index cache. The paper loads 1e9 keys; here it \
               is 10 million (1 million with --quick), and popularity is drawn over 1e9 ranks, which are hashed to the \
               keys. The locks of fg and fg+ are in their nodes, as in trees before Sherman (its §4.3), and so share \
-              few of the NIC's atomic slots. The table shows the paper's own implementation of FG with an index cache; \
-              for FG+ and Sherman the paper prints ratios. Under skew, the values of fg and fg+ with writes are ranges: \
-              a failed CAS in host memory takes 148 ns (fitted to Figure 2) at one end, and 333 ns (like a successful \
-              one) at the other; sherman-fig10 describes why.",
+              few of the NIC's atomic slots. The table shows the paper's own implementation of FG with an index \
+              cache; for FG+ and Sherman the paper prints ratios. Under skew, the values of fg and fg+ with writes \
+              are ranges: a failed CAS in host memory takes 148 ns (fitted to Figure 2) at one end, and 333 ns (like \
+              a successful one) at the other; sherman-fig10 describes why.",
     claim: "FG serves 31.8 million operations per second with reads and 18.7 with half writes, and collapses to 0.34 \
               under skew.",
     key: "",
@@ -170,12 +170,15 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     comparisons
 }
 
+/// A percentile: its name, and its value.
+type Percentile = (&'static str, fn(&Latency) -> f64);
+
 /// The percentiles of a cell.
 fn latencies(cells: &Cells<'_>, variant: usize, column: usize) -> Vec<Comparison> {
     let papers = if variant == 0 { CELLS[column].latency_us.map(Some) } else { [None; 3] };
-    let quantiles: [(&str, fn(&Latency) -> f64); 3] =
+    let percentiles: [Percentile; 3] =
         [("p50", |latency| latency.p50), ("p90", |latency| latency.p90), ("p99", |latency| latency.p99)];
-    let of = |((quantile, value), paper): ((&str, fn(&Latency) -> f64), Option<f64>)| {
+    let of = |((quantile, value), paper): (Percentile, Option<f64>)| {
         let names = ("Latency, us", format!("{}, {}, {quantile}", VARIANTS[variant], CELLS[column].name));
         let comparison = cells.compare((variant, column), names, paper, |record| value(&record.latency_us));
         // The only value of an index to which a constant (the CPU time of an operation) was fitted.
@@ -183,5 +186,5 @@ fn latencies(cells: &Cells<'_>, variant: usize, column: usize) -> Vec<Comparison
         let status = if fitted { CalibrationStatus::Fitted } else { comparison.status };
         Comparison { status, ..comparison }
     };
-    quantiles.into_iter().zip(papers).map(of).collect()
+    percentiles.into_iter().zip(papers).map(of).collect()
 }

@@ -8,13 +8,13 @@ use crate::record::Record;
 /// Runs a figure on one thread.
 pub(super) fn records_of(figure: &'static Figure) -> Vec<Record> {
     let mut all = Vec::new();
-    let mut observe = |event: PlanEvent<'_>| {
-        if let PlanEvent::Complete { records, .. } = event {
+    let mut observe = |event: FigureEvent<'_>| {
+        if let FigureEvent::Complete { records, .. } = event {
             all = records;
         }
         Ok::<(), crate::Error>(())
     };
-    Plan::new(&[figure], Effort::Quick).execute(NonZeroUsize::MIN, &mut observe).unwrap();
+    FigurePlan::new(&[figure], Effort::Quick).execute(NonZeroUsize::MIN, &mut observe).unwrap();
     all
 }
 
@@ -83,16 +83,16 @@ fn the_records_in_the_documents_match_the_figures() {
 fn the_records_do_not_depend_on_the_number_of_threads() {
     let run = |jobs: usize| {
         let (mut started, mut finished, mut complete) = (Vec::new(), 0, Vec::new());
-        let mut observe = |event: PlanEvent<'_>| {
+        let mut observe = |event: FigureEvent<'_>| {
             match event {
-                PlanEvent::Started(progress) => started.push((progress.number, progress.of)),
-                PlanEvent::Finished { .. } => finished += 1,
-                PlanEvent::Complete { figure, records } => complete.push((figure.name, records)),
+                FigureEvent::Started(progress) => started.push((progress.number, progress.of)),
+                FigureEvent::Finished { .. } => finished += 1,
+                FigureEvent::Complete { figure, records } => complete.push((figure.name, records)),
             }
             Ok::<(), crate::Error>(())
         };
         let figures = [super::figure("sherman-on-chip").unwrap(), super::figure("sherman-fig2").unwrap()];
-        let mut plan = Plan::new(&figures, Effort::Quick);
+        let mut plan = FigurePlan::new(&figures, Effort::Quick);
         plan.execute(NonZeroUsize::new(jobs).unwrap(), &mut observe).unwrap();
         started.sort_unstable();
         assert_eq!(started, [(1, 2), (1, 5), (2, 2), (2, 5), (3, 5), (4, 5), (5, 5)]);
@@ -116,7 +116,7 @@ fn records_of_the_same_commit_are_used_again() {
         .map(|record| Record { commit: "abc123".to_owned(), profile: "release".to_owned(), ..record })
         .collect();
     let plan_with = |records: &[Record], commit: &str, effort: Effort| {
-        let mut plan = Plan::new(&[figure], effort);
+        let mut plan = FigurePlan::new(&[figure], effort);
         plan.reuse_of(records.to_vec(), commit, "release")
     };
     assert_eq!(plan_with(&made, "abc123", Effort::Quick), 2);
@@ -126,14 +126,14 @@ fn records_of_the_same_commit_are_used_again() {
     let changed: Vec<Record> =
         made.iter().map(|record| Record { commit: "abc123+".to_owned(), ..record.clone() }).collect();
     assert_eq!(plan_with(&changed, "abc123+", Effort::Quick), 0, "a changed tree names no version");
-    let mut plan = Plan::new(&[figure], Effort::Quick);
+    let mut plan = FigurePlan::new(&[figure], Effort::Quick);
     plan.reuse_of(made[..1].to_vec(), "abc123", "release");
     let (mut executed, mut all) = (Vec::new(), Vec::new());
-    let mut observe = |event: PlanEvent<'_>| {
+    let mut observe = |event: FigureEvent<'_>| {
         match event {
-            PlanEvent::Started(progress) => executed.push(progress.number),
-            PlanEvent::Complete { records, .. } => all = records,
-            PlanEvent::Finished { .. } => {}
+            FigureEvent::Started(progress) => executed.push(progress.number),
+            FigureEvent::Complete { records, .. } => all = records,
+            FigureEvent::Finished { .. } => {}
         }
         Ok::<(), crate::Error>(())
     };
@@ -147,8 +147,8 @@ fn figures_share_the_records_of_equal_runs() {
     let names = ["catfish-fig10", "catfish-fig11"];
     let figures = names.map(|name| super::figure(name).unwrap());
     let runs = (figures[0].runs)(Effort::Full).len();
-    assert_eq!(Plan::new(&figures, Effort::Full).len(), runs);
-    let both = Plan::new(&[figures[0], super::figure("catfish-fig12").unwrap()], Effort::Full);
+    assert_eq!(FigurePlan::new(&figures, Effort::Full).len(), runs);
+    let both = FigurePlan::new(&[figures[0], super::figure("catfish-fig12").unwrap()], Effort::Full);
     assert_eq!(both.len(), 2 * runs, "runs with other parameters are different");
 }
 

@@ -177,7 +177,7 @@ fn prepare(
     Ok((record, nodes?))
 }
 
-/// Executes the puts of the warm-up, without virtual time: those of the first client of the workload, with another seed.
+/// Executes the puts of the warm-up, without virtual time: those of the workload's first client, with another seed.
 fn warm_up_puts(
     spec: &RunSpec,
     client: &Client<SimFabric>,

@@ -5,7 +5,7 @@ mod folder;
 use super::bench::failure;
 use super::{Context, Failure, Format, Outcome, heap};
 use farwood_bench::figures::{
-    Comparison, Effort, FIGURES, Figure, Plan, PlanEvent, RunProgress, figure, table,
+    Comparison, Effort, FIGURES, Figure, FigureEvent, FigurePlan, RunProgress, figure, table,
 };
 use farwood_bench::record::Record;
 use folder::FigureFolder;
@@ -80,7 +80,7 @@ fn reproduce(args: &Args, figures: &[&'static Figure], context: &mut Context<'_>
     let folder = FigureFolder(&args.out);
     // Create the folders first, because the runs take minutes.
     figures.iter().try_for_each(|figure| folder.create(figure))?;
-    let mut plan = Plan::new(figures, effort);
+    let mut plan = FigurePlan::new(figures, effort);
     let reused = plan.reuse(folder.records());
     if reused > 0 {
         let (all, out) = (plan.len(), args.out.display());
@@ -88,12 +88,12 @@ fn reproduce(args: &Args, figures: &[&'static Figure], context: &mut Context<'_>
     }
     let progress = progress_bar(context);
     let result = plan.execute(args.jobs, &mut |event| match event {
-        PlanEvent::Started(run) => {
+        FigureEvent::Started(run) => {
             show(&progress, run);
             Ok(())
         }
-        PlanEvent::Finished { figure, record } => folder.add(figure, record),
-        PlanEvent::Complete { figure, records } => {
+        FigureEvent::Finished { figure, record } => folder.add(figure, record),
+        FigureEvent::Complete { figure, records } => {
             let comparisons = figure.compare(&records).map_err(failure)?;
             folder.complete(figure, &records, &comparisons, &figure.command(effort))?;
             progress.suspend(|| print(figure, &records, &comparisons, &folder, context))
