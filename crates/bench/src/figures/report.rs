@@ -64,13 +64,18 @@ fn summary(comparisons: &[Comparison]) -> String {
 /// Our value, or the range of our values.
 pub(super) fn ours(comparison: &Comparison) -> String {
     let (low, high) = comparison.range();
-    if high > low { format!("{} to {}", number(low), number(high)) } else { number(low) }
+    range(&number(low), &number(high))
 }
 
 /// The ratio to the paper's value, or the range of ratios.
 pub(super) fn ratio(comparison: &Comparison) -> Option<String> {
     let (low, high) = comparison.ratio_range()?;
-    Some(if high > low { format!("{low:.2} to {high:.2}") } else { format!("{low:.2}") })
+    Some(range(&format!("{low:.2}"), &format!("{high:.2}")))
+}
+
+/// A range in words; one number if both ends are equal as printed.
+fn range(low: &str, high: &str) -> String {
+    if low == high { low.to_owned() } else { format!("{low} to {high}") }
 }
 
 fn row(comparison: &Comparison, point: &str) -> String {
