@@ -10,6 +10,23 @@ fn git(arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// The sources of this package and of those that it depends on. A commit is marked if one of them differs from it.
+const SOURCES: [&str; 8] = [
+    "src",
+    "Cargo.toml",
+    "../fabric",
+    "../farwood",
+    "../index",
+    "../sim",
+    "../transport",
+    "../../Cargo.lock",
+];
+
+/// Whether a source differs from the commit.
+fn is_changed() -> bool {
+    git(&[&["status", "--porcelain", "--"], &SOURCES[..]].concat()).is_some_and(|list| !list.is_empty())
+}
+
 /// Prints an instruction to cargo.
 fn instruct(line: &str) {
     writeln!(stdout(), "cargo:{line}").expect("cargo reads the output");
@@ -35,5 +52,9 @@ fn main() {
     if let Some(logs) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         instruct(&format!("rerun-if-changed={logs}"));
     }
-    instruct(&format!("rustc-env=FARWOOD_COMMIT={commit}"));
+    for source in SOURCES {
+        instruct(&format!("rerun-if-changed={source}"));
+    }
+    let mark = if is_changed() { "+" } else { "" };
+    instruct(&format!("rustc-env=FARWOOD_COMMIT={commit}{mark}"));
 }

@@ -1,11 +1,13 @@
-//! Writes `docs/reproduction.md`, its charts, and the calibration table of `docs/nic-model.md`, from
-//! `docs/records/figures`. Run it in the root of the repository.
+//! Writes `docs/reproduction.md`, the pages of the papers, their charts, and the calibration table of
+//! `docs/nic-model.md`, from `docs/records/figures`. Run it in the root of the repository.
 
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use farwood_bench::figures::{CalibrationStatus, Comparison, FIGURES, between_marks, calibration, page};
+use farwood_bench::figures::{
+    CalibrationStatus, Comparison, FIGURES, PAGES, ReproducedFigure, between_marks, calibration, index, page,
+};
 use farwood_bench::record::Record;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -24,9 +26,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         // do not depend on them.
         let of_nics = |c: &&Comparison| figure.measures_nics() || c.status != CalibrationStatus::Reported;
         points.extend(comparisons.iter().filter(of_nics).cloned());
-        parts.push((figure, records, comparisons));
+        parts.push(ReproducedFigure { figure, records, comparisons });
     }
-    fs::write(docs.join("reproduction.md"), page(&parts))?;
+    fs::write(docs.join("reproduction.md"), index(&parts))?;
+    let folder = docs.join("reproduction");
+    fs::create_dir_all(&folder)?;
+    for named in PAGES {
+        fs::write(folder.join(format!("{}.md", named.0)), page(named, &parts))?;
+    }
     let model = docs.join("nic-model.md");
     fs::write(&model, between_marks(&fs::read_to_string(&model)?, &calibration(&points))?)?;
     Ok(())

@@ -254,6 +254,7 @@ impl Args {
             seed: self.seed,
             pool: self.pool,
             peers: self.peer,
+            ..RunSpec::default()
         })
     }
 }

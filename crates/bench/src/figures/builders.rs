@@ -2,7 +2,8 @@
 
 use farwood_index::ordered::System;
 
-use super::figure::{CalibrationStatus, Comparison, Effort, Run};
+use super::figure::{CalibrationStatus, Comparison, Effort};
+use super::run::Run;
 use crate::record::Record;
 use crate::run::{Amount, FabricKind, RunSpec};
 use crate::spec::spatial::SpatialSpec;
@@ -94,9 +95,15 @@ pub(super) fn predicted(
         point: point.into(),
         paper,
         ours,
+        ours_to: None,
         status: CalibrationStatus::Predicted,
         source,
     }
+}
+
+/// Adds the value with the other duration of a failed CAS, if it is another one.
+pub(super) fn ranged(comparison: Comparison, ours_to: f64) -> Comparison {
+    if (ours_to - comparison.ours).abs() > 0.0 { comparison.to(ours_to) } else { comparison }
 }
 
 /// Groups comparisons by panel; the panels keep the order of their first comparisons.

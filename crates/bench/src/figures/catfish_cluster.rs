@@ -1,7 +1,8 @@
 //! The cluster of the evaluation of Catfish (§V of the paper), and the curves of Figures 10 to 14.
 
 use super::builders::{predicted, spatial_run};
-use super::figure::{Comparison, Effort, Run};
+use super::figure::{Comparison, Effort};
+use super::run::Run;
 use crate::record::Record;
 use crate::run::{Amount, FabricKind};
 use crate::spec::spatial::SpatialSpec;

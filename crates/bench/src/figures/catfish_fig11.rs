@@ -1,7 +1,8 @@
 //! Catfish, Figure 11: latency of searches.
 
 use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
-use super::figure::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure};
+use super::run::Run;
 use crate::record::Record;
 use crate::workload::rectangles::SpatialMix;
 
@@ -10,6 +11,10 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Catfish, Figure 11: latency of searches",
     setting: "The runs of Figure 10. The paper's throughput and latency of fast messaging contradict Little's law for \
               any think time: 256 clients at 299 us and, by the factor of 3.28, at about 378 kops.",
+    claim: "Catfish answers in 141 us with 256 clients, 3.25 times faster than fast messaging.",
+    key: "",
+    cause: "Fast messaging takes 1.5 times as long as in the paper, whose throughput and latency of it contradict \
+              Little's law. Offloading is too fast for the reasons of Figure 10.",
     runs,
     compare,
 };

@@ -3,7 +3,8 @@
 use super::catfish_cluster::{
     CLIENTS, Printed, THROUGHPUT, compare_curves, compare_first, kops, offloaded_shares, runs_of,
 };
-use super::figure::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure};
+use super::run::Run;
 use crate::record::Record;
 use crate::workload::rectangles::SpatialMix;
 
@@ -13,6 +14,12 @@ pub(super) const FIGURE: Figure = Figure {
     setting: "Set-up of Figure 10. A tenth of the requests inserts a rectangle of the scale of the searches; as in the \
               paper, inserts cluster around four points, one per quadrant. Inserts go to the server in all schemes, \
               where one thread at a time changes the tree.",
+    claim: "With 10 % inserts Catfish has up to 3.3 times the throughput of fast messaging and 13.7 times that of \
+              offloading.",
+    key: "Throughput, kops",
+    cause: "One writer at a time changes the tree here, and an insert waits 2 to 8 ms for it. This wait, not the \
+              processor as in the paper, bounds the throughput, so the agreement with fast messaging is a \
+              coincidence. Inserts tear no READs of offloading, because stored nodes do not change.",
     runs,
     compare,
 };

@@ -1,7 +1,8 @@
 //! Catfish, Figure 13: latency of searches with 10 % inserts.
 
 use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
-use super::figure::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure};
+use super::run::Run;
 use crate::record::Record;
 use crate::workload::rectangles::SpatialMix;
 
@@ -9,6 +10,11 @@ pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig13",
     title: "Catfish, Figure 13: latency of searches beside inserts",
     setting: "The runs of Figure 12.",
+    claim: "Beside inserts, Catfish's latency is up to 7.55 times shorter than fast messaging's and 58 times shorter \
+              than TCP's.",
+    key: "",
+    cause: "This figure shows searches only, and inserts wait for the one writer. While they wait, the server is idle \
+              and answers searches of fast messaging at once.",
     runs,
     compare,
 };

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::builders::{predicted, spatial_run};
 use super::catfish_cluster::{CLIENTS, SCHEMES, THINK_NS, kops, latency_us, spec};
-use super::figure::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure};
+use super::run::Run;
 use crate::record::Record;
 use crate::spec::spatial::SpatialSpec;
 use crate::workload::rectangles::{RectangleSource, Scale};
@@ -16,6 +17,11 @@ pub(super) const FIGURE: Figure = Figure {
               street segments of rea02; `data/fetch-segments` fetches them from a package. They are bulk-loaded; the \
               paper inserts them row by row in regions. Windows are centred on segments and have 50 to 150 results, \
               100 on average.",
+    claim: "On real streets, Catfish has up to 2.23 times the throughput of fast messaging and 4.28 times that of \
+              offloading.",
+    key: "",
+    cause: "Coastlines replace the streets. The answers of 100 segments fill the link, which messages and READs \
+              share, and offloading is too fast for the reasons of Figure 10.",
     runs,
     compare,
 };

@@ -2,7 +2,8 @@
 
 use super::builders::{predicted, spatial_run};
 use super::catfish_cluster::{latency_us, spec};
-use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure};
+use super::run::Run;
 use crate::record::Record;
 use crate::spec::spatial_variant::Variant;
 use crate::workload::rectangles::Scale;
@@ -13,6 +14,10 @@ pub(super) const FIGURE: Figure = Figure {
     setting: "One server of 28 cores, 80 to 320 clients without think time, ConnectX-5. With polling, the thread of \
               each connection keeps its core for its time slice. The CPU time of a request is fitted to the growth of \
               the event-based latency from 80 to 320 clients at scale 0.00001.",
+    claim: "With polling, the latency grows 18 times from 80 to 320 clients; with events it grows 4.5 times.",
+    key: "",
+    cause: "The events agree. Polling has no cost besides the time slice here, so its latency grows in proportion to \
+              the clients.",
     runs,
     compare,
 };
@@ -66,6 +71,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         point: "events, scale 0.00001, 80 to 320 clients".to_owned(),
         paper: Some(fitted(PAPER_US[1])),
         ours: grown(0, 1),
+        ours_to: None,
         status: CalibrationStatus::Fitted,
         source: SOURCE,
     });

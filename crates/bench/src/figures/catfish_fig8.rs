@@ -2,7 +2,8 @@
 
 use super::builders::{predicted, spatial_run};
 use super::catfish_cluster::{latency_us, spec};
-use super::figure::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure};
+use super::run::Run;
 use crate::record::Record;
 use crate::spec::spatial_variant::Variant;
 use crate::workload::rectangles::Scale;
@@ -13,6 +14,10 @@ pub(super) const FIGURE: Figure = Figure {
     setting: "One client that searches by READs without think time, ConnectX-5: one READ in flight, or those of all \
               children of a node that intersect the window. The size of the paper's nodes is not known; here they have \
               42 entries in 1,984 bytes.",
+    claim: "Multi-issue shortens a search by 15 % at scale 0.01.",
+    key: "",
+    cause: "A client's search takes no CPU time here, so that READs are a larger part of the latency than in the \
+              paper.",
     runs,
     compare,
 };

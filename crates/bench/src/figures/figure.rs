@@ -1,9 +1,8 @@
 //! Figures: their runs, the comparison with the paper, and their charts.
 
+use super::run::Run;
 use crate::plot::{self, ChartBar, ChartPanel};
 use crate::record::Record;
-use crate::run::{RunSpec, SpatialSpec, simulate, simulate_spatial};
-use crate::sim_run::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
 use crate::{Error, Result};
 
 /// The number of keys and the virtual time of the runs of a figure.
@@ -20,14 +19,6 @@ impl Effort {
     pub(super) fn pick<T>(self, quick: T, full: T) -> T {
         if self == Effort::Quick { quick } else { full }
     }
-}
-
-/// One run of a figure.
-pub(super) enum Run {
-    Index(Box<RunSpec>),
-    Spatial(Box<SpatialSpec>),
-    Verbs(VerbsSpec),
-    Locks(LocksSpec),
 }
 
 /// Whether constants of the NIC model were fitted to a value: only other values test the model.
@@ -78,6 +69,9 @@ pub struct Comparison {
     pub paper: Option<f64>,
     /// The simulator's value.
     pub ours: f64,
+    /// The simulator's value with the other bound of a duration of the NIC model that no source measures alone; the
+    /// two values are the ends of a range.
+    pub ours_to: Option<f64>,
     /// Whether the value was used to calibrate the NIC model.
     pub status: CalibrationStatus,
     /// The source of the paper's value.
@@ -93,9 +87,29 @@ impl Comparison {
         }
     }
 
-    /// The simulator's value divided by the paper's.
+    /// The comparison with a second value of the simulator, from the other bound of a duration of the NIC model.
+    #[must_use]
+    pub(super) fn to(self, ours_to: f64) -> Comparison {
+        Comparison { ours_to: Some(ours_to), ..self }
+    }
+
+    /// The smaller and the larger of the simulator's values.
+    pub fn range(&self) -> (f64, f64) {
+        let other = self.ours_to.unwrap_or(self.ours);
+        (self.ours.min(other), self.ours.max(other))
+    }
+
+    /// The simulator's value divided by the paper's. Of a range, the value that is nearest to the paper's counts: the
+    /// ratio is 1 if the range contains the paper's value.
     pub fn ratio(&self) -> Option<f64> {
-        self.paper.map(|paper| self.ours / paper)
+        let (low, high) = self.range();
+        self.paper.map(|paper| if high > low { paper.clamp(low, high) } else { low } / paper)
+    }
+
+    /// The smaller and the larger of the simulator's values, divided by the paper's.
+    pub fn ratio_range(&self) -> Option<(f64, f64)> {
+        let (low, high) = self.range();
+        self.paper.map(|paper| (low / paper, high / paper))
     }
 }
 
@@ -107,6 +121,12 @@ pub struct Figure {
     pub title: &'static str,
     /// The set-up in the paper and here, and the differences.
     pub setting: &'static str,
+    /// The paper's claim, in one sentence.
+    pub claim: &'static str,
+    /// The beginning of the names of the panels that decide the verdict; empty: all panels.
+    pub(super) key: &'static str,
+    /// The reason why our values differ from the claim; empty if they do not differ.
+    pub cause: &'static str,
     /// The runs; their number and order are the same for each effort.
     pub(super) runs: fn(Effort) -> Vec<Run>,
     /// The comparisons, from the records in the order of the runs.
@@ -114,25 +134,14 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Runs the figure; calls `progress` with the number of finished runs and of all runs.
-    ///
-    /// # Errors
-    /// The errors of the runs.
-    pub fn run(&self, effort: Effort, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<Record>> {
-        let runs = (self.runs)(effort);
-        let all = runs.len();
-        let mut records = Vec::new();
-        for (done, run) in runs.iter().enumerate() {
-            progress(done, all);
-            records.push(match run {
-                Run::Index(spec) => simulate(spec, &mut |_| {})?,
-                Run::Spatial(spec) => simulate_spatial(spec, &mut |_| {})?,
-                Run::Verbs(spec) => simulate_verbs(spec)?,
-                Run::Locks(spec) => simulate_locks(spec)?,
-            });
-        }
-        progress(all, all);
-        Ok(records)
+    /// The name of the figure's page: the paper, or `nic`.
+    pub fn page(&self) -> &'static str {
+        self.name.split('-').next().unwrap_or(self.name)
+    }
+
+    /// The command that makes the figure.
+    pub fn command(&self, effort: Effort) -> String {
+        format!("farwood reproduce {}{}", self.name, effort.pick(" --quick", ""))
     }
 
     /// Whether the figure measures NIC models without an index.
@@ -170,8 +179,9 @@ impl Figure {
 /// Groups comparisons by panel.
 fn panels(comparisons: &[Comparison]) -> Vec<ChartPanel> {
     let mut panels: Vec<ChartPanel> = Vec::new();
-    for Comparison { panel, point, paper, ours, .. } in comparisons {
-        let bar = ChartBar { name: point.clone(), paper: *paper, ours: *ours };
+    for comparison in comparisons {
+        let Comparison { panel, point, paper, .. } = comparison;
+        let bar = ChartBar { name: point.clone(), paper: *paper, ours: comparison.range() };
         match panels.iter_mut().find(|known| known.title == *panel) {
             Some(known) => known.bars.push(bar),
             None => panels.push(ChartPanel { title: panel.clone(), bars: vec![bar] }),

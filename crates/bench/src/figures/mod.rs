@@ -16,7 +16,10 @@ mod catfish_fig8;
 mod catfish_fig9;
 mod figure;
 mod nic;
+mod pages;
+mod plan;
 mod report;
+mod run;
 mod sherman_cluster;
 mod sherman_fig10;
 mod sherman_fig11;
@@ -39,9 +42,13 @@ mod sphinx_cluster;
 mod sphinx_fig4;
 mod sphinx_fig5;
 mod sphinx_fig6;
+mod verdict;
 
 pub use figure::{CalibrationStatus, Comparison, Effort, Figure};
-pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, page, report, table};
+pub use pages::{PAGES, ReproducedFigure, index, page};
+pub use plan::{FigureEvent, FigurePlan, RunProgress};
+pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, report, table};
+pub use verdict::{Judgement, Verdict, judge};
 
 use crate::{Error, Result};
 
@@ -93,5 +100,7 @@ pub fn figure(name: &str) -> Result<&'static Figure> {
     })
 }
 
+#[cfg(test)]
+mod drift;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,4 @@
-//! The documents about figures: the report of one figure, the page of all figures, and the calibration table of the NIC
-//! model.
+//! The report of one figure, and the calibration table of the NIC model.
 
 use std::fmt::Write as _;
 
@@ -14,29 +13,12 @@ pub fn report(figure: &Figure, records: &[Record], comparisons: &[Comparison], c
     text
 }
 
-/// The page of all figures: `docs/reproduction.md`.
-pub fn page(parts: &[(&Figure, Vec<Record>, Vec<Comparison>)]) -> String {
-    let about = "The papers' figures, reproduced in the simulator: a network in virtual time, whose NIC models are \
-                 calibrated with micro-benchmarks only ([nic-model.md](nic-model.md)). Generated from the records \
-                 in `docs/records/figures` by `cargo run -p farwood-bench --example reproduction`; do not edit. \
-                 `docs/records/reproduce` measures again.";
-    let mut text = format!("# Reproduction\n\n{}\n\n", wrapped(about));
-    let words = wrapped(
-        "A *prediction* compares a result with the paper's, and no constant of the model was derived from it. Values \
-         without one in the paper are *reported only*. *Given* values are not measured: they follow from the set-up, \
-         or from a format. A ratio is our value divided by the paper's.",
-    );
-    let _ = writeln!(text, "{words}");
-    for (figure, records, comparisons) in parts {
-        let _ = write!(text, "\n## {}\n\n", figure.title);
-        let command = format!("farwood reproduce {}", figure.name);
-        text.push_str(&section(figure, records, comparisons, &command));
-        let _ = writeln!(text, "\n![{}](records/figures/{}.svg)", figure.title, figure.name);
-    }
-    text
-}
-
-fn section(figure: &Figure, records: &[Record], comparisons: &[Comparison], command: &str) -> String {
+pub(super) fn section(
+    figure: &Figure,
+    records: &[Record],
+    comparisons: &[Comparison],
+    command: &str,
+) -> String {
     let mut text = format!("{}\n\n```sh\n{command}\n```\n\n", wrapped(figure.setting));
     if let Some(record) = records.first() {
         let verbs: Vec<f64> = records.iter().filter_map(|record| record.simulated_verbs_per_second).collect();
@@ -79,17 +61,35 @@ fn summary(comparisons: &[Comparison]) -> String {
     wrapped(&numbers) + "\n"
 }
 
+/// Our value, or the range of our values.
+pub(super) fn ours(comparison: &Comparison) -> String {
+    let (low, high) = comparison.range();
+    range(&number(low), &number(high))
+}
+
+/// The ratio to the paper's value, or the range of ratios.
+pub(super) fn ratio(comparison: &Comparison) -> Option<String> {
+    let (low, high) = comparison.ratio_range()?;
+    Some(range(&format!("{low:.2}"), &format!("{high:.2}")))
+}
+
+/// A range in words; one number if both ends are equal as printed.
+fn range(low: &str, high: &str) -> String {
+    if low == high { low.to_owned() } else { format!("{low} to {high}") }
+}
+
 fn row(comparison: &Comparison, point: &str) -> String {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
-    let ratio = comparison.ratio().map(|ratio| {
-        let is_off = comparison.status.bound().is_some_and(|bound| (ratio - 1.0).abs() > bound);
+    let ratio = ratio(comparison).map(|text| {
+        let bound = comparison.status.bound().unwrap_or(f64::INFINITY);
         // Deviations beyond the bound are bold.
-        if is_off { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
+        let is_off = comparison.ratio().is_some_and(|ratio| (ratio - 1.0).abs() > bound);
+        if is_off { format!("**{text}**") } else { text }
     });
     format!(
         "| {point} | {} | {} | {} | {} | {} |\n",
         or_dash(comparison.paper.map(number)),
-        number(comparison.ours),
+        ours(comparison),
         or_dash(ratio),
         comparison.status_name(),
         comparison.source,
@@ -139,18 +139,18 @@ pub fn table(comparisons: &[Comparison]) -> String {
         if at == 0 || comparisons[at - 1].panel != comparison.panel {
             let _ = write!(
                 text,
-                "{}\n{:width$}  {:>10}  {:>10}  {:>6}\n",
+                "{}\n{:width$}  {:>10}  {:>14}  {:>12}\n",
                 comparison.panel, "", "paper", "ours", "ratio"
             );
         }
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let _ = writeln!(
             text,
-            "{:width$}  {:>10}  {:>10}  {:>6}  {}",
+            "{:width$}  {:>10}  {:>14}  {:>12}  {}",
             comparison.point,
             or_dash(comparison.paper.map(number)),
-            number(comparison.ours),
-            or_dash(comparison.ratio().map(|ratio| format!("{ratio:.2}"))),
+            ours(comparison),
+            or_dash(ratio(comparison)),
             comparison.status_name(),
         );
     }
@@ -158,7 +158,7 @@ pub fn table(comparisons: &[Comparison]) -> String {
 }
 
 /// A number with three significant digits.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.abs() {
         // The difference to 100 % matters in a percentage just below it.
         x if (99.5..100.0).contains(&x) => format!("{value:.2}"),
@@ -170,7 +170,7 @@ fn number(value: f64) -> String {
 }
 
 /// Wraps words into lines of at most 120 characters.
-fn wrapped(words: &str) -> String {
+pub(super) fn wrapped(words: &str) -> String {
     let mut text = String::new();
     let mut column = 0;
     for word in words.split_whitespace() {

@@ -68,6 +68,7 @@ pub(super) fn hottest_share(record: &Record, point: impl Into<String>) -> Compar
         point: point.into(),
         paper: Some(100.0 * ZIPF.share_of_hottest(RANKS)),
         ours: 100.0 * share,
+        ours_to: None,
         status: CalibrationStatus::Given,
         source: "zipf 0.99 over the 1e9 keys of the paper",
     }

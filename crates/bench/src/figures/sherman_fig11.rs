@@ -1,7 +1,8 @@
 //! Sherman, Figure 11: the contribution of each technique with uniform keys.
 
 use super::builders::{Time, predicted, run};
-use super::figure::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure};
+use super::run::Run;
 use super::sherman_cluster::{STEPS, factors, spec};
 use crate::record::Record;
 use crate::workload::Workload;
@@ -12,6 +13,10 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Sherman, Figure 11: contributions of the techniques, uniform",
     setting: "Set-up of Table 1, uniform. Each step from FG+ to Sherman adds one technique. Latencies are those of all \
               operations. The paper prints the factors between the first and the last step.",
+    claim: "With uniform keys, Sherman has 1.24 and 1.15 times the throughput of FG+, and a shorter 99th percentile.",
+    key: "",
+    cause: "The 99th percentile of write-only runs improves less here than in the paper (2.01 times), because queues \
+              are the only noise of the model.",
     runs,
     compare,
 };

@@ -1,7 +1,8 @@
 //! Sherman, Figure 13: scalability with the number of clients.
 
 use super::builders::{Time, predicted, run};
-use super::figure::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure};
+use super::run::Run;
 use super::sherman_cluster::{hottest_share, spec};
 use crate::record::Record;
 use crate::run::RunSpec;
@@ -15,6 +16,10 @@ pub(super) const FIGURE: Figure = Figure {
               most 3 clients each. The paper does not state its numbers of clients; its peaks of FG+ under skew are \
               below 176 clients, so the numbers here begin at 48. The paper's peaks of FG+ are its peaks of Sherman \
               divided by the printed factors.",
+    claim: "Sherman scales to 44 million operations per second with uniform keys, and its peaks under skew are 1.4 \
+              times those of FG+.",
+    key: "",
+    cause: "",
     runs,
     compare,
 };

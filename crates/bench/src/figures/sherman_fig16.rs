@@ -3,7 +3,9 @@
 use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, Release};
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
-use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
+use super::builders::predicted;
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure};
+use super::run::Run;
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, LocksSpec};
 
@@ -14,6 +16,12 @@ pub(super) const FIGURE: Figure = Figure {
               Locks are words of 64 bits, released by WRITE, with the code that locks the tree. The time of a failed \
               CAS in device memory was fitted to the first step, the local hand-over to the last one; the other steps \
               are predictions.",
+    claim: "On-chip memory, a local lock table and hand-over each make locks faster: 2.89, 3.85 and 2.34 times the \
+              throughput.",
+    key: "",
+    cause: "The factors of throughput agree. The 99th percentile with a local table is twice the paper's: without a \
+              queue, the model's clients take the local lock in random order, and nothing bounds the wait of the last \
+              one.",
     runs,
     compare,
 };
@@ -50,6 +58,7 @@ fn step(point: &'static str, what: &str, paper: f64, ours: f64, status: Calibrat
         point: point.to_owned(),
         paper: Some(paper),
         ours,
+        ours_to: None,
         status,
         source: "Sherman §5.7",
     }
@@ -87,5 +96,5 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
 
 fn absolute(panel: &str, point: &str, paper: Option<f64>, ours: f64) -> Comparison {
     let (panel, point) = (panel.to_owned(), point.to_owned());
-    Comparison { panel, point, paper, ours, status: CalibrationStatus::Predicted, source: "Sherman §5.7" }
+    predicted(panel, point, paper, ours, "Sherman §5.7")
 }

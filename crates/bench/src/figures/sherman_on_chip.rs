@@ -2,7 +2,8 @@
 
 use farwood_fabric::Memory;
 
-use super::figure::{CalibrationStatus, Comparison, Effort, Figure, Run};
+use super::figure::{CalibrationStatus, Comparison, Effort, Figure};
+use super::run::Run;
 use crate::record::Record;
 use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
@@ -11,6 +12,9 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Sherman §4.3: CASes in device memory",
     setting: "8 compute nodes of 22 threads, one memory node, each CAS in flight on its own word, in device and in \
               host memory; ConnectX-5.",
+    claim: "The card's on-chip memory executes about 110 million CASes per second.",
+    key: "",
+    cause: "",
     runs,
     compare,
 };
@@ -32,6 +36,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         point: format!("{point} memory"),
         paper: Some(paper),
         ours: record.mops,
+        ours_to: None,
         status: CalibrationStatus::MicroBenchmark,
         source,
     };

@@ -1,7 +1,8 @@
 //! Sphinx, Figure 5: throughput and latency over the number of workers.
 
 use super::builders::{by_panel, predicted, runs_of};
-use super::figure::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure};
+use super::run::Run;
 use super::sphinx_cluster::{KeyKind, SOURCE, SPHINX, SYSTEMS, spec};
 use crate::record::Record;
 use crate::workload::Workload;
@@ -11,6 +12,11 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Sphinx, Figure 5: from 6 to 192 workers",
     setting: "Set-up of Figure 4, YCSB-A, 6 to 192 workers on 3 machines. The paper prints the largest ratios of \
               Sphinx to the others.",
+    claim: "Sphinx has up to 2.6 times the throughput of the others with integers, and up to 6.1 times with e-mail \
+              addresses.",
+    key: "",
+    cause: "The reasons are those of Figure 4. In addition, the updates of the hottest key follow each other every \
+              3.9 us, which bounds Sphinx at about 10 million operations per second.",
     runs,
     compare,
 };

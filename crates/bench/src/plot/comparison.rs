@@ -30,7 +30,8 @@ pub(crate) struct ChartPanel {
 pub(crate) struct ChartBar {
     pub(crate) name: String,
     pub(crate) paper: Option<f64>,
-    pub(crate) ours: f64,
+    /// The smaller and the larger end of our range; equal for a single value.
+    pub(crate) ours: (f64, f64),
 }
 
 /// The chart as an SVG document.
@@ -68,7 +69,8 @@ fn height(panel: &ChartPanel) -> f64 {
 }
 
 fn draw(scene: &mut Scene, top: f64, panel: &ChartPanel) {
-    let values = || panel.bars.iter().flat_map(|bar| [bar.paper, Some(bar.ours)]).flatten();
+    let values =
+        || panel.bars.iter().flat_map(|bar| [bar.paper, Some(bar.ours.0), Some(bar.ours.1)]).flatten();
     let largest = values().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let smallest = values().filter(|value| *value > 0.0).fold(largest, f64::min);
     let is_logarithmic = largest / smallest > LINEAR_SPREAD_MAX;
@@ -89,11 +91,20 @@ fn draw(scene: &mut Scene, top: f64, panel: &ChartPanel) {
         let middle = y + (row_height(bar) - ROW_GAP) / 2.0;
         let name = bar.name.clone();
         scene.text(BARS_X.0 - 8.0, middle + 4.0, 11.0, Weight::Regular, Align::End, INK, name);
-        for (value, color) in [(bar.paper, SERIES[1]), (Some(bar.ours), SERIES[0])] {
-            let Some(value) = value else { continue };
-            scene.rectangle(BARS_X.0, y, width(value), BAR_HEIGHT - 1.0, color);
-            let x = BARS_X.0 + width(value) + 5.0;
-            scene.text(x, y + 9.0, 10.0, Weight::Regular, Align::Start, MUTED, digits(value));
+        for (range, color) in
+            [(bar.paper.map(|paper| (paper, paper)), SERIES[1]), (Some(bar.ours), SERIES[0])]
+        {
+            let Some((low, high)) = range else { continue };
+            scene.rectangle(BARS_X.0, y, width(low), BAR_HEIGHT - 1.0, color);
+            let mut text = digits(low);
+            if high > low {
+                // A thin bar goes on to the larger end of a range.
+                let thin = (BAR_HEIGHT - 1.0) / 3.0;
+                scene.rectangle(BARS_X.0 + width(low), y + thin, width(high) - width(low), thin, color);
+                text = format!("{text} to {}", digits(high));
+            }
+            let x = BARS_X.0 + width(high) + 5.0;
+            scene.text(x, y + 9.0, 10.0, Weight::Regular, Align::Start, MUTED, text);
             y += BAR_HEIGHT;
         }
         y += ROW_GAP;

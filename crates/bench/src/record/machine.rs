@@ -52,10 +52,20 @@ impl fmt::Display for Machine {
     }
 }
 
+/// The name of the commit if the code was not built in a git repository.
+const COMMIT_UNKNOWN: &str = "unknown";
+/// The mark behind a commit from which the sources differed. `build.rs` writes it.
+const COMMIT_CHANGED: char = '+';
+
 /// The commit that this code was built from: the environment variable `FARWOOD_COMMIT` at build time, otherwise the
-/// commit of the git repository, otherwise `unknown`.
+/// commit of the git repository, with a `+` if the sources differed from it, otherwise `unknown`.
 pub fn commit() -> String {
-    option_env!("FARWOOD_COMMIT").unwrap_or("unknown").to_owned()
+    option_env!("FARWOOD_COMMIT").unwrap_or(COMMIT_UNKNOWN).to_owned()
+}
+
+/// Whether `commit` names exactly one version of the code.
+pub fn is_exact(commit: &str) -> bool {
+    !commit.is_empty() && commit != COMMIT_UNKNOWN && !commit.ends_with(COMMIT_CHANGED)
 }
 
 /// The build profile of this code: `release`, `dev`, or the name of another profile.
@@ -108,5 +118,12 @@ mod tests {
         assert!(machine.to_string().ends_with("linux 6.1, 4 KiB pages"));
         assert!(Machine::here().cores >= 1);
         assert!(!commit().is_empty());
+    }
+
+    #[test]
+    fn a_changed_or_unknown_commit_names_no_version() {
+        for (commit, exact) in [("abc123", true), ("abc123+", false), ("unknown", false), ("", false)] {
+            assert_eq!(is_exact(commit), exact, "{commit}");
+        }
     }
 }

@@ -53,6 +53,9 @@ pub struct Record {
     /// In the simulator, for a load: keys inserted before the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_keys: Option<u64>,
+    /// In the simulator: puts executed after the load, before any virtual time passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up_puts: Option<u64>,
     /// Length of a key in bytes.
     pub key_bytes: u64,
     /// Length of a value in bytes.
@@ -120,8 +123,17 @@ pub struct Record {
     pub spatial: Option<Spatial>,
     /// Seed of the run.
     pub seed: u64,
-    /// Commit of the code that ran.
+    /// Commit of the code that ran; a `+` follows it if the sources differed from the commit.
     pub commit: String,
+    /// In the records of figures, the command that makes the record; empty in records older than the field.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    /// In the records of figures, a hash of all parameters of the run; empty in records older than the field.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spec_hash: String,
+    /// In the records of figures, the seconds of real time that the run took, with its loading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_seconds: Option<f64>,
     /// Build profile of the program that ran, for example `release`; empty in records older than the field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub profile: String,

@@ -10,7 +10,7 @@ pub use crate::driver::progress::Stage;
 pub use crate::driver::protocol::Amount;
 pub use crate::sim_run::{nic_model, simulate, simulate_spatial};
 pub use crate::spec::fabric::FabricKind;
-pub use crate::spec::ordered::{FILL, NIC_DEFAULT, RunSpec};
+pub use crate::spec::ordered::{FILL, FailedCas, NIC_DEFAULT, RunSpec};
 pub use crate::spec::spatial::{RECTANGLES_DEFAULT, SpatialSpec};
 pub use crate::spec::spatial_variant::Variant;
 pub use crate::workload::keys::KeySource;

@@ -9,12 +9,12 @@ use std::fs;
 use std::path::Path;
 
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
-use farwood_fabric::{Fabric as _, NodeId};
+use farwood_fabric::{Client, Fabric as _, NodeId};
 use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 
 use crate::backend::checked::{CheckedBuffers, rank_and_kind};
-use crate::backend::clients::ClientsJob;
+use crate::backend::clients::{ClientsJob, WARM_UP_SEED};
 use crate::backend::finish;
 use crate::backend::ordered::cache_warmup::{WarmUpRanks, warm_cache};
 use crate::backend::ordered::client::OrderedClient;
@@ -26,9 +26,10 @@ use crate::driver::stopwatch::Stopwatch;
 use crate::record::Record;
 use crate::record::machine::{Machine, available_bytes};
 use crate::record::measurement::CostTotals;
-use crate::spec::ordered::{NIC_DEFAULT, RunSpec};
+use crate::spec::ordered::{FailedCas, NIC_DEFAULT, RunSpec};
 use crate::workload::keys::Keys;
-use crate::workload::{Workload, WorkloadSpec};
+use crate::workload::values::fill_value;
+use crate::workload::{Operation, Workload, WorkloadSpec};
 use crate::{Error, Result};
 
 /// The name of the run's index.
@@ -40,7 +41,7 @@ const INDEX: &str = "bench";
 /// An invalid spec, errors of the index, a wrong answer.
 pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<Record> {
     spec.check()?;
-    let card = nic_model(spec.nic.as_deref().unwrap_or(NIC_DEFAULT))?;
+    let card = card_of(spec)?;
     let keys = spec.key_source.keys()?;
     let workload = spec.workload(keys.ranks());
     workload.check()?;
@@ -69,6 +70,18 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     round.measurement.count_into(&mut record);
     Ok(record)
 }
+
+/// The NIC model of a run.
+fn card_of(spec: &RunSpec) -> Result<NicModel> {
+    let mut card = nic_model(spec.nic.as_deref().unwrap_or(NIC_DEFAULT))?;
+    if spec.failed_cas == FailedCas::LikeSuccess {
+        card.atomics.host_failure_ns = card.atomics.host_success_ns;
+    }
+    Ok(card)
+}
+
+/// The description of [`FailedCas::LikeSuccess`] in records.
+const LIKE_SUCCESS: &str = ", failed CAS like a successful one";
 
 /// Refuses runs that need more memory than this machine has.
 fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Result<()> {
@@ -136,17 +149,20 @@ fn prepare(
     let loader = world.untimed(0);
     let cache_bytes = spec.cache_bytes(keys, workload);
     let index = untimed(Ordered::create(&loader, INDEX, spec.config(keys)?, cache_bytes))?;
+    let failed_cas = if spec.failed_cas == FailedCas::LikeSuccess { LIKE_SUCCESS } else { "" };
     let record = Record {
-        nic: Some(nic_label(spec.nic.as_deref(), &world.spec().card)),
+        nic: Some(nic_label(spec.nic.as_deref(), &world.spec().card) + failed_cas),
         colocate: Some(spec.colocate),
         memory_nodes: Some(u64::from(spec.memory_nodes)),
         warm_up_keys: Some(spec.warm_up_keys).filter(|keys| *keys > 0),
+        warm_up_puts: Some(spec.warm_up_puts).filter(|puts| *puts > 0),
         ..describe(spec, keys, workload, &index)?
     };
     let loaded = loaded_keys(workload);
     untimed(bulk_load(&loader, &index, (keys, loaded), spec.value_bytes, &mut |done, all| {
         progress(Stage::Loading { done, all });
     }))?;
+    warm_up_puts(spec, &loader, &index, keys, workload)?;
     drop(index);
     let loaded = if spec.warm_up_seconds() > 0.0 { loaded } else { 0 };
     let ranks = WarmUpRanks::new(spec.index, loaded, cache_bytes);
@@ -159,6 +175,34 @@ fn prepare(
     };
     let nodes: Result<Vec<Ordered>> = (0..spec.compute_nodes).map(open).collect();
     Ok((record, nodes?))
+}
+
+/// Executes the puts of the warm-up, without virtual time: those of the workload's first client, with another seed.
+fn warm_up_puts(
+    spec: &RunSpec,
+    client: &Client<SimFabric>,
+    index: &Ordered,
+    keys: &Keys,
+    workload: &WorkloadSpec,
+) -> Result<()> {
+    if spec.warm_up_puts == 0 {
+        return Ok(());
+    }
+    let seeded = WorkloadSpec { seed: workload.seed ^ WARM_UP_SEED, ..workload.clone() };
+    let puts = seeded.stream(0)?.filter_map(|operation| match operation {
+        Operation::Put { rank, version } => Some((rank, version)),
+        _ => None,
+    });
+    let (mut key, mut value) = (Vec::new(), vec![0; spec.value_bytes]);
+    untimed(async {
+        for (rank, version) in puts.take(spec.warm_up_puts as usize) {
+            keys.write_key(rank, &mut key);
+            fill_value(&mut value, rank, version);
+            index.put(client, &key, &value).await?;
+        }
+        index.leave(client).await?;
+        Ok(())
+    })
 }
 
 /// Runs the clients; yields their results, and the verbs simulated per second of real time.

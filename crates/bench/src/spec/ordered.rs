@@ -31,6 +31,16 @@ const SIM_WARM_UP_SECONDS: f64 = 0.005;
 /// A lower bound on the simulated latency of an operation: a READ takes 1.8 us on the fastest NIC model.
 const SIM_OPERATION_SECONDS: f64 = 1.5e-6;
 
+/// The duration of a failed CAS in host memory, in the simulator. Sources bound it, and no source measures it alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailedCas {
+    /// The duration in the NIC model: the shortest one that a measurement allows.
+    #[default]
+    OfModel,
+    /// The duration of a successful CAS: the longest one.
+    LikeSuccess,
+}
+
 /// A run of an ordered index.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
@@ -44,6 +54,8 @@ pub struct RunSpec {
     pub fabric: FabricKind,
     /// The simulated NIC: a name, or the path of a NIC file; `None`: [`NIC_DEFAULT`].
     pub nic: Option<String>,
+    /// In the simulator: the duration of a failed CAS in host memory.
+    pub failed_cas: FailedCas,
     /// In the simulator: memory node i and compute node i are one machine with one NIC.
     pub colocate: bool,
     /// The mix of operations.
@@ -85,6 +97,9 @@ pub struct RunSpec {
     pub warm_up_seconds: Option<f64>,
     /// In the simulator, for `load`: keys inserted before the measured phase.
     pub warm_up_keys: u64,
+    /// In the simulator: puts of the workload that one client executes after the bulk load and before any time passes,
+    /// so that leaves fill up and split as in a tree that has been written to.
+    pub warm_up_puts: u64,
     /// Seed of all clients' operations.
     pub seed: u64,
     /// The URL of an existing pool; `None`: the run creates a pool.
@@ -102,6 +117,7 @@ impl Default for RunSpec {
             lock_width: LockWidth::Word,
             fabric: FabricKind::Shm,
             nic: None,
+            failed_cas: FailedCas::OfModel,
             colocate: false,
             workload: Workload::YcsbC,
             distribution: Distribution::Zipf { theta: crate::workload::distribution::THETA_DEFAULT },
@@ -121,6 +137,7 @@ impl Default for RunSpec {
             amount: None,
             warm_up_seconds: None,
             warm_up_keys: 0,
+            warm_up_puts: 0,
             seed: 1,
             pool: None,
             peers: Vec::new(),
@@ -307,6 +324,10 @@ impl RunSpec {
             RunSpec { warm_up_keys: warm_up @ 1.., keys: Some(keys), .. } if warm_up >= keys => {
                 let problem = format!("{warm_up} of {keys} keys leave no key to measure");
                 refuse("--warmup-keys", &problem, "give fewer than --keys")
+            }
+            RunSpec { warm_up_puts: 1.., .. } if !is_sim || self.workload.mix(0).put == 0 => {
+                let problem = "a warm-up of puts needs the simulator, and a workload with puts";
+                refuse("--workload", problem, "give a workload with puts in the simulator")
             }
             RunSpec { colocate: true, .. } if !is_sim => {
                 let problem = "memory nodes and compute nodes can share NICs with --fabric sim only";

@@ -2,9 +2,7 @@
 
 use super::{LitmusReport, Promise, Tally, promise_of, promise_of_whole, promises, race, with_memory};
 use crate::harness::{Harness, RawAddress, ServerHarness, TestRng, raw_address, read_raw, read_word, words};
-use farwood_fabric::{
-    Capability, Chain as _, Fabric as _, Memory, NodeId, Server as _, ServerMemory as _, write,
-};
+use farwood_fabric::{Capability, Fabric as _, Memory, NodeId, Server as _, ServerMemory as _, write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Aligned blocks of `BYTES` bytes are never seen half-written.
