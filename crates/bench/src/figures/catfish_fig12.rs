@@ -12,7 +12,7 @@ pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig12",
     title: "Catfish, Figure 12: throughput of 90 % searches and 10 % inserts",
     setting: "Set-up of Figure 10. A tenth of the requests inserts a rectangle of the scale of the searches; as in the \
-              paper, inserts cluster around four points, one per quadrant. Inserts go to the server in all schemes, \
+              paper, their positions are mirrored into four quadrants. Inserts go to the server in all schemes, \
               where one thread at a time changes the tree.",
     claim: "With 10 % inserts Catfish has up to 3.3 times the throughput of fast messaging and 13.7 times that of \
               offloading.",

@@ -48,7 +48,8 @@ pub fn index(figures: &[ReproducedFigure]) -> String {
          | no number | the paper prints no value |\n\n",
     );
     let range = "Where a duration of the NIC model is known only between two bounds, our value is a range, and its \
-                 point that is nearest to the paper's value counts.";
+                 point that is nearest to the paper's value counts. A wide range that contains the paper's value shows \
+                 less than a single value that agrees.";
     let _ = writeln!(text, "{}\n", wrapped(range));
     text.push_str("| figure | verdict | values within 15 % | within 30 % | of |\n|---|---|---:|---:|---:|\n");
     for ReproducedFigure { figure, comparisons, .. } in figures {

@@ -24,7 +24,7 @@ pub(super) const FIGURE: Figure = Figure {
               WRITE between the CAS and the release.",
     claim: "Under skew, Sherman has 23.6 times the throughput of FG+ and a 99th percentile that is 30.2 times \
               shorter; command combination alone gives 3.37 times.",
-    key: "sherman over fg+, times",
+    key: "",
     cause: "The deviations are in the two steps with locks in nodes. With the duration of a failed CAS that Figure 2 \
               gives, +combine agrees and FG+ is 2.2 times too fast; with that of a successful CAS, FG+ agrees and \
               +combine has less than half of the paper's throughput. No duration meets both: an update of FG+ waits \

@@ -417,6 +417,16 @@ mod tests {
     }
 
     #[test]
+    fn only_a_simulated_workload_with_puts_has_a_warm_up_of_puts() {
+        let of = |fabric, workload| {
+            RunSpec { fabric, workload, warm_up_puts: 10, ..RunSpec::default() }.check().is_ok()
+        };
+        assert!(of(FabricKind::Sim, Workload::WriteIntensive));
+        assert!(!of(FabricKind::Sim, Workload::YcsbC), "its first client never puts");
+        assert!(!of(FabricKind::Shm, Workload::WriteIntensive));
+    }
+
+    #[test]
     fn a_simulated_pool_has_memory_for_all_inserts() {
         let entries = |clients| {
             let spec = RunSpec {
