@@ -20,6 +20,7 @@ mod pages;
 mod plan;
 mod report;
 mod run;
+mod sherman_alternatives;
 mod sherman_cluster;
 mod sherman_fig10;
 mod sherman_fig11;
@@ -67,6 +68,7 @@ pub const FIGURES: &[Figure] = &[
     sherman_fig14::FIGURE,
     sherman_fig15::FIGURE,
     sherman_keys::FIGURE,
+    sherman_alternatives::FIGURE,
     smart_amplification::FIGURE,
     smart_ycsb::FIGURE,
     smart_ablation::FIGURE,

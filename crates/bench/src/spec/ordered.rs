@@ -1,5 +1,6 @@
 //! The parameters of a run of an ordered index, and values derived from them.
 
+use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;
 use farwood_transport::any::PoolLocation;
@@ -50,6 +51,8 @@ pub struct RunSpec {
     pub variant: Option<String>,
     /// The size of its locks, in any variant.
     pub lock_width: LockWidth,
+    /// Sherman: the consistency scheme; `None`: as the library creates the index, or the default of the simulated fabric.
+    pub consistency: Option<Consistency>,
     /// The fabric on which the run executes.
     pub fabric: FabricKind,
     /// The simulated NIC: a name, or the path of a NIC file; `None`: [`NIC_DEFAULT`].
@@ -115,6 +118,7 @@ impl Default for RunSpec {
             index: System::Sherman,
             variant: None,
             lock_width: LockWidth::Word,
+            consistency: None,
             fabric: FabricKind::Shm,
             nic: None,
             failed_cas: FailedCas::OfModel,

@@ -50,7 +50,7 @@ impl RunSpec {
                 OrderedConfig::Sherman(sherman::ShermanConfig {
                     sizes: self.sizes(keys),
                     options,
-                    consistency: of_library.then_some(Consistency::Checksum),
+                    consistency: self.consistency.or(of_library.then_some(Consistency::Checksum)),
                     ..Default::default()
                 })
             }
