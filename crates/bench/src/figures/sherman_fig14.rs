@@ -20,7 +20,7 @@ pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig14",
     title: "Sherman, Figure 14: retries, round trips and write sizes, counted",
     setting: "Set-up of Table 1, write-intensive, zipf 0.99. A retry of a lookup is a READ that is repeated because \
-              the copy was torn. The paper's write of 17 B is an entry; here an entry of two 8-byte words has 8 bytes \
+              the copy was torn. The paper's write of 17 B is an entry; here an entry of two 8-byte words has 2 bytes \
               of versions, and is followed by an unlock of 8 bytes, which is not shown (departures D1, D2 and D10). \
               The share of writes that split depends on how long the tree has been written to, which the paper does \
               not state: leaves that a bulk load has filled to 80 % all split at about the same time, and later ones \
@@ -32,7 +32,8 @@ pub(super) const FIGURE: Figure = Figure {
     claim: "94 % of FG+'s writes take 4 round trips and 93.6 % of Sherman's take 3; the 99th percentiles are 453 and \
               11; Sherman writes 17 B; 0.4 % of writes split.",
     key: "",
-    cause: "Versions have 32 bits here instead of 4, so an entry has 24 B. A copy is torn more rarely than on a card.",
+    cause: "Each version of an entry takes a byte here, and half a byte in the paper, so an entry has 18 B. A copy is \
+              torn more rarely than on a card.",
     runs,
     compare,
 };

@@ -22,17 +22,15 @@ pub(super) const FIGURE: Figure = Figure {
               million entries; here the number goes from 20 million with keys of 16 B to 2 million with keys of 1 KiB \
               (a tenth with --quick), and popularity is drawn over 200 million ranks. Cache: the paper loads 1e9 \
               entries; the cache is scaled with the keys, so that 4 MB here correspond to 400 MB. The measured phase \
-              starts with the nodes that the warm-up has cached. A cached node takes only the memory of its children, \
-              and Sherman's leaves hold fewer entries here (40) than with the paper's entries of 17 B (57, with \
-              the headers of this layout; 54 in the authors' code, whose entries have 18 B), so there are more leaves \
-              to point at. The paper's panel (b) contradicts its other numbers: with keys of 1 KiB and skew it has \
+              starts with the nodes that the warm-up has cached. A cached node takes only the memory of its children, 22 B \
+              for each leaf. The paper's panel (b) contradicts its other numbers: with keys of 1 KiB and skew it has \
               1.4 times the throughput of FG+, which is the same as with short keys, about 0.48 M/s in total. Then the \
               hottest leaf is written every 90 us. A READ and a WRITE of its 33 KB take 5.4 us of a link, so no \
               bandwidth explains this period.",
     claim: "Sherman's advantage over FG+ grows with the key size with uniform keys (1.17 to 1.47 times) and is 1.4 \
               times under skew; a cache of 400 MB hits 98 %.",
     key: "",
-    cause: "Smaller leaves need more cache: 400 MB cover 57 % of the leaves here. The paper's result for keys of 1 \
+    cause: "A cached leaf takes 22 B; 400 MB would hold 98 % of the leaves with 17.7 B for each. The paper's result for keys of 1 \
               KiB under skew contradicts its own throughput of short keys.",
     runs,
     compare,
