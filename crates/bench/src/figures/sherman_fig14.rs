@@ -142,7 +142,7 @@ fn write_sizes(records: &[Record], of_splits: &[Record]) -> Vec<Comparison> {
 }
 
 /// The share of puts that split a node, in percent; these write more than one node.
-pub(super) fn splits(record: &Record) -> f64 {
+fn splits(record: &Record) -> f64 {
     let node_bytes = record.options.get("node_bytes").and_then(serde_json::Value::as_u64).unwrap_or(1024);
     percent(&counted(&puts(record)).bytes_written, |bytes| bytes > node_bytes * 3 / 2)
 }

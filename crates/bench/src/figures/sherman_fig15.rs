@@ -22,16 +22,16 @@ pub(super) const FIGURE: Figure = Figure {
               million entries; here the number goes from 20 million with keys of 16 B to 2 million with keys of 1 KiB \
               (a tenth with --quick), and popularity is drawn over 200 million ranks. Cache: the paper loads 1e9 \
               entries; the cache is scaled with the keys, so that 4 MB here correspond to 400 MB. The measured phase \
-              starts with the nodes that the warm-up has cached. A cached node takes only the memory of its children, 22 B \
-              for each leaf. The paper's panel (b) contradicts its other numbers: with keys of 1 KiB and skew it has \
-              1.4 times the throughput of FG+, which is the same as with short keys, about 0.48 M/s in total. Then the \
-              hottest leaf is written every 90 us. A READ and a WRITE of its 33 KB take 5.4 us of a link, so no \
-              bandwidth explains this period.",
+              starts with the nodes that the warm-up has cached. A cached node takes only the memory of its children, \
+              22 B for each leaf. The paper's panel (b) contradicts its other numbers: with keys of 1 KiB and skew it \
+              has 1.4 times the throughput of FG+, which is the same as with short keys, about 0.48 M/s in total. \
+              Then the hottest leaf is written every 90 us. A READ and a WRITE of its 33 KB take 5.4 us of a link, so \
+              no bandwidth explains this period.",
     claim: "Sherman's advantage over FG+ grows with the key size with uniform keys (1.17 to 1.47 times) and is 1.4 \
               times under skew; a cache of 400 MB hits 98 %.",
     key: "",
-    cause: "A cached leaf takes 22 B; 400 MB would hold 98 % of the leaves with 17.7 B for each. The paper's result for keys of 1 \
-              KiB under skew contradicts its own throughput of short keys.",
+    cause: "A cached leaf takes 22 B; 400 MB would hold 98 % of the leaves with 17.7 B for each. The paper's result \
+              for keys of 1 KiB under skew contradicts its own throughput of short keys.",
     runs,
     compare,
 };

@@ -4,7 +4,6 @@ use super::builders::{Time, ZIPF, predicted, run};
 use super::figure::{Comparison, Effort, Figure};
 use super::run::Run;
 use super::sherman_cluster::{factors, hottest_share, spec};
-use super::sherman_fig14::splits;
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;
@@ -72,15 +71,6 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             let ours = of(at, variant).latency_us.p99;
             all.push(predicted(panel, format!("{named}, {name}"), None, ours, "Sherman §5.2.1"));
         }
-    }
-    for (at, (_, name)) in KEYS.iter().enumerate() {
-        all.push(predicted(
-            "Puts that split, sherman, %",
-            *name,
-            Some(0.4),
-            splits(of(at, 1)),
-            "Sherman §5.5.3",
-        ));
     }
     all
 }

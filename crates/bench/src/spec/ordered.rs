@@ -51,7 +51,8 @@ pub struct RunSpec {
     pub variant: Option<String>,
     /// The size of its locks, in any variant.
     pub lock_width: LockWidth,
-    /// Sherman: the consistency scheme; `None`: as the library creates the index, or the default of the simulated fabric.
+    /// Sherman: the consistency scheme; `None`: as the library creates the index, or the default of the simulated
+    /// fabric.
     pub consistency: Option<Consistency>,
     /// The fabric on which the run executes.
     pub fabric: FabricKind,
