@@ -11,7 +11,7 @@ fn git(arguments: &[&str]) -> Option<String> {
 }
 
 /// The sources of this package and of those that it depends on. A commit is marked if one of them differs from it.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 11] = [
     "src",
     "Cargo.toml",
     "../fabric",
@@ -19,12 +19,15 @@ const SOURCES: [&str; 8] = [
     "../index",
     "../sim",
     "../transport",
+    "build.rs",
     "../../Cargo.lock",
+    "../../Cargo.toml",
+    "../../rust-toolchain.toml",
 ];
 
 /// Whether a source differs from the commit.
 fn is_changed() -> bool {
-    git(&[&["status", "--porcelain", "--"], &SOURCES[..]].concat()).is_some_and(|list| !list.is_empty())
+    git(&[&["status", "--porcelain", "--"], &SOURCES[..]].concat()).is_none_or(|list| !list.is_empty())
 }
 
 /// Prints an instruction to cargo.

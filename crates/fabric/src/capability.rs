@@ -20,7 +20,7 @@ pub struct Capabilities {
     /// 1 KiB. Through shared memory: READs copy downward while WRITEs place upward, any size. 0: never.
     pub version_pair_bytes_max: usize,
     /// A READ of at most [`version_pair_bytes_max`](Self::version_pair_bytes_max) bytes samples all of them within
-    /// 64 µs, because a NIC executes it, which no operating system stops midway.
+    /// 60 µs, because a NIC executes it, which no operating system stops midway.
     ///
     /// Versions of few bits rely on it: they must not wrap around during one READ.
     pub brief_reads: bool,
@@ -100,7 +100,7 @@ impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::VersionPair(bytes) => write!(f, "front/rear versions over {bytes} bytes"),
-            Self::BriefReads => f.write_str("READs that sample all their bytes within 64 µs"),
+            Self::BriefReads => f.write_str("READs that sample all their bytes within 60 µs"),
             Self::WriteUpward => f.write_str("WRITEs placed in upward order"),
             Self::AtomicThenRead => f.write_str("an atomic and a later READ in order"),
             Self::ArrivalSeesWrite => f.write_str("later arrivals see an executed WRITE"),

@@ -52,6 +52,10 @@ impl<F: Fabric, H: PostHook<F>> Fabric for Hooked<F, H> {
         self.fabric.now()
     }
 
+    fn thread(&self) -> usize {
+        self.fabric.thread()
+    }
+
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
         self.fabric.sleep(nanoseconds)
     }
@@ -62,6 +66,10 @@ impl<F: Fabric, H: PostHook<F>> Fabric for Hooked<F, H> {
 
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
         self.fabric.provision(at, bytes)
+    }
+
+    fn record_coverage(&self, mark: &'static str) {
+        self.fabric.record_coverage(mark);
     }
 
     fn charge(&self, work: CpuWork) {

@@ -215,7 +215,15 @@ const BUILT_IN: [(&str, &str); 6] = [
     ("tcp-40g", include_str!("../cards/tcp-40g.toml")),
 ];
 
+/// Longest time in which a READ samples 1 KiB, if the NIC promises brief READs; nanoseconds.
+const BRIEF_READ_NS: f64 = 60_000.0;
+
 impl NicModel {
+    /// Whether a READ samples `bytes` within 60 µs.
+    pub(crate) fn reads_briefly(&self, bytes: usize) -> bool {
+        bytes as f64 / self.pcie.bytes_per_ns <= BRIEF_READ_NS
+    }
+
     /// The names of the built-in NIC models.
     pub fn names() -> Vec<&'static str> {
         BUILT_IN.iter().map(|(name, _)| *name).collect()

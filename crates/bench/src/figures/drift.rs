@@ -153,6 +153,8 @@ fn drifted(figure: &str, recorded: &[SmallRecord], measured: &[SmallRecord]) -> 
     }
     let mut all = Vec::new();
     for (recorded, measured) in recorded.iter().zip(measured) {
+        let missing = recorded.values.keys().filter(|name| !measured.values.contains_key(*name));
+        all.extend(missing.map(|name| format!("{figure}, run {}: {name} has no value", measured.run)));
         for (name, value) in &measured.values {
             let known = recorded.values.get(name).copied().unwrap_or(f64::NAN);
             if (value - known).abs() <= DRIFT_MAX * known.abs() {

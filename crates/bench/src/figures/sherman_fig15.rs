@@ -4,6 +4,7 @@ use farwood_index::consistency::Consistency;
 use farwood_index::lock::LOCK_BYTES;
 use farwood_index::sherman::layout::{Layout, NODE_BYTES, Sizes};
 use farwood_index::sherman::options::Leaves;
+use farwood_sim::CAPABILITIES;
 
 use super::builders::{Time, ZIPF, predicted, run};
 use super::figure::{Comparison, Effort, Figure};
@@ -80,11 +81,16 @@ fn time(distribution: Distribution, variant: &str, effort: Effort) -> Time {
     Time { warm_up_seconds, seconds: seconds / 2.0 }
 }
 
-/// Bytes of the smallest node that holds [`LEAF_CAPACITY`] entries and a lock, which not all variants put there.
+/// Bytes of the smallest node that holds [`LEAF_CAPACITY`] entries, with the scheme that the simulator chooses, and a
+/// lock, which not all variants put there.
 pub(super) fn node_bytes((key_bytes, value_bytes): (usize, usize), leaves: Leaves) -> usize {
     let fits = |node_bytes: &usize| {
         let sizes = Sizes { key_bytes, value_bytes, node_bytes: *node_bytes };
-        Layout::with_lock(sizes, leaves, Consistency::Checksum, 0, LOCK_BYTES)
+        let scheme = match leaves {
+            Leaves::Sorted => Consistency::Checksum,
+            Leaves::TwoLevel => Consistency::for_nodes(*node_bytes, &CAPABILITIES),
+        };
+        Layout::with_lock(sizes, leaves, scheme, 0, LOCK_BYTES)
             .is_ok_and(|layout| layout.leaf_capacity >= LEAF_CAPACITY)
     };
     NODE_BYTES.step_by(64).find(fits).expect("32 of the longest keys and values fit into the largest node")

@@ -48,7 +48,9 @@ impl FigureFolder<'_> {
     /// Adds the record of a finished run.
     pub(super) fn add(&self, figure: &Figure, record: &Record) -> Result<(), Failure> {
         let path = self.of(figure).join(UNFINISHED);
-        let line = record.to_json_line() + "\n";
+        // An interruption may have cut the last line off.
+        let is_cut = fs::read(&path).is_ok_and(|text| !text.is_empty() && !text.ends_with(b"\n"));
+        let line = if is_cut { "\n" } else { "" }.to_owned() + &record.to_json_line() + "\n";
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
         written.map_err(|source| Failure::file("reproduce", "write", &path, source))

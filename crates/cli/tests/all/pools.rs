@@ -178,6 +178,7 @@ fn impossible_sizes_are_refused() {
         (&["create", "shm://p/i", "--keys", "text"], "--key-bytes"),
         (&["create", "shm://p/i", "--values", "text"], "--value-bytes"),
         (&["create", "shm://p/i", "--variant", "fg+", "--consistency", "byte-versions"], "choose versions"),
+        (&["create", "shm://p/i", "--consistency", "byte-versions"], "within 60 µs"),
         (&["create", "shm://p/i", "--values", "hex", "--value-bytes", "5000"], "4096"),
         (&["create", "shm://p/i", "--variant", "btree"], "+hierarchical"),
         (&["create", "shm://p/i", "--lock-width", "32"], "possible values: 64, 16"),

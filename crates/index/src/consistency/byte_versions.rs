@@ -8,26 +8,29 @@
 //! Nodes have the versions of [`versions`](super::versions); only entries differ. No byte is ever torn, so an entry may
 //! begin at any byte. Its proof is the proof of [`versions`](super::versions), with another bound for the wrap-around:
 //!
-//! **Wrap-around.** The count wraps after 128 writes. A reader accepts a mixture only if the entry is written exactly
-//! a multiple of 128 times while one READ samples it. Writers of one entry exclude each other by the lock of its leaf,
-//! and each of them awaits its WRITE: a writer needs at least 0.5 µs, the shortest round trip of a NIC, so that 128
-//! writes take at least [`WRAP_NS`] = 64 µs. The fabric promises that a READ of a node samples all its bytes in less
-//! time ([`Capability::BriefReads`](farwood_fabric::Capability::BriefReads)): a NIC executes the READ as one packet,
-//! with one DMA read of at most 1 KiB, in about 0.1 µs, and no operating system can stop it. The time that the packet
-//! waits in queues, and the time for which the reader's process is stopped, do not count, because no byte is sampled
-//! then. Through shared memory and TCP a process copies, and may be stopped in the middle: there, entries have 32-bit
-//! versions.
+//! **Wrap-around.** The count wraps after 128 writes. A reader accepts a mixture only if exactly a multiple of 128
+//! writes of the entry are placed while one READ samples it. Two facts exclude this on NICs. First, writers of an
+//! entry follow each other: each holds the lock of the leaf, and posts its WRITE after the WRITE of the last holder
+//! was acknowledged, at the earliest a round trip later. No NIC has a round trip below 0.5 µs, so 128 writes arrive in
+//! no less than [`WRAP_NS`]. The fabric promises that a READ of a node samples all its bytes in less time
+//! ([`Capability::BriefReads`](farwood_fabric::Capability::BriefReads)): a NIC executes it as one packet, with one DMA
+//! read of at most 1 KiB, in about 0.1 µs. The time for which the READ waits before its first byte is sampled does not
+//! count, nor a stop of the reader's process. Second, a NIC may acknowledge WRITEs before it places them, and place
+//! several at once; 128 of them occupy PCIe for longer than the READ.
 //!
-//! Two READs of one leaf may be further apart than 64 µs. A snapshot therefore requires that both of its READs together
-//! take less.
+//! Through shared memory and TCP a process copies, and the operating system may stop it in the middle: there, entries
+//! have 32-bit versions.
+//!
+//! Two READs of one leaf may be further apart than [`WRAP_NS`]. A snapshot therefore requires that both of its READs
+//! together take less.
 
 use super::EntryUse;
 use farwood_fabric::Torn;
 
 /// Bytes of the two versions of an entry together.
 pub const ENTRY_GUARD_BYTES: usize = 2;
-/// The shortest time in which an entry is written 128 times, nanoseconds.
-pub const WRAP_NS: u64 = 64_000;
+/// The shortest time between the first and the last of 128 writes of an entry, nanoseconds.
+pub const WRAP_NS: u64 = 127 * 500;
 const IN_USE: u8 = 1;
 const ONE_WRITE: u8 = 2;
 /// The version of a free entry just below the wrap-around, for tests.

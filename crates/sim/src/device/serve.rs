@@ -18,8 +18,10 @@ impl Device {
         let at = MessageArrival::new(now, last_byte);
         let received = nic.into.receive(at, service.message * nic.slowdown, service.request * nic.slowdown);
         self.verbs[verb as usize].last_byte = received.last;
-        if received.first > now {
-            self.queue.at(received.first, Event::Enter(verb));
+        // A kernel passes on whole messages, a NIC packets.
+        let enters = if self.kernel_work(verb) > 0 { received.last } else { received.first };
+        if enters > now {
+            self.queue.at(enters, Event::Enter(verb));
         } else {
             self.enter(verb);
         }

@@ -58,6 +58,7 @@ impl RdmaPool {
             // Both ends must support it.
             capabilities.masked_cas &= device.masked_cas;
             let packet = mtu_bytes(device.mtu) as usize;
+            capabilities.brief_reads &= packet >= capabilities.version_pair_bytes_max;
             let survives = &mut capabilities.write_survives_writer_bytes_max;
             *survives = packet.min(*survives);
             Ok(RdmaShared { device, capabilities, cards })

@@ -99,7 +99,8 @@ impl NodeRegions {
         match self.kind {
             DeviceKind::Hardware => Capabilities {
                 version_pair_bytes_max: 1024,
-                brief_reads: true,
+                // A READ of several packets may wait between two of them.
+                brief_reads: packet >= 1024,
                 whole_bytes: 64,
                 write_upward: true,
                 atomic_then_read: true,
@@ -245,6 +246,7 @@ mod tests {
         let both = weakest(card, &soft);
         assert_eq!((both.version_pair_bytes_max, both.whole_bytes, both.write_upward), (0, 8, false));
         assert_eq!((both.cpu_sees_write, both.atomic_then_read), (false, true));
+        assert_eq!((card.brief_reads, both.brief_reads), (true, false));
         assert_eq!((card.masked_cas, both.masked_cas), (true, false));
         let small = NodeRegions { mtu: 2, ..some(DeviceKind::Hardware, false) };
         let both = weakest(card, &small.capabilities());

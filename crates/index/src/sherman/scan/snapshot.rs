@@ -25,15 +25,18 @@ use farwood_fabric::{Client, Fabric, Fetched, all, read_bytes};
 
 /// Attempts at a snapshot while other clients change the leaves.
 const ATTEMPTS_MAX: u32 = 1_000;
+/// Attempts that take too long for versions of one byte.
+const SLOW_ATTEMPTS_MAX: u32 = 100;
 
 impl Sherman {
-    /// As [`scan`](Self::scan), but returns all entries as they were at one moment between the call and its answer. For
-    /// ranges of at most 32 leaves. [2 RT where the leaves' parent is cached; 1 more for overflow values; all of it
-    /// again each time that another client changes one of the leaves during the scan]
+    /// As [`scan`](Self::scan), but returns all entries as they were at one moment between the call and its answer.
+    /// For ranges of at most 32 leaves. [2 RT where the leaves' parent is cached; 1 more for overflow values; all of
+    /// it again each time that another client changes one of the leaves during the scan, and under byte versions each
+    /// time that it takes longer than 63.5 µs]
     ///
     /// # Errors
-    /// [`IndexError::NoSnapshot`] where the range has more leaves; [`IndexError::Exhausted`] if the leaves change
-    /// continuously; the errors of [`scan`](Self::scan).
+    /// [`IndexError::NoSnapshot`] where the range has more leaves, or if READs take too long for versions of one byte;
+    /// [`IndexError::Exhausted`] if the leaves change continuously; the errors of [`scan`](Self::scan).
     pub async fn scan_snapshot<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -55,6 +58,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         found: &mut ShermanEntries,
     ) -> Result<(), IndexError> {
         let mut retry = Retry::new("snapshot", ATTEMPTS_MAX);
+        let mut slow = 0;
         loop {
             let begun = self.client.fabric().now();
             found.begin_snapshot(&self.index.layout);
@@ -63,9 +67,17 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             if visited.len() > SNAPSHOT_LEAVES_MAX {
                 return Err(IndexError::NoSnapshot("the range has more than 32 leaves: scan parts of it"));
             }
-            let unchanged = self.is_unchanged(&visited).await? && self.proves_no_write(begun);
-            if unchanged && self.linked_values(found).await? {
-                return Ok(());
+            if self.is_unchanged(&visited).await? {
+                if !self.proves_no_write(begun) {
+                    slow += 1;
+                } else if self.linked_values(found).await? {
+                    return Ok(());
+                }
+            }
+            if slow == SLOW_ATTEMPTS_MAX {
+                return Err(IndexError::NoSnapshot(
+                    "READs take too long for versions of one byte: create the index with checksums",
+                ));
             }
             self.hit(coverage::SNAPSHOT_RETRIED);
             retry.again(self.client).await?;
@@ -75,7 +87,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     /// Whether equal guards in two readings since `begun` prove that no entry was written between them.
     fn proves_no_write(self, begun: u64) -> bool {
         self.index.layout.consistency != Consistency::ByteVersions
-            || self.client.fabric().now() - begun < byte_versions::WRAP_NS
+            || self.client.fabric().now().checked_sub(begun).is_some_and(|took| took < byte_versions::WRAP_NS)
     }
 
     /// Whether all leaves are equal to their images. [1 RT]

@@ -2,6 +2,8 @@
 //! counter equals the one before it, or is one less. Splits and merges move the counters meanwhile.
 
 use farwood_fabric::Client;
+use farwood_index::IndexError;
+use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, ShermanEntries, ShermanVariant};
 use farwood_sim::{NicModel, RunOutcome, SimFabric, World, WorldSpec, untimed};
@@ -143,6 +145,34 @@ fn a_snapshot_shows_one_moment() {
             assert_eq!(inconsistency(seed, values, ReadMode::Snapshot), None);
         }
     }
+}
+
+/// The outcome of a snapshot whose two READs together take 80 µs.
+fn slow_snapshot(consistency: Consistency) -> Result<(), IndexError> {
+    let mut card = NicModel::named("cx5-100g").expect("the simulator has this NIC");
+    card.pcie.read_ns = 40_000.0;
+    let world = World::new(WorldSpec::small(card)).expect("a world");
+    let config = ShermanConfig { consistency: Some(consistency), ..ShermanConfig::default() };
+    let tree = untimed(Sherman::create(&world.untimed(0), "slow", config, 1 << 16)).expect("a tree");
+    untimed(tree.put(&world.untimed(0), &key(1), &[1; 8])).expect("a put");
+    let (client, outcome) = (world.client(0), Cell::new(Ok(())));
+    let mut group = world.task_group();
+    group.spawn(&client, async {
+        let (range, mut found) = (Range { from: None, to: None }, ShermanEntries::new());
+        let done = tree.scan_snapshot(&client, range, Direction::Forward, usize::MAX, &mut found).await;
+        outcome.set(done.map(|()| assert_eq!(found.len(), 1)));
+    });
+    assert_eq!(group.run_until(TIME_MAX), RunOutcome::Done);
+    drop(group);
+    outcome.into_inner()
+}
+
+/// In 80 µs an entry may be written 128 times, so that its version of one byte is the same again.
+#[test]
+fn a_snapshot_that_takes_long_does_not_trust_versions_of_one_byte() {
+    assert_eq!(slow_snapshot(Consistency::Versions), Ok(()));
+    let refused = slow_snapshot(Consistency::ByteVersions);
+    assert!(matches!(refused, Err(IndexError::NoSnapshot(why)) if why.contains("checksums")), "{refused:?}");
 }
 
 /// The check of snapshots fails for an ordinary scan, which is not atomic.
