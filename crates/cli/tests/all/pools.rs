@@ -178,7 +178,6 @@ fn impossible_sizes_are_refused() {
         (&["create", "shm://p/i", "--keys", "text"], "--key-bytes"),
         (&["create", "shm://p/i", "--values", "text"], "--value-bytes"),
         (&["create", "shm://p/i", "--variant", "fg+", "--consistency", "byte-versions"], "choose versions"),
-        (&["create", "shm://p/i", "--consistency", "byte-versions"], "within 60 µs"),
         (&["create", "shm://p/i", "--values", "hex", "--value-bytes", "5000"], "4096"),
         (&["create", "shm://p/i", "--variant", "btree"], "+hierarchical"),
         (&["create", "shm://p/i", "--lock-width", "32"], "possible values: 64, 16"),
@@ -196,6 +195,8 @@ fn impossible_sizes_are_refused() {
     ] {
         machine.refused(2, arguments, &[words]);
     }
+    let promise = ["READs that sample all their bytes within 60 µs", "checksums"];
+    machine.refused(7, &["create", "shm://p/i", "--consistency", "byte-versions"], &promise);
 }
 
 #[test]

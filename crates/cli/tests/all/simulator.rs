@@ -83,7 +83,7 @@ fn every_workload_runs_and_ends() {
     assert!((1990..=2000).contains(&counted), "what had begun before does not count: {counted}");
     assert!(late["seconds"].as_f64().unwrap() < load["seconds"].as_f64().unwrap());
     let cold = record(folder.path(), "--workload ycsb-c --keys 20k --operations 100 --warmup 0");
-    assert!(cold["cache"]["hit_ratio"].as_f64().unwrap() < 0.9, "{cold}");
+    assert!(cold["cache"]["hit_ratio"].as_f64().unwrap() < 0.95, "{cold}");
 }
 
 #[test]
