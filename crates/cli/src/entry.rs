@@ -8,6 +8,9 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+/// Bytes of the longest value of any index.
+const VALUE_BYTES_MAX: usize = 16 << 20;
+
 /// Store a value under a key
 ///
 /// The types of the index determine how key and value are written: decimal numbers, text, or hexadecimal digits. In a
@@ -101,15 +104,17 @@ fn key_of(index: &Untyped, words: &str, operation: &'static str) -> Result<Vec<u
     read(index, operation, "key", words)
 }
 
-/// The contents of a file, or of stdin.
+/// The contents of a file, or of stdin, up to the first byte that no value has space for: the file may have no end.
 fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let most = VALUE_BYTES_MAX as u64 + 1;
     let read = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        io::stdin().lock().take(most).read_to_end(&mut bytes)
     } else {
-        fs::read(path)
+        fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
     };
-    read.map_err(|source| Failure::file("put", "read", path, source))
+    read.map_err(|source| Failure::file("put", "read", path, source))?;
+    Ok(bytes)
 }
 
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {

@@ -50,6 +50,7 @@ use source::Sources;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// The exit codes, as `--help` shows them. `docs/cli.md` and `farwood::Error::exit_code` agree.
 const EXIT_CODES: &str = "\
@@ -122,6 +123,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // With a handler, a file that exceeds `ulimit -f` is an error; without one, the signal kills the process.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let mut out = BufWriter::new(io::stdout().lock());
     // Not locked: the thread of a progress bar and the panic handler write there, too.
     let mut messages = Messages(io::stderr());

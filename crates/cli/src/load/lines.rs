@@ -11,6 +11,8 @@ pub(super) struct Lines<R> {
     /// The last byte of each record.
     end: u8,
     bytes_max: usize,
+    /// Whether the rest of a record that is too long is still to be skipped.
+    is_cut: bool,
 }
 
 /// The result of reading one record.
@@ -32,11 +34,15 @@ impl<R: BufRead> Lines<R> {
 
     /// The records of a file that end with `end`.
     pub(super) fn ending_with(reader: R, end: u8) -> Self {
-        Self { reader, end, bytes_max: RECORD_BYTES_MAX }
+        Self { reader, end, bytes_max: RECORD_BYTES_MAX, is_cut: false }
     }
 
-    /// Appends the next record to `record`, including its last byte.
+    /// Appends the next record to `record`, including its last byte. The rest of a record that is too long is skipped
+    /// by the next call: it may have no end.
     pub(super) fn append(&mut self, record: &mut Vec<u8>) -> io::Result<Appended> {
+        if std::mem::take(&mut self.is_cut) {
+            self.reader.skip_until(self.end)?;
+        }
         let most = self.bytes_max.saturating_sub(record.len()).max(1);
         let bytes = io::Read::take(&mut self.reader, most as u64).read_until(self.end, record)?;
         if bytes == 0 {
@@ -45,7 +51,7 @@ impl<R: BufRead> Lines<R> {
         if bytes < most || record.ends_with(&[self.end]) {
             return Ok(Appended::Whole);
         }
-        self.reader.skip_until(self.end)?;
+        self.is_cut = true;
         Ok(Appended::TooLong)
     }
 }
@@ -82,5 +88,12 @@ mod tests {
         assert_eq!(next(), (Appended::TooLong, "bumble".to_owned()));
         assert_eq!(next(), (Appended::Whole, "cat".to_owned()));
         assert_eq!(next(), (Appended::End, String::new()));
+    }
+
+    #[test]
+    fn a_record_without_an_end_is_reported() {
+        let mut lines = Lines::new(io::BufReader::new(io::repeat(b'x')));
+        lines.bytes_max = 100;
+        assert_eq!(lines.append(&mut Vec::new()).unwrap(), Appended::TooLong);
     }
 }

@@ -41,16 +41,21 @@ fn a_segment_that_is_too_small_is_reported() {
 
 #[test]
 fn a_pool_without_its_journal_is_damaged() {
-    let words = ["open", "is damaged", ".journal does not exist", "`farwood drop shm://p --force`"];
+    let words =
+        ["open", "is damaged", ".journal does not exist or is cut off", "`farwood drop shm://p --force`"];
+    let journal = |machine: &Machine| {
+        let files = std::fs::read_dir(machine.segment().parent().unwrap()).unwrap();
+        let mut files = files.map(|file| file.unwrap().path());
+        files.find(|path| path.extension().is_some_and(|end| end == "journal")).unwrap()
+    };
     let removed = Machine::with_index();
-    let files =
-        std::fs::read_dir(removed.segment().parent().unwrap()).unwrap().map(|file| file.unwrap().path());
-    let journal = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "journal"));
-    std::fs::remove_file(journal.unwrap()).unwrap();
+    std::fs::remove_file(journal(&removed)).unwrap();
+    let cut = Machine::with_index();
+    std::fs::File::options().write(true).open(journal(&cut)).unwrap().set_len(4096).unwrap();
     let renamed = Machine::with_index();
     // The identity of the pool, in the name of its journal.
     renamed.overwrite(80, &[0xee; 8]);
-    for machine in [removed, renamed] {
+    for machine in [removed, cut, renamed] {
         for command in [&["get", "shm://p/i", "1"][..], &["stat", "shm://p"], &["check", "shm://p/i"]] {
             machine.refused(8, command, &words);
         }

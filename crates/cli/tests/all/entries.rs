@@ -233,6 +233,7 @@ fn values_of_any_length() {
     let missing = missing.to_str().unwrap();
     let words = ["put: cannot read", "missing", "name an existing file"];
     machine.refused(2, &["put", url, "1", "--value-file", missing], &words);
+    machine.refused(2, &["put", url, "1", "--value-file", "/dev/zero"], &["value"]);
     machine.refused(2, &["put", url, "1"], &["required"]);
     machine.refused(2, &["create", "shm://p/v", "--any-length", "--value-bytes", "8"], &["16 to 256 bytes"]);
 }

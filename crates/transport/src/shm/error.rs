@@ -118,10 +118,10 @@ pub enum ShmError {
         /// The least size, in bytes.
         needed: u64,
     },
-    /// The journal with the identity that node 0 has does not exist.
+    /// The journal with the identity that node 0 has does not exist, or is too short.
     #[error(
-        "pool '{pool}' is damaged: its journal {} does not exist, because somebody removed it or the identity in the \
-         pool's first segment changed; the pool cannot be used without it: remove the pool with `farwood drop \
+        "pool '{pool}' is damaged: its journal {} does not exist or is cut off, because somebody removed or truncated it \
+         or the identity in the pool's first segment changed; the pool cannot be used without it: remove the pool with `farwood drop \
          shm://{pool} --force`, and create it again",
         path.display()
     )]
@@ -173,7 +173,7 @@ pub enum ShmError {
         error: farwood_fabric::FabricError,
     },
     /// Any other error of the operating system.
-    #[error("cannot {operation} {}: {source}; check the directory of segments (FARWOOD_SHM_DIR)", path.display())]
+    #[error("cannot {operation} {}: {source}; {}", path.display(), remedy(source))]
     Io {
         /// The failed operation.
         operation: &'static str,
@@ -182,6 +182,14 @@ pub enum ShmError {
         /// The error of the operating system.
         source: io::Error,
     },
+}
+
+/// The action that lets an operation succeed which failed with an error of the operating system.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -n`)",
+        _ => "check the directory of segments (FARWOOD_SHM_DIR)",
+    }
 }
 
 impl ShmError {
@@ -222,6 +230,7 @@ mod tests {
             assert!(matches!(sorted(errno), ShmError::Permission { .. }), "{errno}");
         }
         assert!(matches!(sorted(libc::EIO), ShmError::Io { .. }));
+        assert!(sorted(libc::EMFILE).to_string().contains("ulimit -n"));
     }
 
     #[test]

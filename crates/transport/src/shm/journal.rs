@@ -152,6 +152,9 @@ impl Journal {
         };
         let data = file.metadata().map_err(ShmError::on("examine", &path))?;
         ownership::check_file(&path, &data, dir.trusted_group()?)?;
+        if data.len() < FILE_BYTES {
+            return Err(ShmError::JournalLost { pool: name.to_string(), path });
+        }
         Ok(Self { file, path })
     }
 
