@@ -91,7 +91,7 @@ impl NodeRegions {
         ))
     }
 
-    /// Returns the capabilities of a memory node with this device (`docs/rdma.md` has the table with its sources).
+    /// Returns the capabilities of a memory node with this device.
     pub(super) fn capabilities(&self) -> Capabilities {
         // If the writer crashes, a WRITE of several packets may execute partly. The client's packets may be smaller
         // than those of the memory node.

@@ -120,9 +120,9 @@ pub enum ShmError {
     },
     /// The journal with the identity that node 0 has does not exist, or is too short.
     #[error(
-        "pool '{pool}' is damaged: its journal {} does not exist or is cut off, because somebody removed or truncated it \
-         or the identity in the pool's first segment changed; the pool cannot be used without it: remove the pool with `farwood drop \
-         shm://{pool} --force`, and create it again",
+        "pool '{pool}' is damaged: its journal {} does not exist or is cut off, because somebody removed or truncated \
+         it or the identity in the pool's first segment changed; the pool cannot be used without it: remove the pool \
+         with `farwood drop shm://{pool} --force`, and create it again",
         path.display()
     )]
     JournalLost {
