@@ -12,7 +12,7 @@ use farwood_testkit::campaign::size;
 
 /// Leaves have 8 entries, sorted or not, inner nodes 12 or 13 children.
 fn config(variant: ShermanVariant) -> OrderedConfig {
-    let value_bytes = if variant.features().leaves == Leaves::Sorted { 16 } else { 8 };
+    let value_bytes = if variant.features().leaves == Leaves::Sorted { 16 } else { 14 };
     let sizes = Sizes { key_bytes: 8, value_bytes, node_bytes: 256 };
     OrderedConfig::Sherman(sherman::ShermanConfig {
         sizes,

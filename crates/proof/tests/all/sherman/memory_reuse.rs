@@ -2,6 +2,7 @@
 //! slow client does not restore the previous content.
 
 use farwood_fabric::{Client, Fabric as _};
+use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Sherman, ShermanConfig, ShermanVariant};
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
@@ -27,6 +28,8 @@ fn setup() -> (World, Vec<Sherman>) {
     let config = ShermanConfig {
         sizes: SIZES,
         options: ShermanVariant::Sherman.features(),
+        // Leaves of eight entries.
+        consistency: Some(Consistency::Versions),
         ..ShermanConfig::default()
     };
     let mut trees = vec![untimed(Sherman::create(&world.untimed(OLD), "reuse", config, CACHE_BYTES))];
