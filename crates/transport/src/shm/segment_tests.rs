@@ -348,7 +348,7 @@ fn a_journal_of_another_user_is_neither_used_nor_removed() {
 #[test]
 fn a_journal_that_others_may_access_is_refused() {
     let scratch = Scratch::new();
-    let file = scratch.file(&demo().journal_file(7), PAGE);
+    let file = scratch.file(&demo().journal_file(7), Journal::BYTES);
     Journal::open(&scratch.dir(), &demo(), 7).unwrap();
     file.set_permissions(fs::Permissions::from_mode(0o640)).unwrap();
     let opened = Journal::open(&scratch.dir(), &demo(), 7).err().unwrap();
