@@ -33,7 +33,7 @@ struct Caller(TcpStream);
 impl Caller {
     fn connect(node: &MemoryNode) -> Self {
         let stream = TcpStream::connect(node.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.set_nodelay(true).unwrap();
         Self(stream)
     }
