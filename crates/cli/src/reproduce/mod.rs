@@ -66,10 +66,11 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 }
 
 fn list(context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let width = FIGURES.iter().map(|figure| figure.name.len()).max().unwrap_or(0);
     for figure in FIGURES {
         match context.format {
             Format::Json => context.json(&json!({ "name": figure.name, "title": figure.title }))?,
-            Format::Text => writeln!(context.out, "{:16} {}", figure.name, figure.title)?,
+            Format::Text => writeln!(context.out, "{:width$} {}", figure.name, figure.title)?,
         }
     }
     Ok(Outcome::Done)

@@ -164,20 +164,14 @@ impl Layout {
         if !NODE_BYTES.contains(&node_bytes) || !node_bytes.is_multiple_of(64) {
             return refuse(format!("nodes have a multiple of 64 bytes, 256 B to 256 KiB; not {node_bytes}"));
         }
-        let entry_bytes = match (leaves, consistency) {
-            (Leaves::Sorted, Consistency::ByteVersions) => {
-                return refuse(
-                    "sorted leaves have no versions in entries: choose versions or checksums".to_owned(),
-                );
-            }
-            (Leaves::Sorted, _) => (key_bytes + value_bytes).next_multiple_of(VERSION_BYTES),
-            (Leaves::TwoLevel, Consistency::ByteVersions) => {
-                key_bytes + value_bytes + consistency.entry_guards().1
-            }
-            (Leaves::TwoLevel, _) => {
-                (key_bytes + value_bytes).next_multiple_of(VERSION_BYTES) + consistency.entry_guards().1
-            }
-        };
+        if leaves == Leaves::Sorted && consistency == Consistency::ByteVersions {
+            return refuse(
+                "sorted leaves have no versions in entries: choose versions or checksums".to_owned(),
+            );
+        }
+        let guards = if leaves == Leaves::TwoLevel { consistency.entry_guards().1 } else { 0 };
+        let alignment = if consistency == Consistency::ByteVersions { 1 } else { VERSION_BYTES };
+        let entry_bytes = (key_bytes + value_bytes).next_multiple_of(alignment) + guards;
         let body_bytes = node_bytes.saturating_sub(body_of(key_bytes) + REAR_BYTES + lock_bytes);
         let leaf_capacity = body_bytes / entry_bytes;
         let inner_capacity = body_bytes.saturating_sub(POINTER_BYTES) / (key_bytes + POINTER_BYTES);
