@@ -126,6 +126,23 @@ impl FigurePlan {
         self.runs.iter().filter(|planned| planned.record.is_some()).count()
     }
 
+    /// Checks that the files exist that the runs without records read, before hours of other runs.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] with the figure and the file.
+    pub fn check_files(&self) -> Result<()> {
+        let mut todo = self.runs.iter().filter(|planned| planned.record.is_none());
+        let missing = todo.find_map(|planned| Some((planned.figure.name, planned.run.missing_file()?)));
+        missing.map_or(Ok(()), |(figure, file)| {
+            Err(Error::parameter(
+                "FIGURE",
+                format!("{figure} reads {}, which does not exist", file.display()),
+                "execute the command in the root of the repository, after the script in its folder data that fetches \
+                 the file; or name other figures",
+            ))
+        })
+    }
+
     /// The number of different runs.
     pub fn len(&self) -> usize {
         self.runs.len()

@@ -1,5 +1,6 @@
 //! One run of a figure: its execution, the hash of its parameters, and an estimate of its duration.
 
+use std::path::Path;
 use std::time::Instant;
 
 use crate::Result;
@@ -8,6 +9,7 @@ use crate::record::Record;
 use crate::run::{RunSpec, SpatialSpec, simulate, simulate_spatial};
 use crate::sim_run::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
 use crate::workload::Workload;
+use crate::workload::rectangles::RectangleSource;
 
 /// One run of a figure.
 #[derive(Clone, Debug)]
@@ -51,6 +53,13 @@ impl Run {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         format!("{hash:016x}")
+    }
+
+    /// The file that the run reads and that does not exist.
+    pub(super) fn missing_file(&self) -> Option<&Path> {
+        let Run::Spatial(spec) = self else { return None };
+        let RectangleSource::File(path, _) = &spec.source else { return None };
+        (!path.exists()).then_some(path)
     }
 
     /// An estimate of the seconds of real time that the run takes.

@@ -80,6 +80,15 @@ fn the_records_in_the_documents_match_the_figures() {
 }
 
 #[test]
+fn a_figure_without_its_file_is_refused_before_any_run() {
+    // The paths of files are relative to the root of the repository, and tests run in the folder of the crate.
+    let refused = FigurePlan::new(&[super::figure("catfish-fig14").unwrap()], Effort::Full).check_files();
+    let text = refused.unwrap_err().to_string();
+    assert!(text.contains("catfish-fig14 reads data/segments.csv") && text.contains("fetches"), "{text}");
+    assert!(FigurePlan::new(&[super::figure("nic").unwrap()], Effort::Full).check_files().is_ok());
+}
+
+#[test]
 fn the_records_do_not_depend_on_the_number_of_threads() {
     let run = |jobs: usize| {
         let (mut started, mut finished, mut complete) = (Vec::new(), 0, Vec::new());

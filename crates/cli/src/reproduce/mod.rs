@@ -79,10 +79,11 @@ fn list(context: &mut Context<'_>) -> Result<Outcome, Failure> {
 fn reproduce(args: &Args, figures: &[&'static Figure], context: &mut Context<'_>) -> Result<(), Failure> {
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     let folder = FigureFolder(&args.out);
-    // Create the folders first, because the runs take minutes.
+    // Create the folders and look for files first, because the runs take minutes.
     figures.iter().try_for_each(|figure| folder.create(figure))?;
     let mut plan = FigurePlan::new(figures, effort);
     let reused = plan.reuse(folder.records());
+    plan.check_files().map_err(failure)?;
     if reused > 0 {
         let (all, out) = (plan.len(), args.out.display());
         writeln!(context.messages, "{out} has the records of {reused} of {all} runs of this commit")?;
