@@ -31,8 +31,8 @@ pub(super) const FIGURE: Figure = Figure {
     claim: "Sherman's advantage over FG+ grows with the key size with uniform keys (1.17 to 1.47 times) and is 1.4 \
               times under skew; a cache of 400 MB hits 98 %.",
     key: "",
-    cause: "A cached leaf takes 22 B; 400 MB would hold 98 % of the leaves with about 17 B for each. The paper's result \
-              for keys of 1 KiB under skew contradicts its own throughput of short keys.",
+    cause: "A cached leaf takes 22 B; 400 MB would hold 98 % of the leaves with about 17 B for each. The \
+              paper's result for keys of 1 KiB under skew contradicts its own throughput of short keys.",
     runs,
     compare,
 };
