@@ -150,9 +150,9 @@ const fn counter(node: NodeId) -> SealedWord {
     SealedWord::new(word(node, NEXT_CHUNK_OFFSET))
 }
 
-/// Takes a chunk of memory node `node`: a partly used one of the same index with at least `room_bytes` free, a new
-/// one, or a freed one. Yields it with the number of used bytes; `None` if the node is full. [1 RT, +1 RT per 128
-/// chunks of the table, +1 for a partly used chunk, +2 for a new chunk] A chunk whose word is damaged stays unused.
+/// Takes a chunk of memory node `node`: a partly used one of the same index with at least `room_bytes` free, a freed
+/// one, or a new one. Yields it with the number of used bytes; `None` if the node is full. [1 RT, +1 RT per 128 chunks
+/// of the table, +1 for a partly used or freed chunk, +2 for a new chunk] A chunk whose word is damaged stays unused.
 ///
 /// # Errors
 /// If the fabric fails or the counter is damaged.
@@ -170,6 +170,12 @@ pub async fn take<F: Fabric>(
             return Ok(Some((chunk, used)));
         }
     }
+    // Freed chunks before new ones: the memory of a new chunk is not provisioned yet, and stays so.
+    for &(chunk, word, ref state) in &table {
+        if *state == Ok(ChunkState::Freed) && retake(client, chunk, word, owner).await? {
+            return provision(client, chunk).await.map(|()| Some((chunk, 0)));
+        }
+    }
     // The counter is a hint: only the CAS of the chunk's own word allocates the chunk.
     let chunks = client.fabric().shape().chunks();
     while next < chunks {
@@ -181,11 +187,6 @@ pub async fn take<F: Fabric>(
             }
             Swapped::Won => next += 1,
             Swapped::Lost(found) => next = counted(client, node, found)?.max(next + 1),
-        }
-    }
-    for &(chunk, word, ref state) in &table {
-        if *state == Ok(ChunkState::Freed) && retake(client, chunk, word, owner).await? {
-            return provision(client, chunk).await.map(|()| Some((chunk, 0)));
         }
     }
     Ok(None)

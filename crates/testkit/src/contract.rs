@@ -56,6 +56,7 @@ impl<H: Harness + 'static> Contract<H> {
         tables::one_of_several_clients_enters_a_slot,
         tables::a_live_client_is_not_revoked,
         tables::time_advances_and_sleeping_takes_time,
+        tables::freed_chunks_are_taken_before_new_ones,
         tables::no_chunk_is_taken_twice,
         tables::a_full_node_has_no_chunk_until_one_is_given_back,
         directories::an_index_is_found_from_publication_to_retirement,

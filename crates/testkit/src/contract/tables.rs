@@ -181,6 +181,26 @@ pub(super) fn no_chunk_is_taken_twice<H: Harness>(harness: &H) {
     }
 }
 
+pub(super) fn freed_chunks_are_taken_before_new_ones<H: Harness>(harness: &H) {
+    harness.block_on(async {
+        let client = harness.client();
+        for node in (0..harness.shape().nodes).map(NodeId) {
+            let take = || chunks::take(&client, node, owner(&client), 64);
+            let (first, _) = take().await.expect("posts").expect("the pool under test has free chunks");
+            let counted = chunks::taken(&client, node).await.expect("a READ");
+            chunks::give_back(&client, first).await.expect("a post");
+            let (second, used) = take().await.expect("posts").expect("a freed chunk");
+            assert_eq!(used, 0, "the chunk is unused");
+            assert_eq!(
+                chunks::taken(&client, node).await.expect("a READ"),
+                counted,
+                "a new chunk of node {node} was taken while another was free"
+            );
+            chunks::give_back(&client, second).await.expect("a post");
+        }
+    });
+}
+
 pub(super) fn a_full_node_has_no_chunk_until_one_is_given_back<H: Harness>(harness: &H) {
     harness.block_on(async {
         let client = harness.client();
