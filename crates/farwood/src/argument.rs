@@ -67,7 +67,7 @@ impl Call {
         Err(self.refused(what, count.to_string(), format!("give 1 to {most}")))
     }
 
-    fn refused(self, what: &'static str, value: String, remedy: impl Into<String>) -> Error {
+    pub(crate) fn refused(self, what: &'static str, value: String, remedy: impl Into<String>) -> Error {
         let Self { operation, url } = self;
         Error::Argument { operation, url, what, value, remedy: remedy.into() }
     }

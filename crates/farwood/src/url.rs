@@ -1,8 +1,11 @@
 //! URLs of pools and indexes: `shm://POOL` and `shm://POOL/INDEX`; `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`,
-//! or `rdma://`, with optional parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
+//! or `rdma://`, with optional parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`. The URL of a spatial
+//! index may have parameters of searches: `shm://POOL/INDEX?search=auto&window=8&threshold=0.95&rule=prose`.
 
 use crate::error::Error;
 use crate::shell_word::shell_word;
+#[cfg(feature = "spatial")]
+use crate::spatial::SearchOptions;
 use farwood_index::check_index_name;
 use farwood_transport::any::PoolLocation;
 #[cfg(feature = "etcd")]
@@ -33,6 +36,8 @@ const FORMS: &str = "write shm://NAME or tcp://HOST:PORT for a pool, followed by
 pub struct Url {
     pool: PoolLocation,
     index: Option<String>,
+    /// The parameters of searches, in their form in the URL.
+    search: Vec<String>,
 }
 
 impl Url {
@@ -57,13 +62,25 @@ impl Url {
     /// The URL of the pool.
     #[must_use]
     pub fn pool_url(&self) -> Self {
-        Self { pool: self.pool.clone(), index: None }
+        Self { pool: self.pool.clone(), index: None, search: Vec::new() }
     }
 
     /// The URL of the index `name` in the same pool.
     #[must_use]
     pub fn index_url(&self, name: &str) -> Self {
-        Self { pool: self.pool.clone(), index: Some(name.to_owned()) }
+        Self { pool: self.pool.clone(), index: Some(name.to_owned()), search: Vec::new() }
+    }
+
+    /// The options of searches, for [`Spatial::with_search`](crate::spatial::Spatial::with_search).
+    #[cfg(feature = "spatial")]
+    pub fn search_options(&self) -> SearchOptions {
+        let mut options = SearchOptions::default();
+        for parameter in &self.search {
+            // Each parameter was checked when the URL was read.
+            let (key, value) = parameter.split_once('=').unwrap_or_default();
+            let _ = options.set(key, value);
+        }
+        options
     }
 
     /// The URL quoted for a shell: in quotes if it has parameters.
@@ -73,7 +90,7 @@ impl Url {
 
     /// The URL of the index `name` in the pool at `place`.
     pub(crate) fn of_index(place: &PoolLocation, name: &str) -> Self {
-        Self { pool: place.clone(), index: Some(name.to_owned()) }
+        Self { pool: place.clone(), index: Some(name.to_owned()), search: Vec::new() }
     }
 
     /// The same URL with the token in `file`, unless the URL names a token. No effect in shared memory.
@@ -109,7 +126,7 @@ impl Url {
                 PoolLocation::Etcd(address.with_access(access))
             }
         };
-        Self { pool, index: self.index }
+        Self { pool, ..self }
     }
 
     /// The location of the pool.
@@ -150,13 +167,15 @@ impl FromStr for Url {
         if !["shm", "tcp", "rdma", "etcd"].contains(&scheme) {
             return refuse(&format!("unknown scheme {scheme}://; {FORMS}"));
         }
-        let (rest, access) = match rest.split_once('?') {
-            Some(_) if scheme == "shm" => {
-                return refuse("a pool in shared memory has no parameters; omit them");
-            }
-            Some((rest, access)) => (rest, Some(access)),
+        let (rest, parameters) = match rest.split_once('?') {
+            Some((rest, parameters)) => (rest, Some(parameters)),
             None => (rest, None),
         };
+        let (search, access) =
+            parameters_of_search(parameters).map_err(|why| Error::Url { url: url.to_owned(), why })?;
+        if access.is_some() && scheme == "shm" {
+            return refuse("a pool in shared memory has no parameters; omit them");
+        }
         // An etcd URL has the server and the name of the pool.
         let pool_end = rest.find('/').filter(|_| scheme == "etcd").map_or(0, |slash| slash + 1);
         let split = rest[pool_end..].split_once('/');
@@ -174,9 +193,36 @@ impl FromStr for Url {
                 (pool, Some(index.to_owned()))
             }
         };
+        if let (Some(parameter), None) = (search.first(), &index) {
+            return refuse(&format!(
+                "the parameter '{parameter}' is for a spatial index; add /INDEX, or omit it"
+            ));
+        }
         let address = access.map_or_else(|| pool.to_owned(), |access| format!("{pool}?{access}"));
-        Ok(Self { pool: place(url, scheme, &address)?, index })
+        Ok(Self { pool: place(url, scheme, &address)?, index, search })
     }
+}
+
+/// Whether a parameter is one of searches.
+fn is_of_search(parameter: &str) -> Result<bool, String> {
+    #[cfg(feature = "spatial")]
+    if let Some((key, value)) = parameter.split_once('=') {
+        return SearchOptions::default().set(key, value);
+    }
+    let _ = parameter;
+    Ok(false)
+}
+
+/// Splits the parameters of a URL into those of searches and the others.
+fn parameters_of_search(parameters: Option<&str>) -> Result<(Vec<String>, Option<String>), String> {
+    let Some(parameters) = parameters else { return Ok((Vec::new(), None)) };
+    let (mut search, mut others) = (Vec::new(), Vec::new());
+    for parameter in parameters.split('&') {
+        let list = if is_of_search(parameter)? { &mut search } else { &mut others };
+        list.push(parameter.to_owned());
+    }
+    let others = (search.is_empty() || !others.is_empty()).then(|| others.join("&"));
+    Ok((search, others))
 }
 
 /// Reads the address of a pool.
@@ -246,22 +292,31 @@ impl From<&Url> for Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.pool, &self.index) {
-            (pool, None) => write!(f, "{pool}"),
-            (PoolLocation::Shm(name), Some(index)) => write!(f, "shm://{name}/{index}"),
+        let Some(index) = &self.index else { return write!(f, "{}", self.pool) };
+        let mut parameters = String::new();
+        match &self.pool {
+            PoolLocation::Shm(name) => write!(f, "shm://{name}/{index}")?,
             #[cfg(feature = "tcp")]
-            (PoolLocation::Tcp(address), Some(index)) => {
-                write!(f, "tcp://{}/{index}{}", address.hosts(), address.access())
+            PoolLocation::Tcp(address) => {
+                write!(f, "tcp://{}/{index}", address.hosts())?;
+                parameters = address.access().to_string();
             }
             #[cfg(feature = "rdma")]
-            (PoolLocation::Rdma(address), Some(index)) => {
-                write!(f, "rdma://{}/{index}{}", address.hosts(), address.access())
+            PoolLocation::Rdma(address) => {
+                write!(f, "rdma://{}/{index}", address.hosts())?;
+                parameters = address.access().to_string();
             }
             #[cfg(feature = "etcd")]
-            (PoolLocation::Etcd(address), Some(index)) => {
-                write!(f, "etcd://{}/{index}{}", address.place(), address.access())
+            PoolLocation::Etcd(address) => {
+                write!(f, "etcd://{}/{index}", address.place())?;
+                parameters = address.access().to_string();
             }
         }
+        for parameter in &self.search {
+            parameters.push(if parameters.is_empty() { '?' } else { '&' });
+            parameters.push_str(parameter);
+        }
+        f.write_str(&parameters)
     }
 }
 
@@ -283,6 +338,8 @@ mod tests {
             "tcp://a:1/words?token-file=/run/token&tls-ca=/etc/ca.pem",
             "rdma://a:1,b:1/words",
             "rdma://a:1/words?device=mlx5_0,1,3&queue-pairs=2",
+            "shm://demo/places?search=message",
+            "tcp://a:1/places?tls-ca=/etc/ca.pem&search=auto&window=16&threshold=0.9&rule=printed",
         ] {
             assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
         }
@@ -324,6 +381,10 @@ mod tests {
             ("etcd://a:2379/p/", "missing"),
             ("etcd://a:2379/p/i/j", "'/'"),
             ("shm://demo?tls-ca=/x", "no parameters"),
+            ("shm://demo/places?search=messages", "no search mode 'messages'"),
+            ("shm://demo/places?window=0", "window=0: give a number of searches"),
+            ("shm://demo/places?threshold=95", "threshold=95: give a utilisation, 0 to 1"),
+            ("shm://demo?search=reads", "is for a spatial index"),
             ("tcp://a:1?x=/y", "no parameter 'x'"),
         ] {
             let error = text.parse::<Url>().unwrap_err();

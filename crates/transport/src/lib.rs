@@ -8,6 +8,7 @@
 //! | [`runtime`] | runs clients on threads | |
 //! | [`shm`] | shared memory between the processes of one machine | |
 //! | [`small_file`] | configurations, tokens and certificates: regular files of limited length | |
+//! | [`thread_clock`] | the processor time of threads | |
 //! | [`tcp`] | memory nodes as daemons that execute verbs | `tcp` |
 //! | [`rdma`] | memory nodes whose network devices execute verbs | `rdma` |
 //! | [`etcd`] | discovery of memory nodes | `etcd` |
@@ -46,6 +47,7 @@ pub mod small_file;
 mod stream;
 #[cfg(feature = "tcp")]
 pub mod tcp;
+pub mod thread_clock;
 #[cfg(feature = "tcp")]
 pub mod wire;
 

@@ -17,7 +17,7 @@ use farwood_transport::tcp::TcpPool;
 #[derive(Debug)]
 pub enum Connection<'t, F, L> {
     /// Ring buffers: the client reads the server's memory directly, or has memory that the server can write.
-    Rings(Box<RingRpc<'t, F, L>>),
+    Rings(RingRpc<'t, F, L>),
     /// A TCP socket.
     #[cfg(feature = "tcp")]
     Socket(SocketRpc<Socket>),
@@ -47,7 +47,7 @@ impl<'t> Connection<'t, AnyFabric, AnyMemory> {
             ServerLocation::Memory(server) => {
                 let inbox = Inbox { local: server.local(), at: None };
                 let messenger = RingRpc::connect(index, client, inbox, NotificationMode::Event).await?;
-                Ok(Connection::Rings(Box::new(messenger)))
+                Ok(Connection::Rings(messenger))
             }
             #[cfg(feature = "tcp")]
             ServerLocation::Machine(pool) => {
@@ -59,6 +59,19 @@ impl<'t> Connection<'t, AnyFabric, AnyMemory> {
 }
 
 impl<F: Fabric, L: ServerMemory> Connection<'_, F, L> {
+    /// Whether the server that opened the connection still serves it, as far as this process knows. [at most 3 RT; 0
+    /// for a socket]
+    ///
+    /// # Errors
+    /// The errors of the fabric.
+    pub(super) async fn is_open(&self) -> Result<bool, IndexError> {
+        match self {
+            Connection::Rings(messenger) => messenger.is_open().await,
+            #[cfg(feature = "tcp")]
+            Connection::Socket(rpc) => Ok(rpc.transport().is_open()),
+        }
+    }
+
     /// Closes the connection and frees its rings. Costs and errors as [`RingRpc::close`].
     ///
     /// # Errors

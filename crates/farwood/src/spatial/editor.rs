@@ -1,14 +1,14 @@
 //! Changes of a spatial index. The process sends them as messages to the server, or is the server for the duration of
 //! the change.
 
-use super::connection::Connection;
 use super::index::Spatial;
+use super::lookup::Lent;
 use crate::attached::ServerPermit;
 use crate::error::Result;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::catfish::{Item, Rectangle, ServerSettings, SpatialRpc as _, TreeServer, Worker};
-use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
+use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -48,12 +48,11 @@ impl Spatial {
         let failed = |error| self.failed("change", error);
         let server = self.server("change").ok();
         match self.begin_change(&client, server.as_ref())? {
-            ChangePath::Messages(connection) => {
-                let mut editor = Editor { spatial: self, path: EditorPath::Messages(connection) };
+            ChangePath::Messages(lent) => {
+                let mut editor = Editor { spatial: self, path: EditorPath::Messages(lent) };
                 let done = work(&mut editor);
-                if let EditorPath::Messages(connection) = editor.path {
-                    // The changes are complete whether or not the connection closes cleanly.
-                    let _ = block_on(connection.close());
+                if let EditorPath::Messages(lent) = editor.path {
+                    self.give_back(lent, &client);
                 }
                 done
             }
@@ -81,9 +80,9 @@ impl Spatial {
                     tree.map(|tree| ChangePath::AsServer { tree: Box::new(tree), server, permit })
                 }
                 // The present server may serve for longer than one change.
-                server => {
+                _ => {
                     drop(permit);
-                    self.connect(client, server).map(ChangePath::Messages)
+                    self.connect(client).map(ChangePath::Messages)
                 }
             };
             match begun {
@@ -100,7 +99,7 @@ impl Spatial {
 
 /// The path of a change to the index.
 enum ChangePath<'c> {
-    Messages(Connection<'c, AnyFabric, AnyMemory>),
+    Messages(Lent<'c>),
     AsServer { tree: Box<TreeServer>, server: &'c AnyServer, permit: ServerPermit<'c> },
 }
 
@@ -111,7 +110,7 @@ pub struct Editor<'e> {
 }
 
 enum EditorPath<'e> {
-    Messages(Connection<'e, AnyFabric, AnyMemory>),
+    Messages(Lent<'e>),
     AsServer(Worker<'e, AnyFabric, AnyServer>),
 }
 
@@ -127,7 +126,7 @@ impl Editor<'_> {
     pub fn insert(&mut self, item: &Item) -> Result<()> {
         self.spatial.check_process("insert")?;
         let done = match &mut self.path {
-            EditorPath::Messages(connection) => block_on(connection.insert(item)),
+            EditorPath::Messages(lent) => block_on(lent.connection.insert(item)),
             EditorPath::AsServer(worker) => block_on(worker.insert(item)),
         };
         self.done("insert", done)
@@ -140,7 +139,7 @@ impl Editor<'_> {
     pub fn remove(&mut self, item: &Item) -> Result<bool> {
         self.spatial.check_process("remove")?;
         let done = match &mut self.path {
-            EditorPath::Messages(connection) => block_on(connection.remove(item)),
+            EditorPath::Messages(lent) => block_on(lent.connection.remove(item)),
             EditorPath::AsServer(worker) => block_on(worker.remove(item)),
         };
         self.done("remove", done)
@@ -153,7 +152,7 @@ impl Editor<'_> {
     pub fn update(&mut self, item: &Item, bounds: Rectangle) -> Result<bool> {
         self.spatial.check_process("update")?;
         let done = match &mut self.path {
-            EditorPath::Messages(connection) => block_on(connection.update(item, bounds)),
+            EditorPath::Messages(lent) => block_on(lent.connection.update(item, bounds)),
             EditorPath::AsServer(worker) => block_on(worker.update(item, bounds)),
         };
         self.done("update", done)

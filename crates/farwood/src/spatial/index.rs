@@ -3,7 +3,10 @@
 //! Every process that has the pool open searches the index by reading its nodes. One process at a time changes it: a
 //! server that receives changes as messages or, if no process serves the index, a process that makes a change itself.
 
-use super::connection::{Connection, ServerLocation};
+#[cfg(feature = "tcp")]
+use super::connection::Connection;
+use super::lookup::{Lent, LookupKind, Lookups, Paths, SearchStats, ServerConnection};
+use super::search_options::SearchOptions;
 use crate::argument::Call;
 use crate::attached::{Attached, ServerPermit};
 use crate::attachment::Attachment;
@@ -14,9 +17,9 @@ use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, CatfishConfig, CatfishReport, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle,
-    ServerSettings,
+    ServerSettings, ServerStats, SpatialRpc as _,
 };
-use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
+use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
 use std::fmt;
 use std::rc::Rc;
@@ -52,6 +55,9 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(20);
 pub struct Spatial {
     pub(crate) index: Catfish,
     pub(crate) pool: Arc<Attached>,
+    /// The server's view of the memory node, which this process has in shared memory only.
+    pub(super) memory: Option<AnyServer>,
+    pub(super) lookups: Lookups,
 }
 
 impl Pool {
@@ -101,7 +107,13 @@ impl Pool {
         let index = index.map_err(|error| self.failed(operation, name, error))?;
         let index =
             if self.attached().attachment().is_shared_memory() { index.without_hash_checks() } else { index };
-        Ok(Spatial { index, pool: Arc::clone(self.attached()) })
+        let memory = match self.attached().attachment() {
+            Attachment::Shm(pool, ..) => pool.server(index.layout().node).map(AnyServer::from),
+            #[cfg(feature = "tcp")]
+            _ => None,
+        };
+        let lookups = Lookups::new(SearchOptions::default());
+        Ok(Spatial { index, pool: Arc::clone(self.attached()), memory, lookups })
     }
 }
 
@@ -116,7 +128,7 @@ impl Spatial {
     }
 
     /// This thread's client.
-    fn thread_client(&self, operation: &'static str) -> Result<Rc<Client<AnyFabric>>> {
+    pub(super) fn thread_client(&self, operation: &'static str) -> Result<Rc<Client<AnyFabric>>> {
         thread_client::client(&self.pool).map_err(|error| self.failed(operation, error.into()))
     }
 
@@ -125,15 +137,52 @@ impl Spatial {
         self.pool.index_url(&self.index.entry().name)
     }
 
-    /// Returns the items that match the query, as of one moment during the call, in no particular order. The caller
-    /// traverses the tree with READs. [1 RT for each level; see [`Reader::search`]]
+    /// The same handle with other options of searches.
+    ///
+    /// # Errors
+    /// [`Error::Argument`]: an option is out of range.
+    pub fn with_search(mut self, options: SearchOptions) -> Result<Self> {
+        options.check(&Call { operation: "open", url: self.url() })?;
+        self.close_idle_connections();
+        self.lookups = Lookups::new(options);
+        Ok(self)
+    }
+
+    /// The options of searches.
+    pub fn search_options(&self) -> SearchOptions {
+        self.lookups.options()
+    }
+
+    /// The number of lookups of this handle by each path, and what it knows about the server.
+    pub fn search_stats(&self) -> SearchStats {
+        self.lookups.stats()
+    }
+
+    /// The statistics of the process that serves the index; `None`: no process does. [at most 3 RT]
     ///
     /// # Errors
     /// [`Error::Index`].
+    pub fn server_stats(&self) -> Result<Option<ServerStats>> {
+        let client = self.thread_client("examine the server")?;
+        block_on(self.index.server_stats(&client)).map_err(|error| self.failed("examine the server", error))
+    }
+
+    /// Returns the items that match the query, as of one moment during the call, in no particular order. The
+    /// [`SearchMode`](super::SearchMode) determines the path: a message to the server [1 RT, and the server's work], or
+    /// READs [1 RT for each level; see [`Reader::search`]].
+    ///
+    /// # Errors
+    /// [`Error::Index`]; by [`SearchMode::Message`](super::SearchMode::Message), also if no process serves the index.
     pub fn search(&self, query: &Query) -> Result<Vec<Item>> {
-        let (client, mut found) = (self.thread_client("search")?, Vec::new());
-        let searched = block_on(Reader::new(&self.index, &client, Issue::Many).search(query, &mut found));
-        searched.map(|()| found).map_err(|error| self.failed("search", error))
+        let message = |connection: &mut ServerConnection<'_>| {
+            let mut found = Vec::new();
+            block_on(connection.search(query, &mut found)).map(|()| found)
+        };
+        let reads = |client: &Client<AnyFabric>| {
+            let mut found = Vec::new();
+            block_on(self.reader(client).search(query, &mut found)).map(|()| found)
+        };
+        self.look_up("search", LookupKind::Search, &Paths { message, reads })
     }
 
     /// Counts the items that match the query. Costs and errors as [`search`](Self::search).
@@ -141,9 +190,16 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count(&self, query: &Query) -> Result<u64> {
-        let (client, mut count) = (self.thread_client("count")?, Count::default());
-        let searched = block_on(Reader::new(&self.index, &client, Issue::Many).search(query, &mut count));
-        searched.map(|()| count.0).map_err(|error| self.failed("count", error))
+        let message = |connection: &mut ServerConnection<'_>| block_on(connection.count(query));
+        let reads = |client: &Client<AnyFabric>| {
+            let mut count = Count::default();
+            block_on(self.reader(client).search(query, &mut count)).map(|()| count.0)
+        };
+        self.look_up("count", LookupKind::Count, &Paths { message, reads })
+    }
+
+    fn reader<'c>(&'c self, client: &'c Client<AnyFabric>) -> Reader<'c, AnyFabric> {
+        Reader::new(&self.index, client, Issue::Many)
     }
 
     /// Counts all items. Costs and errors as [`search`](Self::search): the call reads all leaves.
@@ -154,16 +210,16 @@ impl Spatial {
         self.count(&everything())
     }
 
-    /// Returns the `count` items nearest to `point`, nearest first; none for a count of 0. [1 RT for each 4 nodes that
-    /// may hold one]
+    /// Returns the `count` items nearest to `point`, nearest first; none for a count of 0. [by message 1 RT, and the
+    /// server's work; by READs 1 RT for each 4 nodes that may hold one]
     ///
     /// # Errors
     /// As [`search`](Self::search); [`Error::Argument`]: the point is not finite.
     pub fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
         Call { operation: "nearest", url: self.url() }.check_point(point)?;
-        let client = self.thread_client("nearest")?;
-        let found = block_on(Reader::new(&self.index, &client, Issue::Many).nearest(point, count));
-        found.map_err(|error| self.failed("nearest", error))
+        let message = |connection: &mut ServerConnection<'_>| block_on(connection.nearest(point, count));
+        let reads = |client: &Client<AnyFabric>| block_on(self.reader(client).nearest(point, count));
+        self.look_up("nearest", LookupKind::Nearest, &Paths { message, reads })
     }
 
     /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and the cost
@@ -219,11 +275,13 @@ impl Spatial {
         let failed = |error| self.failed("bulk load", error);
         #[cfg(feature = "tcp")]
         let Ok(server) = self.server("bulk load") else {
-            let connected = self.connect(&client, None).map_err(failed)?;
-            let Connection::Socket(mut server) = connected else {
+            let mut lent = self.connect(&client).map_err(failed)?;
+            let Connection::Socket(server) = &mut lent.connection else {
                 unreachable!("a server on another machine is reached over a socket")
             };
-            return block_on(server.load(items, fill)).map_err(failed);
+            block_on(server.load(items, fill)).map_err(failed)?;
+            self.give_back(lent, &client);
+            return Ok(());
         };
         #[cfg(not(feature = "tcp"))]
         let server = self.server("bulk load")?;
@@ -294,28 +352,27 @@ impl Spatial {
         Ok((by_socket || !self.is_served()?) && self.is_empty()?)
     }
 
-    /// Connects to the server of the index: through rings in shared memory, through a socket over TCP. A server over
-    /// TCP that has just started may still be searching for the index.
+    /// A connection to the server of the index, for changes: through rings in shared memory, through a socket over TCP.
+    /// A server over TCP that has just started may still be searching for the index.
     pub(super) fn connect<'c>(
         &'c self,
         client: &'c Client<AnyFabric>,
-        server: Option<&'c AnyServer>,
-    ) -> std::result::Result<Connection<'c, AnyFabric, AnyMemory>, IndexError> {
-        let location = match (server, self.pool.attachment()) {
-            (Some(server), _) => ServerLocation::Memory(server),
-            #[cfg(feature = "tcp")]
-            (None, Attachment::Tcp(pool)) => ServerLocation::Machine(pool),
-            _ => return Err(IndexError::NotServed { name: self.index.entry().name.clone() }),
-        };
+    ) -> std::result::Result<Lent<'c>, IndexError> {
         let until = Instant::now() + SERVER_START_MAX;
         loop {
-            match block_on(Connection::open(&self.index, client, location)) {
-                Err(IndexError::NotServed { .. }) if server.is_none() && Instant::now() < until => {
+            match self.connection_for_changes(client) {
+                Err(IndexError::NotServed { .. }) if self.memory.is_none() && Instant::now() < until => {
                     std::thread::sleep(CONNECT_PAUSE);
                 }
                 opened => return opened,
             }
         }
+    }
+}
+
+impl Drop for Spatial {
+    fn drop(&mut self) {
+        self.close_idle_connections();
     }
 }
 

@@ -2,23 +2,33 @@
 
 mod connection;
 mod editor;
+mod idle_rings;
+#[cfg(feature = "tcp")]
+mod idle_sockets;
 mod index;
+mod lookup;
+mod path_choice;
+mod search_options;
 mod server;
 #[cfg(feature = "tcp")]
 mod socket;
 #[cfg(feature = "tcp")]
 mod socket_server;
+mod utilisation;
 
 #[doc(hidden)]
 pub use connection::{Connection, ServerLocation};
 pub use editor::Editor;
+pub use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};
 pub use farwood_index::catfish::{
     CatfishConfig, CatfishProblem, CatfishReport, InvalidRectangle, Item, Near, NotificationMode, Query,
-    Rectangle, Relation,
+    Rectangle, Relation, ServerStats,
 };
 pub use index::Spatial;
 #[doc(hidden)]
 pub use index::parts;
+pub use lookup::SearchStats;
+pub use search_options::{SearchMode, SearchOptions};
 pub use server::ServeOptions;
 #[cfg(feature = "tcp")]
 #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! The server of a spatial index: threads that answer messages in rings and over sockets.
 
 use super::index::Spatial;
+use super::utilisation::ServerThreads;
 use crate::argument::Call;
 use crate::error::Result;
 use farwood_fabric::Client;
@@ -17,7 +18,7 @@ use std::future::Future;
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The options of a server.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct ServeOptions {
     pub connections: usize,
     /// The way in which the server detects requests in rings.
     pub notice: NotificationMode,
+    /// The interval of heartbeats, which report the utilisation to the clients: 1 ms to 10 s.
+    pub heartbeat: Duration,
     /// A listener for requests over sockets, each served by its own thread.
     #[cfg(feature = "tcp")]
     pub listener: Option<TcpListener>,
@@ -45,6 +48,7 @@ impl Default for ServeOptions {
             threads: 1,
             connections: 64,
             notice: NotificationMode::Event,
+            heartbeat: HEARTBEAT_DEFAULT,
             #[cfg(feature = "tcp")]
             listener: None,
             #[cfg(feature = "tcp")]
@@ -65,6 +69,11 @@ impl ServeOptions {
     }
 }
 
+/// The interval of heartbeats (Catfish §IV-A).
+const HEARTBEAT_DEFAULT: Duration = Duration::from_millis(10);
+/// The limits of that interval.
+const HEARTBEATS: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
+
 /// Maximum threads of a server: each needs at least one connection.
 const THREADS_MAX: usize = CONNECTIONS_MAX;
 
@@ -81,6 +90,7 @@ pub(super) struct Serving<'s> {
     pub(super) tree: &'s farwood_index::catfish::TreeServer,
     pub(super) service: &'s Service<'s>,
     pub(super) options: &'s ServeOptions,
+    pub(super) threads: ServerThreads,
 }
 
 impl Spatial {
@@ -90,13 +100,17 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`](crate::Error::Index): another process serves the index, or the pool is full; over TCP, this
     /// process is not its memory node. [`Error::Argument`](crate::Error::Argument): the number of threads or
-    /// connections is out of range.
+    /// connections, or the interval of heartbeats is out of range.
     pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
         self.check_process("serve")?;
         let call = || Call { operation: "serve", url: self.url() };
         call().check_count("number of threads", options.threads, THREADS_MAX)?;
         if options.has_rings() {
             call().check_count("number of connections", options.connections, CONNECTIONS_MAX)?;
+        }
+        if !HEARTBEATS.contains(&options.heartbeat) {
+            let given = format!("{:?}", options.heartbeat);
+            return Err(call().refused("heartbeat interval", given, "give 1 ms to 10 s"));
         }
         let client = self.client();
         let server = self.server_role(options)?;
@@ -105,7 +119,8 @@ impl Spatial {
             let _permit = self.pool.server_permit();
             block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?
         };
-        let settings = ServiceSettings { notice: options.notice, ..ServiceSettings::default() };
+        let heartbeat_ns = options.heartbeat.as_nanos() as u64;
+        let settings = ServiceSettings { notice: options.notice, heartbeat_ns, ..ServiceSettings::default() };
         let service = Service::new(&tree, settings);
         let serving = Serving {
             spatial: self,
@@ -113,6 +128,7 @@ impl Spatial {
             tree: &tree,
             service: &service,
             options,
+            threads: ServerThreads::default(),
         };
         tree.publish_connections(&server, options.connections).map_err(failed)?;
         #[cfg(feature = "tcp")]
@@ -195,6 +211,7 @@ impl Serving<'_> {
     /// are no rings: clients use the socket.
     fn rings(&self, thread: usize, threads: usize) -> std::result::Result<(), IndexError> {
         let (service, options) = (self.service, self.options);
+        let _membership = self.threads.rings.join();
         let Ok(server) = self.spatial.server_role(options) else {
             unreachable!("the server role was found when the server started")
         };
@@ -208,7 +225,7 @@ impl Serving<'_> {
             flows.push(Box::pin(service.connection(*number, client, &server)));
         }
         if thread == 0 {
-            flows.push(Box::pin(service.heartbeats(&own, &server, self.busy(threads))));
+            flows.push(Box::pin(service.heartbeats(&own, &server, self.threads.utilisation(service))));
             if has_rings && options.notice == NotificationMode::Event {
                 flows.push(Box::pin(service.dispatch_until_end(&server, &own)));
             }
@@ -223,18 +240,6 @@ impl Serving<'_> {
             }) as Flow<'_>
         });
         run_all(flows.collect()).into_iter().collect()
-    }
-
-    /// Returns the share of time for which the threads have worked since the last call.
-    fn busy(&self, threads: usize) -> impl FnMut() -> f64 {
-        let (service, mut last) = (self.service, (Instant::now(), self.service.worked_ns()));
-        move || {
-            let (now, worked) = (Instant::now(), service.worked_ns());
-            let passed = now.duration_since(last.0).as_nanos().max(1) * threads as u128;
-            let busy = (worked - last.1) as f64 / passed as f64;
-            last = (now, worked);
-            busy
-        }
     }
 }
 

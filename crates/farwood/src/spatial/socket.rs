@@ -46,6 +46,13 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Whether the server has not closed the connection, as far as this machine knows. [0 RT]
+    pub(super) fn is_open(&self) -> bool {
+        self.exchange.is_open()
+    }
+}
+
 impl RequestTransport for Socket {
     async fn carry(&mut self, request: &[u64], response: &mut Vec<u64>) -> Result<(), IndexError> {
         let lost = |_| IndexError::ServerLost { name: self.name.clone() };

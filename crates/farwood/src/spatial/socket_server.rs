@@ -4,7 +4,6 @@ use super::server::Serving;
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::exchange::{CONNECTIONS_MAX, SocketSettings, answer_requests};
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 /// The divisor for the memory that incomplete requests may use: they may use the size of the node's memory divided by
 /// this number, in addition to the node's memory. A rectangle has 40 B in a request, and about 70 B in the tree.
@@ -25,12 +24,12 @@ impl Serving<'_> {
         // If the listener fails, connections that are open stay open.
         let _ = answer_requests(&settings, listener, ended, || {
             let (client, server) = (self.spatial.client(), self.spatial.server_role(self.options));
+            let membership = self.threads.sockets.join();
             move |request: &[u64], response: &mut Vec<u64>| {
+                let _ = &membership;
                 let Ok(server) = &server else { return false };
-                let begun = Instant::now();
                 response.push(self.service.pulse());
                 let answered = block_on(self.tree.worker(&client, server).answer(request, response));
-                self.service.note_work(begun.elapsed().as_nanos() as u64);
                 answered.is_ok()
             }
         });

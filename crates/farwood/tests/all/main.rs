@@ -8,3 +8,4 @@ mod full;
 mod library;
 mod random;
 mod smart;
+mod spatial_paths;

@@ -10,12 +10,15 @@
 //! The entry's root word points to the [head](super::head), and never changes.
 
 use super::Catfish;
-use super::head::{HEAD_BYTES, INDEX, PORT, RawHead, first_slot, word_of};
+use super::head::{
+    HEAD_BYTES, HEARTBEAT, INDEX, LOOKUPS, OFFLOADED, PORT, RawHead, SERVED_CONNECTIONS, first_slot, word_of,
+};
 use super::server::lease::ServerLease;
 use super::server::{ServerSettings, TreeServer};
 use super::tree::layout::{
     BLOCKS_DEFAULT, BLOCKS_MAX, FORMAT, Layout, NodeRef, RING_BYTES, RING_BYTES_DEFAULT, Scheme, image,
 };
+use super::wire::heartbeat::utilisation;
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
@@ -87,6 +90,25 @@ impl Parameters for CatfishConfig {
         if !is_ring(self.ring_bytes) {
             codec.refuse(format!("rings of {ring_bytes} bytes"));
         }
+    }
+}
+
+/// Statistics of a server since it began to serve an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ServerStats {
+    /// The utilisation in the last heartbeat interval, 0 to 1.
+    pub utilisation: f64,
+    /// Lookups that the server executed.
+    pub by_message: u64,
+    /// Lookups that clients executed by READs, as far as they have reported them: clients that always use READs report
+    /// none.
+    pub offloaded: u64,
+}
+
+impl ServerStats {
+    /// The share of lookups by READs.
+    pub fn share_offloaded(&self) -> f64 {
+        self.offloaded as f64 / (self.by_message as f64 + self.offloaded as f64).max(1.0)
     }
 }
 
@@ -169,6 +191,40 @@ impl Catfish {
         let port = client.post(read(word_of(self.head, PORT))).await?;
         let port = port.whole_word();
         Ok(u16::try_from(port).ok().filter(|port| *port != 0))
+    }
+
+    /// Whether a process has announced that it answers messages, through rings or a socket. It may have crashed since.
+    /// [2 RT]
+    ///
+    /// # Errors
+    /// The errors of the fabric.
+    pub async fn answers_messages<F: Fabric>(&self, client: &Client<F>) -> Result<bool, IndexError> {
+        if self.lease.holder(client).await?.is_none() {
+            return Ok(false);
+        }
+        let connections = client.post(read(word_of(self.head, SERVED_CONNECTIONS))).await?;
+        Ok(connections.whole_word() != 0)
+    }
+
+    /// The statistics of the current server; `None`: there is no server, or it answers no messages. [2 RT]
+    ///
+    /// # Errors
+    /// The errors of the fabric.
+    pub async fn server_stats<F: Fabric>(
+        &self,
+        client: &Client<F>,
+    ) -> Result<Option<ServerStats>, IndexError> {
+        if !self.answers_messages(client).await? {
+            return Ok(None);
+        }
+        let word = |offset| read(word_of(self.head, offset));
+        let (heartbeat, (executed, offloaded)) =
+            client.post(word(HEARTBEAT).then(word(LOOKUPS).then(word(OFFLOADED)))).await?;
+        Ok(Some(ServerStats {
+            utilisation: utilisation(heartbeat.whole_word()).unwrap_or_default(),
+            by_message: executed.whole_word(),
+            offloaded: offloaded.whole_word(),
+        }))
     }
 
     /// Marks the index as closed by this compute node, so that others may drop it. [at most 2 RT]

@@ -10,7 +10,10 @@
 //! +    40     8   term: the number of servers that the index has had
 //! +    48     8   port at which the server accepts requests over an ordinary socket; 0 = none
 //! +    56     8   n: the server serves the first n connections only; 0 = all
-//! +    64  4032   zero
+//! +    64     8   heartbeat of the current server, stored in each interval: its utilisation
+//! +    72     8   lookups that the current server has executed, a hint
+//! +    80     8   lookups by READs that clients have reported to the current server, a hint
+//! +    88  4008   zero
 //! +  4096  8 x n  offsets of the chunks that hold rings, in the order in which they were taken; 0 = none
 //! +  8192 32768   512 connections of 64 bytes
 //! + 40960   ..    zero
@@ -52,6 +55,9 @@ pub(super) const SERVER: u64 = 32;
 pub(super) const TERM: u64 = 40;
 pub(super) const PORT: u64 = 48;
 pub(super) const SERVED_CONNECTIONS: u64 = 56;
+pub(super) const HEARTBEAT: u64 = 64;
+pub(super) const LOOKUPS: u64 = 72;
+pub(super) const OFFLOADED: u64 = 80;
 pub(super) const RING_CHUNKS: u64 = 4096;
 pub(super) const RING_CHUNKS_MAX: usize = 512;
 pub(super) const CONNECTIONS: u64 = 8192;

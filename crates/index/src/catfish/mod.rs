@@ -57,10 +57,10 @@ mod wire;
 
 pub use client::adaptive;
 pub use client::reader::{Issue, Reader};
-pub use client::ring_rpc::{Inbox, RingRpc};
+pub use client::ring_rpc::{Inbox, RingConnection, RingRpc};
 pub use client::rpc::{RequestTransport, SocketRpc, SpatialRpc};
 pub use client::switch::Switch;
-pub use create::{CatfishConfig, KIND, describe};
+pub use create::{CatfishConfig, KIND, ServerStats, describe};
 pub use head::CONNECTIONS_MAX;
 pub use server::service::{Service, ServiceSettings};
 pub use server::worker::Worker;

@@ -306,6 +306,6 @@ impl SpatialDriver<'_> {
         };
         let inbox = Inbox { local: server.local(), at: None };
         let messenger = RingRpc::connect(self.index, client, inbox, self.job.variant.notice()).await?;
-        Ok(Connection::Rings(Box::new(messenger)))
+        Ok(Connection::Rings(messenger))
     }
 }

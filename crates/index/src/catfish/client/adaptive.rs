@@ -9,6 +9,7 @@
 //! [`BackOffRule::Printed`] is the listing.
 
 pub use super::super::wire::heartbeat::{heartbeat, utilisation};
+pub use super::path_comparison::PathComparison;
 
 /// A reading of Algorithm 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

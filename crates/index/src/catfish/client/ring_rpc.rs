@@ -48,18 +48,16 @@ const OPEN_POLL_NS: u64 = 100_000;
 /// Number of polls after which connecting fails.
 const OPEN_POLLS_MAX: u32 = 20_000;
 
-/// A client's connection to the server of an index by two rings.
-pub struct RingRpc<'t, F, L> {
-    tree: &'t Catfish,
-    client: &'t Client<F>,
-    local: &'t L,
+/// The state of a connection between two calls. Any thread of the compute node may continue it with its own client.
+#[derive(Debug)]
+pub struct RingConnection {
     notice: NotificationMode,
     number: usize,
     owner: ConnectionOwner,
     term: u64,
     ask: u64,
     requests: Remote<[u8]>,
-    /// Offset of the inbox in `local`.
+    /// Offset of the inbox in the memory of this process.
     inbox: u64,
     receiver: RingReceiver,
     sender: RingSender,
@@ -74,6 +72,16 @@ pub struct RingRpc<'t, F, L> {
     /// connection is being closed.
     bounded_wait: bool,
     payload: Vec<u64>,
+}
+
+/// A client's connection to the server of an index by two rings.
+pub struct RingRpc<'t, F, L> {
+    tree: &'t Catfish,
+    client: &'t Client<F>,
+    local: &'t L,
+    ring: Box<RingConnection>,
+    /// Time without a response after which the connection is given up, although the server's process is alive.
+    response_limit_ns: u64,
 }
 
 impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
@@ -106,10 +114,7 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         let inbox_at = inbox.at.unwrap_or_else(|| requests.part(ring_bytes));
         // An inbox whose last word lies in the memory node lies there as a whole.
         inbox.local.load(inbox_at.address().offset().saturating_add(INBOX_HEAD_BYTES + ring_bytes - 8))?;
-        Ok(Self {
-            tree,
-            client,
-            local: inbox.local,
+        let ring = Box::new(RingConnection {
             notice,
             number,
             owner,
@@ -124,39 +129,71 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
             broken: false,
             bounded_wait: false,
             payload: Vec::new(),
-        })
+        });
+        Ok(Self::resume(tree, client, inbox.local, ring))
+    }
+
+    /// Continues a connection of this compute node. `local` is the memory in which its inbox lies. [0 RT]
+    pub fn resume(tree: &'t Catfish, client: &'t Client<F>, local: &'t L, ring: Box<RingConnection>) -> Self {
+        Self { tree, client, local, ring, response_limit_ns: u64::MAX }
+    }
+
+    /// Leaves the connection open, to be [continued](Self::resume). [0 RT]
+    pub fn pause(self) -> Box<RingConnection> {
+        self.ring
+    }
+
+    /// Gives the connection up if a response takes longer than `limit_ns`, even if the server's process is alive. By
+    /// default, the client waits as long as that process lives.
+    #[must_use]
+    pub fn with_response_limit(mut self, limit_ns: u64) -> Self {
+        self.response_limit_ns = limit_ns;
+        self
+    }
+
+    /// Whether the server that opened the connection still serves it, or has crashed while it did. [at most 3 RT]
+    ///
+    /// # Errors
+    /// The errors of the fabric.
+    pub async fn is_open(&self) -> Result<bool, IndexError> {
+        let word = async |offset| read_word(self.client, self.tree.head, offset).await;
+        let serves = !self.ring.broken && word(TERM).await? == self.ring.term && word(SERVER).await? != 0;
+        Ok(serves && !self.is_closed().await?)
     }
 
     /// Writes a request into the server's ring. [1 RT]
     async fn send(&mut self, request: &Request) -> Result<(), IndexError> {
-        self.reported = self.receiver.head();
-        let mut payload = std::mem::take(&mut self.payload);
+        self.ring.reported = self.ring.receiver.head();
+        let mut payload = std::mem::take(&mut self.ring.payload);
         payload.clear();
-        payload.push(self.reported);
+        payload.push(self.ring.reported);
         request.encode(&mut payload);
         // One request at a time: the server consumed the request before it answered it.
-        let slot = self.sender.reserve(payload.len(), Segment::Last);
+        let slot = self.ring.sender.reserve(payload.len(), Segment::Last);
         let Some(slot) = slot else {
-            self.payload = payload;
-            return Err(self.garbled(self.sender.consumed_to()));
+            self.ring.payload = payload;
+            return Err(self.garbled(self.ring.sender.consumed_to()));
         };
         let bytes = framed(slot.header, &payload);
-        self.payload = payload;
+        self.ring.payload = payload;
         // Set before the request is in flight, because a dropped call does not cancel its request.
-        (self.outstanding, self.bounded_wait) = (true, true);
-        let to = self.requests.part::<u8>(slot.offset);
-        let message = match self.notice {
+        (self.ring.outstanding, self.ring.bounded_wait) = (true, true);
+        let to = self.ring.requests.part::<u8>(slot.offset);
+        let message = match self.ring.notice {
             NotificationMode::Polling => write(to, &bytes),
-            NotificationMode::Event => write_imm(to, &bytes, self.number as u32),
+            NotificationMode::Event => write_imm(to, &bytes, self.ring.number as u32),
         };
         let sent = match slot.skip {
             Some((at, word)) => {
                 let skip = word.to_le_bytes();
-                self.client.post(write(self.requests.part::<u64>(at), &skip).then(message)).await.map(|_| ())
+                self.client
+                    .post(write(self.ring.requests.part::<u64>(at), &skip).then(message))
+                    .await
+                    .map(|_| ())
             }
             None => self.client.post(message).await,
         };
-        (self.broken, self.bounded_wait) = (sent.is_err(), false);
+        (self.ring.broken, self.ring.bounded_wait) = (sent.is_err(), false);
         Ok(sent?)
     }
 
@@ -164,12 +201,12 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
     async fn receive(&mut self, found: &mut impl SearchSink) -> Result<(Status, u64), IndexError> {
         loop {
             let (offset, words, segment) = self.next_message().await?;
-            let ring = self.inbox + INBOX_HEAD_BYTES;
+            let ring = self.ring.inbox + INBOX_HEAD_BYTES;
             let load = |at: usize| self.local.load(ring + offset + 8 * at as u64);
             if words < RESPONSE_HEAD_WORDS || !(words - RESPONSE_HEAD_WORDS).is_multiple_of(ITEM_WORDS) {
                 return Err(self.garbled(words as u64));
             }
-            self.sender.consumed(load(0)?);
+            self.ring.sender.consumed(load(0)?);
             let (status, count) = (load(1)?, load(2)?);
             for first in (RESPONSE_HEAD_WORDS..words).step_by(ITEM_WORDS) {
                 let mut item = [0; ITEM_WORDS];
@@ -180,9 +217,9 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
             }
             let local = self.local;
             let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
-            self.receiver.consume(words, clear);
+            self.ring.receiver.consume(words, clear);
             // From here on, a dropped call has consumed this segment completely.
-            self.outstanding = segment == Segment::More;
+            self.ring.outstanding = segment == Segment::More;
             self.report_consumed().await?;
             if segment == Segment::Last {
                 let status = Status::from_word(status).ok_or_else(|| self.garbled(status))?;
@@ -192,16 +229,16 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
     }
 
     fn garbled(&self, word: u64) -> IndexError {
-        let at = format!("connection {}", self.number);
+        let at = format!("connection {}", self.ring.number);
         IndexError::Damaged { operation: "message", at, what: format!("{word:#x} is not part of a message") }
     }
 
     /// Reports to the server how much is consumed, if it is at least a quarter of the ring. [1 RT in that case]
     async fn report_consumed(&mut self) -> Result<(), IndexError> {
-        let head = self.receiver.head();
-        if head - self.reported > self.tree.layout.ring_bytes / 4 {
-            self.reported = head;
-            let at = word_of(self.tree.head, of_connection(self.number, CONSUMED));
+        let head = self.ring.receiver.head();
+        if head - self.ring.reported > self.tree.layout.ring_bytes / 4 {
+            self.ring.reported = head;
+            let at = word_of(self.tree.head, of_connection(self.ring.number, CONSUMED));
             self.client.post(write(at, &head.to_le_bytes())).await?;
         }
         Ok(())
@@ -211,18 +248,19 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
     async fn next_message(&mut self) -> Result<(u64, usize, Segment), IndexError> {
         let started = self.client.fabric().now();
         let mut checked = started;
-        let (local, ring) = (self.local, self.inbox + INBOX_HEAD_BYTES);
+        let (local, ring) = (self.local, self.ring.inbox + INBOX_HEAD_BYTES);
         loop {
             let load = |at| local.load(ring + at).expect("an inbox lies in its memory node");
             let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
-            match self.receiver.poll(load, clear) {
+            match self.ring.receiver.poll(load, clear) {
                 Received::Message { offset, words, segment } => return Ok((offset, words, segment)),
                 Received::Garbled(word) => return Err(self.garbled(word)),
                 Received::Nothing => {}
             }
             let now = self.client.fabric().now();
-            if self.bounded_wait && now.saturating_sub(started) > PENDING_WAIT_MAX_NS {
-                self.broken = true;
+            let limit = if self.ring.bounded_wait { PENDING_WAIT_MAX_NS } else { self.response_limit_ns };
+            if now.saturating_sub(started) > limit {
+                self.ring.broken = true;
                 return Err(self.lost());
             }
             if now.saturating_sub(checked) > SILENCE_NS {
@@ -241,12 +279,12 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
 
     /// Whether the server will write no more into this inbox.
     async fn is_finished(&self) -> Result<bool, IndexError> {
-        Ok(is_gone(self.tree, self.client, self.term).await? || self.is_closed().await?)
+        Ok(is_gone(self.tree, self.client, self.ring.term).await? || self.is_closed().await?)
     }
 
     async fn is_closed(&self) -> Result<bool, IndexError> {
-        let open = read_word(self.client, self.tree.head, of_connection(self.number, OPEN)).await?;
-        Ok(open != self.ask)
+        let open = read_word(self.client, self.tree.head, of_connection(self.ring.number, OPEN)).await?;
+        Ok(open != self.ring.ask)
     }
 
     /// Closes the connection, once the outstanding response has arrived: otherwise it would be written to the inbox of
@@ -257,19 +295,19 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
     /// [`IndexError::ServerLost`] where the response does not arrive within a second, or a request was lost; the
     /// errors of the fabric; [`IndexError::Damaged`]. Connection and inbox then stay taken.
     pub async fn close(mut self) -> Result<(), IndexError> {
-        self.bounded_wait = true;
+        self.ring.bounded_wait = true;
         match self.take_outstanding().await {
-            Ok(()) if !self.broken => {}
+            Ok(()) if !self.ring.broken => {}
             Ok(()) | Err(IndexError::ServerLost { .. }) if self.is_finished().await? => {}
             Ok(()) => return Err(self.lost()),
             Err(error) => return Err(error),
         }
-        release(self.client, self.owner).await
+        release(self.client, self.ring.owner).await
     }
 
     /// Receives and discards the response of a call that was dropped.
     async fn take_outstanding(&mut self) -> Result<(), IndexError> {
-        while self.outstanding && !self.broken {
+        while self.ring.outstanding && !self.ring.broken {
             self.receive(&mut Count::default()).await?;
         }
         Ok(())
@@ -280,7 +318,7 @@ impl<F: Fabric, L: ServerMemory> SpatialRpc for RingRpc<'_, F, L> {
     /// Sends a request and receives its response. [1 RT, and the server's work] The server executes a call that is
     /// dropped as well; the next call first waits for its response.
     async fn call(&mut self, request: &Request, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
-        if self.broken {
+        if self.ring.broken {
             return Err(self.lost());
         }
         self.take_outstanding().await?;
@@ -290,9 +328,9 @@ impl<F: Fabric, L: ServerMemory> SpatialRpc for RingRpc<'_, F, L> {
     }
 
     fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError> {
-        let word = self.local.load(self.inbox)?;
+        let word = self.local.load(self.ring.inbox)?;
         if word != 0 {
-            self.local.store(self.inbox, 0)?;
+            self.local.store(self.ring.inbox, 0)?;
         }
         Ok(utilisation(word))
     }
@@ -435,6 +473,6 @@ async fn is_gone<F: Fabric>(tree: &Catfish, client: &Client<F>, term: u64) -> Re
 
 impl<F, L> std::fmt::Debug for RingRpc<'_, F, L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RingRpc").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("RingRpc").field("number", &self.ring.number).finish_non_exhaustive()
     }
 }

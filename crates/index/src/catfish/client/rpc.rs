@@ -124,6 +124,11 @@ impl<C: RequestTransport> SocketRpc<C> {
         Self { transport, request: Vec::new(), response: Vec::new(), taken: 0, pulse: 0 }
     }
 
+    /// The transport.
+    pub const fn transport(&self) -> &C {
+        &self.transport
+    }
+
     /// Loads items into the empty tree, filling nodes to the share `fill` (0 to 1), in one commit.
     ///
     /// # Errors

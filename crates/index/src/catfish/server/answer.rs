@@ -23,8 +23,10 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     pub(super) async fn execute(&self, words: &[u64]) -> Result<Outcome, IndexError> {
         let mut items: Vec<Item> = Vec::new();
         let mut count = Count::default();
+        let request = Request::decode(words);
+        self.tree.lookups.note(request.as_ref());
         let of_change = |found| if found { Status::Done } else { Status::NoSuchItem };
-        let status = match Request::decode(words) {
+        let status = match request {
             None => Ok(Status::Refused),
             Some(Request::Search(query)) => self.search(&query, &mut items).await.map(|()| Status::Done),
             Some(Request::Count(query)) => self.search(&query, &mut count).await.map(|()| Status::Done),
@@ -38,6 +40,10 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             Some(Request::Insert(item)) => self.insert(&item).await.map(|()| Status::Done),
             Some(Request::Remove(item)) => self.remove(&item).await.map(of_change),
             Some(Request::Update(item, bounds)) => self.update(&item, bounds).await.map(of_change),
+            Some(Request::Offloaded(count)) => {
+                self.tree.lookups.note_offloaded(count);
+                Ok(Status::Done)
+            }
         };
         let count = count.0 + items.len() as u64;
         self.outcome(status, count, items)

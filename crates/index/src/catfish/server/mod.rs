@@ -14,6 +14,7 @@
 mod answer;
 mod heartbeat;
 pub(super) mod lease;
+mod lookups;
 mod notifier;
 pub(super) mod service;
 mod slots;
@@ -23,8 +24,8 @@ mod writer;
 
 use super::Request;
 use super::head::{
-    HEAD_BYTES, INDEX, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, SERVED_CONNECTIONS, TERM,
-    TICKET_BITS,
+    HEAD_BYTES, HEARTBEAT, INDEX, LOOKUPS, OFFLOADED, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead,
+    SERVED_CONNECTIONS, TERM, TICKET_BITS,
 };
 use super::tree::layout::{Layout, NodeRef, entry_of};
 use crate::error::IndexError;
@@ -32,6 +33,7 @@ use crate::mutant::Mutant;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk};
 use farwood_fabric::{Client, Fabric, Remote, Server, ServerMemory};
 use lease::ServerLease;
+use lookups::LookupCounts;
 use slots::NodeSlots;
 use snapshot::Nodes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -89,6 +91,7 @@ pub struct TreeServer {
     mutant: Option<Mutant>,
     /// Every change in the order of the commits, for tests.
     pub(super) journal: Option<Mutex<Vec<Request>>>,
+    lookups: LookupCounts,
 }
 
 /// The state that changes with every commit.
@@ -144,11 +147,14 @@ impl TreeServer {
             return Err(damaged(head, format!("its term is {last:#x}")));
         };
         server.local().store(head.address().offset() + PORT, 0)?;
-        server.local().store(head.address().offset() + SERVED_CONNECTIONS, 0)?;
+        for hint in [SERVED_CONNECTIONS, HEARTBEAT, LOOKUPS, OFFLOADED] {
+            server.local().store(head.address().offset() + hint, 0)?;
+        }
         server.local().store(head.address().offset() + TERM, term)?;
         let lease = Arc::clone(lease);
-        let (mutant, journal) = (None, None);
-        let tree = Self { layout, head, slot, lease, term, settings, state, writer, mutant, journal };
+        let (mutant, journal, lookups) = (None, None, LookupCounts::default());
+        let tree =
+            Self { layout, head, slot, lease, term, settings, state, writer, mutant, journal, lookups };
         tree.recover(client, server).await?;
         Ok(tree)
     }

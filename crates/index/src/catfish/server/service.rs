@@ -6,11 +6,11 @@
 //! the client crashed in the middle of a message, only its own flow waits.
 
 use super::super::head::{
-    ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RING_CHUNKS,
-    RING_CHUNKS_MAX, TERM, TICKET_BITS, closed, connection_memory, of_connection,
+    ASK, CONNECTIONS_MAX, CONSUMED, HEARTBEAT, INBOX, INBOX_HEAD_BYTES, LOOKUPS, MEMORY, OFFLOADED, OPEN,
+    OWNER, RING_CHUNKS, RING_CHUNKS_MAX, TERM, TICKET_BITS, closed, connection_memory, of_connection,
 };
 use super::super::wire::NotificationMode;
-use super::super::wire::heartbeat::PARTS;
+use super::super::wire::heartbeat::{PARTS, number_and_beat};
 use super::super::wire::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, item_words};
 use super::super::wire::ring::{Received, RingReceiver, RingSender, Segment, framed, poll_interval};
 use super::TreeServer;
@@ -118,13 +118,13 @@ impl<'t> Service<'t> {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Nanoseconds that all flows together have spent on answers.
+    /// Nanoseconds that all flows together have spent on answers to requests in rings.
     pub fn worked_ns(&self) -> u64 {
         self.worked_ns.load(Ordering::Relaxed)
     }
 
-    /// Adds the time of requests that did not arrive through rings.
-    pub fn note_work(&self, nanoseconds: u64) {
+    /// Adds the time of an answer.
+    fn note_work(&self, nanoseconds: u64) {
         self.worked_ns.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
@@ -165,8 +165,26 @@ impl<'t> Service<'t> {
         server: &S,
         busy: impl FnMut() -> f64,
     ) -> Result<(), IndexError> {
-        let inboxes = |part| if self.has_ended() { Ok(None) } else { self.inboxes(part, server).map(Some) };
+        let inboxes = |part| {
+            if self.has_ended() {
+                return Ok(None);
+            }
+            if part == 0 {
+                self.publish_statistics(server)?;
+            }
+            self.inboxes(part, server).map(Some)
+        };
         send_heartbeats(client, self.settings.heartbeat_ns, &self.pulse, inboxes, busy).await
+    }
+
+    /// Stores the newest heartbeat and the numbers of lookups in the head. [0 RT]
+    fn publish_statistics<S: Server>(&self, server: &S) -> Result<(), IndexError> {
+        let (executed, offloaded) = self.tree.lookups.executed_and_offloaded();
+        let heartbeat = number_and_beat(self.pulse()).1;
+        for (offset, word) in [(HEARTBEAT, heartbeat), (LOOKUPS, executed), (OFFLOADED, offloaded)] {
+            server.local().store(self.tree.head_offset() + offset, word)?;
+        }
+        Ok(())
     }
 
     /// The connections that get their heartbeat in part `part` of an interval, with the addresses of their inboxes.

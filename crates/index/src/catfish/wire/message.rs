@@ -14,6 +14,7 @@
 //! 5 remove: rectangle, number
 //! 6 update: rectangle, number, rectangle
 //! 7 load: share of a node to fill, items; over a socket only, because it does not fit into a ring
+//! 9 offloaded: lookups that the client has executed by READs since its last report
 //! ```
 //!
 //! Coordinates are doubles. A request has one segment, a response as many as it needs.
@@ -36,6 +37,8 @@ pub enum Request {
     Remove(Item),
     /// Gives an item other bounds.
     Update(Item, Rectangle),
+    /// Reports the number of lookups that the client has executed by READs since its last report.
+    Offloaded(u64),
 }
 
 /// Words of a response before its items.
@@ -140,6 +143,7 @@ impl Request {
                 words.extend(item_words(item));
                 words.extend(edges(bounds));
             }
+            Self::Offloaded(count) => words.extend([9, *count]),
         }
         debug_assert!(
             matches!(self, Self::Nearest(point, _) if !point.iter().all(|at| at.is_finite()))
@@ -171,6 +175,7 @@ impl Request {
             4 => Some(Self::Insert(item_of(rest)?)),
             5 => Some(Self::Remove(item_of(rest)?)),
             6 => Some(Self::Update(item_of(rest)?, rectangle(rest.get(5..)?)?)),
+            9 => Some(Self::Offloaded(*rest.first()?)),
             _ => None,
         }
     }
@@ -208,6 +213,7 @@ mod tests {
             Request::Insert(item),
             Request::Remove(item),
             Request::Update(item, Rectangle::point([7.0, 8.0]).unwrap()),
+            Request::Offloaded(12),
         ];
         for request in requests {
             let mut words = Vec::new();
@@ -218,7 +224,7 @@ mod tests {
             }
         }
         assert_eq!(Request::decode(&[1, 0, f64::NAN.to_bits(), 0, 0, 0]), None);
-        assert_eq!(Request::decode(&[9]), None);
+        assert_eq!(Request::decode(&[10, 0]), None);
         let mut words = Vec::new();
         encode_load(&[item, item], 0.7, &mut words);
         assert_eq!(decode_load(&words), Some((vec![item, item], 0.7)));

@@ -137,6 +137,13 @@ impl Exchange {
         Ok(())
     }
 
+    /// Whether the connection was not lost and the server has not closed it. [0 RT]
+    pub fn is_open(&self) -> bool {
+        let state = self.connection.state.borrow();
+        let closed = || matches!(state.stream.peek(&mut [0]), Ok(0));
+        state.lost.is_none() && !closed() && self.connection.forks.is_current()
+    }
+
     /// Returns the number of incomplete requests.
     #[cfg(test)]
     pub(super) fn unfinished(&self) -> usize {

@@ -1,0 +1,38 @@
+//! Connections through rings that stay open between calls, each with the back-off of Algorithm 1.
+//!
+//! A call takes a connection and returns it, so a handle has as many connections as its threads have used at the same
+//! time. Any thread can continue a connection.
+
+use farwood_index::catfish::RingConnection;
+use farwood_index::catfish::adaptive::BackOff;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A connection through rings that no call has used for this time is closed when another one is returned.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// The idle connections of a handle through rings.
+#[derive(Debug, Default)]
+pub(super) struct IdleRings {
+    /// The one that was used last is at the end.
+    list: Mutex<Vec<(Instant, Box<RingConnection>, BackOff)>>,
+}
+
+impl IdleRings {
+    fn list(&self) -> MutexGuard<'_, Vec<(Instant, Box<RingConnection>, BackOff)>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the connection that was used last.
+    pub(super) fn take(&self) -> Option<(Box<RingConnection>, BackOff)> {
+        self.list().pop().map(|(_, rings, back_off)| (rings, back_off))
+    }
+
+    /// Keeps a connection; returns one that the caller closes, because no call has used it for a while.
+    pub(super) fn keep(&self, rings: Box<RingConnection>, back_off: BackOff) -> Option<Box<RingConnection>> {
+        let (now, mut list) = (Instant::now(), self.list());
+        list.push((now, rings, back_off));
+        let unused = list.first().is_some_and(|(since, ..)| now.duration_since(*since) > IDLE_MAX);
+        unused.then(|| list.remove(0).1)
+    }
+}

@@ -1,0 +1,469 @@
+//! Lookups in a spatial index: by message or by READs.
+
+use super::connection::{Connection, ServerLocation};
+use super::idle_rings::IdleRings;
+#[cfg(feature = "tcp")]
+use super::idle_sockets::{keep_socket, take_socket};
+use super::index::Spatial;
+use super::path_choice::{Choice, PathChoice, Trial};
+use super::search_options::{SearchMode, SearchOptions};
+#[cfg(feature = "tcp")]
+use crate::attachment::Attachment;
+use crate::error::Result;
+use farwood_fabric::{Client, Server as _};
+use farwood_index::IndexError;
+use farwood_index::catfish::adaptive::{BackOff, SearchPath};
+use farwood_index::catfish::{Count, Request, RingConnection, RingRpc, SpatialRpc as _};
+use farwood_transport::any::{AnyFabric, AnyMemory};
+use farwood_transport::runtime::block_on;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest time that a search waits for a response before it uses READs.
+const RESPONSE_MAX: Duration = Duration::from_secs(1);
+/// Pause after a failed attempt to reach the server, before the next one; doubled with each failure in a row.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
+
+/// A connection to the server of an index in a pool of any kind.
+pub(super) type ServerConnection<'c> = Connection<'c, AnyFabric, AnyMemory>;
+
+type Done<T> = std::result::Result<T, IndexError>;
+
+/// The kind of a lookup: the faster path may differ.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LookupKind {
+    Search,
+    Count,
+    Nearest,
+}
+
+/// The choice between the paths of a kind of lookup.
+#[derive(Debug)]
+struct Choices {
+    /// While the server is idle.
+    idle: PathChoice,
+    /// While Algorithm 1 offloads.
+    busy: PathChoice,
+}
+
+impl Choices {
+    fn new() -> Self {
+        Self { idle: PathChoice::new(), busy: PathChoice::new() }
+    }
+}
+
+/// The state of a handle's lookups, which its threads share.
+#[derive(Debug)]
+pub(super) struct Lookups {
+    options: SearchOptions,
+    choices: [Choices; 3],
+    rings: Arc<IdleRings>,
+    /// Lookups that the server has executed.
+    by_message: AtomicU64,
+    by_reads: AtomicU64,
+    /// Lookups by READs that the server knows of.
+    reported: AtomicU64,
+    /// The utilisation in the newest heartbeat, as the bits of a double.
+    utilisation: AtomicU64,
+    created: Instant,
+    /// Milliseconds after `created` before which no lookup tries to reach the server.
+    paused_until: AtomicU64,
+    /// Failed attempts in a row.
+    failures: AtomicU64,
+    seeds: AtomicU64,
+}
+
+/// Statistics of a handle's lookups.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SearchStats {
+    /// Lookups that the server executed.
+    pub by_message: u64,
+    /// Lookups that this process executed by READs.
+    pub by_reads: u64,
+    /// The utilisation of the server according to the newest heartbeat; `None`: none has arrived.
+    pub server_utilisation: Option<f64>,
+    /// The median time of a search by message divided by that by READs, with an idle server; `None`: unknown.
+    pub message_to_reads: Option<f64>,
+}
+
+impl SearchStats {
+    /// The share of lookups by READs.
+    pub fn share_offloaded(&self) -> f64 {
+        self.by_reads as f64 / (self.by_message + self.by_reads).max(1) as f64
+    }
+}
+
+/// A connection that a call uses.
+pub(super) struct Lent<'c> {
+    pub(super) connection: ServerConnection<'c>,
+    back_off: BackOff,
+}
+
+impl Lent<'_> {
+    /// The server's process may be alive and not answer.
+    fn with_response_limit(self) -> Self {
+        match self.connection {
+            Connection::Rings(rpc) => {
+                let limited = rpc.with_response_limit(RESPONSE_MAX.as_nanos() as u64);
+                Self { connection: Connection::Rings(limited), ..self }
+            }
+            #[cfg(feature = "tcp")]
+            Connection::Socket(_) => self,
+        }
+    }
+}
+
+impl Lookups {
+    pub(super) fn new(options: SearchOptions) -> Self {
+        Self {
+            options,
+            choices: [Choices::new(), Choices::new(), Choices::new()],
+            rings: Arc::default(),
+            by_message: AtomicU64::new(0),
+            by_reads: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
+            utilisation: AtomicU64::new(f64::NAN.to_bits()),
+            created: Instant::now(),
+            paused_until: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            seeds: AtomicU64::new(u64::from(std::process::id()) << 32),
+        }
+    }
+
+    pub(super) fn options(&self) -> SearchOptions {
+        self.options
+    }
+
+    pub(super) fn stats(&self) -> SearchStats {
+        let utilisation = f64::from_bits(self.utilisation.load(Ordering::Relaxed));
+        SearchStats {
+            by_message: self.by_message.load(Ordering::Relaxed),
+            by_reads: self.by_reads.load(Ordering::Relaxed),
+            server_utilisation: Some(utilisation).filter(|utilisation| !utilisation.is_nan()),
+            message_to_reads: self.choices[LookupKind::Search as usize].idle.message_to_reads(),
+        }
+    }
+
+    fn back_off(&self) -> BackOff {
+        BackOff::new(self.options.back_off, self.seeds.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether lookups do not try to reach the server now.
+    fn is_paused(&self) -> bool {
+        let until = self.paused_until.load(Ordering::Relaxed);
+        until != 0 && (self.created.elapsed().as_millis() as u64) < until
+    }
+
+    fn pause_for(&self, pause: Duration) {
+        let until = self.created.elapsed() + pause;
+        self.paused_until.store(until.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Pauses for longer after each failure in a row.
+    fn pause_after_failure(&self) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).min(16) as u32;
+        self.pause_for(PAUSE_MIN.saturating_mul(1 << failures).min(PAUSE_MAX));
+    }
+
+    fn note_heartbeat(&self, heartbeat: Option<f64>) {
+        if let Some(utilisation) = heartbeat {
+            self.utilisation.store(utilisation.to_bits(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Lookups {
+    /// Whether the newest heartbeat says that the server is busy.
+    fn is_busy(&self) -> bool {
+        f64::from_bits(self.utilisation.load(Ordering::Relaxed)) > self.options.back_off.threshold
+    }
+}
+
+/// The two ways to execute one lookup.
+pub(super) struct Paths<M, R> {
+    /// Sends it to the server.
+    pub(super) message: M,
+    /// Reads the tree.
+    pub(super) reads: R,
+}
+
+impl Spatial {
+    /// Executes a lookup by the path that the options determine.
+    pub(super) fn look_up<T>(
+        &self,
+        operation: &'static str,
+        kind: LookupKind,
+        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+    ) -> Result<T> {
+        let client = self.thread_client(operation)?;
+        let done = match self.lookups.options.mode {
+            SearchMode::Reads => self.by_reads(&client, paths),
+            SearchMode::Message => self.by_message(&client, paths),
+            SearchMode::Auto => self.by_faster_path(kind, &client, paths),
+        };
+        done.map_err(|error| self.failed(operation, error))
+    }
+
+    fn by_reads<T, M>(
+        &self,
+        client: &Client<AnyFabric>,
+        paths: &Paths<M, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+    ) -> Done<T> {
+        self.lookups.by_reads.fetch_add(1, Ordering::Relaxed);
+        (paths.reads)(client)
+    }
+
+    /// Sends the lookup to the server; once more if the connection turns out to be that of an earlier server.
+    fn by_message<T, R>(
+        &self,
+        client: &Client<AnyFabric>,
+        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, R>,
+    ) -> Done<T> {
+        let mut is_first = true;
+        loop {
+            let mut lent = self.connection(client)?;
+            match self.ask(&mut lent, paths) {
+                Err(IndexError::ServerLost { .. }) if std::mem::take(&mut is_first) => self.discard(lent),
+                asked => return self.end(lent, client, asked),
+            }
+        }
+    }
+
+    /// Sends the lookup over `lent`.
+    fn ask<T, R>(
+        &self,
+        lent: &mut Lent<'_>,
+        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, R>,
+    ) -> Done<T> {
+        self.lookups.by_message.fetch_add(1, Ordering::Relaxed);
+        (paths.message)(&mut lent.connection)
+    }
+
+    /// Uses the faster path to an idle server, and offloads from a busy one. Uses READs if no server answers.
+    fn by_faster_path<T>(
+        &self,
+        kind: LookupKind,
+        client: &Client<AnyFabric>,
+        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+    ) -> Done<T> {
+        let choices = &self.lookups.choices[kind as usize];
+        let choice = choices.idle.next();
+        if choice == Choice::Path(SearchPath::Offload) {
+            return self.by_reads(client, paths);
+        }
+        let Some(mut lent) = self.reach_server(client) else {
+            choices.idle.fail();
+            return self.by_reads(client, paths);
+        };
+        let trial = (choice == Choice::Trial).then(|| choices.idle.trial());
+        let done = self.by_algorithm_1((choices, trial), &mut lent, client, paths);
+        match self.end(lent, client, done) {
+            Err(error) if is_unanswered(&error) => {
+                self.lookups.pause_after_failure();
+                choices.idle.fail();
+                self.by_reads(client, paths)
+            }
+            done => done,
+        }
+    }
+
+    /// Catfish §IV-A, Algorithm 1; but a search is not offloaded if READs are slower than a busy server. `trial`
+    /// compares the paths while the server is idle.
+    fn by_algorithm_1<T>(
+        &self,
+        (choices, trial): (&Choices, Option<Trial<'_>>),
+        lent: &mut Lent<'_>,
+        client: &Client<AnyFabric>,
+        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+    ) -> Done<T> {
+        let heartbeat = lent.connection.take_heartbeat()?;
+        self.lookups.note_heartbeat(heartbeat);
+        if lent.back_off.next(heartbeat) == SearchPath::Message {
+            return match trial.filter(|_| !self.lookups.is_busy()) {
+                Some(trial) => self.try_both(trial, lent, client, paths),
+                None => self.ask(lent, paths),
+            };
+        }
+        match choices.busy.next() {
+            Choice::Trial => self.try_both(choices.busy.trial(), lent, client, paths),
+            Choice::Path(SearchPath::Message) => self.ask(lent, paths),
+            Choice::Path(SearchPath::Offload) => self.by_reads(client, paths),
+        }
+    }
+
+    /// Executes the lookup by both paths, and compares the times.
+    fn try_both<T>(
+        &self,
+        trial: Trial<'_>,
+        lent: &mut Lent<'_>,
+        client: &Client<AnyFabric>,
+        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+    ) -> Done<T> {
+        let mut message = || timed(|| self.ask(lent, paths));
+        let reads = || timed(|| self.by_reads(client, paths));
+        // The second path finds the nodes in the processor's cache if the server shares it.
+        let ((by_message, message_ns), (by_reads, reads_ns)) = if trial.is_even() {
+            (message(), reads())
+        } else {
+            let by_reads = reads();
+            (message(), by_reads)
+        };
+        let _ = by_message?;
+        let done = by_reads?;
+        trial.compare(message_ns, reads_ns);
+        self.report_offloaded(lent)?;
+        Ok(done)
+    }
+
+    /// Reports the lookups by READs since the last report, for the server's statistics. [1 RT]
+    fn report_offloaded(&self, lent: &mut Lent<'_>) -> Done<()> {
+        let by_reads = self.lookups.by_reads.load(Ordering::Relaxed);
+        let reported = self.lookups.reported.swap(by_reads, Ordering::Relaxed);
+        let report = Request::Offloaded(by_reads.saturating_sub(reported));
+        block_on(lent.connection.call(&report, &mut Count::default())).map(|_| ())
+    }
+
+    /// Returns the connection after a call, or closes it after a failed one.
+    fn end<T>(&self, lent: Lent<'_>, client: &Client<AnyFabric>, done: Done<T>) -> Done<T> {
+        match done {
+            Ok(_) => self.give_back(lent, client),
+            Err(_) => self.discard(lent),
+        }
+        done
+    }
+
+    /// A connection to a server that answers messages, unless there was none a moment ago.
+    fn reach_server<'c>(&'c self, client: &'c Client<AnyFabric>) -> Option<Lent<'c>> {
+        if let Some(lent) = self.idle_connection(client) {
+            return Some(lent.with_response_limit());
+        }
+        if self.lookups.is_paused() {
+            return None;
+        }
+        match block_on(self.index.answers_messages(client)) {
+            Ok(true) => {}
+            _ => {
+                self.lookups.pause_for(PAUSE_MIN);
+                return None;
+            }
+        }
+        match self.new_connection(client) {
+            Ok(lent) => {
+                self.lookups.failures.store(0, Ordering::Relaxed);
+                Some(lent.with_response_limit())
+            }
+            Err(_) => {
+                self.lookups.pause_after_failure();
+                None
+            }
+        }
+    }
+
+    /// An idle connection or a new one.
+    fn connection<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
+        match self.idle_connection(client) {
+            Some(lent) => Ok(lent),
+            None => self.new_connection(client),
+        }
+    }
+
+    /// An idle connection to the present server, or a new one.
+    pub(super) fn connection_for_changes<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
+        while let Some(lent) = self.idle_connection(client) {
+            if block_on(lent.connection.is_open())? {
+                return Ok(lent);
+            }
+            self.discard(lent);
+        }
+        self.new_connection(client)
+    }
+
+    fn new_connection<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
+        let location = match &self.memory {
+            Some(server) => ServerLocation::Memory(server),
+            None => self.machine()?,
+        };
+        let connection = block_on(Connection::open(&self.index, client, location))?;
+        Ok(Lent { connection, back_off: self.lookups.back_off() })
+    }
+
+    /// The location of a server on another machine.
+    fn machine(&self) -> Done<ServerLocation<'_>> {
+        match self.pool.attachment() {
+            #[cfg(feature = "tcp")]
+            Attachment::Tcp(pool) => Ok(ServerLocation::Machine(pool)),
+            _ => Err(IndexError::NotServed { name: self.index.entry().name.clone() }),
+        }
+    }
+
+    fn idle_connection<'c>(&'c self, client: &'c Client<AnyFabric>) -> Option<Lent<'c>> {
+        if let Some(server) = &self.memory {
+            let (rings, back_off) = self.lookups.rings.take()?;
+            let rpc = RingRpc::resume(&self.index, client, server.local(), rings);
+            return Some(Lent { connection: Connection::Rings(rpc), back_off });
+        }
+        #[cfg(feature = "tcp")]
+        if let Some((rpc, back_off)) = take_socket(&self.lookups.rings) {
+            return Some(Lent { connection: Connection::Socket(rpc), back_off });
+        }
+        None
+    }
+
+    /// Keeps a connection for the next call.
+    pub(super) fn give_back(&self, lent: Lent<'_>, client: &Client<AnyFabric>) {
+        match lent.connection {
+            Connection::Rings(rpc) => {
+                if let Some(unused) = self.lookups.rings.keep(rpc.pause(), lent.back_off) {
+                    self.close_rings(unused, client);
+                }
+            }
+            #[cfg(feature = "tcp")]
+            Connection::Socket(rpc) => keep_socket(&self.lookups.rings, rpc, lent.back_off),
+        }
+    }
+
+    /// Closes a connection. If that fails, its rings stay taken until this process detaches from the pool.
+    fn discard(&self, lent: Lent<'_>) {
+        let _ = block_on(lent.connection.close());
+    }
+
+    fn close_rings(&self, rings: Box<RingConnection>, client: &Client<AnyFabric>) {
+        if let Some(server) = &self.memory {
+            let rpc = RingRpc::resume(&self.index, client, server.local(), rings);
+            let _ = block_on(rpc.close());
+        }
+    }
+
+    /// Closes all idle connections of this handle through rings.
+    pub(super) fn close_idle_connections(&self) {
+        // A forked child does not disturb the connections of its parent.
+        if !self.pool.forks().is_current() {
+            return;
+        }
+        let idle: Vec<_> = std::iter::from_fn(|| self.lookups.rings.take()).collect();
+        if !idle.is_empty() {
+            let client = self.pool.attachment().client();
+            idle.into_iter().for_each(|(rings, _)| self.close_rings(rings, &client));
+        }
+    }
+}
+
+/// Whether a lookup by message failed because no server answered it, so that READs can execute it.
+fn is_unanswered(error: &IndexError) -> bool {
+    matches!(
+        error,
+        IndexError::ServerLost { .. }
+            | IndexError::NotServed { .. }
+            | IndexError::Crowded { .. }
+            | IndexError::NoAccess { .. }
+    )
+}
+
+/// The result of `run` and the nanoseconds that it took.
+fn timed<T>(run: impl FnOnce() -> T) -> (T, u64) {
+    let begun = Instant::now();
+    let done = run();
+    (done, begun.elapsed().as_nanos() as u64)
+}

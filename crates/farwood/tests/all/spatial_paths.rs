@@ -1,0 +1,170 @@
+//! Searches by message and by READs, and the choice between them.
+
+use farwood::spatial::{
+    BackOffSettings, CatfishConfig, Item, Query, Rectangle, SearchMode, SearchOptions, ServeOptions, Spatial,
+};
+use farwood::{MemoryNode, NodeSpec, Pool, PoolOptions};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+const SIDE: u64 = 40;
+
+/// The pool of one test, removed when the test ends.
+struct Scratch {
+    url: String,
+}
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let url = format!("shm://paths-{name}-{}", std::process::id());
+        Pool::create(&url, &PoolOptions { memory_bytes: 128 << 20, ..PoolOptions::default() }).unwrap();
+        Self { url }
+    }
+
+    fn pool(&self) -> Pool {
+        Pool::open(&self.url).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = Pool::remove(&self.url);
+    }
+}
+
+fn items() -> Vec<Item> {
+    let place = |id| Rectangle::point([(id % SIDE) as f64, (id / SIDE) as f64]).unwrap();
+    (0..SIDE * SIDE).map(|id| Item { bounds: place(id), id }).collect()
+}
+
+fn corner(width: f64) -> Query {
+    Query::intersecting(Rectangle::new([0.0; 2], [width; 2]).unwrap())
+}
+
+fn in_mode(spatial: Spatial, mode: SearchMode) -> Spatial {
+    spatial.with_search(SearchOptions { mode, ..SearchOptions::default() }).unwrap()
+}
+
+/// Every lookup has the same result by every path.
+fn check_results(spatial: &Spatial, rounds: usize) {
+    for _ in 0..rounds {
+        let mut ids: Vec<_> = spatial.search(&corner(3.0)).unwrap().iter().map(|item| item.id).collect();
+        ids.sort_unstable();
+        let expected: Vec<_> = (0..16).map(|at| at % 4 + at / 4 * SIDE).collect();
+        assert_eq!(ids, expected);
+        assert_eq!(spatial.count(&corner(9.0)).unwrap(), 100);
+        let near = spatial.nearest([5.2, 7.0], 2).unwrap();
+        let near: Vec<_> = near.iter().map(|near| (near.item.id, near.distance_squared)).collect();
+        assert_eq!(near[0].0, 5 + 7 * SIDE);
+        assert!((near[1].1 - 0.64).abs() < 1e-9, "{near:?}");
+    }
+}
+
+/// Calls `work` while a thread serves `spatial`.
+fn served<T>(spatial: &Spatial, options: &ServeOptions, work: impl FnOnce() -> T) -> T {
+    let (stop, (ready, is_ready)) = (AtomicBool::new(false), channel());
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| spatial.serve(options, &stop, || ready.send(()).unwrap()).unwrap());
+        is_ready.recv().unwrap();
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Release);
+        server.join().unwrap();
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+#[test]
+fn in_shared_memory_every_path_has_the_same_results() {
+    let scratch = Scratch::new("results");
+    let pool = scratch.pool();
+    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    places.bulk_load(&items(), 0.7).unwrap();
+    let client = scratch.pool();
+    let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
+    let (auto, message, reads) = (open(SearchMode::Auto), open(SearchMode::Message), open(SearchMode::Reads));
+    let refused = message.search(&corner(1.0)).unwrap_err().to_string();
+    assert!(refused.contains("no server"), "{refused}");
+    check_results(&auto, 10);
+    assert_eq!(auto.search_stats().by_message, 0, "no process serves the index");
+    let options = ServeOptions { heartbeat: Duration::from_millis(1), ..ServeOptions::default() };
+    served(&places, &options, || {
+        check_results(&message, 50);
+        check_results(&reads, 50);
+        let (by_message, by_reads) = (message.search_stats(), reads.search_stats());
+        assert_eq!((by_message.by_message, by_message.by_reads), (150, 0));
+        assert_eq!((by_reads.by_message, by_reads.by_reads), (0, 150));
+        // A fresh handle has not yet found that there was no server.
+        let auto = open(SearchMode::Auto);
+        check_results(&auto, 400);
+        let learned = auto.search_stats();
+        assert!(learned.message_to_reads.is_some() && learned.by_message > 10, "{learned:?}");
+        let server = auto.server_stats().unwrap().expect("the index is served");
+        assert!((0.0..=1.0).contains(&server.utilisation), "{server:?}");
+        assert!(server.by_message > 150, "{server:?}");
+        // Changes use the connections of searches.
+        let item = Item { bounds: Rectangle::point([-5.0; 2]).unwrap(), id: 7 };
+        auto.insert(&item).unwrap();
+        assert!(auto.remove(&item).unwrap());
+    });
+    check_results(&auto, 5);
+    assert_eq!(auto.server_stats().unwrap(), None);
+    // The next server has another term, so the idle connections are those of an earlier one.
+    served(&places, &options, || {
+        check_results(&message, 3);
+        let item = Item { bounds: Rectangle::point([-5.0; 2]).unwrap(), id: 8 };
+        message.insert(&item).unwrap();
+        assert!(message.remove(&item).unwrap());
+    });
+}
+
+#[test]
+fn over_tcp_every_path_has_the_same_results() {
+    let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
+    let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
+    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let options = ServeOptions {
+        listener: Some(TcpListener::bind("127.0.0.1:0").unwrap()),
+        memory_node: Some(node.server()),
+        ..ServeOptions::default()
+    };
+    served(&places, &options, || {
+        let client = Pool::open(&format!("tcp://{}", node.address())).unwrap();
+        let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
+        open(SearchMode::Auto).bulk_load(&items(), 0.7).unwrap();
+        check_results(&open(SearchMode::Message), 20);
+        check_results(&open(SearchMode::Reads), 20);
+        let auto = open(SearchMode::Auto);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| check_results(&auto, 200));
+            }
+        });
+        let learned = auto.search_stats();
+        // Which path is faster depends on the machine.
+        assert!(learned.message_to_reads.is_some() && learned.server_utilisation.is_some(), "{learned:?}");
+        assert!(learned.by_message > 20 && learned.by_reads > 20, "both were tried: {learned:?}");
+        let server = auto.server_stats().unwrap().expect("the index is served");
+        assert!(server.by_message >= learned.by_message, "{server:?}");
+        assert!((0.0..=1.0).contains(&server.share_offloaded()), "{server:?}");
+    });
+}
+
+#[test]
+fn options_of_searches_out_of_range_are_refused() {
+    let scratch = Scratch::new("options");
+    let pool = scratch.pool();
+    pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let default = BackOffSettings::default();
+    for back_off in [
+        BackOffSettings { window: 0, ..default },
+        BackOffSettings { threshold: f64::NAN, ..default },
+        BackOffSettings { threshold: 95.0, ..default },
+    ] {
+        let spatial = pool.open_spatial("places").unwrap();
+        let refused =
+            spatial.with_search(SearchOptions { back_off, ..SearchOptions::default() }).unwrap_err();
+        assert!(matches!(refused, farwood::Error::Argument { .. }), "{refused}");
+    }
+}
