@@ -76,7 +76,13 @@ pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, F
     let name = index_of(url)?;
     let pool = Pool::find(url.pool_url())?;
     if pool.is_spatial(name)? {
-        return Ok(Opened::Spatial(Box::new(pool.open_spatial(name)?)));
+        let index = pool.open_spatial(name)?.with_search(url.search_options())?;
+        return Ok(Opened::Spatial(Box::new(index)));
+    }
+    if let Some(parameter) = url.search_parameter() {
+        return Err(Failure::Usage(format!(
+            "{url}: this index holds keys, and '{parameter}' is for rectangles; omit it"
+        )));
     }
     let index = pool.open_untyped(name)?;
     warn_of_locks(&index, context)?;

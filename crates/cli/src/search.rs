@@ -145,7 +145,7 @@ pub(crate) fn open(url: &Url) -> Result<Spatial, Failure> {
         let text = format!("search {url}: this index holds keys; use `farwood get` or `farwood scan`");
         return Err(Failure::Usage(text));
     }
-    Ok(pool.open_spatial(name)?)
+    Ok(pool.open_spatial(name)?.with_search(url.search_options())?)
 }
 
 fn found(count: u64) -> Outcome {

@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Poll for messages instead of waiting for notifications
     #[arg(long, requires = "spatial")]
     polling: bool,
+    /// Interval in which the server reports its utilisation to the clients of the spatial index, 1 to 10000
+    #[arg(long, value_name = "MILLISECONDS", requires = "spatial", default_value_t = 10)]
+    heartbeat: u64,
     /// Address to listen on: tcp://HOST:PORT; port 0 selects a free port
     #[arg(long, value_name = "URL", default_value = "tcp://127.0.0.1:7470")]
     listen: String,

@@ -2,7 +2,7 @@
 
 use super::card::kind;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
-use farwood::spatial::CatfishConfig;
+use farwood::spatial::{CatfishConfig, ServerStats};
 use farwood::{
     ClientStats, DamagedSlot, EntryLayout, Error, IndexLayout, IndexUse, NodeDevice, NodeReport, NodeStats,
     Pool, PoolStats, Type, Url,
@@ -68,7 +68,9 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
     })?;
     let layout = match layout {
         EntryLayout::Ordered(layout) => layout,
-        EntryLayout::Spatial(config) => return stat_spatial(args, &pool, (config, found.chunks), context),
+        EntryLayout::Spatial(config) => {
+            return stat_spatial(args, &pool, (config, found.chunks, found.server), context);
+        }
     };
     let entries = if args.count {
         let index = pool.open_untyped(name)?;
@@ -98,7 +100,7 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
 fn stat_spatial(
     args: &Args,
     pool: &Pool,
-    (config, chunks): (CatfishConfig, u64),
+    (config, chunks, server): (CatfishConfig, u64, Option<ServerStats>),
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
     let url = args.url.to_string();
@@ -115,6 +117,7 @@ fn stat_spatial(
         value["chunks"] = chunks.into();
         value["entries"] = counted.map(|(entries, _)| entries).into();
         value["served"] = counted.map(|(_, served)| served).into();
+        value["server"] = server_json(server);
         context.json(&value)?;
         return Ok(());
     }
@@ -129,7 +132,31 @@ fn stat_spatial(
     let (bytes, most) = (config.node_bytes() as u64, config.entries_max());
     writeln!(out, "  nodes        {}, of up to {most} entries", size::show(bytes))?;
     writeln!(out, "  rings        {} for messages in each direction", size::show(config.ring_bytes))?;
+    if let Some(server) = server {
+        writeln!(out, "  server       {}", server_text(server))?;
+    }
     Ok(())
+}
+
+/// The load of a server, for people.
+pub(crate) fn server_text(server: ServerStats) -> String {
+    format!(
+        "{:.0} % busy, {} by message, {} by READs ({:.0} %)",
+        100.0 * server.utilisation,
+        size::count(server.by_message, "lookup", "lookups"),
+        server.offloaded,
+        100.0 * server.share_offloaded()
+    )
+}
+
+/// The load of a server; null: no process answers messages.
+pub(crate) fn server_json(server: Option<ServerStats>) -> Value {
+    json!(server.map(|server| json!({
+        "utilisation": server.utilisation,
+        "lookups_by_message": server.by_message,
+        "lookups_offloaded": server.offloaded,
+        "share_offloaded": server.share_offloaded(),
+    })))
 }
 
 fn spatial_json(config: &CatfishConfig) -> Value {

@@ -1,9 +1,9 @@
 //! `farwood top`: the load of a pool, refreshed periodically.
 
-use super::stat::{CHUNK_BYTES, node_json};
+use super::stat::{CHUNK_BYTES, node_json, server_json, server_text};
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::{
-    Error, EtcdError, FabricError, NodeReport, NodeStats, Pool, PoolStats, RdmaError, TcpError, Url,
+    Error, EtcdError, FabricError, IndexUse, NodeReport, NodeStats, Pool, PoolStats, RdmaError, TcpError, Url,
 };
 use serde_json::json;
 use std::io::{IsTerminal as _, Write as _};
@@ -175,6 +175,11 @@ fn json_look(
         })));
         value
     };
+    let server = |index: &IndexUse| {
+        let mut value = server_json(index.server);
+        value["index"] = index.entry.name.as_str().into();
+        value
+    };
     let alive = stats.clients.iter().filter(|client| client.alive && !client.is_own).count();
     let crashed = stats.clients.iter().filter(|client| !client.alive).count();
     context.json(&json!({
@@ -184,6 +189,7 @@ fn json_look(
         "clients": alive,
         "clients_crashed": crashed,
         "indexes": stats.indexes.iter().map(|index| index.entry.name.as_str()).collect::<Vec<_>>(),
+        "servers": stats.indexes.iter().filter(|index| index.server.is_some()).map(server).collect::<Vec<_>>(),
     }))?;
     Ok(())
 }
@@ -227,7 +233,11 @@ fn text_look(
         }
     }
     for index in &stats.indexes {
-        writeln!(out, "  {}: {}", index.entry.name, size::show(index.chunks * CHUNK_BYTES))?;
+        write!(out, "  {}: {}", index.entry.name, size::show(index.chunks * CHUNK_BYTES))?;
+        match index.server {
+            Some(server) => writeln!(out, ", server {}", server_text(server))?,
+            None => writeln!(out)?,
+        }
     }
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! Statistics of pools and indexes.
 
 use crate::attachment::Unseen;
-use crate::entry::IndexEntry;
+use crate::entry::{EntryLayout, IndexEntry};
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::client_table::{self, AttachedClient, DamagedSlot};
 use farwood_fabric::{ClientId, NodeId, directory};
 use farwood_index::IndexError;
+use farwood_index::catfish::ServerStats;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::NodeDevice;
 use farwood_transport::runtime::block_on;
@@ -16,7 +17,7 @@ use farwood_transport::shm::Pages;
 use farwood_transport::tcp::NodeReport;
 
 /// The state of a pool, from its tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PoolStats {
     /// The memory nodes.
     pub nodes: Vec<NodeStats>,
@@ -67,24 +68,26 @@ pub struct ClientStats {
 }
 
 /// An index and its use of memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct IndexUse {
     /// The directory entry of the index.
     pub entry: IndexEntry,
     /// The number of chunks that the index owns on all memory nodes.
     pub chunks: u64,
+    /// The statistics of the server of a spatial index; `None`: no process answers messages.
+    pub server: Option<ServerStats>,
 }
 
 impl IndexUse {
     /// `entries` has the directory entry of each chunk in use.
     fn new(entry: IndexEntry, entries: &[u8]) -> Self {
         let chunks = entries.iter().map(|&slot| u64::from(slot == entry.slot)).sum();
-        Self { entry, chunks }
+        Self { entry, chunks, server: None }
     }
 }
 
 impl Pool {
-    /// Reads the tables of the pool. [about 330 RT, and 1 per 128 chunks]
+    /// Reads the tables of the pool. [about 330 RT, 1 per 128 chunks, and at most 67 per spatial index]
     ///
     /// # Errors
     /// [`Error::Fabric`], [`Error::Pool`].
@@ -94,7 +97,10 @@ impl Pool {
         let table = block_on(client_table::load(&*self.client("examine")?));
         let table = table.map_err(|source| self.fabric_failed("examine", source))?;
         let clients = self.client_stats(table.attached, &indexes)?;
-        let indexes = indexes.into_iter().map(|index| IndexUse::new(index, &entries)).collect();
+        let mut indexes: Vec<_> = indexes.into_iter().map(|index| IndexUse::new(index, &entries)).collect();
+        for index in &mut indexes {
+            index.server = self.server_stats(&index.entry)?;
+        }
         Ok(PoolStats { nodes, clients, damaged_slots: table.damaged, indexes })
     }
 
@@ -109,7 +115,25 @@ impl Pool {
             return Err(self.failed("examine", name, IndexError::NoSuchIndex(name.to_owned())));
         };
         let (_, entries) = self.node_stats()?;
-        Ok(IndexUse::new(entry.into(), &entries))
+        let mut index = IndexUse::new(entry.into(), &entries);
+        index.server = self.server_stats(&index.entry)?;
+        Ok(index)
+    }
+
+    /// The statistics of the server of a spatial index. A damaged index has none, and one that was just dropped.
+    fn server_stats(&self, index: &IndexEntry) -> Result<Option<ServerStats>> {
+        if !matches!(index.layout, Ok(EntryLayout::Spatial(_))) {
+            return Ok(None);
+        }
+        let client = self.client("examine")?;
+        let found = block_on(directory::find(&*client, &index.name))
+            .map_err(|source| self.fabric_failed("examine", source))?;
+        let Some(entry) = found else { return Ok(None) };
+        match block_on(ServerStats::read(&client, &entry)) {
+            Ok(stats) => Ok(stats),
+            Err(IndexError::Fabric(source)) => Err(self.fabric_failed("examine", source)),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The memory nodes, and the directory entry of each chunk in use.

@@ -83,6 +83,12 @@ impl Url {
         options
     }
 
+    /// The first parameter of searches, which only a spatial index has.
+    #[doc(hidden)]
+    pub fn search_parameter(&self) -> Option<&str> {
+        self.search.first().map(String::as_str)
+    }
+
     /// The URL quoted for a shell: in quotes if it has parameters.
     pub fn to_shell_word(&self) -> String {
         shell_word(&self.to_string())

@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The error for a pool without --spatial: only a spatial index needs a server.
 pub(super) fn nothing_to_serve(url: &Url) -> Failure {
@@ -41,6 +42,7 @@ impl Args {
         Ok(ServeOptions {
             threads: self.threads.unwrap_or(default.threads),
             notice: if self.polling { NotificationMode::Polling } else { NotificationMode::Event },
+            heartbeat: Duration::from_millis(self.heartbeat),
             listener: listen.map(bind).transpose()?,
             token,
             ..default

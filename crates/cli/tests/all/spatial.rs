@@ -257,8 +257,20 @@ fn loads_into_a_served_index_are_sent_to_its_server() {
     let report = machine.json(&["load", "shm://p/s", &more]);
     assert_eq!((&report[0]["loaded"], &report[0]["bulk"]), (&json!(1), &json!(false)));
     assert_eq!(search(&machine, &["--bbox", "0,0,9,9", "--count"]), ["2"]);
-    assert_eq!(machine.json(&["stat", "shm://p/s", "--count"])[0]["served"], true);
+    let stat = &machine.json(&["stat", "shm://p/s", "--count"])[0];
+    assert!(stat["served"] == true && stat["server"]["utilisation"].as_f64() < Some(1.1), "{stat}");
+    let by_message = ["search", "shm://p/s?search=message&window=16", "--bbox", "0,0,9,9", "--count"];
+    assert_eq!(machine.ok(&by_message), "2\n");
+    // The server publishes its statistics once in an interval.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let top = &machine.json(&["top", "shm://p", "--count", "1", "--interval", "0.01"])[0];
+    assert_eq!(
+        (&top["servers"][0]["index"], &top["servers"][0]["lookups_by_message"]),
+        (&json!("s"), &json!(1))
+    );
+    assert!(machine.ok(&["stat", "shm://p/s"]).contains("1 lookup by message, 0 by READs (0 %)"));
     drop(server);
+    machine.refused(9, &by_message, &["no server"]);
     assert_eq!(search(&machine, &["--bbox", "0,0,9,9", "--count"]), ["2"], "searches need no server");
 }
 
@@ -409,6 +421,19 @@ fn a_server_stops_when_its_pool_is_removed() {
             assert!(error.contains(words), "{words:?} is missing in: {error}");
         }
         machine.ok(&["load", "shm://p/s", &machine.file("one.csv", "1,2,3,4,5\n")]);
+    }
+}
+
+#[test]
+fn parameters_of_searches_are_refused_where_they_have_no_effect() {
+    let machine = with_spatial();
+    machine.ok(&["create", "shm://p/keys"]);
+    for (url, words) in [
+        ("shm://p/keys?search=reads", "is for rectangles"),
+        ("shm://p/s?search=maybe", "give auto, message or reads"),
+        ("shm://p?window=2", "add /INDEX"),
+    ] {
+        machine.refused(2, &["get", url, "a"], &[words]);
     }
 }
 

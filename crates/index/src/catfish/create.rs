@@ -10,15 +10,12 @@
 //! The entry's root word points to the [head](super::head), and never changes.
 
 use super::Catfish;
-use super::head::{
-    HEAD_BYTES, HEARTBEAT, INDEX, LOOKUPS, OFFLOADED, PORT, RawHead, SERVED_CONNECTIONS, first_slot, word_of,
-};
+use super::head::{HEAD_BYTES, INDEX, PORT, RawHead, first_slot, word_of};
 use super::server::lease::ServerLease;
 use super::server::{ServerSettings, TreeServer};
 use super::tree::layout::{
     BLOCKS_DEFAULT, BLOCKS_MAX, FORMAT, Layout, NodeRef, RING_BYTES, RING_BYTES_DEFAULT, Scheme, image,
 };
-use super::wire::heartbeat::utilisation;
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
@@ -93,23 +90,18 @@ impl Parameters for CatfishConfig {
     }
 }
 
-/// Statistics of a server since it began to serve an index.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ServerStats {
-    /// The utilisation in the last heartbeat interval, 0 to 1.
-    pub utilisation: f64,
-    /// Lookups that the server executed.
-    pub by_message: u64,
-    /// Lookups that clients executed by READs, as far as they have reported them: clients that always use READs report
-    /// none.
-    pub offloaded: u64,
-}
-
-impl ServerStats {
-    /// The share of lookups by READs.
-    pub fn share_offloaded(&self) -> f64 {
-        self.offloaded as f64 / (self.by_message as f64 + self.offloaded as f64).max(1.0)
-    }
+/// Reads the pointer to the head of an index. [1 RT]
+pub(super) async fn find_head<F: Fabric>(
+    client: &Client<F>,
+    entry: &Entry,
+    layout: &Layout,
+) -> Result<Remote<RawHead>, IndexError> {
+    let word = client.post(read(entry.root().at())).await?.whole_word();
+    let head = entry.root().open_pointer(word)?;
+    head.filter(|head| begins_chunk(client, layout, *head)).ok_or_else(|| {
+        let what = format!("{head:?} is not the first byte of a chunk of memory node {}", layout.node);
+        IndexError::Damaged { operation: "open", at: entry.root().at().to_string(), what }
+    })
 }
 
 impl Catfish {
@@ -146,12 +138,7 @@ impl Catfish {
         let config = describe(&entry)?;
         let layout = layout_of(client, config, entry.number)?;
         lifecycle::mark_open(client, &entry).await?;
-        let word = client.post(read(entry.root().at())).await?.whole_word();
-        let head = entry.root().open_pointer(word)?;
-        let Some(head) = head.filter(|head| begins_chunk(client, &layout, *head)) else {
-            let what = format!("{head:?} is not the first byte of a chunk of memory node {}", layout.node);
-            return Err(IndexError::Damaged { operation: "open", at: entry.root().at().to_string(), what });
-        };
+        let head = find_head(client, &entry, &layout).await?;
         let lease = Arc::new(ServerLease::new(head));
         Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), verifies_hashes: true, mutant: None })
     }
@@ -191,40 +178,6 @@ impl Catfish {
         let port = client.post(read(word_of(self.head, PORT))).await?;
         let port = port.whole_word();
         Ok(u16::try_from(port).ok().filter(|port| *port != 0))
-    }
-
-    /// Whether a process has announced that it answers messages, through rings or a socket. It may have crashed since.
-    /// [2 RT]
-    ///
-    /// # Errors
-    /// The errors of the fabric.
-    pub async fn answers_messages<F: Fabric>(&self, client: &Client<F>) -> Result<bool, IndexError> {
-        if self.lease.holder(client).await?.is_none() {
-            return Ok(false);
-        }
-        let connections = client.post(read(word_of(self.head, SERVED_CONNECTIONS))).await?;
-        Ok(connections.whole_word() != 0)
-    }
-
-    /// The statistics of the current server; `None`: there is no server, or it answers no messages. [2 RT]
-    ///
-    /// # Errors
-    /// The errors of the fabric.
-    pub async fn server_stats<F: Fabric>(
-        &self,
-        client: &Client<F>,
-    ) -> Result<Option<ServerStats>, IndexError> {
-        if !self.answers_messages(client).await? {
-            return Ok(None);
-        }
-        let word = |offset| read(word_of(self.head, offset));
-        let (heartbeat, (executed, offloaded)) =
-            client.post(word(HEARTBEAT).then(word(LOOKUPS).then(word(OFFLOADED)))).await?;
-        Ok(Some(ServerStats {
-            utilisation: utilisation(heartbeat.whole_word()).unwrap_or_default(),
-            by_message: executed.whole_word(),
-            offloaded: offloaded.whole_word(),
-        }))
     }
 
     /// Marks the index as closed by this compute node, so that others may drop it. [at most 2 RT]
@@ -291,7 +244,11 @@ fn check_config<F: Fabric>(client: &Client<F>, config: CatfishConfig) -> Result<
     layout_of(client, config, 0).map(|_| ())
 }
 
-fn layout_of<F: Fabric>(client: &Client<F>, config: CatfishConfig, index: u64) -> Result<Layout, IndexError> {
+pub(super) fn layout_of<F: Fabric>(
+    client: &Client<F>,
+    config: CatfishConfig,
+    index: u64,
+) -> Result<Layout, IndexError> {
     let missing =
         |capability| IndexError::Unsafe { capability, remedy: "create the index with smaller nodes" };
     let capabilities = client.fabric().capabilities();

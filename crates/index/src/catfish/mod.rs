@@ -10,6 +10,7 @@
 //! | `server` | lease, commits, searches in place, connections |
 //! | `wire` | messages, rings, heartbeats; pure |
 //! | `client` | searches by READ, requests over rings and sockets, the switch between the two |
+//! | `server_stats` | the statistics of the server, read by any client |
 //! | `verify` | checks of every invariant |
 //!
 //! # Why a search by READs is correct while the tree changes
@@ -51,6 +52,7 @@ mod client;
 mod create;
 mod head;
 mod server;
+mod server_stats;
 mod tree;
 mod verify;
 mod wire;
@@ -60,11 +62,12 @@ pub use client::reader::{Issue, Reader};
 pub use client::ring_rpc::{Inbox, RingConnection, RingRpc};
 pub use client::rpc::{RequestTransport, SocketRpc, SpatialRpc};
 pub use client::switch::Switch;
-pub use create::{CatfishConfig, KIND, ServerStats, describe};
+pub use create::{CatfishConfig, KIND, describe};
 pub use head::CONNECTIONS_MAX;
 pub use server::service::{Service, ServiceSettings};
 pub use server::worker::Worker;
 pub use server::{ServerSettings, StoreGranularity, TreeServer};
+pub use server_stats::ServerStats;
 pub use tree::copy::{Hit, NodeCopy};
 pub use tree::layout;
 pub use tree::nearest::Near;

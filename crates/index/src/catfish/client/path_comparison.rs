@@ -23,8 +23,8 @@ const INTERVAL_MAX: u64 = 1 << 16;
 /// The times of both paths for the same requests.
 #[derive(Clone, Debug, Default)]
 pub struct PathComparison {
-    /// The last trials: logarithm of the time by message divided by the time by READs.
-    ratios: Vec<f64>,
+    /// The last trials: the times by message and by READs.
+    times: Vec<[u64; 2]>,
     /// The number of all trials.
     trials: usize,
 }
@@ -32,20 +32,21 @@ pub struct PathComparison {
 impl PathComparison {
     /// Records a trial: the times that one request took by message and by READs, in the same unit.
     pub fn record(&mut self, message: u64, reads: u64) {
-        let ratio = (message.max(1) as f64 / reads.max(1) as f64).ln();
-        if self.ratios.len() < TRIALS {
-            self.ratios.push(ratio);
+        let times = [message.max(1), reads.max(1)];
+        if self.times.len() < TRIALS {
+            self.times.push(times);
         } else {
-            self.ratios[self.trials % TRIALS] = ratio;
+            self.times[self.trials % TRIALS] = times;
         }
         self.trials += 1;
     }
 
     /// The median time by message divided by that by READs; `None` before the first trial.
     pub fn message_to_reads(&self) -> Option<f64> {
-        let mut ratios = self.ratios.clone();
+        let mut ratios: Vec<_> =
+            self.times.iter().map(|[message, reads]| *message as f64 / *reads as f64).collect();
         ratios.sort_unstable_by(f64::total_cmp);
-        Some(ratios.get(ratios.len() / 2)?.exp())
+        ratios.get(ratios.len() / 2).copied()
     }
 
     /// The faster path; `None` before the first trial.
@@ -56,11 +57,14 @@ impl PathComparison {
 
     /// The number of requests until the next trial.
     pub fn interval(&self) -> u64 {
-        let Some(ratio) = self.message_to_reads().filter(|_| self.trials >= TRIALS) else {
-            return FIRST_INTERVAL;
+        let Some(faster) = self.faster().filter(|_| self.trials >= TRIALS) else { return FIRST_INTERVAL };
+        let total = |path: usize| self.times.iter().map(|times| times[path] as f64).sum::<f64>();
+        // All trials cost their time, interrupted ones too.
+        let (slower, faster) = match faster {
+            SearchPath::Message => (total(1), total(0)),
+            SearchPath::Offload => (total(0), total(1)),
         };
-        let slower_to_faster = ratio.max(1.0 / ratio);
-        ((slower_to_faster / COST_SHARE) as u64).clamp(INTERVAL_MIN, INTERVAL_MAX)
+        ((slower / faster / COST_SHARE) as u64).clamp(INTERVAL_MIN, INTERVAL_MAX)
     }
 }
 
