@@ -3,6 +3,7 @@
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
 use farwood::doctor;
+use farwood::spatial::CatfishConfig;
 use farwood::{
     Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
     Url, Values, smart, sphinx,
@@ -78,9 +79,10 @@ pub(crate) struct Args {
     /// sherman only: values have any length up to 16 MiB, as they always have in smart and sphinx
     #[arg(long, help_heading = "Index")]
     any_length: bool,
-    /// sherman only: size of a node, a multiple of 64 bytes
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1KiB", help_heading = "Index")]
-    node_bytes: u64,
+    /// sherman: size of a node, a multiple of 64 bytes [default: 1KiB]; catfish: largest size of a node, 384 to 20544
+    /// bytes, of which 320 hold 7 rectangles [default: 1984]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Index")]
+    node_bytes: Option<u64>,
     /// The variant. sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
     /// [default: +lock-read]; smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining =
     /// smart [default: smart]; sphinx: art, +hash-table or sphinx [default: sphinx]
@@ -142,7 +144,17 @@ const INDEX_OPTIONS: [&str; 11] = [
 fn inapplicable(index: IndexKind) -> &'static [(&'static [&'static str], &'static str)] {
     const OF_SHERMAN: &[&str] =
         &["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency"];
-    const OF_KEYS: &[&str] = INDEX_OPTIONS.split_at(1).1;
+    const OF_KEYS: &[&str] = &[
+        "keys",
+        "values",
+        "key_bytes",
+        "value_bytes",
+        "any_length",
+        "variant",
+        "preallocate",
+        "lock_width",
+        "consistency",
+    ];
     const WHY: &str = "an option of sherman; a radix tree has keys and values of any length, nodes of several \
                        sizes, 64-bit locks and checksums";
     match index {
@@ -271,7 +283,7 @@ enum NewIndex {
     Sherman(IndexOptions),
     Smart(SmartOptions),
     Sphinx(SphinxOptions),
-    Catfish,
+    Catfish(CatfishConfig),
 }
 
 impl NewIndex {
@@ -283,7 +295,7 @@ impl NewIndex {
                 variant: variant(args, sphinx::SphinxVariant::RECOMMENDED)?.features(),
                 ..SphinxOptions::default()
             }),
-            IndexKind::Catfish => Self::Catfish,
+            IndexKind::Catfish => Self::Catfish(catfish_config(args)?),
         })
     }
 
@@ -293,9 +305,7 @@ impl NewIndex {
             Self::Sherman(options) => pool.create_untyped(name, kinds, options).map(Some),
             Self::Smart(options) => pool.create_untyped(name, kinds, options).map(Some),
             Self::Sphinx(options) => pool.create_untyped(name, kinds, options).map(Some),
-            Self::Catfish => {
-                pool.create_spatial(name, &farwood::spatial::CatfishConfig::default()).map(|_| None)
-            }
+            Self::Catfish(config) => pool.create_spatial(name, config).map(|_| None),
         }
     }
 }
@@ -361,6 +371,17 @@ fn pool_options(args: &Args) -> PoolOptions {
     }
 }
 
+fn node_bytes(args: &Args) -> Option<usize> {
+    args.node_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+fn catfish_config(args: &Args) -> Result<CatfishConfig, Failure> {
+    let default = CatfishConfig::default();
+    let Some(bytes) = node_bytes(args) else { return Ok(default) };
+    let sized = default.with_node_bytes(bytes);
+    sized.map_err(|why| Failure::Usage(format!("create {}: --node-bytes: {why}", args.url)))
+}
+
 fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
     /// The length of byte strings without --key-bytes or --value-bytes. Texts have no default: the library asks for
     /// their length.
@@ -371,7 +392,7 @@ fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
         key_bytes: width(args.keys, args.key_bytes),
         value_bytes: if args.any_length { args.value_bytes } else { width(args.values, args.value_bytes) },
         values: if args.any_length { Values::AnyLength } else { Values::Fixed },
-        node_bytes: usize::try_from(args.node_bytes).unwrap_or(usize::MAX),
+        node_bytes: node_bytes(args).unwrap_or(IndexOptions::default().node_bytes),
         variant: variant(args, ShermanVariant::RECOMMENDED)?.features(),
         lock_width: args.lock_width.into(),
         consistency: match args.consistency {

@@ -425,6 +425,23 @@ fn a_server_stops_when_its_pool_is_removed() {
 }
 
 #[test]
+fn nodes_of_a_spatial_index_have_the_chosen_size() {
+    let machine = Machine::with_pool();
+    for (bytes, node_bytes, entries) in [("384", 384, 7), ("1000", 704, 14), ("20544", 20_544, 448)] {
+        let url = format!("shm://p/of-{bytes}");
+        machine.ok(&["create", &url, "--index", "catfish", "--node-bytes", bytes]);
+        let stat = &machine.json(&["stat", &url])[0];
+        assert_eq!((&stat["node_bytes"], &stat["node_entries"]), (&json!(node_bytes), &json!(entries)));
+        machine.ok(&["load", &url, &machine.file("rows.csv", "0,0,2,2,1\n1,1,3,3,77\n")]);
+        machine.ok(&["check", &url]);
+    }
+    for bytes in ["383", "20545", "1GiB"] {
+        let create = ["create", "shm://p/x", "--index", "catfish", "--node-bytes", bytes];
+        machine.refused(2, &create, &["--node-bytes", "give 384 to 20544"]);
+    }
+}
+
+#[test]
 fn parameters_of_searches_are_refused_where_they_have_no_effect() {
     let machine = with_spatial();
     machine.ok(&["create", "shm://p/keys"]);

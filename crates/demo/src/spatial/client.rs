@@ -61,7 +61,7 @@ fn run_clients(
     };
     let route = match (&server, pool) {
         (Some(server), _) => ServerLocation::Memory(server),
-        (None, AnyPool::Tcp(pool)) => ServerLocation::Machine(pool),
+        (None, AnyPool::Tcp(pool)) => ServerLocation::Machine(pool.address()),
         _ => return Err(IndexError::NotServed { name: job.index.clone() }.into()),
     };
     let clock = Clock::new();

@@ -11,7 +11,7 @@ use farwood_index::catfish::{
 };
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::TcpPool;
+use farwood_transport::tcp::PoolAddress;
 
 /// A connection to the server of a spatial index.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub enum ServerLocation<'t> {
     Memory(&'t AnyServer),
     /// The machine of the index's memory node.
     #[cfg(feature = "tcp")]
-    Machine(&'t TcpPool),
+    Machine(&'t PoolAddress),
 }
 
 impl<'t> Connection<'t, AnyFabric, AnyMemory> {
@@ -50,8 +50,8 @@ impl<'t> Connection<'t, AnyFabric, AnyMemory> {
                 Ok(Connection::Rings(messenger))
             }
             #[cfg(feature = "tcp")]
-            ServerLocation::Machine(pool) => {
-                let socket = Socket::connect(index, client, pool).await?;
+            ServerLocation::Machine(address) => {
+                let socket = Socket::connect(index, client, address).await?;
                 Ok(Connection::Socket(SocketRpc::new(socket)))
             }
         }

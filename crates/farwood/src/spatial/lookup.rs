@@ -393,7 +393,9 @@ impl Spatial {
     fn machine(&self) -> Done<ServerLocation<'_>> {
         match self.pool.attachment() {
             #[cfg(feature = "tcp")]
-            Attachment::Tcp(pool) => Ok(ServerLocation::Machine(pool)),
+            Attachment::Tcp(pool) => Ok(ServerLocation::Machine(pool.address())),
+            #[cfg(feature = "rdma")]
+            Attachment::Rdma(pool) => Ok(ServerLocation::Machine(pool.address())),
             _ => Err(IndexError::NotServed { name: self.index.entry().name.clone() }),
         }
     }

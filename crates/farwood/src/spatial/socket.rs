@@ -5,7 +5,7 @@ use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, RequestTransport};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::tcp::exchange::Exchange;
-use farwood_transport::tcp::{Credentials, TcpPool};
+use farwood_transport::tcp::{Credentials, PoolAddress};
 use std::io::ErrorKind;
 
 /// A socket that the clients of one thread share.
@@ -29,14 +29,14 @@ impl Socket {
     pub(super) async fn connect(
         index: &Catfish,
         client: &Client<AnyFabric>,
-        pool: &TcpPool,
+        address: &PoolAddress,
     ) -> Result<Socket, IndexError> {
         let name = &index.entry().name;
         let not_served = || IndexError::NotServed { name: name.clone() };
         let no_access = |why: String| IndexError::NoAccess { name: name.clone(), why };
-        let token = Credentials::find(pool.address()).map_err(|error| no_access(error.to_string()))?.token;
+        let token = Credentials::find(address).map_err(|error| no_access(error.to_string()))?.token;
         let port = index.port(client).await?.ok_or_else(not_served)?;
-        let node = &pool.address().nodes()[usize::from(index.layout().node.0)];
+        let node = &address.nodes()[usize::from(index.layout().node.0)];
         let exchange =
             Exchange::open((node.host(), port), token.as_ref()).map_err(|error| match error.kind() {
                 ErrorKind::PermissionDenied => no_access(error.to_string()),

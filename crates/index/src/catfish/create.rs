@@ -54,6 +54,20 @@ impl CatfishConfig {
         Layout { blocks, node, index: 0, scheme: Scheme::Pair, ring_bytes }
     }
 
+    /// The same configuration with the largest nodes of at most `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`IndexError::BadSizes`] for less than 384 or more than 20,544 bytes.
+    pub fn with_node_bytes(self, bytes: usize) -> Result<Self, IndexError> {
+        let sized = |blocks| Self { blocks, ..self };
+        let (least, most) = (sized(1).node_bytes(), sized(BLOCKS_MAX).node_bytes());
+        if !(least..=most).contains(&bytes) {
+            return Err(IndexError::BadSizes(format!("nodes of {bytes} bytes; give {least} to {most}")));
+        }
+        let blocks = (1..=BLOCKS_MAX).rev().find(|blocks| sized(*blocks).node_bytes() <= bytes);
+        Ok(sized(blocks.unwrap_or(1)))
+    }
+
     /// Bytes of a node.
     pub fn node_bytes(&self) -> usize {
         self.sizes().node_bytes()
@@ -249,8 +263,10 @@ pub(super) fn layout_of<F: Fabric>(
     config: CatfishConfig,
     index: u64,
 ) -> Result<Layout, IndexError> {
-    let missing =
-        |capability| IndexError::Unsafe { capability, remedy: "create the index with smaller nodes" };
+    let missing = |capability| IndexError::Unsafe {
+        capability,
+        remedy: "create the index with smaller nodes (--node-bytes)",
+    };
     let capabilities = client.fabric().capabilities();
     let CatfishConfig { blocks, node, ring_bytes } = config;
     let sizes = Layout { blocks, node, index, scheme: Scheme::Pair, ring_bytes };

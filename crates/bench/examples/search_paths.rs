@@ -3,7 +3,7 @@
 //! ```sh
 //! farwood create shm://paths/places --index catfish --memory 256MiB
 //! farwood serve shm://paths --spatial places &
-//! cargo run --release -p farwood --example search_paths -- shm://paths/places
+//! cargo run --release -p farwood-bench --example search_paths -- shm://paths/places
 //! ```
 #![expect(clippy::print_stdout, reason = "the example prints its measurements")]
 
