@@ -158,6 +158,7 @@ impl Pool {
                 | ShmError::ForeignOwner { .. }
                 | ShmError::UntrustedGroup { .. }
                 | ShmError::UnknownGroup { .. }
+                | ShmError::NotAFile { .. }
                 | ShmError::BadName { .. }),
             ) => {
                 return Err(Error::Pool { operation: "remove", source });

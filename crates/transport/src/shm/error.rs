@@ -19,6 +19,37 @@ pub enum ShmError {
         /// The path of the missing segment.
         path: PathBuf,
     },
+    /// The pool exists, but one of its memory nodes does not.
+    #[error(
+        "pool '{pool}' is damaged: the segment {} of its memory node {node} does not exist ({nodes} belong to the \
+         pool); put the file back, or remove the pool with `farwood drop shm://{pool} --force` and create it again",
+        path.display()
+    )]
+    SegmentLost {
+        /// The pool's name.
+        pool: String,
+        /// The path of the missing segment.
+        path: PathBuf,
+        /// Its memory node.
+        node: u16,
+        /// The number of memory nodes of the pool.
+        nodes: u16,
+    },
+    /// The path of a segment or a journal names something else than a regular file.
+    #[error(
+        "{} is {what}, where a pool has a regular file; remove it with `{} {}`",
+        path.display(),
+        if *is_directory { "rm -r" } else { "rm" },
+        path.display()
+    )]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// The kind of the object, with its article.
+        what: &'static str,
+        /// Whether it is a directory.
+        is_directory: bool,
+    },
     /// The pool exists already.
     #[error(
         "pool '{pool}' exists already ({}); choose another name, or remove it with `farwood drop shm://{pool}`",
