@@ -426,6 +426,9 @@ fn of_index(error: &IndexError) -> u8 {
         | IndexError::InUse { .. }
         | IndexError::Served { .. }
         | IndexError::NotServed { .. }
+        | IndexError::NoConnection { .. }
+        | IndexError::NoAnswer { .. }
+        | IndexError::BeingChanged { .. }
         | IndexError::Crowded { .. }
         | IndexError::ServerLost { .. } => 9,
         _ => 10,

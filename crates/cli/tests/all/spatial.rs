@@ -263,6 +263,28 @@ fn loads_into_a_served_index_are_sent_to_its_server() {
 }
 
 #[test]
+fn a_stopped_server_is_distinguished_from_none() {
+    let machine = loaded("0,0,2,2\n");
+    let mut command = machine.command(&["serve", "shm://p", "--spatial", "s"]);
+    let mut server = Served(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &server.0.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    };
+    signal("-STOP");
+    let begun = std::time::Instant::now();
+    let words =
+        ["put shm://p/s", "did not accept a connection", "nothing was changed", "`farwood stat shm://p`"];
+    machine.refused(9, &["put", "shm://p/s", "7", "5,5,6,6"], &words);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
+    signal("-CONT");
+    machine.ok(&["put", "shm://p/s", "7", "5,5,6,6"]);
+    assert_eq!(search(&machine, &["--bbox", "0,0,9,9", "--count"]), ["2"]);
+}
+
+#[test]
 fn without_a_server_processes_change_an_index_one_after_the_other() {
     let machine = with_spatial();
     let row = machine.file("row.csv", "1,1,2,2\n");
