@@ -138,6 +138,11 @@ impl Failure {
         }
     }
 
+    /// Whether its text is what the user asked for: help, or the version.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self, Self::CommandLine(error) if !error.use_stderr())
+    }
+
     /// The message, with the remedy.
     pub(crate) fn text(&self) -> String {
         match self {
@@ -155,7 +160,10 @@ impl Failure {
     pub(crate) fn report(&self, words: &mut dyn Write) -> io::Result<()> {
         match self {
             // Help goes to stdout and errors to stderr, in color if the terminal supports it.
-            Self::CommandLine(error) => error.print(),
+            Self::CommandLine(error) => {
+                error.print()?;
+                io::stdout().flush()
+            }
             // The reader of the output has stopped reading.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             // It may quote a file or another machine.

@@ -132,11 +132,15 @@ fn main() -> ExitCode {
     let flushed = out.flush();
     let code = match done.and_then(|outcome| flushed.map(|()| outcome).map_err(Failure::Output)) {
         Ok(outcome) => outcome.exit_code(),
-        Err(failure) => {
+        Err(failure) => match (failure.report(&mut messages), failure.is_answer()) {
+            (Err(lost), true) => {
+                let failure = Failure::Output(lost);
+                let _ = failure.report(&mut messages);
+                failure.exit_code()
+            }
             // If stderr is closed as well, the message is lost.
-            let _ = failure.report(&mut messages);
-            failure.exit_code()
-        }
+            _ => failure.exit_code(),
+        },
     };
     ExitCode::from(code)
 }
