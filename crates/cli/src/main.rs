@@ -26,6 +26,7 @@ mod lock_width;
 mod log;
 mod messages;
 mod metrics;
+mod out_folder;
 mod reproduce;
 mod scan;
 mod search;
