@@ -63,9 +63,8 @@ fn remedy(error: &io::Error) -> &'static str {
         IsADirectory => "name a file instead of the directory",
         AlreadyExists | NotADirectory => "name a path whose parents are directories",
         InvalidData => "convert the file to UTF-8",
-        PermissionDenied | ReadOnlyFilesystem => {
-            "name a file that this user may use, or change its permissions"
-        }
+        PermissionDenied => "name a file that this user may use, or change its permissions",
+        ReadOnlyFilesystem => "name a path on a file system that can be written",
         StorageFull | QuotaExceeded => "free some space, or name a path on another file system",
         _ => "check the file and its file system",
     }

@@ -306,6 +306,7 @@ fn of_shm(error: &ShmError) -> u8 {
         ShmError::Exists { .. } => 4,
         ShmError::NoSpace { .. } => FULL,
         ShmError::Permission { .. }
+        | ShmError::ReadOnly { .. }
         | ShmError::ForeignOwner { .. }
         | ShmError::UntrustedGroup { .. }
         | ShmError::WideMode { .. } => 6,

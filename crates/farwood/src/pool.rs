@@ -155,6 +155,7 @@ impl Pool {
             Ok(attachment) => attachment,
             Err(
                 source @ (ShmError::Permission { .. }
+                | ShmError::ReadOnly { .. }
                 | ShmError::ForeignOwner { .. }
                 | ShmError::UntrustedGroup { .. }
                 | ShmError::UnknownGroup { .. }

@@ -82,6 +82,18 @@ pub enum ShmError {
         /// The file.
         path: PathBuf,
     },
+    /// The file system cannot be written.
+    #[error(
+        "cannot {operation} {}: its file system is read-only; mount it read-write, or name a directory of segments on \
+         another file system (FARWOOD_SHM_DIR)",
+        path.display()
+    )]
+    ReadOnly {
+        /// The failed operation.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
     /// A file belongs to another user.
     #[error(
         "{} belongs to user {owner}, and this process is of user {user}: the owner of a pool's file can read and \
@@ -219,6 +231,9 @@ pub enum ShmError {
 fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -n`)",
+        Some(libc::ENOENT | libc::ENOTDIR) => {
+            "create the directory of segments first, or name another one (FARWOOD_SHM_DIR)"
+        }
         _ => "check the directory of segments (FARWOOD_SHM_DIR)",
     }
 }
@@ -229,7 +244,8 @@ impl ShmError {
         use io::ErrorKind as Kind;
         let path = path.to_owned();
         match source.kind() {
-            Kind::PermissionDenied | Kind::ReadOnlyFilesystem => Self::Permission { operation, path },
+            Kind::PermissionDenied => Self::Permission { operation, path },
+            Kind::ReadOnlyFilesystem => Self::ReadOnly { operation, path },
             Kind::StorageFull | Kind::FileTooLarge | Kind::OutOfMemory | Kind::QuotaExceeded => {
                 Self::NoSpace { operation, path, bytes }
             }
@@ -257,9 +273,10 @@ mod tests {
         for errno in [libc::ENOSPC, libc::EFBIG, libc::ENOMEM, libc::EDQUOT] {
             assert!(matches!(sorted(errno), ShmError::NoSpace { bytes: 4096, .. }), "{errno}");
         }
-        for errno in [libc::EACCES, libc::EPERM, libc::EROFS] {
+        for errno in [libc::EACCES, libc::EPERM] {
             assert!(matches!(sorted(errno), ShmError::Permission { .. }), "{errno}");
         }
+        assert!(matches!(sorted(libc::EROFS), ShmError::ReadOnly { .. }));
         assert!(matches!(sorted(libc::EIO), ShmError::Io { .. }));
         assert!(sorted(libc::EMFILE).to_string().contains("ulimit -n"));
     }
