@@ -16,7 +16,7 @@ use std::task::Poll;
 /// RT for each client in an interval] `inboxes` lists the connections that are due in a part of the interval; `None`:
 /// the service has ended. `busy` yields the share of processor time since its last call. The server does not wait for
 /// the WRITEs. While the last heartbeat of a client is in flight the next one is skipped, so a slow network does not
-/// accumulate them.
+/// accumulate them. While there is no client, the call pauses for a whole interval, not for a part.
 ///
 /// # Errors
 /// The errors of `inboxes`.
@@ -29,10 +29,20 @@ pub(super) async fn send_heartbeats<F: Fabric>(
 ) -> Result<(), IndexError> {
     let mut shares = [0.0; PARTS];
     let mut in_flight: [Vec<(usize, Pin<Box<_>>)>; PARTS] = std::array::from_fn(|_| Vec::new());
+    // The number of parts in succession without a client.
+    let mut empty = 0;
     for part in (0..PARTS).cycle() {
-        client.fabric().sleep((interval_ns / PARTS as u64).max(1)).await;
+        let is_idle = empty >= PARTS;
+        let parts = if is_idle { 1 } else { PARTS as u64 };
+        client.fabric().sleep((interval_ns / parts).max(1)).await;
         let Some(inboxes) = inboxes(part)? else { break };
-        shares[part] = busy();
+        if is_idle {
+            // The share of a whole interval.
+            shares.fill(busy());
+        } else {
+            shares[part] = busy();
+        }
+        empty = if inboxes.is_empty() { empty + 1 } else { 0 };
         // The utilisation of the whole interval that ends now.
         let beat = heartbeat(shares.iter().sum::<f64>() / PARTS as f64);
         pulse.store(next_pulse(pulse.load(Ordering::Relaxed), beat), Ordering::Relaxed);

@@ -16,7 +16,7 @@ use super::super::wire::ring::{Received, RingReceiver, RingSender, Segment, fram
 use super::TreeServer;
 use super::answer::Outcome;
 use super::heartbeat::send_heartbeats;
-use super::notifier::{IDLE_CHECK_NS, Notifiers};
+use super::notifier::{IDLE_CHECK_NS, Notifiers, idle_pause};
 use super::worker::Worker;
 use crate::coverage;
 use crate::error::IndexError;
@@ -25,7 +25,7 @@ use farwood_fabric::{
     Chain as _, Client, Fabric, FabricError, LockWord, Remote, Revocation, Server, ServerMemory as _, write,
 };
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 /// The way in which a server exchanges messages.
@@ -67,6 +67,8 @@ pub struct Service<'t> {
     ended: AtomicBool,
     worked_ns: AtomicU64,
     pulse: AtomicU64,
+    /// The connections below this number may have a flow.
+    flows: AtomicUsize,
 }
 
 /// An open connection.
@@ -104,6 +106,7 @@ impl<'t> Service<'t> {
             ended: AtomicBool::new(false),
             worked_ns: AtomicU64::new(0),
             pulse: AtomicU64::new(0),
+            flows: AtomicUsize::new(0),
         }
     }
 
@@ -142,7 +145,8 @@ impl<'t> Service<'t> {
         self.notifiers.dispatch(server).await
     }
 
-    /// As [`dispatch`](Self::dispatch), until the service ends.
+    /// As [`dispatch`](Self::dispatch), until the service ends. Also looks for clients that request a connection, so
+    /// that the flows of idle connections need not do so often.
     ///
     /// # Errors
     /// The errors of the fabric.
@@ -151,7 +155,31 @@ impl<'t> Service<'t> {
         server: &S,
         client: &Client<F>,
     ) -> Result<(), IndexError> {
-        self.notifiers.dispatch_until(server, client, || self.has_ended()).await
+        let check = || {
+            self.notify_asked(server)?;
+            Ok(self.has_ended())
+        };
+        self.notifiers.dispatch_until(server, client, check).await
+    }
+
+    /// Notifies the flows of connections that clients request.
+    fn notify_asked<S: Server>(&self, server: &S) -> Result<(), IndexError> {
+        for number in 0..self.flows.load(Ordering::Relaxed) {
+            if self.is_asked(number, server)? {
+                self.notifiers.notify(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a client requests the connection in this term.
+    fn is_asked<S: Server>(&self, number: usize, server: &S) -> Result<bool, IndexError> {
+        let field = |field| server.local().load(self.tree.head_offset() + of_connection(number, field));
+        if field(OWNER)? == 0 {
+            return Ok(false);
+        }
+        let (ask, open) = (field(ASK)?, field(OPEN)?);
+        Ok(ask >> TICKET_BITS == self.tree.term() && open != ask && open != closed(ask))
     }
 
     /// Sends heartbeats to all clients until the service ends. [1 RT for each client in an interval] `busy` yields the
@@ -198,9 +226,12 @@ impl<'t> Service<'t> {
         server: &S,
     ) -> Result<(), IndexError> {
         let worker = self.tree.worker(client, server);
+        self.flows.fetch_max(number + 1, Ordering::Relaxed);
+        let mut active = client.fabric().now();
         while !self.has_ended() {
             let Some(mut connection) = self.accept(number, &worker).await? else {
-                self.notifiers.wait(number, client, IDLE_CHECK_NS).await;
+                let now = client.fabric().now();
+                self.notifiers.wait(number, client, self.pause(now, now.saturating_sub(active))).await;
                 continue;
             };
             match self.serve_requests(&mut connection, &worker).await {
@@ -218,8 +249,18 @@ impl<'t> Service<'t> {
                     return Err(error);
                 }
             }
+            active = client.fabric().now();
         }
         Ok(())
+    }
+
+    /// Nanoseconds until the next check of a connection that has been idle for `idle` nanoseconds. A service that polls
+    /// has no dispatcher, which would look for new clients.
+    fn pause(&self, now: u64, idle: u64) -> u64 {
+        match self.settings.notice {
+            NotificationMode::Polling => IDLE_CHECK_NS,
+            NotificationMode::Event => idle_pause(now, idle),
+        }
     }
 
     /// Opens the connection if a client requests it in this term; frees a connection whose owner has crashed.
@@ -234,11 +275,11 @@ impl<'t> Service<'t> {
         if owner == 0 {
             return Ok(None);
         }
-        let (ask, open) = (local.load(field(ASK))?, local.load(field(OPEN))?);
-        if ask >> TICKET_BITS != tree.term() || open == ask || open == closed(ask) {
+        if !self.is_asked(number, worker.server)? {
             self.free_if_crashed(number, worker, owner).await?;
             return Ok(None);
         }
+        let ask = local.load(field(ASK))?;
         let own = self.memory(number, worker).await?;
         let (ring_bytes, inbox) = (tree.layout.ring_bytes, local.load(field(INBOX))?);
         let requests = own.address().offset();
@@ -348,7 +389,8 @@ impl<'t> Service<'t> {
                 worker.server.busy_wait(poll_interval(silent, self.settings.poll_ns)).await;
             }
             NotificationMode::Event => {
-                if self.notifiers.wait(number, worker.client, IDLE_CHECK_NS).await {
+                let pause = self.pause(worker.client.fabric().now(), silent);
+                if self.notifiers.wait(number, worker.client, pause).await {
                     worker.server.compute(self.settings.wake_ns).await;
                 }
             }
