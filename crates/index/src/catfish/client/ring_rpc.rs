@@ -355,10 +355,11 @@ async fn open<F: Fabric, L: ServerMemory>(
                 _ => {}
             }
             client.fabric().sleep(OPEN_POLL_NS).await;
+            let is_exhausted = polls.again(client).await.is_err();
             if is_gone(tree, client, term).await? {
                 return Err(not_served());
             }
-            if polls.again(client).await.is_err() || client.fabric().now() > until {
+            if is_exhausted || client.fabric().now() > until {
                 return Err(unanswered(tree, client).await?);
             }
         }

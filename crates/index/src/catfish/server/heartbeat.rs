@@ -5,6 +5,7 @@
 //! the next heartbeat would report an idle server to all of them: no window would ever grow (decision 42).
 
 use super::super::wire::heartbeat::{PARTS, heartbeat, next_pulse};
+use super::notifier::IdleChecks;
 use crate::error::IndexError;
 use farwood_fabric::{Client, Fabric, Remote, write};
 use std::future::poll_fn;
@@ -16,13 +17,14 @@ use std::task::Poll;
 /// RT for each client in an interval] `inboxes` lists the connections that are due in a part of the interval; `None`:
 /// the service has ended. `busy` yields the share of processor time since its last call. The server does not wait for
 /// the WRITEs. While the last heartbeat of a client is in flight the next one is skipped, so a slow network does not
-/// accumulate them. While there is no client, the call pauses for a whole interval, not for a part.
+/// accumulate them. With [`IdleChecks::Rare`] and without clients, the call pauses for a whole interval, not for a
+/// part.
 ///
 /// # Errors
 /// The errors of `inboxes`.
 pub(super) async fn send_heartbeats<F: Fabric>(
     client: &Client<F>,
-    interval_ns: u64,
+    (interval_ns, checks): (u64, IdleChecks),
     pulse: &AtomicU64,
     inboxes: impl Fn(usize) -> Result<Option<Vec<(usize, Remote<u64>)>>, IndexError>,
     mut busy: impl FnMut() -> f64,
@@ -32,7 +34,7 @@ pub(super) async fn send_heartbeats<F: Fabric>(
     // The number of parts in succession without a client.
     let mut empty = 0;
     for part in (0..PARTS).cycle() {
-        let is_idle = empty >= PARTS;
+        let is_idle = empty >= PARTS && checks == IdleChecks::Rare;
         let parts = if is_idle { 1 } else { PARTS as u64 };
         client.fabric().sleep((interval_ns / parts).max(1)).await;
         let Some(inboxes) = inboxes(part)? else { break };

@@ -14,7 +14,7 @@
 mod answer;
 mod heartbeat;
 pub(super) mod lease;
-mod notifier;
+pub(super) mod notifier;
 pub(super) mod service;
 mod slots;
 mod snapshot;

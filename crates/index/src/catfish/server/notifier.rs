@@ -19,6 +19,16 @@ const IDLE_SHARE: u64 = 16;
 /// in shared memory, so that one wake-up serves both.
 const ACCEPT_CHECK_NS: u64 = 2_000_000;
 
+/// How often a service without messages looks for clients and for lost notifications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleChecks {
+    /// At a constant interval, for simulated servers: their timing then does not depend on the time of the first
+    /// client.
+    Frequent,
+    /// Rarely, if there was no message for a while. The processor of an idle server sleeps.
+    Rare,
+}
+
 /// Nanoseconds from `now` until the next check of a connection that has been idle for `idle` nanoseconds. The longest
 /// pauses of all connections end at the same time, so that their thread wakes up once.
 pub(super) fn idle_pause(now: u64, idle: u64) -> u64 {
@@ -121,11 +131,15 @@ impl Notifiers {
         &self,
         server: &S,
         client: &Client<F>,
+        checks: IdleChecks,
         check: impl Fn() -> Result<bool, IndexError>,
     ) -> Result<(), IndexError> {
         let mut dispatch = std::pin::pin!(self.dispatch(server));
-        let now = || client.fabric().now();
-        let new_timer = || client.fabric().sleep(until_multiple(now(), ACCEPT_CHECK_NS));
+        let pause = || match checks {
+            IdleChecks::Frequent => IDLE_CHECK_NS,
+            IdleChecks::Rare => until_multiple(client.fabric().now(), ACCEPT_CHECK_NS),
+        };
+        let new_timer = || client.fabric().sleep(pause());
         let mut timer = Box::pin(new_timer());
         poll_fn(|context| {
             match check() {

@@ -16,7 +16,7 @@ use super::super::wire::ring::{Received, RingReceiver, RingSender, Segment, fram
 use super::TreeServer;
 use super::answer::Outcome;
 use super::heartbeat::send_heartbeats;
-use super::notifier::{IDLE_CHECK_NS, Notifiers, idle_pause};
+use super::notifier::{IDLE_CHECK_NS, IdleChecks, Notifiers, idle_pause};
 use super::worker::Worker;
 use crate::coverage;
 use crate::error::IndexError;
@@ -39,6 +39,8 @@ pub struct ServiceSettings {
     pub heartbeat_ns: u64,
     /// Time without a request after which the server checks whether a client is alive, nanoseconds.
     pub silence_ns: u64,
+    /// How often the service looks for clients and for lost notifications while there are no messages.
+    pub idle_checks: IdleChecks,
     /// Processor time of a request and its response, nanoseconds, where work is accounted for.
     pub message_ns: u64,
     /// Processor time from an immediate to the flow that it wakes, nanoseconds, where work is accounted for.
@@ -52,6 +54,7 @@ impl Default for ServiceSettings {
             poll_ns: 200,
             heartbeat_ns: 10_000_000,
             silence_ns: 1_000_000_000,
+            idle_checks: IdleChecks::Rare,
             message_ns: 0,
             wake_ns: 0,
         }
@@ -155,11 +158,14 @@ impl<'t> Service<'t> {
         server: &S,
         client: &Client<F>,
     ) -> Result<(), IndexError> {
+        let checks = self.settings.idle_checks;
         let check = || {
-            self.notify_asked(server)?;
+            if checks == IdleChecks::Rare {
+                self.notify_asked(server)?;
+            }
             Ok(self.has_ended())
         };
-        self.notifiers.dispatch_until(server, client, check).await
+        self.notifiers.dispatch_until(server, client, checks, check).await
     }
 
     /// Notifies the flows of connections that clients request.
@@ -194,7 +200,8 @@ impl<'t> Service<'t> {
         busy: impl FnMut() -> f64,
     ) -> Result<(), IndexError> {
         let inboxes = |part| if self.has_ended() { Ok(None) } else { self.inboxes(part, server).map(Some) };
-        send_heartbeats(client, self.settings.heartbeat_ns, &self.pulse, inboxes, busy).await
+        let timing = (self.settings.heartbeat_ns, self.settings.idle_checks);
+        send_heartbeats(client, timing, &self.pulse, inboxes, busy).await
     }
 
     /// The connections that get their heartbeat in part `part` of an interval, with the addresses of their inboxes.
@@ -257,9 +264,9 @@ impl<'t> Service<'t> {
     /// Nanoseconds until the next check of a connection that has been idle for `idle` nanoseconds. A service that polls
     /// has no dispatcher, which would look for new clients.
     fn pause(&self, now: u64, idle: u64) -> u64 {
-        match self.settings.notice {
-            NotificationMode::Polling => IDLE_CHECK_NS,
-            NotificationMode::Event => idle_pause(now, idle),
+        match (self.settings.notice, self.settings.idle_checks) {
+            (NotificationMode::Event, IdleChecks::Rare) => idle_pause(now, idle),
+            (NotificationMode::Polling, _) | (_, IdleChecks::Frequent) => IDLE_CHECK_NS,
         }
     }
 
