@@ -3,7 +3,7 @@
 mod map;
 
 use super::bench::{Progress, failure, system};
-use super::{Context, Failure, Format, Outcome, size};
+use super::{Context, Failure, Format, Outcome, out_folder, size};
 use farwood_bench::plot;
 use farwood_bench::record::table::table;
 use farwood_bench::run::{FabricKind, WorkerCommand};
@@ -53,6 +53,8 @@ pub(crate) struct Args {
     out: PathBuf,
 }
 
+/// The option of the folder, as errors name it.
+const OUT: &str = "demo: --out";
 /// Seconds of work with `--quick`.
 const QUICK_SECONDS: f64 = 3.0;
 
@@ -73,6 +75,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let system = system(&args.index)?;
     let spec = OrderedDemoSpec { system, fabric, processes, memory_nodes, seconds, seed, ..default };
     spec.check()?;
+    prepare(&args.out, "demo")?;
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
         context.messages,
@@ -104,11 +107,16 @@ fn draw(folder: &Path, outcome: &OrderedDemoOutcome) -> Result<[PathBuf; 2], Fai
     write(folder, "demo", plot::svg(records)?.as_bytes(), &plot::png(records)?)
 }
 
+/// Checks that the picture can be written.
+fn prepare(folder: &Path, name: &str) -> Result<(), Failure> {
+    out_folder::prepare(OUT, folder, &[&format!("{name}.svg"), &format!("{name}.png")])
+}
+
 /// Writes a picture; yields its paths.
 fn write(folder: &Path, name: &str, svg: &[u8], png: &[u8]) -> Result<[PathBuf; 2], Failure> {
     let files = [folder.join(format!("{name}.svg")), folder.join(format!("{name}.png"))];
     for (path, bytes) in files.iter().zip([svg, png]) {
-        let fail = |source| Failure::file("demo", "write", path, source);
+        let fail = |source| Failure::file(OUT, "write", path, source);
         fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)).map_err(fail)?;
     }
     Ok(files)

@@ -63,9 +63,8 @@ fn remedy(error: &io::Error) -> &'static str {
         IsADirectory => "name a file instead of the directory",
         AlreadyExists | NotADirectory => "name a path whose parents are directories",
         InvalidData => "convert the file to UTF-8",
-        PermissionDenied | ReadOnlyFilesystem => {
-            "name a file that this user may use, or change its permissions"
-        }
+        PermissionDenied => "name a file that this user may use, or change its permissions",
+        ReadOnlyFilesystem => "name a path on a file system that can be written",
         StorageFull | QuotaExceeded => "free some space, or name a path on another file system",
         _ => "check the file and its file system",
     }
@@ -138,6 +137,11 @@ impl Failure {
         }
     }
 
+    /// Whether its text is what the user asked for: help, or the version.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self, Self::CommandLine(error) if !error.use_stderr())
+    }
+
     /// The message, with the remedy.
     pub(crate) fn text(&self) -> String {
         match self {
@@ -155,7 +159,10 @@ impl Failure {
     pub(crate) fn report(&self, words: &mut dyn Write) -> io::Result<()> {
         match self {
             // Help goes to stdout and errors to stderr, in color if the terminal supports it.
-            Self::CommandLine(error) => error.print(),
+            Self::CommandLine(error) => {
+                error.print()?;
+                io::stdout().flush()
+            }
             // The reader of the output has stopped reading.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             // It may quote a file or another machine.

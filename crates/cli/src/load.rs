@@ -6,6 +6,7 @@
 //! file. `entries` and `rectangles` keep what they load: up to `--sort-memory`, and all rectangles.
 
 mod args;
+mod bulk;
 mod columns;
 mod entries;
 mod file_kind;

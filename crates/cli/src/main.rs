@@ -26,6 +26,7 @@ mod lock_width;
 mod log;
 mod messages;
 mod metrics;
+mod out_folder;
 mod reproduce;
 mod scan;
 mod search;
@@ -47,6 +48,7 @@ use farwood::{Error, Url};
 use messages::Messages;
 use show::Numbers;
 use source::Sources;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -132,11 +134,15 @@ fn main() -> ExitCode {
     let flushed = out.flush();
     let code = match done.and_then(|outcome| flushed.map(|()| outcome).map_err(Failure::Output)) {
         Ok(outcome) => outcome.exit_code(),
-        Err(failure) => {
+        Err(failure) => match (failure.report(&mut messages), failure.is_answer()) {
+            (Err(lost), true) => {
+                let failure = Failure::Output(lost);
+                let _ = failure.report(&mut messages);
+                failure.exit_code()
+            }
             // If stderr is closed as well, the message is lost.
-            let _ = failure.report(&mut messages);
-            failure.exit_code()
-        }
+            _ => failure.exit_code(),
+        },
     };
     ExitCode::from(code)
 }
@@ -154,6 +160,7 @@ fn run(arguments: Vec<OsString>, out: &mut dyn Write, messages: &mut dyn Write) 
     let progress = io::stderr().is_terminal();
     let numbers = if cli.json_strings { Numbers::Strings } else { Numbers::Plain };
     let context = &mut Context { numbers, out, messages, format, progress, given: given(&matches) };
+    warn_of_secrets(&matches, context)?;
     let command = matches.subcommand_name().unwrap_or_default();
     dispatch(cli.command, context).map_err(|failure| {
         let sources = Sources { command: &parser, arguments: &arguments, file: &file };
@@ -182,6 +189,18 @@ fn plain_url(text: &str) -> Result<Url, String> {
             _ => text,
         }
     })
+}
+
+/// Warns about tokens and private keys of the URLs on the command line that all users of this machine can read.
+fn warn_of_secrets(matches: &ArgMatches, context: &mut Context<'_>) -> io::Result<()> {
+    let Some((_, matches)) = matches.subcommand() else { return Ok(()) };
+    let urls_of = |id| matches.try_get_many::<Url>(id).ok().flatten().into_iter().flatten();
+    let warnings: BTreeSet<_> =
+        ["url", "pools"].into_iter().flat_map(urls_of).flat_map(Url::secret_warnings).collect();
+    for warning in warnings {
+        writeln!(context.messages, "warning: {warning}")?;
+    }
+    Ok(())
 }
 
 /// The subcommand's options that are on the command line.

@@ -8,7 +8,7 @@ use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::{
     AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeCounts,
-    NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant, Registration, ServerTls, TcpError, Url,
+    NodeEvent, NodeEvents, NodeFile, NodeSpec, RdmaError, Registrant, Registration, ServerTls, TcpError, Url,
 };
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -413,16 +413,25 @@ fn write_end(log: &Log, counts: &NodeCounts, context: &mut Context<'_>) -> Resul
 /// Starts the memory node, with an RDMA device if --rdma names one.
 fn start(args: &Args, spec: &NodeSpec) -> Result<(MemoryNode, Option<DeviceReport>), Failure> {
     match &args.rdma {
-        None => {
-            let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
-            Ok((MemoryNode::start(spec).map_err(failed)?, None))
-        }
+        None => Ok((MemoryNode::start(spec).map_err(start_failure)?, None)),
         Some(device) => {
-            let failed = |source| Failure::Farwood(Error::Rdma { operation: "serve", source });
-            let (node, card) = farwood::serve_rdma(spec, device).map_err(failed)?;
+            let started = farwood::serve_rdma(spec, device);
+            let (node, card) = started.map_err(|source| match source {
+                RdmaError::Pool(source) => start_failure(source),
+                source => Failure::Farwood(Error::Rdma { operation: "serve", source }),
+            })?;
             Ok((node, Some(card)))
         }
     }
+}
+
+/// The failure of a memory node, with the option of the file that it names.
+fn start_failure(source: TcpError) -> Failure {
+    let is_of_file = matches!(source, TcpError::File { .. } | TcpError::Unclean { .. });
+    let text = format!("serve: --file: {source}");
+    let error = Error::Tcp { operation: "serve", source };
+    let exit_code = error.exit_code();
+    if is_of_file { Failure::Other { text, exit_code } } else { error.into() }
 }
 
 /// Registers the memory node in etcd. Later failures of the registration go to the log.

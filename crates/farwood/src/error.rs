@@ -177,9 +177,7 @@ pub enum Error {
         processes: Vec<u64>,
     },
     /// The pool is damaged, so it is unknown whether it is in use.
-    #[error(
-        "remove shm://{pool}: {source}; to remove the pool nevertheless, use `farwood drop shm://{pool} --force`"
-    )]
+    #[error("remove shm://{pool}: {source}{}", by_force(pool, source))]
     Unusable {
         /// The pool's name.
         pool: String,
@@ -234,6 +232,14 @@ fn more_memory_of_index(url: &str, error: &IndexError) -> &'static str {
     match error {
         IndexError::Fabric(error) => more_memory(url, error),
         _ => "",
+    }
+}
+
+/// The command that removes a damaged pool, unless the text of the damage names it.
+fn by_force(pool: &str, damage: &ShmError) -> String {
+    match damage {
+        ShmError::SegmentLost { .. } | ShmError::JournalLost { .. } => String::new(),
+        _ => format!("; to remove the pool nevertheless, use `farwood drop shm://{pool} --force`"),
     }
 }
 
@@ -300,10 +306,14 @@ fn of_shm(error: &ShmError) -> u8 {
         ShmError::Exists { .. } => 4,
         ShmError::NoSpace { .. } => FULL,
         ShmError::Permission { .. }
+        | ShmError::ReadOnly { .. }
         | ShmError::ForeignOwner { .. }
         | ShmError::UntrustedGroup { .. }
         | ShmError::WideMode { .. } => 6,
-        ShmError::TooSmall { .. } | ShmError::JournalLost { .. } => 8,
+        ShmError::TooSmall { .. }
+        | ShmError::SegmentLost { .. }
+        | ShmError::NotAFile { .. }
+        | ShmError::JournalLost { .. } => 8,
         ShmError::BeingCreated { .. } => 9,
         ShmError::Pool { error, .. } => of_fabric(error),
         ShmError::Io { source, .. } => of_system(source),
@@ -417,6 +427,9 @@ fn of_index(error: &IndexError) -> u8 {
         | IndexError::InUse { .. }
         | IndexError::Served { .. }
         | IndexError::NotServed { .. }
+        | IndexError::NoConnection { .. }
+        | IndexError::NoAnswer { .. }
+        | IndexError::BeingChanged { .. }
         | IndexError::Crowded { .. }
         | IndexError::ServerLost { .. } => 9,
         _ => 10,

@@ -155,9 +155,11 @@ impl Pool {
             Ok(attachment) => attachment,
             Err(
                 source @ (ShmError::Permission { .. }
+                | ShmError::ReadOnly { .. }
                 | ShmError::ForeignOwner { .. }
                 | ShmError::UntrustedGroup { .. }
                 | ShmError::UnknownGroup { .. }
+                | ShmError::NotAFile { .. }
                 | ShmError::BadName { .. }),
             ) => {
                 return Err(Error::Pool { operation: "remove", source });

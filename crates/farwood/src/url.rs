@@ -12,7 +12,7 @@ use farwood_transport::any::PoolLocation;
 use farwood_transport::etcd::EtcdError;
 use farwood_transport::shm::ShmError;
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::{AddressOptions, PoolAddress, TcpError};
+use farwood_transport::tcp::{AddressOptions, PoolAddress, TcpError, secret_warning};
 use std::fmt;
 #[cfg(feature = "tcp")]
 use std::path::Path;
@@ -111,6 +111,21 @@ impl Url {
     #[must_use]
     pub fn ignoring_environment(self) -> Self {
         self.map_access(AddressOptions::ignoring_environment)
+    }
+
+    /// Warnings about the token and the private key of the URL or the environment, if all users of this machine can
+    /// read them. A memory node warns about its own files in the same way.
+    #[cfg(feature = "tcp")]
+    pub fn secret_warnings(&self) -> Vec<String> {
+        let access = match &self.pool {
+            PoolLocation::Shm(_) => return Vec::new(),
+            PoolLocation::Tcp(address) => address.access(),
+            #[cfg(feature = "rdma")]
+            PoolLocation::Rdma(address) => address.access(),
+            #[cfg(feature = "etcd")]
+            PoolLocation::Etcd(address) => address.access(),
+        };
+        access.secret_files().iter().filter_map(|path| secret_warning(path)).collect()
     }
 
     #[cfg(feature = "tcp")]

@@ -82,10 +82,33 @@ pub enum IndexError {
         /// The client that has it open.
         client: ClientId,
     },
-    /// No server serves the index, or its server does not answer.
+    /// No server serves the index.
     NotServed {
         /// The index.
         name: String,
+    },
+    /// The server of the index runs, but accepts no connection. Nothing was changed.
+    NoConnection {
+        /// The index.
+        name: String,
+        /// The server.
+        by: ClientId,
+        /// The time that the client waited, seconds.
+        seconds: u64,
+    },
+    /// The server of the index runs, but does not answer a request, which it may execute later.
+    NoAnswer {
+        /// The index.
+        name: String,
+        /// The time that the client waited, seconds.
+        seconds: u64,
+    },
+    /// Another client changes the index itself, and does not end. Nothing was changed.
+    BeingChanged {
+        /// The index.
+        name: String,
+        /// The other client.
+        by: ClientId,
     },
     /// The server of the index and this client do not prove the same token to each other.
     NoAccess {
@@ -177,17 +200,17 @@ impl fmt::Display for IndexError {
                 write!(f, "client {client} has the index '{name}' open; end that client first")
             }
             Self::NotServed { .. }
+            | Self::NoConnection { .. }
+            | Self::NoAnswer { .. }
+            | Self::BeingChanged { .. }
             | Self::NoAccess { .. }
             | Self::Crowded { .. }
             | Self::Elsewhere { .. }
             | Self::ServerLost { .. }
             | Self::Served { .. } => self.fmt_of_servers(f),
-            Self::NotEmpty => {
-                write!(
-                    f,
-                    "bulk loading needs an empty index; insert one by one, or drop the index and create it again"
-                )
-            }
+            Self::NotEmpty => f.write_str(
+                "bulk loading needs an empty index; insert one by one, or drop the index and create it again",
+            ),
             Self::NotSorted { entries } => {
                 write!(
                     f,
@@ -216,6 +239,23 @@ impl IndexError {
                 f,
                 "no server serves the index '{name}', so it can only be searched; start `farwood serve` with \
                  `--spatial {name}`"
+            ),
+            Self::NoConnection { name, by, seconds } => write!(
+                f,
+                "the server of the index '{name}', client {by}, did not accept a connection for {seconds} s, and \
+                 nothing was changed: it is stopped or overloaded; let it continue (`kill -CONT`), or end it; `farwood \
+                 stat` shows its process"
+            ),
+            Self::NoAnswer { name, seconds } => write!(
+                f,
+                "the server of the index '{name}' did not answer a request for {seconds} s, and may execute it later: \
+                 it is stopped or overloaded; let it continue (`kill -CONT`), or end it, and then search the index to \
+                 see whether the request was executed"
+            ),
+            Self::BeingChanged { name, by } => write!(
+                f,
+                "client {by} is changing the index '{name}' and did not end in time, and nothing was changed here; try \
+                 again, or end that client (`farwood stat` shows its process)"
             ),
             Self::NoAccess { name, why } => write!(
                 f,

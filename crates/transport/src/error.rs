@@ -187,7 +187,7 @@ pub enum FileFault {
     #[error("another memory node uses it; stop that one, or name another file")]
     InUse,
     /// The system cannot create, read or write it.
-    #[error("{0}; name a file that this user can create, read and write")]
+    #[error("{_0}; {}", remedy_of_file(_0))]
     System(#[source] io::Error),
     /// It has another kind, size or version.
     #[error("{0}")]
@@ -195,4 +195,26 @@ pub enum FileFault {
     /// Its header is invalid.
     #[error("{0}; remove it, or restore it from a copy")]
     Damaged(String),
+}
+
+/// The action that lets a memory node use a file.
+fn remedy_of_file(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{
+        FileTooLarge, IsADirectory, NotADirectory, NotFound, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
+    match error.kind() {
+        StorageFull | QuotaExceeded => {
+            "its file system has less space than the memory node needs: free some, name a file on another file system, \
+             or make the memory smaller (--memory)"
+        }
+        FileTooLarge => "raise the limit on file sizes (`ulimit -f`), or make the memory smaller (--memory)",
+        ReadOnlyFilesystem => {
+            "name a file on a file system that can be written, or mount this one read-write"
+        }
+        NotFound | NotADirectory => {
+            "create the directory of the file first, or name a file in one that exists"
+        }
+        IsADirectory => "name a file in the directory",
+        _ => "name a file that this user can create, read and write",
+    }
 }

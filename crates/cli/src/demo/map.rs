@@ -2,7 +2,7 @@
 
 use super::super::bench::{Progress, failure};
 use super::super::{Context, Failure, Format, Outcome, size};
-use super::{Args, show, write};
+use super::{Args, prepare, show, write};
 use farwood_bench::record::table::table;
 use farwood_bench::run::{FabricKind, WorkerCommand};
 use farwood_demo::{Coastlines, SpatialDemoOutcome, SpatialDemoSpec, map_png, map_svg, run_spatial_demo};
@@ -19,6 +19,7 @@ pub(super) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let spec =
         SpatialDemoSpec { fabric, processes, seconds: args.seconds(), seed, ..SpatialDemoSpec::default() };
     spec.check()?;
+    prepare(&args.out, "map")?;
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
         context.messages,

@@ -4,6 +4,7 @@
 //! one by one. In both cases the last of several entries with the same key wins.
 
 use super::args::Args;
+use super::bulk;
 use super::columns::Header;
 use super::file_kind::{FileKind, Target};
 use super::input::{self, Reader};
@@ -199,15 +200,7 @@ impl Load<'_> {
                 }
                 Ok(())
             }
-            Err(error) if error.exit_code() == 5 => Err(Failure::Other {
-                exit_code: 5,
-                text: format!(
-                    "{}; the index is still empty, and keeps the memory that it allocated: `farwood drop {}` frees it",
-                    Failure::from(error).text(),
-                    self.args.url.to_shell_word()
-                ),
-            }),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(bulk::failure(error, &self.args.url)),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Loading rectangles: the whole file is read first, and then bulk-loaded into an empty index, or inserted one by one.
 
 use super::args::Args;
+use super::bulk;
 use super::file_kind::{FileKind, Target};
 use super::found::Found;
 use super::input::{self, Reader};
@@ -62,7 +63,7 @@ fn load_at_once(index: &Spatial, args: &Args, items: &[Item]) -> Result<bool, Fa
     match index.bulk_load(items, args.fill) {
         Ok(()) => Ok(true),
         Err(Error::Index { source: IndexError::NotEmpty | IndexError::Served { .. }, .. }) => Ok(false),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(bulk::failure(error, &args.url)),
     }
 }
 

@@ -8,13 +8,19 @@ use std::path::{Path, PathBuf};
 use farwood_bench::figures::{Comparison, Figure, report};
 use farwood_bench::record::Record;
 
-use super::super::Failure;
 use super::super::bench::failure;
+use super::super::{Failure, out_folder};
 
 /// The records of a complete figure.
 const RECORDS: &str = "records.jsonl";
 /// The records of the finished runs of a figure that is not complete.
 const UNFINISHED: &str = "unfinished.jsonl";
+
+const SVG: &str = "figure.svg";
+const PNG: &str = "figure.png";
+const REPORT: &str = "report.md";
+/// The option of the folder, as errors name it.
+const OUT: &str = "reproduce: --out";
 
 /// The folder of all figures.
 pub(super) struct FigureFolder<'p>(pub(super) &'p Path);
@@ -25,10 +31,9 @@ impl FigureFolder<'_> {
         self.0.join(figure.name)
     }
 
-    /// Creates the folder of a figure.
+    /// Creates the folder of a figure, and checks that its files can be written.
     pub(super) fn create(&self, figure: &Figure) -> Result<(), Failure> {
-        let folder = self.of(figure);
-        fs::create_dir_all(&folder).map_err(|source| Failure::file("reproduce", "create", &folder, source))
+        out_folder::prepare(OUT, &self.of(figure), &[RECORDS, UNFINISHED, SVG, PNG, REPORT])
     }
 
     /// The records of all finished runs. Lines that are no records are skipped: an interruption can cut the last line
@@ -53,7 +58,7 @@ impl FigureFolder<'_> {
         let line = if is_cut { "\n" } else { "" }.to_owned() + &record.to_json_line() + "\n";
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
-        written.map_err(|source| Failure::file("reproduce", "write", &path, source))
+        written.map_err(|source| Failure::file(OUT, "write", &path, source))
     }
 
     /// Writes the results of a complete figure.
@@ -68,9 +73,9 @@ impl FigureFolder<'_> {
         let report = report(figure, records, comparisons, command);
         let lines: String = records.iter().map(|record| record.to_json_line() + "\n").collect();
         save(&folder, RECORDS, lines.as_bytes())?;
-        save(&folder, "figure.svg", figure.svg(comparisons).as_bytes())?;
-        save(&folder, "figure.png", &figure.png(comparisons).map_err(failure)?)?;
-        save(&folder, "report.md", report.as_bytes())?;
+        save(&folder, SVG, figure.svg(comparisons).as_bytes())?;
+        save(&folder, PNG, &figure.png(comparisons).map_err(failure)?)?;
+        save(&folder, REPORT, report.as_bytes())?;
         // The file is absent if all records were reused.
         let _ = fs::remove_file(folder.join(UNFINISHED));
         Ok(())
@@ -79,7 +84,7 @@ impl FigureFolder<'_> {
 
 fn save(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let path = folder.join(name);
-    fs::write(&path, bytes).map_err(|source| Failure::file("reproduce", "write", &path, source))
+    fs::write(&path, bytes).map_err(|source| Failure::file(OUT, "write", &path, source))
 }
 
 #[cfg(test)]

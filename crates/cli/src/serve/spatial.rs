@@ -74,7 +74,11 @@ pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result
     std::thread::scope(|scope| {
         scope.spawn(|| reload_until(&stop, &hangup, args, tokens.as_ref()));
         let _stop = StopOnDrop(&stop);
-        index.serve(&options, &stop, || told = tell(&at, context))
+        index.serve(&options, &stop, || {
+            told = tell(&at, context);
+            // Scripts would wait for the line forever.
+            stop.fetch_or(told.is_err(), Ordering::AcqRel);
+        })
     })?;
     told?;
     writeln!(context.messages, "{at}: stopped")?;

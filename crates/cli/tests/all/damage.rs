@@ -1,6 +1,7 @@
 //! Damaged pools and indexes.
 
 use crate::machine::{Machine, lines};
+use std::path::Path;
 
 /// The offset of the first leaf of the first index in a pool of one memory node: the start of chunk 1.
 const FIRST_LEAF: u64 = 8 << 20;
@@ -73,6 +74,70 @@ fn a_pool_without_its_first_segment_can_be_removed() {
     machine.refused(3, &["drop", "shm://p"], &["--force"]);
     assert!(machine.ok(&["doctor"]).contains("farwood drop shm://p --force"));
     machine.ok(&["drop", "shm://p", "--force"]);
+}
+
+#[test]
+fn a_pool_without_one_of_its_other_segments_is_damaged() {
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p", "--memory", "16MiB", "--nodes", "3"]);
+    machine.ok(&["create", "shm://p/i"]);
+    let lost = machine.path().join("farwood.p.1");
+    std::fs::remove_file(&lost).unwrap();
+    let words = [
+        "is damaged",
+        lost.to_str().unwrap(),
+        "of its memory node 1 does not exist (3 belong to the pool)",
+        "put the file back",
+        "`farwood drop shm://p --force`",
+    ];
+    for command in [&["stat", "shm://p"][..], &["get", "shm://p/i", "1"], &["drop", "shm://p"]] {
+        machine.refused(8, command, &words);
+        let said = machine.run(command).err;
+        assert_eq!(said.matches("--force").count(), 1, "{said}");
+        assert!(!said.contains("`farwood create"), "{said}");
+    }
+    machine.ok(&["drop", "shm://p", "--force"]);
+    machine.ok(&["create", "shm://p", "--memory", "16MiB", "--nodes", "3"]);
+}
+
+/// Makes an object that is not a file; yields its name in messages and the command that removes it.
+fn make_object(kind: usize, path: &Path) -> (&'static str, &'static str) {
+    match kind {
+        0 => std::fs::create_dir(path).map(|()| ("a directory", "rm -r")),
+        1 => std::os::unix::fs::symlink("/etc/passwd", path).map(|()| ("a symbolic link", "rm")),
+        2 => std::process::Command::new("mkfifo").arg(path).status().map(|_| ("a FIFO", "rm")),
+        _ => std::os::unix::net::UnixListener::bind(path).map(|_| ("a socket", "rm")),
+    }
+    .unwrap()
+}
+
+#[test]
+fn an_object_at_the_path_of_a_segment_is_named_with_the_command_that_removes_it() {
+    for (kind, segment) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)] {
+        let machine = Machine::new();
+        let create = ["create", "shm://p", "--memory", "16MiB", "--nodes", "2"];
+        if segment == 1 {
+            machine.ok(&create);
+            std::fs::remove_file(machine.path().join("farwood.p.1")).unwrap();
+        }
+        let path = machine.path().join(format!("farwood.p.{segment}"));
+        let (what, command) = make_object(kind, &path);
+        let path = path.to_str().unwrap();
+        let words = [&format!("{path} is {what}")[..], &format!("remove it with `{command} {path}`")];
+        machine.refused(8, &["stat", "shm://p"], &words);
+        machine.refused(8, &["drop", "shm://p"], &words);
+        if segment == 0 {
+            machine.refused(8, &create, &words);
+        }
+        let report = machine.ok(&["doctor"]);
+        assert!(report.contains(words[0]) && report.contains(&format!("    {command} {path}\n")), "{report}");
+        if kind == 0 {
+            machine.refused(8, &["drop", "shm://p", "--force"], &words);
+            std::fs::remove_dir(path).unwrap();
+        }
+        machine.run(&["drop", "shm://p", "--force"]);
+        machine.ok(&create);
+    }
 }
 
 #[test]

@@ -286,11 +286,32 @@ fn a_reader_that_closes_the_pipe_causes_no_error() {
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
     let machine = with_even_keys();
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = machine.command(&["scan", "shm://p/i"]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(5));
-    let words = String::from_utf8(output.stderr).unwrap();
-    assert!(words.contains("cannot write the output") && words.contains("free some space"), "{words}");
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    for command in [
+        &["scan", "shm://p/i"][..],
+        &["top", "shm://p", "--count", "1"],
+        &["serve", "shm://p", "--spatial", "s"],
+        &["serve", "--listen", "tcp://127.0.0.1:0", "--memory", "16MiB"],
+        &["help"],
+        &["help", "put"],
+        &["put", "--help"],
+        &["--version"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = machine.command(command).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(5), "{command:?}");
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert!(words.contains("cannot write the output") && words.contains("free some space"), "{words}");
+    }
+}
+
+#[test]
+fn help_that_nobody_reads_is_no_error() {
+    let machine = Machine::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = machine.command(&["help"]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
 }
 
 /// A dump is a table whatever is in the texts, and a terminal interprets nothing in it.

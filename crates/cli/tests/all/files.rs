@@ -125,6 +125,29 @@ fn files_that_cannot_be_read_are_named() {
     assert!(words.contains("cannot list /nowhere") && words.contains("FARWOOD_SHM_DIR"), "{words}");
 }
 
+/// A run of a figure takes minutes, and a demo seconds: the folder is checked before.
+#[test]
+fn a_folder_of_results_that_cannot_be_written_is_refused_before_the_work() {
+    let machine = Machine::new();
+    let file = machine.file("file", "");
+    std::fs::create_dir_all(machine.path().join("taken/demo.png")).unwrap();
+    std::fs::create_dir_all(machine.path().join("taken/map.svg")).unwrap();
+    std::fs::create_dir_all(machine.path().join("taken/nic/report.md")).unwrap();
+    for command in [
+        &["demo", "--seconds", "3600"][..],
+        &["demo", "--seconds", "3600", "--index", "catfish"],
+        &["reproduce", "nic", "sherman-fig10"],
+    ] {
+        let words = format!("{}: --out: cannot", command[0]);
+        for (folder, code) in [(file.as_str(), 2), (&format!("{file}/x"), 2), ("taken", 2)] {
+            let ran = machine.run(&[command, &["--out", folder]].concat());
+            assert_eq!(ran.code, code, "{command:?} --out {folder}: {ran:?}");
+            ran.says(&[&words]);
+        }
+    }
+    assert_eq!(std::fs::read_dir(machine.path().join("taken/nic")).unwrap().count(), 1, "nothing is left");
+}
+
 #[test]
 fn invalid_options_and_values_are_refused() {
     let machine = with_texts();

@@ -7,6 +7,7 @@ mod demo;
 mod deploy;
 mod entries;
 mod etcd;
+mod file_systems;
 mod files;
 mod handbook;
 mod load;

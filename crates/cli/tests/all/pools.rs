@@ -230,6 +230,17 @@ fn a_full_pool_is_reported_and_no_entry_is_lost() {
 }
 
 #[test]
+fn a_bulk_load_of_rectangles_into_a_full_pool_states_that_the_index_is_empty() {
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p/s", "--memory", "16MiB", "--index", "catfish"]);
+    let rows = machine.file("many.csv", lines((0..300_000).map(|row| format!("{row},0,{row},1,{row}"))));
+    let ran = machine.run(&["load", "shm://p/s", &rows]);
+    assert_eq!(ran.code, 5, "{ran:?}");
+    ran.says(&["load shm://p/s", "full", "the index is still empty", "farwood drop shm://p/s"]);
+    assert_eq!(machine.run(&["search", "shm://p/s", "--bbox", "0,0,1e9,1", "--count"]).out, "0\n");
+}
+
+#[test]
 fn files_without_permission_are_refused() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
     use std::os::unix::process::CommandExt as _;

@@ -1,6 +1,7 @@
 //! Memory nodes as separate processes, and commands that use them over TCP.
 
 use crate::machine::{Machine, lines};
+use farwood_testkit::need;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
@@ -442,6 +443,33 @@ fn a_secret_that_others_can_read_is_refused() {
     machine.refused(2, &tls, &["chmod 600", &files.key]);
     let get = format!("tcp://127.0.0.1:1/i?token-file={token}");
     machine.refused(2, &["get", &get, "1"], &["chmod 600"]);
+}
+
+/// The files belong to root, so that they are accepted.
+#[test]
+fn a_client_warns_of_a_token_of_root_that_all_users_can_read() {
+    let machine = Machine::new();
+    let token = machine.file("token", "a-token-of-24-characters\n");
+    let given = std::os::unix::fs::chown(&token, Some(0), Some(0));
+    let Some(()) = need::met(need::ROOT, given) else { return };
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--token-file", &token]);
+    let index = format!("{}/i", node.url);
+    let with_file = format!("{index}?token-file={token}");
+    let warning = format!("warning: {token}: every user of this machine can read this secret");
+    for (mode, warns) in [(0o600, false), (0o644, true)] {
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(mode)).unwrap();
+        let by_url = machine.run(&["create", &with_file]);
+        let by_variable =
+            machine.command(&["put", &index, "1", "1"]).env("FARWOOD_TOKEN_FILE", &token).output();
+        let by_variable = by_variable.unwrap();
+        let words = String::from_utf8(by_variable.stderr).unwrap();
+        assert!(by_variable.status.success(), "{words}");
+        assert_eq!(
+            [by_url.err.contains(&warning), words.contains(&warning)],
+            [warns; 2],
+            "{mode:o}: {words}"
+        );
+    }
 }
 
 /// Silent connections that use all descriptors but for their share do not keep clients out.

@@ -274,6 +274,56 @@ fn loads_into_a_served_index_are_sent_to_its_server() {
     assert_eq!(search(&machine, &["--bbox", "0,0,9,9", "--count"]), ["2"], "searches need no server");
 }
 
+/// How often the threads of a process have gone to sleep.
+fn sleeps(process: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let status = |task: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default();
+        let count =
+            text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok());
+        count.unwrap_or(0_u64)
+    };
+    tasks.map(status).sum()
+}
+
+#[test]
+fn an_idle_server_rarely_wakes_up() {
+    let machine = loaded("0,0,2,2\n");
+    let mut command = machine.command(&["serve", "shm://p", "--spatial", "s"]);
+    let mut server = Served(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    // It polls for messages often during the first second.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let before = sleeps(server.0.id());
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let woken = sleeps(server.0.id()) - before;
+    assert!(woken < 2_500, "it woke up {woken} times in 2 s; each pause should last 2 ms");
+    machine.ok(&["put", "shm://p/s", "7", "5,5,6,6"]);
+}
+
+#[test]
+fn a_stopped_server_is_distinguished_from_none() {
+    let machine = loaded("0,0,2,2\n");
+    let mut command = machine.command(&["serve", "shm://p", "--spatial", "s"]);
+    let mut server = Served(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &server.0.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    };
+    signal("-STOP");
+    let begun = std::time::Instant::now();
+    let words =
+        ["put shm://p/s", "did not accept a connection", "nothing was changed", "`farwood stat shm://p`"];
+    machine.refused(9, &["put", "shm://p/s", "7", "5,5,6,6"], &words);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
+    signal("-CONT");
+    machine.ok(&["put", "shm://p/s", "7", "5,5,6,6"]);
+    assert_eq!(search(&machine, &["--bbox", "0,0,9,9", "--count"]), ["2"]);
+}
+
 #[test]
 fn without_a_server_processes_change_an_index_one_after_the_other() {
     let machine = with_spatial();

@@ -267,6 +267,10 @@ impl PoolReport {
                 what: format!("other users have access to {}: {}", self.url, path.display()),
                 remedy: format!("chmod 600 {}", path.display()),
             }),
+            Error::Pool { source: ShmError::NotAFile { path, is_directory, .. }, .. } => Some(Finding {
+                what: format!("{} cannot be used: {}", self.url, problem(error)),
+                remedy: format!("rm {}{}", if *is_directory { "-r " } else { "" }, path.display()),
+            }),
             // A pool of another user is not a problem of this one.
             error if error.exit_code() == 6 => None,
             error => Some(Finding {

@@ -86,9 +86,11 @@ impl Spatial {
                 }
             };
             match begun {
-                Err(IndexError::NotServed { .. } | IndexError::Served { .. })
-                    if server.is_some() && Instant::now() < until =>
-                {
+                Err(
+                    IndexError::NotServed { .. }
+                    | IndexError::Served { .. }
+                    | IndexError::BeingChanged { .. },
+                ) if server.is_some() && Instant::now() < until => {
                     std::thread::sleep(WAIT_PAUSE);
                 }
                 begun => return begun.map_err(|error| self.failed("change", error)),

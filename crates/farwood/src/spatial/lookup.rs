@@ -457,6 +457,8 @@ fn is_unanswered(error: &IndexError) -> bool {
     matches!(
         error,
         IndexError::ServerLost { .. }
+            | IndexError::NoAnswer { .. }
+            | IndexError::NoConnection { .. }
             | IndexError::NotServed { .. }
             | IndexError::Crowded { .. }
             | IndexError::NoAccess { .. }

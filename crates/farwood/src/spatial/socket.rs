@@ -7,6 +7,7 @@ use farwood_transport::any::AnyFabric;
 use farwood_transport::tcp::exchange::Exchange;
 use farwood_transport::tcp::{Credentials, PoolAddress};
 use std::io::ErrorKind;
+use std::time::Instant;
 
 /// A socket that the clients of one thread share.
 #[derive(Clone, Debug)]
@@ -25,7 +26,8 @@ impl Socket {
     /// Connects to the port that the server of `index` has announced in the index. [2 RT]
     ///
     /// # Errors
-    /// [`IndexError::NotServed`]; [`IndexError::NoAccess`] for a token that cannot be read, or that the server refuses.
+    /// [`IndexError::NotServed`]; [`IndexError::NoConnection`] for a server that does not answer;
+    /// [`IndexError::NoAccess`] for a token that cannot be read, or that the server refuses.
     pub(super) async fn connect(
         index: &Catfish,
         client: &Client<AnyFabric>,
@@ -37,12 +39,18 @@ impl Socket {
         let token = Credentials::find(address).map_err(|error| no_access(error.to_string()))?.token;
         let port = index.port(client).await?.ok_or_else(not_served)?;
         let node = &address.nodes()[usize::from(index.layout().node.0)];
-        let exchange =
-            Exchange::open((node.host(), port), token.as_ref()).map_err(|error| match error.kind() {
-                ErrorKind::PermissionDenied => no_access(error.to_string()),
-                _ => not_served(),
-            })?;
-        Ok(Socket::new(exchange, name))
+        let begun = Instant::now();
+        let error = match Exchange::open((node.host(), port), token.as_ref()) {
+            Ok(exchange) => return Ok(Socket::new(exchange, name)),
+            Err(error) => error,
+        };
+        Err(match (error.kind(), index.served_by(client).await?) {
+            (ErrorKind::PermissionDenied, _) => no_access(error.to_string()),
+            (ErrorKind::TimedOut, Some(by)) => {
+                IndexError::NoConnection { name: name.clone(), by, seconds: begun.elapsed().as_secs() }
+            }
+            _ => not_served(),
+        })
     }
 }
 
@@ -55,7 +63,13 @@ impl Socket {
 
 impl RequestTransport for Socket {
     async fn carry(&mut self, request: &[u64], response: &mut Vec<u64>) -> Result<(), IndexError> {
-        let lost = |_| IndexError::ServerLost { name: self.name.clone() };
-        self.exchange.call(request, response).await.map_err(lost)
+        let begun = Instant::now();
+        self.exchange.call(request, response).await.map_err(|error| {
+            let name = self.name.clone();
+            match error.kind() {
+                ErrorKind::TimedOut => IndexError::NoAnswer { name, seconds: begun.elapsed().as_secs() },
+                _ => IndexError::ServerLost { name },
+            }
+        })
     }
 }

@@ -64,6 +64,7 @@ pub use client::rpc::{RequestTransport, SocketRpc, SpatialRpc};
 pub use client::switch::Switch;
 pub use create::{CatfishConfig, KIND, describe};
 pub use head::CONNECTIONS_MAX;
+pub use server::notifier::IdleChecks;
 pub use server::service::{Service, ServiceSettings};
 pub use server::worker::Worker;
 pub use server::{ServerSettings, StoreGranularity, TreeServer};

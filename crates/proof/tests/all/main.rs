@@ -6,6 +6,7 @@ mod adaptive_lookups;
 mod catfish {
     mod costs;
     mod killed_processes;
+    mod silent_servers;
     mod simulator;
     mod threads;
 }

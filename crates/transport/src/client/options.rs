@@ -4,7 +4,7 @@
 use std::fmt;
 use std::num::NonZeroU16;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// The files of a compute node's token and certificates, the RDMA device, and the queue pairs per thread.
@@ -115,6 +115,12 @@ impl AddressOptions {
             *value = value.take().or_else(other);
         }
         all
+    }
+
+    /// Returns the files of secrets, of these parameters or the environment: the token and the private key.
+    pub fn secret_files(&self) -> Vec<PathBuf> {
+        let [token, _, _, key, ..] = *self.or_environment().values;
+        [token, key].into_iter().flatten().map(PathBuf::from).collect()
     }
 
     /// Returns the RDMA device, or that of `FARWOOD_RDMA_DEVICE`: `DEVICE[,PORT[,GID]][,mtu=BYTES]`.

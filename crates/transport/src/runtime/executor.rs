@@ -80,6 +80,11 @@ impl Backoff {
 struct ParkBackoff(u32);
 
 impl ParkBackoff {
+    /// The back-off of a thread that timers have woken up: its futures probably pause again.
+    fn without_spins() -> Self {
+        Self(SPINS)
+    }
+
     /// Spins for a short time and then parks the thread, because another thread often wakes it before it could park.
     fn wait(&mut self) {
         if self.0 < SPINS {
@@ -113,9 +118,9 @@ fn block_on_pending<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
         if forks.has_changed() {
             waker.wake_by_ref();
         }
-        fire_timers();
+        let fired = fire_timers();
         if waker_state.take() {
-            park_backoff = ParkBackoff::default();
+            park_backoff = if fired { ParkBackoff::without_spins() } else { ParkBackoff::default() };
             if let Poll::Ready(output) = poll(future.as_mut(), &waker) {
                 return output;
             }
@@ -207,7 +212,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
             ready.wake_all();
         }
         polled.fill(0);
-        fire_timers();
+        let fired = fire_timers();
         // Futures that another future woke run before the sources are polled, so that the posts of both are sent
         // together: a client that receives a lock by handover need not wait for one more exchange. Each future runs
         // once.
@@ -227,7 +232,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
         }
         let polled = polled.iter().any(|word| *word != 0);
         if polled {
-            park_backoff = ParkBackoff::default();
+            park_backoff = if fired { ParkBackoff::without_spins() } else { ParkBackoff::default() };
         }
         let progress = advance_all();
         if left < before || progress.answered {

@@ -43,17 +43,18 @@ thread_local! {
     static TIMERS: RefCell<BinaryHeap<Timer>> = const { RefCell::new(BinaryHeap::new()) };
 }
 
-/// Wakes the futures whose timers are due.
-pub(crate) fn fire_timers() {
+/// Wakes the futures whose timers are due. Returns whether there were any.
+pub(crate) fn fire_timers() -> bool {
     TIMERS.with_borrow_mut(|timers| {
         if timers.is_empty() {
-            return;
+            return false;
         }
-        let now = monotonic_nanoseconds();
+        let (now, before) = (monotonic_nanoseconds(), timers.len());
         while timers.peek().is_some_and(|timer| timer.0.0 <= now) {
             timers.pop().into_iter().for_each(|timer| timer.1.wake());
         }
-    });
+        timers.len() < before
+    })
 }
 
 /// Sleeps until this thread is woken, or its next timer is due.
@@ -103,11 +104,17 @@ pub(crate) async fn sleep(nanoseconds: u64) {
     .await;
 }
 
-/// Longest pause between two attempts, nanoseconds.
+/// Longest pause between two attempts in the first second, nanoseconds.
 const POLL_PAUSE_MAX: u64 = 500_000;
+/// The time after which attempts are rarer, nanoseconds.
+const POLL_IDLE_AFTER: u64 = 1_000_000_000;
+/// The pause between two attempts then, nanoseconds: a thread that wakes up five hundred times per second needs less
+/// than 2 % of a processor.
+const POLL_IDLE_PAUSE: u64 = 2_000_000;
 
-/// Repeats `attempt` until it yields a value: continuously at first, then with pauses of a sixteenth of the
-/// elapsed time.
+/// Repeats `attempt` until it yields a value: continuously at first, then with pauses of a sixteenth of the elapsed
+/// time, up to half a millisecond, and after a second with pauses of two milliseconds. These end at multiples of their
+/// length, at which other futures of the thread may also wake up.
 pub(crate) async fn poll_until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let mut begun = None;
     loop {
@@ -115,7 +122,16 @@ pub(crate) async fn poll_until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         let now = monotonic_nanoseconds();
-        sleep(((now - *begun.get_or_insert(now)) / 16).min(POLL_PAUSE_MAX)).await;
+        sleep(poll_pause(now, now - *begun.get_or_insert(now))).await;
+    }
+}
+
+/// Nanoseconds from `now` until the next attempt, `waited` after the first one.
+fn poll_pause(now: u64, waited: u64) -> u64 {
+    if waited < POLL_IDLE_AFTER {
+        (waited / 16).min(POLL_PAUSE_MAX)
+    } else {
+        POLL_IDLE_PAUSE - now % POLL_IDLE_PAUSE
     }
 }
 
@@ -155,6 +171,16 @@ mod tests {
         let (passed, worked) = (began.elapsed(), processor_time().saturating_sub(before));
         assert!(passed >= Duration::from_millis(320), "{passed:?}");
         assert!(worked < passed / 4, "{worked:?} of {passed:?}");
+    }
+
+    #[test]
+    fn the_longest_pauses_of_several_futures_end_together() {
+        assert_eq!(poll_pause(7, 160), 10);
+        assert_eq!(poll_pause(7, POLL_IDLE_AFTER - 1), POLL_PAUSE_MAX);
+        for now in [0, 1, POLL_IDLE_PAUSE - 1, 5 * POLL_IDLE_PAUSE + 3] {
+            let next = now + poll_pause(now, POLL_IDLE_AFTER);
+            assert!(next > now && next.is_multiple_of(POLL_IDLE_PAUSE), "{now}");
+        }
     }
 
     #[test]

@@ -57,10 +57,11 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
         match created {
             Ok(segment) => made.push(segment),
             Err(error) => {
+                // If the removal fails as well, the first error has the cause.
                 for segment in made {
-                    dir.remove_segment(&spec.name, segment.node())?;
+                    let _ = dir.remove_segment(&spec.name, segment.node());
                 }
-                dir.remove_journal(&spec.name, shape.pool)?;
+                let _ = dir.remove_journal(&spec.name, shape.pool);
                 return Err(error);
             }
         }

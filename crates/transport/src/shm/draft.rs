@@ -128,7 +128,10 @@ fn find(path: &Path) -> Result<DraftState, ShmError> {
     match fs::symlink_metadata(path) {
         // The owner is checked before the file is opened, because the error of opening another user's file does not
         // name the owner.
-        Ok(data) => ownership::check_owner(path, &data)?,
+        Ok(data) => {
+            ownership::check_owner(path, &data)?;
+            ownership::check_regular(path, &data)?;
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DraftState::Absent),
         Err(error) => return Err(ShmError::from_io("examine", path, 0, error)),
     }

@@ -19,6 +19,37 @@ pub enum ShmError {
         /// The path of the missing segment.
         path: PathBuf,
     },
+    /// The pool exists, but one of its memory nodes does not.
+    #[error(
+        "pool '{pool}' is damaged: the segment {} of its memory node {node} does not exist ({nodes} belong to the \
+         pool); put the file back, or remove the pool with `farwood drop shm://{pool} --force` and create it again",
+        path.display()
+    )]
+    SegmentLost {
+        /// The pool's name.
+        pool: String,
+        /// The path of the missing segment.
+        path: PathBuf,
+        /// Its memory node.
+        node: u16,
+        /// The number of memory nodes of the pool.
+        nodes: u16,
+    },
+    /// The path of a segment or a journal names something else than a regular file.
+    #[error(
+        "{} is {what}, where a pool has a regular file; remove it with `{} {}`",
+        path.display(),
+        if *is_directory { "rm -r" } else { "rm" },
+        path.display()
+    )]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// The kind of the object, with its article.
+        what: &'static str,
+        /// Whether it is a directory.
+        is_directory: bool,
+    },
     /// The pool exists already.
     #[error(
         "pool '{pool}' exists already ({}); choose another name, or remove it with `farwood drop shm://{pool}`",
@@ -46,6 +77,18 @@ pub enum ShmError {
         path.display()
     )]
     Permission {
+        /// The failed operation.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file system cannot be written.
+    #[error(
+        "cannot {operation} {}: its file system is read-only; mount it read-write, or name a directory of segments on \
+         another file system (FARWOOD_SHM_DIR)",
+        path.display()
+    )]
+    ReadOnly {
         /// The failed operation.
         operation: &'static str,
         /// The file.
@@ -188,6 +231,9 @@ pub enum ShmError {
 fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -n`)",
+        Some(libc::ENOENT | libc::ENOTDIR) => {
+            "create the directory of segments first, or name another one (FARWOOD_SHM_DIR)"
+        }
         _ => "check the directory of segments (FARWOOD_SHM_DIR)",
     }
 }
@@ -198,7 +244,8 @@ impl ShmError {
         use io::ErrorKind as Kind;
         let path = path.to_owned();
         match source.kind() {
-            Kind::PermissionDenied | Kind::ReadOnlyFilesystem => Self::Permission { operation, path },
+            Kind::PermissionDenied => Self::Permission { operation, path },
+            Kind::ReadOnlyFilesystem => Self::ReadOnly { operation, path },
             Kind::StorageFull | Kind::FileTooLarge | Kind::OutOfMemory | Kind::QuotaExceeded => {
                 Self::NoSpace { operation, path, bytes }
             }
@@ -226,9 +273,10 @@ mod tests {
         for errno in [libc::ENOSPC, libc::EFBIG, libc::ENOMEM, libc::EDQUOT] {
             assert!(matches!(sorted(errno), ShmError::NoSpace { bytes: 4096, .. }), "{errno}");
         }
-        for errno in [libc::EACCES, libc::EPERM, libc::EROFS] {
+        for errno in [libc::EACCES, libc::EPERM] {
             assert!(matches!(sorted(errno), ShmError::Permission { .. }), "{errno}");
         }
+        assert!(matches!(sorted(libc::EROFS), ShmError::ReadOnly { .. }));
         assert!(matches!(sorted(libc::EIO), ShmError::Io { .. }));
         assert!(sorted(libc::EMFILE).to_string().contains("ulimit -n"));
     }

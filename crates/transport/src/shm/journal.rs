@@ -34,7 +34,7 @@ use super::ownership::{self, MODE};
 use super::segment::{Segment, SegmentDir, remove_file};
 use super::sys::{self, AccessFault, Mapping};
 use farwood_fabric::client_table::CLIENTS_MAX;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -142,6 +142,9 @@ impl Journal {
     /// Opens the journal of the pool with this identity.
     pub(super) fn open(dir: &SegmentDir, name: &PoolName, pool: u64) -> Result<Self, ShmError> {
         let path = dir.path().join(name.journal_file(pool));
+        if let Ok(data) = fs::symlink_metadata(&path) {
+            ownership::check_regular(&path, &data)?;
+        }
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let file = match File::options().read(true).write(true).custom_flags(flags).open(&path) {
             Ok(file) => file,

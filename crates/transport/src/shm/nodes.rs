@@ -4,7 +4,7 @@ use super::error::ShmError;
 use super::immediates::ImmediateRing;
 use super::journal::{WRITE_BYTES_MAX, WriteRefused, WriteTarget};
 use super::name::PoolName;
-use super::segment::{Segment, SegmentDir};
+use super::segment::{Segment, SegmentDir, is_current};
 use super::sys::{AccessFault, Mapping};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{Address, Capabilities, Doorbell, FabricError, Memory, NodeId, Op, PoolShape};
@@ -52,7 +52,12 @@ impl MappedNodes {
         let bytes = shape.host_bytes + shape.device_bytes;
         let mut segments = Vec::new();
         for node in 0..shape.nodes {
-            let segment = dir.open(name, node, bytes)?;
+            let segment = dir.open(name, node, bytes).map_err(|error| match error {
+                ShmError::NotFound { pool, path } if node > 0 && is_current(dir, &first) => {
+                    ShmError::SegmentLost { pool, path, node, nodes: shape.nodes }
+                }
+                other => other,
+            })?;
             let mut header = [0; HEADER_BYTES / 8];
             segment.mapping().read_down(HEADER_OFFSET, &mut header).expect("its size was checked");
             let header: Vec<u8> = header.iter().flat_map(|word| word.to_ne_bytes()).collect();

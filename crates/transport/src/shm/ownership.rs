@@ -14,7 +14,7 @@ use super::error::ShmError;
 use super::sys;
 use std::fs::{File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// The permissions of every file of a pool: only processes of its owner have access.
@@ -48,6 +48,22 @@ pub(super) fn check_owner(path: &Path, data: &Metadata) -> Result<(), ShmError> 
         return Ok(());
     }
     Err(ShmError::ForeignOwner { path: path.to_owned(), owner: data.uid(), user: sys::effective_user() })
+}
+
+/// Refuses everything but a regular file. `data` is the metadata of the path itself, not of a link's target.
+pub(super) fn check_regular(path: &Path, data: &Metadata) -> Result<(), ShmError> {
+    let kind = data.file_type();
+    let what = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "a directory",
+        () if kind.is_symlink() => "a symbolic link",
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    // The remedy is only for the owner.
+    check_owner(path, data)?;
+    Err(ShmError::NotAFile { path: path.to_owned(), what, is_directory: kind.is_dir() })
 }
 
 /// Returns whether the file belongs to this user or to root.

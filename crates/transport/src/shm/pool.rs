@@ -8,7 +8,7 @@ use super::name::PoolName;
 use super::nodes::{CAPABILITIES, MappedNodes};
 use super::pages::Pages;
 use super::presence::Presence;
-use super::segment::{SegmentDir, same_file};
+use super::segment::{SegmentDir, is_current};
 use super::server::{ShmMemory, ShmServer};
 use super::watch::FileWatch;
 use crate::fork::ForkCount;
@@ -42,7 +42,7 @@ impl ShmPool {
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
         let journal = match Journal::open(dir, name, nodes.shape.pool) {
             // Another process removed the pool in the meantime, or created it again.
-            Err(ShmError::JournalLost { .. }) if !is_current(dir, name, &nodes)? => {
+            Err(ShmError::JournalLost { .. }) if !is_current(dir, &nodes.segments[0]) => {
                 return Err(dir.not_found(name, 0));
             }
             found => Arc::new(found?),
@@ -109,16 +109,6 @@ impl ShmPool {
             forks: self.0.forks,
         };
         Some(ShmServer { memory })
-    }
-}
-
-/// Returns whether the first segment still has its name.
-fn is_current(dir: &SegmentDir, name: &PoolName, nodes: &MappedNodes) -> Result<bool, ShmError> {
-    let first = &nodes.segments[0];
-    match dir.open(name, 0, first.mapping().bytes()) {
-        Ok(now) => Ok(same_file(now.file(), first.file())),
-        Err(ShmError::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

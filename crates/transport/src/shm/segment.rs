@@ -298,10 +298,15 @@ impl SegmentDir {
     }
 
     /// Removes a pool: its segments' names, node 0 first, and the drafts of crashed processes. Attached processes
-    /// detect it, and keep the memory until they leave. Returns the number of segments.
+    /// detect it, and keep the memory until they leave. Returns the number of segments. If one of the names is a
+    /// directory, the function removes nothing and fails.
     pub fn remove(&self, name: &PoolName) -> Result<usize, ShmError> {
         let mut found: Vec<_> = self.list()?.into_iter().filter(|pool| pool.name == *name).collect();
         let pool = found.pop().ok_or_else(|| self.not_found(name, 0))?;
+        // A directory stays, because it may hold other files; then the whole pool stays.
+        for segment in &pool.segments {
+            refuse_directory(&segment.path)?;
+        }
         // The journals are listed before the name is free, because the next pool of the name has its own.
         let journals = self.journals(name)?;
         for segment in &pool.segments {
@@ -337,7 +342,7 @@ impl SegmentDir {
         remove_file(&path)
     }
 
-    /// Returns all pools, by name.
+    /// Returns all pools, by name. Objects at the path of a segment that are not files are listed as well.
     pub fn list(&self) -> Result<Vec<PoolFiles>, ShmError> {
         let mut pools: Vec<PoolFiles> = Vec::new();
         let mut found = self.scan(PoolName::of_segment)?;
@@ -357,7 +362,8 @@ impl SegmentDir {
     /// processes, and files that this process may not open.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, ShmError> {
         let found = self.scan(PoolName::of_draft)?;
-        let dead = found.into_iter().filter(|found| draft::is_dead(&found.path).unwrap_or(false));
+        let files = found.into_iter().filter(|found| found.data.is_file());
+        let dead = files.filter(|found| draft::is_dead(&found.path).unwrap_or(false));
         let leftover = |found: FoundFile| Leftover {
             name: found.name,
             node: found.node,
@@ -378,12 +384,15 @@ impl SegmentDir {
         std::iter::once(ordinary).chain(self.huge.as_deref().map(|path| (path, Pages::Huge)))
     }
 
-    /// Finds the file of a published segment.
+    /// Finds the file of a published segment. Fails if its path names something else than a regular file.
     fn find(&self, name: &PoolName, node: u16) -> Result<Option<(PathBuf, Pages)>, ShmError> {
         for (directory, pages) in self.directories() {
             let path = directory.join(name.segment_file(node));
             match fs::symlink_metadata(&path) {
-                Ok(_) => return Ok(Some((path, pages))),
+                Ok(data) => {
+                    ownership::check_regular(&path, &data)?;
+                    return Ok(Some((path, pages)));
+                }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(ShmError::from_io("find", &path, 0, error)),
             }
@@ -427,11 +436,8 @@ impl SegmentDir {
                 let entry = entry.map_err(ShmError::on("list", directory))?;
                 let Some((name, node)) = entry.file_name().to_str().and_then(&parse) else { continue };
                 // A file that vanishes in the meantime is skipped.
-                match entry.metadata() {
-                    Ok(data) if data.is_file() => {
-                        found.push(FoundFile { name, node, path: entry.path(), data });
-                    }
-                    _ => {}
+                if let Ok(data) = entry.metadata() {
+                    found.push(FoundFile { name, node, path: entry.path(), data });
                 }
             }
         }
@@ -439,7 +445,7 @@ impl SegmentDir {
     }
 }
 
-/// A file that belongs to a pool.
+/// A file that belongs to a pool, or another object at the path of one.
 struct FoundFile {
     name: PoolName,
     node: u16,
@@ -519,10 +525,7 @@ fn attach(
     bytes_min: u64,
 ) -> Result<Segment, ShmError> {
     let data = file.metadata().map_err(ShmError::on("examine", &path))?;
-    if !data.is_file() {
-        let error = io::Error::new(ErrorKind::InvalidData, "it is not a regular file");
-        return Err(ShmError::from_io("open", &path, 0, error));
-    }
+    ownership::check_regular(&path, &data)?;
     let bytes = data.len() / pages.bytes() * pages.bytes();
     let needed = bytes_min.max(pages.bytes());
     if bytes < needed {
@@ -546,9 +549,22 @@ fn open_file(path: &Path) -> io::Result<File> {
 }
 
 /// Returns whether both are open on the same file.
-pub(super) fn same_file(a: &File, b: &File) -> bool {
+fn same_file(a: &File, b: &File) -> bool {
     let identity = |file: &File| file.metadata().map(|data| (data.dev(), data.ino())).ok();
     identity(a).is_some() && identity(a) == identity(b)
+}
+
+/// Returns whether the segment still has its name: no other process has removed or replaced its pool.
+pub(super) fn is_current(dir: &SegmentDir, segment: &Segment) -> bool {
+    let now = dir.open(&segment.name, segment.node, segment.mapping.bytes());
+    now.is_ok_and(|now| same_file(&now.file, &segment.file))
+}
+
+fn refuse_directory(path: &Path) -> Result<(), ShmError> {
+    match fs::symlink_metadata(path) {
+        Ok(data) if data.is_dir() => ownership::check_regular(path, &data),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn remove_file(path: &Path) -> Result<(), ShmError> {

@@ -175,9 +175,27 @@ fn small_and_irregular_files_are_refused() {
     scratch.file("farwood.demo.1", 100);
     assert!(matches!(dir.open(&demo(), 1, 0), Err(ShmError::TooSmall { .. })));
     fs::create_dir(scratch.path().join("farwood.demo.2")).unwrap();
-    assert!(matches!(dir.open(&demo(), 2, 0), Err(ShmError::Io { .. })));
+    assert!(matches!(dir.open(&demo(), 2, 0), Err(ShmError::NotAFile { is_directory: true, .. })));
     symlink(scratch.path().join("farwood.demo.0"), scratch.path().join("farwood.demo.3")).unwrap();
-    assert!(matches!(dir.open(&demo(), 3, 0), Err(ShmError::Io { .. })), "followed a link");
+    assert!(matches!(dir.open(&demo(), 3, 0), Err(ShmError::NotAFile { .. })), "followed a link");
+}
+
+#[test]
+fn a_directory_at_the_path_of_a_draft_or_a_journal_is_named() {
+    let scratch = Scratch::new();
+    let journal = demo().journal_file(7);
+    for name in [".farwood.demo.0.new", &journal] {
+        fs::create_dir(scratch.path().join(name)).unwrap();
+    }
+    let created = create(&scratch.dir(), &spec(PAGE)).unwrap_err();
+    let opened = Journal::open(&scratch.dir(), &demo(), 7).err().unwrap();
+    for (error, name) in [(created, ".farwood.demo.0.new"), (opened, journal.as_str())] {
+        let text = error.to_string();
+        let path = scratch.path().join(name);
+        assert!(text.contains(&format!("{} is a directory", path.display())), "{text}");
+        assert!(text.contains(&format!("`rm -r {}`", path.display())), "{text}");
+    }
+    assert!(scratch.dir().leftovers().unwrap().is_empty(), "a sweep cannot remove a directory");
 }
 
 #[test]
@@ -363,7 +381,7 @@ fn pools_are_listed_with_their_segments_and_sizes() {
         create(&dir, &SegmentSpec::new(name.parse().unwrap(), node, bytes)).unwrap();
     }
     scratch.file("somebody-elses", 8);
-    fs::create_dir(scratch.path().join("farwood.c.0")).unwrap();
+    symlink("nowhere", scratch.path().join("farwood.c.0")).unwrap();
     let listed = dir.list().unwrap();
     let summary: Vec<_> = listed
         .iter()
@@ -371,8 +389,9 @@ fn pools_are_listed_with_their_segments_and_sizes() {
             pool.segments.iter().map(|segment| (pool.name.as_str(), segment.node, segment.bytes))
         })
         .collect();
-    assert_eq!(summary, [("a.1", 9, PAGE), ("a.1", 10, PAGE), ("b", 0, 2 * PAGE), ("b", 1, PAGE)]);
-    assert_eq!(listed.len(), 2);
+    assert_eq!(summary[..4], [("a.1", 9, PAGE), ("a.1", 10, PAGE), ("b", 0, 2 * PAGE), ("b", 1, PAGE)]);
+    assert_eq!(summary[4..], [("c", 0, 7)], "a link at the path of a segment is reported");
+    assert_eq!(listed.len(), 3);
 }
 
 #[test]

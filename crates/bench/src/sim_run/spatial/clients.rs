@@ -6,7 +6,7 @@ use std::sync::Arc;
 use farwood_fabric::{Client, Fabric as _, Memory, NodeId, Remote, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Inbox, Reader, Rectangle, RingRpc, Service, ServiceSettings, TreeServer,
+    Catfish, IdleChecks, Inbox, Reader, Rectangle, RingRpc, Service, ServiceSettings, TreeServer,
 };
 use farwood_sim::{Counts, SimFabric, SimMemory, SimServer, TaskGroup, World, untimed};
 
@@ -83,6 +83,7 @@ impl<'w> SimSystem<'w> {
             poll_ns: POLL_NS,
             message_ns: message_ns(card),
             wake_ns: card.server.wake_ns as u64,
+            idle_checks: IdleChecks::Frequent,
             ..ServiceSettings::default()
         };
         let thread = |_| ServerThread {

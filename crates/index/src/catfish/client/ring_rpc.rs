@@ -46,7 +46,14 @@ const POLL_NS: u64 = 200;
 /// Time between two polls whether the server has opened the connection, nanoseconds.
 const OPEN_POLL_NS: u64 = 100_000;
 /// Number of polls after which connecting fails.
-const OPEN_POLLS_MAX: u32 = 20_000;
+const OPEN_POLLS_MAX: u32 = 100_000;
+/// Time after which connecting fails, seconds. A running server looks for new connections every half millisecond, and
+/// between two requests.
+const OPEN_WAIT_MAX_S: u64 = 10;
+/// Time after which a client does not wait any more for the next message of a response of a running server, seconds: as
+/// long as clients wait for locks.
+const ANSWER_WAIT_MAX_S: u64 = 20;
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// The state of a connection between two calls. Any thread of the compute node may continue it with its own client.
 #[derive(Debug)]
@@ -88,8 +95,9 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
     /// Connects to the index's server. [9 RT for each 64 connections that are taken, and until the server opens it]
     ///
     /// # Errors
-    /// [`IndexError::NotServed`] where there is no server, or it does not answer; [`IndexError::Crowded`] where all
-    /// connections are taken; the errors of the fabric.
+    /// [`IndexError::NotServed`] where there is no server; [`IndexError::NoConnection`] where it does not answer;
+    /// [`IndexError::BeingChanged`] where it is a client that changes the index itself; [`IndexError::Crowded`] where
+    /// all connections are taken; the errors of the fabric.
     pub async fn connect(
         tree: &'t Catfish,
         client: &'t Client<F>,
@@ -267,6 +275,11 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
                 if self.is_finished().await? {
                     return Err(self.lost());
                 }
+                if now.saturating_sub(started) > ANSWER_WAIT_MAX_S * SECOND_NS {
+                    self.ring.broken = true;
+                    let name = self.tree.entry.name.clone();
+                    return Err(IndexError::NoAnswer { name, seconds: ANSWER_WAIT_MAX_S });
+                }
                 checked = now;
             }
             self.client.fabric().sleep(poll_interval(now.saturating_sub(started), POLL_NS)).await;
@@ -315,8 +328,9 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
 }
 
 impl<F: Fabric, L: ServerMemory> SpatialRpc for RingRpc<'_, F, L> {
-    /// Sends a request and receives its response. [1 RT, and the server's work] The server executes a call that is
-    /// dropped as well; the next call first waits for its response.
+    /// Sends a request and receives its response. [1 RT, and the server's work] Fails with [`IndexError::NoAnswer`] if
+    /// the server is alive but sends nothing for 20 s; the connection is then unusable. The server executes a call that
+    /// is dropped as well; the next call first waits for its response.
     async fn call(&mut self, request: &Request, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
         if self.ring.broken {
             return Err(self.lost());
@@ -366,6 +380,7 @@ async fn open<F: Fabric, L: ServerMemory>(
         }
     }
     let mut polls = Retry::new("connect", OPEN_POLLS_MAX);
+    let until = client.fabric().now().saturating_add(OPEN_WAIT_MAX_S * SECOND_NS);
     let ask = 'asked: loop {
         let ticket = (word(of_connection(number, ASK)).await? as u32).wrapping_add(1);
         let ask = term << TICKET_BITS | u64::from(ticket);
@@ -378,14 +393,31 @@ async fn open<F: Fabric, L: ServerMemory>(
                 _ => {}
             }
             client.fabric().sleep(OPEN_POLL_NS).await;
-            if polls.again(client).await.is_err() || is_gone(tree, client, term).await? {
+            let is_exhausted = polls.again(client).await.is_err();
+            if is_gone(tree, client, term).await? {
                 return Err(not_served());
             }
+            if is_exhausted || client.fabric().now() > until {
+                return Err(unanswered(tree, client).await?);
+            }
         }
-        polls.again(client).await.map_err(|_| not_served())?;
+        if polls.again(client).await.is_err() {
+            return Err(unanswered(tree, client).await?);
+        }
     };
     let own = word(of_connection(number, MEMORY)).await?;
     Ok((ask, Remote::<[u8]>::from_word(own).ok_or_else(not_served)?))
+}
+
+/// The error where a live server does not open a connection. [2 RT]
+async fn unanswered<F: Fabric>(tree: &Catfish, client: &Client<F>) -> Result<IndexError, IndexError> {
+    let name = tree.entry.name.clone();
+    let Some(by) = tree.served_by(client).await? else { return Ok(IndexError::NotServed { name }) };
+    // A client that changes the index itself opens no connections.
+    if read_word(client, tree.head, SERVED_CONNECTIONS).await? == 0 {
+        return Ok(IndexError::BeingChanged { name, by });
+    }
+    Ok(IndexError::NoConnection { name, by, seconds: OPEN_WAIT_MAX_S })
 }
 
 /// The word of a connection that names its owner.

@@ -15,7 +15,7 @@ mod answer;
 mod heartbeat;
 pub(super) mod lease;
 mod lookups;
-mod notifier;
+pub(super) mod notifier;
 pub(super) mod service;
 mod slots;
 mod snapshot;

@@ -11,6 +11,35 @@ use std::task::{Context, Poll, Waker};
 
 /// Time between two checks of a connection that has no owner, or whose notification may have been lost, nanoseconds.
 pub(super) const IDLE_CHECK_NS: u64 = 500_000;
+/// The same for a connection that has been idle for long: other checks find new clients.
+const IDLE_CHECK_MAX_NS: u64 = 20_000_000;
+/// Divisor of the time for which a connection has been idle.
+const IDLE_SHARE: u64 = 16;
+/// Time between two checks for new clients, nanoseconds. It equals the longest pause between two polls for immediates
+/// in shared memory, so that one wake-up serves both.
+const ACCEPT_CHECK_NS: u64 = 2_000_000;
+
+/// How often a service without messages looks for clients and for lost notifications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleChecks {
+    /// At a constant interval, for simulated servers: their timing then does not depend on the time of the first
+    /// client.
+    Frequent,
+    /// Rarely, if there was no message for a while. The processor of an idle server sleeps.
+    Rare,
+}
+
+/// Nanoseconds from `now` until the next check of a connection that has been idle for `idle` nanoseconds. The longest
+/// pauses of all connections end at the same time, so that their thread wakes up once.
+pub(super) fn idle_pause(now: u64, idle: u64) -> u64 {
+    let pause = (idle / IDLE_SHARE).max(IDLE_CHECK_NS);
+    if pause < IDLE_CHECK_MAX_NS { pause } else { until_multiple(now, IDLE_CHECK_MAX_NS) }
+}
+
+/// Nanoseconds from `now` until the next multiple of `interval`.
+fn until_multiple(now: u64, interval: u64) -> u64 {
+    interval - now % interval
+}
 
 /// Wakes the flow of one connection.
 #[derive(Debug, Default)]
@@ -88,7 +117,13 @@ impl Notifiers {
         }
     }
 
-    /// Runs [`dispatch`](Self::dispatch) until `has_ended`, which it checks periodically.
+    /// Notifies the connection.
+    pub(super) fn notify(&self, number: usize) {
+        self.connections[number].notify();
+    }
+
+    /// Runs [`dispatch`](Self::dispatch) until `check` returns true. Calls `check` whenever an immediate may have
+    /// arrived, and at intervals.
     ///
     /// # Errors
     /// The errors of the fabric.
@@ -96,14 +131,20 @@ impl Notifiers {
         &self,
         server: &S,
         client: &Client<F>,
-        has_ended: impl Fn() -> bool,
+        checks: IdleChecks,
+        check: impl Fn() -> Result<bool, IndexError>,
     ) -> Result<(), IndexError> {
         let mut dispatch = std::pin::pin!(self.dispatch(server));
-        let new_timer = || client.fabric().sleep(IDLE_CHECK_NS);
+        let pause = || match checks {
+            IdleChecks::Frequent => IDLE_CHECK_NS,
+            IdleChecks::Rare => until_multiple(client.fabric().now(), ACCEPT_CHECK_NS),
+        };
+        let new_timer = || client.fabric().sleep(pause());
         let mut timer = Box::pin(new_timer());
         poll_fn(|context| {
-            if has_ended() {
-                return Poll::Ready(Ok(()));
+            match check() {
+                Ok(false) => {}
+                ended => return Poll::Ready(ended.map(|_| ())),
             }
             restart_expired(&mut timer, new_timer, context);
             dispatch.as_mut().poll(context)
@@ -124,6 +165,16 @@ fn restart_expired<P: Future>(timer: &mut Pin<Box<P>>, new_timer: impl Fn() -> P
 mod tests {
     use super::*;
     use std::cell::Cell;
+
+    #[test]
+    fn the_longest_pauses_of_idle_connections_end_together() {
+        assert_eq!(idle_pause(3, 0), IDLE_CHECK_NS);
+        assert!(idle_pause(3, 100_000_000) > IDLE_CHECK_NS);
+        for (now, idle) in [(0, 1 << 30), (1, 1 << 40), (3 * IDLE_CHECK_MAX_NS - 1, 1 << 50)] {
+            let next = now + idle_pause(now, idle);
+            assert!(next > now && next.is_multiple_of(IDLE_CHECK_MAX_NS), "{now}");
+        }
+    }
 
     #[test]
     fn a_timer_that_expires_at_once_is_replaced_again() {

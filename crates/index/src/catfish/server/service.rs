@@ -16,7 +16,7 @@ use super::super::wire::ring::{Received, RingReceiver, RingSender, Segment, fram
 use super::TreeServer;
 use super::answer::Outcome;
 use super::heartbeat::send_heartbeats;
-use super::notifier::{IDLE_CHECK_NS, Notifiers};
+use super::notifier::{IDLE_CHECK_NS, IdleChecks, Notifiers, idle_pause};
 use super::worker::Worker;
 use crate::coverage;
 use crate::error::IndexError;
@@ -25,7 +25,7 @@ use farwood_fabric::{
     Chain as _, Client, Fabric, FabricError, LockWord, Remote, Revocation, Server, ServerMemory as _, write,
 };
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 /// The way in which a server exchanges messages.
@@ -39,6 +39,8 @@ pub struct ServiceSettings {
     pub heartbeat_ns: u64,
     /// Time without a request after which the server checks whether a client is alive, nanoseconds.
     pub silence_ns: u64,
+    /// How often the service looks for clients and for lost notifications while there are no messages.
+    pub idle_checks: IdleChecks,
     /// Processor time of a request and its response, nanoseconds, where work is accounted for.
     pub message_ns: u64,
     /// Processor time from an immediate to the flow that it wakes, nanoseconds, where work is accounted for.
@@ -52,6 +54,7 @@ impl Default for ServiceSettings {
             poll_ns: 200,
             heartbeat_ns: 10_000_000,
             silence_ns: 1_000_000_000,
+            idle_checks: IdleChecks::Rare,
             message_ns: 0,
             wake_ns: 0,
         }
@@ -67,6 +70,8 @@ pub struct Service<'t> {
     ended: AtomicBool,
     worked_ns: AtomicU64,
     pulse: AtomicU64,
+    /// The connections below this number may have a flow.
+    flows: AtomicUsize,
 }
 
 /// An open connection.
@@ -104,6 +109,7 @@ impl<'t> Service<'t> {
             ended: AtomicBool::new(false),
             worked_ns: AtomicU64::new(0),
             pulse: AtomicU64::new(0),
+            flows: AtomicUsize::new(0),
         }
     }
 
@@ -142,7 +148,8 @@ impl<'t> Service<'t> {
         self.notifiers.dispatch(server).await
     }
 
-    /// As [`dispatch`](Self::dispatch), until the service ends.
+    /// As [`dispatch`](Self::dispatch), until the service ends. Also looks for clients that request a connection, so
+    /// that the flows of idle connections need not do so often.
     ///
     /// # Errors
     /// The errors of the fabric.
@@ -151,7 +158,34 @@ impl<'t> Service<'t> {
         server: &S,
         client: &Client<F>,
     ) -> Result<(), IndexError> {
-        self.notifiers.dispatch_until(server, client, || self.has_ended()).await
+        let checks = self.settings.idle_checks;
+        let check = || {
+            if checks == IdleChecks::Rare {
+                self.notify_asked(server)?;
+            }
+            Ok(self.has_ended())
+        };
+        self.notifiers.dispatch_until(server, client, checks, check).await
+    }
+
+    /// Notifies the flows of connections that clients request.
+    fn notify_asked<S: Server>(&self, server: &S) -> Result<(), IndexError> {
+        for number in 0..self.flows.load(Ordering::Relaxed) {
+            if self.is_asked(number, server)? {
+                self.notifiers.notify(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a client requests the connection in this term.
+    fn is_asked<S: Server>(&self, number: usize, server: &S) -> Result<bool, IndexError> {
+        let field = |field| server.local().load(self.tree.head_offset() + of_connection(number, field));
+        if field(OWNER)? == 0 {
+            return Ok(false);
+        }
+        let (ask, open) = (field(ASK)?, field(OPEN)?);
+        Ok(ask >> TICKET_BITS == self.tree.term() && open != ask && open != closed(ask))
     }
 
     /// Sends heartbeats to all clients until the service ends. [1 RT for each client in an interval] `busy` yields the
@@ -169,12 +203,11 @@ impl<'t> Service<'t> {
             if self.has_ended() {
                 return Ok(None);
             }
-            if part == 0 {
-                self.publish_statistics(server)?;
-            }
+            self.publish_statistics(server)?;
             self.inboxes(part, server).map(Some)
         };
-        send_heartbeats(client, self.settings.heartbeat_ns, &self.pulse, inboxes, busy).await
+        let timing = (self.settings.heartbeat_ns, self.settings.idle_checks);
+        send_heartbeats(client, timing, &self.pulse, inboxes, busy).await
     }
 
     /// Stores the newest heartbeat and the numbers of lookups in the head. [0 RT]
@@ -216,9 +249,12 @@ impl<'t> Service<'t> {
         server: &S,
     ) -> Result<(), IndexError> {
         let worker = self.tree.worker(client, server);
+        self.flows.fetch_max(number + 1, Ordering::Relaxed);
+        let mut active = client.fabric().now();
         while !self.has_ended() {
             let Some(mut connection) = self.accept(number, &worker).await? else {
-                self.notifiers.wait(number, client, IDLE_CHECK_NS).await;
+                let now = client.fabric().now();
+                self.notifiers.wait(number, client, self.pause(now, now.saturating_sub(active))).await;
                 continue;
             };
             match self.serve_requests(&mut connection, &worker).await {
@@ -236,8 +272,18 @@ impl<'t> Service<'t> {
                     return Err(error);
                 }
             }
+            active = client.fabric().now();
         }
         Ok(())
+    }
+
+    /// Nanoseconds until the next check of a connection that has been idle for `idle` nanoseconds. A service that polls
+    /// has no dispatcher, which would look for new clients.
+    fn pause(&self, now: u64, idle: u64) -> u64 {
+        match (self.settings.notice, self.settings.idle_checks) {
+            (NotificationMode::Event, IdleChecks::Rare) => idle_pause(now, idle),
+            (NotificationMode::Polling, _) | (_, IdleChecks::Frequent) => IDLE_CHECK_NS,
+        }
     }
 
     /// Opens the connection if a client requests it in this term; frees a connection whose owner has crashed.
@@ -252,11 +298,11 @@ impl<'t> Service<'t> {
         if owner == 0 {
             return Ok(None);
         }
-        let (ask, open) = (local.load(field(ASK))?, local.load(field(OPEN))?);
-        if ask >> TICKET_BITS != tree.term() || open == ask || open == closed(ask) {
+        if !self.is_asked(number, worker.server)? {
             self.free_if_crashed(number, worker, owner).await?;
             return Ok(None);
         }
+        let ask = local.load(field(ASK))?;
         let own = self.memory(number, worker).await?;
         let (ring_bytes, inbox) = (tree.layout.ring_bytes, local.load(field(INBOX))?);
         let requests = own.address().offset();
@@ -366,7 +412,8 @@ impl<'t> Service<'t> {
                 worker.server.busy_wait(poll_interval(silent, self.settings.poll_ns)).await;
             }
             NotificationMode::Event => {
-                if self.notifiers.wait(number, worker.client, IDLE_CHECK_NS).await {
+                let pause = self.pause(worker.client.fabric().now(), silent);
+                if self.notifiers.wait(number, worker.client, pause).await {
                     worker.server.compute(self.settings.wake_ns).await;
                 }
             }

@@ -27,9 +27,9 @@ pub fn utilisation(heartbeat: u64) -> Option<f64> {
     heartbeat.checked_sub(1).map(|told| told.min(10_000) as f64 / 10_000.0)
 }
 
-/// The pulse after `pulse`, with the heartbeat `beat`.
-pub(crate) const fn next_pulse(pulse: u64, beat: u64) -> u64 {
-    (number_and_beat(pulse).0 + 1) << BEAT_BITS | beat
+/// The pulse `parts` parts of an interval after `pulse`, with the heartbeat `beat`.
+pub(crate) const fn next_pulse(pulse: u64, parts: u64, beat: u64) -> u64 {
+    (number_and_beat(pulse).0 + parts) << BEAT_BITS | beat
 }
 
 /// The number and the heartbeat of a pulse.
@@ -50,6 +50,6 @@ mod tests {
             assert_eq!(utilisation(heartbeat(told)), Some(told));
         }
         assert_eq!(utilisation(heartbeat(7.0)), Some(1.0));
-        assert_eq!(number_and_beat(next_pulse(next_pulse(0, 3), 10_001)), (2, 10_001));
+        assert_eq!(number_and_beat(next_pulse(next_pulse(0, 16, 3), 1, 10_001)), (17, 10_001));
     }
 }
