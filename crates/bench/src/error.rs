@@ -31,8 +31,10 @@ pub enum Error {
         remedy: String,
     },
     /// A file could not be read.
-    #[error("cannot read {}: {source}", file.display())]
+    #[error("{option}: cannot read {}: {source}", file.display())]
     Read {
+        /// The option of the command that names the file.
+        option: &'static str,
         /// The file.
         file: PathBuf,
         /// The error of the operating system.

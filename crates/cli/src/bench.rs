@@ -111,7 +111,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     cache_bytes: Option<u64>,
     /// Number of memory nodes of the run's own pool
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    #[arg(long, value_parser = size::memory_nodes, default_value = "1", value_name = "COUNT")]
     memory_nodes: u16,
     /// Number of compute nodes: processes, or machines of the simulator
     #[arg(long, default_value_t = 1, value_name = "COUNT", alias = "processes")]
@@ -294,7 +294,9 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
         Error::WrongAnswer(_) | Error::Value { .. } | Error::Stuck(_) => {
             return Failure::Other { text, exit_code: 1 };
         }
-        Error::Read { file, source } => return Failure::file("bench", "read", &file, source),
+        Error::Read { option, file, source } => {
+            return Failure::file(&format!("bench: {option}"), "read", &file, source);
+        }
         Error::Worker { .. } | Error::Processes { .. } => return Failure::Other { text, exit_code: 10 },
         Error::Pool(source) => farwood::Error::Pool { operation: "bench", source },
         Error::Tcp(source) => farwood::Error::Tcp { operation: "bench", source },

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Pool")]
     memory: Option<u64>,
     /// Number of memory nodes
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Pool")]
+    #[arg(long, value_name = "N", value_parser = size::memory_nodes, default_value = "1", help_heading = "Pool")]
     nodes: u16,
     /// Device memory of each memory node, which holds the locks
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256KiB", help_heading = "Pool")]

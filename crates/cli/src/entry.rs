@@ -113,7 +113,7 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     } else {
         fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
     };
-    read.map_err(|source| Failure::file("put", "read", path, source))?;
+    read.map_err(|source| Failure::file("put: --value-file", "read", path, source))?;
     Ok(bytes)
 }
 

@@ -113,12 +113,7 @@ impl Failure {
     }
 
     /// A file that `command`, a command or an option, cannot read or write.
-    pub(crate) fn file(
-        command: &'static str,
-        operation: &'static str,
-        path: &Path,
-        source: io::Error,
-    ) -> Self {
+    pub(crate) fn file(command: &str, operation: &'static str, path: &Path, source: io::Error) -> Self {
         let path = if path == Path::new("-") { Path::new("stdin") } else { path };
         let remedy = remedy(&source);
         let error = farwood::Error::System { operation, path: path.to_owned(), source };

@@ -1,7 +1,7 @@
 //! `farwood put` and `farwood del` of a rectangle, in a spatial index.
 
 use super::entry::{DelArgs, PutArgs};
-use super::search::Coordinates;
+use super::search::{Coordinates, rectangle_number};
 use super::{Context, Failure, Format, Outcome};
 use farwood::Url;
 use farwood::spatial::{Item, Rectangle, Spatial};
@@ -40,14 +40,16 @@ pub(crate) fn del(index: &Spatial, args: &DelArgs, context: &mut Context<'_>) ->
 
 /// The item for the number and the edges on the command line.
 fn item(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Item, Failure> {
-    let id = number.parse().map_err(|_| {
-        refused(operation, url, &format!("'{number}' is not the number of a rectangle (0 to 2^64 - 1)"))
-    })?;
-    let bounds = match (edges.parse(), edges.parse()) {
-        (Ok(Coordinates(point)), _) => Rectangle::point(point),
-        (_, Ok(Coordinates([x1, y1, x2, y2]))) => Rectangle::new([x1, y1], [x2, y2]),
-        _ => return Err(refused(operation, url, &format!("'{edges}' is neither x,y nor x1,y1,x2,y2"))),
+    let id = rectangle_number(number)
+        .map_err(|why| refused(operation, url, &format!("the number of the rectangle: {why}")))?;
+    let wrong = |why: String| refused(operation, url, &why);
+    let bounds = match edges.split(',').count() {
+        2 => edges.parse().map(|Coordinates(point)| Rectangle::point(point)),
+        4 => edges.parse().map(|Coordinates([x1, y1, x2, y2])| Rectangle::new([x1, y1], [x2, y2])),
+        _ => Err(String::new()),
     };
+    let neither = || format!("'{edges}' is neither x,y nor x1,y1,x2,y2");
+    let bounds = bounds.map_err(|why| wrong(if why.contains("finite") { why } else { neither() }))?;
     Ok(Item { bounds: bounds.map_err(|error| refused(operation, url, &error.to_string()))?, id })
 }
 

@@ -53,10 +53,28 @@ impl<const N: usize> FromStr for Coordinates<N> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Result<Vec<f64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
-        let numbers = numbers.ok().and_then(|numbers| <[f64; N]>::try_from(numbers).ok());
-        numbers.map(Self).ok_or_else(|| format!("give {N} numbers separated by commas"))
+        let wrong = || format!("give {N} numbers separated by commas");
+        let fields: Vec<_> = text.split(',').map(str::trim).collect();
+        let numbers: Result<Vec<f64>, _> = fields.iter().map(|field| field.parse()).collect();
+        let numbers: [f64; N] = numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or_else(wrong)?;
+        match fields.iter().zip(numbers).find(|(_, number)| !number.is_finite()) {
+            Some((field, _)) => Err(not_finite(field)),
+            None => Ok(Self(numbers)),
+        }
     }
+}
+
+/// The reason why a text with this number, which may be too large for 64 bits, is no coordinate.
+pub(crate) fn not_finite(text: &str) -> String {
+    format!("'{text}' is not a finite number; the largest is {:e}", f64::MAX)
+}
+
+/// The number of a rectangle, as the commands print it: another form of the same number is not accepted, because it may
+/// be the name of something else.
+pub(crate) fn rectangle_number(text: &str) -> Result<u64, String> {
+    let number = text.parse::<u64>().ok().filter(|number| number.to_string() == text);
+    number
+        .ok_or_else(|| format!("'{text}' is not a number from 0 to 2^64 - 1 without sign and leading zeros"))
 }
 
 impl Args {

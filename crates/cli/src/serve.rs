@@ -119,7 +119,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "etcd")]
     node: Option<u16>,
     /// With --etcd: the number of memory nodes of the pool
-    #[arg(long, value_name = "N", requires = "etcd", default_value_t = 1)]
+    #[arg(long, value_name = "N", value_parser = size::memory_nodes, requires = "etcd", default_value = "1")]
     nodes: u16,
     /// With --etcd: the address at which compute nodes reach this memory node, if it differs from --listen
     #[arg(long, value_name = "HOST:PORT", requires = "etcd")]

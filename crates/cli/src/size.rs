@@ -1,5 +1,7 @@
 //! Sizes such as `8GiB`, `256KiB` or `4096`, and counts with their noun.
 
+use farwood::MEMORY_NODES_MAX;
+
 /// The units, with their bytes.
 const UNITS: [(&str, u64); 9] = [
     ("", 1),
@@ -31,6 +33,12 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(number) => Ok(number),
         Err(_) => Err("this is not a number".to_owned()),
     }
+}
+
+/// A number of memory nodes of a pool.
+pub(crate) fn memory_nodes(text: &str) -> Result<u16, String> {
+    let nodes = text.parse().ok().filter(|nodes| (1..=MEMORY_NODES_MAX).contains(nodes));
+    nodes.ok_or_else(|| format!("a pool has 1 to {MEMORY_NODES_MAX} memory nodes, not {text}"))
 }
 
 /// A size in the largest unit that gives a number of at least 1.

@@ -117,7 +117,7 @@ pub use options::{
     CACHE_BYTES_DEFAULT, CreateOptions, FILTER_BYTES_DEFAULT, IndexOptions, SmartOptions, SphinxOptions,
 };
 pub use padded::Padded;
-pub use pool::{Pool, PoolOptions};
+pub use pool::{MEMORY_NODES_MAX, Pool, PoolOptions};
 pub use scan::Scan;
 pub use session::Session;
 pub use stats::{ClientStats, IndexUse, NodeStats, PoolStats};

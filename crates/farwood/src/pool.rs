@@ -15,7 +15,7 @@ use crate::tree::Tree;
 use crate::url::Url;
 use farwood_fabric::directory;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
-use farwood_fabric::{Client, FabricError, Revocation, client_table};
+use farwood_fabric::{Client, FabricError, Packed, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
 use farwood_index::ordered::{Ordered, OrderedConfig};
@@ -360,6 +360,9 @@ impl Pool {
         Ok(open.add(name, index, &self.0))
     }
 }
+
+/// Maximum memory nodes of a pool.
+pub const MEMORY_NODES_MAX: u16 = Packed::<u64>::NODES_MAX as u16;
 
 /// The name of a pool in shared memory. Other pools cannot be created or removed with a URL.
 fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {

@@ -64,8 +64,10 @@ pub enum TcpError {
         why: String,
     },
     /// A file of TLS is unreadable or has the wrong content.
-    #[error("{}: {why}", path.display())]
+    #[error("{} ({option}): {why}", path.display())]
     Tls {
+        /// The option or parameter that names the file.
+        option: &'static str,
         /// The file.
         path: PathBuf,
         /// The reason, and the remedy.

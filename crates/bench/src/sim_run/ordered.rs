@@ -107,7 +107,7 @@ fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Result<
 pub fn nic_model(name: &str) -> Result<NicModel> {
     let is_file =
         name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml");
-    let text = |source| Error::Read { file: name.into(), source };
+    let text = |source| Error::Read { option: "--nic", file: name.into(), source };
     let card = if is_file {
         NicModel::from_toml(&fs::read_to_string(name).map_err(text)?)
     } else {

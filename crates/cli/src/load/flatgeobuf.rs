@@ -75,7 +75,11 @@ fn damaged(why: &str) -> Trouble {
 fn trouble(error: Error) -> Trouble {
     match error {
         Error::MissingMagicBytes => Trouble::rest(Place::File, "the file is not in FlatGeobuf format"),
-        Error::IO(source) if source.kind() != ErrorKind::UnexpectedEof => source.into(),
+        Error::IO(source) if source.kind() == ErrorKind::UnexpectedEof => damaged("it ends too early"),
+        Error::IO(source) => source.into(),
+        Error::IllegalHeaderSize(bytes) => damaged(&format!("it states a header of {bytes} bytes")),
+        // The library describes the position in the header in several lines.
+        Error::InvalidFlatbuffer(_) => damaged("its header or a feature is not valid"),
         error => damaged(&error.to_string()),
     }
 }

@@ -8,6 +8,7 @@ use super::columns::{self, Header};
 use super::found::{Bounds, Found, Placed};
 use super::table::{Table, TableRow};
 use super::trouble::{Place, Trouble};
+use crate::search::{not_finite, rectangle_number};
 use crate::{Failure, size};
 use farwood::spatial::Rectangle;
 use std::io::BufRead;
@@ -156,7 +157,12 @@ fn bounds(row: &TableRow<'_>, columns: RectangleColumns, args: &Args) -> Result<
     let edge = |column: usize| {
         let field = row.field(column)?;
         let text = field.trim();
-        text.parse::<f64>().map_err(|_| format!("column {}: '{text}' is not a number", column + 1))
+        let why = match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => return Ok(number),
+            Ok(_) => not_finite(text),
+            Err(_) => format!("'{text}' is not a number"),
+        };
+        Err(format!("column {}: {why}", column + 1))
     };
     let corner = |[x, y]: [usize; 2]| Ok::<_, String>([edge(x)?, edge(y)?]);
     let (one, other) = (corner(columns.min)?, corner(columns.max)?);
@@ -165,22 +171,14 @@ fn bounds(row: &TableRow<'_>, columns: RectangleColumns, args: &Args) -> Result<
     } else {
         Rectangle::new(one, other)
     };
-    let may_be_corners = !args.corners && one.into_iter().chain(other).all(f64::is_finite);
-    let hint = if may_be_corners { "; if a line has two corners in any order, give --corners" } else { "" };
+    let hint = if args.corners { "" } else { "; if a line has two corners in any order, give --corners" };
     Ok((bounds.map_err(|error| format!("{error}{hint}"))?, None))
 }
 
 /// The number of a rectangle, as the command prints it.
 fn number(row: &TableRow<'_>, column: usize) -> Result<u64, String> {
     let field = row.field(column)?;
-    let text = field.trim();
-    match text.parse::<u64>() {
-        Ok(number) if number.to_string() == text => Ok(number),
-        _ => Err(format!(
-            "column {}: '{text}' is not a number from 0 to 2^64 - 1 without sign and leading zeros",
-            column + 1
-        )),
-    }
+    rectangle_number(field.trim()).map_err(|why| format!("column {}: {why}", column + 1))
 }
 
 #[cfg(test)]

@@ -114,9 +114,11 @@ fn files_that_cannot_be_read_are_named() {
     machine.refused(2, &["load", "shm://p/t", &format!("{below}/x")], &["load: cannot open"]);
     for arguments in [
         &["bench", "--key-file", "nowhere.txt", "--keys", "10"][..],
-        &["bench", "--index", "catfish", "--rectangles-file", "nowhere.txt", "--keys", "10"],
+        &["bench", "--rectangles-file", "nowhere.txt", "--index", "catfish", "--keys", "10"],
+        &["put", "--value-file", "nowhere.txt", "shm://p/t", "ant"],
     ] {
-        machine.refused(2, arguments, &["bench: cannot read nowhere.txt", "name an existing file"]);
+        let words = format!("{}: {}: cannot read nowhere.txt", arguments[0], arguments[1]);
+        machine.refused(2, arguments, &[&words, "name an existing file"]);
     }
     let mut command = machine.command(&["doctor"]);
     let output = command.env("FARWOOD_SHM_DIR", "/nowhere").output().unwrap();

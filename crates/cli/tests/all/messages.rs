@@ -38,7 +38,10 @@ fn sizes_are_shown_as_they_were_typed() {
     {
         machine.refused(2, &["create", "shm://q", "--memory", memory], &[shown]);
     }
-    create(&["--device-memory", "1KiB", "--nodes", "0"], &["1 to 256 memory nodes, not 0"]);
+    for nodes in ["0", "257", "100000"] {
+        let words = format!("1 to 256 memory nodes, not {nodes}");
+        create(&["--device-memory", "1KiB", "--nodes", nodes], &["--nodes", &words]);
+    }
     create(&["--device-memory", "5GiB"], &["64 B to 4 GiB, not 5 GiB"]);
     create(&["--device-memory", "65"], &["not 65 B"]);
 }

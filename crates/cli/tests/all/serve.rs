@@ -445,6 +445,26 @@ fn a_secret_that_others_can_read_is_refused() {
     machine.refused(2, &["get", &get, "1"], &["chmod 600"]);
 }
 
+#[test]
+fn a_file_of_tls_that_cannot_be_used_is_named_with_its_option() {
+    let machine = Machine::new();
+    let files = Certified::make(&machine);
+    let empty = machine.file("empty.pem", "no certificate\n");
+    let certified = ["serve", "--tls-cert", &files.cert, "--tls-key", &files.key];
+    for (arguments, words) in [
+        (&["serve", "--tls-cert", "nope", "--tls-key", "nope"][..], "nope (tls-cert): No such file"),
+        (&["serve", "--tls-cert", &empty, "--tls-key", &files.key], "(tls-cert): it contains no certificate"),
+        (
+            &["serve", "--tls-cert", &files.cert, "--tls-key", &empty],
+            "(tls-key): it has no private key in PEM",
+        ),
+        (&[&certified[..], &["--client-ca", "nope"]].concat(), "nope (client-ca): No such file"),
+        (&["get", "tcp://127.0.0.1:1/i?tls-ca=nope", "1"], "nope (tls-ca): No such file"),
+    ] {
+        machine.refused(2, arguments, &[words, "; name "]);
+    }
+}
+
 /// The files belong to root, so that they are accepted.
 #[test]
 fn a_client_warns_of_a_token_of_root_that_all_users_can_read() {

@@ -39,25 +39,31 @@ impl AddressOptions {
         let identity = match (cert, key) {
             (Some(cert), Some(key)) => Some(Identity { cert: cert.as_ref(), key: key.as_ref() }),
             (None, None) => None,
-            (Some(path), None) | (None, Some(path)) => {
-                let why = "a certificate needs its key: give both tls-cert and tls-key".to_owned();
-                return Err(TcpError::Tls { path: PathBuf::from(path), why });
+            (Some(path), None) => {
+                return Err(tls("tls-cert", path, "a certificate needs its key: give tls-key as well"));
+            }
+            (None, Some(path)) => {
+                return Err(tls("tls-key", path, "a key needs its certificate: give tls-cert as well"));
             }
         };
         if let (None, Some(name)) = (ca, name) {
             let why = "a name of certificates also needs trusted authorities: give tls-ca, or omit tls-name";
-            return Err(TcpError::Tls { path: PathBuf::from(name), why: why.to_owned() });
+            return Err(tls("tls-name", name, why));
         }
         let tls = match (ca, identity) {
             (Some(ca), identity) => Some(ClientTls::from_files(ca.as_ref(), identity, name.clone())?),
             (None, None) => None,
             (None, Some(identity)) => {
                 let why = "a client certificate also needs trusted authorities: give tls-ca".to_owned();
-                return Err(TcpError::Tls { path: identity.cert.to_owned(), why });
+                return Err(TcpError::Tls { option: "tls-cert", path: identity.cert.to_owned(), why });
             }
         };
         Ok(Credentials { token, tls })
     }
+}
+
+fn tls(option: &'static str, path: &str, why: &str) -> TcpError {
+    TcpError::Tls { option, path: PathBuf::from(path), why: why.to_owned() }
 }
 
 #[cfg(test)]

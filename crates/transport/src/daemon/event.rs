@@ -80,16 +80,24 @@ impl NodeEvent {
     }
 }
 
+/// The subject of a sentence about further connections.
+fn connections(more: u64) -> String {
+    match more {
+        1 => "1 more connection was".to_owned(),
+        more => format!("{more} more connections were"),
+    }
+}
+
 impl fmt::Display for NodeEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { why, .. } => write!(f, "a connection was refused: {why}"),
             Self::BadFrame { why, .. } => write!(f, "a connection was closed for an invalid frame: {why}"),
             Self::Repeated { event: SummedEvent::Refused, more, .. } => {
-                write!(f, "{more} more connections were refused within a second")
+                write!(f, "{} refused within a second", connections(*more))
             }
             Self::Repeated { event: SummedEvent::BadFrame, more, .. } => {
-                write!(f, "{more} more connections were closed for invalid frames within a second")
+                write!(f, "{} closed for invalid frames within a second", connections(*more))
             }
             Self::Card(why) => write!(f, "the RDMA device failed: {why}"),
             Self::Discovery(what) => f.write_str(what),
@@ -103,3 +111,19 @@ impl fmt::Display for NodeEvent {
 
 /// The channel of events; when it is full, events are dropped.
 pub type NodeEvents = SyncSender<NodeEvent>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_sum_of_one_connection_is_a_singular() {
+        let text = |more| {
+            let from = Ipv4Addr::LOCALHOST.into();
+            NodeEvent::Repeated { from, event: SummedEvent::Refused, more }.to_string()
+        };
+        assert_eq!(text(1), "1 more connection was refused within a second");
+        assert_eq!(text(2), "2 more connections were refused within a second");
+    }
+}

@@ -6,7 +6,7 @@ use crate::error::TcpError;
 use crate::small_file;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 use std::path::Path;
@@ -25,34 +25,51 @@ type Chain = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 impl Identity<'_> {
     fn read(&self) -> Result<Chain, TcpError> {
-        let certificates = certificates(self.cert)?;
-        let bytes = secret_file::read(self.key).map_err(|why| refuse(self.key, &why))?;
-        let key = PrivateKeyDer::from_pem_slice(&bytes)
-            .map_err(|error| refuse(self.key, &format!("no private key in PEM form: {error}")))?;
+        let certificates = certificates(CERT, self.cert)?;
+        let refuse = |why: String| refuse("tls-key", self.key, &why);
+        let bytes = secret_file::read(self.key).map_err(refuse)?;
+        let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
+            refuse(format!("it has no private key in PEM form ({error}); name the key of the certificate"))
+        })?;
         Ok((certificates, key))
     }
 
     /// Returns the error of a certificate that does not match its key.
     fn refuse(&self, error: &rustls::Error) -> TcpError {
-        refuse(self.cert, &format!("it does not match the key in {}: {error}", self.key.display()))
+        let why =
+            format!("it does not match the key in {} ({error}); name the key of it", self.key.display());
+        refuse(CERT, self.cert, &why)
     }
 }
 
-fn refuse(path: &Path, why: &str) -> TcpError {
-    TcpError::Tls { path: path.to_owned(), why: why.to_owned() }
+const CERT: &str = "tls-cert";
+const CA: &str = "tls-ca";
+const CLIENT_CA: &str = "client-ca";
+
+fn refuse(option: &'static str, path: &Path, why: &str) -> TcpError {
+    TcpError::Tls { option, path: path.to_owned(), why: why.to_owned() }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TcpError> {
-    let bytes = small_file::read(path).map_err(|error| refuse(path, &error.to_string()))?;
+fn certificates(option: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TcpError> {
+    let bytes = small_file::read(path)
+        .map_err(|error| refuse(option, path, &format!("{error}; name a file that this user can read")))?;
     let read = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
-    let all = read.map_err(|error| refuse(path, &error.to_string()))?;
-    if all.is_empty() { Err(refuse(path, "it contains no certificate")) } else { Ok(all) }
+    let all = read.map_err(|error| {
+        refuse(option, path, &format!("its PEM form is damaged ({error}); name a file with a certificate"))
+    })?;
+    if all.is_empty() {
+        return Err(refuse(option, path, "it contains no certificate in PEM form; name a file that does"));
+    }
+    Ok(all)
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, TcpError> {
+fn authorities(option: &'static str, path: &Path) -> Result<RootCertStore, TcpError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
-        roots.add(certificate).map_err(|error| refuse(path, &error.to_string()))?;
+    for certificate in certificates(option, path)? {
+        roots.add(certificate).map_err(|error| {
+            let why = format!("a certificate in it is not that of an authority ({error}); name another file");
+            refuse(option, path, &why)
+        })?;
     }
     Ok(roots)
 }
@@ -96,9 +113,16 @@ impl ServerTls {
         let config = match client_ca {
             None => config.with_no_client_auth(),
             Some(path) => {
-                let roots = Arc::new(authorities(path)?);
+                let roots = Arc::new(authorities(CLIENT_CA, path)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
-                config.with_client_cert_verifier(verifier.map_err(|error| refuse(path, &error.to_string()))?)
+                let refuse = |error: VerifierBuilderError| {
+                    refuse(
+                        CLIENT_CA,
+                        path,
+                        &format!("its authorities cannot be used: {error}; name another file"),
+                    )
+                };
+                config.with_client_cert_verifier(verifier.map_err(refuse)?)
             }
         };
         let mut config = config.with_single_cert(chain, key).map_err(|error| identity.refuse(&error))?;
@@ -140,11 +164,11 @@ impl ClientTls {
         name: Option<String>,
     ) -> Result<Self, TcpError> {
         if let Some(name) = &name {
-            server_name(name).map_err(|why| refuse(ca, &format!("{why}; correct tls-name")))?;
+            server_name(name).map_err(|why| refuse(CA, ca, &format!("{why}; correct tls-name")))?;
         }
         let config = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
-        let config = config.map_err(|error| refuse(ca, &error.to_string()))?;
-        let config = config.with_root_certificates(authorities(ca)?);
+        let config = config.map_err(|error| refuse(CA, ca, &error.to_string()))?;
+        let config = config.with_root_certificates(authorities(CA, ca)?);
         let config = match identity {
             None => config.with_no_client_auth(),
             Some(identity) => {

@@ -67,7 +67,11 @@ impl Keys {
     /// One key per line; of a TSV or CSV file (by its extension) the first column. Empty lines, keys that are too long
     /// and duplicates are errors that name the line.
     pub fn from_file(file: &Path, length: KeyLength) -> Result<Keys> {
-        let text = fs::read(file).map_err(|source| Error::Read { file: file.to_owned(), source })?;
+        let text = fs::read(file).map_err(|source| Error::Read {
+            option: "--key-file",
+            file: file.to_owned(),
+            source,
+        })?;
         Ok(Keys::File(FileKeys::parse(file, &text, length)?))
     }
 

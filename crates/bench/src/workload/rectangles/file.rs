@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// # Errors
 /// A file that cannot be read, or a row that is not a rectangle.
 pub fn read_file(file: &Path, most: u64) -> Result<Vec<Item>> {
-    let read = |source| Error::Read { file: file.to_owned(), source };
+    let read = |source| Error::Read { option: "--rectangles-file", file: file.to_owned(), source };
     let mut items = Vec::new();
     for (row, line) in BufReader::new(File::open(file).map_err(read)?).lines().enumerate() {
         if items.len() as u64 == most {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// An axis-parallel closed rectangle with finite edges, its lower edges not above its upper ones. Points and lines are
-/// rectangles too.
+/// An axis-parallel closed rectangle from (x1, y1) to (x2, y2), all of them finite, with x1 at most x2 and y1 at most
+/// y2. Points and lines are rectangles too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rectangle {
     min: [f64; 2],
@@ -18,14 +18,18 @@ pub struct InvalidRectangle {
 
 impl fmt::Display for InvalidRectangle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [min_x, min_y, max_x, max_y] = self.edges;
-        write!(f, "({min_x}, {min_y}) to ({max_x}, {max_y}) is not a rectangle: ")?;
-        if self.edges.iter().all(|edge| edge.is_finite()) {
-            f.write_str(
-                "a lower edge is above an upper one; split a rectangle that crosses the antimeridian in two",
-            )
-        } else {
-            f.write_str("its edges must be finite numbers")
+        let [x1, y1, x2, y2] = self.edges;
+        write!(f, "({x1}, {y1}) to ({x2}, {y2}) is not a rectangle: ")?;
+        match () {
+            () if !self.edges.iter().all(|edge| edge.is_finite()) => {
+                f.write_str("its edges must be finite numbers")
+            }
+            () if y1 > y2 => write!(f, "y1 {y1} is greater than y2 {y2}; give the smaller y first"),
+            () => write!(
+                f,
+                "x1 {x1} is greater than x2 {x2}; give the smaller x first, and split a rectangle that crosses the \
+                 antimeridian in two"
+            ),
         }
     }
 }
@@ -36,7 +40,7 @@ impl Rectangle {
     /// The rectangle from `min` to `max`, each x and y.
     ///
     /// # Errors
-    /// [`InvalidRectangle`] if an edge is not finite, or a lower one is above an upper one.
+    /// [`InvalidRectangle`] if an edge is not finite, or `min` is greater than `max` in x or in y.
     pub fn new(min: [f64; 2], max: [f64; 2]) -> Result<Self, InvalidRectangle> {
         let edges = [min[0], min[1], max[0], max[1]];
         let finite = edges.iter().all(|edge| edge.is_finite());
