@@ -141,9 +141,14 @@ impl<K: Key, V: Value> Index<K, V> {
     /// }
     /// let found: Vec<_> = words.scan("b"..).limit(10).collect::<Result<_, _>>()?;
     /// assert_eq!(found, [("bee".to_owned(), 2), ("cat".to_owned(), 3)]);
+    /// // The range without bounds has no type that the compiler could infer: use `iter`, or name a type.
+    /// assert_eq!((words.iter().count(), words.scan::<String>(..).count()), (3, 3));
     /// let last = words.iter().reverse().next().transpose()?;
     /// assert_eq!(last, Some(("cat".to_owned(), 3)));
-    /// # drop((words, pool));
+    /// let squares = pool.create_index::<u64, u64>("squares", &IndexOptions::default())?;
+    /// squares.put(&7, &49)?;
+    /// assert_eq!([squares.scan(5..).count(), squares.scan(0u64..).count(), squares.scan::<u64>(..).count()], [1; 3]);
+    /// # drop((words, squares, pool));
     /// # Pool::remove(&url)?;
     /// # Ok::<(), farwood::Error>(())
     /// ```

@@ -231,7 +231,7 @@ fn values_of_any_length() {
     assert!(stat.contains("text of any length, 64 bytes of an entry"), "{stat}");
     let missing = machine.path().join("missing");
     let missing = missing.to_str().unwrap();
-    let words = ["put: cannot read", "missing", "name an existing file"];
+    let words = ["put: --value-file: cannot read", "missing", "name an existing file"];
     machine.refused(2, &["put", url, "1", "--value-file", missing], &words);
     machine.refused(2, &["put", url, "1", "--value-file", "/dev/zero"], &["value"]);
     machine.refused(2, &["put", url, "1"], &["required"]);
