@@ -2,8 +2,8 @@
 
 use farwood_fabric::{Capabilities, NodeId};
 use farwood_index::catfish::{
-    CatfishConfig, Issue, NotificationMode, Query, Rectangle, Relation, ServerSettings, ServiceSettings,
-    StoreGranularity,
+    CatfishConfig, IdleChecks, Issue, NotificationMode, Query, Rectangle, Relation, ServerSettings,
+    ServiceSettings, StoreGranularity,
 };
 use farwood_index::mutant::Mutant;
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger, RETRY_NS};
@@ -117,6 +117,7 @@ impl SpatialCase {
             silence_ns: 200_000 + random.below(2_000_000),
             message_ns: random.below(1_000),
             wake_ns: random.below(10_000),
+            idle_checks: if random.once_in(2) { IdleChecks::Rare } else { IdleChecks::Frequent },
         });
         self
     }
