@@ -226,7 +226,8 @@ impl Serving<'_> {
         }
         if thread == 0 {
             flows.push(Box::pin(service.heartbeats(&own, &server, self.threads.utilisation(service))));
-            if has_rings && options.notice == NotificationMode::Event {
+            // Clients send immediates to a polling server, too. If it did not receive them, their queue would fill up.
+            if has_rings {
                 flows.push(Box::pin(service.dispatch_until_end(&server, &own)));
             }
         }

@@ -1,7 +1,8 @@
 //! Searches by message and by READs, and the choice between them.
 
 use farwood::spatial::{
-    BackOffSettings, CatfishConfig, Item, Query, Rectangle, SearchMode, SearchOptions, ServeOptions, Spatial,
+    BackOffSettings, CatfishConfig, Item, NotificationMode, Query, Rectangle, SearchMode, SearchOptions,
+    ServeOptions, Spatial,
 };
 use farwood::{MemoryNode, NodeSpec, Pool, PoolOptions};
 use std::net::TcpListener;
@@ -148,6 +149,21 @@ fn over_tcp_every_path_has_the_same_results() {
         let server = auto.server_stats().unwrap().expect("the index is served");
         assert!(server.by_message >= learned.by_message, "{server:?}");
         assert!((0.0..=1.0).contains(&server.share_offloaded()), "{server:?}");
+    });
+}
+
+/// Clients send an immediate with each message, and the queue of immediates has 4,096 places.
+#[test]
+fn a_polling_server_answers_more_messages_than_the_queue_of_immediates_holds() {
+    let scratch = Scratch::new("polling");
+    let pool = scratch.pool();
+    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let client = in_mode(scratch.pool().open_spatial("places").unwrap(), SearchMode::Message);
+    let options = ServeOptions { notice: NotificationMode::Polling, ..ServeOptions::default() };
+    served(&places, &options, || {
+        for number in 0..5_000 {
+            assert_eq!(client.count(&corner(1.0)).unwrap(), 0, "message {number}");
+        }
     });
 }
 
