@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// The longest time that a search waits for a response before it uses READs.
 const RESPONSE_MAX: Duration = Duration::from_secs(1);
+/// Trials for each report of the lookups by READs.
+const TRIALS_PER_REPORT: u64 = 8;
 /// Pause after a failed attempt to reach the server, before the next one; doubled with each failure in a row.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
@@ -65,6 +67,7 @@ pub(super) struct Lookups {
     by_reads: AtomicU64,
     /// Lookups by READs that the server knows of.
     reported: AtomicU64,
+    trials: AtomicU64,
     /// The utilisation in the newest heartbeat, as the bits of a double.
     utilisation: AtomicU64,
     created: Instant,
@@ -124,6 +127,7 @@ impl Lookups {
             by_message: AtomicU64::new(0),
             by_reads: AtomicU64::new(0),
             reported: AtomicU64::new(0),
+            trials: AtomicU64::new(0),
             utilisation: AtomicU64::new(f64::NAN.to_bits()),
             created: Instant::now(),
             paused_until: AtomicU64::new(0),
@@ -317,8 +321,12 @@ impl Spatial {
         Ok(done)
     }
 
-    /// Reports the lookups by READs since the last report, for the server's statistics. [1 RT]
+    /// Reports the lookups by READs since the last report, for the server's statistics, in one trial of several. [1 RT
+    /// then]
     fn report_offloaded(&self, lent: &mut Lent<'_>) -> Done<()> {
+        if !self.lookups.trials.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIALS_PER_REPORT) {
+            return Ok(());
+        }
         let by_reads = self.lookups.by_reads.load(Ordering::Relaxed);
         let reported = self.lookups.reported.swap(by_reads, Ordering::Relaxed);
         let report = Request::Offloaded(by_reads.saturating_sub(reported));

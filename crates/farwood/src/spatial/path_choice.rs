@@ -129,7 +129,7 @@ mod tests {
             }
             is_trial
         });
-        assert!((10..20).contains(&trials.count()), "a few at first, and then every 200 requests");
+        assert!((9..15).contains(&trials.count()), "a few at first, and then every 400 requests");
         choice.fail();
         assert_eq!(choice.next(), Choice::Path(SearchPath::Offload));
         assert_eq!(choice.message_to_reads(), None);
