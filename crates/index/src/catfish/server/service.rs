@@ -266,7 +266,7 @@ impl<'t> Service<'t> {
         let (chunk, position) = (number / per_chunk, number % per_chunk);
         let chunk_word = |chunk: usize| tree.head_offset() + RING_CHUNKS + 8 * chunk as u64;
         assert!(chunk < RING_CHUNKS_MAX, "a chunk holds at least one connection");
-        let _guard = tree.write_lock().await;
+        let _guard = tree.writer.lock().await;
         for missing in 0..=chunk {
             if worker.server.local().load(chunk_word(missing))? == 0 {
                 let owner = ChunkOwner { client: worker.client.fabric().identity(), entry: tree.slot() };

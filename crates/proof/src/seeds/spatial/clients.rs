@@ -1,13 +1,13 @@
 //! The clients of a run: those that only read the tree, and those that also send messages to its server.
 
 use super::case::{EDGE, SpatialCase, bounds, query};
-use super::record::{Commit, Items, SearchRecord, SearchStart, check_committed, check_nearest, check_search};
+use super::record::{Items, SearchRecord, SearchStart, check_committed, check_nearest, check_search};
 use super::server::{expect_found, is_node_lost};
 use farwood_fabric::{Client, Fabric as _, Memory, NodeId, Remote, Server as _, ServerMemory};
 use farwood_index::IndexError;
 use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, SearchPath};
 use farwood_index::catfish::{
-    Catfish, Inbox, Item, Query, Reader, RingRpc, ServiceSettings, SpatialRpc as _,
+    Catfish, Change, Inbox, Item, Query, Reader, RingRpc, ServiceSettings, SpatialRpc as _,
 };
 use farwood_sim::fault::{Fault, RETRY_NS};
 use farwood_sim::{SimFabric, World};
@@ -118,7 +118,7 @@ pub(super) async fn send_requests<L: ServerMemory>(
             0 | 1 if own.len() < 40 => {
                 let item = Item { bounds: bounds(random), id: record.new_id() };
                 connection.insert(&item).await?;
-                check_committed(Commit::Inserted(item), &begun, record);
+                check_committed(Change::Insert(item), &begun, record);
                 own.push(item);
             }
             0 | 2 if !own.is_empty() => {
@@ -126,11 +126,11 @@ pub(super) async fn send_requests<L: ServerMemory>(
                 let item = own.swap_remove(random.below(own.len() as u64) as usize);
                 if random.once_in(2) {
                     expect_found(connection.remove(&item).await, record)?;
-                    check_committed(Commit::Removed(item), &begun, record);
+                    check_committed(Change::Remove(item), &begun, record);
                 } else {
                     let to = Item { bounds: bounds(random), id: item.id };
                     expect_found(connection.update(&item, to.bounds).await, record)?;
-                    check_committed(Commit::Moved(item, to), &begun, record);
+                    check_committed(Change::Update(item, to.bounds), &begun, record);
                     own.push(to);
                 }
             }
@@ -164,7 +164,7 @@ pub(super) async fn send_requests<L: ServerMemory>(
 }
 
 /// Drops `call` if it is still pending after `polls` polls.
-async fn dropped_after(
+pub(super) async fn dropped_after(
     polls: u64,
     call: impl Future<Output = Result<(), IndexError>>,
 ) -> Result<(), IndexError> {
