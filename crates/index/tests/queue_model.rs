@@ -393,10 +393,16 @@ fn a_dropped_waiter_is_skipped_and_its_grant_passes_to_the_next() {
 fn commit(mut group: writer::WriterGuard<'_, u64, u64>, exclusive: &Exclusive, committed: &AtomicU64) -> u64 {
     exclusive.access();
     let mut own = None;
-    while let Some(&work) = group.first() {
-        let before = committed.fetch_or(work, Ordering::Relaxed);
-        assert_eq!(before & work, 0, "no work is committed twice");
-        own = group.grant_first(work).or(own);
+    let mut grant_all = |group: &mut writer::WriterGuard<'_, u64, u64>| {
+        while let Some(&work) = group.first() {
+            let before = committed.fetch_or(work, Ordering::Relaxed);
+            assert_eq!(before & work, 0, "no work is committed twice");
+            own = group.grant_first(work).or(own);
+        }
+    };
+    grant_all(&mut group);
+    if group.take_more() {
+        grant_all(&mut group);
     }
     own.expect("a group contains the work of its writer")
 }
@@ -482,9 +488,10 @@ fn a_worker_that_needs_the_tree_for_itself_is_in_no_group() {
         assert!(poll(alone.as_mut()).is_pending() && poll(dropped.as_mut()).is_pending());
         assert!(poll(second.as_mut()).is_pending());
         drop(first);
-        let Poll::Ready(locked) = poll(alone.as_mut()) else { panic!("it is the next writer") };
+        let Poll::Ready(mut locked) = poll(alone.as_mut()) else { panic!("it is the next writer") };
         assert_eq!(locked.work().len(), 0);
         drop(dropped);
+        assert!(!locked.take_more(), "the work is heavier than a group");
         assert!(poll(second.as_mut()).is_pending());
         drop(locked);
         assert_eq!(

@@ -13,8 +13,8 @@ mod socket_server;
 pub use connection::{Connection, ServerLocation};
 pub use editor::Editor;
 pub use farwood_index::catfish::{
-    CatfishConfig, CatfishProblem, CatfishReport, InvalidRectangle, Item, Near, NotificationMode, Query,
-    Rectangle, Relation,
+    CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, InvalidRectangle, Item, Near,
+    NotificationMode, Query, Rectangle, Relation,
 };
 pub use index::Spatial;
 #[doc(hidden)]

@@ -432,7 +432,7 @@ impl<'t> Service<'t> {
         worker: &Worker<'_, F, S>,
         outcome: &Outcome,
     ) -> Result<(), IndexError> {
-        let Outcome { status, count, items } = outcome;
+        let Outcome { status, count, items, found } = outcome;
         let words_max = connection.sender.payload_max() - RESPONSE_HEAD_WORDS;
         let mut segments = items.chunks((words_max / ITEM_WORDS).max(1));
         let mut next = segments.next().unwrap_or_default();
@@ -441,6 +441,10 @@ impl<'t> Service<'t> {
             let segment = if after.is_some() { Segment::More } else { Segment::Last };
             let mut payload = vec![connection.receiver.head(), status.word(), *count];
             payload.extend(next.iter().flat_map(item_words));
+            if after.is_none() {
+                // A request of several changes fits into a segment, and these words are fewer.
+                payload.extend(found);
+            }
             if !self.send(connection, worker, &payload, segment).await? {
                 return Ok(());
             }

@@ -29,6 +29,10 @@ pub struct Worker<'t, F, S> {
     pub(super) server: &'t S,
 }
 
+/// Maximum groups that a writer commits before the next worker becomes the writer: the writer's own client waits for
+/// all of them.
+const GROUPS_MAX: usize = 4;
+
 /// The changes of the workers that one commit contains.
 type Group<'q> = WriterGuard<'q, Vec<Change>, Result<Vec<bool>, IndexError>>;
 
@@ -94,7 +98,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             return Ok(Vec::new());
         }
         match self.tree.writer.submit(changes.to_vec(), changes.len()).await {
-            Role::Write(group) => self.commit_group(group).await,
+            Role::Write(group) => self.commit_groups(group).await,
             Role::Done(found) => {
                 self.client.fabric().record_coverage(coverage::COMMITTED_BY_ANOTHER);
                 found
@@ -102,8 +106,21 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         }
     }
 
-    /// Commits the changes of a group, and yields the outcome of the worker's own.
-    async fn commit_group(&self, mut group: Group<'_>) -> Result<Vec<bool>, IndexError> {
+    /// Commits the changes of a group, and those of the workers that arrive meanwhile; yields the outcome of the
+    /// worker's own.
+    async fn commit_groups(&self, mut group: Group<'_>) -> Result<Vec<bool>, IndexError> {
+        let own = self.commit_group(&mut group).await;
+        for _ in 1..GROUPS_MAX {
+            if !group.take_more() {
+                break;
+            }
+            self.commit_group(&mut group).await;
+        }
+        own.expect("the first group contains the changes of its writer")
+    }
+
+    /// Commits the changes of a group; yields the outcome of the worker's own, if the group contains them.
+    async fn commit_group(&self, group: &mut Group<'_>) -> Option<Result<Vec<bool>, IndexError>> {
         let mut own = None;
         if group.work().len() > 1 {
             self.client.fabric().record_coverage(coverage::GROUP_COMMIT);
@@ -123,7 +140,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             let found = self.commit_alone(changes).await;
             own = group.grant_first(found).or(own);
         }
-        own.expect("the group contains the changes of its writer")
+        own
     }
 
     /// Commits the changes of one worker.

@@ -2,8 +2,9 @@
 //!
 //! A worker that has changes to commit joins the queue with them. When the tree has no writer, the first worker of the
 //! queue becomes the *writer*: it takes its own changes and those of the workers behind it, up to a weight, commits
-//! them, and grants each worker its result. Then the next worker becomes the writer. The changes keep their order of
-//! arrival.
+//! them, and grants each worker its result. It repeats this a few times while other workers have arrived: the next
+//! worker is asleep, and while it wakes up no worker would change the tree. Then the next worker becomes the writer.
+//! The changes keep their order of arrival.
 //!
 //! Cancellation at any moment loses no other worker's changes, and executes no changes twice:
 //!
@@ -139,14 +140,11 @@ impl<W, R> WriterQueue<W, R> {
         let waiting = &mut list.state.waiting;
         let first = waiting.pop_front().expect("the entry of the writer stays until the writer takes it");
         debug_assert_eq!(first.number, own, "the first worker is the writer");
-        let mut left = self.weight_max.saturating_sub(first.weight);
         let mut taken = VecDeque::new();
         if first.work.is_some() {
+            let left = self.weight_max.saturating_sub(first.weight);
             taken.push_back(first);
-            while let Some(next) = waiting.pop_front_if(|next| next.work.is_some() && next.weight <= left) {
-                left -= next.weight;
-                taken.push_back(next);
-            }
+            take_up_to(left, waiting, &mut taken);
         }
         WriterGuard { queue: self, own, taken }
     }
@@ -158,6 +156,14 @@ impl<W, R> WriterQueue<W, R> {
             list.state.waiting.retain(|entry| entry.number != number);
             pass_on(&mut list);
         }
+    }
+}
+
+/// Takes entries with work until their weight would exceed `left`, or the next worker needs the tree for itself.
+fn take_up_to<W>(mut left: usize, waiting: &mut VecDeque<Entry<W>>, taken: &mut VecDeque<Entry<W>>) {
+    while let Some(next) = waiting.pop_front_if(|next| next.work.is_some() && next.weight <= left) {
+        left -= next.weight;
+        taken.push_back(next);
     }
 }
 
@@ -183,6 +189,15 @@ impl<W, R> WriterGuard<'_, W, R> {
     /// The first work without a result.
     pub(super) fn first(&self) -> Option<&W> {
         self.taken.front().and_then(|entry| entry.work.as_ref())
+    }
+
+    /// Takes the work that waits now, up to the weight of a group; `false`: there is none for this writer. All work that
+    /// it has taken before must have results.
+    pub(super) fn take_more(&mut self) -> bool {
+        debug_assert!(self.taken.is_empty(), "{} works have no result", self.taken.len());
+        let mut list = self.queue.queue.lock();
+        take_up_to(self.queue.weight_max, &mut list.state.waiting, &mut self.taken);
+        !self.taken.is_empty()
     }
 
     /// Grants the first of the [`work`](Self::work) its result; yields the result if the work is the writer's own.

@@ -1,8 +1,10 @@
 //! The clients of a run: those that only read the tree, and those that also send messages to its server.
 
 use super::case::{EDGE, SpatialCase, bounds, query};
-use super::record::{Items, SearchRecord, SearchStart, check_committed, check_nearest, check_search};
-use super::server::{expect_found, is_node_lost};
+use super::record::{
+    Items, SearchRecord, SearchStart, check_committed, check_nearest, check_one_commit, check_search,
+};
+use super::server::{expect_found, id_of, is_node_lost, plan_changes};
 use farwood_fabric::{Client, Fabric as _, Memory, NodeId, Remote, Server as _, ServerMemory};
 use farwood_index::IndexError;
 use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, SearchPath};
@@ -114,7 +116,7 @@ pub(super) async fn send_requests<L: ServerMemory>(
             break;
         }
         let begun = record.begin();
-        match random.below(8) {
+        match random.below(9) {
             0 | 1 if own.len() < 40 => {
                 let item = Item { bounds: bounds(random), id: record.new_id() };
                 connection.insert(&item).await?;
@@ -140,6 +142,7 @@ pub(super) async fn send_requests<L: ServerMemory>(
                 let near = connection.nearest(point, count).await?;
                 check_nearest(point, count, begun, &near, record);
             }
+            8 => send_changes(&mut connection, random, own, record).await?,
             4 => check_count(&mut connection, &query(random), begun, record).await?,
             5 => {
                 // The answer comes after the future is dropped, and must not be taken for the answer to the next
@@ -161,6 +164,39 @@ pub(super) async fn send_requests<L: ServerMemory>(
         record.searches.set(record.searches.get() + 1);
     }
     connection.close().await
+}
+
+/// Sends several changes in as few requests as the ring permits, and drops some of the calls.
+async fn send_changes<L: ServerMemory>(
+    connection: &mut RingRpc<'_, SimFabric, L>,
+    random: &mut TestRng,
+    own: &mut Vec<Item>,
+    record: &SearchRecord,
+) -> Result<(), IndexError> {
+    let count = 1 + random.below(12);
+    let planned = plan_changes(random, own, count, record);
+    let changes: Vec<_> = planned.iter().map(|(change, _)| *change).collect();
+    // If an answer is lost, or a call is dropped, the items may be present or not.
+    let after = own.clone();
+    own.retain(|item| changes.iter().all(|change| id_of(change) != item.id));
+    let mut rest = changes.as_slice();
+    while !rest.is_empty() {
+        let (batch, others) = rest.split_at(connection.changes_that_fit(rest));
+        if random.once_in(8) {
+            let polls = random.below(8);
+            return dropped_after(polls, async { connection.apply(batch).await.map(drop) }).await;
+        }
+        let begun = record.begin();
+        let found = connection.apply(batch).await?;
+        let expected = &planned[changes.len() - rest.len()..][..batch.len()];
+        if !found.iter().eq(expected.iter().map(|(_, found)| found)) {
+            record.fail(format!("{expected:?} found {found:?}"));
+        }
+        check_one_commit(expected, &begun, record);
+        rest = others;
+    }
+    *own = after;
+    Ok(())
 }
 
 /// Drops `call` if it is still pending after `polls` polls.

@@ -111,10 +111,18 @@ pub(super) struct SearchStart {
 
 /// Checks that a change that the server acknowledged is among the commits since it was requested.
 pub(super) fn check_committed(change: Change, begun: &SearchStart, record: &SearchRecord) {
+    check_one_commit(&[(change, true)], begun, record);
+}
+
+/// Checks that one of the commits since the changes were requested contains those that found their items, in their
+/// order.
+pub(super) fn check_one_commit(changes: &[(Change, bool)], begun: &SearchStart, record: &SearchRecord) {
+    let found: Vec<_> = changes.iter().filter(|(_, found)| *found).map(|(change, _)| *change).collect();
     let commits = record.commits();
     let log = record.log.borrow();
-    if !log[begun.commits..commits].iter().flatten().any(|done| *done == change) {
-        record.fail(format!("{change:?} was acknowledged and is not committed"));
+    let contains = |commit: &Vec<Change>| commit.windows(found.len()).any(|window| window == found);
+    if !found.is_empty() && !log[begun.commits..commits].iter().any(contains) {
+        record.fail(format!("{found:?} were acknowledged and are not in one commit"));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::case::{SpatialCase, bounds, query};
 use super::clients::{dropped_after, outage_explains_loss};
-use super::record::{SearchRecord, check_committed, check_search};
+use super::record::{SearchRecord, check_one_commit, check_search};
 use farwood_fabric::{Client, Fabric as _, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, Change, Item, Service, ServiceSettings, TreeServer, Worker};
@@ -186,11 +186,7 @@ async fn change_tree(
     if !found.iter().eq(planned.iter().map(|(_, found)| found)) {
         record.fail(format!("{planned:?} found {found:?}"));
     }
-    for (change, found) in planned {
-        if found {
-            check_committed(change, &begun, record);
-        }
-    }
+    check_one_commit(&planned, &begun, record);
     Ok(())
 }
 
