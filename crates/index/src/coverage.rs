@@ -77,6 +77,10 @@ coverage_marks! {
     OVERTAKEN = "a search that was overtaken";
     /// A response did not fit its ring before the client had consumed more.
     RING_FULL = "a ring that is full";
+    /// A commit of a spatial tree contained changes of several workers.
+    GROUP_COMMIT = "a commit for several workers";
+    /// Another worker committed the changes of a worker.
+    COMMITTED_BY_ANOTHER = "changes that another worker committed";
     /// A leaf changed between the two readings of a snapshot.
     SNAPSHOT_RETRIED = "a snapshot that was retried";
     /// An overflow value was replaced or removed after its entry was read.

@@ -10,7 +10,7 @@
 //! - a waiter that is dropped afterwards, with the value still in the queue, passes the value to its `give_up` closure,
 //!   which grants it to the next waiter, or frees the resource that it stands for. No grant is lost.
 //!
-//! The local locks, request combining and the writer lock of the Catfish server are built on this queue.
+//! The local locks, request combining and the writer queue of the Catfish server are built on this queue.
 //! `tests/queue_model.rs` checks all three with `loom`.
 
 use super::sync::{Mutex, MutexGuard};

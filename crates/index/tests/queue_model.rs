@@ -190,25 +190,25 @@ fn a_local_lock_is_exclusive_and_survives_dropped_waiters_and_hand_overs() {
 }
 
 #[test]
-fn the_writer_lock_is_exclusive_and_survives_dropped_waiters() {
+fn the_writer_queue_is_exclusive_and_survives_dropped_waiters() {
     check(3, || {
-        let lock = Arc::new((writer::WriterLock::default(), Exclusive::new()));
+        let lock = Arc::new((writer::WriterQueue::<u64, u64>::new(1), Exclusive::new()));
         let threads = [(); 2].map(|()| {
             let lock = Arc::clone(&lock);
             thread::spawn(move || {
-                let guard = block_on(lock.0.acquire());
+                let guard = block_on(lock.0.lock());
                 lock.1.access();
                 drop(guard);
             })
         });
-        if let Some(guard) = poll_and_drop(lock.0.acquire()) {
+        if let Some(guard) = poll_and_drop(lock.0.lock()) {
             lock.1.access();
             drop(guard);
         }
         for thread in threads {
             thread.join().unwrap();
         }
-        assert!(poll_and_drop(lock.0.acquire()).is_some(), "the lock is free");
+        assert!(poll_and_drop(lock.0.lock()).is_some(), "the lock is free");
     });
 }
 
@@ -389,20 +389,115 @@ fn a_dropped_waiter_is_skipped_and_its_grant_passes_to_the_next() {
     });
 }
 
+/// Commits the work of a group: the result of each work is the work itself. `committed` has a bit for each.
+fn commit(mut group: writer::WriterGuard<'_, u64, u64>, exclusive: &Exclusive, committed: &AtomicU64) -> u64 {
+    exclusive.access();
+    let mut own = None;
+    let mut grant_all = |group: &mut writer::WriterGuard<'_, u64, u64>| {
+        while let Some(&work) = group.first() {
+            let before = committed.fetch_or(work, Ordering::Relaxed);
+            assert_eq!(before & work, 0, "no work is committed twice");
+            own = group.grant_first(work).or(own);
+        }
+    };
+    grant_all(&mut group);
+    if group.take_more() {
+        grant_all(&mut group);
+    }
+    own.expect("a group contains the work of its writer")
+}
+
+/// Two threads submit work, and a third client drops its future, or its group, after the first poll.
 #[test]
-fn workers_acquire_the_lock_in_order_and_a_dropped_one_is_skipped() {
+fn writers_commit_the_work_of_each_waiting_worker_once() {
+    check(3, || {
+        let shared = (writer::WriterQueue::<u64, u64>::new(2), Exclusive::new(), AtomicU64::new(0));
+        let shared = Arc::new(shared);
+        let threads = [1, 2].map(|work| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (queue, exclusive, committed) = &*shared;
+                let result = match block_on(queue.submit(work, 1)) {
+                    writer::Role::Write(group) => commit(group, exclusive, committed),
+                    writer::Role::Done(result) => result,
+                };
+                assert_eq!(result, work);
+                assert_ne!(committed.load(Ordering::Relaxed) & work, 0, "the work was committed");
+            })
+        });
+        let (queue, exclusive, committed) = &*shared;
+        drop(poll_and_drop(queue.submit(4, 1)));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let Some(writer::Role::Write(group)) = poll_and_drop(queue.submit(8, 1)) else {
+            panic!("the tree has no writer")
+        };
+        commit(group, exclusive, committed);
+        assert_eq!(committed.load(Ordering::Relaxed) & !4, 11);
+    });
+}
+
+/// The group of a worker, which must be the writer now.
+fn group<'q>(
+    submitted: Pin<&mut impl Future<Output = writer::Role<'q, u64, u64>>>,
+) -> writer::WriterGuard<'q, u64, u64> {
+    match poll(submitted) {
+        Poll::Ready(writer::Role::Write(group)) => group,
+        other => panic!("the worker is not the writer: {other:?}"),
+    }
+}
+
+#[test]
+fn a_writer_takes_waiting_work_in_order_up_to_a_weight_and_a_dropped_writer_returns_it() {
     check(0, || {
-        let lock = writer::WriterLock::default();
-        let mut context = Context::from_waker(Waker::noop());
-        let mut first = pin!(lock.acquire());
-        let Poll::Ready(first) = first.as_mut().poll(&mut context) else { panic!("the lock is free") };
-        let mut second = Box::pin(lock.acquire());
-        let mut third = pin!(lock.acquire());
-        assert!(second.as_mut().poll(&mut context).is_pending());
-        assert!(third.as_mut().poll(&mut context).is_pending());
-        drop(second);
-        assert!(third.as_mut().poll(&mut context).is_pending(), "the first still holds the lock");
+        let queue = writer::WriterQueue::<u64, u64>::new(3);
+        let first = group(pin!(queue.submit(1, 1)));
+        let mut waiting = [2, 3, 4, 5, 6].map(|work| Box::pin(queue.submit(work, 1)));
+        assert!(waiting.iter_mut().all(|waiting| poll(waiting.as_mut()).is_pending()));
+        let [second, third, fourth, fifth, sixth] = &mut waiting;
+        assert_eq!(first.work().collect::<Vec<_>>(), [&1], "work that arrives later is not taken");
         drop(first);
-        assert!(third.as_mut().poll(&mut context).is_ready());
+        let mut taken = group(second.as_mut());
+        assert_eq!(taken.work().collect::<Vec<_>>(), [&2, &3, &4]);
+        assert_eq!(taken.grant_first(20), Some(20), "the writer's own result");
+        fourth.set(queue.submit(7, 1));
+        assert!(poll(fourth.as_mut()).is_pending(), "the work 4 was withdrawn after it was taken");
+        drop(taken);
+        let mut taken = group(third.as_mut());
+        assert_eq!(
+            taken.work().collect::<Vec<_>>(),
+            [&3, &5, &6],
+            "the dropped writer returned 3, and not 4"
+        );
+        assert_eq!(taken.grant_first(30), Some(30));
+        assert_eq!(taken.grant_first(50), None);
+        assert!(matches!(poll(fifth.as_mut()), Poll::Ready(writer::Role::Done(50))));
+        drop(taken);
+        assert_eq!(group(sixth.as_mut()).grant_first(60), Some(60), "the first without a result");
+    });
+}
+
+#[test]
+fn a_worker_that_needs_the_tree_for_itself_is_in_no_group() {
+    check(0, || {
+        let queue = writer::WriterQueue::<u64, u64>::new(9);
+        let first = group(pin!(queue.submit(1, 1)));
+        let (mut alone, mut dropped) = (Box::pin(queue.lock()), Box::pin(queue.submit(2, 1)));
+        let mut second = Box::pin(queue.submit(3, 20));
+        assert!(poll(alone.as_mut()).is_pending() && poll(dropped.as_mut()).is_pending());
+        assert!(poll(second.as_mut()).is_pending());
+        drop(first);
+        let Poll::Ready(mut locked) = poll(alone.as_mut()) else { panic!("it is the next writer") };
+        assert_eq!(locked.work().len(), 0);
+        drop(dropped);
+        assert!(!locked.take_more(), "the work is heavier than a group");
+        assert!(poll(second.as_mut()).is_pending());
+        drop(locked);
+        assert_eq!(
+            group(second.as_mut()).work().collect::<Vec<_>>(),
+            [&3],
+            "work above the weight is done alone"
+        );
     });
 }

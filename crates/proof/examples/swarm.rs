@@ -18,7 +18,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// once in about 400 seeds, so a thousand fresh seeds sometimes miss one of them.
 const MARKS_SEEDS: u64 = 1_000;
 /// Coverage marks of spatial indexes.
-const OF_CATFISH: [&str; 2] = ["a search that was overtaken", "a ring that is full"];
+const OF_CATFISH: [&str; 4] = [
+    "a search that was overtaken",
+    "a ring that is full",
+    "a commit for several workers",
+    "changes that another worker committed",
+];
 /// Events of a sequence diagram.
 const SEQUENCE_EVENTS: usize = 2_000;
 

@@ -3,8 +3,8 @@
 use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs, NodeId, Server as _};
 use farwood_index::catfish::{
-    Catfish, CatfishConfig, Count, Inbox, Issue, Item, NotificationMode, Query, Reader, Rectangle, RingRpc,
-    ServerSettings, Service, ServiceSettings, SpatialRpc as _, TreeServer,
+    Catfish, CatfishConfig, Change, Count, Inbox, Issue, Item, NotificationMode, Query, Reader, Rectangle,
+    RingRpc, ServerSettings, Service, ServiceSettings, SpatialRpc as _, TreeServer,
 };
 use farwood_testkit::ServerHarness;
 use std::future::poll_fn;
@@ -193,6 +193,13 @@ fn add_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>)
             let moved = Item { bounds: item(5).bounds, ..new };
             assert!(connection.remove(&moved).await.expect("a removal"));
             note("remove", "");
+            let many: Vec<_> = (0..20).map(|id| Change::Insert(item(SIDE * SIDE + id))).collect();
+            assert_eq!(connection.changes_that_fit(&many), 20);
+            assert_eq!(connection.apply(&many).await.expect("inserts"), [true; 20]);
+            note("insert", "20 in one request");
+            let removals: Vec<_> = (0..20).map(|id| Change::Remove(item(SIDE * SIDE + id))).collect();
+            assert_eq!(connection.apply(&removals).await.expect("removals"), [true; 20]);
+            note("remove", "20 in one request");
             connection.close().await.expect("the connection is closed");
             note("close", "");
         });

@@ -1,4 +1,4 @@
-//! Loading rectangles: the whole file is read first, and then bulk-loaded into an empty index, or inserted one by one.
+//! Loading rectangles: the whole file is read first, and then bulk-loaded into an empty index, or inserted in batches.
 
 use super::args::Args;
 use super::bulk;
@@ -7,7 +7,7 @@ use super::found::Found;
 use super::input::{self, Reader};
 use super::{flatgeobuf, geojson, options, rectangle_rows};
 use crate::{Context, Failure, Format, Outcome, size};
-use farwood::spatial::{Item, Spatial};
+use farwood::spatial::{CHANGES_MAX, Item, Spatial};
 use farwood::{Error, IndexError};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -17,7 +17,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoadMethod {
     Bulk,
-    OneByOne,
+    Batches,
 }
 
 pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -29,16 +29,16 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
     let mut found = Found::new(args);
     read(args, format, reader, &mut found)?;
     progress.set_message("writing");
-    // A server that receives requests through rings accepts items one by one.
+    // A server that receives requests through rings accepts no bulk load.
     let method = if index.takes_bulk()? && load_at_once(index, args, &found.items)? {
         LoadMethod::Bulk
     } else {
-        insert_each(index, &found.items, &progress)?;
-        LoadMethod::OneByOne
+        insert_in_batches(index, &found.items, &progress)?;
+        LoadMethod::Batches
     };
     progress.finish_and_clear();
     report(args, format, &found, method, start, context)?;
-    if method == LoadMethod::OneByOne {
+    if method == LoadMethod::Batches {
         options::report_fill(context)?;
     }
     let nothing_good = found.items.is_empty() && found.bad.count() > 0;
@@ -67,17 +67,15 @@ fn load_at_once(index: &Spatial, args: &Args, items: &[Item]) -> Result<bool, Fa
     }
 }
 
-/// Inserts the rectangles one after the other, and shows their number.
-fn insert_each(index: &Spatial, items: &[Item], progress: &ProgressBar) -> Result<(), Failure> {
+/// Inserts the rectangles in batches, and shows their number.
+fn insert_in_batches(index: &Spatial, items: &[Item], progress: &ProgressBar) -> Result<(), Failure> {
     let mut inserted = 0;
     let done = index.change(|editor| {
-        items.iter().try_for_each(|item| {
-            editor.insert(item)?;
-            inserted += 1;
-            if inserted % 1024 == 0 {
-                progress.set_message(format!("{inserted} inserted"));
-            }
-            Ok(())
+        items.chunks(CHANGES_MAX).try_for_each(|batch| {
+            let done = editor.insert_many(batch);
+            inserted = editor.changes();
+            progress.set_message(format!("{inserted} inserted"));
+            done
         })
     });
     done.map_err(|error| {
@@ -115,7 +113,7 @@ fn report(
     }
     let how = match method {
         LoadMethod::Bulk => "in bulk",
-        LoadMethod::OneByOne => "one by one",
+        LoadMethod::Batches => "in batches",
     };
     writeln!(
         context.messages,

@@ -7,7 +7,7 @@ use farwood_index::IndexError;
 #[cfg(feature = "tcp")]
 use farwood_index::catfish::SocketRpc;
 use farwood_index::catfish::{
-    Catfish, Inbox, NotificationMode, Reply, Request, RingRpc, SearchSink, SpatialRpc,
+    Catfish, Change, Inbox, NotificationMode, Reply, Request, RingRpc, SearchSink, SpatialRpc,
 };
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 #[cfg(feature = "tcp")]
@@ -91,6 +91,22 @@ impl<F: Fabric, L: ServerMemory> SpatialRpc for Connection<'_, F, L> {
             Connection::Rings(messenger) => messenger.call(request, found).await,
             #[cfg(feature = "tcp")]
             Connection::Socket(correspondent) => correspondent.call(request, found).await,
+        }
+    }
+
+    async fn apply(&mut self, changes: &[Change]) -> Result<Vec<bool>, IndexError> {
+        match self {
+            Connection::Rings(messenger) => messenger.apply(changes).await,
+            #[cfg(feature = "tcp")]
+            Connection::Socket(correspondent) => correspondent.apply(changes).await,
+        }
+    }
+
+    fn changes_that_fit(&self, changes: &[Change]) -> usize {
+        match self {
+            Connection::Rings(messenger) => messenger.changes_that_fit(changes),
+            #[cfg(feature = "tcp")]
+            Connection::Socket(correspondent) => correspondent.changes_that_fit(changes),
         }
     }
 

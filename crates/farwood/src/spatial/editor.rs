@@ -5,9 +5,11 @@ use super::index::Spatial;
 use super::lookup::Lent;
 use crate::attached::ServerPermit;
 use crate::error::Result;
-use farwood_fabric::Client;
+use farwood_fabric::{Client, FabricError};
 use farwood_index::IndexError;
-use farwood_index::catfish::{Item, Rectangle, ServerSettings, SpatialRpc as _, TreeServer, Worker};
+use farwood_index::catfish::{
+    CHANGES_MAX, Change, Item, Rectangle, ServerSettings, SpatialRpc as _, TreeServer, Worker,
+};
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
 use std::fmt;
@@ -37,6 +39,23 @@ impl Spatial {
         self.change(|editor| editor.remove(item))
     }
 
+    /// Adds items. Costs and errors as [`Editor::insert_many`].
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert). The index may then hold some of the items; [`Editor::changes`] has their number.
+    pub fn insert_many(&self, items: &[Item]) -> Result<()> {
+        self.change(|editor| editor.insert_many(items))
+    }
+
+    /// Removes items; returns for each whether the index had an equal item. Costs and errors as
+    /// [`Editor::remove_many`].
+    ///
+    /// # Errors
+    /// As [`insert_many`](Self::insert_many).
+    pub fn remove_many(&self, items: &[Item]) -> Result<Vec<bool>> {
+        self.change(|editor| editor.remove_many(items))
+    }
+
     /// Calls `work` with an editor, which sends changes on one connection, or applies them as the index's server until
     /// `work` returns. If another process is the server for the duration of a change, this call waits for it.
     ///
@@ -49,7 +68,8 @@ impl Spatial {
         let server = self.server("change").ok();
         match self.begin_change(&client, server.as_ref())? {
             ChangePath::Messages(lent) => {
-                let mut editor = Editor { spatial: self, path: EditorPath::Messages(lent) };
+                let path = EditorPath::Messages(lent);
+                let mut editor = Editor { spatial: self, path, changes: 0 };
                 let done = work(&mut editor);
                 if let EditorPath::Messages(lent) = editor.path {
                     self.give_back(lent, &client);
@@ -58,7 +78,7 @@ impl Spatial {
             }
             ChangePath::AsServer { tree, server, permit: _permit } => {
                 let path = EditorPath::AsServer(tree.worker(&client, server));
-                let done = work(&mut Editor { spatial: self, path });
+                let done = work(&mut Editor { spatial: self, path, changes: 0 });
                 block_on(tree.release_lease(&client)).map_err(failed)?;
                 done
             }
@@ -109,6 +129,8 @@ enum ChangePath<'c> {
 pub struct Editor<'e> {
     spatial: &'e Spatial,
     path: EditorPath<'e>,
+    /// Changes that are committed.
+    changes: u64,
 }
 
 enum EditorPath<'e> {
@@ -116,48 +138,132 @@ enum EditorPath<'e> {
     AsServer(Worker<'e, AnyFabric, AnyServer>),
 }
 
-impl Editor<'_> {
-    fn done<T>(&self, operation: &'static str, done: std::result::Result<T, IndexError>) -> Result<T> {
-        done.map_err(|error| self.spatial.failed(operation, error))
-    }
+/// What happens to a batch of changes that does not fit into the pool at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BatchPolicy {
+    /// It fails.
+    Whole,
+    /// Its first half is tried.
+    Divisible,
+}
 
-    /// Adds an item. The index may hold several equal items.
+impl Editor<'_> {
+    /// Adds an item. The index may hold several equal items. [1 RT, and the server's work]
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index). If the server was lost, the item may or may not have been added.
     pub fn insert(&mut self, item: &Item) -> Result<()> {
-        self.spatial.check_process("insert")?;
-        let done = match &mut self.path {
-            EditorPath::Messages(lent) => block_on(lent.connection.insert(item)),
-            EditorPath::AsServer(worker) => block_on(worker.insert(item)),
-        };
-        self.done("insert", done)
+        self.change_one("insert", Change::Insert(*item)).map(drop)
     }
 
-    /// Removes one item that equals `item`; returns `false` if there is none.
+    /// Removes one item that equals `item`; returns `false` if there is none. Costs as [`insert`](Self::insert).
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
     pub fn remove(&mut self, item: &Item) -> Result<bool> {
-        self.spatial.check_process("remove")?;
-        let done = match &mut self.path {
-            EditorPath::Messages(lent) => block_on(lent.connection.remove(item)),
-            EditorPath::AsServer(worker) => block_on(worker.remove(item)),
-        };
-        self.done("remove", done)
+        self.change_one("remove", Change::Remove(*item))
     }
 
-    /// Moves an item to `bounds` atomically; returns `false` if there was none at `item.bounds`.
+    /// Moves an item to `bounds` atomically; returns `false` if there was none at `item.bounds`. Costs as
+    /// [`insert`](Self::insert).
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
     pub fn update(&mut self, item: &Item, bounds: Rectangle) -> Result<bool> {
-        self.spatial.check_process("update")?;
-        let done = match &mut self.path {
-            EditorPath::Messages(lent) => block_on(lent.connection.update(item, bounds)),
-            EditorPath::AsServer(worker) => block_on(worker.update(item, bounds)),
+        self.change_one("update", Change::Update(*item, bounds))
+    }
+
+    /// Adds items in their order. The call divides them into batches of [`CHANGES_MAX`] items, or fewer if the rings of
+    /// the index are smaller than by default. A batch is one message and one commit, so it takes a small part of the
+    /// time of as many calls of [`insert`](Self::insert); a search sees all items of a batch or none. If the pool has
+    /// too little memory for a batch at once, the call makes smaller batches. [1 RT for each batch, and the server's
+    /// work]
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert). The batches before the failed one stay: [`changes`](Self::changes) counts them.
+    pub fn insert_many(&mut self, items: &[Item]) -> Result<()> {
+        let changes: Vec<_> = items.iter().copied().map(Change::Insert).collect();
+        self.change_many("insert", &changes, BatchPolicy::Divisible).map(drop)
+    }
+
+    /// Removes for each of `items` one item that equals it; returns for each whether there was one. Otherwise as
+    /// [`insert_many`](Self::insert_many).
+    ///
+    /// # Errors
+    /// As [`insert_many`](Self::insert_many).
+    pub fn remove_many(&mut self, items: &[Item]) -> Result<Vec<bool>> {
+        let changes: Vec<_> = items.iter().copied().map(Change::Remove).collect();
+        self.change_many("remove", &changes, BatchPolicy::Divisible)
+    }
+
+    /// Makes changes of any kind in their order; returns for each whether it found its item. The call divides them into
+    /// batches as [`insert_many`](Self::insert_many) does; with rings of the default size a batch has 818 changes or
+    /// more. A search sees all changes of a batch or none, and all of them are made or none: a batch for which the pool
+    /// has too little memory fails. Costs as [`insert_many`](Self::insert_many).
+    ///
+    /// # Errors
+    /// As [`insert_many`](Self::insert_many).
+    pub fn apply(&mut self, changes: &[Change]) -> Result<Vec<bool>> {
+        self.change_many("change", changes, BatchPolicy::Whole)
+    }
+
+    /// The number of changes that this editor has made: after an error, how many of the changes are in the index, in
+    /// their order. Changes that found no item count. If the server was lost, it may have made the next batch as well.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    fn change_one(&mut self, operation: &'static str, change: Change) -> Result<bool> {
+        self.spatial.check_process(operation)?;
+        let done = match (&mut self.path, change) {
+            (EditorPath::Messages(lent), Change::Insert(item)) => {
+                block_on(lent.connection.insert(&item)).map(|()| true)
+            }
+            (EditorPath::Messages(lent), Change::Remove(item)) => block_on(lent.connection.remove(&item)),
+            (EditorPath::Messages(lent), Change::Update(item, bounds)) => {
+                block_on(lent.connection.update(&item, bounds))
+            }
+            (EditorPath::AsServer(worker), change) => {
+                block_on(worker.apply(&[change])).map(|found| found == [true])
+            }
         };
-        self.done("update", done)
+        let found = done.map_err(|error| self.spatial.failed(operation, error))?;
+        self.changes += 1;
+        Ok(found)
+    }
+
+    fn change_many(
+        &mut self,
+        operation: &'static str,
+        changes: &[Change],
+        policy: BatchPolicy,
+    ) -> Result<Vec<bool>> {
+        self.spatial.check_process(operation)?;
+        let (mut rest, mut found, mut most) = (changes, Vec::with_capacity(changes.len()), CHANGES_MAX);
+        while !rest.is_empty() {
+            let count = match &self.path {
+                EditorPath::Messages(lent) => lent.connection.changes_that_fit(rest).min(most),
+                EditorPath::AsServer(_) => rest.len().min(most),
+            };
+            let (batch, after) = rest.split_at(count);
+            let done = match &mut self.path {
+                EditorPath::Messages(lent) => block_on(lent.connection.apply(batch)),
+                EditorPath::AsServer(worker) => block_on(worker.apply(batch)),
+            };
+            match done {
+                Ok(of_batch) => found.extend(of_batch),
+                Err(IndexError::Fabric(FabricError::PoolFull { .. }))
+                    if policy == BatchPolicy::Divisible && count > 1 =>
+                {
+                    most = count / 2;
+                    continue;
+                }
+                Err(error) => return Err(self.spatial.failed(operation, error)),
+            }
+            self.changes += count as u64;
+            (rest, most) = (after, (2 * most).min(CHANGES_MAX));
+        }
+        Ok(found)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the library through its public interface.
 
+mod batches;
 mod damage;
 mod dropped;
 mod examples;

@@ -69,6 +69,7 @@ pub use server::service::{Service, ServiceSettings};
 pub use server::worker::Worker;
 pub use server::{ServerSettings, StoreGranularity, TreeServer};
 pub use server_stats::ServerStats;
+pub use tree::change::{CHANGES_MAX, Change};
 pub use tree::copy::{Hit, NodeCopy};
 pub use tree::layout;
 pub use tree::nearest::Near;

@@ -6,11 +6,12 @@ use super::super::head::{
     SERVED_CONNECTIONS, SERVER, TERM, TICKET_BITS, closed, of_connection, word_of,
 };
 use super::super::wire::NotificationMode;
+use super::super::wire::changes::{changes_that_fit, encode_changes, found_of};
 use super::super::wire::heartbeat::utilisation;
-use super::super::wire::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, Reply, Request, Status, item_of};
+use super::super::wire::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, Reply, Request, Status};
 use super::super::wire::ring::{Received, RingReceiver, RingSender, Segment, framed, poll_interval};
-use super::super::{Catfish, Count, SearchSink};
-use super::rpc::SpatialRpc;
+use super::super::{Catfish, Change, SearchSink};
+use super::rpc::{ItemSink, ResponseSink, SpatialRpc};
 use crate::error::IndexError;
 use crate::retry::Retry;
 use farwood_fabric::{
@@ -54,6 +55,9 @@ const OPEN_WAIT_MAX_S: u64 = 10;
 /// long as clients wait for locks.
 const ANSWER_WAIT_MAX_S: u64 = 20;
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// Words of a request before its kind: the responses consumed.
+const REQUEST_HEAD_WORDS: usize = 1;
 
 /// The state of a connection between two calls. Any thread of the compute node may continue it with its own client.
 #[derive(Debug)]
@@ -169,13 +173,13 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         Ok(serves && !self.is_closed().await?)
     }
 
-    /// Writes a request into the server's ring. [1 RT]
-    async fn send(&mut self, request: &Request) -> Result<(), IndexError> {
+    /// Writes a request, whose words `encode` appends, into the server's ring. [1 RT]
+    async fn send(&mut self, encode: impl FnOnce(&mut Vec<u64>)) -> Result<(), IndexError> {
         self.ring.reported = self.ring.receiver.head();
         let mut payload = std::mem::take(&mut self.ring.payload);
         payload.clear();
         payload.push(self.ring.reported);
-        request.encode(&mut payload);
+        encode(&mut payload);
         // One request at a time: the server consumed the request before it answered it.
         let slot = self.ring.sender.reserve(payload.len(), Segment::Last);
         let Some(slot) = slot else {
@@ -205,23 +209,25 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         Ok(sent?)
     }
 
-    /// Receives the segments of one response, and adds their items to `found`.
-    async fn receive(&mut self, found: &mut impl SearchSink) -> Result<(Status, u64), IndexError> {
+    /// Receives the segments of one response, and adds their elements to `found`.
+    async fn receive<R: ResponseSink>(&mut self, found: &mut R) -> Result<(Status, u64), IndexError> {
         loop {
             let (offset, words, segment) = self.next_message().await?;
             let ring = self.ring.inbox + INBOX_HEAD_BYTES;
             let load = |at: usize| self.local.load(ring + offset + 8 * at as u64);
-            if words < RESPONSE_HEAD_WORDS || !(words - RESPONSE_HEAD_WORDS).is_multiple_of(ITEM_WORDS) {
+            if words < RESPONSE_HEAD_WORDS || !(words - RESPONSE_HEAD_WORDS).is_multiple_of(R::ELEMENT_WORDS)
+            {
                 return Err(self.garbled(words as u64));
             }
             self.ring.sender.consumed(load(0)?);
             let (status, count) = (load(1)?, load(2)?);
-            for first in (RESPONSE_HEAD_WORDS..words).step_by(ITEM_WORDS) {
-                let mut item = [0; ITEM_WORDS];
-                for (at, word) in item.iter_mut().enumerate() {
+            for first in (RESPONSE_HEAD_WORDS..words).step_by(R::ELEMENT_WORDS) {
+                let mut element = [0; ITEM_WORDS];
+                let element = &mut element[..R::ELEMENT_WORDS];
+                for (at, word) in element.iter_mut().enumerate() {
                     *word = load(first + at)?;
                 }
-                found.item(item_of(&item).ok_or_else(|| self.garbled(item[0]))?);
+                found.element(element).ok_or_else(|| self.garbled(element[0]))?;
             }
             let local = self.local;
             let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
@@ -318,10 +324,18 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
         release(self.client, self.ring.owner).await
     }
 
+    /// Prepares the connection for the next request.
+    async fn begin(&mut self) -> Result<(), IndexError> {
+        if self.ring.broken {
+            return Err(self.lost());
+        }
+        self.take_outstanding().await
+    }
+
     /// Receives and discards the response of a call that was dropped.
     async fn take_outstanding(&mut self) -> Result<(), IndexError> {
         while self.ring.outstanding && !self.ring.broken {
-            self.receive(&mut Count::default()).await?;
+            self.receive(&mut ()).await?;
         }
         Ok(())
     }
@@ -332,13 +346,23 @@ impl<F: Fabric, L: ServerMemory> SpatialRpc for RingRpc<'_, F, L> {
     /// the server is alive but sends nothing for 20 s; the connection is then unusable. The server executes a call that
     /// is dropped as well; the next call first waits for its response.
     async fn call(&mut self, request: &Request, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
-        if self.ring.broken {
-            return Err(self.lost());
-        }
-        self.take_outstanding().await?;
-        self.send(request).await?;
-        let (status, count) = self.receive(found).await?;
+        self.begin().await?;
+        self.send(|words| request.encode(words)).await?;
+        let (status, count) = self.receive(&mut ItemSink(found)).await?;
         status.reply(count)
+    }
+
+    async fn apply(&mut self, changes: &[Change]) -> Result<Vec<bool>, IndexError> {
+        self.begin().await?;
+        self.send(|words| encode_changes(changes, words)).await?;
+        let mut words = Vec::new();
+        let (status, count) = self.receive(&mut words).await?;
+        status.reply(count)?;
+        found_of(&words, changes.len()).ok_or_else(|| self.garbled(words.len() as u64))
+    }
+
+    fn changes_that_fit(&self, changes: &[Change]) -> usize {
+        changes_that_fit(changes, self.ring.sender.payload_max() - REQUEST_HEAD_WORDS)
     }
 
     fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError> {

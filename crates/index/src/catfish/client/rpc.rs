@@ -1,10 +1,51 @@
 //! Requests to the server, over rings or an ordinary socket.
 
 use super::super::tree::rectangle::{Item, Query, Rectangle};
+use super::super::wire::changes::{changes_that_fit, encode_changes, found_of};
 use super::super::wire::heartbeat::{PARTS, number_and_beat, utilisation};
 use super::super::wire::message::{ITEM_WORDS, Reply, Request, Status, encode_load, item_of};
-use super::super::{Count, Near, SearchSink};
+use super::super::{Change, Count, Near, SearchSink};
 use crate::error::IndexError;
+
+/// Receives the words of a response that follow its head.
+pub(in crate::catfish) trait ResponseSink {
+    /// The words of one element of the response. No element is divided between two segments.
+    const ELEMENT_WORDS: usize;
+
+    /// Receives an element; `None`: the words are not an element.
+    fn element(&mut self, words: &[u64]) -> Option<()>;
+}
+
+/// Receives items.
+pub(in crate::catfish) struct ItemSink<'s, S>(pub(in crate::catfish) &'s mut S);
+
+impl<S: SearchSink> ResponseSink for ItemSink<'_, S> {
+    const ELEMENT_WORDS: usize = ITEM_WORDS;
+
+    fn element(&mut self, words: &[u64]) -> Option<()> {
+        self.0.item(item_of(words)?);
+        Some(())
+    }
+}
+
+/// Discards the response.
+impl ResponseSink for () {
+    const ELEMENT_WORDS: usize = 1;
+
+    fn element(&mut self, _: &[u64]) -> Option<()> {
+        Some(())
+    }
+}
+
+/// Receives words.
+impl ResponseSink for Vec<u64> {
+    const ELEMENT_WORDS: usize = 1;
+
+    fn element(&mut self, words: &[u64]) -> Option<()> {
+        self.extend(words);
+        Some(())
+    }
+}
 
 /// A connection to the server of an index.
 pub trait SpatialRpc {
@@ -18,6 +59,17 @@ pub trait SpatialRpc {
         request: &Request,
         found: &mut impl SearchSink,
     ) -> impl Future<Output = Result<Reply, IndexError>>;
+
+    /// Makes changes in their order, all of them in one commit; yields for each whether it found its item. There must be
+    /// at most as many as [`changes_that_fit`](Self::changes_that_fit). [1 RT, and the server's work]
+    ///
+    /// # Errors
+    /// As [`call`](Self::call). None of the changes is made if the pool is full.
+    fn apply(&mut self, changes: &[Change]) -> impl Future<Output = Result<Vec<bool>, IndexError>>;
+
+    /// The number of the first changes that one request can carry, at most
+    /// [`CHANGES_MAX`](super::super::CHANGES_MAX). [0 RT]
+    fn changes_that_fit(&self, changes: &[Change]) -> usize;
 
     /// The utilisation of the server by the newest heartbeat; `None`: none has arrived since the last call. [0 RT]
     ///
@@ -136,29 +188,33 @@ impl<C: RequestTransport> SocketRpc<C> {
     pub async fn load(&mut self, items: &[Item], fill: f64) -> Result<(), IndexError> {
         self.request.clear();
         encode_load(items, fill, &mut self.request);
-        self.exchange(&mut Count::default()).await.map(|_| ())
+        self.exchange(&mut ItemSink(&mut Count::default())).await.map(|_| ())
     }
 
     /// Sends the request in the buffer, and decodes the response.
-    async fn exchange(&mut self, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
+    async fn exchange<R: ResponseSink>(&mut self, found: &mut R) -> Result<Reply, IndexError> {
         self.response.clear();
         self.transport.carry(&self.request, &mut self.response).await?;
-        let garbled = |word: u64| IndexError::Damaged {
-            operation: "message",
-            at: "the server's socket".to_owned(),
-            what: format!("{word:#x} is not part of a message"),
-        };
         let [pulse, status, count, items @ ..] = self.response.as_slice() else {
             return Err(garbled(self.response.len() as u64));
         };
-        if !items.len().is_multiple_of(ITEM_WORDS) {
+        if !items.len().is_multiple_of(R::ELEMENT_WORDS) {
             return Err(garbled((items.len() + HEAD_WORDS) as u64));
         }
         self.pulse = *pulse;
-        for item in items.chunks_exact(ITEM_WORDS) {
-            found.item(item_of(item).ok_or_else(|| garbled(item[0]))?);
+        for element in items.chunks_exact(R::ELEMENT_WORDS) {
+            found.element(element).ok_or_else(|| garbled(element[0]))?;
         }
         Status::from_word(*status).ok_or_else(|| garbled(*status))?.reply(*count)
+    }
+}
+
+/// The error for a response that is not one.
+fn garbled(word: u64) -> IndexError {
+    IndexError::Damaged {
+        operation: "message",
+        at: "the server's socket".to_owned(),
+        what: format!("{word:#x} is not part of a message"),
     }
 }
 
@@ -166,7 +222,19 @@ impl<C: RequestTransport> SpatialRpc for SocketRpc<C> {
     async fn call(&mut self, request: &Request, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
         self.request.clear();
         request.encode(&mut self.request);
-        self.exchange(found).await
+        self.exchange(&mut ItemSink(found)).await
+    }
+
+    async fn apply(&mut self, changes: &[Change]) -> Result<Vec<bool>, IndexError> {
+        self.request.clear();
+        encode_changes(changes, &mut self.request);
+        let mut words = Vec::new();
+        self.exchange(&mut words).await?;
+        found_of(&words, changes.len()).ok_or_else(|| garbled(words.len() as u64))
+    }
+
+    fn changes_that_fit(&self, changes: &[Change]) -> usize {
+        changes_that_fit(changes, usize::MAX)
     }
 
     fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError> {

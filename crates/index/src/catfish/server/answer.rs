@@ -1,5 +1,7 @@
 //! Executes requests, independently of the kind of connection.
 
+use super::super::Change;
+use super::super::wire::changes::{decode_changes, found_words};
 use super::super::wire::message::{ITEM_WORDS, Request, Status, decode_load, item_words};
 use super::super::{Count, Item, Near};
 use super::worker::Worker;
@@ -13,6 +15,14 @@ pub(super) struct Outcome {
     /// The number of items; if the pool is full, the number of its chunks.
     pub(super) count: u64,
     pub(super) items: Vec<Item>,
+    /// Words of a response that follow its items.
+    pub(super) found: Vec<u64>,
+}
+
+impl Outcome {
+    fn new(status: Status, count: u64) -> Self {
+        Self { status, count, items: Vec::new(), found: Vec::new() }
+    }
 }
 
 impl<F: Fabric, S: Server> Worker<'_, F, S> {
@@ -25,9 +35,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let mut count = Count::default();
         let request = Request::decode(words);
         self.tree.lookups.note(request.as_ref());
-        let of_change = |found| if found { Status::Done } else { Status::NoSuchItem };
         let status = match request {
-            None => Ok(Status::Refused),
+            None => return self.execute_changes(words).await,
             Some(Request::Search(query)) => self.search(&query, &mut items).await.map(|()| Status::Done),
             Some(Request::Count(query)) => self.search(&query, &mut count).await.map(|()| Status::Done),
             Some(Request::Nearest(point, wanted)) => {
@@ -37,16 +46,31 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
                     Status::Done
                 })
             }
-            Some(Request::Insert(item)) => self.insert(&item).await.map(|()| Status::Done),
-            Some(Request::Remove(item)) => self.remove(&item).await.map(of_change),
-            Some(Request::Update(item, bounds)) => self.update(&item, bounds).await.map(of_change),
+            Some(Request::Insert(item)) => self.execute_change(Change::Insert(item)).await,
+            Some(Request::Remove(item)) => self.execute_change(Change::Remove(item)).await,
+            Some(Request::Update(item, bounds)) => self.execute_change(Change::Update(item, bounds)).await,
             Some(Request::Offloaded(count)) => {
                 self.tree.lookups.note_offloaded(count);
                 Ok(Status::Done)
             }
         };
         let count = count.0 + items.len() as u64;
-        self.outcome(status, count, items)
+        self.outcome(status.map(|status| Outcome { items, ..Outcome::new(status, count) }))
+    }
+
+    async fn execute_change(&self, change: Change) -> Result<Status, IndexError> {
+        let found = self.apply(&[change]).await?;
+        Ok(if found == [true] { Status::Done } else { Status::NoSuchItem })
+    }
+
+    /// Executes the request of several changes in `words`.
+    async fn execute_changes(&self, words: &[u64]) -> Result<Outcome, IndexError> {
+        let Some(changes) = decode_changes(words) else { return Ok(Outcome::new(Status::Refused, 0)) };
+        let found = self.apply(&changes).await;
+        self.outcome(found.map(|found| {
+            let count = found.iter().filter(|found| **found).count() as u64;
+            Outcome { found: found_words(&found), ..Outcome::new(Status::Done, count) }
+        }))
     }
 
     /// Executes the request in `request`, or loads the items that it lists into the empty tree, and appends the whole
@@ -56,36 +80,29 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// # Errors
     /// The errors that no response reports: those of the fabric, and a damaged tree.
     pub async fn answer(&self, request: &[u64], response: &mut Vec<u64>) -> Result<(), IndexError> {
-        let Outcome { status, count, items } = match decode_load(request) {
+        let outcome = match decode_load(request) {
             Some((items, fill)) => {
-                let loaded = self.bulk_load(&items, fill).await.map(|()| Status::Done);
-                self.outcome(loaded, items.len() as u64, Vec::new())?
+                let loaded = self.bulk_load(&items, fill).await;
+                self.outcome(loaded.map(|()| Outcome::new(Status::Done, items.len() as u64)))?
             }
             None => self.execute(request).await?,
         };
-        response.reserve(2 + ITEM_WORDS * items.len());
+        let Outcome { status, count, items, found } = outcome;
+        response.reserve(2 + ITEM_WORDS * items.len() + found.len());
         response.extend([status.word(), count]);
         response.extend(items.iter().flat_map(item_words));
+        response.extend(found);
         Ok(())
     }
 
-    /// Turns the errors that a response can report into a status; others remain errors.
-    fn outcome(
-        &self,
-        status: Result<Status, IndexError>,
-        count: u64,
-        items: Vec<Item>,
-    ) -> Result<Outcome, IndexError> {
-        match status {
-            Ok(status) => Ok(Outcome { status, count, items }),
+    /// Turns the errors that a response can report into an outcome; others remain errors.
+    fn outcome(&self, outcome: Result<Outcome, IndexError>) -> Result<Outcome, IndexError> {
+        match outcome {
             Err(IndexError::Fabric(FabricError::PoolFull { .. } | FabricError::NoMemory { .. })) => {
-                let chunks = self.client.fabric().shape().chunks();
-                Ok(Outcome { status: Status::PoolFull, count: chunks, items: Vec::new() })
+                Ok(Outcome::new(Status::PoolFull, self.client.fabric().shape().chunks()))
             }
-            Err(IndexError::NotEmpty) => {
-                Ok(Outcome { status: Status::NotEmpty, count: 0, items: Vec::new() })
-            }
-            Err(error) => Err(error),
+            Err(IndexError::NotEmpty) => Ok(Outcome::new(Status::NotEmpty, 0)),
+            outcome => outcome,
         }
     }
 }

@@ -1,12 +1,16 @@
 //! The server of an index: the only compute node that changes the tree, in its own memory.
 //!
-//! A change is a commit ([`catfish`](super) proves that searches see it as one moment):
+//! Changes become visible by a commit ([`catfish`](super) proves that searches see it as one moment):
 //!
-//! 1. the server drafts it beside the tree: copies of the nodes on a path, from leaf to root
+//! 1. the server drafts them beside the tree: copies of the nodes on their paths, from leaf to root
 //!    ([`draft`](super::tree::draft));
 //! 2. it stores each new node in a slot that holds no node of the tree, with the slot's next generation;
 //! 3. it stores the root word of the head: this is the moment of the change;
 //! 4. it retires the slots of the nodes that are no longer part of the tree, and reuses them when no search needs them.
+//!
+//! A commit contains the changes of all workers that wait for the tree (`writer.rs`), up to [`CHANGES_MAX`], so
+//! the nodes near the root are copied once for many changes. All these changes overlap in time, and take effect in the
+//! order in which they arrived, at the moment of the commit: searches and changes stay linearizable.
 //!
 //! A server that crashes leaves the tree of its last commit. The next server, which has proven the crash, traverses
 //! that tree and treats all other slots as free.
@@ -22,11 +26,11 @@ mod snapshot;
 pub(super) mod worker;
 mod writer;
 
-use super::Request;
 use super::head::{
     HEAD_BYTES, HEARTBEAT, INDEX, LOOKUPS, OFFLOADED, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead,
     SERVED_CONNECTIONS, TERM, TICKET_BITS,
 };
+use super::tree::change::{CHANGES_MAX, Change};
 use super::tree::layout::{Layout, NodeRef, entry_of};
 use crate::error::IndexError;
 use crate::mutant::Mutant;
@@ -38,7 +42,7 @@ use slots::NodeSlots;
 use snapshot::Nodes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use worker::Worker;
-use writer::{WriterGuard, WriterLock};
+use writer::WriterQueue;
 
 /// The unit of the server's stores in virtual time: the simulator can execute READs between two units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,10 +91,10 @@ pub struct TreeServer {
     term: u64,
     pub(super) settings: ServerSettings,
     state: Mutex<TreeState>,
-    writer: WriterLock,
+    writer: WriterQueue<Vec<Change>, Result<Vec<bool>, IndexError>>,
     mutant: Option<Mutant>,
-    /// Every change in the order of the commits, for tests.
-    pub(super) journal: Option<Mutex<Vec<Request>>>,
+    /// The changes of every commit, for tests.
+    pub(super) journal: Option<Mutex<Vec<Vec<Change>>>>,
     lookups: LookupCounts,
 }
 
@@ -141,7 +145,7 @@ impl TreeServer {
             return Err(damaged(head, format!("the root is {word:#x}")));
         };
         let state = TreeState { root, commit: 0, entries: 0, slots: NodeSlots::default() };
-        let (state, writer) = (Mutex::new(state), WriterLock::default());
+        let (state, writer) = (Mutex::new(state), WriterQueue::new(CHANGES_MAX));
         let last = server.local().load(head.address().offset() + TERM)?;
         let Some(term) = last.checked_add(1).filter(|term| term >> TICKET_BITS == 0) else {
             return Err(damaged(head, format!("its term is {last:#x}")));
@@ -192,11 +196,6 @@ impl TreeServer {
         self.slot
     }
 
-    /// Acquires the right to change the tree, which one worker of this server has at a time.
-    async fn write_lock(&self) -> WriterGuard<'_> {
-        self.writer.acquire().await
-    }
-
     /// Entries of the tree.
     pub fn entries(&self) -> u64 {
         self.state().entries
@@ -215,7 +214,7 @@ impl TreeServer {
         self
     }
 
-    /// Records every change, in the order of the commits.
+    /// Records the changes of every commit.
     #[doc(hidden)]
     #[must_use]
     pub fn with_journal(mut self) -> Self {
@@ -223,9 +222,9 @@ impl TreeServer {
         self
     }
 
-    /// Takes the recorded changes.
+    /// Takes the recorded changes: for each commit those that found their items, in their order.
     #[doc(hidden)]
-    pub fn take_journal(&self) -> Vec<Request> {
+    pub fn take_journal(&self) -> Vec<Vec<Change>> {
         let journal =
             self.journal.as_ref().map(|journal| journal.lock().unwrap_or_else(PoisonError::into_inner));
         journal.map(|mut journal| std::mem::take(&mut *journal)).unwrap_or_default()

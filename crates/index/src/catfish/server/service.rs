@@ -330,7 +330,7 @@ impl<'t> Service<'t> {
         let (chunk, position) = (number / per_chunk, number % per_chunk);
         let chunk_word = |chunk: usize| tree.head_offset() + RING_CHUNKS + 8 * chunk as u64;
         assert!(chunk < RING_CHUNKS_MAX, "a chunk holds at least one connection");
-        let _guard = tree.write_lock().await;
+        let _guard = tree.writer.lock().await;
         for missing in 0..=chunk {
             if worker.server.local().load(chunk_word(missing))? == 0 {
                 let owner = ChunkOwner { client: worker.client.fabric().identity(), entry: tree.slot() };
@@ -497,7 +497,7 @@ impl<'t> Service<'t> {
         worker: &Worker<'_, F, S>,
         outcome: &Outcome,
     ) -> Result<(), IndexError> {
-        let Outcome { status, count, items } = outcome;
+        let Outcome { status, count, items, found } = outcome;
         let words_max = connection.sender.payload_max() - RESPONSE_HEAD_WORDS;
         let mut segments = items.chunks((words_max / ITEM_WORDS).max(1));
         let mut next = segments.next().unwrap_or_default();
@@ -506,6 +506,10 @@ impl<'t> Service<'t> {
             let segment = if after.is_some() { Segment::More } else { Segment::Last };
             let mut payload = vec![connection.receiver.head(), status.word(), *count];
             payload.extend(next.iter().flat_map(item_words));
+            if after.is_none() {
+                // A request of several changes fits into a segment, and these words are fewer.
+                payload.extend(found);
+            }
             if !self.send(connection, worker, &payload, segment).await? {
                 return Ok(());
             }

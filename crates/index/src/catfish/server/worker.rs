@@ -1,14 +1,16 @@
-//! A worker of the server: it changes the tree, each change in one commit ([`server`](super) lists the steps).
+//! A worker of the server: it changes the tree, in commits ([`server`](super) lists the steps).
 
 use super::super::head::{COMMITS, ENTRIES, ROOT};
 use super::super::tree::bulk::{entries_per_node, tile};
+use super::super::tree::change::Change;
 use super::super::tree::draft::{Draft, PlacedDraft, Underfull};
 use super::super::tree::layout::{Entry, LINE_WORDS, NodeRef, image, next_generation, stores_of_line};
 use super::super::tree::rectangle::{Item, Rectangle};
-use super::super::wire::message::Request;
 use super::slots::NodeSlots;
 use super::snapshot::Nodes;
+use super::writer::{Role, WriterGuard};
 use super::{ServerSettings, StoreGranularity, TreeServer};
+use crate::coverage;
 use crate::error::IndexError;
 use crate::mutant::Mutant;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner};
@@ -25,6 +27,17 @@ pub struct Worker<'t, F, S> {
     pub(super) tree: &'t TreeServer,
     pub(super) client: &'t Client<F>,
     pub(super) server: &'t S,
+}
+
+/// Maximum groups that a writer commits before the next worker becomes the writer: the writer's own client waits for
+/// all of them.
+const GROUPS_MAX: usize = 4;
+
+/// The changes of the workers that one commit contains.
+type Group<'q> = WriterGuard<'q, Vec<Change>, Result<Vec<bool>, IndexError>>;
+
+fn only_removals(changes: &[Change]) -> bool {
+    changes.iter().all(|change| matches!(change, Change::Remove(_)))
 }
 
 /// Slots that were taken for a commit. They become free again when they are dropped before the commit.
@@ -54,11 +67,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// # Errors
     /// The pool is full; [`IndexError::Damaged`].
     pub async fn insert(&self, item: &Item) -> Result<(), IndexError> {
-        self.commit((1, Request::Insert(*item)), NodeSlots::RESERVED, |draft| {
-            draft.insert(item).map(|()| true)
-        })
-        .await
-        .map(drop)
+        self.apply(&[Change::Insert(*item)]).await.map(drop)
     }
 
     /// Removes one item that is equal to `item`; `false`: there is none. Costs as [`insert`](Self::insert). If the pool
@@ -67,13 +76,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub async fn remove(&self, item: &Item) -> Result<bool, IndexError> {
-        let noted = || (-1, Request::Remove(*item));
-        match self.commit(noted(), 0, |draft| draft.remove(item, Underfull::Dissolve)).await {
-            Err(IndexError::Fabric(FabricError::PoolFull { .. })) => {
-                self.commit(noted(), 0, |draft| draft.remove(item, Underfull::Keep)).await
-            }
-            removed => removed,
-        }
+        Ok(self.apply(&[Change::Remove(*item)]).await? == [true])
     }
 
     /// Gives an item other bounds, in one commit; `false`: there is no such item. Costs as [`insert`](Self::insert).
@@ -81,47 +84,104 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub async fn update(&self, item: &Item, bounds: Rectangle) -> Result<bool, IndexError> {
-        let moved = Item { bounds, id: item.id };
-        self.commit((0, Request::Update(*item, bounds)), NodeSlots::RESERVED, |draft| {
-            let there = draft.remove(item, Underfull::Dissolve)?;
-            if there {
-                draft.insert(&moved)?;
-            }
-            Ok(there)
-        })
-        .await
+        Ok(self.apply(&[Change::Update(*item, bounds)]).await? == [true])
     }
 
-    /// Drafts a change and commits it; `false`: `change` has changed nothing. `added` is the number of entries that
-    /// the tree gains; `reserve` slots stay unused.
-    async fn commit(
-        &self,
-        (added, request): (i64, Request),
-        reserve: usize,
-        change: impl Fn(&mut Draft<'_, Nodes<'_, S::Local>>) -> Result<bool, IndexError>,
-    ) -> Result<bool, IndexError> {
+    /// Makes changes in their order, all of them in one commit; yields for each whether it found its item. The commit
+    /// also contains the changes of other workers that wait at the same time. Costs as [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); none of the changes is made. Changes that do not fit into the pool do not prevent
+    /// those of other workers.
+    pub async fn apply(&self, changes: &[Change]) -> Result<Vec<bool>, IndexError> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.tree.writer.submit(changes.to_vec(), changes.len()).await {
+            Role::Write(group) => self.commit_groups(group).await,
+            Role::Done(found) => {
+                self.client.fabric().record_coverage(coverage::COMMITTED_BY_ANOTHER);
+                found
+            }
+        }
+    }
+
+    /// Commits the changes of a group, and those of the workers that arrive meanwhile; yields the outcome of the
+    /// worker's own.
+    async fn commit_groups(&self, mut group: Group<'_>) -> Result<Vec<bool>, IndexError> {
+        let own = self.commit_group(&mut group).await;
+        for _ in 1..GROUPS_MAX {
+            if !group.take_more() {
+                break;
+            }
+            self.commit_group(&mut group).await;
+        }
+        own.expect("the first group contains the changes of its writer")
+    }
+
+    /// Commits the changes of a group; yields the outcome of the worker's own, if the group contains them.
+    async fn commit_group(&self, group: &mut Group<'_>) -> Option<Result<Vec<bool>, IndexError>> {
+        let mut own = None;
+        if group.work().len() > 1 {
+            self.client.fabric().record_coverage(coverage::GROUP_COMMIT);
+            let changes = group.work().flatten().copied().collect::<Vec<_>>();
+            // If the changes do not all fit, or a node that one of them needs is damaged, each worker's are committed
+            // alone.
+            if let Ok(found) = self.commit(&changes, Underfull::Dissolve).await {
+                let mut rest = found.as_slice();
+                while let Some(count) = group.first().map(Vec::len) {
+                    let (first, after) = rest.split_at(count);
+                    own = group.grant_first(Ok(first.to_vec())).or(own);
+                    rest = after;
+                }
+            }
+        }
+        while let Some(changes) = group.first() {
+            let found = self.commit_alone(changes).await;
+            own = group.grant_first(found).or(own);
+        }
+        own
+    }
+
+    /// Commits the changes of one worker.
+    async fn commit_alone(&self, changes: &[Change]) -> Result<Vec<bool>, IndexError> {
+        match self.commit(changes, Underfull::Dissolve).await {
+            Err(IndexError::Fabric(FabricError::PoolFull { .. })) if only_removals(changes) => {
+                self.commit(changes, Underfull::Keep).await
+            }
+            found => found,
+        }
+    }
+
+    /// Drafts changes and commits them, if one of them finds its item; yields for each whether it does.
+    async fn commit(&self, changes: &[Change], underfull: Underfull) -> Result<Vec<bool>, IndexError> {
         let tree = self.tree;
-        let _guard = tree.write_lock().await;
         let root = tree.state().root;
         let nodes = Nodes::new(self.server.local(), &tree.layout);
         let mut draft = Draft::of(&tree.layout, &nodes, root);
-        let changed = change(&mut draft)?;
-        let finished = changed.then(|| draft.finish());
-        self.server.compute(nodes.visits.get() * tree.settings.visit_ns).await;
-        let Some(finished) = finished else { return Ok(false) };
+        let found: Vec<_> =
+            changes.iter().map(|change| draft.apply(change, underfull)).collect::<Result<_, _>>()?;
+        let visits = nodes.visits.get() + draft.visits();
+        let finished = found.contains(&true).then(|| draft.finish());
+        self.server.compute(visits * tree.settings.visit_ns).await;
+        let Some(finished) = finished else { return Ok(found) };
+        let reserve = if only_removals(changes) { 0 } else { NodeSlots::RESERVED };
         let slots = self.take_slots(finished.slots(), reserve).await?;
         let placed = finished.place(&slots.nodes);
-        self.publish(placed, added, Some(request)).await?;
+        let made: Vec<_> =
+            changes.iter().zip(&found).filter(|(_, found)| **found).map(|(change, _)| *change).collect();
+        let gained = made.iter().map(Change::entries_gained).sum();
+        self.publish(placed, gained, made).await?;
         slots.commit();
-        Ok(true)
+        Ok(found)
     }
 
     /// Stores the nodes of a commit, then its root.
     async fn publish(
         &self,
         placed: PlacedDraft,
-        added: i64,
-        request: Option<Request>,
+        gained: i64,
+        changes: Vec<Change>,
     ) -> Result<(), IndexError> {
         let tree = self.tree;
         let root_first = tree.is_broken(Mutant::RootFirst);
@@ -138,12 +198,12 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let mut state = tree.state();
         state.root = placed.root;
         state.commit += 1;
-        state.entries = state.entries.saturating_add_signed(added);
+        state.entries = state.entries.saturating_add_signed(gained);
         let (commit, entries) = (state.commit, state.entries);
         state.slots.retire(placed.retired.into_iter().map(NodeRef::offset), commit, now);
         drop(state);
-        if let (Some(journal), Some(request)) = (&tree.journal, request) {
-            journal.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        if let Some(journal) = &tree.journal {
+            journal.lock().unwrap_or_else(PoisonError::into_inner).push(changes);
         }
         let head = tree.head_offset();
         self.server.local().store(head + ENTRIES, entries)?;
@@ -235,7 +295,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// [`IndexError::NotEmpty`]; a full pool, which leaves the tree empty.
     pub async fn bulk_load(&self, items: &[Item], fill: f64) -> Result<(), IndexError> {
         let tree = self.tree;
-        let _guard = tree.write_lock().await;
+        let _guard = tree.writer.lock().await;
         if tree.entries() > 0 {
             return Err(IndexError::NotEmpty);
         }
@@ -268,7 +328,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         self.publish(
             PlacedDraft { nodes: Vec::new(), root, retired: vec![before] },
             items.len().cast_signed() as i64,
-            None,
+            Vec::new(),
         )
         .await?;
         taken.into_iter().for_each(TakenSlots::commit);

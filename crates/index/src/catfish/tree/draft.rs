@@ -1,10 +1,14 @@
-//! A draft of a change: the new nodes, and the nodes that they replace. All functions are pure.
+//! A draft of changes: the new nodes, and the nodes that they replace. All functions are pure.
 //!
 //! A stored node never changes. A draft copies the nodes that it changes, from the leaf up to the root, and the server
 //! stores the copies in other slots, and then the new root ([`server`](super::super::server)). Insertion and deletion
 //! are those of the R*-tree, with forced reinsertion, within one draft: readers never see a tree from which an entry is
 //! missing because it is being reinserted.
+//!
+//! A draft takes any number of changes, one after the other. It copies each stored node once: a later change finds the
+//! copy and changes it in place. A node that one change adds and a later one removes needs no slot.
 
+use super::change::Change;
 use super::layout::{Entry, LEVELS_MAX, Layout, NodeRef};
 use super::rectangle::{Item, Rectangle};
 use super::rstar::{Children, choose_subtree, farthest, split};
@@ -58,12 +62,14 @@ impl FreshNode {
     }
 }
 
-/// A change that is not committed yet.
+/// Changes that are not committed yet.
 pub(in crate::catfish) struct Draft<'s, S> {
     layout: &'s Layout,
     stored: &'s S,
     nodes: Vec<FreshNode>,
     root: u64,
+    /// Visits of new nodes.
+    visits: u64,
     /// Stored nodes that the new tree does not contain.
     retired: Vec<NodeRef>,
 }
@@ -96,7 +102,35 @@ impl Reinserted {
 impl<'s, S: StoredNodes> Draft<'s, S> {
     /// A draft that begins with the tree under `root`.
     pub(in crate::catfish) fn of(layout: &'s Layout, stored: &'s S, root: NodeRef) -> Self {
-        Self { layout, stored, nodes: Vec::new(), root: root.word(), retired: Vec::new() }
+        Self { layout, stored, nodes: Vec::new(), root: root.word(), visits: 0, retired: Vec::new() }
+    }
+
+    /// Makes a change, after those that the draft has. Returns `false`, and does not change the draft, if there is no
+    /// such item. `underfull` applies to [`Change::Remove`].
+    ///
+    /// # Errors
+    /// As [`StoredNodes::load`]. The draft then holds a part of the change, and must not be committed.
+    pub(in crate::catfish) fn apply(
+        &mut self,
+        change: &Change,
+        underfull: Underfull,
+    ) -> Result<bool, IndexError> {
+        match change {
+            Change::Insert(item) => self.insert(item).map(|()| true),
+            Change::Remove(item) => self.remove(item, underfull),
+            Change::Update(item, bounds) => {
+                let found = self.remove(item, Underfull::Dissolve)?;
+                if found {
+                    self.insert(&Item { bounds: *bounds, id: item.id })?;
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    /// The number of times that a change has visited a node that the draft had copied or added before.
+    pub(in crate::catfish) const fn visits(&self) -> u64 {
+        self.visits
     }
 
     /// Adds an item.
@@ -137,6 +171,7 @@ impl<'s, S: StoredNodes> Draft<'s, S> {
     /// The node that `word` names, copied into the draft.
     fn open(&mut self, word: u64, below: Option<u8>) -> Result<usize, IndexError> {
         if let Some(number) = as_fresh(word) {
+            self.visits += 1;
             return Ok(number);
         }
         let (node, level, entries) = self.stored.load(word, below)?;
@@ -506,6 +541,54 @@ mod tests {
                     list.push(item);
                     tree.change(|draft| draft.insert(&item).is_ok());
                 }
+            }
+            list.sort_by(|one, other| one.id.cmp(&other.id).then(order(one).total_cmp(&order(other))));
+            prop_assert_eq!(tree.items(), list);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+        /// A draft of several changes makes the same changes as a list, and copies each stored node once.
+        #[test]
+        fn a_draft_takes_several_changes(
+            batches in prop::collection::vec(
+                prop::collection::vec((0..40i32, 0..40i32, 0..5u32, 0..200usize), 1..120),
+                1..8,
+            ),
+        ) {
+            let mut tree = MapTree::new(1);
+            let mut list: Vec<Item> = Vec::new();
+            for (batch, steps) in batches.into_iter().enumerate() {
+                let mut changes = Vec::new();
+                for (step, (x, y, kind, position)) in steps.into_iter().enumerate() {
+                    let bounds = Rectangle::new([x.into(), y.into()], [f64::from(x) + 1.0, f64::from(y) + 2.0]);
+                    let item = Item { bounds: bounds.unwrap(), id: (1000 * batch + step) as u64 };
+                    let found = list.get(position % list.len().max(1)).copied();
+                    let change = match (kind, found) {
+                        (0 | 1, Some(old)) => Change::Remove(old),
+                        (2, Some(old)) => Change::Update(old, item.bounds),
+                        (3, _) => Change::Remove(Item { id: u64::MAX, ..item }),
+                        _ => Change::Insert(item),
+                    };
+                    let at = list.iter().position(|item| Some(*item) == found);
+                    match (change, at) {
+                        (Change::Insert(item), _) => list.push(item),
+                        (Change::Remove(old), Some(at)) if old.id != u64::MAX => drop(list.swap_remove(at)),
+                        (Change::Update(_, bounds), Some(at)) => list[at].bounds = bounds,
+                        _ => {}
+                    }
+                    changes.push((change, kind != 3));
+                }
+                let before = tree.nodes.len();
+                tree.change(|draft| {
+                    for (change, there) in &changes {
+                        assert_eq!(draft.apply(change, Underfull::Dissolve).unwrap(), *there, "{change:?}");
+                    }
+                    assert!(draft.retired.len() <= before, "no stored node is copied twice");
+                    true
+                });
             }
             list.sort_by(|one, other| one.id.cmp(&other.id).then(order(one).total_cmp(&order(other))));
             prop_assert_eq!(tree.items(), list);

@@ -2,6 +2,7 @@
 //! All functions are pure.
 
 pub(super) mod bulk;
+pub(super) mod change;
 pub(super) mod copy;
 mod distance;
 pub(super) mod draft;

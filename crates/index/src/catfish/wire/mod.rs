@@ -1,6 +1,7 @@
 //! The communication between clients and the server of a spatial index: messages, the rings that carry them, and
 //! heartbeats.
 
+pub(super) mod changes;
 pub(super) mod heartbeat;
 pub(super) mod message;
 pub(super) mod ring;

@@ -1,13 +1,15 @@
 //! The clients of a run: those that only read the tree, and those that also send messages to its server.
 
 use super::case::{EDGE, SpatialCase, bounds, query};
-use super::record::{Commit, Items, SearchRecord, SearchStart, check_committed, check_nearest, check_search};
-use super::server::{expect_found, is_node_lost};
+use super::record::{
+    Items, SearchRecord, SearchStart, check_committed, check_nearest, check_one_commit, check_search,
+};
+use super::server::{expect_found, id_of, is_node_lost, plan_changes};
 use farwood_fabric::{Client, Fabric as _, Memory, NodeId, Remote, Server as _, ServerMemory};
 use farwood_index::IndexError;
 use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, SearchPath};
 use farwood_index::catfish::{
-    Catfish, Inbox, Item, Query, Reader, RingRpc, ServiceSettings, SpatialRpc as _,
+    Catfish, Change, Inbox, Item, Query, Reader, RingRpc, ServiceSettings, SpatialRpc as _,
 };
 use farwood_sim::fault::{Fault, RETRY_NS};
 use farwood_sim::{SimFabric, World};
@@ -114,11 +116,11 @@ pub(super) async fn send_requests<L: ServerMemory>(
             break;
         }
         let begun = record.begin();
-        match random.below(8) {
+        match random.below(9) {
             0 | 1 if own.len() < 40 => {
                 let item = Item { bounds: bounds(random), id: record.new_id() };
                 connection.insert(&item).await?;
-                check_committed(Commit::Inserted(item), &begun, record);
+                check_committed(Change::Insert(item), &begun, record);
                 own.push(item);
             }
             0 | 2 if !own.is_empty() => {
@@ -126,11 +128,11 @@ pub(super) async fn send_requests<L: ServerMemory>(
                 let item = own.swap_remove(random.below(own.len() as u64) as usize);
                 if random.once_in(2) {
                     expect_found(connection.remove(&item).await, record)?;
-                    check_committed(Commit::Removed(item), &begun, record);
+                    check_committed(Change::Remove(item), &begun, record);
                 } else {
                     let to = Item { bounds: bounds(random), id: item.id };
                     expect_found(connection.update(&item, to.bounds).await, record)?;
-                    check_committed(Commit::Moved(item, to), &begun, record);
+                    check_committed(Change::Update(item, to.bounds), &begun, record);
                     own.push(to);
                 }
             }
@@ -140,6 +142,7 @@ pub(super) async fn send_requests<L: ServerMemory>(
                 let near = connection.nearest(point, count).await?;
                 check_nearest(point, count, begun, &near, record);
             }
+            8 => send_changes(&mut connection, random, own, record).await?,
             4 => check_count(&mut connection, &query(random), begun, record).await?,
             5 => {
                 // The answer comes after the future is dropped, and must not be taken for the answer to the next
@@ -163,8 +166,41 @@ pub(super) async fn send_requests<L: ServerMemory>(
     connection.close().await
 }
 
+/// Sends several changes in as few requests as the ring permits, and drops some of the calls.
+async fn send_changes<L: ServerMemory>(
+    connection: &mut RingRpc<'_, SimFabric, L>,
+    random: &mut TestRng,
+    own: &mut Vec<Item>,
+    record: &SearchRecord,
+) -> Result<(), IndexError> {
+    let count = 1 + random.below(12);
+    let planned = plan_changes(random, own, count, record);
+    let changes: Vec<_> = planned.iter().map(|(change, _)| *change).collect();
+    // If an answer is lost, or a call is dropped, the items may be present or not.
+    let after = own.clone();
+    own.retain(|item| changes.iter().all(|change| id_of(change) != item.id));
+    let mut rest = changes.as_slice();
+    while !rest.is_empty() {
+        let (batch, others) = rest.split_at(connection.changes_that_fit(rest));
+        if random.once_in(8) {
+            let polls = random.below(8);
+            return dropped_after(polls, async { connection.apply(batch).await.map(drop) }).await;
+        }
+        let begun = record.begin();
+        let found = connection.apply(batch).await?;
+        let expected = &planned[changes.len() - rest.len()..][..batch.len()];
+        if !found.iter().eq(expected.iter().map(|(_, found)| found)) {
+            record.fail(format!("{expected:?} found {found:?}"));
+        }
+        check_one_commit(expected, &begun, record);
+        rest = others;
+    }
+    *own = after;
+    Ok(())
+}
+
 /// Drops `call` if it is still pending after `polls` polls.
-async fn dropped_after(
+pub(super) async fn dropped_after(
     polls: u64,
     call: impl Future<Output = Result<(), IndexError>>,
 ) -> Result<(), IndexError> {

@@ -1,18 +1,20 @@
 //! The servers of a run: one that changes the tree word by word, and one that replaces it after a crash.
 
 use super::case::{SpatialCase, bounds, query};
-use super::clients::outage_explains_loss;
-use super::record::{SearchRecord, check_search};
+use super::clients::{dropped_after, outage_explains_loss};
+use super::record::{SearchRecord, check_one_commit, check_search};
 use farwood_fabric::{Client, Fabric as _, FabricError};
 use farwood_index::IndexError;
-use farwood_index::catfish::{Catfish, Item, Service, ServiceSettings, TreeServer};
-use farwood_sim::{SimFabric, World};
+use farwood_index::catfish::{Catfish, Change, Item, Service, ServiceSettings, TreeServer, Worker};
+use farwood_sim::{SimFabric, SimServer, World};
 use farwood_testkit::harness::TestRng;
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
+
+type SimWorker<'t> = Worker<'t, SimFabric, SimServer>;
 
 /// The server, until all searches are done or its compute node crashes.
 pub(super) async fn serve(
@@ -142,25 +144,7 @@ pub(super) async fn run_worker(
     // Items that this worker inserted; no other worker removes them.
     let mut own: Vec<Item> = Vec::new();
     while record.searching.get() > 0 {
-        let result = match random.below(4) {
-            0 | 1 if own.len() < 120 => {
-                let item = Item { bounds: bounds(&mut random), id: record.new_id() };
-                own.push(item);
-                worker.insert(&item).await
-            }
-            2 if !own.is_empty() => {
-                let at = random.below(own.len() as u64) as usize;
-                let (from, to) = (own[at], Item { bounds: bounds(&mut random), id: own[at].id });
-                own[at] = to;
-                expect_found(worker.update(&from, to.bounds).await, record)
-            }
-            _ if !own.is_empty() => {
-                let item = own.swap_remove(random.below(own.len() as u64) as usize);
-                expect_found(worker.remove(&item).await, record)
-            }
-            _ => Ok(()),
-        };
-        if let Err(error) = result {
+        if let Err(error) = change_tree(&worker, &mut random, &mut own, record).await {
             return record.fail(format!("worker {number}: {error}"));
         }
         if random.once_in(8) {
@@ -180,6 +164,67 @@ pub(super) async fn run_worker(
     }
 }
 
+/// Makes one change or several, as one call that is sometimes dropped. `own` has the items that this worker inserted.
+async fn change_tree(
+    worker: &SimWorker<'_>,
+    random: &mut TestRng,
+    own: &mut Vec<Item>,
+    record: &SearchRecord,
+) -> Result<(), IndexError> {
+    let count = if random.once_in(4) { 1 + random.below(20) } else { 1 };
+    let planned = plan_changes(random, own, count, record);
+    let changes: Vec<_> = planned.iter().map(|(change, _)| *change).collect();
+    if random.once_in(12) {
+        // The changes are made all or not at all, and not necessarily before this call returns. No later change needs
+        // their items.
+        own.retain(|item| changes.iter().all(|change| id_of(change) != item.id));
+        let polls = random.below(12);
+        return dropped_after(polls, async { worker.apply(&changes).await.map(drop) }).await;
+    }
+    let begun = record.begin();
+    let found = worker.apply(&changes).await?;
+    if !found.iter().eq(planned.iter().map(|(_, found)| found)) {
+        record.fail(format!("{planned:?} found {found:?}"));
+    }
+    check_one_commit(&planned, &begun, record);
+    Ok(())
+}
+
+pub(super) fn id_of(change: &Change) -> u64 {
+    match change {
+        Change::Insert(item) | Change::Remove(item) | Change::Update(item, _) => item.id,
+    }
+}
+
+/// Draws changes of `own`, with the expected outcome of each; some remove an item that is not present.
+pub(super) fn plan_changes(
+    random: &mut TestRng,
+    own: &mut Vec<Item>,
+    count: u64,
+    record: &SearchRecord,
+) -> Vec<(Change, bool)> {
+    let mut planned = Vec::new();
+    for _ in 0..count {
+        let at = random.below(own.len().max(1) as u64) as usize;
+        match random.below(9) {
+            0..4 if own.len() < 120 => {
+                let item = Item { bounds: bounds(random), id: record.new_id() };
+                own.push(item);
+                planned.push((Change::Insert(item), true));
+            }
+            4..6 if !own.is_empty() => {
+                let (from, to) = (own[at], bounds(random));
+                own[at].bounds = to;
+                planned.push((Change::Update(from, to), true));
+            }
+            8 => planned.push((Change::Remove(Item { bounds: bounds(random), id: u64::MAX }), false)),
+            _ if !own.is_empty() => planned.push((Change::Remove(own.swap_remove(at)), true)),
+            _ => {}
+        }
+    }
+    planned
+}
+
 pub(super) fn expect_found(done: Result<bool, IndexError>, record: &SearchRecord) -> Result<(), IndexError> {
     if !done? {
         record.fail("a change did not find an item that is present".to_owned());
@@ -188,11 +233,7 @@ pub(super) fn expect_found(done: Result<bool, IndexError>, record: &SearchRecord
 }
 
 /// Searches the tree in the server, on a snapshot.
-pub(super) async fn search_locally(
-    worker: &farwood_index::catfish::Worker<'_, SimFabric, farwood_sim::SimServer>,
-    random: &mut TestRng,
-    record: &SearchRecord,
-) {
+pub(super) async fn search_locally(worker: &SimWorker<'_>, random: &mut TestRng, record: &SearchRecord) {
     let (query, begun, mut found) = (query(random), record.begin(), Vec::new());
     match worker.search(&query, &mut found).await {
         Ok(()) => check_search(&query, begun, found, record),

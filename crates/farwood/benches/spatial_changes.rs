@@ -1,0 +1,154 @@
+//! Measures inserts into a spatial index with 200,000 rectangles, each in its own call and in batches: in place and
+//! through rings, or over TCP to the pool of a URL, whose memory node serves the index `places`.
+//!
+//! ```sh
+//! cargo bench -p farwood --bench spatial_changes
+//! farwood serve --listen tcp://127.0.0.1:7000 --memory 2GiB --spatial places &
+//! cargo bench -p farwood --bench spatial_changes -- tcp://127.0.0.1:7000
+//! ```
+#![expect(clippy::print_stdout, reason = "the program prints its measurements")]
+
+use farwood::spatial::{CatfishConfig, Editor, Item, Rectangle, ServeOptions, Spatial};
+use farwood::{Pool, PoolOptions};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const LOADED: u64 = 200_000;
+const BATCH: usize = 1024;
+/// The largest edge of a rectangle, in a square of edge 1.
+const EDGE: f64 = 1e-4;
+
+/// How many items a client inserts with one call.
+#[derive(Clone, Copy, Debug)]
+enum Calls {
+    OneByOne,
+    Batches,
+}
+
+/// Draws rectangles (xorshift).
+struct Draw(u64);
+
+impl Draw {
+    fn unit(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn item(&mut self, id: u64) -> Item {
+        let min = [self.unit(), self.unit()];
+        let max = [min[0] + EDGE * self.unit(), min[1] + EDGE * self.unit()];
+        Item { bounds: Rectangle::new(min, max).expect("edges are in order"), id }
+    }
+}
+
+/// Inserts until `stop`; yields the number of inserts.
+fn insert(editor: &mut Editor<'_>, calls: Calls, seed: u64, stop: &AtomicBool) -> farwood::Result<u64> {
+    let (mut draw, mut inserted) = (Draw(0x9E37_79B9 + seed), 0);
+    while !stop.load(Ordering::Relaxed) {
+        let items: Vec<_> = (0..BATCH as u64).map(|id| draw.item(LOADED + id)).collect();
+        match calls {
+            Calls::Batches => editor.insert_many(&items)?,
+            Calls::OneByOne => {
+                for item in &items {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    editor.insert(item)?;
+                    inserted += 1;
+                }
+                continue;
+            }
+        }
+        inserted += BATCH as u64;
+    }
+    Ok(inserted)
+}
+
+/// Measures inserts of `clients` threads, each with its own connection.
+fn measure(what: &str, url: &str, (clients, calls): (usize, Calls)) -> farwood::Result<()> {
+    let (stop, inserted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let passed = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..clients)
+            .map(|client| {
+                let (stop, inserted) = (&stop, &inserted);
+                scope.spawn(move || {
+                    let places = Pool::open(url)?.open_spatial("places")?;
+                    let done = places.change(|editor| insert(editor, calls, client as u64, stop))?;
+                    inserted.fetch_add(done, Ordering::Relaxed);
+                    farwood::Result::Ok(())
+                })
+            })
+            .collect();
+        let start = Instant::now();
+        std::thread::sleep(Duration::from_secs_f64(SECONDS));
+        stop.store(true, Ordering::Relaxed);
+        for thread in threads {
+            thread.join().expect("a client does not panic")?;
+        }
+        farwood::Result::Ok(start.elapsed().as_secs_f64())
+    })?;
+    let rate = inserted.into_inner() as f64 / passed / 1e3;
+    println!("{what}, {clients} clients, {calls:?}: {rate:.0} k inserts/s");
+    Ok(())
+}
+
+fn load(places: &Spatial) -> farwood::Result<()> {
+    let mut draw = Draw(7);
+    let items: Vec<_> = (0..LOADED).map(|id| draw.item(id)).collect();
+    places.bulk_load(&items, 0.8)
+}
+
+/// Runs `work` while a thread serves the index.
+fn served(
+    places: &Spatial,
+    options: &ServeOptions,
+    work: impl FnOnce() -> farwood::Result<()>,
+) -> farwood::Result<()> {
+    let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| places.serve(options, &stop, || ready.store(true, Ordering::Release)));
+        while !ready.load(Ordering::Acquire) && !server.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let done = work();
+        stop.store(true, Ordering::Release);
+        server.join().expect("the server does not panic")?;
+        done
+    })
+}
+
+/// Duration of a measurement, seconds.
+const SECONDS: f64 = 2.0;
+
+fn main() -> farwood::Result<()> {
+    if let Some(url) = std::env::args().skip(1).find(|argument| argument.contains("://")) {
+        load(&Pool::open(url.as_str())?.create_spatial("places", &CatfishConfig::default())?)?;
+        return measure_clients("over TCP", &url);
+    }
+    let url = format!("shm://example-changes-{}", std::process::id());
+    Pool::create(&url, &PoolOptions { memory_bytes: 2 << 30, ..PoolOptions::default() })?;
+    let done = in_shared_memory(&url);
+    Pool::remove_by_force(&url)?;
+    done
+}
+
+fn in_shared_memory(url: &str) -> farwood::Result<()> {
+    let pool = Pool::open(url)?;
+    let places = pool.create_spatial("places", &CatfishConfig::default())?;
+    load(&places)?;
+    for calls in [Calls::OneByOne, Calls::Batches] {
+        measure("in place", url, (1, calls))?;
+    }
+    served(&places, &ServeOptions::default(), || measure_clients("rings", url))
+}
+
+fn measure_clients(what: &str, url: &str) -> farwood::Result<()> {
+    for calls in [Calls::OneByOne, Calls::Batches] {
+        for clients in [1, 4, 16] {
+            measure(what, url, (clients, calls))?;
+        }
+    }
+    Ok(())
+}
