@@ -67,16 +67,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         let items: Vec<_> =
             (0..RECTANGLES).map(|id| Item { bounds: numbers.rectangle(0.0001), id }).collect();
         let places = open()?;
-        match places.takes_bulk()? {
-            true => places.bulk_load(&items, 0.7)?,
-            false => places.change(|editor| items.iter().try_for_each(|item| editor.insert(item)))?,
+        if places.takes_bulk()? {
+            places.bulk_load(&items, 0.7)?;
+        } else {
+            places.insert_many(&items)?;
         }
     }
     let modes = [SearchMode::Reads, SearchMode::Message, SearchMode::Auto];
     println!("{:>8}  {:>12}  {:>12}  {:>12}  auto / better", "threads", "reads", "message", "auto");
     for threads in [1, 16] {
         let handles = modes
-            .map(|mode| Ok(open()?.with_search(SearchOptions { mode, ..SearchOptions::default() })?))
+            .map(|mode| open()?.with_search(SearchOptions { mode, ..SearchOptions::default() }))
             .into_iter()
             .collect::<Result<Vec<_>, farwood::Error>>()?;
         let mut rates = vec![Vec::new(); modes.len()];

@@ -105,6 +105,11 @@ pub(super) struct Lent<'c> {
 }
 
 impl Lent<'_> {
+    /// Closes the connection. If that fails, its rings stay taken until this process detaches from the pool.
+    fn discard(self) {
+        let _ = block_on(self.connection.close());
+    }
+
     /// The server's process may be alive and not answer.
     fn with_response_limit(self) -> Self {
         match self.connection {
@@ -229,7 +234,7 @@ impl Spatial {
         loop {
             let mut lent = self.connection(client)?;
             match self.ask(&mut lent, paths) {
-                Err(IndexError::ServerLost { .. }) if std::mem::take(&mut is_first) => self.discard(lent),
+                Err(IndexError::ServerLost { .. }) if std::mem::take(&mut is_first) => lent.discard(),
                 asked => return self.end(lent, client, asked),
             }
         }
@@ -321,8 +326,7 @@ impl Spatial {
         Ok(done)
     }
 
-    /// Reports the lookups by READs since the last report, for the server's statistics, in one trial of several. [1 RT
-    /// then]
+    /// Reports the lookups by READs since the last report in one trial of several. The server counts them. [1 RT then]
     fn report_offloaded(&self, lent: &mut Lent<'_>) -> Done<()> {
         if !self.lookups.trials.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIALS_PER_REPORT) {
             return Ok(());
@@ -337,7 +341,7 @@ impl Spatial {
     fn end<T>(&self, lent: Lent<'_>, client: &Client<AnyFabric>, done: Done<T>) -> Done<T> {
         match done {
             Ok(_) => self.give_back(lent, client),
-            Err(_) => self.discard(lent),
+            Err(_) => lent.discard(),
         }
         done
     }
@@ -350,23 +354,16 @@ impl Spatial {
         if self.lookups.is_paused() {
             return None;
         }
-        match block_on(self.index.answers_messages(client)) {
-            Ok(true) => {}
-            _ => {
-                self.lookups.pause_for(PAUSE_MIN);
-                return None;
-            }
+        if block_on(self.index.answers_messages(client)) != Ok(true) {
+            self.lookups.pause_for(PAUSE_MIN);
+            return None;
         }
-        match self.new_connection(client) {
-            Ok(lent) => {
-                self.lookups.failures.store(0, Ordering::Relaxed);
-                Some(lent.with_response_limit())
-            }
-            Err(_) => {
-                self.lookups.pause_after_failure();
-                None
-            }
-        }
+        let Ok(lent) = self.new_connection(client) else {
+            self.lookups.pause_after_failure();
+            return None;
+        };
+        self.lookups.failures.store(0, Ordering::Relaxed);
+        Some(lent.with_response_limit())
     }
 
     /// An idle connection or a new one.
@@ -383,7 +380,7 @@ impl Spatial {
             if block_on(lent.connection.is_open())? {
                 return Ok(lent);
             }
-            self.discard(lent);
+            lent.discard();
         }
         self.new_connection(client)
     }
@@ -434,11 +431,6 @@ impl Spatial {
         }
     }
 
-    /// Closes a connection. If that fails, its rings stay taken until this process detaches from the pool.
-    fn discard(&self, lent: Lent<'_>) {
-        let _ = block_on(lent.connection.close());
-    }
-
     fn close_rings(&self, rings: Box<RingConnection>, client: &Client<AnyFabric>) {
         if let Some(server) = &self.memory {
             let rpc = RingRpc::resume(&self.index, client, server.local(), rings);
@@ -455,7 +447,9 @@ impl Spatial {
         let idle: Vec<_> = std::iter::from_fn(|| self.lookups.rings.take()).collect();
         if !idle.is_empty() {
             let client = self.pool.attachment().client();
-            idle.into_iter().for_each(|(rings, _)| self.close_rings(rings, &client));
+            for (rings, _) in idle {
+                self.close_rings(rings, &client);
+            }
         }
     }
 }

@@ -55,10 +55,7 @@ impl PathChoice {
 
     /// The faster path, as far as it is known.
     pub(super) fn preferred(&self) -> SearchPath {
-        match self.prefers_messages.load(Ordering::Relaxed) {
-            true => SearchPath::Message,
-            false => SearchPath::Offload,
-        }
+        if self.prefers_messages.load(Ordering::Relaxed) { SearchPath::Message } else { SearchPath::Offload }
     }
 
     fn comparison(&self) -> MutexGuard<'_, PathComparison> {
