@@ -77,7 +77,7 @@ fn measure(what: &str, url: &str, (clients, calls): (usize, Calls)) -> farwood::
                     let places = Pool::open(url)?.open_spatial("places")?;
                     let done = places.change(|editor| insert(editor, calls, client as u64, stop))?;
                     inserted.fetch_add(done, Ordering::Relaxed);
-                    farwood::Result::Ok(())
+                    Ok::<_, farwood::Error>(())
                 })
             })
             .collect();
@@ -87,7 +87,7 @@ fn measure(what: &str, url: &str, (clients, calls): (usize, Calls)) -> farwood::
         for thread in threads {
             thread.join().expect("a client does not panic")?;
         }
-        farwood::Result::Ok(start.elapsed().as_secs_f64())
+        Ok::<_, farwood::Error>(start.elapsed().as_secs_f64())
     })?;
     let rate = inserted.into_inner() as f64 / passed / 1e3;
     println!("{what}, {clients} clients, {calls:?}: {rate:.0} k inserts/s");

@@ -239,8 +239,14 @@ fn parameters_of_search(parameters: Option<&str>) -> Result<(Vec<String>, Option
     let Some(parameters) = parameters else { return Ok((Vec::new(), None)) };
     let (mut search, mut others) = (Vec::new(), Vec::new());
     for parameter in parameters.split('&') {
-        let list = if is_of_search(parameter)? { &mut search } else { &mut others };
-        list.push(parameter.to_owned());
+        let key = parameter.split_once('=').map_or(parameter, |(key, _)| key);
+        if !is_of_search(parameter)? {
+            others.push(parameter.to_owned());
+        } else if search.iter().any(|other: &String| other.split('=').next() == Some(key)) {
+            return Err(format!("the parameter '{key}' is given twice; give it once"));
+        } else {
+            search.push(parameter.to_owned());
+        }
     }
     let others = (search.is_empty() || !others.is_empty()).then(|| others.join("&"));
     Ok((search, others))
@@ -406,6 +412,7 @@ mod tests {
             ("shm://demo/places?window=0", "window=0: give a number of searches"),
             ("shm://demo/places?threshold=95", "threshold=95: give a utilisation, 0 to 1"),
             ("shm://demo?search=reads", "is for a spatial index"),
+            ("shm://demo/places?search=reads&window=2&search=auto", "'search' is given twice"),
             ("tcp://a:1?x=/y", "no parameter 'x'"),
         ] {
             let error = text.parse::<Url>().unwrap_err();

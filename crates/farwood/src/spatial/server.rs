@@ -117,7 +117,10 @@ impl Spatial {
         let failed = |error| self.failed("serve", error);
         let tree = {
             let _permit = self.pool.server_permit();
-            block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?
+            // As clients that read the nodes: over a network they verify hashes, in shared memory they do not.
+            let settings =
+                ServerSettings { verifies_searches: !options.has_rings(), ..ServerSettings::default() };
+            block_on(self.index.serve(&client, &server, settings)).map_err(failed)?
         };
         let heartbeat_ns = options.heartbeat.as_nanos() as u64;
         let settings = ServiceSettings { notice: options.notice, heartbeat_ns, ..ServiceSettings::default() };

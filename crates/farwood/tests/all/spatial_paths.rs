@@ -5,6 +5,7 @@ use farwood::spatial::{
     ServeOptions, Spatial,
 };
 use farwood::{MemoryNode, NodeSpec, Pool, PoolOptions};
+use farwood_fabric::{Server as _, ServerMemory as _};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -149,6 +150,43 @@ fn over_tcp_every_path_has_the_same_results() {
         let server = auto.server_stats().unwrap().expect("the index is served");
         assert!(server.by_message >= learned.by_message, "{server:?}");
         assert!((0.0..=1.0).contains(&server.share_offloaded()), "{server:?}");
+    });
+}
+
+/// Over a network, every path detects a node that changed at rest, and the server continues to serve the others.
+#[test]
+fn a_damaged_node_fails_the_searches_that_need_it_by_every_path() {
+    let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
+    let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
+    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let options = ServeOptions {
+        listener: Some(TcpListener::bind("127.0.0.1:0").unwrap()),
+        memory_node: Some(node.server()),
+        ..ServeOptions::default()
+    };
+    served(&places, &options, || {
+        let client = Pool::open(&format!("tcp://{}", node.address())).unwrap();
+        let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
+        let odd = Item { bounds: Rectangle::point([0.123_456_789, 0.5]).unwrap(), id: 9_999 };
+        let mut loaded = items();
+        loaded.push(odd);
+        open(SearchMode::Auto).bulk_load(&loaded, 0.7).unwrap();
+        let server = node.server();
+        let is_odd = |offset: &u64| server.local().load(*offset).unwrap() == odd.bounds.min()[0].to_bits();
+        let at = (0..64 << 20).step_by(8).find(is_odd).expect("the leaf has the coordinate");
+        server.local().store(at, 0.2_f64.to_bits()).unwrap();
+        for mode in [SearchMode::Reads, SearchMode::Message, SearchMode::Auto] {
+            let index = open(mode);
+            for _ in 0..3 {
+                let damaged = index.search(&corner(1.0)).unwrap_err();
+                assert_eq!(damaged.exit_code(), 8, "{mode}: {damaged}");
+                assert_eq!(index.count(&corner(1.0)).unwrap_err().exit_code(), 8, "{mode}");
+            }
+            let far = Rectangle::new([30.0; 2], [33.0; 2]).unwrap();
+            assert_eq!(index.count(&Query::intersecting(far)).unwrap(), 16, "{mode}");
+        }
+        let damaged = open(SearchMode::Message).remove(&odd).unwrap_err();
+        assert_eq!(damaged.exit_code(), 8, "{damaged}");
     });
 }
 

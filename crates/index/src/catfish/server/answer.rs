@@ -29,7 +29,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Executes the request in `words`. [0 RT; a new chunk as in [`farwood_fabric::chunks::take`]]
     ///
     /// # Errors
-    /// The errors that no response reports: those of the fabric, and a damaged tree.
+    /// The errors that no response reports: those of the fabric.
     pub(super) async fn execute(&self, words: &[u64]) -> Result<Outcome, IndexError> {
         let mut items: Vec<Item> = Vec::new();
         let mut count = Count::default();
@@ -78,7 +78,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// operations'.
     ///
     /// # Errors
-    /// The errors that no response reports: those of the fabric, and a damaged tree.
+    /// The errors that no response reports: those of the fabric.
     pub async fn answer(&self, request: &[u64], response: &mut Vec<u64>) -> Result<(), IndexError> {
         let outcome = match decode_load(request) {
             Some((items, fill)) => {
@@ -95,13 +95,15 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         Ok(())
     }
 
-    /// Turns the errors that a response can report into an outcome; others remain errors.
+    /// Turns the errors that a response can report into an outcome; others remain errors. A damaged node fails the
+    /// requests that need it, and no others.
     fn outcome(&self, outcome: Result<Outcome, IndexError>) -> Result<Outcome, IndexError> {
         match outcome {
             Err(IndexError::Fabric(FabricError::PoolFull { .. } | FabricError::NoMemory { .. })) => {
                 Ok(Outcome::new(Status::PoolFull, self.client.fabric().shape().chunks()))
             }
             Err(IndexError::NotEmpty) => Ok(Outcome::new(Status::NotEmpty, 0)),
+            Err(IndexError::Damaged { .. }) => Ok(Outcome::new(Status::Damaged, 0)),
             outcome => outcome,
         }
     }

@@ -67,6 +67,8 @@ pub struct ServerSettings {
     pub grain: StoreGranularity,
     /// Time before a retired slot is used again, nanoseconds.
     pub reuse_delay_ns: u64,
+    /// Whether the server's searches verify the hashes of nodes, and so detect bytes that changed at rest.
+    pub verifies_searches: bool,
 }
 
 impl Default for ServerSettings {
@@ -77,6 +79,7 @@ impl Default for ServerSettings {
             store_ns: 0,
             grain: StoreGranularity::Node,
             reuse_delay_ns: NodeSlots::REUSE_DELAY_NS,
+            verifies_searches: false,
         }
     }
 }

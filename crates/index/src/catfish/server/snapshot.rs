@@ -66,7 +66,7 @@ impl<'s, L: ServerMemory> Nodes<'s, L> {
         }
     }
 
-    /// As [`at`](Self::at), and checks the hash of the node. Searches do not: they would take longer by a third.
+    /// As [`at`](Self::at), and checks the hash of the node. Searches take longer by a third with it.
     pub(super) fn verified(
         &self,
         node: NodeRef,
@@ -127,7 +127,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let mut stack = Vec::with_capacity(STACK_NODES);
         stack.push((snapshot.root, None));
         while let Some((at, below)) = stack.pop() {
-            let (node, head) = nodes.at(at, below)?;
+            let (node, head) = self.searched(&nodes, at, below)?;
             let mut damage = None;
             matching(&node, (head.level, head.entries), query, |position| {
                 let entry = entry_of(&node, position);
@@ -149,6 +149,17 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         Ok(())
     }
 
+    /// The node that a search visits; with [`ServerSettings::verifies_searches`](super::ServerSettings) its hash is
+    /// correct.
+    fn searched<'s>(
+        &self,
+        nodes: &Nodes<'s, S::Local>,
+        at: NodeRef,
+        below: Option<u8>,
+    ) -> Result<(InPlace<'s, S::Local>, Head), IndexError> {
+        if self.tree.settings.verifies_searches { nodes.verified(at, below) } else { nodes.at(at, below) }
+    }
+
     /// Finds the `count` items nearest to `point`, nearest first, in one version of the tree, which was current at some
     /// moment during the call. [0 RT]
     ///
@@ -159,7 +170,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let nodes = Nodes::new(self.server.local(), &self.tree.layout);
         let mut search = Nearest::new(point, count, snapshot.root);
         while let Some((at, below)) = search.next() {
-            let (node, head) = nodes.at(at, below)?;
+            let (node, head) = self.searched(&nodes, at, below)?;
             let added = search.add_entries(head.level, entries(&node, head.entries));
             added.map_err(|word| nodes.damaged(at, format!("a child is {word:#x}")))?;
         }

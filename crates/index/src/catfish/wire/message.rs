@@ -5,7 +5,7 @@
 //! request, words after the header          response, words after the header
 //! + 0  responses consumed, bytes           + 0  requests consumed, bytes
 //! + 1  kind, below                         + 1  status: 0 done, 1 there was no such item, 2 refused,
-//! + 2  operands                                 3 the pool is full, 4 not empty
+//! + 2  operands                                 3 the pool is full, 4 not empty, 5 damaged
 //!                                          + 2  number of items in all; if the pool is full, its chunks
 //! 1 search: relation, window               + 3  items of this segment, 5 words each: edges, number
 //! 2 count: relation, window
@@ -67,18 +67,25 @@ pub(in crate::catfish) enum Status {
     Refused,
     PoolFull,
     NotEmpty,
+    Damaged,
 }
 
 impl Status {
     /// The result that a client returns for this status.
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] for a request that the server does not know, [`IndexError::NotEmpty`], a full pool.
+    /// [`IndexError::BadSizes`] for a request that the server does not know, [`IndexError::NotEmpty`],
+    /// [`IndexError::Damaged`], a full pool.
     pub(in crate::catfish) fn reply(self, count: u64) -> Result<Reply, IndexError> {
         match self {
             Self::Done | Self::NoSuchItem => Ok(Reply { done: self == Self::Done, count }),
             Self::Refused => Err(IndexError::BadSizes("the server does not know this request".to_owned())),
             Self::NotEmpty => Err(IndexError::NotEmpty),
+            Self::Damaged => Err(IndexError::Damaged {
+                operation: "message",
+                at: "the tree".to_owned(),
+                what: "the server found a damaged node, which a check names".to_owned(),
+            }),
             Self::PoolFull => {
                 let chunk_bytes = farwood_fabric::chunks::CHUNK_BYTES;
                 Err(farwood_fabric::FabricError::PoolFull { chunks: count, chunk_bytes }.into())
@@ -97,6 +104,7 @@ impl Status {
             2 => Some(Self::Refused),
             3 => Some(Self::PoolFull),
             4 => Some(Self::NotEmpty),
+            5 => Some(Self::Damaged),
             _ => None,
         }
     }

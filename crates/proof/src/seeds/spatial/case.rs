@@ -80,6 +80,7 @@ impl SpatialCase {
             store_ns: 1 + random.below(60),
             grain: grains[random.below(4) as usize],
             reuse_delay_ns: [0, 0, 2_000, 20_000][random.below(4) as usize],
+            verifies_searches: true,
         };
         Self {
             spec,
