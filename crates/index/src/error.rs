@@ -237,8 +237,8 @@ impl IndexError {
         match self {
             Self::NotServed { name } => write!(
                 f,
-                "no server serves the index '{name}', so it can only be searched; start `farwood serve` with \
-                 `--spatial {name}`"
+                "no server serves the index '{name}', so it can only be searched by READs (`?search=reads` in the \
+                 URL); start `farwood serve` with `--spatial {name}`"
             ),
             Self::NoConnection { name, by, seconds } => write!(
                 f,

@@ -100,6 +100,9 @@ fn columns_of<R: BufRead>(args: &Args, table: &mut Table<R>) -> Result<Option<Re
 fn selected(columns: &[String], header: Option<&Header>) -> Result<RectangleColumns, String> {
     let indexes: Vec<usize> =
         columns.iter().map(|column| columns::index(column, header)).collect::<Result<_, _>>()?;
+    if let Some(twice) = (1..indexes.len()).find(|at| indexes[..*at].contains(&indexes[*at])) {
+        return Err(format!("--columns names column {} twice; name each once", indexes[twice] + 1));
+    }
     RectangleColumns::of(&indexes).ok_or_else(|| wrong_count("--columns", columns.len()))
 }
 

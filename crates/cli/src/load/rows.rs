@@ -103,6 +103,13 @@ pub(super) fn table<R: BufRead>(
         Values::Column => Some(columns::index(columns.value.unwrap_or("2"), header)?),
         Values::Constant => None,
     };
+    if value == Some(key) {
+        return Err(format!(
+            "column {} would be the key and the value; select different columns with --key-column and --value-column, \
+             or give --value",
+            key + 1
+        ));
+    }
     let columns_max = columns.columns_max();
     Ok(std::iter::from_fn(move || {
         let row = match table.next()? {

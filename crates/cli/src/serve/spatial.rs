@@ -53,6 +53,11 @@ impl Args {
 /// Serves a spatial index in shared memory.
 pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let Some(name) = args.spatial.as_deref() else { return Err(nothing_to_serve(url)) };
+    if let Some(other) = url.index().filter(|index| *index != name) {
+        return Err(Failure::Usage(format!(
+            "serve {url}: this URL names the index '{other}', and --spatial names '{name}'; give the URL of the pool"
+        )));
+    }
     if args.requests && args.token_file.is_none() && !args.insecure {
         return Err(Failure::Usage(format!(
             "serve {url}: with --requests every user of this machine could change the index, also users who may not \

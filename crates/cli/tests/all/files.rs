@@ -58,6 +58,8 @@ fn tables_have_columns() {
     assert_eq!(piped.code, 0, "{piped:?}");
     assert_eq!(machine.ok(&["scan", "shm://p/t"]), "\"d\t5\na, b\t3\nc\t4\ne\t6\n");
     machine.refused(2, &["load", "shm://p/t", &file, "--key-column", "id"], &["--header"]);
+    let twice = ["load", "shm://p/t", &file, "--key-column", "2"];
+    machine.refused(2, &twice, &["column 2 would be the key and the value"]);
     machine.refused(2, &["load", "shm://p/t", &file, "--header", "--key-column", "id"], &["no column 'id'"]);
 }
 

@@ -436,6 +436,8 @@ fn a_server_refuses_options_without_effect() {
     machine.refused(2, &memory, &["--memory applies to memory nodes"]);
     let polling = ["serve", "--listen", "tcp://127.0.0.1:0", "--spatial", "s", "--polling"];
     machine.refused(2, &polling, &["--polling applies to shared memory only"]);
+    let other = ["serve", "shm://p/other", "--spatial", "s"];
+    machine.refused(2, &other, &["names the index 'other', and --spatial names 's'"]);
 }
 
 /// Access to a pool in shared memory depends on the permissions of its files. Its request socket must not bypass them.
@@ -501,6 +503,13 @@ fn nodes_of_a_spatial_index_have_the_chosen_size() {
         let create = ["create", "shm://p/x", "--index", "catfish", "--node-bytes", bytes];
         machine.refused(2, &create, &["--node-bytes", "give 384 to 20544"]);
     }
+}
+
+#[test]
+fn a_column_is_not_used_for_two_coordinates() {
+    let machine = with_spatial();
+    let load = ["load", "shm://p/s", &machine.file("rows.csv", "1,2,3\n"), "--columns", "1,1"];
+    machine.refused(2, &load, &["--columns names column 1 twice"]);
 }
 
 #[test]
