@@ -47,7 +47,7 @@ fn change_in_batches(places: &Spatial) {
         let changes: Vec<_> =
             items.iter().map(|old| Change::Update(*old, item(old.id, 200).bounds)).collect();
         let found = editor.apply(&changes)?;
-        assert!(found.iter().zip(&items).all(|(found, old)| *found == ![5, 2000].contains(&old.id)));
+        assert!(found.iter().zip(&items).all(|(found, old)| *found != [5, 2000].contains(&old.id)));
         assert_eq!(editor.apply(&[Change::Insert(item(5, 7)), Change::Remove(item(5, 7))])?, [true, true]);
         assert!(editor.apply(&[])?.is_empty());
         editor.insert(&item(5, 200))?;
@@ -126,9 +126,10 @@ fn a_search_sees_all_changes_of_a_batch_or_none() {
             for _ in 0..200 {
                 let found = places.search(&everything()).unwrap();
                 assert_eq!(found.len() as u64, ITEMS);
-                let x = found[0].bounds.min()[0];
-                assert!(found.iter().all(|item| item.bounds.min()[0] == x), "items at two positions");
-                positions.insert(x as u64);
+                let position = |item: &Item| item.bounds.min()[0] as u64;
+                let x = position(&found[0]);
+                assert!(found.iter().all(|item| position(item) == x), "items at two positions");
+                positions.insert(x);
             }
             done.store(true, Ordering::Relaxed);
             assert!(moves.join().unwrap().unwrap() > 0);
@@ -151,11 +152,11 @@ fn in_a_full_pool_the_first_items_of_a_batch_are_inserted_and_all_are_removed() 
         inserted = editor.changes();
         done
     });
-    assert_full(full.unwrap_err());
+    assert_full(&full.unwrap_err());
     assert!(inserted > 0);
     assert_eq!(places.count_all().unwrap(), 130_000 + inserted);
     let whole: Vec<_> = more[inserted as usize..][..800].iter().copied().map(Change::Insert).collect();
-    assert_full(places.change(|editor| editor.apply(&whole)).unwrap_err());
+    assert_full(&places.change(|editor| editor.apply(&whole)).unwrap_err());
     assert_eq!(places.count_all().unwrap(), 130_000 + inserted, "no change of the batch is made");
     assert_eq!(places.remove_many(&loaded[..5000]).unwrap(), [true; 5000]);
     places.insert_many(&more[inserted as usize..][..1000]).unwrap();
@@ -163,7 +164,7 @@ fn in_a_full_pool_the_first_items_of_a_batch_are_inserted_and_all_are_removed() 
     assert_eq!(places.check().unwrap().problems, []);
 }
 
-fn assert_full(error: Error) {
-    let full = matches!(&error, Error::Index { source: IndexError::Fabric(_), .. });
+fn assert_full(error: &Error) {
+    let full = matches!(error, Error::Index { source: IndexError::Fabric(_), .. });
     assert!(full && error.exit_code() == 5, "{error}");
 }

@@ -60,8 +60,8 @@ pub trait SpatialRpc {
         found: &mut impl SearchSink,
     ) -> impl Future<Output = Result<Reply, IndexError>>;
 
-    /// Makes changes in their order, all of them in one commit; yields for each whether it found its item. There must be
-    /// at most as many as [`changes_that_fit`](Self::changes_that_fit). [1 RT, and the server's work]
+    /// Makes changes in their order, all of them in one commit; yields for each whether it found its item. There must
+    /// be at most as many as [`changes_that_fit`](Self::changes_that_fit). [1 RT, and the server's work]
     ///
     /// # Errors
     /// As [`call`](Self::call). None of the changes is made if the pool is full.

@@ -119,7 +119,7 @@ impl<W, R> WriterQueue<W, R> {
             match std::mem::replace(&mut list.state.writer, Writer::Present) {
                 Writer::Absent => (number, None),
                 Writer::Present => {
-                    let give_up = move |grant| self.give_up(number, grant);
+                    let give_up = move |grant| self.give_up(number, &grant);
                     (number, Some(self.queue.join(&mut list, number, give_up)))
                 }
             }
@@ -150,7 +150,7 @@ impl<W, R> WriterQueue<W, R> {
     }
 
     /// Receives what was granted to a worker that is dropped. A result is of no use to others.
-    fn give_up(&self, number: u64, grant: Grant<R>) {
+    fn give_up(&self, number: u64, grant: &Grant<R>) {
         if let Grant::Write = grant {
             let mut list = self.queue.lock();
             list.state.waiting.retain(|entry| entry.number != number);
@@ -191,8 +191,8 @@ impl<W, R> WriterGuard<'_, W, R> {
         self.taken.front().and_then(|entry| entry.work.as_ref())
     }
 
-    /// Takes the work that waits now, up to the weight of a group; `false`: there is none for this writer. All work that
-    /// it has taken before must have results.
+    /// Takes the work that waits now, up to the weight of a group; `false`: there is none for this writer. All work
+    /// that it has taken before must have results.
     pub(super) fn take_more(&mut self) -> bool {
         debug_assert!(self.taken.is_empty(), "{} works have no result", self.taken.len());
         let mut list = self.queue.queue.lock();

@@ -65,7 +65,9 @@ impl SearchRecord {
     pub(super) fn commits(&self) -> usize {
         let committed = self.tree.borrow().as_ref().map(|tree| tree.take_journal()).unwrap_or_default();
         for commit in committed {
-            commit.iter().for_each(|change| apply(change, &mut self.now.borrow_mut()));
+            for change in &commit {
+                apply(change, &mut self.now.borrow_mut());
+            }
             self.log.borrow_mut().push(commit);
         }
         self.log.borrow().len()
@@ -97,7 +99,9 @@ impl SearchRecord {
             return true;
         }
         self.log.borrow()[commits..].iter().any(|commit| {
-            commit.iter().for_each(|change| apply(change, &mut items));
+            for change in commit {
+                apply(change, &mut items);
+            }
             passes(&items)
         })
     }
