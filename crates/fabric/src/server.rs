@@ -27,6 +27,15 @@ pub trait ServerMemory {
         Ok(line)
     }
 
+    /// Stores eight words from byte `offset` on, each as [`store`](Self::store), in ascending order.
+    #[inline]
+    fn store_line(&self, offset: u64, words: &[u64; LINE_WORDS]) -> Result<(), FabricError> {
+        for (at, word) in words.iter().enumerate() {
+            self.store(offset + 8 * at as u64, *word)?;
+        }
+        Ok(())
+    }
+
     /// Prefetches `bytes` bytes from `offset` on.
     #[inline]
     fn fetch_ahead(&self, offset: u64, bytes: u64) {

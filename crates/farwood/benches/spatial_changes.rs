@@ -1,15 +1,13 @@
-//! Measures inserts into a spatial index with 200,000 rectangles, each in its own call and in batches: in place and
-//! through rings, or over TCP to the pool of a URL, whose memory node serves the index `places`.
+//! Measures inserts into a spatial index with 200,000 rectangles, each in its own call and in batches: in place,
+//! through rings, and over TCP. The server and all clients are threads of this process.
 //!
-//! ```sh
-//! cargo bench -p farwood --bench spatial_changes
-//! farwood serve --listen tcp://127.0.0.1:7000 --memory 2GiB --spatial places &
-//! cargo bench -p farwood --bench spatial_changes -- tcp://127.0.0.1:7000
-//! ```
+//! `cargo bench -p farwood --bench spatial_changes`
 #![expect(clippy::print_stdout, reason = "the program prints its measurements")]
 
 use farwood::spatial::{CatfishConfig, Editor, Item, Rectangle, ServeOptions, Spatial};
 use farwood::{Pool, PoolOptions};
+use farwood_transport::tcp::{MemoryNode, NodeSpec};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -66,9 +64,21 @@ fn insert(editor: &mut Editor<'_>, calls: Calls, seed: u64, stop: &AtomicBool) -
     Ok(inserted)
 }
 
+/// Processor time of this process until now, server and clients together, in seconds. Other load on the machine affects
+/// it less than the rate.
+fn processor_seconds() -> f64 {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let statistics = std::fs::read_to_string("/proc/self/stat").expect("the statistics of Linux");
+    let (_, fields) = statistics.rsplit_once(')').expect("the name of the program is in parentheses");
+    let ticks =
+        fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<f64>().expect("a number"));
+    ticks.sum::<f64>() / TICKS_PER_SECOND
+}
+
 /// Measures inserts of `clients` threads, each with its own connection.
 fn measure(what: &str, url: &str, (clients, calls): (usize, Calls)) -> farwood::Result<()> {
     let (stop, inserted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let began = processor_seconds();
     let passed = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..clients)
             .map(|client| {
@@ -89,8 +99,12 @@ fn measure(what: &str, url: &str, (clients, calls): (usize, Calls)) -> farwood::
         }
         Ok::<_, farwood::Error>(start.elapsed().as_secs_f64())
     })?;
-    let rate = inserted.into_inner() as f64 / passed / 1e3;
-    println!("{what}, {clients} clients, {calls:?}: {rate:.0} k inserts/s");
+    let (inserted, worked) = (inserted.into_inner() as f64, processor_seconds() - began);
+    println!(
+        "{what}, {clients} clients, {calls:?}: {:.1} k inserts/s; {:.1} us of processor time each",
+        inserted / passed / 1e3,
+        1e6 * worked / inserted
+    );
     Ok(())
 }
 
@@ -119,19 +133,31 @@ fn served(
     })
 }
 
+/// Bytes of a pool.
+const POOL_BYTES: u64 = 2 << 30;
 /// Duration of a measurement, seconds.
 const SECONDS: f64 = 2.0;
 
 fn main() -> farwood::Result<()> {
-    if let Some(url) = std::env::args().skip(1).find(|argument| argument.contains("://")) {
-        load(&Pool::open(url.as_str())?.create_spatial("places", &CatfishConfig::default())?)?;
-        return measure_clients("over TCP", &url);
-    }
-    let url = format!("shm://example-changes-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 2 << 30, ..PoolOptions::default() })?;
+    let url = format!("shm://bench-changes-{}", std::process::id());
+    Pool::create(&url, &PoolOptions { memory_bytes: POOL_BYTES, ..PoolOptions::default() })?;
     let done = in_shared_memory(&url);
     Pool::remove_by_force(&url)?;
-    done
+    done?;
+    over_tcp()
+}
+
+fn over_tcp() -> farwood::Result<()> {
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let node = MemoryNode::start(&NodeSpec::new(address, POOL_BYTES)).expect("a memory node");
+    let url = format!("tcp://{}", node.address());
+    let places = Pool::open(url.as_str())?.create_spatial("places", &CatfishConfig::default())?;
+    let listener = Some(TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let options = ServeOptions { listener, memory_node: Some(node.server()), ..ServeOptions::default() };
+    served(&places, &options, || {
+        load(&places)?;
+        measure_clients("over TCP", &url)
+    })
 }
 
 fn in_shared_memory(url: &str) -> farwood::Result<()> {

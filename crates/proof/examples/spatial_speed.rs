@@ -6,7 +6,8 @@
 
 use farwood_fabric::{Client, Fabric, NodeId, Server};
 use farwood_index::catfish::{
-    Catfish, CatfishConfig, Count, Issue, Item, Query, Reader, Rectangle, ServerSettings, Worker,
+    CHANGES_MAX, Catfish, CatfishConfig, Change, Count, Issue, Item, Query, Reader, Rectangle,
+    ServerSettings, Worker,
 };
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
@@ -135,5 +136,19 @@ async fn inserts<F: Fabric, S: Server>(
             "inserts, {round}: {each_ns:.0} ns each on {levels} levels, {:.0} ns a node",
             each_ns / levels as f64
         );
+        let items: Vec<_> = (0..INSERTS)
+            .map(|id| Change::Insert(Item { bounds: window(random, 1e-4), id: 2 * count + id }))
+            .collect();
+        for batch in [16, CHANGES_MAX] {
+            let start = Instant::now();
+            for changes in items.chunks(batch) {
+                worker.apply(changes).await.expect("memory is free");
+            }
+            let each_ns = start.elapsed().as_nanos() as f64 / INSERTS as f64;
+            println!(
+                "inserts in batches of {batch}, {round}: {each_ns:.0} ns each, {:.0} k/s",
+                1e6 / each_ns
+            );
+        }
     }
 }

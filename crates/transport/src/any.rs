@@ -208,6 +208,10 @@ impl ServerMemory for AnyMemory {
         dispatch_memory!(self, memory => memory.store(offset, word))
     }
 
+    fn store_line(&self, offset: u64, words: &[u64; LINE_WORDS]) -> Result<(), FabricError> {
+        dispatch_memory!(self, memory => memory.store_line(offset, words))
+    }
+
     #[inline]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
         dispatch_memory!(self, memory => memory.load_line(offset))

@@ -53,6 +53,16 @@ fn flatgeobuf(lines: &[&[[f64; 2]]]) -> Vec<u8> {
 }
 
 #[test]
+fn rectangles_are_added_in_batches_to_an_index_that_is_not_empty() {
+    const ROWS: usize = 2500;
+    let machine = loaded("-1,-1,-1,-1,9000\n");
+    let rows: Vec<_> = (0..ROWS).map(|id| format!("{id},0,{id},1,{id}")).collect();
+    machine.run(&["load", "shm://p/s", &machine.file("more.csv", rows.join("\n"))]).says(&["in batches"]);
+    assert_eq!(search(&machine, &["--bbox", "0,0,10000,1"]).len(), ROWS);
+    assert_eq!(search(&machine, &["--bbox", "-2,-2,2500,1"]).len(), ROWS + 1);
+}
+
+#[test]
 fn rectangles_from_csv_are_found_by_every_kind_of_search() {
     let machine = loaded("0,0,2,2,1\n1,1,3,3,77\n10,10,10,10,3\n");
     assert_eq!(search(&machine, &["--bbox", "2.5,2.5,4,4"]), ["77 1,1,3,3"]);

@@ -126,12 +126,10 @@ fn a_search_sees_all_changes_of_a_batch_or_none() {
             for _ in 0..200 {
                 let found = places.search(&everything()).unwrap();
                 assert_eq!(found.len() as u64, ITEMS);
-                let x = found[0].bounds.min()[0];
-                assert!(
-                    found.iter().all(|item| item.bounds.min()[0].to_bits() == x.to_bits()),
-                    "items at two positions"
-                );
-                positions.insert(x as u64);
+                let position = |item: &Item| item.bounds.min()[0] as u64;
+                let x = position(&found[0]);
+                assert!(found.iter().all(|item| position(item) == x), "items at two positions");
+                positions.insert(x);
             }
             done.store(true, Ordering::Relaxed);
             assert!(moves.join().unwrap().unwrap() > 0);

@@ -235,6 +235,12 @@ impl ServerMemory for TcpMemory {
         Ok(())
     }
 
+    fn store_line(&self, offset: u64, words: &[u64; LINE_WORDS]) -> Result<(), FabricError> {
+        self.check(offset, 8 * LINE_WORDS as u64)?;
+        self.0.store.store_line(offset, words);
+        Ok(())
+    }
+
     #[inline]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
         self.check(offset, 8 * LINE_WORDS as u64)?;

@@ -564,6 +564,12 @@ impl Store {
         self.mapping.prefetch(offset, bytes);
     }
 
+    /// Stores the words of the line at `offset` of host memory, which the caller has checked, in ascending order.
+    pub(super) fn store_line(&self, offset: u64, words: &[u64; LINE_WORDS]) {
+        let bytes = words.map(u64::to_ne_bytes);
+        self.mapping.write_up(offset, bytes.as_flattened()).expect("the offset was checked");
+    }
+
     /// Stores the word at `offset` of host memory, which the caller has checked.
     pub(super) fn store(&self, offset: u64, word: u64) {
         self.mapping.write_up(offset, &word.to_ne_bytes()).expect("the offset was checked");

@@ -53,6 +53,13 @@ impl ServerMemory for ShmMemory {
         Ok(())
     }
 
+    fn store_line(&self, offset: u64, words: &[u64; LINE_WORDS]) -> Result<(), FabricError> {
+        self.checked(offset, LINE_BYTES)?;
+        let bytes = words.map(u64::to_ne_bytes);
+        self.segment.mapping().write_up(offset, bytes.as_flattened()).expect("the offset was checked");
+        Ok(())
+    }
+
     #[inline]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
         self.checked(offset, LINE_BYTES)?;

@@ -320,7 +320,7 @@ fn live_slots<L: ServerMemory>(
     }
     let mut entries = 0;
     for position in 0..head.entries {
-        let child = nodes.child(node, position, entry_of(&copy, position).word)?;
+        let child = nodes.child(node, position, entry_of(&copy.as_slice(), position).word)?;
         entries += live_slots(nodes, (child, Some(head.level)), live)?;
     }
     Ok(entries)

@@ -221,13 +221,19 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let ServerSettings { grain, store_ns, .. } = tree.settings;
         let words = image(&tree.layout, at, level, entries);
         let withdraw = usize::from(tree.is_broken(Mutant::LineNotWithdrawn));
-        for (line, words) in words.chunks_exact(LINE_WORDS).enumerate() {
+        for (line, words) in words.as_chunks::<LINE_WORDS>().0.iter().enumerate() {
             let start = at.offset() + 8 * (line * LINE_WORDS) as u64;
-            for (word, value) in stores_of_line(words).skip(withdraw) {
-                local.store(start + 8 * word as u64, value)?;
-                if grain == StoreGranularity::Word {
+            let mut stores = stores_of_line(words);
+            if grain == StoreGranularity::Word {
+                for (word, value) in stores.skip(withdraw) {
+                    local.store(start + 8 * word as u64, value)?;
                     self.server.compute(store_ns).await;
                 }
+            } else {
+                for (word, value) in stores.by_ref().take(1).skip(withdraw) {
+                    local.store(start + 8 * word as u64, value)?;
+                }
+                local.store_line(start, words)?;
             }
             if grain == StoreGranularity::Line {
                 self.server.compute(store_ns).await;

@@ -354,6 +354,15 @@ fn level_word(node: &[u8], level_and_entries: u32) -> u64 {
     u64::from(level_and_entries) | hash << HASH_SHIFT
 }
 
+/// The bytes of a node's words, of which there are `count`.
+pub(in crate::catfish) fn bytes_of(words: impl IntoIterator<Item = u64>, count: usize) -> Vec<u8> {
+    let mut bytes = vec![[0; 8]; count];
+    for (bytes, word) in bytes.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
+    bytes.into_flattened()
+}
+
 /// Describes the damage of a copy that is not torn; returns `None` if its hash matches.
 pub(in crate::catfish) fn damage_of(node: &[u8]) -> Option<String> {
     let found = word_of(node, LEVEL_WORD);
@@ -416,7 +425,7 @@ pub(in crate::catfish) fn image(layout: &Layout, at: NodeRef, level: u8, entries
         line[VERSION_WORD] = at.version();
     }
     debug_assert!(words[words.len() - 1] == at.version(), "the last word of a node is its rear version");
-    let bytes: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let bytes = bytes_of(words.iter().copied(), words.len());
     words[LEVEL_WORD] = level_word(&bytes, u32::from(level) | (entries.len() as u32) << ENTRIES_SHIFT);
     words
 }

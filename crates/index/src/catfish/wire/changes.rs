@@ -143,8 +143,8 @@ mod tests {
         let changes = vec![Change::Remove(item); CHANGES_MAX + 1];
         assert_eq!(changes_that_fit(&changes, usize::MAX), CHANGES_MAX);
         let mut words = vec![CHANGES];
-        for change in changes {
-            Request::from(change).encode(&mut words);
+        for change in &changes {
+            Request::from(*change).encode(&mut words);
         }
         assert_eq!(decode_changes(&words), None);
         assert!(decode_changes(&words[..words.len() - 6]).is_some());

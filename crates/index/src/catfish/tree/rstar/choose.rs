@@ -1,6 +1,7 @@
 //! ChooseSubtree (R*-tree, section 4.1).
 
 use crate::catfish::tree::rectangle::Rectangle;
+use std::cell::Cell;
 
 /// Children whose overlap is compared: those that grow least (R*-tree, section 4.1).
 const CANDIDATES: usize = 32;
@@ -34,9 +35,15 @@ pub(in crate::catfish::tree) fn choose_subtree(
         candidates.select_nth_unstable_by(CANDIDATES, |one, other| compare(&pair(one), &pair(other)));
         candidates.truncate(CANDIDATES);
     }
+    // A child that need not grow adds no overlap, so it is better than every child that must grow.
+    let best = Cell::new(f64::MAX);
+    let fits = candidates.iter().any(|&(_, child)| children[child].contains(new));
     let chosen = least(0..candidates.len(), |at| {
         let ((growth, area), child) = candidates[at];
-        [overlap_growth(children, child, new), growth, area]
+        let overlap =
+            if fits && growth > 0.0 { f64::MAX } else { overlap_growth(children, child, new, best.get()) };
+        best.set(overlap.min(best.get()));
+        [overlap, growth, area]
     });
     candidates[chosen].1
 }
@@ -45,14 +52,26 @@ fn pair(&((growth, area), child): &((f64, f64), usize)) -> [f64; 3] {
     [growth, area, child as f64]
 }
 
-/// The increase of the overlap of `child` with the others if it takes `new`.
-fn overlap_growth(children: &[Rectangle], child: usize, new: &Rectangle) -> f64 {
+/// The increase of the overlap of `child` with the others if it takes `new`, or a part of it that exceeds `most`.
+fn overlap_growth(children: &[Rectangle], child: usize, new: &Rectangle, most: f64) -> f64 {
     let (before, after) = (children[child], children[child].union(new));
     if before == after {
         return 0.0;
     }
     let others = children.iter().enumerate().filter(|&(other, _)| other != child);
-    others.map(|(_, other)| after.overlap(other) - before.overlap(other)).sum()
+    let grown = |other| match after.overlap(other) {
+        // Most children overlap neither.
+        0.0 => 0.0,
+        overlap => overlap - before.overlap(other),
+    };
+    let mut all = 0.0;
+    for (_, other) in others {
+        all += grown(other);
+        if all > most {
+            break;
+        }
+    }
+    all
 }
 
 fn compare(one: &[f64; 3], other: &[f64; 3]) -> std::cmp::Ordering {
@@ -69,6 +88,7 @@ fn least(of: std::ops::Range<usize>, weight: impl Fn(usize) -> [f64; 3]) -> usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn square(x: f64, y: f64, edge: f64) -> Rectangle {
         Rectangle::new([x, y], [x + edge, y + edge]).unwrap()
@@ -97,6 +117,37 @@ mod tests {
         assert!(growths[1] < growths[0], "{growths:?}");
         let new = Rectangle::point([5.1, 2.2]).unwrap();
         assert_eq!(choose_subtree(&children, &new, Children::Leaves), 2);
+    }
+
+    /// The choice by the definition, without shortcuts.
+    fn by_definition(children: &[Rectangle], new: &Rectangle) -> [f64; 3] {
+        let weight = |child: usize| {
+            let after = children[child].union(new);
+            let others = children.iter().enumerate().filter(|&(other, _)| other != child);
+            let grown = others.map(|(_, other)| after.overlap(other) - children[child].overlap(other)).sum();
+            [grown, after.area() - children[child].area(), children[child].area()]
+        };
+        (0..children.len()).map(weight).min_by(compare).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn the_chosen_child_is_the_best_by_definition(
+            edges in prop::collection::vec((0..30i32, 0..30i32, 0..6i32, 0..6i32), 2..CANDIDATES),
+            (x, y, width, height) in (0..30i32, 0..30i32, 0..3i32, 0..3i32),
+        ) {
+            let rectangle = |(x, y, width, height): (i32, i32, i32, i32)| {
+                Rectangle::new([x.into(), y.into()], [(x + width).into(), (y + height).into()]).unwrap()
+            };
+            let children: Vec<_> = edges.into_iter().map(rectangle).collect();
+            let new = rectangle((x, y, width, height));
+            let chosen = choose_subtree(&children, &new, Children::Leaves);
+            let growth = children[chosen].union(&new).area() - children[chosen].area();
+            let overlap = overlap_growth(&children, chosen, &new, f64::MAX);
+            let chosen = [overlap, growth, children[chosen].area()];
+            let best = by_definition(&children, &new);
+            prop_assert!(compare(&chosen, &best).is_eq(), "{:?} {:?}", chosen, best);
+        }
     }
 
     #[test]
