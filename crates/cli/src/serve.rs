@@ -365,8 +365,9 @@ fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure
         }
         std::thread::sleep(LOOK);
     }
-    // The memory node stops cleanly even if the spatial server failed.
-    let served = spatial.map(spatial::Beside::stop);
+    // The memory node stops cleanly even if the spatial server failed. A server whose memory node was lost would wait
+    // for it, to release its lease.
+    let served = if node.is_running() { spatial.map(spatial::Beside::stop) } else { None };
     let counts = node.counts();
     // From now on, etcd does not send new clients here.
     drop(registration);

@@ -513,3 +513,25 @@ fn silent_connections_leave_descriptors_for_others() {
         machine.ok(&["create", &format!("{}/i{round}?token-file={token}", node.url)]);
     }
 }
+
+/// A supervisor restarts a memory node that ends, but not one that waits for itself.
+#[test]
+fn a_memory_node_that_loses_its_file_ends_beside_a_spatial_server_too() {
+    let machine = Machine::new();
+    let file = machine.file("node.mn", "");
+    std::fs::remove_file(&file).unwrap();
+    let mut node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", &file, "--spatial", "s"]);
+    let index = format!("{}/s", node.url);
+    machine.ok(&["create", &index, "--index", "catfish"]);
+    machine.ok(&["put", &index, "1", "1,1"]);
+    std::fs::remove_file(&file).unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        match node.process.try_wait().unwrap() {
+            Some(status) => break status,
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "the memory node does not end");
+    };
+    assert_eq!(status.code(), Some(10), "{status}");
+}
