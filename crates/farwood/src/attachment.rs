@@ -162,6 +162,7 @@ impl Attachment {
     }
 
     /// Whether the memory nodes are in this machine's shared memory.
+    #[cfg(feature = "spatial")]
     pub(crate) fn is_shared_memory(&self) -> bool {
         matches!(self, Self::Shm(..))
     }
