@@ -33,17 +33,8 @@ const TESTS_OF_TWO: [Test; 2] = ["fabric::rdma::rdma_keeps", "sherman::processes
 
 type Test = &'static str;
 
-/// The name of the demos in a filter.
+/// The name of the demo in a filter.
 const DEMO: &str = "demo";
-
-/// The demo of a guest, a function of its script. Soft-RoCE places the stores of a spatial server in order for the
-/// READs of its clients only with one processor.
-const fn demo_of(processors: Processors) -> &'static str {
-    match processors {
-        Processors::One => "demo_places",
-        Processors::Two => "demo",
-    }
-}
 
 /// Runs the guests; yields their exit status. `filter` selects the tests whose names contain it, or the demo.
 ///
@@ -60,15 +51,13 @@ pub fn run(root: &Path, filter: Option<&str>) -> Result<u8, String> {
     for (processors, tests) in [(Processors::One, &TESTS[..]), (Processors::Two, &TESTS_OF_TWO[..])] {
         let is_wanted = |name: &&Test| filter.is_none_or(|filter| name.contains(filter));
         let wanted: Vec<Test> = tests.iter().filter(is_wanted).copied().collect();
-        let has_demo = filter.is_none_or(|filter| filter == DEMO);
+        let has_demo = processors == Processors::Two && filter.is_none_or(|filter| filter == DEMO);
         if wanted.is_empty() && !has_demo {
             continue;
         }
         let initramfs = work.join(format!("initramfs-{}", processors.count()));
-        let archive = initramfs::build(
-            &modules,
-            &job(root, &built, &wanted, if has_demo { demo_of(processors) } else { "" })?,
-        )?;
+        let archive =
+            initramfs::build(&modules, &job(root, &built, &wanted, if has_demo { DEMO } else { "" })?)?;
         std::fs::write(&initramfs, archive).map_err(|error| format!("{}: {error}", initramfs.display()))?;
         jobs.push((processors, initramfs));
     }
