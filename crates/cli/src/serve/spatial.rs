@@ -194,7 +194,11 @@ impl Beside {
 fn pool_of(args: &Args, listen: &str) -> Result<Url, Error> {
     let url = match &args.url {
         Some(url) => url.pool_url(),
-        None => listen.parse::<Url>()?.ignoring_environment(),
+        None => {
+            // The device that executes the verbs also connects this process to itself.
+            let device = args.rdma.as_ref().map(|device| format!("?device={device}")).unwrap_or_default();
+            format!("{listen}{device}").parse::<Url>()?.ignoring_environment()
+        }
     };
     Ok(match &args.token_file {
         Some(file) => url.or_token_file(file),

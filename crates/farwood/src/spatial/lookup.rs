@@ -181,9 +181,7 @@ impl Lookups {
             self.utilisation.store(utilisation.to_bits(), Ordering::Relaxed);
         }
     }
-}
 
-impl Lookups {
     /// Whether the newest heartbeat says that the server is busy.
     fn is_busy(&self) -> bool {
         f64::from_bits(self.utilisation.load(Ordering::Relaxed)) > self.options.back_off.threshold
@@ -224,20 +222,24 @@ impl Spatial {
         (paths.reads)(client)
     }
 
-    /// Sends the lookup to the server; once more if the connection turns out to be that of an earlier server.
+    /// Sends the lookup to the server; once more, over a new connection, if the server of the first one has ended.
     fn by_message<T, R>(
         &self,
         client: &Client<AnyFabric>,
         paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, R>,
     ) -> Done<T> {
-        let mut is_first = true;
-        loop {
-            let mut lent = self.connection(client)?;
-            match self.ask(&mut lent, paths) {
-                Err(IndexError::ServerLost { .. }) if std::mem::take(&mut is_first) => lent.discard(),
-                asked => return self.end(lent, client, asked),
-            }
+        let mut lent = match self.idle_connection(client) {
+            Some(lent) => lent,
+            None => self.new_connection(client)?,
+        };
+        let mut asked = self.ask(&mut lent, paths);
+        if matches!(asked, Err(IndexError::ServerLost { .. })) {
+            lent.discard();
+            self.close_idle_connections();
+            lent = self.new_connection(client)?;
+            asked = self.ask(&mut lent, paths);
         }
+        self.end(lent, client, asked)
     }
 
     /// Sends the lookup over `lent`.
@@ -270,6 +272,8 @@ impl Spatial {
         let done = self.by_algorithm_1((choices, trial), &mut lent, client, paths);
         match self.end(lent, client, done) {
             Err(error) if is_unanswered(&error) => {
+                // The other connections may be those of the same server.
+                self.close_idle_connections();
                 self.lookups.pause_after_failure();
                 choices.idle.fail();
                 self.by_reads(client, paths)
@@ -364,14 +368,6 @@ impl Spatial {
         };
         self.lookups.failures.store(0, Ordering::Relaxed);
         Some(lent.with_response_limit())
-    }
-
-    /// An idle connection or a new one.
-    fn connection<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
-        match self.idle_connection(client) {
-            Some(lent) => Ok(lent),
-            None => self.new_connection(client),
-        }
     }
 
     /// An idle connection to the present server, or a new one.

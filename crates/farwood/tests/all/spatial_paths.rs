@@ -112,28 +112,60 @@ fn in_shared_memory_every_path_has_the_same_results() {
     });
     check_results(&auto, 5);
     assert_eq!(auto.server_stats().unwrap(), None);
-    // The next server has another term, so the idle connections are those of an earlier one.
+}
+
+/// Several threads have left connections to a server that ended; the next server does not serve them.
+#[test]
+fn connections_of_an_earlier_server_are_replaced() {
+    let scratch = Scratch::new("restart");
+    let pool = scratch.pool();
+    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    places.bulk_load(&items(), 0.7).unwrap();
+    let client = scratch.pool();
+    let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
+    let (message, auto) = (open(SearchMode::Message), open(SearchMode::Auto));
+    let options = ServeOptions::default();
+    served(&places, &options, || {
+        let together = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    together.wait();
+                    check_results(&message, 50);
+                    check_results(&auto, 50);
+                });
+            }
+        });
+    });
     served(&places, &options, || {
         check_results(&message, 3);
+        check_results(&auto, 50);
         let item = Item { bounds: Rectangle::point([-5.0; 2]).unwrap(), id: 8 };
         message.insert(&item).unwrap();
         assert!(message.remove(&item).unwrap());
     });
 }
 
-#[test]
-fn over_tcp_every_path_has_the_same_results() {
+/// Calls `work` with a memory node that serves an empty index, and a function that opens the index as a client.
+fn served_over_tcp(work: impl FnOnce(&MemoryNode, &dyn Fn(SearchMode) -> Spatial)) {
     let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
-    let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
-    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let url = format!("tcp://{}", node.address());
+    let places =
+        Pool::open(url.as_str()).unwrap().create_spatial("places", &CatfishConfig::default()).unwrap();
     let options = ServeOptions {
         listener: Some(TcpListener::bind("127.0.0.1:0").unwrap()),
         memory_node: Some(node.server()),
         ..ServeOptions::default()
     };
     served(&places, &options, || {
-        let client = Pool::open(&format!("tcp://{}", node.address())).unwrap();
-        let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
+        let client = Pool::open(url.as_str()).unwrap();
+        work(&node, &|mode| in_mode(client.open_spatial("places").unwrap(), mode));
+    });
+}
+
+#[test]
+fn over_tcp_every_path_has_the_same_results() {
+    served_over_tcp(|_, open| {
         open(SearchMode::Auto).bulk_load(&items(), 0.7).unwrap();
         check_results(&open(SearchMode::Message), 20);
         check_results(&open(SearchMode::Reads), 20);
@@ -156,17 +188,7 @@ fn over_tcp_every_path_has_the_same_results() {
 /// Over a network, every path detects a node that changed at rest, and the server continues to serve the others.
 #[test]
 fn a_damaged_node_fails_the_searches_that_need_it_by_every_path() {
-    let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
-    let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
-    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
-    let options = ServeOptions {
-        listener: Some(TcpListener::bind("127.0.0.1:0").unwrap()),
-        memory_node: Some(node.server()),
-        ..ServeOptions::default()
-    };
-    served(&places, &options, || {
-        let client = Pool::open(&format!("tcp://{}", node.address())).unwrap();
-        let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
+    served_over_tcp(|node, open| {
         let odd = Item { bounds: Rectangle::point([0.123_456_789, 0.5]).unwrap(), id: 9_999 };
         let mut loaded = items();
         loaded.push(odd);

@@ -1,7 +1,7 @@
 //! Which of the two paths is faster, learnt by executing some requests by both.
 //!
 //! Algorithm 1 only offloads from a busy server. Whether messages are the better path to an idle server depends on the
-//! network: in shared memory READs are about three times as fast, and over TCP messages are. A client learns it by
+//! network: in shared memory READs are several times as fast, and over TCP messages are. A client learns it by
 //! *trials*: it executes one request by both paths, and compares the times. The request is the same, so requests of
 //! different sizes do not distort the comparison, and the median of the last trials ignores interruptions.
 //!
