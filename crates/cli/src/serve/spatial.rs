@@ -192,13 +192,12 @@ impl Beside {
 
 /// The URL of the pool that contains the index. If that is this memory node alone, the environment has no effect.
 fn pool_of(args: &Args, listen: &str) -> Result<Url, Error> {
-    let url = match &args.url {
-        Some(url) => url.pool_url(),
-        None => {
-            // The device that executes the verbs also connects this process to itself.
-            let device = args.rdma.as_ref().map(|device| format!("?device={device}")).unwrap_or_default();
-            format!("{listen}{device}").parse::<Url>()?.ignoring_environment()
-        }
+    let url = if let Some(url) = &args.url {
+        url.pool_url()
+    } else {
+        // The device that executes the verbs also connects this process to itself.
+        let device = args.rdma.as_ref().map(|device| format!("?device={device}")).unwrap_or_default();
+        format!("{listen}{device}").parse::<Url>()?.ignoring_environment()
     };
     Ok(match &args.token_file {
         Some(file) => url.or_token_file(file),

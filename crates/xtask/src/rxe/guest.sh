@@ -52,6 +52,7 @@ end_stuck() {
 # run_tests FILTER PROGRAM: tests of a program, one at a time, in processes that reach each other through lo.
 run_tests() {
     local start=$SECONDS tests watch
+    "$2" --list "$1" 2>/dev/null | grep -q ': test$' || failed+=("$1: the program has no such test")
     FARWOOD_RDMA_DEVICE=rxe_lo "$2" --test-threads=1 --nocapture "$1" 2>&1 &
     tests=$!
     end_stuck "$1" $tests &
@@ -77,17 +78,48 @@ step() {
     timeout --foreground --kill-after 5 $step_stuck_after "$FARWOOD" "$@" || failed+=("demo: $what, exit $?")
 }
 
-# A memory node and its clients, with two addresses and two devices. One of the clients is killed.
-demo() {
-    local url="rdma://$here:7470/words" node writer
+# start_node ARGUMENT...: starts a memory node, and waits until it serves a pool.
+start_node() {
     echo 'a-token-of-the-demo' >/tmp/token
     export FARWOOD_TOKEN_FILE=/tmp/token FARWOOD_RDMA_DEVICE=rxe_right
-    "$FARWOOD" serve --rdma rxe_left --listen tcp://$here:7470 --token-file /tmp/token --memory 64MiB &
+    "$FARWOOD" serve --rdma rxe_left --listen tcp://$here:7470 --token-file /tmp/token --memory 64MiB "$@" &
     node=$!
     for _ in $(seq 50); do
         "$FARWOOD" stat "rdma://$here:7470" >/dev/null 2>&1 && break
         sleep 0.2
     done
+}
+
+stop_node() {
+    kill -TERM $node
+    wait $node || failed+=('demo: the memory node')
+}
+
+# A spatial index: its server stores what it receives over a socket, and the device executes the READs of searches.
+demo_places() {
+    local url="rdma://$here:7470/places" node found
+    start_node --spatial places
+    step "create $url" create "$url" --index catfish
+    # The server opens the pool like any client, which takes seconds in a slow guest.
+    for _ in $(seq 100); do
+        "$FARWOOD" stat "$url" 2>/dev/null | grep -q '^  server ' && break
+        sleep 0.2
+    done
+    printf '0,0,2,2,1\n1,1,3,3,77\n10,10,10,10,3\n' >/tmp/places.csv
+    step 'load' load "$url" /tmp/places.csv
+    step 'put' put "$url" 5 1,1,1,1
+    step 'check' check "$url"
+    for mode in reads message auto; do
+        found=$("$FARWOOD" search "$url?search=$mode" --bbox 0,0,4,4 --count)
+        [ "$found" = 3 ] || failed+=("demo: a search by $mode found '$found' of 3")
+    done
+    stop_node
+}
+
+# A memory node and its clients, with two addresses and two devices. One of the clients is killed.
+demo() {
+    local url="rdma://$here:7470/words" node writer
+    start_node
     step "create $url" create "$url" --keys text --key-bytes 16 --values text --value-bytes 16
     step 'put' put "$url" far away
     step 'put' put "$url" near here
@@ -113,8 +145,7 @@ demo() {
         failed+=('demo: packets that are smaller than nodes')
     [ "$("$FARWOOD" get "$url" worn)" = in ] || failed+=('demo: what was put is not there')
     FARWOOD_RDMA_DEVICE=nothing "$FARWOOD" get "$url" far && failed+=('demo: a device that is not there')
-    kill -TERM $node
-    wait $node || failed+=('demo: the memory node')
+    stop_node
 }
 
 finish() {

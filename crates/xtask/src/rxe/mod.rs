@@ -33,8 +33,17 @@ const TESTS_OF_TWO: [Test; 2] = ["fabric::rdma::rdma_keeps", "sherman::processes
 
 type Test = &'static str;
 
-/// The name of the demo in a filter.
+/// The name of the demos in a filter.
 const DEMO: &str = "demo";
+
+/// The demo of a guest, a function of its script. Soft-RoCE places the stores of a spatial server in order for the
+/// READs of its clients only with one processor.
+const fn demo_of(processors: Processors) -> &'static str {
+    match processors {
+        Processors::One => "demo_places",
+        Processors::Two => "demo",
+    }
+}
 
 /// Runs the guests; yields their exit status. `filter` selects the tests whose names contain it, or the demo.
 ///
@@ -51,13 +60,15 @@ pub fn run(root: &Path, filter: Option<&str>) -> Result<u8, String> {
     for (processors, tests) in [(Processors::One, &TESTS[..]), (Processors::Two, &TESTS_OF_TWO[..])] {
         let is_wanted = |name: &&Test| filter.is_none_or(|filter| name.contains(filter));
         let wanted: Vec<Test> = tests.iter().filter(is_wanted).copied().collect();
-        let has_demo = processors == Processors::Two && filter.is_none_or(|filter| filter == DEMO);
+        let has_demo = filter.is_none_or(|filter| filter == DEMO);
         if wanted.is_empty() && !has_demo {
             continue;
         }
         let initramfs = work.join(format!("initramfs-{}", processors.count()));
-        let archive =
-            initramfs::build(&modules, &job(root, &built, &wanted, if has_demo { DEMO } else { "" })?)?;
+        let archive = initramfs::build(
+            &modules,
+            &job(root, &built, &wanted, if has_demo { demo_of(processors) } else { "" })?,
+        )?;
         std::fs::write(&initramfs, archive).map_err(|error| format!("{}: {error}", initramfs.display()))?;
         jobs.push((processors, initramfs));
     }
@@ -121,8 +132,15 @@ fn on_path(path: &str) -> bool {
     ["/bin", "/sbin", "/usr/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join(name).exists())
 }
 
+/// A program that cargo has built.
+struct Built {
+    /// The manifest of its package.
+    manifest: PathBuf,
+    program: PathBuf,
+}
+
 /// Builds the tests and the command, in the profile of `cargo test`; yields the programs.
-fn build(root: &Path) -> Result<Vec<PathBuf>, String> {
+fn build(root: &Path) -> Result<Vec<Built>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--locked", "--message-format=json"]);
     command.args(["--package", "farwood-cli", "--bin", COMMAND, "--package", "farwood-proof"]);
@@ -135,7 +153,8 @@ fn build(root: &Path) -> Result<Vec<PathBuf>, String> {
     let messages = String::from_utf8_lossy(&output.stdout);
     let executable = |line: &str| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
+        let path = |key: &str| message[key].as_str().map(PathBuf::from);
+        Some(Built { manifest: path("manifest_path")?, program: path("executable")? })
     };
     Ok(messages.lines().filter_map(executable).collect())
 }
@@ -144,16 +163,19 @@ fn build(root: &Path) -> Result<Vec<PathBuf>, String> {
 const COMMAND: &str = "farwood";
 
 /// The script that the guest runs.
-fn job(root: &Path, built: &[PathBuf], wanted: &[Test], last: &str) -> Result<String, String> {
-    let find = |is_it: &dyn Fn(&str) -> bool, what: &str| {
-        let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let found = built.iter().find(|path| is_it(&name(path)));
-        found.ok_or_else(|| format!("cargo built no {what}")).map(|path| path.display().to_string())
+fn job(root: &Path, built: &[Built], wanted: &[Test], last: &str) -> Result<String, String> {
+    // Test programs of several packages have the same name.
+    let find = |package: &str, is_it: &dyn Fn(&str) -> bool, what: &str| {
+        let manifest = root.join("crates").join(package).join("Cargo.toml");
+        let name =
+            |built: &Built| built.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let found = built.iter().find(|built| built.manifest == manifest && is_it(&name(built)));
+        found.ok_or_else(|| format!("cargo built no {what}")).map(|built| built.program.display().to_string())
     };
-    let command = find(&|file| file == COMMAND, COMMAND)?;
+    let command = find("cli", &|file| file == COMMAND, COMMAND)?;
     let mut job = format!("FARWOOD={command}\ncd {}\n", root.join("crates/proof").display());
     let stem = format!("{PROGRAM}-");
-    let program = find(&|file| file.starts_with(&stem), PROGRAM)?;
+    let program = find("proof", &|file| file.starts_with(&stem), PROGRAM)?;
     for filter in wanted {
         writeln!(job, "run_tests '{filter}' {program}").map_err(|error| error.to_string())?;
     }
