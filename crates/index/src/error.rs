@@ -27,6 +27,8 @@ pub enum IndexError {
         /// The length given, bytes.
         found: usize,
     },
+    /// The id is invalid, or the index cannot hold it.
+    BadId(String),
     /// A snapshot of the range is impossible for the given reason.
     NoSnapshot(&'static str),
     /// The fabric lacks a guarantee on which the consistency of the index depends.
@@ -154,7 +156,9 @@ impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fabric(error) => error.fmt(f),
-            Self::BadSizes(why) | Self::BadName(why) | Self::WrongFormat(why) => f.write_str(why),
+            Self::BadSizes(why) | Self::BadId(why) | Self::BadName(why) | Self::WrongFormat(why) => {
+                f.write_str(why)
+            }
             Self::NoSnapshot(why) => write!(f, "no snapshot of the range is possible: {why}"),
             Self::TooLong { most, found } => {
                 write!(f, "the value has {found} bytes; the limit is {most}")

@@ -57,4 +57,6 @@ pub enum Mutant {
     ConsumedStays,
     /// Catfish: the new root is stored before its children.
     RootFirst,
+    /// Catfish: the root of the tree by id is stored after that of the R*-tree.
+    RecordsLater,
 }

@@ -7,7 +7,8 @@ use farwood_index::IndexError;
 #[cfg(feature = "tcp")]
 use farwood_index::catfish::SocketRpc;
 use farwood_index::catfish::{
-    Catfish, Change, Inbox, NotificationMode, Reply, Request, RingRpc, SearchSink, SpatialRpc,
+    Catfish, Change, Inbox, NotificationMode, Record, RecordLookup, Reply, Request, RingRpc, SearchSink,
+    SpatialRpc,
 };
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 #[cfg(feature = "tcp")]
@@ -99,6 +100,14 @@ impl<F: Fabric, L: ServerMemory> SpatialRpc for Connection<'_, F, L> {
             Connection::Rings(messenger) => messenger.apply(changes).await,
             #[cfg(feature = "tcp")]
             Connection::Socket(correspondent) => correspondent.apply(changes).await,
+        }
+    }
+
+    async fn find_records(&mut self, lookup: &RecordLookup) -> Result<Vec<Record>, IndexError> {
+        match self {
+            Connection::Rings(messenger) => messenger.find_records(lookup).await,
+            #[cfg(feature = "tcp")]
+            Connection::Socket(correspondent) => correspondent.find_records(lookup).await,
         }
     }
 

@@ -8,11 +8,13 @@ use crate::error::Result;
 use farwood_fabric::{Client, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    CHANGES_MAX, Change, Item, Rectangle, ServerSettings, SpatialRpc as _, TreeServer, Worker,
+    CHANGES_MAX, Change, Item, Record, RecordId, Rectangle, ServerSettings, SpatialRpc as _, TreeServer,
+    Worker,
 };
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest time that a change waits while other processes change the index.
@@ -207,6 +209,41 @@ impl Editor<'_> {
         self.change_many("change", changes, BatchPolicy::Whole)
     }
 
+    /// Stores a record in the place of the one with its id; returns whether there was one. [1 RT, and the server's work]
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); the index has no records, or ids of another kind, or the payload is too long.
+    pub fn put(&mut self, record: Record) -> Result<bool> {
+        self.change_one("put", Change::Put(Arc::new(record)))
+    }
+
+    /// Stores records in their order; returns for each whether it replaced another one. Batches as in
+    /// [`insert_many`](Self::insert_many).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put) and [`insert_many`](Self::insert_many).
+    pub fn put_many(&mut self, records: impl IntoIterator<Item = Record>) -> Result<Vec<bool>> {
+        let changes: Vec<_> = records.into_iter().map(|record| Change::Put(Arc::new(record))).collect();
+        self.change_many("put", &changes, BatchPolicy::Divisible)
+    }
+
+    /// Removes the record of an id; returns whether there was one. Costs and errors as [`put`](Self::put).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn delete(&mut self, id: &RecordId) -> Result<bool> {
+        self.change_one("delete", Change::Delete(id.clone()))
+    }
+
+    /// Gives the record of an id other bounds, and keeps its payload; returns whether there was one. Costs and errors
+    /// as [`put`](Self::put).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn move_to(&mut self, id: &RecordId, bounds: Rectangle) -> Result<bool> {
+        self.change_one("move", Change::Move(id.clone(), bounds))
+    }
+
     /// The number of changes that this editor has made: after an error, how many of the changes are in the index, in
     /// their order. Changes that found no item count. If the server was lost, it may have made the next batch as well.
     pub fn changes(&self) -> u64 {
@@ -214,7 +251,7 @@ impl Editor<'_> {
     }
 
     fn change_one(&mut self, operation: &'static str, change: Change) -> Result<bool> {
-        self.spatial.check_process(operation)?;
+        self.check(operation, std::slice::from_ref(&change))?;
         let done = match (&mut self.path, change) {
             (EditorPath::Messages(lent), Change::Insert(item)) => {
                 block_on(lent.connection.insert(&item)).map(|()| true)
@@ -222,6 +259,9 @@ impl Editor<'_> {
             (EditorPath::Messages(lent), Change::Remove(item)) => block_on(lent.connection.remove(&item)),
             (EditorPath::Messages(lent), Change::Update(item, bounds)) => {
                 block_on(lent.connection.update(&item, bounds))
+            }
+            (EditorPath::Messages(lent), of_record) => {
+                block_on(lent.connection.apply(&[of_record])).map(|found| found == [true])
             }
             (EditorPath::AsServer(worker), change) => {
                 block_on(worker.apply(&[change])).map(|found| found == [true])
@@ -232,13 +272,20 @@ impl Editor<'_> {
         Ok(found)
     }
 
+    /// Refuses changes that the index cannot make, before any is sent.
+    fn check(&self, operation: &'static str, changes: &[Change]) -> Result<()> {
+        self.spatial.check_process(operation)?;
+        let checked = changes.iter().try_for_each(|change| self.spatial.index.check_change(change));
+        checked.map_err(|error| self.spatial.failed(operation, error))
+    }
+
     fn change_many(
         &mut self,
         operation: &'static str,
         changes: &[Change],
         policy: BatchPolicy,
     ) -> Result<Vec<bool>> {
-        self.spatial.check_process(operation)?;
+        self.check(operation, changes)?;
         let (mut rest, mut found, mut most) = (changes, Vec::with_capacity(changes.len()), CHANGES_MAX);
         while !rest.is_empty() {
             let count = match &self.path {

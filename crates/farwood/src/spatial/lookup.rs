@@ -39,6 +39,13 @@ pub(super) enum LookupKind {
     Search,
     Count,
     Nearest,
+    Get,
+    SearchRecords,
+    NearestRecords,
+}
+
+impl LookupKind {
+    const COUNT: usize = 6;
 }
 
 /// The choice between the paths of a kind of lookup.
@@ -60,7 +67,7 @@ impl Choices {
 #[derive(Debug)]
 pub(super) struct Lookups {
     options: SearchOptions,
-    choices: [Choices; 3],
+    choices: [Choices; LookupKind::COUNT],
     rings: Arc<IdleRings>,
     /// Lookups that the server has executed.
     by_message: AtomicU64,
@@ -127,7 +134,7 @@ impl Lookups {
     pub(super) fn new(options: SearchOptions) -> Self {
         Self {
             options,
-            choices: [Choices::new(), Choices::new(), Choices::new()],
+            choices: std::array::from_fn(|_| Choices::new()),
             rings: Arc::default(),
             by_message: AtomicU64::new(0),
             by_reads: AtomicU64::new(0),

@@ -1,6 +1,7 @@
 //! Spatial indexes: rectangles that many processes share (Catfish).
 
 mod connection;
+mod contents;
 mod editor;
 mod idle_rings;
 #[cfg(feature = "tcp")]
@@ -8,6 +9,7 @@ mod idle_sockets;
 mod index;
 mod lookup;
 mod path_choice;
+mod records;
 mod search_options;
 mod server;
 #[cfg(feature = "tcp")]
@@ -18,11 +20,12 @@ mod utilisation;
 
 #[doc(hidden)]
 pub use connection::{Connection, ServerLocation};
+pub use contents::{Contents, InvalidContents};
 pub use editor::Editor;
 pub use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};
 pub use farwood_index::catfish::{
-    CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, InvalidRectangle, Item, Near,
-    NotificationMode, Query, Rectangle, Relation, ServerStats,
+    CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, IdKind, InvalidRectangle, Item, Near,
+    NotificationMode, Query, Record, RecordId, Rectangle, Relation, ServerStats, TEXT_MAX,
 };
 pub use index::Spatial;
 #[doc(hidden)]

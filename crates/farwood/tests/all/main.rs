@@ -8,5 +8,6 @@ mod fork;
 mod full;
 mod library;
 mod random;
+mod records;
 mod smart;
 mod spatial_paths;

@@ -5,12 +5,16 @@
 //! + 0  2  blocks of a node, 1 to 64       + 2  2  the memory node that has the tree
 //! + 4  4  bytes of a ring of messages, in one direction
 //! + 8     zero
+//! + 9  1  ids: 0 numbers that may repeat, 1 unique numbers, 2 unique texts
+//! +10     zero
 //! ```
 //!
 //! The entry's root word points to the [head](super::head), and never changes.
 
 use super::Catfish;
-use super::head::{HEAD_BYTES, INDEX, PORT, RawHead, first_slot, word_of};
+use super::head::{HEAD_BYTES, INDEX, PORT, ROOTS, RawHead, first_slot, word_of};
+use super::records::IdKind;
+use super::records::page::{BLOCKS_LEAST, page_image};
 use super::server::lease::ServerLease;
 use super::server::{ServerSettings, TreeServer};
 use super::tree::layout::{
@@ -39,18 +43,21 @@ pub struct CatfishConfig {
     pub node: NodeId,
     /// Bytes of a ring of messages, in one direction.
     pub ring_bytes: u64,
+    /// The ids, and whether the index has records.
+    pub ids: IdKind,
 }
 
 impl Default for CatfishConfig {
     /// Nodes of 42 entries on memory node 0.
     fn default() -> Self {
-        Self { blocks: BLOCKS_DEFAULT, node: NodeId(0), ring_bytes: RING_BYTES_DEFAULT }
+        let ids = IdKind::default();
+        Self { blocks: BLOCKS_DEFAULT, node: NodeId(0), ring_bytes: RING_BYTES_DEFAULT, ids }
     }
 }
 
 impl CatfishConfig {
     fn sizes(&self) -> Layout {
-        let &Self { blocks, node, ring_bytes } = self;
+        let &Self { blocks, node, ring_bytes, .. } = self;
         Layout { blocks, node, index: 0, scheme: Scheme::Pair, ring_bytes }
     }
 
@@ -97,7 +104,10 @@ impl Parameters for CatfishConfig {
         codec.u16(0, &mut self.blocks, 1..=BLOCKS_MAX);
         codec.u16(2, &mut node, 0..=usize::from(u16::MAX));
         codec.u32(4, &mut ring_bytes, *RING_BYTES.start() as usize..=*RING_BYTES.end() as usize);
+        let mut ids = self.ids as u8;
+        codec.u8(9, &mut ids, 0..=IdKind::ALL.len() as u8 - 1);
         (self.node, self.ring_bytes) = (NodeId(node as u16), ring_bytes as u64);
+        self.ids = IdKind::ALL.get(usize::from(ids)).copied().unwrap_or_default();
         if !is_ring(self.ring_bytes) {
             codec.refuse(format!("rings of {ring_bytes} bytes"));
         }
@@ -133,7 +143,7 @@ impl Catfish {
         let new = params::new_entry(name, &config);
         let entry = lifecycle::create(client, &new, async |entry| {
             let layout = layout_of(client, config, entry.number)?;
-            write_empty_tree(client, entry, &layout).await
+            write_empty_tree(client, entry, &layout, config.ids).await
         })
         .await?;
         Self::assemble(client, entry).await
@@ -154,7 +164,8 @@ impl Catfish {
         lifecycle::mark_open(client, &entry).await?;
         let head = find_head(client, &entry, &layout).await?;
         let lease = Arc::new(ServerLease::new(head));
-        Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), verifies_hashes: true, mutant: None })
+        let (root, ids) = (AtomicU64::new(0), config.ids);
+        Ok(Self { layout, ids, head, entry, lease, root, verifies_hashes: true, mutant: None })
     }
 
     /// Serves the index: this compute node alone changes it, in the memory of its memory node.
@@ -168,7 +179,7 @@ impl Catfish {
         server: &S,
         settings: ServerSettings,
     ) -> Result<TreeServer, IndexError> {
-        let at = (self.layout, self.head, self.entry.slot);
+        let at = ((self.layout, self.ids), self.head, self.entry.slot);
         TreeServer::claim(client, server, at, &self.lease, settings).await
     }
 
@@ -215,6 +226,7 @@ async fn write_empty_tree<F: Fabric>(
     client: &Client<F>,
     entry: &Entry,
     layout: &Layout,
+    ids: IdKind,
 ) -> Result<Remote<RawHead>, IndexError> {
     let owner = ChunkOwner { client: client.fabric().identity(), entry: entry.slot };
     let Some((chunk, _)) = chunks::take(client, layout.node, owner, CHUNK_BYTES).await? else {
@@ -222,13 +234,22 @@ async fn write_empty_tree<F: Fabric>(
         return Err(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }.into());
     };
     let head: Remote<RawHead> = chunk.start().part(0);
+    let bytes_of = |words: Vec<u64>| words.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>();
     let slot = first_slot(head);
     let root = NodeRef::new(slot.address().offset(), 1);
-    let node: Vec<_> = image(layout, root, 0, &[]).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut nodes = bytes_of(image(layout, root, 0, &[]));
     let mut words = vec![0; HEAD_BYTES as usize];
-    words[..8].copy_from_slice(&root.word().to_le_bytes());
-    words[INDEX as usize..][..8].copy_from_slice(&entry.number.to_le_bytes());
-    client.post(write(slot, &node).then(write(head, &words))).await?;
+    let mut set = |offset: u64, word: u64| words[offset as usize..][..8].copy_from_slice(&word.to_le_bytes());
+    set(0, root.word());
+    set(INDEX, entry.number);
+    if ids.is_unique() {
+        let records = NodeRef::new(root.offset() + layout.node_bytes() as u64, 1);
+        nodes.extend(bytes_of(page_image(layout, records, &[])));
+        for (at, word) in [root, records, root].into_iter().enumerate() {
+            set(ROOTS[0] + 8 * at as u64, word.word());
+        }
+    }
+    client.post(write(slot, &nodes).then(write(head, &words))).await?;
     Ok(head)
 }
 
@@ -241,6 +262,13 @@ fn check_config<F: Fabric>(client: &Client<F>, config: CatfishConfig) -> Result<
         let blocks = config.blocks;
         return Err(IndexError::BadSizes(format!(
             "nodes have 1 to {BLOCKS_MAX} blocks of 7 entries, not {blocks}"
+        )));
+    }
+    if config.ids.is_unique() && config.blocks < BLOCKS_LEAST {
+        let least = CatfishConfig { blocks: BLOCKS_LEAST, ..config }.node_bytes();
+        return Err(IndexError::BadSizes(format!(
+            "an index of unique ids has nodes of at least {least} bytes, not {}",
+            config.node_bytes()
         )));
     }
     if !is_ring(config.ring_bytes) {
@@ -268,7 +296,7 @@ pub(super) fn layout_of<F: Fabric>(
         remedy: "create the index with smaller nodes (--node-bytes)",
     };
     let capabilities = client.fabric().capabilities();
-    let CatfishConfig { blocks, node, ring_bytes } = config;
+    let CatfishConfig { blocks, node, ring_bytes, .. } = config;
     let sizes = Layout { blocks, node, index, scheme: Scheme::Pair, ring_bytes };
     let scheme = Scheme::choose(capabilities, sizes.node_bytes()).map_err(missing)?;
     if let Some(capability) = capabilities.missing(&[Capability::ArrivalSeesWrite, Capability::WriteUpward]) {
@@ -284,8 +312,8 @@ mod tests {
 
     #[test]
     fn parameters_are_read_back_and_unknown_values_are_refused() {
-        let config = CatfishConfig { blocks: 64, node: NodeId(259), ring_bytes: 4096 };
-        assert_eq!(params::encode(&config)[..9], [64, 0, 3, 1, 0, 16, 0, 0, 0]);
-        check_codec(&config, &[(0, 0), (0, 65), (4, 1), (5, 0), (7, 1)]);
+        let config = CatfishConfig { blocks: 64, node: NodeId(259), ring_bytes: 4096, ids: IdKind::Text };
+        assert_eq!(params::encode(&config)[..11], [64, 0, 3, 1, 0, 16, 0, 0, 0, 2, 0]);
+        check_codec(&config, &[(0, 0), (0, 65), (4, 1), (5, 0), (7, 1), (9, 3)]);
     }
 }

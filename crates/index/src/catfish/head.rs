@@ -13,7 +13,11 @@
 //! +    64     8   heartbeat of the current server, stored in each interval: its utilisation
 //! +    72     8   lookups that the current server has executed, a hint
 //! +    80     8   lookups by READs that clients have reported to the current server, a hint
-//! +    88  4008   zero
+//! +    88    40   zero
+//! +   128    24   roots A: root of the R*-tree; root of the tree by id of the same commit; the first word again
+//! +   152    40   zero
+//! +   192    24   roots B
+//! +   216  3880   zero
 //! +  4096  8 x n  offsets of the chunks that hold rings, in the order in which they were taken; 0 = none
 //! +  8192 32768   512 connections of 64 bytes
 //! + 40960   ..    zero
@@ -29,6 +33,12 @@
 //!
 //! memory of a connection, for rings of r bytes: | requests, r | inbox: heartbeat 8 | zero 56 | responses, r |
 //! ```
+//!
+//! An index with records ([`records`](super::records)) has two trees. The server stores both roots in A or B, the one
+//! that has not the current root, and then the root, which each commit changes: so the roots of the current commit are those that begin with the
+//! root. It first sets the last word to 0, and then stores the words in ascending order: a copy of the 24 bytes that
+//! has the same word at both ends is whole, by the argument of [`layout`](super::layout). A and B are lines of their
+//! own, which network cards do not tear.
 //!
 //! The root is one word: the tree under the root that a client reads was the complete, current tree at the moment of
 //! the READ. Memory for rings belongs to its connection while the index exists, because a client of an earlier term may
@@ -58,6 +68,12 @@ pub(super) const SERVED_CONNECTIONS: u64 = 56;
 pub(super) const HEARTBEAT: u64 = 64;
 pub(super) const LOOKUPS: u64 = 72;
 pub(super) const OFFLOADED: u64 = 80;
+/// Offsets of the two places for the roots of both trees.
+pub(super) const ROOTS: [u64; 2] = [128, 192];
+/// Words of such a place.
+pub(super) const ROOTS_WORDS: usize = 3;
+/// Bytes from the root to the end of these places.
+pub(super) const ROOTS_BYTES: usize = 256;
 pub(super) const RING_CHUNKS: u64 = 4096;
 pub(super) const RING_CHUNKS_MAX: usize = 512;
 pub(super) const CONNECTIONS: u64 = 8192;
@@ -102,6 +118,16 @@ pub(super) const fn connection_memory(ring_bytes: u64) -> u64 {
     2 * ring_bytes + INBOX_HEAD_BYTES
 }
 
+/// The root of the tree by id in the first [`ROOTS_BYTES`] of a head, with the root of the R*-tree of the same commit;
+/// `None`: the copy is not of one moment.
+pub(super) fn roots_of(words: &[u8]) -> Option<(u64, u64)> {
+    let word = |offset: u64, at: usize| farwood_fabric::u64_at(words, offset as usize + 8 * at);
+    let root = word(ROOT, 0);
+    let current = |offset: &&u64| word(**offset, 0) == root && word(**offset, ROOTS_WORDS - 1) == root;
+    ROOTS.iter().find(current).map(|&offset| (root, word(offset, 1)))
+}
+
+const _: () = assert!(ROOTS[0] > OFFLOADED && ROOTS[1] + 64 <= ROOTS_BYTES as u64);
 const _: () = assert!(SERVED_CONNECTIONS + 8 <= 64, "the words that clients read often share a line");
 const _: () = assert!(HEAD_BYTES.is_multiple_of(super::tree::layout::LINE_BYTES as u64));
 const _: () = assert!(RING_CHUNKS + 8 * RING_CHUNKS_MAX as u64 <= CONNECTIONS);

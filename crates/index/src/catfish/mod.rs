@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `create`, `head` | the directory entry of an index; its head, which server and clients share |
 //! | `tree` | nodes, drafts of changes, the decisions of the R*-tree; pure |
+//! | `records` | the tree by id of an index with records; pure |
 //! | `server` | lease, commits, searches in place, connections |
 //! | `wire` | messages, rings, heartbeats; pure |
 //! | `client` | searches by READ, requests over rings and sockets, the switch between the two |
@@ -51,10 +52,12 @@
 mod client;
 mod create;
 mod head;
+mod records;
 mod server;
 mod server_stats;
 mod tree;
 mod verify;
+mod verify_records;
 mod wire;
 
 pub use client::adaptive;
@@ -64,6 +67,7 @@ pub use client::rpc::{RequestTransport, SocketRpc, SpatialRpc};
 pub use client::switch::Switch;
 pub use create::{CatfishConfig, KIND, describe};
 pub use head::CONNECTIONS_MAX;
+pub use records::{IdKind, Record, RecordId, TEXT_MAX};
 pub use server::notifier::IdleChecks;
 pub use server::service::{Service, ServiceSettings};
 pub use server::worker::Worker;
@@ -77,6 +81,7 @@ pub use tree::rectangle::{InvalidRectangle, Item, Query, Rectangle, Relation};
 pub use verify::{CatfishProblem, CatfishReport};
 pub use wire::NotificationMode;
 pub use wire::message::{Reply, Request};
+pub use wire::records::RecordLookup;
 
 use crate::mutant::Mutant;
 use farwood_fabric::Remote;
@@ -124,6 +129,7 @@ impl SearchSink for Count {
 #[derive(Debug)]
 pub struct Catfish {
     layout: Layout,
+    ids: IdKind,
     head: Remote<RawHead>,
     entry: Entry,
     lease: Arc<ServerLease>,
@@ -147,6 +153,42 @@ impl Catfish {
     /// Sizes of nodes, and the scheme of their checks.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// The kind of its ids.
+    pub fn ids(&self) -> IdKind {
+        self.ids
+    }
+
+    /// Checks that the index can make a change: records need an index of unique ids of the same kind, and items one of
+    /// repeated ids. [0 RT]
+    ///
+    /// # Errors
+    /// [`IndexError::BadId`](crate::IndexError::BadId); [`IndexError::TooLong`](crate::IndexError::TooLong) for a
+    /// payload.
+    pub fn check_change(&self, change: &Change) -> Result<(), crate::IndexError> {
+        server::worker::check_change(change, self.ids, &self.layout)
+    }
+
+    /// Checks that the index can hold an id. [0 RT]
+    ///
+    /// # Errors
+    /// [`IndexError::BadId`](crate::IndexError::BadId).
+    pub fn check_id(&self, id: &RecordId) -> Result<(), crate::IndexError> {
+        id.check(self.ids)
+    }
+
+    /// Checks that the index has records. [0 RT]
+    ///
+    /// # Errors
+    /// [`IndexError::BadId`](crate::IndexError::BadId).
+    pub fn check_records(&self) -> Result<(), crate::IndexError> {
+        self.ids.check_records()
+    }
+
+    /// Maximum bytes of a payload.
+    pub fn payload_max(&self) -> usize {
+        records::payload_max(&self.layout)
     }
 
     /// The directory entry of the index.

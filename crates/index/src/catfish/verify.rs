@@ -6,12 +6,14 @@
 //!   m entries, from which a removal in a full pool took one, are counted;
 //! * the bounds of a node, in its parent and in its head, are those of its entries, which are rectangles;
 //! * no slot holds two nodes of the tree;
+//! * in an index with records, the tree by id (`verify_records.rs`);
 //! * the chunk table of the pool gives the index the chunks that its head and nodes are in.
 
 use super::Catfish;
 use super::head::{ENTRIES, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, word_of};
 use super::tree::layout::{Entry, ExpectedNode, NodeRef, RawNode, damage_of, entry_of, head_of};
 use super::tree::rectangle::Rectangle;
+use super::verify_records::ItemKey;
 use crate::error::IndexError;
 use crate::memory::owned::ReachedChunks;
 use farwood_fabric::chunks::CHUNK_BYTES;
@@ -46,6 +48,8 @@ pub struct CatfishReport {
     pub nodes: Vec<u64>,
     /// Entries of all leaves.
     pub entries: u64,
+    /// Records of the tree by id; 0 in an index without records.
+    pub records: u64,
     /// Entries that the leaves can hold.
     pub capacity: u64,
     /// Nodes other than the root with fewer entries than an R*-tree demands: items were removed from them while the
@@ -59,12 +63,14 @@ pub struct CatfishReport {
     pub problems: Vec<CatfishProblem>,
 }
 
-struct Verifier<'w, F> {
-    tree: &'w Catfish,
-    client: &'w Client<F>,
-    seen: BTreeSet<u64>,
-    reached: ReachedChunks,
-    report: CatfishReport,
+pub(super) struct Verifier<'w, F> {
+    pub(super) tree: &'w Catfish,
+    pub(super) client: &'w Client<F>,
+    pub(super) seen: BTreeSet<u64>,
+    pub(super) reached: ReachedChunks,
+    pub(super) report: CatfishReport,
+    /// The items of the R*-tree, in an index with records.
+    items: Vec<ItemKey>,
 }
 
 /// A node to visit, with the level of its parent and its bounds there.
@@ -83,8 +89,14 @@ impl Catfish {
     /// The errors of the fabric. Violations are in the [`CatfishReport`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<CatfishReport, IndexError> {
         let report = CatfishReport::default();
-        let mut verifier =
-            Verifier { tree: self, client, seen: BTreeSet::new(), reached: ReachedChunks::default(), report };
+        let mut verifier = Verifier {
+            tree: self,
+            client,
+            seen: BTreeSet::new(),
+            reached: ReachedChunks::default(),
+            report,
+            items: Vec::new(),
+        };
         let word = async |offset| {
             let word = client.post(read(word_of(self.head, offset))).await?;
             Ok::<_, IndexError>(word.whole_word())
@@ -98,6 +110,10 @@ impl Catfish {
         let mut stack = vec![Expected { node: root, below: None, bounds: None }];
         while let Some(expected) = stack.pop() {
             verifier.visit(expected, &mut stack).await?;
+        }
+        if self.ids.is_unique() {
+            let items = std::mem::take(&mut verifier.items);
+            verifier.check_records(items).await?;
         }
         let (noted, found) = (word(ENTRIES).await?, verifier.report.entries);
         if noted != 0 && noted != found {
@@ -113,7 +129,7 @@ impl Catfish {
 }
 
 impl<F: Fabric> Verifier<'_, F> {
-    fn note(&mut self, at: &str, what: String) {
+    pub(super) fn note(&mut self, at: &str, what: String) {
         if self.report.problems.len() < PROBLEMS_MAX {
             self.report.problems.push(CatfishProblem { at: at.to_owned(), what });
         }
@@ -139,7 +155,7 @@ impl<F: Fabric> Verifier<'_, F> {
         Ok(())
     }
 
-    async fn fetch(&self, node: NodeRef) -> Result<Option<Checked<RawNode>>, IndexError> {
+    pub(super) async fn fetch(&self, node: NodeRef) -> Result<Option<Checked<RawNode>>, IndexError> {
         let layout = &self.tree.layout;
         let expected = ExpectedNode { node, scheme: layout.scheme, mutant: None };
         for _ in 0..TRIES_MAX {
@@ -176,6 +192,10 @@ impl<F: Fabric> Verifier<'_, F> {
         let entries: Vec<_> = (0..head.entries).map(|entry| entry_of(&words, entry)).collect();
         self.check_node(&at, expected, (head.level, head.bounds), &entries);
         self.count(head.level, &entries);
+        if head.level == 0 && self.tree.ids.is_unique() {
+            let key = |entry: &Entry| (entry.word, entry.bounds.edges().map(f64::to_bits));
+            self.items.extend(entries.iter().map(key));
+        }
         if head.level > 0 {
             for (position, entry) in entries.iter().enumerate() {
                 match NodeRef::from_word(entry.word) {

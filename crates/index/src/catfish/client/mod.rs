@@ -3,6 +3,7 @@
 pub mod adaptive;
 mod path_comparison;
 pub(super) mod reader;
+mod records;
 pub(super) mod ring_rpc;
 pub(super) mod rpc;
 pub(super) mod switch;

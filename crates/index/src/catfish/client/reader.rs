@@ -26,16 +26,16 @@ pub enum Issue {
 }
 
 /// Maximum READs of one doorbell: a client keeps that many buffers.
-const READS_MAX: usize = 64;
+pub(super) const READS_MAX: usize = 64;
 /// Maximum READs of one doorbell of a nearest-neighbour search, which may not need the later ones.
 const NEAR_READS_MAX: usize = 4;
 /// Maximum restarts of a search.
-const STARTS_MAX: u32 = 10_000;
+pub(super) const STARTS_MAX: u32 = 10_000;
 
 /// A client that traverses the tree by READs. Reuses its buffers in every search.
 pub struct Reader<'t, F> {
-    tree: &'t Catfish,
-    client: &'t Client<F>,
+    pub(super) tree: &'t Catfish,
+    pub(super) client: &'t Client<F>,
     issue: Issue,
     verifies_hashes: bool,
     /// Nodes to fetch, with the levels of their parents.
@@ -43,14 +43,14 @@ pub struct Reader<'t, F> {
 }
 
 /// The fetched node is not the node that this reference names, because the slot was reused.
-struct SlotReused(NodeRef);
+pub(super) struct SlotReused(NodeRef);
 
 /// The last restart of a search: the root with which the search began, and the node that its slot did not contain.
 ///
 /// Slots of the current tree are not reused. So if the root is still the current one at the restart, the missing node
 /// proves damage.
 #[derive(Default)]
-struct LastRestart {
+pub(super) struct LastRestart {
     of: Option<(u64, NodeRef)>,
     times: u32,
 }
@@ -104,7 +104,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
     }
 
     /// Prepares for another search of the tree.
-    async fn restart(
+    pub(super) async fn restart(
         &self,
         starts: &mut Retry,
         last: &mut LastRestart,
@@ -118,7 +118,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
     }
 
     /// Searches the tree under `root`, whose address is `at`.
-    async fn search_from(
+    pub(super) async fn search_from(
         &mut self,
         at: NodeRef,
         root: &Checked<RawNode>,
@@ -181,12 +181,16 @@ impl<'t, F: Fabric> Reader<'t, F> {
         copy.map_err(|what| self.damaged(at, what))
     }
 
-    fn damaged(&self, at: NodeRef, what: String) -> IndexError {
+    pub(super) fn damaged(&self, at: NodeRef, what: String) -> IndexError {
         IndexError::Damaged { operation: "search", at: self.tree.layout.at(at).to_string(), what }
     }
 
     /// The copy, if it is the node that the reference names.
-    fn check(&self, node: NodeRef, copy: Fetched<RawNode>) -> Result<Checked<RawNode>, SlotReused> {
+    pub(super) fn check(
+        &self,
+        node: NodeRef,
+        copy: Fetched<RawNode>,
+    ) -> Result<Checked<RawNode>, SlotReused> {
         let expected = ExpectedNode { node, scheme: self.tree.layout.scheme, mutant: self.tree.mutant };
         copy.check(&expected).map_err(|_| SlotReused(node))
     }
@@ -245,7 +249,10 @@ impl<'t, F: Fabric> Reader<'t, F> {
     }
 
     /// Visits nodes, nearest first, until none can contain a nearer item.
-    async fn nearest_from(&mut self, search: &mut Nearest) -> Result<Result<(), SlotReused>, IndexError> {
+    pub(super) async fn nearest_from(
+        &mut self,
+        search: &mut Nearest,
+    ) -> Result<Result<(), SlotReused>, IndexError> {
         let batch_max = if self.issue == Issue::Many { NEAR_READS_MAX } else { 1 };
         let layout = &self.tree.layout;
         loop {
@@ -266,7 +273,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
     }
 
     /// Adds the entries of a node to the search.
-    fn visit_near(
+    pub(super) fn visit_near(
         &self,
         search: &mut Nearest,
         (at, below): (NodeRef, Option<u8>),

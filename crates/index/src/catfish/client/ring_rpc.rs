@@ -9,8 +9,9 @@ use super::super::wire::NotificationMode;
 use super::super::wire::changes::{changes_that_fit, encode_changes, found_of};
 use super::super::wire::heartbeat::utilisation;
 use super::super::wire::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, Reply, Request, Status};
+use super::super::wire::records::{RecordLookup, decode_records};
 use super::super::wire::ring::{Received, RingReceiver, RingSender, Segment, framed, poll_interval};
-use super::super::{Catfish, Change, SearchSink};
+use super::super::{Catfish, Change, Record, SearchSink};
 use super::rpc::{ItemSink, ResponseSink, SpatialRpc};
 use crate::error::IndexError;
 use crate::retry::Retry;
@@ -359,6 +360,15 @@ impl<F: Fabric, L: ServerMemory> SpatialRpc for RingRpc<'_, F, L> {
         let (status, count) = self.receive(&mut words).await?;
         status.reply(count)?;
         found_of(&words, changes.len()).ok_or_else(|| self.garbled(words.len() as u64))
+    }
+
+    async fn find_records(&mut self, lookup: &RecordLookup) -> Result<Vec<Record>, IndexError> {
+        self.begin().await?;
+        self.send(|words| lookup.encode(words)).await?;
+        let mut words = Vec::new();
+        let (status, count) = self.receive(&mut words).await?;
+        status.reply(count)?;
+        decode_records(&words, count).ok_or_else(|| self.garbled(words.len() as u64))
     }
 
     fn changes_that_fit(&self, changes: &[Change]) -> usize {

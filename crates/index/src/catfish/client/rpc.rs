@@ -4,7 +4,8 @@ use super::super::tree::rectangle::{Item, Query, Rectangle};
 use super::super::wire::changes::{changes_that_fit, encode_changes, found_of};
 use super::super::wire::heartbeat::{PARTS, number_and_beat, utilisation};
 use super::super::wire::message::{ITEM_WORDS, Reply, Request, Status, encode_load, item_of};
-use super::super::{Change, Count, Near, SearchSink};
+use super::super::wire::records::{RecordLookup, decode_records};
+use super::super::{Change, Count, Near, Record, SearchSink};
 use crate::error::IndexError;
 
 /// Receives the words of a response that follow its head.
@@ -66,6 +67,16 @@ pub trait SpatialRpc {
     /// # Errors
     /// As [`call`](Self::call). None of the changes is made if the pool is full.
     fn apply(&mut self, changes: &[Change]) -> impl Future<Output = Result<Vec<bool>, IndexError>>;
+
+    /// Finds records. They are those of one version of the trees, which was current at some moment during the call. [1
+    /// RT, and the server's work]
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    fn find_records(
+        &mut self,
+        lookup: &RecordLookup,
+    ) -> impl Future<Output = Result<Vec<Record>, IndexError>>;
 
     /// The number of the first changes that one request can carry, at most
     /// [`CHANGES_MAX`](super::super::CHANGES_MAX). [0 RT]
@@ -231,6 +242,14 @@ impl<C: RequestTransport> SpatialRpc for SocketRpc<C> {
         let mut words = Vec::new();
         self.exchange(&mut words).await?;
         found_of(&words, changes.len()).ok_or_else(|| garbled(words.len() as u64))
+    }
+
+    async fn find_records(&mut self, lookup: &RecordLookup) -> Result<Vec<Record>, IndexError> {
+        self.request.clear();
+        lookup.encode(&mut self.request);
+        let mut words = Vec::new();
+        let count = self.exchange(&mut words).await?.count;
+        decode_records(&words, count).ok_or_else(|| garbled(words.len() as u64))
     }
 
     fn changes_that_fit(&self, changes: &[Change]) -> usize {

@@ -3,6 +3,7 @@
 use super::super::Change;
 use super::super::wire::changes::{decode_changes, found_words};
 use super::super::wire::message::{ITEM_WORDS, Request, Status, decode_load, item_words};
+use super::super::wire::records::{RecordLookup, push_record};
 use super::super::{Count, Item, Near};
 use super::worker::Worker;
 use crate::error::IndexError;
@@ -36,7 +37,12 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let request = Request::decode(words);
         self.tree.lookups.note(request.as_ref());
         let status = match request {
-            None => return self.execute_changes(words).await,
+            None => {
+                return match RecordLookup::decode(words) {
+                    Some(lookup) => self.execute_lookup(&lookup).await,
+                    None => self.execute_changes(words).await,
+                };
+            }
             Some(Request::Search(query)) => self.search(&query, &mut items).await.map(|()| Status::Done),
             Some(Request::Count(query)) => self.search(&query, &mut count).await.map(|()| Status::Done),
             Some(Request::Nearest(point, wanted)) => {
@@ -56,6 +62,25 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         };
         let count = count.0 + items.len() as u64;
         self.outcome(status.map(|status| Outcome { items, ..Outcome::new(status, count) }))
+    }
+
+    /// Finds records.
+    async fn execute_lookup(&self, lookup: &RecordLookup) -> Result<Outcome, IndexError> {
+        self.tree.lookups.note_executed();
+        let records = match lookup {
+            RecordLookup::Get(id) => self.get(id).await.map(|record| record.into_iter().collect()),
+            RecordLookup::Search(query) => self.search_records(query).await,
+            RecordLookup::Nearest(point, count) => {
+                self.nearest_records(*point, usize::try_from(*count).unwrap_or(usize::MAX)).await
+            }
+        };
+        self.outcome(records.map(|records| {
+            let mut found = Vec::new();
+            for record in &records {
+                push_record(record, &mut found);
+            }
+            Outcome { found, ..Outcome::new(Status::Done, records.len() as u64) }
+        }))
     }
 
     async fn execute_change(&self, change: Change) -> Result<Status, IndexError> {
@@ -103,6 +128,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
                 Ok(Outcome::new(Status::PoolFull, self.client.fabric().shape().chunks()))
             }
             Err(IndexError::NotEmpty) => Ok(Outcome::new(Status::NotEmpty, 0)),
+            // A client checks its requests, so this is one of another version or of another index.
+            Err(IndexError::BadId(_) | IndexError::TooLong { .. }) => Ok(Outcome::new(Status::Refused, 0)),
             Err(IndexError::Damaged { .. }) => Ok(Outcome::new(Status::Damaged, 0)),
             outcome => outcome,
         }

@@ -14,8 +14,13 @@ impl LookupCounts {
     /// Counts a request if it is a lookup.
     pub(super) fn note(&self, request: Option<&Request>) {
         if matches!(request, Some(Request::Search(_) | Request::Count(_) | Request::Nearest(..))) {
-            self.executed.fetch_add(1, Ordering::Relaxed);
+            self.note_executed();
         }
+    }
+
+    /// Counts a lookup.
+    pub(super) fn note_executed(&self) {
+        self.executed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds lookups that a client has executed by READs.

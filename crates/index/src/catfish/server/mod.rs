@@ -20,24 +20,28 @@ mod heartbeat;
 pub(super) mod lease;
 mod lookups;
 pub(super) mod notifier;
+mod records;
 pub(super) mod service;
 mod slots;
 mod snapshot;
+mod tree_draft;
 pub(super) mod worker;
 mod writer;
 
 use super::head::{
-    HEAD_BYTES, HEARTBEAT, INDEX, LOOKUPS, OFFLOADED, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead,
-    SERVED_CONNECTIONS, TERM, TICKET_BITS,
+    HEAD_BYTES, HEARTBEAT, INDEX, LOOKUPS, OFFLOADED, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, ROOTS_BYTES,
+    RawHead, SERVED_CONNECTIONS, TERM, TICKET_BITS, roots_of,
 };
+use super::records::IdKind;
 use super::tree::change::{CHANGES_MAX, Change};
-use super::tree::layout::{Layout, NodeRef, entry_of};
+use super::tree::layout::{Layout, NodeRef, bytes_of, entry_of};
 use crate::error::IndexError;
 use crate::mutant::Mutant;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk};
 use farwood_fabric::{Client, Fabric, Remote, Server, ServerMemory};
 use lease::ServerLease;
 use lookups::LookupCounts;
+use records::RecordNodes;
 use slots::NodeSlots;
 use snapshot::Nodes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,6 +92,7 @@ impl Default for ServerSettings {
 #[derive(Debug)]
 pub struct TreeServer {
     pub(super) layout: Layout,
+    pub(super) ids: IdKind,
     head: Remote<RawHead>,
     slot: u8,
     lease: Arc<ServerLease>,
@@ -105,6 +110,8 @@ pub struct TreeServer {
 #[derive(Debug)]
 struct TreeState {
     root: NodeRef,
+    /// The root of the tree by id, if the index has records.
+    records: Option<NodeRef>,
     commit: u64,
     entries: u64,
     slots: NodeSlots,
@@ -118,7 +125,7 @@ impl TreeServer {
     pub(super) async fn claim<F: Fabric, S: Server>(
         client: &Client<F>,
         server: &S,
-        (layout, head, slot): (Layout, Remote<RawHead>, u8),
+        ((layout, ids), head, slot): ((Layout, IdKind), Remote<RawHead>, u8),
         lease: &Arc<ServerLease>,
         settings: ServerSettings,
     ) -> Result<Self, IndexError> {
@@ -127,7 +134,7 @@ impl TreeServer {
             return Err(damaged(head, format!("it is the head of index {number}, not of {}", layout.index)));
         }
         lease.acquire(client).await?;
-        let started = Self::start(client, server, (layout, head, slot), lease, settings).await;
+        let started = Self::start(client, server, ((layout, ids), head, slot), lease, settings).await;
         if started.is_err() {
             // Without this, no other compute node could serve the index while this one is in the pool.
             lease.release(client).await?;
@@ -139,7 +146,7 @@ impl TreeServer {
     async fn start<F: Fabric, S: Server>(
         client: &Client<F>,
         server: &S,
-        (layout, head, slot): (Layout, Remote<RawHead>, u8),
+        ((layout, ids), head, slot): ((Layout, IdKind), Remote<RawHead>, u8),
         lease: &Arc<ServerLease>,
         settings: ServerSettings,
     ) -> Result<Self, IndexError> {
@@ -147,7 +154,8 @@ impl TreeServer {
         let Some(root) = NodeRef::from_word(word) else {
             return Err(damaged(head, format!("the root is {word:#x}")));
         };
-        let state = TreeState { root, commit: 0, entries: 0, slots: NodeSlots::default() };
+        let records = if ids.is_unique() { Some(records_root(server, head)?) } else { None };
+        let state = TreeState { root, records, commit: 0, entries: 0, slots: NodeSlots::default() };
         let (state, writer) = (Mutex::new(state), WriterQueue::new(CHANGES_MAX));
         let last = server.local().load(head.address().offset() + TERM)?;
         let Some(term) = last.checked_add(1).filter(|term| term >> TICKET_BITS == 0) else {
@@ -161,13 +169,19 @@ impl TreeServer {
         let lease = Arc::clone(lease);
         let (mutant, journal, lookups) = (None, None, LookupCounts::default());
         let tree =
-            Self { layout, head, slot, lease, term, settings, state, writer, mutant, journal, lookups };
+            Self { layout, ids, head, slot, lease, term, settings, state, writer, mutant, journal, lookups };
         tree.recover(client, server).await?;
         Ok(tree)
     }
 
     fn state(&self) -> MutexGuard<'_, TreeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The roots of both trees.
+    fn roots(&self) -> (NodeRef, Option<NodeRef>) {
+        let state = self.state();
+        (state.root, state.records)
     }
 
     /// A worker of this server, which uses `client` alone.
@@ -268,6 +282,14 @@ impl TreeServer {
         let nodes = Nodes::new(server.local(), &self.layout);
         let entries = live_slots(&nodes, (root, None), &mut live)?;
         self.state().entries = entries;
+        let records = self.state().records;
+        if let Some(root) = records {
+            let nodes = RecordNodes::new(server.local(), &self.layout);
+            let found = nodes.live_slots((root.word(), None), &mut live)?;
+            if found != entries {
+                return Err(self.damaged(format!("it has {entries} rectangles and {found} records")));
+            }
+        }
         live.sort_unstable();
         if let Some(twice) = live.array_windows().find_map(|[one, other]| (one == other).then_some(one)) {
             return Err(self.damaged(format!("the node at offset {twice:#x} has two parents")));
@@ -324,6 +346,16 @@ fn live_slots<L: ServerMemory>(
         entries += live_slots(nodes, (child, Some(head.level)), live)?;
     }
     Ok(entries)
+}
+
+/// The root of the tree by id.
+fn records_root<S: Server>(server: &S, head: Remote<RawHead>) -> Result<NodeRef, IndexError> {
+    let words =
+        (0..ROOTS_BYTES as u64).step_by(8).map(|at| server.local().load(head.address().offset() + at));
+    let words: Vec<_> = words.collect::<Result<_, _>>()?;
+    let roots = roots_of(&bytes_of(words, ROOTS_BYTES / 8));
+    let root = roots.and_then(|(_, records)| NodeRef::from_word(records));
+    root.ok_or_else(|| damaged(head, "it does not name the tree by id of its root".to_owned()))
 }
 
 fn damaged<T: ?Sized>(at: Remote<T>, what: String) -> IndexError {

@@ -499,17 +499,15 @@ impl<'t> Service<'t> {
     ) -> Result<(), IndexError> {
         let Outcome { status, count, items, found } = outcome;
         let words_max = connection.sender.payload_max() - RESPONSE_HEAD_WORDS;
-        let mut segments = items.chunks((words_max / ITEM_WORDS).max(1));
+        // An item is not divided between two segments.
+        let words: Vec<_> = items.iter().flat_map(item_words).chain(found.iter().copied()).collect();
+        let mut segments = words.chunks((words_max / ITEM_WORDS).max(1) * ITEM_WORDS);
         let mut next = segments.next().unwrap_or_default();
         loop {
             let after = segments.next();
             let segment = if after.is_some() { Segment::More } else { Segment::Last };
             let mut payload = vec![connection.receiver.head(), status.word(), *count];
-            payload.extend(next.iter().flat_map(item_words));
-            if after.is_none() {
-                // A request of several changes fits into a segment, and these words are fewer.
-                payload.extend(found);
-            }
+            payload.extend(next);
             if !self.send(connection, worker, &payload, segment).await? {
                 return Ok(());
             }

@@ -22,6 +22,8 @@ const STACK_NODES: usize = 64;
 pub(super) struct Snapshot<'t> {
     tree: &'t TreeServer,
     pub(super) root: NodeRef,
+    /// The root of the tree by id.
+    pub(super) records: Option<NodeRef>,
     commit: u64,
 }
 
@@ -34,16 +36,16 @@ impl Drop for Snapshot<'_> {
 /// Reads nodes of a snapshot, and counts them. Memory can be damaged, so each node is checked on each visit.
 pub(super) struct Nodes<'s, L> {
     pub(super) local: &'s L,
-    pub(super) layout: &'s Layout,
+    pub(super) layout: Layout,
     pub(super) visits: std::cell::Cell<u64>,
 }
 
 impl<'s, L: ServerMemory> Nodes<'s, L> {
-    pub(super) fn new(local: &'s L, layout: &'s Layout) -> Self {
-        Self { local, layout, visits: std::cell::Cell::default() }
+    pub(super) fn new(local: &'s L, layout: &Layout) -> Self {
+        Self { local, layout: *layout, visits: std::cell::Cell::default() }
     }
 
-    fn damaged(&self, node: NodeRef, what: String) -> IndexError {
+    pub(super) fn damaged(&self, node: NodeRef, what: String) -> IndexError {
         damaged(self.layout.at(node), what)
     }
 
@@ -60,7 +62,7 @@ impl<'s, L: ServerMemory> Nodes<'s, L> {
         }
         let node_words = InPlace { local, offset };
         let head = head_of(&node_words);
-        match head.contradiction(self.layout, below) {
+        match head.contradiction(&self.layout, below) {
             None => Ok((node_words, head)),
             Some(what) => Err(self.damaged(node, what)),
         }
@@ -107,11 +109,11 @@ impl<L: ServerMemory> StoredNodes for Nodes<'_, L> {
 
 impl TreeServer {
     /// Holds the current tree.
-    fn hold(&self) -> Snapshot<'_> {
+    pub(super) fn hold(&self) -> Snapshot<'_> {
         let mut state = self.state();
-        let (root, commit) = (state.root, state.commit);
+        let (root, records, commit) = (state.root, state.records, state.commit);
         state.slots.hold(commit);
-        Snapshot { tree: self, root, commit }
+        Snapshot { tree: self, root, records, commit }
     }
 }
 
@@ -122,7 +124,16 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// # Errors
     /// [`IndexError::Damaged`]; the errors of the fabric.
     pub async fn search(&self, query: &Query, found: &mut impl SearchSink) -> Result<(), IndexError> {
-        let snapshot = self.tree.hold();
+        self.search_in(&self.tree.hold(), query, found).await
+    }
+
+    /// As [`search`](Self::search), in a snapshot.
+    pub(super) async fn search_in(
+        &self,
+        snapshot: &Snapshot<'_>,
+        query: &Query,
+        found: &mut impl SearchSink,
+    ) -> Result<(), IndexError> {
         let nodes = Nodes::new(self.server.local(), &self.tree.layout);
         let node_bytes = self.tree.layout.node_bytes() as u64;
         let mut stack = Vec::with_capacity(STACK_NODES);
@@ -171,7 +182,16 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// # Errors
     /// [`IndexError::Damaged`]; the errors of the fabric.
     pub async fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>, IndexError> {
-        let snapshot = self.tree.hold();
+        self.nearest_in(&self.tree.hold(), point, count).await
+    }
+
+    /// As [`nearest`](Self::nearest), in a snapshot.
+    pub(super) async fn nearest_in(
+        &self,
+        snapshot: &Snapshot<'_>,
+        point: [f64; 2],
+        count: usize,
+    ) -> Result<Vec<Near>, IndexError> {
         let nodes = Nodes::new(self.server.local(), &self.tree.layout);
         let mut search = Nearest::new(point, count, snapshot.root);
         while let Some((at, below)) = search.next() {

@@ -1,13 +1,19 @@
 //! A worker of the server: it changes the tree, in commits ([`server`](super) lists the steps).
 
-use super::super::head::{COMMITS, ENTRIES, ROOT};
+use super::super::head::{COMMITS, ENTRIES, ROOT, ROOTS, ROOTS_WORDS};
+use super::super::records::draft::{FinishedRecords, PlacedRecords, RecordDraft};
+use super::super::records::{IdKind, Record, payload_max};
 use super::super::tree::bulk::{entries_per_node, tile};
 use super::super::tree::change::Change;
 use super::super::tree::draft::{Draft, PlacedDraft, Underfull};
-use super::super::tree::layout::{Entry, LINE_WORDS, NodeRef, image, next_generation, stores_of_line};
+use super::super::tree::layout::{
+    Entry, LINE_WORDS, Layout, NodeRef, UNDER_WAY, image, next_generation, stores_of_line,
+};
 use super::super::tree::rectangle::{Item, Rectangle};
+use super::records::RecordNodes;
 use super::slots::NodeSlots;
 use super::snapshot::Nodes;
+use super::tree_draft::TreeDraft;
 use super::writer::{Role, WriterGuard};
 use super::{ServerSettings, StoreGranularity, TreeServer};
 use crate::coverage;
@@ -37,7 +43,32 @@ const GROUPS_MAX: usize = 4;
 type Group<'q> = WriterGuard<'q, Vec<Change>, Result<Vec<bool>, IndexError>>;
 
 fn only_removals(changes: &[Change]) -> bool {
-    changes.iter().all(|change| matches!(change, Change::Remove(_)))
+    changes.iter().all(Change::is_removal)
+}
+
+/// Checks that an index can make the change.
+///
+/// # Errors
+/// [`IndexError::BadId`], [`IndexError::TooLong`].
+pub(in crate::catfish) fn check_change(
+    change: &Change,
+    ids: IdKind,
+    layout: &Layout,
+) -> Result<(), IndexError> {
+    match change {
+        Change::Put(record) => check_record(record, ids, layout),
+        change if change.is_of_record() => change.record_id().map_or(Ok(()), |id| id.check(ids)),
+        _ if ids.is_unique() => Err(IndexError::BadId(
+            "the index has records; put, delete and move records instead of items".to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_record(record: &Record, ids: IdKind, layout: &Layout) -> Result<(), IndexError> {
+    record.id.check(ids)?;
+    let (most, found) = (payload_max(layout), record.payload.len());
+    if found > most { Err(IndexError::TooLong { most, found }) } else { Ok(()) }
 }
 
 /// Slots that were taken for a commit. They become free again when they are dropped before the commit.
@@ -97,6 +128,9 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
+        for change in changes {
+            check_change(change, self.tree.ids, &self.tree.layout)?;
+        }
         match self.tree.writer.submit(changes.to_vec(), changes.len()).await {
             Role::Write(group) => self.commit_groups(group).await,
             Role::Done(found) => {
@@ -124,7 +158,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let mut own = None;
         if group.work().len() > 1 {
             self.client.fabric().record_coverage(coverage::GROUP_COMMIT);
-            let changes = group.work().flatten().copied().collect::<Vec<_>>();
+            let changes = group.work().flatten().cloned().collect::<Vec<_>>();
             // If the changes do not all fit, or a node that one of them needs is damaged, each worker's are committed
             // alone.
             if let Ok(found) = self.commit(&changes, Underfull::Dissolve).await {
@@ -156,30 +190,43 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Drafts changes and commits them, if one of them finds its item; yields for each whether it does.
     async fn commit(&self, changes: &[Change], underfull: Underfull) -> Result<Vec<bool>, IndexError> {
         let tree = self.tree;
-        let root = tree.state().root;
+        let (root, records_root) = tree.roots();
         let nodes = Nodes::new(self.server.local(), &tree.layout);
-        let mut draft = Draft::of(&tree.layout, &nodes, root);
-        let found: Vec<_> =
+        let record_nodes = RecordNodes::new(self.server.local(), &tree.layout);
+        let mut draft = TreeDraft {
+            tree: Draft::of(&tree.layout, &nodes, root),
+            records: records_root.map(|root| RecordDraft::of(&tree.layout, &record_nodes, root)),
+        };
+        let applied: Vec<_> =
             changes.iter().map(|change| draft.apply(change, underfull)).collect::<Result<_, _>>()?;
-        let visits = nodes.visits.get() + draft.visits();
-        let finished = found.contains(&true).then(|| draft.finish());
+        let visits = nodes.visits.get() + record_nodes.visits() + draft.visits();
+        let is_made = applied.iter().any(|applied| applied.made);
+        if is_made && draft.records.is_some() {
+            draft.tree.renew_root()?;
+        }
+        let finished = is_made.then(|| (draft.tree.finish(), draft.records.map(RecordDraft::finish)));
         self.server.compute(visits * tree.settings.visit_ns).await;
-        let Some(finished) = finished else { return Ok(found) };
+        let found = applied.iter().map(|applied| applied.found).collect();
+        let Some((finished, records)) = finished else { return Ok(found) };
         let reserve = if only_removals(changes) { 0 } else { NodeSlots::RESERVED };
-        let slots = self.take_slots(finished.slots(), reserve).await?;
-        let placed = finished.place(&slots.nodes);
-        let made: Vec<_> =
-            changes.iter().zip(&found).filter(|(_, found)| **found).map(|(change, _)| *change).collect();
-        let gained = made.iter().map(Change::entries_gained).sum();
-        self.publish(placed, gained, made).await?;
+        let of_records = records.as_ref().map_or(0, FinishedRecords::slots);
+        let slots = self.take_slots(finished.slots() + of_records, reserve).await?;
+        let (for_tree, for_records) = slots.nodes.split_at(finished.slots());
+        let placed = finished.place(for_tree);
+        let records = records.map(|records| records.place(&tree.layout, for_records));
+        let made = changes.iter().zip(&applied).filter(|(_, applied)| applied.made);
+        let made: Vec<_> = made.map(|(change, _)| change.clone()).collect();
+        let gained = applied.iter().map(|applied| applied.gained).sum();
+        self.publish(placed, records, gained, made).await?;
         slots.commit();
         Ok(found)
     }
 
-    /// Stores the nodes of a commit, then its root.
+    /// Stores the nodes of a commit, then its roots.
     async fn publish(
         &self,
         placed: PlacedDraft,
+        records: Option<PlacedRecords>,
         gained: i64,
         changes: Vec<Change>,
     ) -> Result<(), IndexError> {
@@ -191,16 +238,34 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         for (at, level, entries) in &placed.nodes {
             self.store_node(*at, *level, entries).await?;
         }
+        let mut retired: Vec<_> = placed.retired.into_iter().map(NodeRef::offset).collect();
+        let records_root = match records {
+            None => None,
+            Some(records) => {
+                for (at, words) in &records.nodes {
+                    self.store_words(*at, words).await?;
+                }
+                let stored = if tree.is_broken(Mutant::RecordsLater) { tree.roots().1 } else { None };
+                self.store_roots(placed.root, stored.unwrap_or(records.root)).await?;
+                retired.extend(records.retired.into_iter().map(NodeRef::offset));
+                Some(records.root)
+            }
+        };
         if !root_first {
             self.store_root(placed.root)?;
         }
+        if tree.is_broken(Mutant::RecordsLater)
+            && let Some(records) = records_root
+        {
+            self.store_roots(placed.root, records).await?;
+        }
         let now = self.client.fabric().now();
         let mut state = tree.state();
-        state.root = placed.root;
+        (state.root, state.records) = (placed.root, records_root);
         state.commit += 1;
         state.entries = state.entries.saturating_add_signed(gained);
         let (commit, entries) = (state.commit, state.entries);
-        state.slots.retire(placed.retired.into_iter().map(NodeRef::offset), commit, now);
+        state.slots.retire(retired, commit, now);
         drop(state);
         if let Some(journal) = &tree.journal {
             journal.lock().unwrap_or_else(PoisonError::into_inner).push(changes);
@@ -215,11 +280,34 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         Ok(self.server.local().store(self.tree.head_offset() + ROOT, root.word())?)
     }
 
-    /// Stores a node in its slot, in ascending order, line by line.
-    async fn store_node(&self, at: NodeRef, level: u8, entries: &[Entry]) -> Result<(), IndexError> {
+    /// Stores the roots of both trees of a commit in the place that does not hold those of the last one.
+    async fn store_roots(&self, root: NodeRef, records: NodeRef) -> Result<(), IndexError> {
         let (tree, local) = (self.tree, self.server.local());
         let ServerSettings { grain, store_ns, .. } = tree.settings;
-        let words = image(&tree.layout, at, level, entries);
+        let [first, second] = ROOTS.map(|roots| tree.head_offset() + roots);
+        let current = local.load(tree.head_offset() + ROOT)?;
+        let place = if local.load(first)? == current { second } else { first };
+        let rear = place + 8 * (ROOTS_WORDS as u64 - 1);
+        let words = [(place, root), (place + 8, records), (rear, root)];
+        for (at, word) in std::iter::once((rear, UNDER_WAY)).chain(words.map(|(at, node)| (at, node.word())))
+        {
+            local.store(at, word)?;
+            if grain == StoreGranularity::Word {
+                self.server.compute(store_ns).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a node of the R*-tree in its slot.
+    async fn store_node(&self, at: NodeRef, level: u8, entries: &[Entry]) -> Result<(), IndexError> {
+        self.store_words(at, &image(&self.tree.layout, at, level, entries)).await
+    }
+
+    /// Stores the words of a node in its slot, in ascending order, line by line.
+    async fn store_words(&self, at: NodeRef, words: &[u64]) -> Result<(), IndexError> {
+        let (tree, local) = (self.tree, self.server.local());
+        let ServerSettings { grain, store_ns, .. } = tree.settings;
         let withdraw = usize::from(tree.is_broken(Mutant::LineNotWithdrawn));
         for (line, words) in words.as_chunks::<LINE_WORDS>().0.iter().enumerate() {
             let start = at.offset() + 8 * (line * LINE_WORDS) as u64;
@@ -295,25 +383,78 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         Ok(())
     }
 
-    /// Loads items into the empty tree, filling nodes to the share `fill` (0 to 1), in one commit.
+    /// Loads items into the empty tree of an index of repeated ids, filling nodes to the share `fill` (0 to 1), in one
+    /// commit.
     ///
     /// # Errors
-    /// [`IndexError::NotEmpty`]; a full pool, which leaves the tree empty.
+    /// [`IndexError::NotEmpty`]; [`IndexError::BadId`] if the ids of the index are unique; a full pool, which leaves
+    /// the tree empty.
     pub async fn bulk_load(&self, items: &[Item], fill: f64) -> Result<(), IndexError> {
-        let tree = self.tree;
-        let _guard = tree.writer.lock().await;
-        if tree.entries() > 0 {
+        if self.tree.ids.is_unique() {
+            return Err(IndexError::BadId("the index has records; load records".to_owned()));
+        }
+        let _guard = self.tree.writer.lock().await;
+        if self.tree.entries() > 0 {
             return Err(IndexError::NotEmpty);
         }
         if items.is_empty() {
             return Ok(());
         }
-        let before = tree.state().root;
-        let per_node = entries_per_node(&tree.layout, fill);
+        let (placed, taken) = self.store_tree(items, fill).await?;
+        self.publish(placed, None, items.len().cast_signed() as i64, Vec::new()).await?;
+        taken.into_iter().for_each(TakenSlots::commit);
+        Ok(())
+    }
+
+    /// Loads records with different ids into the empty trees, filling nodes to the share `fill` (0 to 1), in one
+    /// commit.
+    ///
+    /// # Errors
+    /// As [`bulk_load`](Self::bulk_load); [`IndexError::BadId`] if two records have the same id.
+    pub async fn bulk_load_records(&self, mut records: Vec<Record>, fill: f64) -> Result<(), IndexError> {
+        let tree = self.tree;
+        for record in &records {
+            check_record(record, tree.ids, &tree.layout)?;
+        }
+        records.sort_by(|one, other| (one.id.word(), &one.id).cmp(&(other.id.word(), &other.id)));
+        if let Some([twice, _]) = records.array_windows().find(|[one, other]| one.id == other.id) {
+            return Err(IndexError::BadId(format!("two records have the id {}", twice.id)));
+        }
+        let _guard = tree.writer.lock().await;
+        if tree.entries() > 0 {
+            return Err(IndexError::NotEmpty);
+        }
+        let (_, Some(root)) = tree.roots() else {
+            return Err(IndexError::BadId("the index has rectangles without records".to_owned()));
+        };
+        if records.is_empty() {
+            return Ok(());
+        }
+        let items: Vec<_> =
+            records.iter().map(|record| Item { bounds: record.bounds, id: record.id.word() }).collect();
+        let (placed, mut taken) = self.store_tree(&items, fill).await?;
+        let stored = RecordNodes::new(self.server.local(), &tree.layout);
+        let finished = FinishedRecords::bulk(RecordDraft::of(&tree.layout, &stored, root), records, fill)?;
+        let slots = self.take_slots(finished.slots(), NodeSlots::RESERVED).await?;
+        let records = finished.place(&tree.layout, &slots.nodes);
+        taken.push(slots);
+        self.publish(placed, Some(records), items.len().cast_signed() as i64, Vec::new()).await?;
+        taken.into_iter().for_each(TakenSlots::commit);
+        Ok(())
+    }
+
+    /// Stores a tree of items, without its root in the head; yields its root, and the slots of its nodes.
+    async fn store_tree(
+        &self,
+        items: &[Item],
+        fill: f64,
+    ) -> Result<(PlacedDraft, Vec<TakenSlots<'_>>), IndexError> {
+        let before = self.tree.state().root;
+        let per_node = entries_per_node(&self.tree.layout, fill);
         let (mut level, mut taken) = (0, Vec::new());
         let mut below: Vec<_> =
             items.iter().map(|item| Entry { bounds: item.bounds, word: item.id }).collect();
-        let root = loop {
+        loop {
             let lengths = tile(&mut below, per_node);
             let slots = self.take_slots(lengths.len(), NodeSlots::RESERVED).await?;
             let mut above = Vec::with_capacity(lengths.len());
@@ -327,18 +468,11 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             }
             taken.push(slots);
             if let [root] = above.as_slice() {
-                break NodeRef::from_word(root.word).expect("the word of a reference");
+                let root = NodeRef::from_word(root.word).expect("the word of a reference");
+                return Ok((PlacedDraft { nodes: Vec::new(), root, retired: vec![before] }, taken));
             }
             (below, level) = (above, level + 1);
-        };
-        self.publish(
-            PlacedDraft { nodes: Vec::new(), root, retired: vec![before] },
-            items.len().cast_signed() as i64,
-            Vec::new(),
-        )
-        .await?;
-        taken.into_iter().for_each(TakenSlots::commit);
-        Ok(())
+        }
     }
 
     /// Slots that hold no node of the tree.

@@ -1,12 +1,15 @@
 //! Changes of the tree.
 
+use super::super::records::{Record, RecordId};
 use super::rectangle::{Item, Rectangle};
+use std::sync::Arc;
 
 /// Maximum changes of a request. A server commits the changes of several clients together, up to this number.
 pub const CHANGES_MAX: usize = 1024;
 
 /// A change of the tree.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Items are for indexes of repeated ids, records for indexes of unique ids.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Adds an item. The tree may hold several equal items.
     Insert(Item),
@@ -14,15 +17,42 @@ pub enum Change {
     Remove(Item),
     /// Gives one item that equals this one other bounds.
     Update(Item, Rectangle),
+    /// Stores a record in the place of the one with its id, if there is one.
+    Put(Arc<Record>),
+    /// Removes the record of an id.
+    Delete(RecordId),
+    /// Gives the record of an id other bounds, and keeps its payload.
+    Move(RecordId, Rectangle),
 }
 
 impl Change {
-    /// The number of entries that the tree gains if the change finds its item.
-    pub(in crate::catfish) const fn entries_gained(&self) -> i64 {
+    /// Whether it is a change of an index with records.
+    pub(in crate::catfish) const fn is_of_record(&self) -> bool {
+        matches!(self, Self::Put(_) | Self::Delete(_) | Self::Move(..))
+    }
+
+    /// Whether it removes an item or a record.
+    pub(in crate::catfish) const fn is_removal(&self) -> bool {
+        matches!(self, Self::Remove(_) | Self::Delete(_))
+    }
+
+    /// The id of the record that it changes; `None`: it changes an item.
+    pub(in crate::catfish) fn record_id(&self) -> Option<&RecordId> {
         match self {
-            Self::Insert(_) => 1,
-            Self::Remove(_) => -1,
-            Self::Update(..) => 0,
+            Self::Put(record) => Some(&record.id),
+            Self::Delete(id) | Self::Move(id, _) => Some(id),
+            Self::Insert(_) | Self::Remove(_) | Self::Update(..) => None,
         }
     }
+}
+
+/// The outcome of a change in a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::catfish) struct Applied {
+    /// Whether it found the item, or a record of the id.
+    pub(in crate::catfish) found: bool,
+    /// Whether the draft differs from what it was before.
+    pub(in crate::catfish) made: bool,
+    /// The number of entries that the tree gained.
+    pub(in crate::catfish) gained: i64,
 }

@@ -8,7 +8,6 @@
 //! A draft takes any number of changes, one after the other. It copies each stored node once: a later change finds the
 //! copy and changes it in place. A node that one change adds and a later one removes needs no slot.
 
-use super::change::Change;
 use super::layout::{Entry, LEVELS_MAX, Layout, NodeRef};
 use super::rectangle::{Item, Rectangle};
 use super::rstar::{Children, choose_subtree, farthest, split};
@@ -27,11 +26,13 @@ pub(in crate::catfish) trait StoredNodes {
 /// Marks the word by which inner nodes of a draft name a new node: no reference has generation 0.
 const FRESH: u64 = 1 << 31;
 
-fn fresh(number: usize) -> u64 {
+/// The word that names new node `number` of a draft.
+pub(in crate::catfish) fn fresh(number: usize) -> u64 {
     FRESH | number as u64
 }
 
-fn as_fresh(word: u64) -> Option<usize> {
+/// The number of the new node that `word` names; `None`: it names a stored node.
+pub(in crate::catfish) fn as_fresh(word: u64) -> Option<usize> {
     (word >> 32 == 0 && word & FRESH != 0).then_some((word & !FRESH) as usize)
 }
 
@@ -68,6 +69,8 @@ pub(in crate::catfish) struct Draft<'s, S> {
     stored: &'s S,
     nodes: Vec<FreshNode>,
     root: u64,
+    /// The root with which the draft began.
+    root_before: u64,
     /// Visits of new nodes.
     visits: u64,
     /// Stored nodes that the new tree does not contain.
@@ -102,35 +105,34 @@ impl Reinserted {
 impl<'s, S: StoredNodes> Draft<'s, S> {
     /// A draft that begins with the tree under `root`.
     pub(in crate::catfish) fn of(layout: &'s Layout, stored: &'s S, root: NodeRef) -> Self {
-        Self { layout, stored, nodes: Vec::new(), root: root.word(), visits: 0, retired: Vec::new() }
+        let root = root.word();
+        Self { layout, stored, nodes: Vec::new(), root, root_before: root, visits: 0, retired: Vec::new() }
     }
 
-    /// Makes a change, after those that the draft has. Returns `false`, and does not change the draft, if there is no
-    /// such item. `underfull` applies to [`Change::Remove`].
+    /// Gives an item other bounds. Returns `false`, and does not change the draft, if there is no such item.
     ///
     /// # Errors
     /// As [`StoredNodes::load`]. The draft then holds a part of the change, and must not be committed.
-    pub(in crate::catfish) fn apply(
-        &mut self,
-        change: &Change,
-        underfull: Underfull,
-    ) -> Result<bool, IndexError> {
-        match change {
-            Change::Insert(item) => self.insert(item).map(|()| true),
-            Change::Remove(item) => self.remove(item, underfull),
-            Change::Update(item, bounds) => {
-                let found = self.remove(item, Underfull::Dissolve)?;
-                if found {
-                    self.insert(&Item { bounds: *bounds, id: item.id })?;
-                }
-                Ok(found)
-            }
+    pub(in crate::catfish) fn update(&mut self, item: &Item, bounds: Rectangle) -> Result<bool, IndexError> {
+        let found = self.remove(item, Underfull::Dissolve)?;
+        if found {
+            self.insert(&Item { bounds, id: item.id })?;
         }
+        Ok(found)
     }
 
     /// The number of times that a change has visited a node that the draft had copied or added before.
     pub(in crate::catfish) const fn visits(&self) -> u64 {
         self.visits
+    }
+
+    /// Copies the root unless the draft has another one already. The root then names the commit: no other commit has
+    /// the same.
+    ///
+    /// # Errors
+    /// As [`StoredNodes::load`].
+    pub(in crate::catfish) fn renew_root(&mut self) -> Result<(), IndexError> {
+        if self.root == self.root_before { self.open_root().map(drop) } else { Ok(()) }
     }
 
     /// Adds an item.
@@ -426,6 +428,7 @@ impl FinishedDraft {
 
 #[cfg(test)]
 mod tests {
+    use super::super::change::Change;
     use super::super::layout::Scheme;
     use super::*;
     use farwood_fabric::NodeId;
@@ -573,7 +576,7 @@ mod tests {
                         _ => Change::Insert(item),
                     };
                     let at = list.iter().position(|item| Some(*item) == found);
-                    match (change, at) {
+                    match (change.clone(), at) {
                         (Change::Insert(item), _) => list.push(item),
                         (Change::Remove(old), Some(at)) if old.id != u64::MAX => drop(list.swap_remove(at)),
                         (Change::Update(_, bounds), Some(at)) => list[at].bounds = bounds,
@@ -584,7 +587,13 @@ mod tests {
                 let before = tree.nodes.len();
                 tree.change(|draft| {
                     for (change, there) in &changes {
-                        assert_eq!(draft.apply(change, Underfull::Dissolve).unwrap(), *there, "{change:?}");
+                        let found = match change {
+                            Change::Insert(item) => draft.insert(item).map(|()| true),
+                            Change::Remove(item) => draft.remove(item, Underfull::Dissolve),
+                            Change::Update(item, bounds) => draft.update(item, *bounds),
+                            _ => unreachable!("the test changes items"),
+                        };
+                        assert_eq!(found.unwrap(), *there, "{change:?}");
                     }
                     assert!(draft.retired.len() <= before, "no stored node is copied twice");
                     true

@@ -426,8 +426,13 @@ pub(in crate::catfish) fn image(layout: &Layout, at: NodeRef, level: u8, entries
     }
     debug_assert!(words[words.len() - 1] == at.version(), "the last word of a node is its rear version");
     let bytes = bytes_of(words.iter().copied(), words.len());
-    words[LEVEL_WORD] = level_word(&bytes, u32::from(level) | (entries.len() as u32) << ENTRIES_SHIFT);
+    words[LEVEL_WORD] = sealed_level_word(&bytes, level, entries.len());
     words
+}
+
+/// The word of a node that contains its level, its count of entries, and the hash of its bytes.
+pub(in crate::catfish) fn sealed_level_word(node: &[u8], level: u8, entries: usize) -> u64 {
+    level_word(node, u32::from(level) | (entries as u32) << ENTRIES_SHIFT)
 }
 
 fn edges(bounds: &Rectangle) -> [u64; 4] {

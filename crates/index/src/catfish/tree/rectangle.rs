@@ -51,6 +51,11 @@ impl Rectangle {
         }
     }
 
+    /// Its edges: least x, least y, greatest x, greatest y.
+    pub const fn edges(&self) -> [f64; 4] {
+        [self.min[0], self.min[1], self.max[0], self.max[1]]
+    }
+
     /// The rectangle of one point.
     ///
     /// # Errors

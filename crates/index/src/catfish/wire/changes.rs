@@ -2,6 +2,7 @@
 
 use super::super::tree::change::{CHANGES_MAX, Change};
 use super::message::{ITEM_WORDS, Request};
+use super::records::{encode_record_change, record_change_words, take_record_change};
 
 /// The kind of a request to make several changes.
 const CHANGES: u64 = 8;
@@ -9,11 +10,35 @@ const CHANGES: u64 = 8;
 const BITS: usize = u64::BITS as usize;
 
 /// Words of a change in a request of several changes.
-const fn change_words(change: &Change) -> usize {
+fn change_words(change: &Change) -> usize {
     match change {
         Change::Insert(_) | Change::Remove(_) => 1 + ITEM_WORDS,
         Change::Update(..) => 1 + ITEM_WORDS + 4,
+        of_record => record_change_words(of_record).unwrap_or_default(),
     }
+}
+
+/// Appends the words of a change.
+fn encode_change(change: &Change, words: &mut Vec<u64>) {
+    match change {
+        Change::Insert(item) => Request::Insert(*item).encode(words),
+        Change::Remove(item) => Request::Remove(*item).encode(words),
+        Change::Update(item, bounds) => Request::Update(*item, *bounds).encode(words),
+        of_record => encode_record_change(of_record, words),
+    }
+}
+
+/// Takes a change off the front of `words`; `None`: they are not one.
+fn take_change(words: &mut &[u64]) -> Option<Change> {
+    let change = match Request::decode(words) {
+        Some(Request::Insert(item)) => Change::Insert(item),
+        Some(Request::Remove(item)) => Change::Remove(item),
+        Some(Request::Update(item, bounds)) => Change::Update(item, bounds),
+        Some(_) => return None,
+        None => return take_record_change(words),
+    };
+    *words = words.get(change_words(&change)..)?;
+    Some(change)
 }
 
 /// The number of the first changes that one request of `words_max` words can carry; at least 1.
@@ -31,7 +56,7 @@ pub(in crate::catfish) fn encode_changes(changes: &[Change], words: &mut Vec<u64
     debug_assert!((1..=CHANGES_MAX).contains(&changes.len()), "{} changes", changes.len());
     words.push(CHANGES);
     for change in changes {
-        Request::from(*change).encode(words);
+        encode_change(change, words);
     }
 }
 
@@ -40,9 +65,7 @@ pub(in crate::catfish) fn decode_changes(words: &[u64]) -> Option<Vec<Change>> {
     let [CHANGES, rest @ ..] = words else { return None };
     let (mut rest, mut changes) = (rest, Vec::new());
     while !rest.is_empty() && changes.len() < CHANGES_MAX {
-        let change = Request::decode(rest)?.change()?;
-        rest = rest.get(change_words(&change)..)?;
-        changes.push(change);
+        changes.push(take_change(&mut rest)?);
     }
     (rest.is_empty() && !changes.is_empty()).then_some(changes)
 }
@@ -70,10 +93,12 @@ pub(in crate::catfish) fn found_of(words: &[u64], changes: usize) -> Option<Vec<
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::records::{Record, RecordId};
     use super::super::super::tree::rectangle::{Item, Rectangle};
     use super::super::message::{decode_load, item_of};
     use super::*;
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     fn change() -> impl Strategy<Value = Change> {
         let bounds = (0..9i32, 0..9i32).prop_map(|(x, y)| Rectangle::point([x.into(), y.into()]).unwrap());
@@ -81,7 +106,12 @@ mod tests {
         prop_oneof![
             item.clone().prop_map(Change::Insert),
             item.clone().prop_map(Change::Remove),
-            (item, bounds).prop_map(|(item, bounds)| Change::Update(item, bounds)),
+            (item, bounds.clone()).prop_map(|(item, bounds)| Change::Update(item, bounds)),
+            (bounds.clone(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..20)).prop_map(
+                |(bounds, id, payload)| Change::Put(Arc::new(Record { id: id.into(), bounds, payload }))
+            ),
+            "[a-z]{1,9}".prop_map(|text| Change::Delete(RecordId::from(&*text))),
+            ("[a-z]{1,9}", bounds).prop_map(|(text, bounds)| Change::Move(RecordId::from(&*text), bounds)),
         ]
     }
 
@@ -90,7 +120,7 @@ mod tests {
         #[test]
         fn changes_are_split_into_requests_and_read_back(
             changes in prop::collection::vec(change(), 1..90),
-            words_max in 11..200usize,
+            words_max in 12..200usize,
         ) {
             let (mut rest, mut decoded) = (&changes[..], Vec::new());
             while !rest.is_empty() {
@@ -144,7 +174,7 @@ mod tests {
         assert_eq!(changes_that_fit(&changes, usize::MAX), CHANGES_MAX);
         let mut words = vec![CHANGES];
         for change in &changes {
-            Request::from(*change).encode(&mut words);
+            encode_change(change, &mut words);
         }
         assert_eq!(decode_changes(&words), None);
         assert!(decode_changes(&words[..words.len() - 6]).is_some());

@@ -14,15 +14,15 @@
 //! 5 remove: rectangle, number
 //! 6 update: rectangle, number, rectangle
 //! 7 load: share of a node to fill, items; over a socket only, because it does not fit into a ring
-//! 8 changes, 1 to 1,024: requests of the kinds 4 to 6, one after the other, made in one commit
+//! 8 changes, 1 to 1,024: requests of the kinds 4 to 6 and 10 to 12, one after the other, made in one commit
 //! 9 offloaded: lookups that the client has executed by READs since its last report
+//! 10 to 15: records (`records.rs`)
 //! ```
 //!
 //! Coordinates are doubles. A request has one segment, a response as many as it needs. The response to kind 8 has words
 //! of bits in the place of items, one bit for each change, from the lowest bit of the first word on: 1 if the change
 //! found its item. Its number of items is that of the bits that are 1.
 
-use super::super::tree::change::Change;
 use super::super::tree::rectangle::{Item, Query, Rectangle, Relation};
 use crate::error::IndexError;
 
@@ -110,11 +110,11 @@ impl Status {
     }
 }
 
-fn edges(bounds: &Rectangle) -> [u64; 4] {
+pub(super) fn edges(bounds: &Rectangle) -> [u64; 4] {
     [bounds.min()[0], bounds.min()[1], bounds.max()[0], bounds.max()[1]].map(f64::to_bits)
 }
 
-fn rectangle(words: &[u64]) -> Option<Rectangle> {
+pub(super) fn rectangle(words: &[u64]) -> Option<Rectangle> {
     let [min_x, min_y, max_x, max_y] = <[u64; 4]>::try_from(words.get(..4)?).ok()?.map(f64::from_bits);
     Rectangle::new([min_x, min_y], [max_x, max_y]).ok()
 }
@@ -130,27 +130,7 @@ pub(in crate::catfish) fn item_of(words: &[u64]) -> Option<Item> {
     Some(Item { bounds: rectangle(words)?, id: *words.get(4)? })
 }
 
-impl From<Change> for Request {
-    fn from(change: Change) -> Self {
-        match change {
-            Change::Insert(item) => Self::Insert(item),
-            Change::Remove(item) => Self::Remove(item),
-            Change::Update(item, bounds) => Self::Update(item, bounds),
-        }
-    }
-}
-
 impl Request {
-    /// The change that it requests; `None`: it changes nothing.
-    pub(in crate::catfish) const fn change(self) -> Option<Change> {
-        match self {
-            Self::Insert(item) => Some(Change::Insert(item)),
-            Self::Remove(item) => Some(Change::Remove(item)),
-            Self::Update(item, bounds) => Some(Change::Update(item, bounds)),
-            Self::Search(_) | Self::Count(_) | Self::Nearest(..) | Self::Offloaded(_) => None,
-        }
-    }
-
     /// Appends the words of the request.
     pub(in crate::catfish) fn encode(&self, words: &mut Vec<u64>) {
         let begin = words.len();
@@ -256,7 +236,7 @@ mod tests {
             }
         }
         assert_eq!(Request::decode(&[1, 0, f64::NAN.to_bits(), 0, 0, 0]), None);
-        assert_eq!(Request::decode(&[10, 0]), None);
+        assert_eq!(Request::decode(&[16, 0]), None);
         let mut words = Vec::new();
         encode_load(&[item, item], 0.7, &mut words);
         assert_eq!(decode_load(&words), Some((vec![item, item], 0.7)));

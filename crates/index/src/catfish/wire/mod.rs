@@ -4,6 +4,7 @@
 pub(super) mod changes;
 pub(super) mod heartbeat;
 pub(super) mod message;
+pub(super) mod records;
 pub(super) mod ring;
 
 /// The way in which a server detects requests.

@@ -2,7 +2,7 @@
 
 use farwood_fabric::{Capabilities, NodeId};
 use farwood_index::catfish::{
-    CatfishConfig, IdleChecks, Issue, NotificationMode, Query, Rectangle, Relation, ServerSettings,
+    CatfishConfig, IdKind, IdleChecks, Issue, NotificationMode, Query, Rectangle, Relation, ServerSettings,
     ServiceSettings, StoreGranularity,
 };
 use farwood_index::mutant::Mutant;
@@ -88,6 +88,7 @@ impl SpatialCase {
                 blocks: 1 + random.below(2) as usize,
                 node: NodeId(memory_nodes - 1),
                 ring_bytes: 1024,
+                ids: IdKind::Repeated,
             },
             settings,
             loaded: [0, 30, 300][random.below(3) as usize],
@@ -123,6 +124,16 @@ impl SpatialCase {
         self
     }
 
+    /// Uses an index of unique numbers, with records. Some payloads are longer than a node.
+    #[must_use]
+    pub fn with_records(mut self) -> Self {
+        self.config = CatfishConfig { blocks: 5, ring_bytes: 8192, ids: IdKind::Number, ..self.config };
+        // A search reads several nodes for each record, and must end before the slots of all of them are reused.
+        self.loaded = self.loaded.min(120);
+        self.settings.reuse_delay_ns = self.settings.reuse_delay_ns.max(20_000);
+        self
+    }
+
     /// Uses a fabric that tears all but words, as shared memory and TCP do: a pair of versions checks each node.
     #[must_use]
     pub fn with_version_pairs(mut self) -> Self {
@@ -137,11 +148,12 @@ impl SpatialCase {
     }
 
     /// A run of the swarm: one in sixteen has no faults; by READs only or by message as well; checked by lines or by
-    /// version pairs.
+    /// version pairs; one in four with records.
     pub fn swarm(seed: u64) -> Self {
         let case = if seed.is_multiple_of(16) { Self::new(seed) } else { Self::with_faults(seed) };
         let case = if (seed / 4).is_multiple_of(2) { case } else { case.with_messages() };
-        if (seed / 8).is_multiple_of(3) { case.with_version_pairs() } else { case }
+        let case = if (seed / 8).is_multiple_of(3) { case.with_version_pairs() } else { case };
+        if (seed / 32) % 4 == 3 { case.with_records() } else { case }
     }
 
     /// The run of a counted seed. In every other run the server crashes, and the second server replaces it.

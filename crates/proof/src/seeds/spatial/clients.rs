@@ -4,12 +4,13 @@ use super::case::{EDGE, SpatialCase, bounds, query};
 use super::record::{
     Items, SearchRecord, SearchStart, check_committed, check_nearest, check_one_commit, check_search,
 };
+use super::records::{check_get, nearest, of_kind, search, search_by_message};
 use super::server::{expect_found, id_of, is_node_lost, plan_changes};
 use farwood_fabric::{Client, Fabric as _, Memory, NodeId, Remote, Server as _, ServerMemory};
 use farwood_index::IndexError;
 use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, SearchPath};
 use farwood_index::catfish::{
-    Catfish, Change, Inbox, Item, Query, Reader, RingRpc, ServiceSettings, SpatialRpc as _,
+    Catfish, Change, Inbox, Item, Query, Reader, RecordId, RingRpc, ServiceSettings, SpatialRpc as _,
 };
 use farwood_sim::fault::{Fault, RETRY_NS};
 use farwood_sim::{SimFabric, World};
@@ -30,19 +31,21 @@ pub(super) async fn run_reader(
     let record = searching.0;
     let mut random = TestRng::new(case.spec.seed ^ (0x7365_6172 + 7 * number));
     let mut reader = Reader::new(index, client, case.issue);
-    let mut found = Vec::new();
     while record.searches.get() < case.searches && record.failure.borrow().is_none() {
         let (began, begun) = (world.now(), record.begin());
-        let outcome = if random.once_in(6) {
+        let outcome = if case.config.ids.is_unique() && random.once_in(4) {
+            let id = random.below(record.next_id.get() + 10);
+            let found = reader.get(&RecordId::Number(id)).await;
+            found.map(|found| check_get(id, begun, found, record))
+        } else if random.once_in(6) {
             let point = [random.below(EDGE) as f64, random.below(EDGE) as f64];
             let count = random.below(12) as usize;
-            let near = reader.nearest(point, count).await;
+            let near = nearest(case, &mut reader, (point, count), record).await;
             near.map(|near| check_nearest(point, count, begun, &near, record))
         } else {
             let query = query(&mut random);
-            found.clear();
-            let searched = reader.search(&query, &mut found).await;
-            searched.map(|()| check_search(&query, begun, found.clone(), record))
+            let searched = search(case, &mut reader, &query, record).await;
+            searched.map(|found| check_search(&query, begun, found, record))
         };
         match outcome {
             Ok(()) => record.searches.set(record.searches.get() + 1),
@@ -119,20 +122,17 @@ pub(super) async fn send_requests<L: ServerMemory>(
         match random.below(9) {
             0 | 1 if own.len() < 40 => {
                 let item = Item { bounds: bounds(random), id: record.new_id() };
-                connection.insert(&item).await?;
-                check_committed(Change::Insert(item), &begun, record);
+                change(case, &mut connection, Change::Insert(item), &begun, record).await?;
                 own.push(item);
             }
             0 | 2 if !own.is_empty() => {
                 // If the answer is lost, the item may be present or not.
                 let item = own.swap_remove(random.below(own.len() as u64) as usize);
                 if random.once_in(2) {
-                    expect_found(connection.remove(&item).await, record)?;
-                    check_committed(Change::Remove(item), &begun, record);
+                    change(case, &mut connection, Change::Remove(item), &begun, record).await?;
                 } else {
                     let to = Item { bounds: bounds(random), id: item.id };
-                    expect_found(connection.update(&item, to.bounds).await, record)?;
-                    check_committed(Change::Update(item, to.bounds), &begun, record);
+                    change(case, &mut connection, Change::Update(item, to.bounds), &begun, record).await?;
                     own.push(to);
                 }
             }
@@ -142,7 +142,7 @@ pub(super) async fn send_requests<L: ServerMemory>(
                 let near = connection.nearest(point, count).await?;
                 check_nearest(point, count, begun, &near, record);
             }
-            8 => send_changes(&mut connection, random, own, record).await?,
+            8 => send_changes(case, &mut connection, random, own, record).await?,
             4 => check_count(&mut connection, &query(random), begun, record).await?,
             5 => {
                 // The answer comes after the future is dropped, and must not be taken for the answer to the next
@@ -153,12 +153,11 @@ pub(super) async fn send_requests<L: ServerMemory>(
             }
             _ => {
                 let query = query(random);
-                found.clear();
-                match back_off.next(connection.take_heartbeat()?) {
-                    SearchPath::Message => connection.search(&query, &mut found).await?,
-                    SearchPath::Offload => reader.search(&query, &mut found).await?,
-                }
-                check_search(&query, begun, found.clone(), record);
+                let found = match back_off.next(connection.take_heartbeat()?) {
+                    SearchPath::Message => search_by_message(case, &mut connection, &query, record).await?,
+                    SearchPath::Offload => search(case, &mut reader, &query, record).await?,
+                };
+                check_search(&query, begun, found, record);
             }
         }
         record.searches.set(record.searches.get() + 1);
@@ -166,16 +165,37 @@ pub(super) async fn send_requests<L: ServerMemory>(
     connection.close().await
 }
 
+/// Makes a change of an item that is there, and checks that it is committed.
+async fn change<L: ServerMemory>(
+    case: &SpatialCase,
+    connection: &mut RingRpc<'_, SimFabric, L>,
+    change: Change,
+    begun: &SearchStart,
+    record: &SearchRecord,
+) -> Result<(), IndexError> {
+    let (change, there) = of_kind((change, true), case.config.ids);
+    let found = match &change {
+        Change::Insert(item) => connection.insert(item).await.map(|()| true),
+        Change::Remove(item) => connection.remove(item).await,
+        Change::Update(item, bounds) => connection.update(item, *bounds).await,
+        of_record => connection.apply(std::slice::from_ref(of_record)).await.map(|found| found == [true]),
+    };
+    expect_found(found.map(|found| found == there), record)?;
+    check_committed(change, begun, record);
+    Ok(())
+}
+
 /// Sends several changes in as few requests as the ring permits, and drops some of the calls.
 async fn send_changes<L: ServerMemory>(
+    case: &SpatialCase,
     connection: &mut RingRpc<'_, SimFabric, L>,
     random: &mut TestRng,
     own: &mut Vec<Item>,
     record: &SearchRecord,
 ) -> Result<(), IndexError> {
     let count = 1 + random.below(12);
-    let planned = plan_changes(random, own, count, record);
-    let changes: Vec<_> = planned.iter().map(|(change, _)| *change).collect();
+    let planned = plan_changes(case.config.ids, random, own, count, record);
+    let changes: Vec<_> = planned.iter().map(|(change, _)| change.clone()).collect();
     // If an answer is lost, or a call is dropped, the items may be present or not.
     let after = own.clone();
     own.retain(|item| changes.iter().all(|change| id_of(change) != item.id));

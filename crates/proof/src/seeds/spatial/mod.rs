@@ -10,6 +10,7 @@ mod case;
 mod clients;
 
 mod record;
+mod records;
 mod report;
 mod server;
 
@@ -24,6 +25,7 @@ use farwood_index::catfish::{Catfish, Issue, Item, Query, Reader, Rectangle, Ser
 use farwood_sim::{RunOutcome, Trace, World, untimed};
 use farwood_testkit::harness::TestRng;
 use record::{Items, SearchRecord, check_search};
+use records::record_of;
 use server::{serve, serve_after_crash};
 
 /// Runs a case and checks everything; a panic is a failure. Yields the trace, too.
@@ -99,7 +101,12 @@ fn load(case: &SpatialCase, world: &World) -> Result<Items, IndexError> {
         let index = Catfish::create(&client, "seeds", case.config).await?;
         let server = world.server(case.config.node);
         let tree = index.serve(&client, &server, ServerSettings::default()).await?;
-        tree.worker(&client, &server).bulk_load(&items, 0.8).await?;
+        let worker = tree.worker(&client, &server);
+        if case.config.ids.is_unique() {
+            worker.bulk_load_records(items.iter().map(record_of).collect(), 0.8).await?;
+        } else {
+            worker.bulk_load(&items, 0.8).await?;
+        }
         tree.release_lease(&client).await
     })?;
     Ok(items.iter().map(|item| (item.id, item.bounds)).collect())

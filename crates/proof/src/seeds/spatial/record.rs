@@ -1,6 +1,6 @@
 //! The record of a run: every commit in order. An answer is correct if the tree of one commit gives it.
 
-use farwood_index::catfish::{Change, Item, Near, Query, Rectangle, TreeServer};
+use farwood_index::catfish::{Change, Item, Near, Query, RecordId, Rectangle, TreeServer};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -19,7 +19,18 @@ fn apply(change: &Change, items: &mut Items) {
         Change::Update(item, bounds) => {
             assert_eq!(items.insert(item.id, *bounds), Some(item.bounds), "a moved item was present");
         }
+        Change::Put(record) => drop(items.insert(number(&record.id), record.bounds)),
+        Change::Delete(id) => assert!(items.remove(&number(id)).is_some(), "a removed record was present"),
+        Change::Move(id, bounds) => {
+            assert!(items.insert(number(id), *bounds).is_some(), "a moved record was present");
+        }
     }
+}
+
+/// The number of a record in an index of numbers.
+pub(super) fn number(id: &RecordId) -> u64 {
+    let RecordId::Number(number) = id else { panic!("{id} is not a number") };
+    *number
 }
 
 /// The record that server and clients of a run share.
@@ -121,7 +132,9 @@ pub(super) fn check_committed(change: Change, begun: &SearchStart, record: &Sear
 /// Checks that one of the commits since the changes were requested contains those that found their items, in their
 /// order.
 pub(super) fn check_one_commit(changes: &[(Change, bool)], begun: &SearchStart, record: &SearchRecord) {
-    let found: Vec<_> = changes.iter().filter(|(_, found)| *found).map(|(change, _)| *change).collect();
+    // A record that is put need not replace another one.
+    let is_made = |(change, found): &&(Change, bool)| *found || matches!(change, Change::Put(_));
+    let found: Vec<_> = changes.iter().filter(is_made).map(|(change, _)| change.clone()).collect();
     let commits = record.commits();
     let log = record.log.borrow();
     let contains = |commit: &Vec<Change>| commit.windows(found.len()).any(|window| window == found);

@@ -2,10 +2,11 @@
 
 use super::case::{SpatialCase, bounds, query};
 use super::clients::{dropped_after, outage_explains_loss};
-use super::record::{SearchRecord, check_one_commit, check_search};
+use super::record::{SearchRecord, check_one_commit, check_search, number};
+use super::records::of_kind;
 use farwood_fabric::{Client, Fabric as _, FabricError};
 use farwood_index::IndexError;
-use farwood_index::catfish::{Catfish, Change, Item, Service, ServiceSettings, TreeServer, Worker};
+use farwood_index::catfish::{Catfish, Change, IdKind, Item, Service, ServiceSettings, TreeServer, Worker};
 use farwood_sim::{SimFabric, SimServer, World};
 use farwood_testkit::harness::TestRng;
 use futures_util::Stream;
@@ -144,7 +145,7 @@ pub(super) async fn run_worker(
     // Items that this worker inserted; no other worker removes them.
     let mut own: Vec<Item> = Vec::new();
     while record.searching.get() > 0 {
-        if let Err(error) = change_tree(&worker, &mut random, &mut own, record).await {
+        if let Err(error) = change_tree(case.config.ids, &worker, &mut random, &mut own, record).await {
             return record.fail(format!("worker {number}: {error}"));
         }
         if random.once_in(8) {
@@ -166,14 +167,15 @@ pub(super) async fn run_worker(
 
 /// Makes one change or several, as one call that is sometimes dropped. `own` has the items that this worker inserted.
 async fn change_tree(
+    ids: IdKind,
     worker: &SimWorker<'_>,
     random: &mut TestRng,
     own: &mut Vec<Item>,
     record: &SearchRecord,
 ) -> Result<(), IndexError> {
     let count = if random.once_in(4) { 1 + random.below(20) } else { 1 };
-    let planned = plan_changes(random, own, count, record);
-    let changes: Vec<_> = planned.iter().map(|(change, _)| *change).collect();
+    let planned = plan_changes(ids, random, own, count, record);
+    let changes: Vec<_> = planned.iter().map(|(change, _)| change.clone()).collect();
     if random.once_in(12) {
         // The changes are made all or not at all, and not necessarily before this call returns. No later change needs
         // their items.
@@ -193,11 +195,14 @@ async fn change_tree(
 pub(super) fn id_of(change: &Change) -> u64 {
     match change {
         Change::Insert(item) | Change::Remove(item) | Change::Update(item, _) => item.id,
+        Change::Put(record) => number(&record.id),
+        Change::Delete(id) | Change::Move(id, _) => number(id),
     }
 }
 
 /// Draws changes of `own`, with the expected outcome of each; some remove an item that is not present.
 pub(super) fn plan_changes(
+    ids: IdKind,
     random: &mut TestRng,
     own: &mut Vec<Item>,
     count: u64,
@@ -222,7 +227,7 @@ pub(super) fn plan_changes(
             _ => {}
         }
     }
-    planned
+    planned.into_iter().map(|planned| of_kind(planned, ids)).collect()
 }
 
 pub(super) fn expect_found(done: Result<bool, IndexError>, record: &SearchRecord) -> Result<(), IndexError> {

@@ -17,6 +17,11 @@ fn expect_success(test: &str, case: impl Fn(u64) -> SpatialCase + Sync) -> Spati
     runner::expect_success((module_path!(), test), size(20, 60), case, outcome)
 }
 
+/// Runs the requested seeds; fewer, because a search of records takes several times as long.
+fn expect_success_with_records(test: &str, case: impl Fn(u64) -> SpatialCase + Sync) -> SpatialReport {
+    runner::expect_success((module_path!(), test), size(6, 30), |seed| case(seed).with_records(), outcome)
+}
+
 #[test]
 fn without_faults_one_commit_gives_each_answer() {
     let report = expect_success("without_faults_one_commit_gives_each_answer", SpatialCase::new);
@@ -86,6 +91,26 @@ fn with_version_pairs_one_commit_gives_each_answer() {
     assert!(report.raced > 0 && report.marks.contains_key("a search that was overtaken"));
 }
 
+#[test]
+fn with_records_one_commit_gives_each_answer() {
+    let report =
+        expect_success_with_records("with_records_one_commit_gives_each_answer", SpatialCase::with_faults);
+    assert!(report.raced * 10 > report.searches, "{} of {}", report.raced, report.searches);
+    assert!(report.successors > 0 && report.marks.contains_key("a search that was overtaken"));
+}
+
+#[test]
+fn with_records_by_message_one_commit_gives_each_answer() {
+    let faulty = |seed| SpatialCase::with_faults(seed).with_messages();
+    expect_success_with_records("with_records_by_message_one_commit_gives_each_answer", faulty);
+}
+
+#[test]
+fn with_records_and_version_pairs_one_commit_gives_each_answer() {
+    let faulty = |seed| SpatialCase::with_faults(seed).with_version_pairs();
+    expect_success_with_records("with_records_and_version_pairs_one_commit_gives_each_answer", faulty);
+}
+
 /// Seeds within which every mutant must be noticed.
 const MUTANT_SEEDS: u64 = 200;
 
@@ -123,6 +148,13 @@ fn skipping_the_front_version_is_noticed() {
         |seed| hasty(seed).with_version_pairs(),
         mutate,
     );
+}
+
+#[test]
+fn storing_the_roots_one_after_the_other_is_noticed() {
+    let mutate = |case: &mut SpatialCase| case.mutant = Some(Mutant::RecordsLater);
+    let records = |seed| hasty(seed).with_records();
+    mutants::expect_noticed("RecordsLater", MUTANT_SEEDS, outcome, records, mutate);
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! Records of a spatial index of unique ids.
+
+use super::index::Spatial;
+use super::lookup::{LookupKind, Paths, ServerConnection};
+use crate::argument::Call;
+use crate::error::Result;
+use farwood_fabric::Client;
+use farwood_index::catfish::{
+    IdKind, Issue, Query, Reader, Record, RecordId, RecordLookup, Rectangle, ServerSettings, SpatialRpc as _,
+};
+use farwood_transport::any::AnyFabric;
+use farwood_transport::runtime::block_on;
+
+impl Spatial {
+    /// The kind of the ids of the index, which decides whether it has records.
+    pub fn ids(&self) -> IdKind {
+        self.index.ids()
+    }
+
+    /// Maximum bytes of a payload: a quarter of [`CatfishConfig::ring_bytes`](super::CatfishConfig), less 512 bytes.
+    pub fn payload_max(&self) -> usize {
+        self.index.payload_max()
+    }
+
+    /// Stores a record in the place of the one with its id; returns whether there was one. Otherwise as
+    /// [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); the index has no records, or ids of another kind, or the payload is too long.
+    pub fn put(&self, record: Record) -> Result<bool> {
+        self.change(|editor| editor.put(record))
+    }
+
+    /// Stores records; returns for each whether it replaced another one. Costs and errors as
+    /// [`Editor::put_many`](super::Editor::put_many).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_many(&self, records: impl IntoIterator<Item = Record>) -> Result<Vec<bool>> {
+        self.change(|editor| editor.put_many(records))
+    }
+
+    /// Removes the record of an id; returns whether there was one. Otherwise as [`put`](Self::put).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn delete(&self, id: &RecordId) -> Result<bool> {
+        self.change(|editor| editor.delete(id))
+    }
+
+    /// Gives the record of an id other bounds, and keeps its payload; returns whether there was one. Otherwise as
+    /// [`put`](Self::put).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn move_to(&self, id: &RecordId, bounds: Rectangle) -> Result<bool> {
+        self.change(|editor| editor.move_to(id, bounds))
+    }
+
+    /// The record of an id. [by message 1 RT, and the server's work; by READs see [`Reader::get`]]
+    ///
+    /// # Errors
+    /// As [`search`](Self::search); the index has no records, or ids of another kind.
+    pub fn get(&self, id: &RecordId) -> Result<Option<Record>> {
+        let lookup = RecordLookup::Get(id.clone());
+        let message = |connection: &mut ServerConnection<'_>| {
+            block_on(connection.find_records(&lookup)).map(|mut found| found.pop())
+        };
+        let reads = |client: &Client<AnyFabric>| block_on(self.record_reader(client).get(id));
+        let checked = self.index.check_id(id);
+        checked.map_err(|error| self.failed("get", error))?;
+        self.look_up("get", LookupKind::Get, &Paths { message, reads })
+    }
+
+    /// Returns the records that match the query, as of one moment during the call, in no particular order. [by message
+    /// 1 RT, and the server's work; by READs see [`Reader::search_records`]]
+    ///
+    /// # Errors
+    /// As [`search`](Self::search); the index has no records.
+    pub fn search_records(&self, query: &Query) -> Result<Vec<Record>> {
+        self.check_records("search")?;
+        let lookup = RecordLookup::Search(*query);
+        let message = |connection: &mut ServerConnection<'_>| block_on(connection.find_records(&lookup));
+        let reads = |client: &Client<AnyFabric>| block_on(self.record_reader(client).search_records(query));
+        self.look_up("search", LookupKind::SearchRecords, &Paths { message, reads })
+    }
+
+    /// Returns the records of the `count` items nearest to `point`, nearest first. Costs as
+    /// [`search_records`](Self::search_records).
+    ///
+    /// # Errors
+    /// As [`nearest`](Self::nearest); the index has no records.
+    pub fn nearest_records(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
+        Call { operation: "nearest", url: self.url() }.check_point(point)?;
+        self.check_records("nearest")?;
+        let lookup = RecordLookup::Nearest(point, count as u64);
+        let message = |connection: &mut ServerConnection<'_>| block_on(connection.find_records(&lookup));
+        let reads =
+            |client: &Client<AnyFabric>| block_on(self.record_reader(client).nearest_records(point, count));
+        self.look_up("nearest", LookupKind::NearestRecords, &Paths { message, reads })
+    }
+
+    /// Loads records with different ids into the empty index, filling nodes to the share `fill` (0.5 to 1): in shared
+    /// memory this process is the server for the duration of the call, and makes one commit; over a network it sends the
+    /// records as [`put_many`](Self::put_many).
+    ///
+    /// # Errors
+    /// As [`bulk_load`](Self::bulk_load); two records have the same id.
+    pub fn bulk_load_records(&self, records: Vec<Record>, fill: f64) -> Result<()> {
+        Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
+        self.check_process("bulk load")?;
+        let client = self.pool.attachment().client();
+        let failed = |error| self.failed("bulk load", error);
+        let Ok(server) = self.server("bulk load") else {
+            if !self.is_empty()? {
+                return Err(failed(farwood_index::IndexError::NotEmpty));
+            }
+            return self.put_many(records).map(drop);
+        };
+        let _permit = self.server_permit("bulk load", &client)?;
+        let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
+        let loaded = block_on(tree.worker(&client, &server).bulk_load_records(records, fill));
+        block_on(tree.release_lease(&client)).map_err(failed)?;
+        loaded.map_err(failed)
+    }
+
+    fn check_records(&self, operation: &'static str) -> Result<()> {
+        self.index.check_records().map_err(|error| self.failed(operation, error))
+    }
+
+    fn record_reader<'c>(&'c self, client: &'c Client<AnyFabric>) -> Reader<'c, AnyFabric> {
+        Reader::new(&self.index, client, Issue::Many)
+    }
+}

@@ -1,0 +1,219 @@
+//! Records of a spatial index of unique ids: in place, through rings, and over TCP, by message and by READs.
+
+use farwood::spatial::{
+    CatfishConfig, IdKind, Item, Query, Record, RecordId, Rectangle, SearchMode, SearchOptions, ServeOptions,
+    Spatial,
+};
+use farwood::{Error, IndexError, Pool, PoolOptions};
+use farwood_transport::tcp::{MemoryNode, NodeSpec};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+struct Scratch(String);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let url = format!("shm://records-{name}-{}", std::process::id());
+        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+        Self(url)
+    }
+
+    fn places(&self, ids: IdKind) -> Spatial {
+        Pool::open(&self.0)
+            .unwrap()
+            .create_spatial("places", &CatfishConfig { ids, ..CatfishConfig::default() })
+            .unwrap()
+    }
+
+    /// The same index, with lookups by one path.
+    fn by(&self, mode: SearchMode) -> Spatial {
+        let places = Pool::open(&self.0).unwrap().open_spatial("places").unwrap();
+        places.with_search(SearchOptions { mode, ..SearchOptions::default() }).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = Pool::remove_by_force(&self.0);
+    }
+}
+
+fn point(x: u64, y: u64) -> Rectangle {
+    Rectangle::point([x as f64, y as f64]).unwrap()
+}
+
+fn everything() -> Query {
+    Query::intersecting(Rectangle::new([-1.0, -1.0], [1e9, 1e9]).unwrap())
+}
+
+fn id(number: u64, ids: IdKind) -> RecordId {
+    if ids == IdKind::Text { RecordId::from(&*format!("place {number}")) } else { RecordId::from(number) }
+}
+
+/// The record of a number; one in nine has a payload that is longer than a node.
+fn record(number: u64, x: u64, ids: IdKind) -> Record {
+    let length = if number.is_multiple_of(9) { 7_000 + number } else { number % 60 };
+    let payload = (0..length).map(|at| (at ^ number) as u8).collect();
+    Record { id: id(number, ids), bounds: point(x, number), payload }
+}
+
+fn by_id(records: Vec<Record>) -> BTreeMap<RecordId, Record> {
+    let count = records.len();
+    let records: BTreeMap<_, _> = records.into_iter().map(|record| (record.id.clone(), record)).collect();
+    assert_eq!(records.len(), count, "no record is found twice");
+    records
+}
+
+/// Changes records, and finds them by each of the handles.
+fn change_and_find(places: &Spatial, handles: &[&Spatial]) {
+    const RECORDS: u64 = 600;
+    let ids = places.ids();
+    let mut model: BTreeMap<_, _> =
+        (0..RECORDS).map(|number| (id(number, ids), record(number, number % 97, ids))).collect();
+    let replaced = places.put_many(model.values().cloned()).unwrap();
+    assert_eq!(replaced, vec![false; RECORDS as usize]);
+    let changed = places.change(|editor| {
+        for number in (0..RECORDS).step_by(5) {
+            let new = record(number, 200, ids);
+            assert!(editor.put(new.clone())?);
+            model.insert(new.id.clone(), new);
+        }
+        for number in (0..RECORDS).step_by(7) {
+            let id = id(number, ids);
+            assert!(editor.move_to(&id, point(300, number))?);
+            model.get_mut(&id).unwrap().bounds = point(300, number);
+        }
+        for number in (0..RECORDS).step_by(4) {
+            let id = id(number, ids);
+            assert!(editor.delete(&id)?);
+            assert!(!editor.delete(&id)? && !editor.move_to(&id, point(1, 1))?);
+            model.remove(&id);
+        }
+        Ok(())
+    });
+    changed.unwrap();
+    assert!(!places.delete(&id(4, ids)).unwrap() && !places.move_to(&id(4, ids), point(1, 1)).unwrap());
+    assert!(!places.put(record(0, 5, ids)).unwrap(), "a deleted record is put again");
+    model.insert(id(0, ids), record(0, 5, ids));
+    for handle in handles {
+        assert_eq!(by_id(handle.search_records(&everything()).unwrap()), model);
+        let moved = Query::intersecting(Rectangle::new([300.0, 0.0], [300.0, 1e9]).unwrap());
+        let expected: BTreeMap<_, _> =
+            model.clone().into_iter().filter(|(_, record)| record.bounds.min()[0] >= 300.0).collect();
+        assert_eq!(by_id(handle.search_records(&moved).unwrap()), expected);
+        for number in 0..RECORDS + 3 {
+            let id = id(number, ids);
+            assert_eq!(handle.get(&id).unwrap().as_ref(), model.get(&id), "{id}");
+        }
+        let near = handle.nearest_records([5.0, 0.0], 3).unwrap();
+        assert_eq!((near.len(), &near[0]), (3, &record(0, 5, ids)));
+        assert_eq!(handle.count_all().unwrap(), model.len() as u64);
+    }
+    let report = places.check().unwrap();
+    assert_eq!((report.problems, report.records), (vec![], model.len() as u64));
+}
+
+/// Runs `work` while a thread serves the index.
+fn served(places: &Spatial, options: &ServeOptions, work: impl FnOnce()) {
+    let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| places.serve(options, &stop, || ready.store(true, Ordering::Release)));
+        while !ready.load(Ordering::Acquire) && !server.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Release);
+        server.join().unwrap().unwrap();
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+#[test]
+fn records_are_changed_in_place() {
+    for ids in [IdKind::Number, IdKind::Text] {
+        let scratch = Scratch::new("place");
+        let places = scratch.places(ids);
+        change_and_find(&places, &[&places, &scratch.by(SearchMode::Reads)]);
+    }
+}
+
+#[test]
+fn records_are_changed_through_rings() {
+    let scratch = Scratch::new("rings");
+    let places = scratch.places(IdKind::Text);
+    let handles = [SearchMode::Auto, SearchMode::Message, SearchMode::Reads].map(|mode| scratch.by(mode));
+    served(&places, &ServeOptions::default(), || {
+        change_and_find(&places, &handles.each_ref());
+    });
+}
+
+#[test]
+fn records_are_changed_over_tcp() {
+    let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
+    let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
+    let config = CatfishConfig { ids: IdKind::Text, ..CatfishConfig::default() };
+    let places = pool.create_spatial("places", &config).unwrap();
+    let by = |mode| {
+        let options = SearchOptions { mode, ..SearchOptions::default() };
+        pool.open_spatial("places").unwrap().with_search(options).unwrap()
+    };
+    let handles = [SearchMode::Auto, SearchMode::Message, SearchMode::Reads].map(by);
+    let listener = Some(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let options = ServeOptions { listener, memory_node: Some(node.server()), ..ServeOptions::default() };
+    served(&places, &options, || change_and_find(&places, &handles.each_ref()));
+}
+
+#[test]
+fn records_are_loaded_at_once_and_found_after_a_restart() {
+    let scratch = Scratch::new("load");
+    let records: Vec<_> = (0..5_000).map(|number| record(number, number % 313, IdKind::Text)).collect();
+    let places = scratch.places(IdKind::Text);
+    let twice = vec![records[3].clone(), records[3].clone()];
+    assert!(matches!(
+        places.bulk_load_records(twice, 0.7),
+        Err(Error::Index { source: IndexError::BadId(_), .. })
+    ));
+    places.bulk_load_records(records.clone(), 0.7).unwrap();
+    drop(places);
+    let places = scratch.by(SearchMode::Auto);
+    assert_eq!(by_id(places.search_records(&everything()).unwrap()), by_id(records.clone()));
+    let report = places.check().unwrap();
+    assert_eq!((report.problems, report.records, report.entries), (vec![], 5_000, 5_000));
+    let deleted = places.change(|editor| {
+        (0..5_000).map(|number| editor.delete(&id(number, IdKind::Text))).collect::<Result<Vec<_>, _>>()
+    });
+    assert_eq!(deleted.unwrap(), vec![true; 5_000]);
+    assert!(places.is_empty().unwrap());
+    assert_eq!(places.check().unwrap().problems, []);
+}
+
+#[test]
+fn changes_that_do_not_fit_the_index_are_refused() {
+    let scratch = Scratch::new("refused");
+    let places = scratch.places(IdKind::Number);
+    let refused = |done: Result<bool, Error>| match done {
+        Err(Error::Index { source, .. }) => source.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(places.put(record(1, 1, IdKind::Text))).contains("\"place 1\" is a text"));
+    assert!(refused(places.delete(&RecordId::from("oak"))).contains("is a text"));
+    let long = Record { payload: vec![0; places.payload_max() + 1], ..record(1, 1, IdKind::Number) };
+    assert!(refused(places.put(long)).contains("the limit is 65024"));
+    let whole = Record { payload: vec![7; places.payload_max()], ..record(1, 1, IdKind::Number) };
+    served(&places, &ServeOptions::default(), || {
+        assert!(!places.put(whole.clone()).unwrap());
+        assert_eq!(scratch.by(SearchMode::Message).get(&whole.id).unwrap().as_ref(), Some(&whole));
+    });
+    let item = Item { bounds: point(1, 1), id: 1 };
+    assert!(refused(places.insert(&item).map(|()| true)).contains("put, delete and move records"));
+    assert!(refused(places.bulk_load(&[item], 0.7).map(|()| true)).contains("load records"));
+    let pool = Pool::open(&scratch.0).unwrap();
+    let plain = pool.create_spatial("plain", &CatfishConfig::default()).unwrap();
+    assert!(refused(plain.put(record(1, 1, IdKind::Number))).contains("without records"));
+    assert!(refused(plain.get(&RecordId::from(1)).map(|_| true)).contains("without records"));
+    assert!(refused(plain.search_records(&everything()).map(|_| true)).contains("without records"));
+    let small = CatfishConfig { blocks: 4, ids: IdKind::Number, ..CatfishConfig::default() };
+    let small = pool.create_spatial("small", &small).unwrap_err();
+    assert!(small.to_string().contains("at least 1664 bytes"), "{small}");
+}
