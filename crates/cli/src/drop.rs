@@ -1,6 +1,6 @@
 //! `farwood drop`: removes a pool, or an index from it.
 
-use super::{Context, Failure, Format, Outcome};
+use super::{Context, Failure, Format, Outcome, refuse_search_parameters};
 use farwood::{Error, IndexError, Pool, ShmError, Url};
 use serde_json::json;
 
@@ -33,7 +33,15 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 args.url.pool_url().to_shell_word()
             )));
         }
-        (Some(index), false) => Pool::find(args.url.pool_url()).and_then(|pool| pool.drop_index(index)),
+        (Some(index), false) => match Pool::find(args.url.pool_url()) {
+            Ok(pool) => {
+                if args.url.search_parameter().is_some() && !pool.is_spatial(index)? {
+                    refuse_search_parameters(&args.url)?;
+                }
+                pool.drop_index(index)
+            }
+            Err(error) => Err(error),
+        },
         (None, true) => Pool::remove_by_force(&args.url),
         (None, false) => Pool::remove(&args.url),
     };

@@ -36,6 +36,8 @@ are stored in a file (--file).";
 
 /// The interval at which the main thread checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
+/// Maximum threads of a memory node; `farwood_transport` has the same limit.
+const THREADS_MAX: u64 = 1024;
 
 /// Run a memory node: memory that compute nodes access over TCP or RDMA
 ///
@@ -129,7 +131,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "STYLE", value_enum, default_value_t = Style::Text)]
     log: Style,
     /// Number of threads [default: one for each processor, at most 4]
-    #[arg(long, value_name = "N", value_parser = size::at_least_one)]
+    #[arg(long, value_name = "N", value_parser = size::between::<usize>(1, THREADS_MAX))]
     threads: Option<usize>,
     /// Maximum number of connections
     #[arg(long, value_name = "N", value_parser = size::at_least_one, default_value_t = 10_000)]
@@ -304,6 +306,11 @@ fn refuse_given(
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if let Some((url, parameter)) = args.url.as_ref().and_then(|url| Some((url, url.search_parameter()?))) {
+        return Err(Failure::Usage(format!(
+            "serve {url}: '{parameter}' is for clients that search the index; omit it"
+        )));
+    }
     match &args.url {
         Some(url) if url.to_string().starts_with("shm://") => {
             refuse_given(

@@ -1,7 +1,7 @@
 //! `farwood stat`: the state of a pool or an index.
 
 use super::card::kind;
-use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
+use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::spatial::{CatfishConfig, ServerStats};
 use farwood::{
     ClientStats, DamagedSlot, EntryLayout, Error, IndexLayout, IndexUse, NodeDevice, NodeReport, NodeStats,
@@ -67,7 +67,10 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
         source,
     })?;
     let layout = match layout {
-        EntryLayout::Ordered(layout) => layout,
+        EntryLayout::Ordered(layout) => {
+            refuse_search_parameters(&args.url)?;
+            layout
+        }
         EntryLayout::Spatial(config) => {
             return stat_spatial(args, &pool, (config, found.chunks, found.server), context);
         }
