@@ -53,6 +53,15 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     Ok(Outcome::Done)
 }
 
+/// Whether a memory node serves the index: its process holds the memory of the pool as well.
+fn is_served(url: &Url, name: &str) -> bool {
+    let is_remote = !url.to_string().starts_with("shm://");
+    is_remote
+        && Pool::find(url.pool_url())
+            .and_then(|pool| pool.index_use(name))
+            .is_ok_and(|index| index.server.is_some())
+}
+
 /// Replaces the advice to create the pool or index, which makes no sense here.
 fn failure(url: &Url, error: Error) -> Failure {
     let text = match &error {
@@ -63,6 +72,12 @@ fn failure(url: &Url, error: Error) -> Failure {
         Error::Index { source: IndexError::NoSuchIndex(name), .. } => format!(
             "drop {url}: there is no index '{name}' in the pool; `farwood stat {}` lists them",
             url.pool_url().to_shell_word()
+        ),
+        Error::Index { source: IndexError::InUse { name, client }, .. } if is_served(url, name) => format!(
+            "drop {url}: the memory node serves this index, and has it open as client {client}. If the memory node \
+             stores its memory in a file, start it again with --file and without --spatial {name}, and drop the index \
+             then; without a file, the end of the memory node loses all its indexes: `farwood del` removes single \
+             rectangles"
         ),
         _ => return error.into(),
     };

@@ -7,7 +7,7 @@ use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::{
-    AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeCounts,
+    AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, HostPort, Identity, MemoryNode, NodeCounts,
     NodeEvent, NodeEvents, NodeFile, NodeSpec, RdmaError, Registrant, Registration, ServerTls, TcpError, Url,
 };
 use serde_json::json;
@@ -261,12 +261,15 @@ impl Args {
     }
 
     fn address(&self) -> Result<SocketAddr, Failure> {
-        let refuse =
-            |why: String| Failure::Usage(format!("serve: '{}': {why}; write tcp://HOST:PORT", self.listen));
+        let refuse = |why: String| {
+            Failure::Usage(format!("serve: --listen {}: {why}; write tcp://HOST:PORT", self.listen))
+        };
         let Some(address) = self.listen.strip_prefix("tcp://") else {
             return Err(refuse("only tcp:// can be served".to_owned()));
         };
-        let mut found = address.to_socket_addrs().map_err(|error| refuse(error.to_string()))?;
+        let host: HostPort = address.parse().map_err(refuse)?;
+        let unknown = |error| refuse(format!("the host '{}' cannot be found: {error}", host.host()));
+        let mut found = address.to_socket_addrs().map_err(unknown)?;
         found.next().ok_or_else(|| refuse("the name has no address".to_owned()))
     }
 }

@@ -3,8 +3,7 @@
 use crate::Failure;
 use farwood::{Error, Url};
 
-/// Whether the failure is one of the memory of the pool, which may have lost what was loaded: a memory node or a segment is
-/// lost or damaged.
+/// Whether the pool may have lost what was loaded: a memory node or a segment is lost or damaged.
 pub(super) fn may_have_lost(failure: &Failure) -> bool {
     matches!(failure.exit_code(), 3 | 8 | 10)
 }

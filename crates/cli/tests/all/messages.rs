@@ -223,6 +223,20 @@ fn control_characters_of_the_command_line_are_escaped() {
 }
 
 #[test]
+fn serve_names_the_wrong_part_of_an_address() {
+    let machine = Machine::new();
+    for (listen, why) in [
+        ("tcp://127.0.0.1", "'127.0.0.1' has no host or no port"),
+        ("tcp://127.0.0.1:99999", "'99999' is not a port number"),
+        ("tcp://::1:7470", "is an IPv6 address: put brackets around it"),
+        ("tcp://no-such-host.invalid:1", "the host 'no-such-host.invalid' cannot be found"),
+    ] {
+        let refusal = format!("serve: --listen {listen}: ");
+        machine.refused(2, &["serve", "--listen", listen], &[&refusal, why, "write tcp://HOST:PORT"]);
+    }
+}
+
+#[test]
 fn serve_names_the_missing_option_before_an_address() {
     let machine = Machine::new();
     let words = ["--listen is missing", "`farwood serve --listen tcp://127.0.0.1:0`"];

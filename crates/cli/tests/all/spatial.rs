@@ -541,6 +541,36 @@ fn single_rectangles_are_added_and_removed() {
 }
 
 #[test]
+fn a_search_by_message_waits_for_a_server_that_has_just_found_the_index() {
+    let machine = Machine::new();
+    let node = serve::Served::start_at(&machine, "tcp://127.0.0.1:0", &["--spatial", "s"]);
+    let index = format!("{}/s", node.url);
+    machine.ok(&["create", &index, "--index", "catfish"]);
+    let by_message = format!("{index}?search=message");
+    machine.refused(1, &["search", &by_message, "--at", "1,1"], &["no rectangle was found"]);
+    let words = ["the memory node serves this index", "with --file and without --spatial s", "`farwood del`"];
+    machine.refused(9, &["drop", &index], &words);
+    let said = machine.run(&["drop", &index]).err;
+    assert!(!said.contains("end that client first"), "{said}");
+}
+
+#[test]
+fn a_server_waits_for_a_client_that_changes_the_index_itself() {
+    let machine = loaded("0,0,1,1,1\n");
+    let rows = machine.file("more.csv", lines((0..30_000).map(|id| format!("{id},0,{id},1,{id}"))));
+    let mut load = machine.command(&["load", "shm://p/s", &rows]).stderr(Stdio::null()).spawn().unwrap();
+    let mut server = machine.command(&["serve", "shm://p", "--spatial", "s"]);
+    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let loaded = load.wait().unwrap();
+    server.kill().unwrap();
+    let output = server.wait_with_output().unwrap();
+    assert!(line.contains("serving"), "{line:?} {output:?}");
+    assert!(loaded.success(), "{loaded}");
+}
+
+#[test]
 fn an_index_on_another_memory_node_is_not_served_and_the_memory_node_continues() {
     let machine = Machine::new();
     let ports = [free_port(), free_port()];

@@ -112,6 +112,11 @@ impl Catfish {
     }
 }
 
+/// The bounds of a node, for a report.
+fn shown(bounds: Option<Rectangle>) -> String {
+    bounds.map_or_else(|| "no bounds".to_owned(), |bounds| format!("the bounds {bounds}"))
+}
+
 impl<F: Fabric> Verifier<'_, F> {
     fn note(&mut self, at: &str, what: String) {
         if self.report.problems.len() < PROBLEMS_MAX {
@@ -160,7 +165,7 @@ impl<F: Fabric> Verifier<'_, F> {
             return Ok(());
         }
         let Some(copy) = self.fetch(expected.node).await? else {
-            self.note(&at, format!("it is not {:?}, or not whole", expected.node));
+            self.note(&at, format!("it is not {}, or not whole", expected.node));
             return Ok(());
         };
         self.reached.add(layout.at(expected.node));
@@ -214,12 +219,12 @@ impl<F: Fabric> Verifier<'_, F> {
             self.note(at, format!("{} is not a rectangle", broken.bounds));
         }
         if bounds != actual {
-            self.note(at, format!("its entries have the bounds {actual:?}, its head {bounds:?}"));
+            self.note(at, format!("its entries have {}, its head {}", shown(actual), shown(bounds)));
         }
         if !is_root && expected.bounds != actual {
             self.note(
                 at,
-                format!("its entries have the bounds {actual:?}, its parent {:?}", expected.bounds),
+                format!("its entries have {}, its parent {}", shown(actual), shown(expected.bounds)),
             );
         }
         if is_root {
