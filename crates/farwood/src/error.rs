@@ -353,6 +353,7 @@ fn of_tcp(error: &TcpError) -> u8 {
         | TcpError::Token { .. }
         | TcpError::Tls { .. } => 2,
         TcpError::NotThere { .. } | TcpError::NoPool { .. } => NOT_FOUND,
+        error if error.lacks_descriptors() => 10,
         TcpError::Memory { .. } => FULL,
         TcpError::BadToken { .. } | TcpError::Unproven { .. } | TcpError::Untrusted { .. } => 6,
         TcpError::Unusable { .. } | TcpError::NotThisPool { .. } => 7,

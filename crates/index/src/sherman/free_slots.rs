@@ -147,9 +147,9 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         }
     }
 
-    /// Moves as many of `slots` to the first list as it has free positions. A leaving client that has freed values and no
-    /// node does not need a slot for another list then, which a full pool does not have. [1 RT; 3 more if there is a
-    /// list, and 1 if it has free positions]
+    /// Moves as many of `slots` to the first list as it has free positions. A leaving client that has freed values and
+    /// no node does not need a slot for another list then, which a full pool does not have. [1 RT; 3 more if there is
+    /// a list, and 1 if it has free positions]
     async fn add_to_first_list(self, slots: &mut Vec<MemorySlot<()>>) -> Result<(), IndexError> {
         let tree = self.index;
         let Some(first) = self.first_list().await? else { return Ok(()) };
