@@ -7,7 +7,10 @@ use super::{Context, Failure, Format, Outcome, heap, size};
 use farwood::System;
 use farwood_bench::record::Record;
 use farwood_bench::record::table::table;
-use farwood_bench::run::{Amount, FabricKind, KeySource, RunSpec, Stage, WorkerCommand, run as measure};
+use farwood_bench::run::{
+    Amount, CLIENTS_MAX, COMPUTE_NODES_MAX, FabricKind, KeySource, RunSpec, Stage, THREADS_MAX,
+    WorkerCommand, run as measure,
+};
 use farwood_bench::workload::Workload;
 use farwood_bench::workload::distribution::{Distribution, THETA_DEFAULT};
 use farwood_bench::workload::keys::KeyLength;
@@ -114,18 +117,20 @@ pub(crate) struct Args {
     #[arg(long, value_parser = size::memory_nodes, default_value = "1", value_name = "COUNT")]
     memory_nodes: u16,
     /// Number of compute nodes: processes, or machines of the simulator
-    #[arg(long, default_value_t = 1, value_name = "COUNT", alias = "processes")]
+    #[arg(long, default_value_t = 1, value_name = "COUNT", alias = "processes",
+        value_parser = size::between::<usize>(1, COMPUTE_NODES_MAX as u64))]
     compute_nodes: usize,
     /// Threads of each compute node [default: one for each client; at most the number of cores if they are processes]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = size::between::<usize>(1, THREADS_MAX as u64))]
     threads: Option<usize>,
     /// With --fabric tcp: number of connections of all compute nodes to each memory node, which is the number of their
     /// threads [default: --threads]
-    #[arg(long, value_name = "COUNT", conflicts_with = "threads")]
+    #[arg(long, value_name = "COUNT", conflicts_with = "threads",
+        value_parser = size::between::<u64>(1, CLIENTS_MAX))]
     connections: Option<u64>,
     /// Number of clients of all compute nodes together, which is the number of outstanding requests [default: one for
     /// each compute node]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = size::between::<u64>(1, CLIENTS_MAX))]
     clients: Option<u64>,
     /// Duration of the measurement [default: 3; with --fabric sim 0.02; for the workload load, until all keys are
     /// inserted]

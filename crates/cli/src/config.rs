@@ -190,7 +190,8 @@ fn with_environment(command: Command) -> Command {
 /// Makes the values in the file the defaults of their options.
 fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, ConfigFile), Failure> {
     let refuse = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
-    let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
+    let mut table: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| refuse(not_toml(&error, text)))?;
     let pools = match table.remove("pools") {
         None => toml::Table::new(),
         Some(toml::Value::Table(pools)) => pools,
@@ -222,6 +223,17 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Conf
         };
     }
     Ok((command, ConfigFile { pools, path: Some(path.to_owned()), options: set }))
+}
+
+/// The reason why a text is not TOML. The parser's own text has several lines and quotes the file.
+fn not_toml(error: &toml::de::Error, text: &str) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let why = error.message().lines().collect::<Vec<_>>().join(", ");
+    format!(
+        "line {line}, column {column}: it is not TOML: {why}; correct the line (https://toml.io describes the format)"
+    )
 }
 
 fn apply_all(

@@ -79,14 +79,20 @@ pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, F
         let index = pool.open_spatial(name)?.with_search(url.search_options())?;
         return Ok(Opened::Spatial(Box::new(index)));
     }
-    if let Some(parameter) = url.search_parameter() {
-        return Err(Failure::Usage(format!(
-            "{url}: this index holds keys, and '{parameter}' is for rectangles; omit it"
-        )));
-    }
+    refuse_search_parameters(url)?;
     let index = pool.open_untyped(name)?;
     warn_of_locks(&index, context)?;
     Ok(Opened::Ordered(index))
+}
+
+/// Refuses the parameters of searches in the URL of an index of keys.
+pub(crate) fn refuse_search_parameters(url: &Url) -> Result<(), Failure> {
+    match url.search_parameter() {
+        None => Ok(()),
+        Some(parameter) => Err(Failure::Usage(format!(
+            "{url}: this index holds keys, and '{parameter}' is for rectangles; omit it"
+        ))),
+    }
 }
 
 /// Opens the ordered index named on the command line.

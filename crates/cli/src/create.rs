@@ -1,7 +1,7 @@
 //! `farwood create`: a pool, or an index in it.
 
 use super::lock_width::LockBits;
-use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
+use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::doctor;
 use farwood::spatial::CatfishConfig;
 use farwood::{
@@ -228,6 +228,9 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
         if let Some(option) = context.first_given(options) {
             return Err(Failure::Usage(format!("create {}: {option} is {why}; omit it", args.url)));
         }
+    }
+    if args.index != IndexKind::Catfish {
+        refuse_search_parameters(&args.url)?;
     }
     let new_index = NewIndex::of(args)?;
     if let Some(group) =

@@ -1,6 +1,6 @@
 //! `farwood drop`: removes a pool, or an index from it.
 
-use super::{Context, Failure, Format, Outcome};
+use super::{Context, Failure, Format, Outcome, refuse_search_parameters};
 use farwood::{Error, IndexError, Pool, ShmError, Url};
 use serde_json::json;
 
@@ -33,7 +33,15 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 args.url.pool_url().to_shell_word()
             )));
         }
-        (Some(index), false) => Pool::find(args.url.pool_url()).and_then(|pool| pool.drop_index(index)),
+        (Some(index), false) => match Pool::find(args.url.pool_url()) {
+            Ok(pool) => {
+                if args.url.search_parameter().is_some() && !pool.is_spatial(index)? {
+                    refuse_search_parameters(&args.url)?;
+                }
+                pool.drop_index(index)
+            }
+            Err(error) => Err(error),
+        },
         (None, true) => Pool::remove_by_force(&args.url),
         (None, false) => Pool::remove(&args.url),
     };
@@ -43,6 +51,15 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         Format::Text => writeln!(context.messages, "dropped {}", args.url)?,
     }
     Ok(Outcome::Done)
+}
+
+/// Whether a memory node serves the index: its process holds the memory of the pool as well.
+fn is_served(url: &Url, name: &str) -> bool {
+    let is_remote = !url.to_string().starts_with("shm://");
+    is_remote
+        && Pool::find(url.pool_url())
+            .and_then(|pool| pool.index_use(name))
+            .is_ok_and(|index| index.server.is_some())
 }
 
 /// Replaces the advice to create the pool or index, which makes no sense here.
@@ -55,6 +72,12 @@ fn failure(url: &Url, error: Error) -> Failure {
         Error::Index { source: IndexError::NoSuchIndex(name), .. } => format!(
             "drop {url}: there is no index '{name}' in the pool; `farwood stat {}` lists them",
             url.pool_url().to_shell_word()
+        ),
+        Error::Index { source: IndexError::InUse { name, client }, .. } if is_served(url, name) => format!(
+            "drop {url}: the memory node serves this index, and has it open as client {client}. If the memory node \
+             stores its memory in a file, start it again with --file and without --spatial {name}, and drop the index \
+             then; without a file, the end of the memory node loses all its indexes: `farwood del` removes single \
+             rectangles"
         ),
         _ => return error.into(),
     };

@@ -1,5 +1,6 @@
 //! The outcome of a command.
 
+use super::parser_error;
 use super::source::Sources;
 use farwood::{RdmaError, TcpError, Url, printable};
 use std::io::{self, Write};
@@ -153,11 +154,12 @@ impl Failure {
     /// Prints the message.
     pub(crate) fn report(&self, words: &mut dyn Write) -> io::Result<()> {
         match self {
-            // Help goes to stdout and errors to stderr, in color if the terminal supports it.
-            Self::CommandLine(error) => {
+            // Help goes to stdout, in color if the terminal supports it.
+            Self::CommandLine(error) if self.is_answer() => {
                 error.print()?;
                 io::stdout().flush()
             }
+            Self::CommandLine(error) => parser_error::print(error, words),
             // The reader of the output has stopped reading.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             // It may quote a file or another machine.

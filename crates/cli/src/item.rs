@@ -49,7 +49,8 @@ fn item(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Item, F
         _ => Err(String::new()),
     };
     let neither = || format!("'{edges}' is neither x,y nor x1,y1,x2,y2");
-    let bounds = bounds.map_err(|why| wrong(if why.contains("finite") { why } else { neither() }))?;
+    let is_number = |why: &str| why.contains("finite") || why.contains("closer to 0");
+    let bounds = bounds.map_err(|why| wrong(if is_number(&why) { why } else { neither() }))?;
     Ok(Item { bounds: bounds.map_err(|error| refused(operation, url, &error.to_string()))?, id })
 }
 

@@ -27,6 +27,7 @@ mod log;
 mod messages;
 mod metrics;
 mod out_folder;
+mod parser_error;
 mod reproduce;
 mod scan;
 mod search;
@@ -39,7 +40,9 @@ mod top;
 mod tsv;
 mod worker;
 
-pub(crate) use context::{Context, Format, Opened, Untyped, index_of, open, open_any, read, warn_of_locks};
+pub(crate) use context::{
+    Context, Format, Opened, Untyped, index_of, open, open_any, read, refuse_search_parameters, warn_of_locks,
+};
 pub(crate) use failure::{Failure, Outcome};
 
 use clap::parser::ValueSource;

@@ -55,18 +55,33 @@ impl<const N: usize> FromStr for Coordinates<N> {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("give {N} numbers separated by commas");
         let fields: Vec<_> = text.split(',').map(str::trim).collect();
-        let numbers: Result<Vec<f64>, _> = fields.iter().map(|field| field.parse()).collect();
-        let numbers: [f64; N] = numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or_else(wrong)?;
-        match fields.iter().zip(numbers).find(|(_, number)| !number.is_finite()) {
-            Some((field, _)) => Err(not_finite(field)),
-            None => Ok(Self(numbers)),
+        if fields.len() != N || fields.iter().any(|field| field.parse::<f64>().is_err()) {
+            return Err(wrong());
         }
+        let numbers: Vec<f64> = fields.into_iter().map(coordinate).collect::<Result<_, _>>()?;
+        numbers.try_into().map(Self).map_err(|_| wrong())
     }
 }
 
-/// The reason why a text with this number, which may be too large for 64 bits, is no coordinate.
-pub(crate) fn not_finite(text: &str) -> String {
-    format!("'{text}' is not a finite number; the largest is {:e}", f64::MAX)
+/// Reads a coordinate: a finite number, which is 0 only if the text is 0. Other numbers are rounded to 64 bits.
+pub(crate) fn coordinate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if !number.is_finite() => {
+            Err(format!("'{text}' is not a finite number; the largest is {:e}", f64::MAX))
+        }
+        Ok(_) if underflows(text) => Err(format!(
+            "'{text}' is not 0, and closer to 0 than any number of 64 bits; the smallest is {:e}",
+            f64::from_bits(1)
+        )),
+        Ok(number) => Ok(number),
+        Err(_) => Err(format!("'{text}' is not a number")),
+    }
+}
+
+/// Whether the text is a number other than 0 that becomes 0 in 64 bits.
+pub(crate) fn underflows(text: &str) -> bool {
+    let mut digits = text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    text.parse() == Ok(0.0) && digits.any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
 /// The number of a rectangle, as the commands print it: another form of the same number is not accepted, because it may

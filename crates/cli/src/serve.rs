@@ -7,7 +7,7 @@ use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::{
-    AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeCounts,
+    AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, HostPort, Identity, MemoryNode, NodeCounts,
     NodeEvent, NodeEvents, NodeFile, NodeSpec, RdmaError, Registrant, Registration, ServerTls, TcpError, Url,
 };
 use serde_json::json;
@@ -36,6 +36,8 @@ are stored in a file (--file).";
 
 /// The interval at which the main thread checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
+/// Maximum threads of a memory node; `farwood_transport` has the same limit.
+const THREADS_MAX: u64 = 1024;
 
 /// Run a memory node: memory that compute nodes access over TCP or RDMA
 ///
@@ -129,7 +131,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "STYLE", value_enum, default_value_t = Style::Text)]
     log: Style,
     /// Number of threads [default: one for each processor, at most 4]
-    #[arg(long, value_name = "N", value_parser = size::at_least_one)]
+    #[arg(long, value_name = "N", value_parser = size::between::<usize>(1, THREADS_MAX))]
     threads: Option<usize>,
     /// Maximum number of connections
     #[arg(long, value_name = "N", value_parser = size::at_least_one, default_value_t = 10_000)]
@@ -259,12 +261,15 @@ impl Args {
     }
 
     fn address(&self) -> Result<SocketAddr, Failure> {
-        let refuse =
-            |why: String| Failure::Usage(format!("serve: '{}': {why}; write tcp://HOST:PORT", self.listen));
+        let refuse = |why: String| {
+            Failure::Usage(format!("serve: --listen {}: {why}; write tcp://HOST:PORT", self.listen))
+        };
         let Some(address) = self.listen.strip_prefix("tcp://") else {
             return Err(refuse("only tcp:// can be served".to_owned()));
         };
-        let mut found = address.to_socket_addrs().map_err(|error| refuse(error.to_string()))?;
+        let host: HostPort = address.parse().map_err(refuse)?;
+        let unknown = |error| refuse(format!("the host '{}' cannot be found: {error}", host.host()));
+        let mut found = address.to_socket_addrs().map_err(unknown)?;
         found.next().ok_or_else(|| refuse("the name has no address".to_owned()))
     }
 }
@@ -304,6 +309,11 @@ fn refuse_given(
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if let Some((url, parameter)) = args.url.as_ref().and_then(|url| Some((url, url.search_parameter()?))) {
+        return Err(Failure::Usage(format!(
+            "serve {url}: '{parameter}' is for clients that search the index; omit it"
+        )));
+    }
     match &args.url {
         Some(url) if url.to_string().starts_with("shm://") => {
             refuse_given(

@@ -26,6 +26,21 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "the size exceeds 2^64 bytes".to_owned())
 }
 
+/// Reads a count from `least` to `most`. For clap's `value_parser`.
+pub(crate) fn between<N>(least: u64, most: u64) -> impl Fn(&str) -> Result<N, String> + Clone
+where
+    N: TryFrom<u64>,
+{
+    move |text| {
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(format!("this is not a number; give {least} to {most}"));
+        }
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| format!("give {least} to {most}"))
+    }
+}
+
 /// Reads a count of at least 1. For clap's `value_parser`.
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -81,6 +96,16 @@ mod tests {
         for text in ["", "GiB", "-1", "1.5GiB", "8GB", "1kib", "99999999999TiB"] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn counts_outside_their_range_are_refused() {
+        let parse = between::<u16>(1, 1024);
+        assert_eq!((parse("1"), parse("1024")), (Ok(1), Ok(1024)));
+        for text in ["0", "1025", "-1", "99999999999999999999999"] {
+            assert_eq!(parse(text), Err("give 1 to 1024".to_owned()), "{text}");
+        }
+        assert!(parse("many").unwrap_err().contains("not a number; give 1 to 1024"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `farwood stat`: the state of a pool or an index.
 
 use super::card::kind;
-use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
+use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::spatial::{CatfishConfig, ServerStats};
 use farwood::{
-    ClientStats, DamagedSlot, EntryLayout, Error, IndexLayout, IndexUse, NodeDevice, NodeReport, NodeStats,
-    Pool, PoolStats, Type, Url,
+    ClientStats, DamagedEntry, DamagedSlot, EntryLayout, Error, IndexLayout, IndexUse, NodeDevice,
+    NodeReport, NodeStats, Pool, PoolStats, Type, Url,
 };
 use serde_json::{Value, json};
 
@@ -49,10 +49,11 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         Format::Json => context.json(&pool_json(&args.url.to_string(), &stats))?,
         Format::Text => pool_text(&args.url, &stats, context)?,
     }
-    match stats.damaged_slots.into_iter().next() {
+    let slots = stats.damaged_slots.into_iter().map(|slot| slot.error);
+    match slots.chain(stats.damaged_entries.into_iter().map(|entry| entry.error)).next() {
         None => Ok(Outcome::Done),
-        Some(slot) => {
-            Err(Error::Fabric { operation: "examine", pool: args.url.to_string(), source: slot.error }.into())
+        Some(source) => {
+            Err(Error::Fabric { operation: "examine", pool: args.url.to_string(), source }.into())
         }
     }
 }
@@ -67,7 +68,10 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
         source,
     })?;
     let layout = match layout {
-        EntryLayout::Ordered(layout) => layout,
+        EntryLayout::Ordered(layout) => {
+            refuse_search_parameters(&args.url)?;
+            layout
+        }
         EntryLayout::Spatial(config) => {
             return stat_spatial(args, &pool, (config, found.chunks, found.server), context);
         }
@@ -293,6 +297,10 @@ pub(super) fn node_json(node: &NodeStats) -> Value {
     })
 }
 
+fn damaged_entry_json(entry: &DamagedEntry) -> Value {
+    json!({ "entry": entry.slot, "error": entry.error.to_string() })
+}
+
 fn damaged_slot_json(slot: &DamagedSlot) -> Value {
     json!({ "slot": slot.slot, "error": slot.error.to_string() })
 }
@@ -314,6 +322,7 @@ pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
         "clients": stats.clients.iter().map(client).collect::<Vec<_>>(),
         "damaged_slots": stats.damaged_slots.iter().map(damaged_slot_json).collect::<Vec<_>>(),
         "indexes": stats.indexes.iter().map(index_json).collect::<Vec<_>>(),
+        "damaged_entries": stats.damaged_entries.iter().map(damaged_entry_json).collect::<Vec<_>>(),
     })
 }
 
@@ -363,6 +372,9 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
             Ok(EntryLayout::Spatial(_)) => writeln!(out, ", rectangles, catfish")?,
             Err(error) => writeln!(out, "; {error}")?,
         }
+    }
+    for entry in &stats.damaged_entries {
+        writeln!(out, "  directory entry {}: damaged, its index is unknown", entry.slot)?;
     }
     Ok(())
 }

@@ -232,19 +232,50 @@ fn entry_of(slot: usize, raw: &Raw) -> Entry {
     }
 }
 
+/// A directory entry that no client can have written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedEntry {
+    /// The number of the entry.
+    pub slot: u8,
+    /// The damage.
+    pub error: FabricError,
+}
+
+/// The intact and the damaged entries of the directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// The live indexes.
+    pub entries: Vec<Entry>,
+    /// The damaged entries: whether they have indexes is unknown.
+    pub damaged: Vec<DamagedEntry>,
+}
+
+/// Reads all live indexes, and reports damaged entries. [64 RT]
+///
+/// # Errors
+/// If the fabric fails.
+pub async fn survey<F: Fabric>(client: &Client<F>) -> Result<Survey, FabricError> {
+    let mut survey = Survey::default();
+    for slot in 0..DIRECTORY_ENTRIES {
+        match load(client, slot).await {
+            Ok((LIVE, raw)) => survey.entries.push(entry_of(slot, &raw)),
+            Ok(_) => {}
+            Err(error @ FabricError::Damaged { .. }) => {
+                survey.damaged.push(DamagedEntry { slot: slot as u8, error });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(survey)
+}
+
 /// Reads all live indexes. [64 RT]
 ///
 /// # Errors
 /// If the fabric fails or an entry is damaged.
 pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<Entry>, FabricError> {
-    let mut entries = Vec::new();
-    for slot in 0..DIRECTORY_ENTRIES {
-        let (state, raw) = load(client, slot).await?;
-        if state == LIVE {
-            entries.push(entry_of(slot, &raw));
-        }
-    }
-    Ok(entries)
+    let Survey { entries, damaged } = survey(client).await?;
+    damaged.into_iter().next().map_or(Ok(entries), |damaged| Err(damaged.error))
 }
 
 /// Finds the live index of that name. [at most 64 RT]

@@ -98,7 +98,7 @@ pub enum Error {
         source: FabricError,
     },
     /// An operation on the index failed.
-    #[error("{operation} {url}: {source}{}", more_memory_of_index(url, source))]
+    #[error("{operation} {url}: {}{}", source.cause(), more_memory_of_index(url, source))]
     Index {
         /// The operation.
         operation: &'static str,
@@ -353,6 +353,7 @@ fn of_tcp(error: &TcpError) -> u8 {
         | TcpError::Token { .. }
         | TcpError::Tls { .. } => 2,
         TcpError::NotThere { .. } | TcpError::NoPool { .. } => NOT_FOUND,
+        error if error.lacks_descriptors() => 10,
         TcpError::Memory { .. } => FULL,
         TcpError::BadToken { .. } | TcpError::Unproven { .. } | TcpError::Untrusted { .. } => 6,
         TcpError::Unusable { .. } | TcpError::NotThisPool { .. } => 7,
@@ -501,6 +502,21 @@ mod tests {
         assert_eq!(code(FileFault::Unfit("size".to_owned())), 7);
         assert_eq!(code(FileFault::Damaged("papers".to_owned())), 8);
         assert_eq!(code(FileFault::InUse), 9);
+    }
+
+    #[test]
+    fn an_error_names_one_operation() {
+        let damaged = IndexError::Damaged { operation: "serve", at: "x".to_owned(), what: "torn".to_owned() };
+        let held = IndexError::LockHeld { operation: "scan", holder: None, waited_ms: 7 };
+        let exhausted = IndexError::Exhausted { operation: "split", tries: 9 };
+        for (source, start) in [
+            (damaged, "put shm://p/i: the node at x is damaged: torn"),
+            (held, "put shm://p/i: waited 7 ms"),
+            (exhausted, "put shm://p/i: gave up after 9 tries"),
+        ] {
+            let error = Error::Index { operation: "put", url: "shm://p/i".to_owned(), source };
+            assert!(error.to_string().starts_with(start), "{error}");
+        }
     }
 
     #[test]

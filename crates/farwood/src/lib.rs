@@ -85,6 +85,7 @@ pub use codec::{Bytes, Codec, Key, Text, Value};
 pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
 pub use error::{Error, Result};
 pub use farwood_fabric::client_table::DamagedSlot;
+pub use farwood_fabric::directory::DamagedEntry;
 pub use farwood_fabric::{ClientId, Costs, FabricError, printable};
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
@@ -107,8 +108,8 @@ pub use farwood_transport::shm::{Backing, Pages, ShmError};
 pub use farwood_transport::small_file;
 #[cfg(feature = "tcp")]
 pub use farwood_transport::tcp::{
-    AcceptedTokens, GoneClient, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents,
-    NodeFile, NodeMonitor, NodeReport, NodeSpec, ServerTls, TcpError, Token, secret_warning,
+    AcceptedTokens, GoneClient, HostPort, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent,
+    NodeEvents, NodeFile, NodeMonitor, NodeReport, NodeSpec, ServerTls, TcpError, Token, secret_warning,
 };
 pub use index::Index;
 pub use index_stats::IndexStats;

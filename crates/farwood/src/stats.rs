@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::client_table::{self, AttachedClient, DamagedSlot};
-use farwood_fabric::{ClientId, NodeId, directory};
+use farwood_fabric::directory::{self, DamagedEntry};
+use farwood_fabric::{ClientId, NodeId};
 use farwood_index::IndexError;
 use farwood_index::catfish::ServerStats;
 #[cfg(feature = "rdma")]
@@ -27,6 +28,8 @@ pub struct PoolStats {
     pub damaged_slots: Vec<DamagedSlot>,
     /// The indexes in its directory, by name.
     pub indexes: Vec<IndexUse>,
+    /// The damaged entries of its directory: whether they have indexes is unknown.
+    pub damaged_entries: Vec<DamagedEntry>,
 }
 
 /// One memory node.
@@ -92,7 +95,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Fabric`], [`Error::Pool`].
     pub fn stats(&self) -> Result<PoolStats> {
-        let indexes = self.indexes()?;
+        let (indexes, damaged_entries) = self.survey()?;
         let (nodes, entries) = self.node_stats()?;
         let table = block_on(client_table::load(&*self.client("examine")?));
         let table = table.map_err(|source| self.fabric_failed("examine", source))?;
@@ -101,7 +104,17 @@ impl Pool {
         for index in &mut indexes {
             index.server = self.server_stats(&index.entry)?;
         }
-        Ok(PoolStats { nodes, clients, damaged_slots: table.damaged, indexes })
+        Ok(PoolStats { nodes, clients, damaged_slots: table.damaged, indexes, damaged_entries })
+    }
+
+    /// Lists the indexes by name, and the damaged entries of the directory. [64 RT]
+    fn survey(&self) -> Result<(Vec<IndexEntry>, Vec<DamagedEntry>)> {
+        let directory::Survey { entries, damaged } =
+            block_on(directory::survey(&*self.client("examine")?))
+                .map_err(|source| self.fabric_failed("examine", source))?;
+        let mut indexes: Vec<_> = entries.into_iter().map(IndexEntry::from).collect();
+        indexes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok((indexes, damaged))
     }
 
     /// Reads the entry of one index without opening it. [at most 64 RT, and 1 per 128 chunks]
@@ -219,7 +232,7 @@ impl Pool {
     /// [`Error::Fabric`], [`Error::Index`].
     pub fn sweep_locks(&self) -> Result<u64> {
         let (mut freed, mut swept_options) = (0, Vec::new());
-        for index in self.indexes()? {
+        for index in self.survey()?.0 {
             // The locks of an index that cannot be opened remain.
             let Ok(tree) = self.open_tree(&index.name, Some(0)) else { continue };
             let options = tree.ordered().locks();

@@ -226,6 +226,20 @@ impl fmt::Display for IndexError {
 }
 
 impl IndexError {
+    /// The text without the operation, for a message that begins with an operation.
+    pub fn cause(&self) -> String {
+        let text = self.to_string();
+        match self {
+            Self::Damaged { operation, .. }
+            | Self::LockHeld { operation, .. }
+            | Self::Exhausted { operation, .. } => {
+                let rest = text.strip_prefix(operation).and_then(|rest| rest.strip_prefix(": "));
+                rest.map_or_else(|| text.clone(), str::to_owned)
+            }
+            _ => text,
+        }
+    }
+
     /// Whether a WRITE of the failed operation may have been executed.
     pub(crate) fn may_be_written(&self) -> bool {
         matches!(self, Self::Fabric(_)) && !self.is_full()

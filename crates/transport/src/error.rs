@@ -20,9 +20,7 @@ pub enum TcpError {
     #[error("a memory node cannot be started: {0}")]
     BadShape(String),
     /// A memory node could not listen.
-    #[error(
-        "cannot listen on {address}: {source}; if another memory node listens there, choose another port"
-    )]
+    #[error("cannot listen on {address}: {source}; {}", remedy_of_listen(source))]
     Listen {
         /// The address.
         address: String,
@@ -30,7 +28,7 @@ pub enum TcpError {
         source: io::Error,
     },
     /// There is not enough memory.
-    #[error("cannot take {} of memory: {source}; give the memory node less (--memory)", ByteCount(*bytes))]
+    #[error("cannot take {} of memory: {source}; {}", ByteCount(*bytes), remedy_of_memory(source))]
     Memory {
         /// The requested bytes.
         bytes: u64,
@@ -170,6 +168,38 @@ pub enum TcpError {
 
 /// The reason that a process at the address closes a connection before it answers.
 pub(crate) const CLOSED: &str = "it closed the connection";
+
+impl TcpError {
+    /// Whether this process or this machine has no free file descriptor.
+    pub fn lacks_descriptors(&self) -> bool {
+        match self {
+            Self::Listen { source, .. } | Self::Memory { source, .. } => is_out_of_descriptors(source),
+            _ => false,
+        }
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// The action that lets a memory node take its memory.
+fn remedy_of_memory(error: &io::Error) -> &'static str {
+    if is_out_of_descriptors(error) {
+        "raise the limit on open files (`ulimit -n`)"
+    } else {
+        "give the memory node less (--memory)"
+    }
+}
+
+/// The action that lets a memory node listen.
+fn remedy_of_listen(error: &io::Error) -> &'static str {
+    if is_out_of_descriptors(error) {
+        "raise the limit on open files (`ulimit -n`)"
+    } else {
+        "if another memory node listens there, choose another port"
+    }
+}
 
 fn not_there(address: &str, why: &str) -> String {
     if why.starts_with(CLOSED) {

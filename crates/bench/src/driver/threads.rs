@@ -2,7 +2,7 @@
 //! process commands.
 
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, Scope};
+use std::thread::{self, Builder, Scope};
 
 use farwood_transport::heap::into_huge_pages;
 
@@ -57,7 +57,7 @@ pub(crate) fn serve<D: ThreadDriver>(
     thread::scope(|scope| {
         let make = &make;
         let threads: Vec<WorkerThread> =
-            (0..threads).map(|number| WorkerThread::start(scope, number, make)).collect();
+            (0..threads).map(|number| WorkerThread::start(scope, number, make)).collect::<Result<_>>()?;
         for thread in &threads {
             thread.result()?;
         }
@@ -102,11 +102,13 @@ impl WorkerThread {
         scope: &'s Scope<'s, '_>,
         number: usize,
         make: &'s (impl Fn(usize) -> Result<D> + Sync),
-    ) -> WorkerThread {
+    ) -> Result<WorkerThread> {
         let (steps, received) = mpsc::channel();
         let (sender, results) = mpsc::channel();
-        scope.spawn(move || run_thread(make(number), &received, &sender));
-        WorkerThread { steps, results }
+        let spawned = Builder::new()
+            .spawn_scoped(scope, move || run_thread(make(number), &received, &sender))
+            .map_err(|source| Error::Processes { doing: format!("start thread {number}"), source });
+        spawned.map(|_| WorkerThread { steps, results })
     }
 
     fn result(&self) -> Result<Round> {

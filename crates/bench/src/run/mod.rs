@@ -13,6 +13,7 @@ pub use crate::spec::fabric::FabricKind;
 pub use crate::spec::ordered::{FILL, FailedCas, NIC_DEFAULT, RunSpec};
 pub use crate::spec::spatial::{RECTANGLES_DEFAULT, SpatialSpec};
 pub use crate::spec::spatial_variant::Variant;
+pub use crate::spec::{CLIENTS_MAX, COMPUTE_NODES_MAX, THREADS_MAX};
 pub use crate::workload::keys::KeySource;
 
 use crate::Result;

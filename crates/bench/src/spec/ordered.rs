@@ -7,7 +7,9 @@ use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::queue_pairs;
 
 use super::fabric::{FabricKind, pool_place};
-use super::{REDIS, ROUNDS, SECONDS_MAX, THREADS_MAX, is_duration, refuse};
+use super::{
+    REDIS, ROUNDS, SECONDS_MAX, THREADS_MAX, check_clients, check_compute_nodes, is_duration, refuse,
+};
 use crate::driver::cpu::CpuPinning;
 use crate::driver::protocol::Amount;
 use crate::workload::distribution::Distribution;
@@ -355,10 +357,7 @@ impl RunSpec {
     }
 
     fn check_counts(&self) -> Result<()> {
-        if self.compute_nodes == 0 || self.compute_nodes > 1024 {
-            let problem = format!("{} processes", self.compute_nodes);
-            return Err(Error::parameter("--compute-nodes", problem, "give 1 to 1024"));
-        }
+        check_compute_nodes(self.compute_nodes)?;
         if self.memory_nodes == 0 || self.memory_nodes > 256 {
             let problem = format!("{} memory nodes", self.memory_nodes);
             return Err(Error::parameter("--memory-nodes", problem, "give 1 to 256"));
@@ -368,6 +367,7 @@ impl RunSpec {
             let remedy = "--clients is the total: give at least one per compute node";
             return Err(Error::parameter("--clients", problem, remedy));
         }
+        check_clients(self.clients())?;
         if let Some(threads) = self.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
             let problem = format!("{threads} threads");
             return Err(Error::parameter("--threads", problem, format!("give 1 to {THREADS_MAX}")));

@@ -7,7 +7,7 @@ use farwood_index::catfish::{CONNECTIONS_MAX, CatfishConfig};
 
 use super::fabric::FabricKind;
 use super::spatial_variant::Variant;
-use super::{ROUNDS, is_duration, refuse};
+use super::{RECTANGLES_MAX, ROUNDS, check_clients, check_compute_nodes, is_duration, refuse};
 use crate::Result;
 use crate::driver::protocol::Amount;
 use crate::workload::rectangles::{RectangleSource, Scale, SpatialMix};
@@ -147,7 +147,15 @@ impl SpatialSpec {
     /// The first parameter that is out of range or contradicts another, with its flag and a remedy.
     pub fn check(&self) -> Result<()> {
         let (clients, sim) = (self.clients(), self.fabric == FabricKind::Sim);
-        if self.compute_nodes == 0 || clients < self.compute_nodes as u64 {
+        check_compute_nodes(self.compute_nodes)?;
+        check_clients(clients)?;
+        if let RectangleSource::Uniform(count) = self.source
+            && count > RECTANGLES_MAX
+        {
+            let problem = format!("{count} rectangles");
+            return refuse("--keys", &problem, &format!("give at most {RECTANGLES_MAX}"));
+        }
+        if clients < self.compute_nodes as u64 {
             let problem = format!("{clients} clients on {} compute nodes", self.compute_nodes);
             return refuse("--clients", &problem, "give at least one client to each compute node");
         }

@@ -1,7 +1,12 @@
-//! Bulk loads that fail: they add nothing to the index.
+//! Loads that fail: what the index holds.
 
 use crate::Failure;
 use farwood::{Error, Url};
+
+/// Whether the pool may have lost what was loaded: a memory node or a segment is lost or damaged.
+pub(super) fn may_have_lost(failure: &Failure) -> bool {
+    matches!(failure.exit_code(), 3 | 8 | 10)
+}
 
 /// The failure of a bulk load into the index at `url`. If memory is missing, it states what the index holds.
 pub(super) fn failure(error: Error, url: &Url) -> Failure {

@@ -4,7 +4,7 @@
 //! one by one. In both cases the last of several entries with the same key wins.
 
 use super::args::Args;
-use super::bulk;
+use super::bulk::{self, may_have_lost};
 use super::columns::Header;
 use super::file_kind::{FileKind, Target};
 use super::input::{self, Reader};
@@ -43,11 +43,17 @@ impl Tally {
         if !matches!(failure, Failure::Farwood(_)) || self.loaded == 0 {
             return failure;
         }
-        let text = format!(
-            "{}; {} and remain in the index: to continue, load the file again, which overwrites them",
-            failure.text(),
-            self.loaded()
-        );
+        let (text, loaded) = (failure.text(), self.loaded());
+        let text = if may_have_lost(&failure) {
+            format!(
+                "{text}; {loaded}, unless the pool has lost their memory: if it still exists, load the file again, \
+                 which overwrites them"
+            )
+        } else {
+            format!(
+                "{text}; {loaded} and remain in the index: to continue, load the file again, which overwrites them"
+            )
+        };
         Failure::Other { text, exit_code: failure.exit_code() }
     }
 }

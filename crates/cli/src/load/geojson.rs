@@ -4,8 +4,10 @@
 mod coordinates;
 mod feature;
 mod object;
+mod underflow;
 
 use self::object::{Document, FeatureSink};
+use self::underflow::UnderflowFilter;
 use super::found::{Found, Placed};
 use super::lines::{self, Appended, Lines};
 use super::trouble::{Place, Trouble};
@@ -55,7 +57,8 @@ impl FeatureSink for Sink<'_, '_> {
 /// Reads a file that is one text.
 pub(super) fn read(reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
     let mut sink = Sink { found, position: 0, line: None, failure: None };
-    let mut parser = Deserializer::from_reader(BufReader::with_capacity(BUFFER_BYTES, reader));
+    let mut parser =
+        Deserializer::from_reader(BufReader::with_capacity(BUFFER_BYTES, UnderflowFilter::new(reader)));
     let parsed = Document(&mut sink).deserialize(&mut parser);
     if let Some(failure) = sink.failure {
         return Err(failure);
@@ -118,7 +121,8 @@ fn read_record(record: &[u8], line: u64, sink: &mut Sink<'_, '_>) -> Result<(), 
     }
     sink.line = Some(line);
     let before = sink.position;
-    let mut parser = Deserializer::from_slice(text);
+    let text = underflow::filtered(text);
+    let mut parser = Deserializer::from_slice(&text);
     let parsed = Document(sink).deserialize(&mut parser);
     if let Some(failure) = sink.failure.take() {
         return Err(failure);

@@ -62,6 +62,12 @@ pub(super) fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// Whether a carriage return is not followed by a line feed. `text` is a line, or the last line of a file.
+pub(super) fn has_lone_return(text: &[u8]) -> bool {
+    let line = text.strip_suffix(b"\r\n").unwrap_or(text);
+    line.contains(&b'\r')
+}
+
 /// The reason for refusing a record that is too long.
 pub(super) fn too_long() -> String {
     format!("it is longer than {} MiB", RECORD_BYTES_MAX >> 20)

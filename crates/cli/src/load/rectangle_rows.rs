@@ -8,7 +8,7 @@ use super::columns::{self, Header};
 use super::found::{Bounds, Found, Placed};
 use super::table::{Table, TableRow};
 use super::trouble::{Place, Trouble};
-use crate::search::{not_finite, rectangle_number};
+use crate::search::{coordinate, rectangle_number};
 use crate::{Failure, size};
 use farwood::spatial::Rectangle;
 use std::io::BufRead;
@@ -159,13 +159,7 @@ fn with_hint(why: String, row: &TableRow<'_>, args: &Args) -> String {
 fn bounds(row: &TableRow<'_>, columns: RectangleColumns, args: &Args) -> Result<Bounds, String> {
     let edge = |column: usize| {
         let field = row.field(column)?;
-        let text = field.trim();
-        let why = match text.parse::<f64>() {
-            Ok(number) if number.is_finite() => return Ok(number),
-            Ok(_) => not_finite(text),
-            Err(_) => format!("'{text}' is not a number"),
-        };
-        Err(format!("column {}: {why}", column + 1))
+        coordinate(field.trim()).map_err(|why| format!("column {}: {why}", column + 1))
     };
     let corner = |[x, y]: [usize; 2]| Ok::<_, String>([edge(x)?, edge(y)?]);
     let (one, other) = (corner(columns.min)?, corner(columns.max)?);

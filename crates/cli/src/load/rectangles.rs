@@ -84,11 +84,18 @@ fn insert_in_batches(index: &Spatial, items: &[Item], progress: &ProgressBar) ->
             return failure;
         }
         let were = size::count(inserted, "rectangle was inserted", "rectangles were inserted");
-        let text = format!(
-            "{}; {were} and remain in the index: the first ones of the file. Loading the file again would insert them \
-             twice",
-            failure.text()
-        );
+        let text = failure.text();
+        let text = if bulk::may_have_lost(&failure) {
+            format!(
+                "{text}; {were}, the first ones of the file, unless the pool has lost their memory. Loading the file \
+                 again inserts those twice that still exist"
+            )
+        } else {
+            format!(
+                "{text}; {were} and remain in the index: the first ones of the file. Loading the file again would \
+                 insert them twice"
+            )
+        };
         Failure::Other { text, exit_code: failure.exit_code() }
     })
 }

@@ -35,10 +35,13 @@ pub(super) fn text(reader: impl BufRead) -> impl Iterator<Item = Result<Row, Tro
                 Err(error) => return Some(Err(Trouble::Read(error))),
             };
             line += 1;
-            let key = lines::without_end(&text);
             if appended == Appended::TooLong {
                 return Some(Err(Trouble::record(Place::Line(line), lines::too_long())));
             }
+            if lines::has_lone_return(&text) {
+                return Some(Err(Trouble::record(Place::Line(line), LONE_RETURN)));
+            }
+            let key = lines::without_end(&text);
             if !key.is_empty() {
                 return Some(text_row(line, key));
             }
@@ -47,9 +50,6 @@ pub(super) fn text(reader: impl BufRead) -> impl Iterator<Item = Result<Row, Tro
 }
 
 fn text_row(line: u64, key: &[u8]) -> Result<Row, Trouble> {
-    if key.contains(&b'\r') {
-        return Err(Trouble::record(Place::Line(line), LONE_RETURN));
-    }
     match std::str::from_utf8(key) {
         Ok(key) => Ok(Row { line, key: key.to_owned(), value: None }),
         Err(_) => Err(Trouble::record(Place::Line(line), "the line is not UTF-8 text")),
@@ -160,7 +160,9 @@ mod tests {
     fn text_has_one_key_per_line() {
         let rows = seen(text(&b"ant\r\n\nbee bee\n\xff\ncat"[..]));
         assert_eq!(rows, ["1 ant ", "3 bee bee ", "4! the line is not UTF-8 text", "5 cat "]);
-        assert!(seen(text(&b"ant\rbee\n"[..]))[0].contains("carriage return"));
+        for bad in ["ant\rbee\n", "\rant\n", "ant\r\r\n", "\r\r\n", "ant\r"] {
+            assert!(seen(text(bad.as_bytes()))[0].contains("1! it contains a carriage return"), "{bad:?}");
+        }
     }
 
     /// The rows of a file, whose first line is `header` if there is one.

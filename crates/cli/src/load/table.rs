@@ -124,6 +124,7 @@ impl<R: BufRead> Table<R> {
                 Appended::TooLong => return Err(Trouble::rest(Place::Line(first), lines::too_long())),
                 Appended::Whole => self.line += 1,
             }
+            self.check_returns(first)?;
             match self.parse(first, start, &mut ends, &mut fields_bytes)? {
                 Parsed::Row(ends) => return self.accept(first, ends).map(|()| Some((first, ends))),
                 Parsed::Open => {}
@@ -135,6 +136,15 @@ impl<R: BufRead> Table<R> {
         }
     }
 
+    /// Refuses carriage returns without line feeds in a row without quotes; a quoted field may contain them.
+    fn check_returns(&self, first: u64) -> Result<(), Trouble> {
+        let may_be_quoted = self.delimiter != b'\t' && self.text.contains(&b'"');
+        if !may_be_quoted && lines::has_lone_return(&self.text) {
+            return Err(Trouble::record(Place::Line(first), LONE_RETURN));
+        }
+        Ok(())
+    }
+
     /// Parses the last line of the text, which begins at `start`.
     fn parse(
         &mut self,
@@ -143,8 +153,10 @@ impl<R: BufRead> Table<R> {
         ends: &mut usize,
         fields_bytes: &mut usize,
     ) -> Result<Parsed, Trouble> {
-        if !self.text.ends_with(b"\n") {
-            self.text.push(b'\n');
+        match self.text.last() {
+            Some(b'\n') => {}
+            Some(b'\r') => return Err(Trouble::record(Place::Line(first), LONE_RETURN)),
+            _ => self.text.push(b'\n'),
         }
         // Fields without their quotes are never longer than the text.
         if self.fields.len() < self.text.len() {
@@ -255,6 +267,18 @@ mod tests {
     }
 
     #[test]
+    fn a_carriage_return_at_the_end_of_the_file_is_bad() {
+        for (bad, delimiter) in [("1,2\r", b','), ("1\t2\r", b'\t'), ("\"1\",2\r", b',')] {
+            assert!(
+                rows(bad, delimiter)[0].contains("carriage return"),
+                "{bad:?}: {:?}",
+                rows(bad, delimiter)
+            );
+        }
+        assert_eq!(rows("\"a\rb\",2\r\n", b','), ["1 a\rb|2"]);
+    }
+
+    #[test]
     fn a_quote_that_is_not_closed_ends_the_table() {
         for text in ["k1,v1\nk2,\"v2\nk3,v3\n", "k1,v1\nk2,\"v2", "k1,v1\nk2,\"v2\"\"\n"] {
             let seen = rows(text, b',');
@@ -271,6 +295,10 @@ mod tests {
             ("a,b,c", "3 columns"),
             ("a", "1 column,"),
             ("a,b\rc,d", "carriage return"),
+            ("\ra,b", "carriage return"),
+            ("a,b\r\r", "carriage return"),
+            ("\r\r", "carriage return"),
+            ("\"a\",b\rc", "carriage return"),
         ] {
             let seen = rows(&format!("1,2\n{bad}\n3,4\n"), b',');
             assert_eq!((seen.len(), seen[0].as_str(), seen[2].as_str()), (3, "1 1|2", "3 3|4"), "{seen:?}");

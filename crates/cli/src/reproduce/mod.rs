@@ -3,7 +3,7 @@
 mod folder;
 
 use super::bench::failure;
-use super::{Context, Failure, Format, Outcome, heap};
+use super::{Context, Failure, Format, Outcome, heap, size};
 use farwood_bench::figures::{
     Comparison, Effort, FIGURES, Figure, FigureEvent, FigurePlan, RunProgress, figure, table,
 };
@@ -30,6 +30,9 @@ The command does not repeat a run whose record is in the folder of --out, if the
 parameters. A program that was built from changed sources repeats all runs, because its commit (with a +) does not \
 determine the code.";
 
+/// Maximum runs at the same time.
+const JOBS_MAX: u64 = 1024;
+
 /// Progress units of the whole command.
 const PROGRESS_STEPS: u64 = 1_000;
 
@@ -47,8 +50,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = "farwood-figures", value_name = "FOLDER")]
     out: PathBuf,
     /// Runs that are simulated at the same time, each on one thread; each needs up to 5 GiB of memory
-    #[arg(long, default_value = "1", value_name = "N")]
-    jobs: NonZeroUsize,
+    #[arg(long, default_value = "1", value_name = "N", value_parser = size::between::<usize>(1, JOBS_MAX))]
+    jobs: usize,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -89,18 +92,19 @@ fn reproduce(args: &Args, figures: &[&'static Figure], context: &mut Context<'_>
         writeln!(context.messages, "{out} has the records of {reused} of {all} runs of this commit")?;
     }
     let progress = progress_bar(context);
-    let result = plan.execute(args.jobs, &mut |event| match event {
-        FigureEvent::Started(run) => {
-            show(&progress, run);
-            Ok(())
-        }
-        FigureEvent::Finished { figure, record } => folder.add(figure, record),
-        FigureEvent::Complete { figure, records } => {
-            let comparisons = figure.compare(&records).map_err(failure)?;
-            folder.complete(figure, &records, &comparisons, &figure.command(effort))?;
-            progress.suspend(|| print(figure, &records, &comparisons, &folder, context))
-        }
-    });
+    let result =
+        plan.execute(NonZeroUsize::new(args.jobs).unwrap_or(NonZeroUsize::MIN), &mut |event| match event {
+            FigureEvent::Started(run) => {
+                show(&progress, run);
+                Ok(())
+            }
+            FigureEvent::Finished { figure, record } => folder.add(figure, record),
+            FigureEvent::Complete { figure, records } => {
+                let comparisons = figure.compare(&records).map_err(failure)?;
+                folder.complete(figure, &records, &comparisons, &figure.command(effort))?;
+                progress.suspend(|| print(figure, &records, &comparisons, &folder, context))
+            }
+        });
     progress.finish_and_clear();
     result.map_err(|error| match error {
         Failure::Bench(error) => failure(error),

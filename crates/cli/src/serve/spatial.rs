@@ -4,13 +4,13 @@
 use super::super::{Context, Failure, Format, Outcome};
 use super::{Args, LOOK, system};
 use farwood::spatial::{NotificationMode, ServeOptions, Spatial};
-use farwood::{AcceptedTokens, Error, IndexError, MemoryNode, Pool, TcpError, Url, printable};
+use farwood::{AcceptedTokens, Error, FabricError, IndexError, MemoryNode, Pool, TcpError, Url, printable};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -49,6 +49,9 @@ impl Args {
         })
     }
 }
+
+/// The pause between two checks whether a damaged index was replaced; each attaches to the pool.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Serves a spatial index in shared memory.
 pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -134,6 +137,8 @@ pub(super) struct Beside {
     stop: Arc<AtomicBool>,
     /// Whether the server is ready and the command has not printed that yet.
     ready: Arc<AtomicBool>,
+    /// The damage of the index, if the command has not printed it yet.
+    damage: Arc<Mutex<Option<Error>>>,
     at: String,
     /// The thread; `None` after it was joined.
     thread: Option<JoinHandle<Result<(), Error>>>,
@@ -160,17 +165,42 @@ impl Beside {
         let (stop, ready) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (thread_stop, thread_ready, index) = (Arc::clone(&stop), Arc::clone(&ready), name.to_owned());
         let at = format!("{listen}/{name}");
+        let damage = Arc::new(Mutex::new(None));
+        let thread_damage = Arc::clone(&damage);
         let thread = std::thread::spawn(move || {
-            let Some(index) = wait_for(&pool, &index, &thread_stop)? else { return Ok(()) };
-            index.serve(&options, &thread_stop, || thread_ready.store(true, Ordering::Release))
+            loop {
+                let served = wait_for(&pool, &index, &thread_stop).and_then(|found| match found {
+                    Some(found) => {
+                        found.serve(&options, &thread_stop, || thread_ready.store(true, Ordering::Release))
+                    }
+                    None => Ok(()),
+                });
+                match served {
+                    Err(error) if is_damage(&error) => {
+                        let number = number_of(&pool, &index);
+                        *thread_damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        wait_for_another(number, &pool, &index, &thread_stop);
+                    }
+                    served => return served,
+                }
+            }
         });
-        Ok(Self { stop, ready, at, thread: Some(thread), ended: None })
+        Ok(Self { stop, ready, damage, at, thread: Some(thread), ended: None })
     }
 
     /// Prints that the server is ready, or reports why it ended.
     pub(super) fn tell(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         if self.ready.swap(false, Ordering::AcqRel) {
             tell(&self.at, context)?;
+        }
+        let damage = self.damage.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(error) = damage {
+            writeln!(
+                context.messages,
+                "{}: no longer served: {error}; drop it and create it again: the memory node continues, and serves the \
+                 new index",
+                self.at
+            )?;
         }
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             let why = match self.ended.insert(thread.join()) {
@@ -203,6 +233,28 @@ fn pool_of(args: &Args, listen: &str) -> Result<Url, Error> {
         Some(file) => url.or_token_file(file),
         None => url,
     })
+}
+
+/// Whether the index is damaged, and its memory node is not.
+fn is_damage(error: &Error) -> bool {
+    let Error::Index { source, .. } = error else { return false };
+    matches!(source, IndexError::Damaged { .. } | IndexError::Fabric(FabricError::Damaged { .. }))
+}
+
+/// The number of the index of that name, which no other index of the pool ever has.
+fn number_of(pool: &Url, name: &str) -> Option<u64> {
+    Pool::find(pool).and_then(|pool| pool.index_use(name)).ok().map(|index| index.entry.number)
+}
+
+/// Waits until the index of that name is another one than the damaged index of that number, or the memory node stops.
+fn wait_for_another(damaged: Option<u64>, pool: &Url, name: &str, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        std::thread::sleep(LOOK_AGAIN);
+        let number = number_of(pool, name);
+        if number.is_some() && number != damaged {
+            return;
+        }
+    }
 }
 
 /// Waits until the index exists and opens it. Returns `None` if the memory node stops first.

@@ -107,7 +107,8 @@ fn unknown_options_and_tables_are_refused() {
         ("nodes = 2\n", "unknown key 'nodes' at the top"),
         ("[create]\nnodes = \"many\"\n", "many"),
         ("[create]\nnodes = { a = 1 }\n", "must be a string"),
-        ("[create\n", "farwood.toml"),
+        ("[create\n", "farwood.toml: line 1, column 8: it is not TOML: unclosed table"),
+        ("json = true\n[scan]\nlimit = one\n", "farwood.toml: line 3, column 9: it is not TOML: "),
     ] {
         machine.file("farwood.toml", contents);
         machine.refused(2, &["create", "shm://q", "--memory", "16MiB"], &[words]);

@@ -112,6 +112,21 @@ fn make_object(kind: usize, path: &Path) -> (&'static str, &'static str) {
 }
 
 #[test]
+fn a_directory_at_the_path_of_a_journal_keeps_the_whole_pool() {
+    let machine = Machine::with_index();
+    let files = std::fs::read_dir(machine.path()).unwrap().map(|file| file.unwrap().path());
+    let journal =
+        files.into_iter().find(|path| path.extension().is_some_and(|end| end == "journal")).unwrap();
+    std::fs::remove_file(&journal).unwrap();
+    std::fs::create_dir(&journal).unwrap();
+    let remedy = format!("remove it with `rm -r {}`", journal.display());
+    machine.refused(8, &["drop", "shm://p", "--force"], &["is a directory", &remedy]);
+    assert!(machine.segment().exists(), "nothing was removed");
+    std::fs::remove_dir(&journal).unwrap();
+    machine.ok(&["drop", "shm://p", "--force"]);
+}
+
+#[test]
 fn an_object_at_the_path_of_a_segment_is_named_with_the_command_that_removes_it() {
     for (kind, segment) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)] {
         let machine = Machine::new();
@@ -192,6 +207,28 @@ fn a_damaged_superblock_loses_no_index_and_frees_none_of_its_memory() {
     restore(NEXT_CHUNK);
     machine.ok(&["create", "shm://p/u"]);
     assert_eq!(machine.ok(&["scan", "shm://p/i"]).lines().count(), 10);
+}
+
+#[test]
+fn stat_and_doctor_report_a_damaged_directory_entry_and_all_others() {
+    let machine = Machine::with_index();
+    machine.ok(&["create", "shm://p/other"]);
+    machine.overwrite(STATE, &[0; 8]);
+    let ran = machine.run(&["stat", "shm://p"]);
+    assert_eq!(ran.code, 8, "{ran:?}");
+    for line in ["  index other: ", "  client ", "  directory entry 0: damaged, its index is unknown"] {
+        assert!(ran.out.contains(line), "{line}: {ran:?}");
+    }
+    ran.says(&["directory entry 0 has the impossible state"]);
+    let ran = machine.run(&["stat", "shm://p", "--json"]);
+    let stats: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &stats["damaged_entries"][0]["entry"]), (8, &0.into()), "{stats}");
+    assert_eq!(stats["indexes"][0]["name"], "other", "{stats}");
+    let report = machine.ok(&["doctor"]);
+    assert!(report.contains("indexes: other") && report.contains("! shm://p: "), "{report}");
+    assert!(report.contains("directory entry 0 has the impossible state"), "{report}");
+    assert_eq!(machine.run(&["doctor", "--strict"]).code, 1);
+    machine.ok(&["doctor", "--sweep"]);
 }
 
 /// Words in place of the root pointer of the first index: pointers beyond the pool, at offset 0 of no memory node, and

@@ -160,28 +160,80 @@ fn create_warns_of_a_pool_that_is_larger_than_the_machine() {
 #[test]
 fn huge_numbers_are_refused_and_stop_no_process() {
     let machine = Machine::new();
-    let bench = ["bench", "--keys", "1k", "--clients", "1"];
+    let bench = ["bench"];
     for (options, words) in [
         (&["--seconds", "1e30"][..], "at most 604800"),
         (&["--operations", "10", "--warmup", "1e30"], "at most 604800"),
         (&["--index", "catfish", "--seconds", "1e30"], "at most a week"),
         (&["--index", "catfish", "--operations", "10", "--warmup", "inf"], "at most a week"),
         (&["--fabric", "sim", "--seconds", "1e30"], "at most 604800"),
-        (&["--threads", "99999999"], "give 1 to 65536"),
+        (&["--threads", "99999999"], "'99999999' for '--threads <COUNT>': give 1 to 65536"),
+        (&["--clients", "9999999999"], "'9999999999' for '--clients <COUNT>': give 1 to 65536"),
+        (&["--fabric", "sim", "--clients", "18446744073709551615"], "give 1 to 65536"),
+        (&["--compute-nodes", "9999999999"], "give 1 to 1024"),
+        (&["--fabric", "tcp", "--connections", "9999999999"], "give 1 to 65536"),
+        (&["--index", "catfish", "--threads", "99999999"], "give 1 to 65536"),
+        (&["--index", "catfish", "--keys", "999999999999999"], "give at most 1073741824"),
+        (&["--index", "catfish", "--fabric", "sim", "--keys", "999999999999999"], "at most 1073741824"),
         (&["--index", "smart", "--cache-bytes", "18446744073709551615"], "give at most 1TiB"),
     ] {
         machine.refused(2, &[&bench[..], options].concat(), &[words]);
     }
     let most = usize::MAX.to_string();
     for (option, words) in [
-        ("--threads", "at most 1024 threads"),
+        ("--threads", "give 1 to 1024"),
         ("--connections", "1 to 1048576 connections"),
         ("--spin", "poll for at most 1s"),
     ] {
         machine.refused(2, &["serve", "--listen", "tcp://127.0.0.1:0", option, &most], &[words]);
     }
+    machine.refused(2, &["reproduce", "nic", "--jobs", &most], &["--jobs", "give 1 to 1024"]);
+    machine.refused(2, &["demo", "--processes", &most], &["--processes", "give 2 to 64"]);
     machine.refused(2, &["top", "shm://p", "--count", "0"], &["--count 0", "at least 1"]);
     machine.refused(2, &["top", "shm://p", "--interval", "1e300"], &["0.01 to 86400"]);
+}
+
+#[test]
+fn control_characters_of_the_command_line_are_escaped() {
+    let machine = Machine::new();
+    let config = machine.file("bad.toml", "[bench]\nclients = \"1\\u001b[2J\"\n");
+    for arguments in [
+        &["get", "shm://p/x\x1b[31m", "1"][..],
+        &["get", "shm://p\x1b[31m\r/x", "1"],
+        &["get", "shm://p/x", "1", "--no-such\x1b[31m"],
+        &["get", "shm://p/x", "1", "\x1b[31m\u{9b}x"],
+        &["g\x1b[31m"],
+        &["help", "g\x1b[31m"],
+        &["create", "shm://p", "--memory", "1\x1b[31m"],
+        &["create", "shm://p/x", "--index", "smart\x1b[31m\x07"],
+        &["create", "shm://p/x", "--keys=\x1b[31m"],
+        &["bench", "--operations", "\x1b]0;title\x07"],
+        &["bench", "--workload", "\x1b[31m"],
+        &["reproduce", "\x1b[31m"],
+        &["search", "shm://p/x", "--at", "1,\x1b[31m"],
+        &["get", "pool://\x1b[31m/x", "1"],
+        &["bench", "--config", &config],
+    ] {
+        let ran = machine.run(arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {ran:?}");
+        let is_raw = |character: char| character.is_control() && character != '\n';
+        assert!(!ran.err.contains(is_raw), "{arguments:?}: {ran:?}");
+        assert!(ran.err.contains("\\u{1b}"), "{arguments:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn serve_names_the_wrong_part_of_an_address() {
+    let machine = Machine::new();
+    for (listen, why) in [
+        ("tcp://127.0.0.1", "'127.0.0.1' has no host or no port"),
+        ("tcp://127.0.0.1:99999", "'99999' is not a port number"),
+        ("tcp://::1:7470", "is an IPv6 address: put brackets around it"),
+        ("tcp://no-such-host.invalid:1", "the host 'no-such-host.invalid' cannot be found"),
+    ] {
+        let refusal = format!("serve: --listen {listen}: ");
+        machine.refused(2, &["serve", "--listen", listen], &[&refusal, why, "write tcp://HOST:PORT"]);
+    }
 }
 
 #[test]

@@ -28,6 +28,33 @@ fn four_processes_put_at_once() {
 }
 
 #[test]
+fn a_load_from_a_removed_pool_does_not_promise_that_its_entries_remain() {
+    let machine = Machine::with_index();
+    let mut command = machine.command(&["load", "shm://p/i", "-", "--sort-memory", "0", "--format", "csv"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // The command reads a pipe in blocks.
+    let rows = lines((0..20_000).map(|key| format!("{key},{key}")));
+    input.write_all(rows.as_bytes()).unwrap();
+    let start = Instant::now();
+    while machine.run(&["get", "shm://p/i", "5"]).code != 0 {
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+    machine.ok(&["drop", "shm://p", "--force"]);
+    // The load ends before it has read these.
+    let _ = (0..100).try_for_each(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        input.write_all(rows.as_bytes())
+    });
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(8), "{said}");
+    assert!(said.contains("unless the pool has lost their memory"), "{said}");
+    assert!(!said.contains("remain in the index"), "{said}");
+}
+
+#[test]
 fn four_commands_put_at_once() {
     let machine = Machine::with_index();
     for round in 0..10u64 {

@@ -167,8 +167,8 @@ fn top_continues_when_a_memory_node_restarts() {
 #[test]
 fn a_memory_node_needs_a_thread_and_a_connection() {
     let machine = Machine::new();
-    for option in ["--threads", "--connections"] {
-        machine.refused(2, &["serve", option, "0"], &[option, "at least 1"]);
+    for (option, range) in [("--threads", "give 1 to 1024"), ("--connections", "at least 1")] {
+        machine.refused(2, &["serve", option, "0"], &[option, range]);
         machine.refused(2, &["serve", option, "many"], &[option, "not a number"]);
     }
 }

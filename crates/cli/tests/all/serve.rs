@@ -514,6 +514,43 @@ fn silent_connections_leave_descriptors_for_others() {
     }
 }
 
+/// A memory node whose spatial index is damaged serves the next index of its name without a restart.
+#[test]
+fn a_damaged_spatial_index_is_replaced_while_the_memory_node_runs() {
+    let machine = Machine::new();
+    let path = machine.path().join("node.mn");
+    let file = path.to_str().unwrap();
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", file, "--spatial", "s"]);
+    let (at, index) = (node.url.clone(), format!("{}/s", node.url));
+    machine.ok(&["create", &index, "--index", "catfish"]);
+    machine.ok(&["put", &index, "1", "1,1"]);
+    assert!(node.stop().0.success());
+    // The head and the first nodes of the index are the first bytes of the second chunk.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let begin = (8 << 20) + bytes[8 << 20..].iter().position(|byte| *byte != 0).unwrap();
+    bytes[begin..begin + 16384].iter_mut().for_each(|byte| *byte ^= 0xA5);
+    std::fs::write(&path, bytes).unwrap();
+    let mut node = Served::start_at(&machine, &at, &["--file", file, "--spatial", "s"]);
+    let why = node.hear("no longer served");
+    assert!(why.contains("damaged") && why.contains("drop it and create it again"), "{why}");
+    machine.ok(&["drop", &index]);
+    machine.ok(&["create", &index, "--index", "catfish"]);
+    machine.ok(&["put", &index, "2", "2,2"]);
+    assert_eq!(machine.ok(&["search", &format!("{index}?search=message"), "--at", "2,2"]), "2 2,2,2,2\n");
+}
+
+#[test]
+fn a_memory_node_without_file_descriptors_names_the_limit() {
+    let machine = Machine::new();
+    let serve = "ulimit -n 6; exec \"$0\" serve --listen tcp://127.0.0.1:0 --memory 16MiB";
+    let mut command = Command::new("sh");
+    command.args(["-c", serve, env!("CARGO_BIN_EXE_farwood")]).env("FARWOOD_SHM_DIR", machine.path());
+    let output = command.env("HOME", machine.path()).current_dir(machine.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(10), "{said}");
+    assert!(said.contains("`ulimit -n`") && !said.contains("--memory"), "{said}");
+}
+
 /// A supervisor restarts a memory node that ends, but not one that waits for itself.
 #[test]
 fn a_memory_node_that_loses_its_file_ends_beside_a_spatial_server_too() {

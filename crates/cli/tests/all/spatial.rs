@@ -4,7 +4,7 @@
 use crate::machine::{Machine, free_port, lines};
 use crate::serve;
 use flatgeobuf::geozero::{GeomProcessor, GeozeroGeometry, error::Result};
-use flatgeobuf::{FgbWriter, GeometryType};
+use flatgeobuf::{FgbWriter, FgbWriterOptions, GeometryType};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
@@ -176,6 +176,8 @@ fn rows_that_are_not_rectangles_are_refused_with_their_position_or_skipped() {
         ("1,2,inf,4", "finite"),
         ("1,-inf,2,4", "finite"),
         ("1e400,4,2,3", "'1e400' is not a finite number"),
+        ("1,2,3,1e-400", "column 4: '1e-400' is not 0, and closer to 0 than any number of 64 bits"),
+        ("1,2,3\r,4", "carriage return"),
         ("1,4,2,3", "y1 4 is greater than y2 3"),
         ("3,2,1,4", "x1 3 is greater than x2 1; give the smaller x first"),
         ("1", "1 column,"),
@@ -210,6 +212,7 @@ fn rows_that_are_not_rectangles_are_refused_with_their_position_or_skipped() {
         &["search", "shm://p/s", "--at", "1e400,1"],
         &["--at", "'1e400' is not a finite number"],
     );
+    machine.refused(2, &["search", "shm://p/s", "--at", "-1e-400,1"], &["--at", "'-1e-400' is not 0"]);
     machine.refused(2, &["search", "shm://p/s", "--bbox", "1,2,3"], &["4 numbers"]);
 }
 
@@ -378,6 +381,135 @@ fn over_tcp_an_empty_index_is_loaded_in_bulk() {
 }
 
 #[test]
+fn coordinates_of_geojson_that_become_0_are_refused() {
+    let machine = with_spatial();
+    let feature = |x: &str, note: &str| {
+        format!(
+            "{{\"type\":\"Feature\",\"geometry\":{{\"type\":\"Point\",\"coordinates\":[{x},2]}},\
+             \"properties\":{{\"note\":{note}}}}}"
+        )
+    };
+    let (good, bad) = (feature("1", "1e-400"), feature("1e-400", "0"));
+    let whole = format!("{{\"type\":\"FeatureCollection\",\"features\":[{good},{bad}]}}");
+    let files = [
+        (machine.file("a.geojson", whole), "feature 2"),
+        (machine.file("b.geojsonl", lines([&good, &bad])), "b.geojsonl:2"),
+    ];
+    for (file, place) in &files {
+        let words = [place, "1e-400, which is not 0, and closer to 0 than any number of 64 bits"];
+        machine.refused(2, &["load", "shm://p/s", file], &words);
+        let report = machine.json(&["load", "shm://p/s", file, "--skip-bad"]);
+        assert_eq!((&report[0]["loaded"], &report[0]["skipped"]), (&json!(1), &json!(1)), "{file}");
+    }
+}
+
+/// A file of two features whose header has the type `header`, with these bytes replaced in the second feature.
+fn altered_flatgeobuf(header: GeometryType, second: Parts<'_>, [from, to]: [&[u8]; 2]) -> Vec<u8> {
+    let Parts(kind, [part, ..]) = second;
+    let mut writer = FgbWriter::create("parts", header).unwrap();
+    writer.add_feature_geom(Parts(kind, [part, part]), |_| ()).unwrap();
+    writer.add_feature_geom(second, |_| ()).unwrap();
+    let mut bytes = Vec::new();
+    writer.write(&mut bytes).unwrap();
+    if !from.is_empty() {
+        let at = bytes.windows(from.len()).rposition(|found| found == from).expect("the bytes are there");
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+    bytes
+}
+
+fn words_of(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn flatgeobuf_that_is_inconsistent_is_refused_with_the_feature_or_skipped() {
+    let line: &[_] = &[[1.0, 1.0], [2.0, 2.0], [2.0, 1.0], [1.0, 1.0]];
+    let (lines, polygons) = (GeometryType::MultiLineString, GeometryType::MultiPolygon);
+    // A vector of two ends: its length, and the ends.
+    let ends = words_of(&[2, 4, 8]);
+    for (kind, [from, to], parts, why) in [
+        (
+            lines,
+            [&ends[..], &words_of(&[2, 5, 4])],
+            [line, line],
+            "line 2 of the MultiLineString ends at position 4",
+        ),
+        (lines, [&ends[..], &words_of(&[2, 4, 99])], [line, line], "ends at position 99"),
+        (lines, [&ends[..], &words_of(&[2, 4, 7])], [line, line], "end at position 7 of 8"),
+        (lines, [&ends[..], &words_of(&[2, 0, 8])], [line, line], "line 1 of the MultiLineString"),
+        (polygons, [b"", b""], [line, &[]], "part 2 of the MultiPolygon: the geometry has no coordinates"),
+    ] {
+        let machine = with_spatial();
+        let bytes = altered_flatgeobuf(kind, Parts(kind, parts), [from, to]);
+        let file = machine.file("bad.fgb", bytes);
+        machine.refused(2, &["load", "shm://p/s", &file], &["feature 2: ", why]);
+        let report = machine.json(&["load", "shm://p/s", &file, "--skip-bad"]);
+        assert_eq!((&report[0]["loaded"], &report[0]["skipped"]), (&json!(1), &json!(1)), "{why}");
+    }
+}
+
+/// A circular string of three points.
+struct Arc;
+
+impl GeozeroGeometry for Arc {
+    fn process_geom<P: GeomProcessor>(&self, processor: &mut P) -> Result<()> {
+        processor.circularstring_begin(3, 0)?;
+        for (number, x) in [0.0, 1.0, 2.0].into_iter().enumerate() {
+            processor.xy(x, f64::from(number == 1), number)?;
+        }
+        processor.circularstring_end(0)
+    }
+}
+
+/// A file of one feature: its header, and the feature, which states its type if the header does not.
+fn header_and_feature(header: GeometryType, geometry: impl GeozeroGeometry) -> [Vec<u8>; 2] {
+    let options = FgbWriterOptions {
+        write_index: false,
+        detect_type: false,
+        promote_to_multi: false,
+        ..FgbWriterOptions::default()
+    };
+    let mut writer = FgbWriter::create_with_options("one", header, options).unwrap();
+    writer.add_feature_geom(geometry, |_| ()).unwrap();
+    let mut bytes = Vec::new();
+    writer.write(&mut bytes).unwrap();
+    // Eight bytes of magic, the size of the header, the header.
+    let header_bytes = 12 + u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+    let feature = bytes.split_off(header_bytes);
+    [bytes, feature]
+}
+
+#[test]
+fn flatgeobuf_with_a_type_that_contradicts_its_header_is_refused() {
+    let machine = with_spatial();
+    let line: &[_] = &[[1.0, 1.0], [2.0, 2.0]];
+    let [unknown, of_line] = header_and_feature(GeometryType::Unknown, Line(line));
+    let [of_points, plain] =
+        header_and_feature(GeometryType::MultiPoint, Parts(GeometryType::MultiPoint, [line, line]));
+    let [of_lines, _] = header_and_feature(GeometryType::LineString, Line(line));
+    let [_, of_arc] = header_and_feature(GeometryType::Unknown, Arc);
+    for (header, feature, why) in [
+        (
+            &of_lines,
+            &of_arc,
+            "the geometry is a CircularString, and the header of the file states LineString",
+        ),
+        (&unknown, &of_arc, "CircularString geometries contain curves"),
+        (&of_points, &of_line, "LineString, and the header of the file states MultiPoint"),
+        (&unknown, &plain, "the type of the geometry is not stated"),
+    ] {
+        let file = machine.file("one.fgb", [&header[..], feature].concat());
+        machine.refused(2, &["load", "shm://p/s", &file], &["feature 1: ", why]);
+        let ran = machine.run(&["load", "shm://p/s", &file, "--skip-bad"]);
+        assert_eq!(ran.code, 1, "{why}: {ran:?}");
+    }
+    for (header, feature) in [(&unknown, &of_line), (&of_lines, &of_line), (&of_points, &plain)] {
+        machine.ok(&["load", "shm://p/s", &machine.file("one.fgb", [&header[..], feature].concat())]);
+    }
+}
+
+#[test]
 fn single_rectangles_are_added_and_removed() {
     let machine = with_spatial();
     machine.ok(&["put", "shm://p/s", "7", "0,0,2,2"]);
@@ -393,6 +525,7 @@ fn single_rectangles_are_added_and_removed() {
         (&["put", "shm://p/s", "007", "1,2"], "'007' is not a number from 0 to 2^64 - 1 without sign"),
         (&["del", "shm://p/s", "+7", "1,2"], "'+7' is not a number from 0 to 2^64 - 1 without sign"),
         (&["put", "shm://p/s", "7", "1,2,3,1e400"], "'1e400' is not a finite number"),
+        (&["put", "shm://p/s", "7", "1,1e-400"], "'1e-400' is not 0, and closer to 0"),
         (&["put", "shm://p/s", "7", "1,NaN"], "put shm://p/s"),
         (&["put", "shm://p/s", "9", "170,0,-170,1"], "(170, 0) to (-170, 1) is not a rectangle"),
         (&["search", "shm://p/s", "--bbox", "9,9,8,8"], "(9, 9) to (8, 8) is not a rectangle"),
@@ -405,6 +538,36 @@ fn single_rectangles_are_added_and_removed() {
     ] {
         machine.refused(2, arguments, &[words]);
     }
+}
+
+#[test]
+fn a_search_by_message_waits_for_a_server_that_has_just_found_the_index() {
+    let machine = Machine::new();
+    let node = serve::Served::start_at(&machine, "tcp://127.0.0.1:0", &["--spatial", "s"]);
+    let index = format!("{}/s", node.url);
+    machine.ok(&["create", &index, "--index", "catfish"]);
+    let by_message = format!("{index}?search=message");
+    machine.refused(1, &["search", &by_message, "--at", "1,1"], &["no rectangle was found"]);
+    let words = ["the memory node serves this index", "with --file and without --spatial s", "`farwood del`"];
+    machine.refused(9, &["drop", &index], &words);
+    let said = machine.run(&["drop", &index]).err;
+    assert!(!said.contains("end that client first"), "{said}");
+}
+
+#[test]
+fn a_server_waits_for_a_client_that_changes_the_index_itself() {
+    let machine = loaded("0,0,1,1,1\n");
+    let rows = machine.file("more.csv", lines((0..30_000).map(|id| format!("{id},0,{id},1,{id}"))));
+    let mut load = machine.command(&["load", "shm://p/s", &rows]).stderr(Stdio::null()).spawn().unwrap();
+    let mut server = machine.command(&["serve", "shm://p", "--spatial", "s"]);
+    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let loaded = load.wait().unwrap();
+    server.kill().unwrap();
+    let output = server.wait_with_output().unwrap();
+    assert!(line.contains("serving"), "{line:?} {output:?}");
+    assert!(loaded.success(), "{loaded}");
 }
 
 #[test]
@@ -533,6 +696,27 @@ fn parameters_of_searches_are_refused_where_they_have_no_effect() {
     ] {
         machine.refused(2, &["get", url, "a"], &[words]);
     }
+    let url = "shm://p/keys?threshold=0.5";
+    let rows = machine.file("rows.csv", "1,2\n");
+    for arguments in [
+        &["stat", url][..],
+        &["stat", url, "--count"],
+        &["check", url],
+        &["check", url, "--scrub"],
+        &["put", url, "1", "2"],
+        &["del", url, "1"],
+        &["scan", url],
+        &["load", url, &rows],
+        &["drop", url],
+        &["create", "shm://p/new?threshold=0.5"],
+        &["create", "shm://p/new?threshold=0.5", "--index", "smart"],
+    ] {
+        machine.refused(2, arguments, &["this index holds keys, and 'threshold=0.5' is for rectangles"]);
+    }
+    machine.refused(3, &["stat", "shm://p/new"], &["no index"]);
+    let served = ["serve", "shm://p/s?search=message", "--spatial", "s"];
+    machine.refused(2, &served, &["'search=message' is for clients"]);
+    machine.ok(&["stat", "shm://p/s?search=message"]);
 }
 
 #[test]

@@ -251,7 +251,10 @@ impl PoolReport {
     pub fn findings(&self) -> Vec<Finding> {
         match &self.state {
             Err(error) => self.unusable(error).into_iter().collect(),
-            Ok(stats) => self.crashed_clients(stats).into_iter().chain(self.damaged_slots(stats)).collect(),
+            Ok(stats) => {
+                let damaged = self.damaged_slots(stats).into_iter().chain(self.damaged_entries(stats));
+                self.crashed_clients(stats).into_iter().chain(damaged).collect()
+            }
         }
     }
 
@@ -295,11 +298,6 @@ impl PoolReport {
             0 => String::new(),
             more => format!(", and {more} more client slots are damaged"),
         };
-        let recreate = if self.is_served() {
-            "start its memory nodes again with new memory".to_owned()
-        } else {
-            format!("farwood drop {} --force", self.url)
-        };
         Some(Finding {
             what: format!(
                 "{}: {}{more}; reads and changes continue, but no index can be dropped, and locks of the clients in \
@@ -307,10 +305,34 @@ impl PoolReport {
                 self.url,
                 problem_of(&first.error.to_string())
             ),
-            remedy: format!(
-                "save the indexes with `farwood scan`, end the processes that use the pool, then {recreate}"
-            ),
+            remedy: self.recreation(),
         })
+    }
+
+    fn damaged_entries(&self, stats: &PoolStats) -> Option<Finding> {
+        let first = stats.damaged_entries.first()?;
+        let more = match stats.damaged_entries.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more directory entries are damaged"),
+        };
+        Some(Finding {
+            what: format!(
+                "{}: {}{more}; its index is lost, the other indexes can be used, and none can be created",
+                self.url,
+                problem_of(&first.error.to_string())
+            ),
+            remedy: self.recreation(),
+        })
+    }
+
+    /// The remedy for damaged tables: another pool.
+    fn recreation(&self) -> String {
+        let recreate = if self.is_served() {
+            "start its memory nodes again with new memory".to_owned()
+        } else {
+            format!("farwood drop {} --force", self.url)
+        };
+        format!("save the indexes with `farwood scan`, end the processes that use the pool, then {recreate}")
     }
 }
 

@@ -358,9 +358,17 @@ impl Spatial {
         &'c self,
         client: &'c Client<AnyFabric>,
     ) -> std::result::Result<Lent<'c>, IndexError> {
+        self.when_served(|| self.connection_for_changes(client))
+    }
+
+    /// Calls `open` again until a server over TCP that has just started has found the index.
+    pub(super) fn when_served<T>(
+        &self,
+        open: impl Fn() -> std::result::Result<T, IndexError>,
+    ) -> std::result::Result<T, IndexError> {
         let until = Instant::now() + SERVER_START_MAX;
         loop {
-            match self.connection_for_changes(client) {
+            match open() {
                 Err(IndexError::NotServed { .. }) if self.memory.is_none() && Instant::now() < until => {
                     std::thread::sleep(CONNECT_PAUSE);
                 }

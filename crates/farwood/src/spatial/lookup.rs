@@ -237,13 +237,13 @@ impl Spatial {
     ) -> Done<T> {
         let mut lent = match self.idle_connection(client) {
             Some(lent) => lent,
-            None => self.new_connection(client)?,
+            None => self.when_served(|| self.new_connection(client))?,
         };
         let mut asked = self.ask(&mut lent, paths);
         if matches!(asked, Err(IndexError::ServerLost { .. })) {
             lent.discard();
             self.close_idle_connections();
-            lent = self.new_connection(client)?;
+            lent = self.when_served(|| self.new_connection(client))?;
             asked = self.ask(&mut lent, paths);
         }
         self.end(lent, client, asked)

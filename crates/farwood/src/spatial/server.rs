@@ -18,7 +18,7 @@ use std::future::Future;
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The options of a server.
 #[derive(Debug)]
@@ -80,6 +80,9 @@ const THREADS_MAX: usize = CONNECTIONS_MAX;
 /// The pause between two checks whether the server must stop.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// The longest time that a server waits for a client that changes the index itself.
+const OTHER_SERVER_MAX: Duration = Duration::from_secs(2);
+
 /// One task of a server.
 type Flow<'f> = Pin<Box<dyn Future<Output = std::result::Result<(), IndexError>> + 'f>>;
 
@@ -120,7 +123,7 @@ impl Spatial {
             // As clients that read the nodes: over a network they verify hashes, in shared memory they do not.
             let settings =
                 ServerSettings { verifies_searches: !options.has_rings(), ..ServerSettings::default() };
-            block_on(self.index.serve(&client, &server, settings)).map_err(failed)?
+            self.begin_to_serve(&client, &server, settings, stop).map_err(failed)?
         };
         let heartbeat_ns = options.heartbeat.as_nanos() as u64;
         let settings = ServiceSettings { notice: options.notice, heartbeat_ns, ..ServiceSettings::default() };
@@ -142,6 +145,27 @@ impl Spatial {
         let served = serving.run(stop);
         block_on(tree.release_lease(&client)).map_err(failed)?;
         served.map_err(failed)
+    }
+
+    /// Becomes the server; waits for a client that is the server for the duration of one change or load.
+    fn begin_to_serve(
+        &self,
+        client: &Client<AnyFabric>,
+        server: &AnyServer,
+        settings: ServerSettings,
+        stop: &AtomicBool,
+    ) -> std::result::Result<farwood_index::catfish::TreeServer, IndexError> {
+        let until = Instant::now() + OTHER_SERVER_MAX;
+        loop {
+            match block_on(self.index.serve(client, server, settings)) {
+                Err(IndexError::Served { .. } | IndexError::BeingChanged { .. })
+                    if Instant::now() < until && !stop.load(Ordering::Acquire) =>
+                {
+                    std::thread::sleep(LOOK);
+                }
+                begun => return begun,
+            }
+        }
     }
 
     /// Bytes of host memory of each memory node.

@@ -356,6 +356,27 @@ fn sherman_passes_memory_on_from_a_full_pool() {
     assert!(percent >= 90, "{percent} % of {half} values fit again");
 }
 
+/// Each removal is a process of its own: it frees one value, and has no free node for the list that passes it on.
+#[test]
+fn sherman_passes_on_the_values_that_short_processes_remove_from_a_full_pool() {
+    const LENGTH: usize = 100;
+    const REMOVED: u64 = 600;
+    let mut scratch = Scratch::new(16 << 20);
+    sherman_of_any_length(scratch.pool());
+    scratch.pool = None;
+    let open = || Pool::open(&scratch.url).and_then(|pool| pool.open_index::<u64, Vec<u8>>("full")).unwrap();
+    let index = open();
+    let fits = |index: &Index<u64, Vec<u8>>, key: u64| index.put(&key, &Churn::value(key, LENGTH)).is_ok();
+    let stored = (0..1 << 20).take_while(|key| fits(&index, *key)).count() as u64;
+    drop(index);
+    for key in 1_000..1_000 + REMOVED {
+        assert!(open().remove(&key).unwrap(), "{key} of {stored}");
+    }
+    let taken = (1_000..1_000 + REMOVED).filter(|key| fits(&open(), *key)).count() as u64;
+    let percent = 100 * taken / REMOVED;
+    assert!(percent >= TAKEN_BACK_MIN, "{percent} % of {REMOVED} values fit again");
+}
+
 #[test]
 fn catfish_removes_all_rectangles_from_a_full_pool() {
     let scratch = Scratch::new(16 << 20);

@@ -123,7 +123,8 @@ pub(super) async fn find_head<F: Fabric>(
     let word = client.post(read(entry.root().at())).await?.whole_word();
     let head = entry.root().open_pointer(word)?;
     head.filter(|head| begins_chunk(client, layout, *head)).ok_or_else(|| {
-        let what = format!("{head:?} is not the first byte of a chunk of memory node {}", layout.node);
+        let head = head.map_or_else(|| "0".to_owned(), |head| head.to_string());
+        let what = format!("{head} is not the first byte of a chunk of memory node {}", layout.node);
         IndexError::Damaged { operation: "open", at: entry.root().at().to_string(), what }
     })
 }

@@ -128,6 +128,11 @@ impl Catfish {
     }
 }
 
+/// The bounds of a node, for a report.
+fn shown(bounds: Option<Rectangle>) -> String {
+    bounds.map_or_else(|| "no bounds".to_owned(), |bounds| format!("the bounds {bounds}"))
+}
+
 impl<F: Fabric> Verifier<'_, F> {
     pub(super) fn note(&mut self, at: &str, what: String) {
         if self.report.problems.len() < PROBLEMS_MAX {
@@ -176,7 +181,7 @@ impl<F: Fabric> Verifier<'_, F> {
             return Ok(());
         }
         let Some(copy) = self.fetch(expected.node).await? else {
-            self.note(&at, format!("it is not {:?}, or not whole", expected.node));
+            self.note(&at, format!("it is not {}, or not whole", expected.node));
             return Ok(());
         };
         self.reached.add(layout.at(expected.node));
@@ -234,12 +239,12 @@ impl<F: Fabric> Verifier<'_, F> {
             self.note(at, format!("{} is not a rectangle", broken.bounds));
         }
         if bounds != actual {
-            self.note(at, format!("its entries have the bounds {actual:?}, its head {bounds:?}"));
+            self.note(at, format!("its entries have {}, its head {}", shown(actual), shown(bounds)));
         }
         if !is_root && expected.bounds != actual {
             self.note(
                 at,
-                format!("its entries have the bounds {actual:?}, its parent {:?}", expected.bounds),
+                format!("its entries have {}, its parent {}", shown(actual), shown(expected.bounds)),
             );
         }
         if is_root {

@@ -118,6 +118,12 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             }
             // A list is stored in a slot for nodes.
             let of_nodes = tree.layout.node_slots();
+            if give == Give::All && slots.iter().all(|slot| slot.kind != of_nodes) {
+                self.add_to_first_list(&mut slots).await?;
+                if slots.is_empty() {
+                    continue;
+                }
+            }
             let place = match slots.iter().rposition(|slot| slot.kind == of_nodes) {
                 Some(place) => slots.swap_remove(place),
                 None => match tree.allocator.allocate(self.client, of_nodes).await {
@@ -139,6 +145,35 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             };
             self.give_list(place.cast(), &slots).await?;
         }
+    }
+
+    /// Moves as many of `slots` to the first list as it has free positions. A leaving client that has freed values and
+    /// no node does not need a slot for another list then, which a full pool does not have. [1 RT; 3 more if there is
+    /// a list, and 1 if it has free positions]
+    async fn add_to_first_list(self, slots: &mut Vec<MemorySlot<()>>) -> Result<(), IndexError> {
+        let tree = self.index;
+        let Some(first) = self.first_list().await? else { return Ok(()) };
+        // This client owns all lists until it stores the pointer again: a list that others can find never changes.
+        if self.client.post(tree.swap_lists(Some(first), None)?).await? != Swapped::Won {
+            return Ok(());
+        }
+        let old = self.read_node(first).await?;
+        let mut all = listed(&old, self.fabric().shape()).map_err(|what| self.damaged(first, what))?;
+        let mut place = tree.freed_slot(first, old.version());
+        let free = tree.layout.inner_capacity.saturating_sub(all.len());
+        if free > 0 {
+            all.extend(slots.drain(slots.len().saturating_sub(free)..));
+            let mut list = tree.list(&place, &all, old.sibling());
+            self.client.post(write(place.at, &list.seal_in(&place))).await?;
+            place.version = Some(list.version());
+        }
+        if self.client.post(tree.swap_lists(None, Some(first))?).await? != Swapped::Won {
+            // Others have shared slots in the meantime, so this client keeps its lists, and shares them as new ones.
+            tree.allocator.receive(all);
+            tree.allocator.receive([place.cast()]);
+            self.receive_lists(old.sibling()).await?;
+        }
+        Ok(())
     }
 
     /// Stores the list of `slots` in `place` and prepends it to the others. [3 RT]
@@ -167,16 +202,22 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             return Ok(false);
         }
         self.hit(coverage::SLOTS_RECEIVED);
-        let mut next = first;
+        op.receive_lists(first).await?;
+        Ok(true)
+    }
+
+    /// Receives the slots of the list at `next` and of its successors, which this client owns. [1 RT for each list]
+    async fn receive_lists(self, mut next: Option<Remote<RawNode>>) -> Result<(), IndexError> {
+        let tree = self.index;
         for _ in 0..LISTS_MAX {
-            let Some(at) = next else { return Ok(true) };
-            let list = op.read_node(at).await?;
-            let slots = listed(&list, op.fabric().shape()).map_err(|what| op.damaged(at, what))?;
+            let Some(at) = next else { return Ok(()) };
+            let list = self.read_node(at).await?;
+            let slots = listed(&list, self.fabric().shape()).map_err(|what| self.damaged(at, what))?;
             tree.allocator.receive(slots);
             tree.allocator.receive([tree.freed_slot(at, list.version()).cast()]);
             next = list.sibling();
         }
-        Err(IndexError::Exhausted { operation: op.name, tries: LISTS_MAX })
+        Err(IndexError::Exhausted { operation: self.name, tries: LISTS_MAX })
     }
 
     /// Counts the shared free slots, those of the lists included. [1 RT, and 1 for each list]

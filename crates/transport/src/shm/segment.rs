@@ -309,6 +309,7 @@ impl SegmentDir {
         }
         // The journals are listed before the name is free, because the next pool of the name has its own.
         let journals = self.journals(name)?;
+        journals.iter().try_for_each(|path| refuse_directory(path))?;
         for segment in &pool.segments {
             remove_file(&segment.path)?;
         }

@@ -48,7 +48,12 @@ fn rectangle(line: &str) -> std::result::Result<Option<Rectangle>, String> {
     }
     let mut edge = || {
         let text = numbers.next().ok_or("it has fewer than four numbers")?;
-        text.parse::<f64>().map_err(|_| format!("'{text}' is not a number"))
+        let number = text.parse::<f64>().map_err(|_| format!("'{text}' is not a number"))?;
+        let mut digits = text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+        if number == 0.0 && digits.any(|byte| matches!(byte, b'1'..=b'9')) {
+            return Err(format!("'{text}' is not 0, and closer to 0 than any number of 64 bits"));
+        }
+        Ok(number)
     };
     let [min_x, min_y, max_x, max_y] = [edge()?, edge()?, edge()?, edge()?];
     Rectangle::new([min_x, min_y], [max_x, max_y]).map(Some).map_err(|why| why.to_string())

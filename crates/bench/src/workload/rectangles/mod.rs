@@ -47,18 +47,24 @@ impl RectangleSource {
     /// The rectangles, numbered from 0.
     ///
     /// # Errors
-    /// A file that cannot be read, or that has a row that is not a rectangle.
+    /// A file that cannot be read, or that has a row that is not a rectangle; too little memory.
     pub fn items(&self, seed: u64) -> Result<Vec<Item>> {
         match self {
-            RectangleSource::Uniform(count) => Ok(uniform(*count, seed)),
+            RectangleSource::Uniform(count) => uniform(*count, seed),
             RectangleSource::File(file, most) => read_file(file, *most),
         }
     }
 }
 
-fn uniform(count: u64, seed: u64) -> Vec<Item> {
+fn uniform(count: u64, seed: u64) -> Result<Vec<Item>> {
     let mut generator = Generator::for_client(seed ^ DATA_SEED, 0);
-    (0..count).map(|id| Item { bounds: window(&mut generator, EDGE_MAX), id }).collect()
+    let mut items = Vec::new();
+    items.try_reserve_exact(count as usize).map_err(|_| {
+        let problem = format!("this machine has too little memory for {count} rectangles");
+        Error::parameter("--keys", problem, "give fewer")
+    })?;
+    items.extend((0..count).map(|id| Item { bounds: window(&mut generator, EDGE_MAX), id }));
+    Ok(items)
 }
 
 /// A number in [0, 1).

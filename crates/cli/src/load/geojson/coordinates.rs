@@ -4,6 +4,7 @@
 //! the next feature. Only true and false are errors of the parser.
 
 use crate::load::shape::Shape;
+use crate::search::underflows;
 use farwood::spatial::Rectangle;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -73,6 +74,11 @@ impl<'de> Visitor<'de> for ElementVisitor {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        if underflows(text) {
+            return Ok(refused(&format!(
+                "{text}, which is not 0, and closer to 0 than any number of 64 bits"
+            )));
+        }
         Ok(refused(&format!("the string '{text}'")))
     }
 

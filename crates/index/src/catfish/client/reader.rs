@@ -112,7 +112,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
     ) -> Result<(), IndexError> {
         self.client.fabric().record_coverage(coverage::OVERTAKEN);
         if last.is_damage(self.tree.root.load(Ordering::Relaxed), *missing) {
-            return Err(self.damaged(*missing, format!("it is not {missing:?}, which the tree names")));
+            return Err(self.damaged(*missing, format!("it is not {missing}, which the tree names")));
         }
         starts.again(self.client).await
     }

@@ -57,7 +57,7 @@ impl<'s, L: ServerMemory> Nodes<'s, L> {
         let last = local.load(offset + self.layout.node_bytes() as u64 - 8)?;
         let first = local.load(offset)?;
         if first != node.version() || last != node.version() {
-            let what = format!("versions {first:#x} and {last:#x}, not those of {node:?}");
+            let what = format!("versions {first:#x} and {last:#x}, not those of {node}");
             return Err(self.damaged(node, what));
         }
         let node_words = InPlace { local, offset };

@@ -174,6 +174,12 @@ impl Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeRef(u64);
 
+impl std::fmt::Display for NodeRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "generation {} of the node at offset {:#x}", self.generation(), self.offset())
+    }
+}
+
 impl NodeRef {
     /// Bytes of a memory node that references can address.
     pub const REACH: u64 = (LINE_BYTES as u64) << 32;

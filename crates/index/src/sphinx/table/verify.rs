@@ -74,7 +74,8 @@ impl<F: Fabric> TableOp<'_, F> {
             let range = directory.range(pointer.depth, upper);
             let differ = directory.words[range.clone()].iter().any(|word| *word != at);
             if differ || !seen.insert(pointer.at.word()) {
-                let what = format!("directory words {range:?} do not point to one subtable");
+                let what =
+                    format!("directory words {} to {} do not point to one subtable", range.start, range.end);
                 verifier.report.problem(directory.at, what);
             }
             self.verify_subtable(ListedSubtable { home, pointer, upper }, verifier).await?;
