@@ -209,7 +209,8 @@ impl Editor<'_> {
         self.change_many("change", changes, BatchPolicy::Whole)
     }
 
-    /// Stores a record in the place of the one with its id; returns whether there was one. [1 RT, and the server's work]
+    /// Stores a record in the place of the one with its id; returns whether there was one. [1 RT, and the server's
+    /// work]
     ///
     /// # Errors
     /// As [`insert`](Self::insert); the index has no records, or ids of another kind, or the payload is too long.

@@ -101,8 +101,8 @@ impl Spatial {
     }
 
     /// Loads records with different ids into the empty index, filling nodes to the share `fill` (0.5 to 1): in shared
-    /// memory this process is the server for the duration of the call, and makes one commit; over a network it sends the
-    /// records as [`put_many`](Self::put_many).
+    /// memory this process is the server for the duration of the call, and makes one commit; over a network it sends
+    /// the records as [`put_many`](Self::put_many).
     ///
     /// # Errors
     /// As [`bulk_load`](Self::bulk_load); two records have the same id.

@@ -35,10 +35,10 @@
 //! ```
 //!
 //! An index with records ([`records`](super::records)) has two trees. The server stores both roots in A or B, the one
-//! that has not the current root, and then the root, which each commit changes: so the roots of the current commit are those that begin with the
-//! root. It first sets the last word to 0, and then stores the words in ascending order: a copy of the 24 bytes that
-//! has the same word at both ends is whole, by the argument of [`layout`](super::layout). A and B are lines of their
-//! own, which network cards do not tear.
+//! that has not the current root, and then the root, which each commit changes: so the roots of the current commit are
+//! those that begin with the root. It first sets the last word to 0, and then stores the words in ascending order: a
+//! copy of the 24 bytes that has the same word at both ends is whole, by the argument of [`layout`](super::layout). A
+//! and B are lines of their own, which network cards do not tear.
 //!
 //! The root is one word: the tree under the root that a client reads was the complete, current tree at the moment of
 //! the READ. Memory for rings belongs to its connection while the index exists, because a client of an earlier term may
