@@ -92,7 +92,7 @@ fn bounds(kind: GeometryType, feature: &FgbFeature) -> Result<Bounds, String> {
         return Err("the type of the geometry is not stated".to_owned());
     }
     let shape = shape_of(&geometry, kind)?.ok_or("the geometry has no coordinates")?;
-    Ok(shape.bounds())
+    Ok(Bounds::Geometry(shape))
 }
 
 /// The shape of a geometry of that kind. The parts of a geometry need not state their kinds, except in a collection.

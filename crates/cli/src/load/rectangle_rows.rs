@@ -175,7 +175,7 @@ fn bounds(row: &TableRow<'_>, columns: RectangleColumns, args: &Args) -> Result<
         Rectangle::new(one, other)
     };
     let hint = if args.corners { "" } else { "; if a line has two corners in any order, give --corners" };
-    Ok((bounds.map_err(|error| format!("{error}{hint}"))?, None))
+    Ok(bounds.map_err(|error| format!("{error}{hint}"))?.into())
 }
 
 /// The number of a rectangle, as the command prints it.

@@ -26,7 +26,7 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
     let format = args.format.of(&args.file, Target::Rectangles).map_err(refuse)?;
     options::check_rectangles(args, format, context).map_err(refuse)?;
     let (reader, progress) = input::open(&args.file, context)?;
-    let mut found = Found::new(args);
+    let mut found = Found::new(args, index.coordinates());
     read(args, format, reader, &mut found)?;
     progress.set_message("writing");
     // A server that receives requests through rings accepts no bulk load.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod configuration;
+mod coordinates;
 mod damage;
 mod demo;
 mod deploy;

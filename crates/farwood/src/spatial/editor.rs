@@ -26,7 +26,8 @@ impl Spatial {
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index): over TCP no process serves the index, or the call is inside
-    /// [`change`](Self::change), whose editor must be used instead.
+    /// [`change`](Self::change), whose editor must be used instead. [`Error::Argument`](crate::Error::Argument): the
+    /// index has degrees, and the rectangle is outside them.
     pub fn insert(&self, item: &Item) -> Result<()> {
         self.change(|editor| editor.insert(item))
     }
@@ -213,8 +214,18 @@ impl Editor<'_> {
         self.changes
     }
 
+    /// Refuses changes that would store a rectangle outside the degrees of the index.
+    fn check_bounds(&self, operation: &'static str, changes: &[Change]) -> Result<()> {
+        changes.iter().try_for_each(|change| match change {
+            Change::Insert(item) => self.spatial.check_bounds(operation, "rectangle", &item.bounds),
+            Change::Update(_, bounds) => self.spatial.check_bounds(operation, "rectangle", bounds),
+            Change::Remove(_) => Ok(()),
+        })
+    }
+
     fn change_one(&mut self, operation: &'static str, change: Change) -> Result<bool> {
         self.spatial.check_process(operation)?;
+        self.check_bounds(operation, &[change])?;
         let done = match (&mut self.path, change) {
             (EditorPath::Messages(lent), Change::Insert(item)) => {
                 block_on(lent.connection.insert(&item)).map(|()| true)
@@ -239,6 +250,7 @@ impl Editor<'_> {
         policy: BatchPolicy,
     ) -> Result<Vec<bool>> {
         self.spatial.check_process(operation)?;
+        self.check_bounds(operation, changes)?;
         let (mut rest, mut found, mut most) = (changes, Vec::with_capacity(changes.len()), CHANGES_MAX);
         while !rest.is_empty() {
             let count = match &self.path {

@@ -21,8 +21,8 @@ pub use connection::{Connection, ServerLocation};
 pub use editor::Editor;
 pub use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};
 pub use farwood_index::catfish::{
-    CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, InvalidRectangle, Item, Near,
-    NotificationMode, Query, Rectangle, Relation, ServerStats,
+    CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, CoordinateSystem, InvalidRectangle,
+    InvalidWindow, Item, Near, NotificationMode, OutsideDegrees, Query, Rectangle, Relation, ServerStats,
 };
 pub use index::Spatial;
 #[doc(hidden)]

@@ -4,12 +4,14 @@
 //! parameters of a Catfish index in its directory entry (128 bytes, little endian)
 //! + 0  2  blocks of a node, 1 to 64       + 2  2  the memory node that has the tree
 //! + 4  4  bytes of a ring of messages, in one direction
-//! + 8     zero
+//! + 8  1  coordinates: 0 not stated, 1 planar, 2 degrees
+//! + 9     zero
 //! ```
 //!
 //! The entry's root word points to the [head](super::head), and never changes.
 
 use super::Catfish;
+use super::coordinates::CoordinateSystem;
 use super::head::{HEAD_BYTES, INDEX, PORT, RawHead, first_slot, word_of};
 use super::server::lease::ServerLease;
 use super::server::{ServerSettings, TreeServer};
@@ -39,18 +41,21 @@ pub struct CatfishConfig {
     pub node: NodeId,
     /// Bytes of a ring of messages, in one direction.
     pub ring_bytes: u64,
+    /// The meaning of the coordinates.
+    pub coordinates: CoordinateSystem,
 }
 
 impl Default for CatfishConfig {
-    /// Nodes of 42 entries on memory node 0.
+    /// Nodes of 42 entries on memory node 0; the coordinates are not stated.
     fn default() -> Self {
-        Self { blocks: BLOCKS_DEFAULT, node: NodeId(0), ring_bytes: RING_BYTES_DEFAULT }
+        let coordinates = CoordinateSystem::Unstated;
+        Self { blocks: BLOCKS_DEFAULT, node: NodeId(0), ring_bytes: RING_BYTES_DEFAULT, coordinates }
     }
 }
 
 impl CatfishConfig {
     fn sizes(&self) -> Layout {
-        let &Self { blocks, node, ring_bytes } = self;
+        let &Self { blocks, node, ring_bytes, .. } = self;
         Layout { blocks, node, index: 0, scheme: Scheme::Pair, ring_bytes }
     }
 
@@ -97,6 +102,7 @@ impl Parameters for CatfishConfig {
         codec.u16(0, &mut self.blocks, 1..=BLOCKS_MAX);
         codec.u16(2, &mut node, 0..=usize::from(u16::MAX));
         codec.u32(4, &mut ring_bytes, *RING_BYTES.start() as usize..=*RING_BYTES.end() as usize);
+        codec.choice(8, &mut self.coordinates, CoordinateSystem::ALL);
         (self.node, self.ring_bytes) = (NodeId(node as u16), ring_bytes as u64);
         if !is_ring(self.ring_bytes) {
             codec.refuse(format!("rings of {ring_bytes} bytes"));
@@ -268,7 +274,7 @@ pub(super) fn layout_of<F: Fabric>(
         remedy: "create the index with smaller nodes (--node-bytes)",
     };
     let capabilities = client.fabric().capabilities();
-    let CatfishConfig { blocks, node, ring_bytes } = config;
+    let CatfishConfig { blocks, node, ring_bytes, .. } = config;
     let sizes = Layout { blocks, node, index, scheme: Scheme::Pair, ring_bytes };
     let scheme = Scheme::choose(capabilities, sizes.node_bytes()).map_err(missing)?;
     if let Some(capability) = capabilities.missing(&[Capability::ArrivalSeesWrite, Capability::WriteUpward]) {
@@ -284,8 +290,14 @@ mod tests {
 
     #[test]
     fn parameters_are_read_back_and_unknown_values_are_refused() {
-        let config = CatfishConfig { blocks: 64, node: NodeId(259), ring_bytes: 4096 };
-        assert_eq!(params::encode(&config)[..9], [64, 0, 3, 1, 0, 16, 0, 0, 0]);
-        check_codec(&config, &[(0, 0), (0, 65), (4, 1), (5, 0), (7, 1)]);
+        let coordinates = CoordinateSystem::Degrees;
+        let config = CatfishConfig { blocks: 64, node: NodeId(259), ring_bytes: 4096, coordinates };
+        assert_eq!(params::encode(&config)[..10], [64, 0, 3, 1, 0, 16, 0, 0, 2, 0]);
+        check_codec(&config, &[(0, 0), (0, 65), (4, 1), (5, 0), (7, 1), (8, 3)]);
+        assert_eq!(
+            params::encode(&CatfishConfig::default())[8],
+            0,
+            "indexes without the field do not state it"
+        );
     }
 }

@@ -49,6 +49,7 @@
 //! 4. A node contains a hash, which detects bytes that changed at rest.
 
 mod client;
+mod coordinates;
 mod create;
 mod head;
 mod server;
@@ -62,6 +63,7 @@ pub use client::reader::{Issue, Reader};
 pub use client::ring_rpc::{Inbox, RingConnection, RingRpc};
 pub use client::rpc::{RequestTransport, SocketRpc, SpatialRpc};
 pub use client::switch::Switch;
+pub use coordinates::{CoordinateSystem, InvalidWindow, OutsideDegrees};
 pub use create::{CatfishConfig, KIND, describe};
 pub use head::CONNECTIONS_MAX;
 pub use server::notifier::IdleChecks;
