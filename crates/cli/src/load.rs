@@ -2,8 +2,8 @@
 //! line or feature number; with `--skip-bad` it is counted. The load drops, renumbers, converts and ignores nothing
 //! silently, and refuses options that do not apply.
 //!
-//! Readers of formats (`rows`, `rectangle_rows`, `geojson`, `flatgeobuf`) have bounded memory, whatever the size of the
-//! file. `entries` and `rectangles` keep what they load: up to `--sort-memory`, and all rectangles.
+//! Readers of formats (`rows`, `rectangle_rows`, `geojson`, `flatgeobuf`, `shapefile`) have bounded memory, whatever the
+//! size of the file. `entries` and `rectangles` keep what they load: up to `--sort-memory`, and all rectangles.
 
 mod args;
 mod bulk;
@@ -13,6 +13,7 @@ mod file_kind;
 mod flatgeobuf;
 mod found;
 mod geojson;
+mod geometry;
 mod ids;
 mod input;
 mod lines;
@@ -21,9 +22,12 @@ mod rectangle_rows;
 mod rectangles;
 mod rows;
 mod shape;
+mod shapefile;
+mod signature;
 mod sorter;
 mod table;
 mod trouble;
+mod wkt;
 
 pub(crate) use self::args::Args;
 

@@ -10,6 +10,7 @@ mod entries;
 mod etcd;
 mod file_systems;
 mod files;
+mod geometries;
 mod handbook;
 mod load;
 mod machine;
