@@ -17,6 +17,8 @@ Examples:
   farwood load shm://demo/places cities.csv --header --columns lon,lat,id
   farwood load shm://demo/places parcels.csv --header --wkt geom --id-column id
   farwood load shm://demo/places roads.shp                               a Shapefile
+  farwood load shm://demo/places towns.gpkg --layer towns                a GeoPackage, in a build with its feature
+  farwood load shm://demo/places sites.parquet --id-column site          GeoParquet, in a build with its feature
   farwood load shm://demo/places data/coastlines.csv --corners           the ends of segments";
 
 /// Load an index from a text, TSV, CSV, GeoJSON, FlatGeobuf or Shapefile file, or from stdin
@@ -60,9 +62,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COLUMN")]
     pub(super) wkt: Option<String>,
     /// The column with the numbers of the rectangles in a file with --wkt: its number, from 1, or its name in the
-    /// header [default: the position of the row]
+    /// header; in GeoParquet, its name [default: the position of the row]
     #[arg(long, value_name = "COLUMN")]
     pub(super) id_column: Option<String>,
+    /// The layer of a GeoPackage that has several
+    #[arg(long, value_name = "NAME")]
+    pub(super) layer: Option<String>,
     /// A row of a TSV or CSV file has two opposite corners of a rectangle in any order, such as the ends of a segment,
     /// instead of its least and greatest x and y
     #[arg(long)]

@@ -13,7 +13,7 @@ pub(super) fn check_entries(
     index: &Untyped,
     context: &Context<'_>,
 ) -> Result<(), String> {
-    if let Some(option) = context.first_given(&["columns", "wkt", "id_column", "corners", "ids"]) {
+    if let Some(option) = context.first_given(&["columns", "wkt", "id_column", "layer", "corners", "ids"]) {
         return Err(format!(
             "{option} applies to rectangles, and this index has keys; omit it (--key-column and --value-column select \
              the columns of keys and values)"
@@ -73,6 +73,9 @@ pub(super) fn check_rectangles(args: &Args, format: FileKind, context: &Context<
         && let Some(option) = context.first_given(&["columns", "corners"])
     {
         return Err(format!("--wkt and {option} are two sources of the bounds; omit one of them"));
+    }
+    if args.layer.is_some() && format != FileKind::Geopackage {
+        return Err(format!("--layer applies to GeoPackages, and this file is read as {format}; omit it"));
     }
     check_ids(args, format, context)
 }

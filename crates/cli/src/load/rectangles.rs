@@ -6,7 +6,7 @@ use super::file_kind::FileKind;
 use super::found::Found;
 use super::input;
 use super::signature::SIGNATURE_BYTES;
-use super::{flatgeobuf, geojson, options, rectangle_rows, shapefile};
+use super::{feature_formats, flatgeobuf, geojson, options, rectangle_rows, shapefile};
 use crate::{Context, Failure, Format, Outcome, size};
 use farwood::spatial::{CHANGES_MAX, Item, Spatial};
 use farwood::{Error, IndexError};
@@ -62,9 +62,7 @@ fn read(args: &Args, format: FileKind, reader: impl BufRead, found: &mut Found<'
     match format {
         FileKind::Flatgeobuf => return flatgeobuf::read(reader, found),
         FileKind::Shapefile => return shapefile::read(reader, found),
-        FileKind::Geopackage | FileKind::Geoparquet => {
-            return Err(Failure::Usage(format!("load {}: {format} is not supported", args.url)));
-        }
+        FileKind::Geopackage | FileKind::Geoparquet => return feature_formats::read(args, format, found),
         _ => {}
     }
     let text = input::text(reader).map_err(|trouble| found.failure(trouble))?;

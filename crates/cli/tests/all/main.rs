@@ -11,6 +11,8 @@ mod etcd;
 mod file_systems;
 mod files;
 mod geometries;
+mod geopackage;
+mod geoparquet;
 mod handbook;
 mod load;
 mod machine;
