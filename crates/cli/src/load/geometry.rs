@@ -43,9 +43,8 @@ impl ShapeBuilder {
         self.refuse("the geometry contains curves, which are not supported")
     }
 
-    fn end_part(&mut self) -> GeozeroResult<()> {
+    fn end_part(&mut self) {
         self.shape = joined(self.shape, self.part.take().map(Shape::as_part));
-        Ok(())
     }
 }
 
@@ -55,7 +54,10 @@ impl GeomProcessor for ShapeBuilder {
             Ok(point) => self.part = joined(self.part, Some(Shape::part(point))),
             Err(error) => return self.refuse(error.to_string()),
         }
-        if self.in_points { self.end_part() } else { Ok(()) }
+        if self.in_points {
+            self.end_part();
+        }
+        Ok(())
     }
 
     fn empty_point(&mut self, _: usize) -> GeozeroResult<()> {
@@ -63,7 +65,8 @@ impl GeomProcessor for ShapeBuilder {
     }
 
     fn point_end(&mut self, _: usize) -> GeozeroResult<()> {
-        self.end_part()
+        self.end_part();
+        Ok(())
     }
 
     fn multipoint_begin(&mut self, _: usize, _: usize) -> GeozeroResult<()> {
@@ -77,7 +80,10 @@ impl GeomProcessor for ShapeBuilder {
     }
 
     fn linestring_end(&mut self, _: Tagged, _: usize) -> GeozeroResult<()> {
-        if self.in_polygon { Ok(()) } else { self.end_part() }
+        if !self.in_polygon {
+            self.end_part();
+        }
+        Ok(())
     }
 
     fn polygon_begin(&mut self, _: Tagged, _: usize, _: usize) -> GeozeroResult<()> {
@@ -87,7 +93,8 @@ impl GeomProcessor for ShapeBuilder {
 
     fn polygon_end(&mut self, _: Tagged, _: usize) -> GeozeroResult<()> {
         self.in_polygon = false;
-        self.end_part()
+        self.end_part();
+        Ok(())
     }
 
     fn geometrycollection_begin(&mut self, _: usize, _: usize) -> GeozeroResult<()> {

@@ -2,7 +2,6 @@
 
 use super::args::Args;
 use super::found::{Bounds, Found, Placed};
-use super::ids::FileId;
 use super::trouble::{Place, Trouble};
 use super::wkb;
 use crate::Failure;
@@ -87,7 +86,7 @@ fn read_layer(
     let mut position = 0;
     while let Some(row) = rows.next()? {
         position += 1;
-        let id = if key.is_some() { number(row.get_ref(1)?) } else { None };
+        let id = if key.is_some() { Some(number(row.get_ref(1)?)) } else { None };
         let placed = Placed { id, bounds: bounds(row)? };
         if let Err(failure) = found.add(Place::Feature(position), position, placed) {
             return Ok(Err(failure));
@@ -96,13 +95,13 @@ fn read_layer(
     Ok(Ok(()))
 }
 
-fn number(value: ValueRef<'_>) -> FileId {
-    Some(match value {
+fn number(value: ValueRef<'_>) -> Result<u64, String> {
+    match value {
         ValueRef::Integer(key) => {
             u64::try_from(key).map_err(|_| format!("its key {key} is not an integer from 0 to 2^64 - 1"))
         }
         other => Err(format!("its key is of the type {}, and not an integer", other.data_type())),
-    })
+    }
 }
 
 fn bounds(row: &Row<'_>) -> rusqlite::Result<Result<Bounds, String>> {

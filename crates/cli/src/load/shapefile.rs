@@ -90,10 +90,10 @@ fn shape(record: &Record) -> Result<Option<Shape>, String> {
         Record::Polyline(lines) => parts(lines.parts().iter().map(Vec::as_slice)),
         Record::PolylineM(lines) => parts(lines.parts().iter().map(Vec::as_slice)),
         Record::PolylineZ(lines) => parts(lines.parts().iter().map(Vec::as_slice)),
-        Record::Polygon(polygon) => parts(polygon.rings().iter().map(|ring| ring.points())),
-        Record::PolygonM(polygon) => parts(polygon.rings().iter().map(|ring| ring.points())),
-        Record::PolygonZ(polygon) => parts(polygon.rings().iter().map(|ring| ring.points())),
-        Record::Multipatch(patches) => parts(patches.patches().iter().map(|patch| patch.points())),
+        Record::Polygon(polygon) => parts(polygon.rings().iter().map(::shapefile::PolygonRing::points)),
+        Record::PolygonM(polygon) => parts(polygon.rings().iter().map(::shapefile::PolygonRing::points)),
+        Record::PolygonZ(polygon) => parts(polygon.rings().iter().map(::shapefile::PolygonRing::points)),
+        Record::Multipatch(patches) => parts(patches.patches().iter().map(::shapefile::Patch::points)),
     }
 }
 

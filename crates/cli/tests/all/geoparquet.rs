@@ -12,7 +12,7 @@ fn a_build_without_the_feature_names_it() {
 mod with_the_feature {
     use crate::geometries::{all, with_degrees};
     use crate::machine::Machine;
-    use parquet::basic::Compression;
+    use parquet::basic::{Compression, ZstdLevel};
     use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
     use parquet::file::metadata::KeyValue;
     use parquet::file::properties::WriterProperties;
@@ -23,8 +23,8 @@ mod with_the_feature {
 
     type Rows<'r> = &'r [(Option<i64>, Option<Vec<u8>>)];
 
-    fn point(x: f64, y: f64) -> Option<Vec<u8>> {
-        Some([&[1][..], &1_u32.to_le_bytes(), &x.to_le_bytes(), &y.to_le_bytes()].concat())
+    fn point(x: f64, y: f64) -> Vec<u8> {
+        [&[1][..], &1_u32.to_le_bytes(), &x.to_le_bytes(), &y.to_le_bytes()].concat()
     }
 
     fn geo(column: &Value) -> Value {
@@ -74,10 +74,10 @@ mod with_the_feature {
 
     #[test]
     fn geometries_of_all_groups_are_loaded_with_their_numbers() {
-        let [first, second] = [[(Some(70), point(1.0, 2.0))], [(Some(5), point(3.0, 4.0))]];
+        let [first, second] = [[(Some(70), Some(point(1.0, 2.0)))], [(Some(5), Some(point(3.0, 4.0)))]];
         let groups: [Rows<'_>; 2] = [&first, &second];
         for compression in
-            [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::ZSTD(Default::default())]
+            [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::ZSTD(ZstdLevel::default())]
         {
             let machine = with_degrees();
             let report = load(&machine, parquet(&wkb(), compression, &groups), &["--id-column", "site"]);
@@ -91,7 +91,7 @@ mod with_the_feature {
 
     #[test]
     fn more_rows_than_a_batch_keep_their_numbers() {
-        let rows: Vec<_> = (0..5000).map(|id| (Some(id), point(id as f64 / 100.0, 1.0))).collect();
+        let rows: Vec<_> = (0..5000).map(|id| (Some(id), Some(point(id as f64 / 100.0, 1.0)))).collect();
         let machine = with_degrees();
         let report = load(&machine, parquet(&wkb(), Compression::SNAPPY, &[&rows]), &["--id-column", "site"]);
         assert_eq!(report["loaded"], 5000);
@@ -104,12 +104,12 @@ mod with_the_feature {
         for (bad, words) in [
             ((Some(2), None), "feature 2: the row has no geometry"),
             ((Some(2), Some(vec![1, 2])), "feature 2: it is not WKB"),
-            ((Some(2), point(200.0, 2.0)), "feature 2: x 200 is not a longitude"),
-            ((Some(-2), point(1.0, 2.0)), "feature 2: its id -2 is not an integer"),
-            ((None, point(1.0, 2.0)), "feature 2: its id is null"),
+            ((Some(2), Some(point(200.0, 2.0))), "feature 2: x 200 is not a longitude"),
+            ((Some(-2), Some(point(1.0, 2.0))), "feature 2: its id -2 is not an integer"),
+            ((None, Some(point(1.0, 2.0))), "feature 2: its id is null"),
         ] {
             let machine = with_degrees();
-            let rows = [(Some(1), point(1.0, 2.0)), bad, (Some(3), point(5.0, 6.0))];
+            let rows = [(Some(1), Some(point(1.0, 2.0))), bad, (Some(3), Some(point(5.0, 6.0)))];
             let bytes = parquet(&wkb(), Compression::SNAPPY, &[&rows]);
             let file = machine.file("bad.parquet", &bytes);
             machine.refused(2, &["load", "shm://p/s", &file, "--id-column", "site"], &["bad.parquet", words]);
@@ -122,7 +122,7 @@ mod with_the_feature {
     #[test]
     fn other_parquet_files_are_refused_with_the_reason() {
         let machine = with_degrees();
-        let rows: Rows<'_> = &[(Some(1), point(1.0, 2.0))];
+        let rows: Rows<'_> = &[(Some(1), Some(point(1.0, 2.0)))];
         let native = geo(&json!({ "encoding": "point", "geometry_types": [] }));
         let sphere = geo(&json!({ "encoding": "WKB", "geometry_types": [], "edges": "spherical" }));
         for (metadata, options, words) in [
