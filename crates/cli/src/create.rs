@@ -3,7 +3,7 @@
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::doctor;
-use farwood::spatial::CatfishConfig;
+use farwood::spatial::{CatfishConfig, CoordinateSystem};
 use farwood::{
     Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
     Url, Values, smart, sphinx,
@@ -21,7 +21,8 @@ Examples:
   farwood create shm://demo/words --keys text --key-bytes 64
   farwood create shm://demo/packages --index smart --keys text      keys and values of any length
   farwood create shm://demo/art --index smart --variant art --preallocate
-  farwood create shm://demo/places --index catfish     rectangles
+  farwood create shm://demo/places --index catfish --crs degrees    rectangles of longitude and latitude
+  farwood create shm://demo/parts --index catfish --crs planar      rectangles of a drawing
   farwood create shm://scratch/t --memory 64MiB        also creates the pool if it does not exist
   farwood create tcp://127.0.0.1:7470/numbers          on a memory node that `farwood serve` runs";
 
@@ -83,6 +84,12 @@ pub(crate) struct Args {
     /// bytes, of which 320 hold 7 rectangles [default: 1984]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Index")]
     node_bytes: Option<u64>,
+    /// catfish only: the coordinates of the rectangles. degrees: longitudes from -180 to 180 and latitudes from -90 to
+    /// 90; windows and features may cross the antimeridian. planar: any numbers, and nothing wraps around. Without this
+    /// option the index does not state its coordinates: windows do not cross the antimeridian, and `load` divides
+    /// features that are cut there
+    #[arg(long, value_name = "COORDINATES", value_enum, help_heading = "Index")]
+    crs: Option<Coordinates>,
     /// The variant. sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
     /// [default: +lock-read]; smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining =
     /// smart [default: smart]; sphinx: art, +hash-table or sphinx [default: sphinx]
@@ -114,6 +121,15 @@ enum IndexKind {
     Catfish,
 }
 
+/// The coordinates of rectangles.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Coordinates {
+    /// Degrees of longitude and latitude
+    Degrees,
+    /// A plane
+    Planar,
+}
+
 /// The method by which readers detect a torn copy of a node.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Scheme {
@@ -126,7 +142,7 @@ enum Scheme {
 }
 
 /// Options that apply to an index only.
-const INDEX_OPTIONS: [&str; 11] = [
+const INDEX_OPTIONS: [&str; 12] = [
     "index",
     "keys",
     "values",
@@ -134,6 +150,7 @@ const INDEX_OPTIONS: [&str; 11] = [
     "value_bytes",
     "any_length",
     "node_bytes",
+    "crs",
     "variant",
     "preallocate",
     "lock_width",
@@ -155,12 +172,13 @@ fn inapplicable(index: IndexKind) -> &'static [(&'static [&'static str], &'stati
         "lock_width",
         "consistency",
     ];
+    const CRS: (&[&str], &str) = (&["crs"], "an option of catfish; add --index catfish");
     const WHY: &str = "an option of sherman; a radix tree has keys and values of any length, nodes of several \
                        sizes, 64-bit locks and checksums";
     match index {
-        IndexKind::Sherman => &[(&["preallocate"], "an option of smart; add --index smart")],
-        IndexKind::Smart => &[(OF_SHERMAN, WHY)],
-        IndexKind::Sphinx => &[(OF_SHERMAN, WHY), (&["preallocate"], "an option of smart")],
+        IndexKind::Sherman => &[(&["preallocate"], "an option of smart; add --index smart"), CRS],
+        IndexKind::Smart => &[(OF_SHERMAN, WHY), CRS],
+        IndexKind::Sphinx => &[(OF_SHERMAN, WHY), (&["preallocate"], "an option of smart"), CRS],
         IndexKind::Catfish => &[(OF_KEYS, "about keys, and a spatial index has no keys")],
     }
 }
@@ -379,7 +397,12 @@ fn node_bytes(args: &Args) -> Option<usize> {
 }
 
 fn catfish_config(args: &Args) -> Result<CatfishConfig, Failure> {
-    let default = CatfishConfig::default();
+    let coordinates = match args.crs {
+        None => CoordinateSystem::Unstated,
+        Some(Coordinates::Degrees) => CoordinateSystem::Degrees,
+        Some(Coordinates::Planar) => CoordinateSystem::Planar,
+    };
+    let default = CatfishConfig { coordinates, ..CatfishConfig::default() };
     let Some(bytes) = node_bytes(args) else { return Ok(default) };
     let sized = default.with_node_bytes(bytes);
     sized.map_err(|why| Failure::Usage(format!("create {}: --node-bytes: {why}", args.url)))

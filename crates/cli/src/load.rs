@@ -2,17 +2,24 @@
 //! line or feature number; with `--skip-bad` it is counted. The load drops, renumbers, converts and ignores nothing
 //! silently, and refuses options that do not apply.
 //!
-//! Readers of formats (`rows`, `rectangle_rows`, `geojson`, `flatgeobuf`) have bounded memory, whatever the size of the
-//! file. `entries` and `rectangles` keep what they load: up to `--sort-memory`, and all rectangles.
+//! Readers of formats (`rows`, `rectangle_rows`, `geojson`, `flatgeobuf`, `shapefile`, `geopackage`, `geoparquet`) have
+//! bounded memory, whatever the size of the file. `entries` and `rectangles` keep what they load: up to
+//! `--sort-memory`, and all rectangles.
 
 mod args;
 mod bulk;
 mod columns;
 mod entries;
+mod feature_formats;
 mod file_kind;
 mod flatgeobuf;
 mod found;
 mod geojson;
+mod geometry;
+#[cfg(feature = "geopackage")]
+mod geopackage;
+#[cfg(feature = "geoparquet")]
+mod geoparquet;
 mod ids;
 mod input;
 mod lines;
@@ -21,9 +28,14 @@ mod rectangle_rows;
 mod rectangles;
 mod rows;
 mod shape;
+mod shapefile;
+mod signature;
 mod sorter;
 mod table;
 mod trouble;
+#[cfg(any(feature = "geoparquet", feature = "geopackage"))]
+mod wkb;
+mod wkt;
 
 pub(crate) use self::args::Args;
 

@@ -2,7 +2,7 @@
 
 use super::show::Numbers;
 use super::{Context, Failure, Format, Outcome, index_of, size};
-use farwood::spatial::{Item, Query, Rectangle, Relation, Spatial};
+use farwood::spatial::{CoordinateSystem, Item, Query, Rectangle, Relation, Spatial};
 use farwood::{Pool, Url};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -11,15 +11,15 @@ use std::str::FromStr;
 const EXAMPLES: &str = "\
 Examples:
   farwood search shm://demo/places --bbox 2.2,48.8,2.5,48.9
-  farwood search shm://demo/places --bbox 170,-50,-170,-30 --count    across the antimeridian
+  farwood search shm://demo/places --bbox 170,-50,-170,-30 --count    across the antimeridian, in degrees
   farwood search shm://demo/places --bbox 0,40,10,50 --within --json > found.geojson
   farwood search shm://demo/places --at 13.4,52.5 --nearest 5";
 
 /// Search a spatial index for rectangles
 ///
 /// Prints the number and the edges (smallest x, smallest y, largest x, largest y) of each rectangle found; with
-/// --json, a GeoJSON FeatureCollection. If the smallest x of the window is greater than its largest x, and both are
-/// degrees of longitude, the window crosses the antimeridian. Exit code 1 if the search finds nothing.
+/// --json, a GeoJSON FeatureCollection. In an index of degrees (`farwood create --crs degrees`), a window whose
+/// smallest x is greater than its largest x crosses the antimeridian. Exit code 1 if the search finds nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -94,7 +94,7 @@ pub(crate) fn rectangle_number(text: &str) -> Result<u64, String> {
 
 impl Args {
     /// The window, in two parts if it crosses the antimeridian.
-    fn windows(&self) -> Result<(Rectangle, Option<Rectangle>), Failure> {
+    fn windows(&self, system: CoordinateSystem) -> Result<(Rectangle, Option<Rectangle>), Failure> {
         let edges = match (self.bbox, self.at) {
             (Some(Coordinates([x1, y1, x2, y2])), _) => ([x1, y1], [x2, y2]),
             (None, Some(Coordinates(point))) => (point, point),
@@ -105,7 +105,7 @@ impl Args {
                 )));
             }
         };
-        let windows = Rectangle::around_globe(edges.0, edges.1);
+        let windows = system.window(edges.0, edges.1);
         windows.map_err(|error| Failure::Usage(format!("search {}: {error}", self.url)))
     }
 
@@ -119,8 +119,8 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let (window, beyond) = args.windows()?;
     let index = open(&args.url)?;
+    let (window, beyond) = args.windows(index.coordinates())?;
     if let Some(count) = args.nearest {
         let centre = beyond.map_or(window.centre(), |beyond| centre_across(&window, &beyond));
         let found = index.nearest(centre, count)?;

@@ -135,6 +135,7 @@ fn stat_spatial(
     writeln!(out, "  index        catfish, an R*-tree on memory node {}", config.node.0)?;
     let (bytes, most) = (config.node_bytes() as u64, config.entries_max());
     writeln!(out, "  nodes        {}, of up to {most} entries", size::show(bytes))?;
+    writeln!(out, "  coordinates  {}", config.coordinates)?;
     writeln!(out, "  rings        {} for messages in each direction", size::show(config.ring_bytes))?;
     if let Some(server) = server {
         writeln!(out, "  server       {}", server_text(server))?;
@@ -170,6 +171,7 @@ fn spatial_json(config: &CatfishConfig) -> Value {
         "node_entries": config.entries_max(),
         "memory_node": config.node.0,
         "ring_bytes": config.ring_bytes,
+        "crs": config.coordinates.name(),
     })
 }
 

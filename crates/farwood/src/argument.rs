@@ -2,6 +2,8 @@
 
 use crate::error::{Error, Result};
 use farwood_fabric::ByteCount;
+#[cfg(feature = "spatial")]
+use farwood_index::catfish::{CoordinateSystem, OutsideDegrees, Rectangle};
 use farwood_index::consistency::Consistency;
 
 /// The fill factors of a bulk load, the same as of `farwood load --fill`.
@@ -56,6 +58,18 @@ impl Call {
             return Ok(());
         }
         Err(self.refused("point", format!("{},{}", point[0], point[1]), "give two finite numbers"))
+    }
+
+    /// Refuses a rectangle that the coordinate system of the index does not have.
+    #[cfg(feature = "spatial")]
+    pub(crate) fn check_bounds(
+        self,
+        what: &'static str,
+        bounds: &Rectangle,
+        system: CoordinateSystem,
+    ) -> Result<()> {
+        let refused = |why: OutsideDegrees| self.refused(what, bounds.to_string(), why.to_string());
+        system.check(bounds).map_err(refused)
     }
 
     /// Refuses a number outside 1 to `most`.

@@ -15,9 +15,13 @@ Examples:
   farwood load shm://demo/places buildings.fgb                           FlatGeobuf
   farwood load shm://demo/places boxes.csv                               x1,y1,x2,y2[,number] or x,y[,number]
   farwood load shm://demo/places cities.csv --header --columns lon,lat,id
+  farwood load shm://demo/places parcels.csv --header --wkt geom --id-column id
+  farwood load shm://demo/places roads.shp                               a Shapefile
+  farwood load shm://demo/places towns.gpkg --layer towns                a GeoPackage, in a build with its feature
+  farwood load shm://demo/places sites.parquet --id-column site          GeoParquet, in a build with its feature
   farwood load shm://demo/places data/coastlines.csv --corners           the ends of segments";
 
-/// Load an index from a text, TSV, CSV, GeoJSON or FlatGeobuf file, or from stdin
+/// Load an index from a text, TSV, CSV, GeoJSON, FlatGeobuf or Shapefile file, or from stdin
 ///
 /// A text file has one key per line; the value is the line number, or --value. Input that cannot be parsed stops the
 /// load, and the error names the line or feature and the reason; with --skip-bad, the command counts and skips bad
@@ -31,7 +35,8 @@ pub(crate) struct Args {
     /// The file, or `-` for stdin
     pub(super) file: PathBuf,
     /// Format of the file. auto decides by the extension, in upper or lower case: .txt, .tsv, .csv; for a spatial index
-    /// also .json, .geojson, .fgb, and .geojsonl, .geojsons, .ndjson, .jsonl (geojson-seq). Files without an
+    /// also .json, .geojson, .fgb, .shp, .gpkg, .parquet, and .geojsonl, .geojsons, .ndjson, .jsonl (geojson-seq). For
+    /// a spatial index, the first bytes of a file that is not a text decide, whatever its extension. Files without an
     /// extension, and stdin, are text, or CSV for a spatial index. Other extensions need this option
     #[arg(long, value_enum, default_value_t = FileKind::Auto)]
     pub(super) format: FileKind,
@@ -52,6 +57,17 @@ pub(crate) struct Args {
     /// order, or named x, y, x1, y1, x2, y2, lon, lat, min_x, west, .., id or number in the header
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub(super) columns: Option<Vec<String>>,
+    /// The column with the geometry as WKT, such as POINT(1 2), in a TSV or CSV file: its number, from 1, or its name
+    /// in the header
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) wkt: Option<String>,
+    /// The column with the numbers of the rectangles in a file with --wkt: its number, from 1, or its name in the
+    /// header; in GeoParquet, its name [default: the position of the row]
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) id_column: Option<String>,
+    /// The layer of a GeoPackage that has several
+    #[arg(long, value_name = "NAME")]
+    pub(super) layer: Option<String>,
     /// A row of a TSV or CSV file has two opposite corners of a rectangle in any order, such as the ends of a segment,
     /// instead of its least and greatest x and y
     #[arg(long)]

@@ -1,12 +1,13 @@
-//! The format of a file: given on the command line, or chosen by the extension.
+//! The format of a file: given on the command line, or shown by its first bytes, or chosen by the extension.
 
+use super::signature;
 use std::fmt;
 use std::path::Path;
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum FileKind {
-    /// By the extension of the file
+    /// By the first bytes of the file, or by its extension
     Auto,
     /// One key per line
     Text,
@@ -20,6 +21,12 @@ pub(super) enum FileKind {
     GeojsonSeq,
     /// Features, into a spatial index
     Flatgeobuf,
+    /// The geometries of a Shapefile (.shp), into a spatial index
+    Shapefile,
+    /// A layer of a GeoPackage, into a spatial index
+    Geopackage,
+    /// Rows of GeoParquet, into a spatial index
+    Geoparquet,
 }
 
 impl fmt::Display for FileKind {
@@ -32,6 +39,9 @@ impl fmt::Display for FileKind {
             Self::Geojson => "geojson",
             Self::GeojsonSeq => "geojson-seq",
             Self::Flatgeobuf => "flatgeobuf",
+            Self::Shapefile => "shapefile",
+            Self::Geopackage => "geopackage",
+            Self::Geoparquet => "geoparquet",
         })
     }
 }
@@ -53,7 +63,8 @@ impl FileKind {
     pub(super) fn of(self, file: &Path, target: Target) -> Result<Self, String> {
         let format = if self == Self::Auto { by_extension(file, target)? } else { self };
         match (format, target) {
-            (Self::Geojson | Self::GeojsonSeq | Self::Flatgeobuf, Target::Entries) => Err(format!(
+            (Self::Text | Self::Tsv | Self::Csv, Target::Entries) => Ok(format),
+            (_, Target::Entries) => Err(format!(
                 "{format} files need a spatial index, and this index has keys; create one with `farwood create URL \
                  --index catfish`"
             )),
@@ -62,6 +73,26 @@ impl FileKind {
                     .to_owned(),
             ),
             (format, _) => Ok(format),
+        }
+    }
+
+    /// The format of a file for a spatial index that begins with `start`, where `self` is the value of `--format`.
+    ///
+    /// # Errors
+    /// The reason why the index cannot be loaded from the file.
+    pub(super) fn of_start(self, file: &Path, start: &[u8]) -> Result<Self, String> {
+        match (signature::format(start)?, self) {
+            (Some(shown), Self::Auto) => Ok(shown),
+            (Some(shown), given) if shown != given => Err(format!(
+                "the file begins as {shown} files do, and --format is {given}; give --format {shown}, or omit it"
+            )),
+            (Some(shown), _) => Ok(shown),
+            (None, given) => match given.of(file, Target::Rectangles)? {
+                format @ (Self::Shapefile | Self::Geopackage | Self::Geoparquet) => {
+                    Err(format!("the file is not in {format} format: it does not begin as such files do"))
+                }
+                format => Ok(format),
+            },
         }
     }
 
@@ -87,12 +118,18 @@ fn by_extension(file: &Path, target: Target) -> Result<FileKind, String> {
         "txt" => Ok(default),
         "tsv" => Ok(FileKind::Tsv),
         "csv" => Ok(FileKind::Csv),
-        "json" | "geojson" if target == Target::Rectangles => Ok(FileKind::Geojson),
-        "geojsonl" | "geojsons" | "ndjson" | "jsonl" if target == Target::Rectangles => {
-            Ok(FileKind::GeojsonSeq)
+        "geojson" => FileKind::Geojson.of(file, target),
+        "geojsonl" | "geojsons" => FileKind::GeojsonSeq.of(file, target),
+        "fgb" => FileKind::Flatgeobuf.of(file, target),
+        "shp" => FileKind::Shapefile.of(file, target),
+        "gpkg" => FileKind::Geopackage.of(file, target),
+        "parquet" | "geoparquet" => FileKind::Geoparquet.of(file, target),
+        // Other data may have these extensions as well.
+        "json" if target == Target::Rectangles => Ok(FileKind::Geojson),
+        "ndjson" | "jsonl" if target == Target::Rectangles => Ok(FileKind::GeojsonSeq),
+        "dbf" | "shx" | "prj" | "cpg" if target == Target::Rectangles => {
+            Err("the geometries of a Shapefile are in its .shp file; load that file".to_owned())
         }
-        "fgb" if target == Target::Rectangles => Ok(FileKind::Flatgeobuf),
-        "geojson" | "geojsonl" | "geojsons" | "fgb" => FileKind::Geojson.of(file, target),
         "gz" | "bz2" | "xz" | "zst" | "zip" => Err(format!(
             "the extension .{extension} is that of a compressed file; decompress it, or pipe it to `farwood load URL -`"
         )),
@@ -119,13 +156,34 @@ mod tests {
             ("a.JSON", None, Some(FileKind::Geojson)),
             ("a.ndjson", None, Some(FileKind::GeojsonSeq)),
             ("a.fgb", None, Some(FileKind::Flatgeobuf)),
-            ("a.parquet", None, None),
+            ("a.parquet", None, Some(FileKind::Geoparquet)),
+            ("a.SHP", None, Some(FileKind::Shapefile)),
+            ("a.gpkg", None, Some(FileKind::Geopackage)),
+            ("a.dbf", None, None),
+            ("a.feather", None, None),
             ("a.csv.gz", None, None),
         ] {
             assert_eq!(of(name, Target::Entries).ok(), entries, "{name}");
             assert_eq!(of(name, Target::Rectangles).ok(), rectangles, "{name}");
         }
+        assert!(FileKind::Geoparquet.of(Path::new("a.parquet"), Target::Entries).is_err());
         assert!(FileKind::Text.of(Path::new("a.csv"), Target::Rectangles).is_err());
         assert_eq!(FileKind::Text.of(Path::new("a.csv"), Target::Entries), Ok(FileKind::Text));
+    }
+
+    #[test]
+    fn first_bytes_decide_and_contradictions_are_refused() {
+        let of = |given: FileKind, name: &str, start: &[u8]| given.of_start(Path::new(name), start);
+        let (sqlite, text) = (&b"SQLite format 3\0"[..], &b"1,2\n"[..]);
+        for name in ["a.gpkg", "a.db", "a.csv", "-"] {
+            assert_eq!(of(FileKind::Auto, name, sqlite), Ok(FileKind::Geopackage), "{name}");
+        }
+        assert_eq!(of(FileKind::Auto, "a.csv", text), Ok(FileKind::Csv));
+        assert_eq!(of(FileKind::Geopackage, "a.csv", sqlite), Ok(FileKind::Geopackage));
+        assert!(of(FileKind::Csv, "a.csv", sqlite).unwrap_err().contains("give --format geopackage"));
+        assert!(of(FileKind::Shapefile, "a.gpkg", sqlite).unwrap_err().contains("--format is shapefile"));
+        assert!(of(FileKind::Auto, "a.gpkg", text).unwrap_err().contains("not in geopackage format"));
+        assert!(of(FileKind::Geoparquet, "a", text).unwrap_err().contains("not in geoparquet format"));
+        assert!(of(FileKind::Auto, "a.csv", b"\x1F\x8B\x08").unwrap_err().contains("compressed (gzip)"));
     }
 }

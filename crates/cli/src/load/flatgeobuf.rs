@@ -89,7 +89,7 @@ fn trouble(error: Error) -> Trouble {
 fn bounds(header: GeometryType, feature: &FgbFeature) -> Result<Bounds, String> {
     let geometry = feature.geometry().ok_or("the feature has no geometry")?;
     let kind = kind_of(header, geometry.type_())?;
-    Ok(shape_of(&geometry, kind)?.bounds())
+    Ok(Bounds::Geometry(shape_of(&geometry, kind)?))
 }
 
 /// The type of a feature. It need not state the type that the header states.

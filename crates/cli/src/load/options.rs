@@ -13,7 +13,7 @@ pub(super) fn check_entries(
     index: &Untyped,
     context: &Context<'_>,
 ) -> Result<(), String> {
-    if let Some(option) = context.first_given(&["columns", "corners", "ids"]) {
+    if let Some(option) = context.first_given(&["columns", "wkt", "id_column", "layer", "corners", "ids"]) {
         return Err(format!(
             "{option} applies to rectangles, and this index has keys; omit it (--key-column and --value-column select \
              the columns of keys and values)"
@@ -51,23 +51,65 @@ fn check_fill(args: &Args, index: &Untyped, context: &Context<'_>) -> Result<(),
     Ok(())
 }
 
-/// Refuses options that a load of rectangles would ignore.
-pub(super) fn check_rectangles(args: &Args, format: FileKind, context: &Context<'_>) -> Result<(), String> {
+/// Refuses options of keys.
+pub(super) fn check_no_keys(context: &Context<'_>) -> Result<(), String> {
     if let Some(option) = context.first_given(&["key_column", "value_column", "value", "sort_memory"]) {
         return Err(format!(
             "{option} applies to keys, and this index holds rectangles; omit it (--columns selects the columns of \
              rectangles)"
         ));
     }
+    Ok(())
+}
+
+/// Refuses options that a load of rectangles would ignore.
+pub(super) fn check_rectangles(args: &Args, format: FileKind, context: &Context<'_>) -> Result<(), String> {
     if format.delimiter().is_none()
-        && let Some(option) = context.first_given(&["header", "columns", "corners"])
+        && let Some(option) = context.first_given(&["header", "columns", "wkt", "corners"])
     {
         return Err(format!("{option} applies to TSV and CSV, and this file is read as {format}; omit it"));
     }
-    if format == FileKind::Flatgeobuf && args.ids == IdSource::File && context.is_given("ids") {
-        return Err("features of FlatGeobuf have no ids; omit --ids file".to_owned());
+    if args.wkt.is_some()
+        && let Some(option) = context.first_given(&["columns", "corners"])
+    {
+        return Err(format!("--wkt and {option} are two sources of the bounds; omit one of them"));
     }
-    Ok(())
+    if args.layer.is_some() && format != FileKind::Geopackage {
+        return Err(format!("--layer applies to GeoPackages, and this file is read as {format}; omit it"));
+    }
+    check_ids(args, format, context)
+}
+
+/// Refuses options of numbers that the file does not have.
+fn check_ids(args: &Args, format: FileKind, context: &Context<'_>) -> Result<(), String> {
+    if args.id_column.is_some() {
+        if args.ids == IdSource::Position {
+            return Err(
+                "--id-column and --ids position are two sources of the numbers; omit one of them".to_owned()
+            );
+        }
+        return match format {
+            FileKind::Geoparquet => Ok(()),
+            _ if args.wkt.is_some() => Ok(()),
+            FileKind::Csv | FileKind::Tsv => Err(
+                "--id-column applies to files with --wkt; --columns selects the column of the number as the last one"
+                    .to_owned(),
+            ),
+            _ => Err(format!("--id-column applies to tables, and this file is read as {format}; omit it")),
+        };
+    }
+    let has_none = match format {
+        FileKind::Flatgeobuf | FileKind::Shapefile => {
+            Some("features of this format have no ids; omit --ids file")
+        }
+        FileKind::Geoparquet => Some("name the column of the numbers with --id-column"),
+        _ if args.wkt.is_some() => Some("name the column of the numbers with --id-column"),
+        _ => None,
+    };
+    match has_none {
+        Some(why) if args.ids == IdSource::File && context.is_given("ids") => Err(why.to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// Reports that the fill factor was not used, because another process or an earlier load filled the index before.

@@ -1,13 +1,15 @@
 //! Rectangles of TSV and CSV files.
 //!
 //! A row has a point (x, y) or a rectangle (least x, least y, greatest x, greatest y), and optionally its number. The
-//! columns are selected on the command line, known by their names in the header, or all columns in this order.
+//! columns are selected on the command line, known by their names in the header, or all columns in this order. A row
+//! may have a geometry as WKT instead.
 
 use super::args::Args;
 use super::columns::{self, Header};
 use super::found::{Bounds, Found, Placed};
 use super::table::{Table, TableRow};
 use super::trouble::{Place, Trouble};
+use super::wkt;
 use crate::search::{coordinate, rectangle_number};
 use crate::{Failure, size};
 use farwood::spatial::Rectangle;
@@ -30,6 +32,17 @@ const RECTANGLE_NAMES: [[&str; 4]; 7] = [
 
 /// Names of the column of the number.
 const NUMBER_NAMES: [&str; 2] = ["id", "number"];
+
+/// The columns that are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Columns {
+    /// All, in order.
+    All,
+    /// Those of the edges.
+    Edges(RectangleColumns),
+    /// That of the geometry as WKT, and that of the number.
+    Wkt { geometry: usize, number: Option<usize> },
+}
 
 /// The indexes of the columns of a rectangle; those of a point are both its least and its greatest edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,15 +98,26 @@ fn check_start(text: &mut impl BufRead) -> Result<(), Trouble> {
     }
 }
 
-/// The columns that the command line or the header names; `None`: all columns, in order.
-fn columns_of<R: BufRead>(args: &Args, table: &mut Table<R>) -> Result<Option<RectangleColumns>, Trouble> {
+/// The columns that the command line or the header names.
+fn columns_of<R: BufRead>(args: &Args, table: &mut Table<R>) -> Result<Columns, Trouble> {
     let header = args.header.then(|| Header::read(table)).transpose()?;
-    let columns = match (&args.columns, &header) {
-        (Some(columns), header) => selected(columns, header.as_ref()).map(Some),
-        (None, Some(header)) => named(header.names()).map(Some),
-        (None, None) => Ok(None),
+    let columns = match (&args.wkt, &args.columns, &header) {
+        (Some(geometry), _, header) => of_wkt(geometry, args.id_column.as_deref(), header.as_ref()),
+        (None, Some(columns), header) => selected(columns, header.as_ref()).map(Columns::Edges),
+        (None, None, Some(header)) => named(header.names()).map(Columns::Edges),
+        (None, None, None) => Ok(Columns::All),
     };
     columns.map_err(|why| Trouble::rest(Place::File, why))
+}
+
+/// The column of the geometry, and that of the number.
+fn of_wkt(geometry: &str, number: Option<&str>, header: Option<&Header>) -> Result<Columns, String> {
+    let geometry = columns::index(geometry, header)?;
+    let number = number.map(|column| columns::index(column, header)).transpose()?;
+    if number == Some(geometry) {
+        return Err("--wkt and --id-column name the same column".to_owned());
+    }
+    Ok(Columns::Wkt { geometry, number })
 }
 
 /// The columns that the command line selects.
@@ -125,7 +149,7 @@ fn named(names: &[String]) -> Result<RectangleColumns, String> {
     }
     Err(format!(
         "the columns {} are not known as those of a rectangle or a point; select the columns with --columns, such as \
-         --columns x,y,id; the others are not loaded",
+         --columns x,y,id, or a column of WKT with --wkt; the others are not loaded",
         names.join(", ")
     ))
 }
@@ -136,8 +160,15 @@ fn wrong_count(what: &str, columns: usize) -> String {
 }
 
 /// The content of a row.
-fn placed(row: &TableRow<'_>, columns: Option<RectangleColumns>, args: &Args) -> Placed {
-    let columns = columns.or_else(|| RectangleColumns::of(&(0..row.columns().min(6)).collect::<Vec<_>>()));
+fn placed(row: &TableRow<'_>, columns: Columns, args: &Args) -> Placed {
+    let columns = match columns {
+        Columns::Wkt { geometry, number } => {
+            let bounds = geometry_of(row, geometry).map_err(|why| with_hint(why, row, args));
+            return Placed { id: number.map(|column| self::number(row, column)), bounds };
+        }
+        Columns::Edges(columns) => Some(columns),
+        Columns::All => RectangleColumns::of(&(0..row.columns().min(6)).collect::<Vec<_>>()),
+    };
     let Some(columns) = columns else {
         return Placed {
             id: None,
@@ -146,6 +177,12 @@ fn placed(row: &TableRow<'_>, columns: Option<RectangleColumns>, args: &Args) ->
     };
     let bounds = bounds(row, columns, args).map_err(|why| with_hint(why, row, args));
     Placed { id: columns.number.map(|column| number(row, column)), bounds }
+}
+
+/// The bounds of a geometry as WKT.
+fn geometry_of(row: &TableRow<'_>, column: usize) -> Result<Bounds, String> {
+    let field = row.field(column)?;
+    wkt::shape(&field).map(Bounds::Geometry).map_err(|why| format!("column {}: {why}", column + 1))
 }
 
 /// Only the user knows the contents of a first line that is not a rectangle.
@@ -169,7 +206,7 @@ fn bounds(row: &TableRow<'_>, columns: RectangleColumns, args: &Args) -> Result<
         Rectangle::new(one, other)
     };
     let hint = if args.corners { "" } else { "; if a line has two corners in any order, give --corners" };
-    Ok((bounds.map_err(|error| format!("{error}{hint}"))?, None))
+    Ok(bounds.map_err(|error| format!("{error}{hint}"))?.into())
 }
 
 /// The number of a rectangle, as the command prints it.

@@ -2,15 +2,17 @@
 
 use super::args::Args;
 use super::bulk;
-use super::file_kind::{FileKind, Target};
+use super::file_kind::FileKind;
 use super::found::Found;
-use super::input::{self, Reader};
-use super::{flatgeobuf, geojson, options, rectangle_rows};
+use super::input;
+use super::signature::SIGNATURE_BYTES;
+use super::{feature_formats, flatgeobuf, geojson, options, rectangle_rows, shapefile};
 use crate::{Context, Failure, Format, Outcome, size};
 use farwood::spatial::{CHANGES_MAX, Item, Spatial};
 use farwood::{Error, IndexError};
 use indicatif::ProgressBar;
 use serde_json::json;
+use std::io::{self, BufRead, Cursor, Read as _};
 use std::time::Instant;
 
 /// The method by which the rectangles were loaded.
@@ -23,10 +25,14 @@ enum LoadMethod {
 pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let start = Instant::now();
     let refuse = |why: String| Failure::Usage(format!("load {}: {}: {why}", args.url, args.file.display()));
-    let format = args.format.of(&args.file, Target::Rectangles).map_err(refuse)?;
+    options::check_no_keys(context).map_err(refuse)?;
+    let (mut reader, progress) = input::open(&args.file, context)?;
+    let start_bytes =
+        first_bytes(&mut reader).map_err(|source| Failure::file("load", "read", &args.file, source))?;
+    let format = args.format.of_start(&args.file, &start_bytes).map_err(refuse)?;
     options::check_rectangles(args, format, context).map_err(refuse)?;
-    let (reader, progress) = input::open(&args.file, context)?;
-    let mut found = Found::new(args);
+    let reader = Cursor::new(start_bytes).chain(reader);
+    let mut found = Found::new(args, index.coordinates());
     read(args, format, reader, &mut found)?;
     progress.set_message("writing");
     // A server that receives requests through rings accepts no bulk load.
@@ -45,9 +51,19 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
     Ok(if nothing_good { Outcome::Negative } else { Outcome::Done })
 }
 
-fn read(args: &Args, format: FileKind, reader: Reader, found: &mut Found<'_>) -> Result<(), Failure> {
-    if format == FileKind::Flatgeobuf {
-        return flatgeobuf::read(reader, found);
+/// The bytes that show the format, or all bytes of a shorter file.
+fn first_bytes(reader: &mut impl io::Read) -> io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    reader.take(SIGNATURE_BYTES as u64).read_to_end(&mut start)?;
+    Ok(start)
+}
+
+fn read(args: &Args, format: FileKind, reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
+    match format {
+        FileKind::Flatgeobuf => return flatgeobuf::read(reader, found),
+        FileKind::Shapefile => return shapefile::read(reader, found),
+        FileKind::Geopackage | FileKind::Geoparquet => return feature_formats::read(args, format, found),
+        _ => {}
     }
     let text = input::text(reader).map_err(|trouble| found.failure(trouble))?;
     match format {

@@ -1,11 +1,12 @@
-//! The bounds of a geometry of several parts, which may end at the antimeridian on either side.
+//! The bounds of a geometry of several parts, which may lie on both sides of the antimeridian.
 //!
 //! RFC 7946 §3.1.9 cuts a geometry that crosses the antimeridian in parts. The smallest rectangle around such parts
 //! spans all longitudes. The load stores two rectangles with the same number instead, one on each side of the
-//! antimeridian.
+//! antimeridian: in an index of degrees, if the parts are nearer to each other across the antimeridian than across the
+//! prime meridian; in an index that does not state its coordinates, only if parts end exactly at 180 and at -180, which
+//! parts of a plane rarely do; in a planar index never.
 
-use super::found::Bounds;
-use farwood::spatial::Rectangle;
+use farwood::spatial::{CoordinateSystem, Rectangle};
 
 /// The bounds of a geometry.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,12 +47,11 @@ impl Shape {
         Self::part(self.bounds)
     }
 
-    /// The bounds: two rectangles if parts end at 180 and at -180 and no part lies on both sides of the prime meridian.
-    pub(super) fn bounds(self) -> Bounds {
+    /// The rectangles that an index stores: two, first that in the east, if no part lies on both sides of the prime
+    /// meridian and the geometry crosses the antimeridian.
+    pub(super) fn rectangles(self, system: CoordinateSystem) -> (Rectangle, Option<Rectangle>) {
         match (self.east, self.west) {
-            (Some(east), Some(west))
-                if !self.straddles && matches!([east.max()[0], west.min()[0]], [180.0, -180.0]) =>
-            {
+            (Some(east), Some(west)) if !self.straddles && crosses(&east, &west, system) => {
                 (east, Some(west))
             }
             _ => (self.bounds, None),
@@ -59,14 +59,50 @@ impl Shape {
     }
 }
 
+/// Whether a geometry with parts on both sides of the prime meridian crosses the antimeridian.
+fn crosses(east: &Rectangle, west: &Rectangle, system: CoordinateSystem) -> bool {
+    let ([first, _], [last, _]) = (east.min(), east.max());
+    let ([least, _], [greatest, _]) = (west.min(), west.max());
+    match system {
+        CoordinateSystem::Planar => false,
+        CoordinateSystem::Unstated => matches!([last, least], [180.0, -180.0]),
+        CoordinateSystem::Degrees => least + 360.0 - last < first - greatest,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::CoordinateSystem::{Degrees, Planar, Unstated};
     use super::*;
 
-    fn bounds(parts: &[[f64; 2]]) -> String {
+    fn rectangles(parts: &[[f64; 2]], system: CoordinateSystem) -> String {
         let part = |[west, east]: &[f64; 2]| Shape::part(Rectangle::new([*west, 0.0], [*east, 1.0]).unwrap());
-        let (first, beyond) = parts.iter().map(part).reduce(Shape::joined).unwrap().bounds();
+        let (first, beyond) = parts.iter().map(part).reduce(Shape::joined).unwrap().rectangles(system);
         format!("{first}{}", beyond.map_or(String::new(), |beyond| format!(" {beyond}")))
+    }
+
+    fn bounds(parts: &[[f64; 2]]) -> String {
+        rectangles(parts, Unstated)
+    }
+
+    #[test]
+    fn degrees_take_the_shorter_distance_between_parts() {
+        for (parts, expected) in [
+            (&[[177.0, 180.0], [-180.0, -178.0]][..], "177,0,180,1 -180,0,-178,1"),
+            (&[[172.0, 177.0], [-174.0, -150.0]], "172,0,177,1 -174,0,-150,1"),
+            (&[[177.0, 179.999_999], [-180.0, -178.0]], "177,0,179.999999,1 -180,0,-178,1"),
+            (&[[2.0, 8.0], [-61.0, -60.0]], "-61,0,8,1"),
+            (&[[177.0, 180.0], [-1.0, 1.0], [-180.0, -178.0]], "-180,0,180,1"),
+            (&[[0.0, 180.0], [-180.0, 0.0]], "-180,0,180,1"),
+            (&[[-180.0, 180.0]], "-180,0,180,1"),
+        ] {
+            assert_eq!(rectangles(parts, Degrees), expected, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_plane_are_one_rectangle() {
+        assert_eq!(rectangles(&[[177.0, 180.0], [-180.0, -178.0]], Planar), "-180,0,180,1");
     }
 
     #[test]

@@ -96,10 +96,16 @@ fn options_that_do_not_apply_are_refused_with_the_reason() {
 fn a_file_of_unknown_format_is_refused() {
     let machine = with_texts();
     machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
-    for name in ["a.parquet", "a.shp", "a.gpkg", "a.csv.gz"] {
+    for (name, of_keys, of_rectangles) in [
+        ("a.xlsx", "extension .xlsx", "extension .xlsx"),
+        ("a.csv.gz", "extension .gz", "extension .gz"),
+        ("a.parquet", "geoparquet files need a spatial index", "not in geoparquet format"),
+        ("a.shp", "shapefile files need a spatial index", "not in shapefile format"),
+        ("a.gpkg", "geopackage files need a spatial index", "not in geopackage format"),
+    ] {
         let file = machine.file(name, "1,2\n");
-        for index in ["shm://p/t", "shm://p/s"] {
-            machine.refused(2, &["load", index, &file], &[name, "extension"]);
+        for (index, words) in [("shm://p/t", of_keys), ("shm://p/s", of_rectangles)] {
+            machine.refused(2, &["load", index, &file], &[name, words]);
         }
     }
     let file = machine.file("a.ndjson", "{}\n");

@@ -2,6 +2,7 @@
 
 mod bench;
 mod configuration;
+mod coordinates;
 mod damage;
 mod demo;
 mod deploy;
@@ -9,6 +10,9 @@ mod entries;
 mod etcd;
 mod file_systems;
 mod files;
+mod geometries;
+mod geopackage;
+mod geoparquet;
 mod handbook;
 mod load;
 mod machine;

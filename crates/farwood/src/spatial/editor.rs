@@ -28,7 +28,8 @@ impl Spatial {
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index): over TCP no process serves the index, or the call is inside
-    /// [`change`](Self::change), whose editor must be used instead.
+    /// [`change`](Self::change), whose editor must be used instead. [`Error::Argument`](crate::Error::Argument): the
+    /// index has degrees, and the rectangle is outside them.
     pub fn insert(&self, item: &Item) -> Result<()> {
         self.change(|editor| editor.insert(item))
     }
@@ -251,6 +252,17 @@ impl Editor<'_> {
         self.changes
     }
 
+    /// Refuses changes that would store a rectangle outside the degrees of the index.
+    fn check_bounds(&self, operation: &'static str, changes: &[Change]) -> Result<()> {
+        changes.iter().try_for_each(|change| match change {
+            Change::Insert(item) => self.spatial.check_bounds(operation, "rectangle", &item.bounds),
+            Change::Update(_, bounds) => self.spatial.check_bounds(operation, "rectangle", bounds),
+            Change::Put(record) => self.spatial.check_bounds(operation, "rectangle", &record.bounds),
+            Change::Move(_, bounds) => self.spatial.check_bounds(operation, "rectangle", bounds),
+            Change::Remove(_) | Change::Delete(_) => Ok(()),
+        })
+    }
+
     fn change_one(&mut self, operation: &'static str, change: Change) -> Result<bool> {
         self.check(operation, std::slice::from_ref(&change))?;
         let done = match (&mut self.path, change) {
@@ -277,7 +289,8 @@ impl Editor<'_> {
     fn check(&self, operation: &'static str, changes: &[Change]) -> Result<()> {
         self.spatial.check_process(operation)?;
         let checked = changes.iter().try_for_each(|change| self.spatial.index.check_change(change));
-        checked.map_err(|error| self.spatial.failed(operation, error))
+        checked.map_err(|error| self.spatial.failed(operation, error))?;
+        self.check_bounds(operation, changes)
     }
 
     fn change_many(

@@ -16,8 +16,8 @@ use crate::thread_client;
 use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, CatfishConfig, CatfishReport, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle,
-    ServerSettings, ServerStats, SpatialRpc as _,
+    Catfish, CatfishConfig, CatfishReport, CoordinateSystem, Count, Issue, Item, KIND, Near, Query, Reader,
+    Rectangle, ServerSettings, ServerStats, SpatialRpc as _, describe,
 };
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
@@ -58,6 +58,7 @@ pub struct Spatial {
     /// The server's view of the memory node, which this process has in shared memory only.
     pub(super) memory: Option<AnyServer>,
     pub(super) lookups: Lookups,
+    coordinates: CoordinateSystem,
 }
 
 impl Pool {
@@ -104,7 +105,9 @@ impl Pool {
         operation: &'static str,
         index: std::result::Result<Catfish, IndexError>,
     ) -> Result<Spatial> {
-        let index = index.map_err(|error| self.failed(operation, name, error))?;
+        let failed = |error| self.failed(operation, name, error);
+        let index = index.map_err(failed)?;
+        let coordinates = describe(index.entry()).map_err(failed)?.coordinates;
         let index =
             if self.attached().attachment().is_shared_memory() { index.without_hash_checks() } else { index };
         let memory = match self.attached().attachment() {
@@ -113,7 +116,7 @@ impl Pool {
             _ => None,
         };
         let lookups = Lookups::new(SearchOptions::default());
-        Ok(Spatial { index, pool: Arc::clone(self.attached()), memory, lookups })
+        Ok(Spatial { index, pool: Arc::clone(self.attached()), memory, lookups, coordinates })
     }
 }
 
@@ -135,6 +138,24 @@ impl Spatial {
     /// The URL of the index.
     pub fn url(&self) -> String {
         self.pool.index_url(&self.index.entry().name)
+    }
+
+    /// The meaning of the coordinates, as the creator of the index stated it.
+    pub fn coordinates(&self) -> CoordinateSystem {
+        self.coordinates
+    }
+
+    /// Refuses a rectangle that the coordinate system of the index does not have.
+    pub(super) fn check_bounds(
+        &self,
+        operation: &'static str,
+        what: &'static str,
+        bounds: &Rectangle,
+    ) -> Result<()> {
+        if self.coordinates.check(bounds).is_ok() {
+            return Ok(());
+        }
+        Call { operation, url: self.url() }.check_bounds(what, bounds, self.coordinates)
     }
 
     /// The same handle with other options of searches.
@@ -173,7 +194,9 @@ impl Spatial {
     ///
     /// # Errors
     /// [`Error::Index`]; by [`SearchMode::Message`](super::SearchMode::Message), also if no process serves the index.
+    /// [`Error::Argument`]: the index has degrees, and the window is outside them.
     pub fn search(&self, query: &Query) -> Result<Vec<Item>> {
+        self.check_bounds("search", "window", &query.window)?;
         let message = |connection: &mut ServerConnection<'_>| {
             let mut found = Vec::new();
             block_on(connection.search(query, &mut found)).map(|()| found)
@@ -190,6 +213,11 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count(&self, query: &Query) -> Result<u64> {
+        self.check_bounds("count", "window", &query.window)?;
+        self.count_unchecked(query)
+    }
+
+    fn count_unchecked(&self, query: &Query) -> Result<u64> {
         let message = |connection: &mut ServerConnection<'_>| block_on(connection.count(query));
         let reads = |client: &Client<AnyFabric>| {
             let mut count = Count::default();
@@ -207,16 +235,19 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count_all(&self) -> Result<u64> {
-        self.count(&everything())
+        self.count_unchecked(&everything())
     }
 
     /// Returns the `count` items nearest to `point`, nearest first; none for a count of 0. [by message 1 RT, and the
     /// server's work; by READs 1 RT for each 4 nodes that may hold one]
     ///
     /// # Errors
-    /// As [`search`](Self::search); [`Error::Argument`]: the point is not finite.
+    /// As [`search`](Self::search); [`Error::Argument`]: the point is not finite, or outside the degrees of the index.
     pub fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
         Call { operation: "nearest", url: self.url() }.check_point(point)?;
+        if let Ok(bounds) = Rectangle::point(point) {
+            self.check_bounds("nearest", "point", &bounds)?;
+        }
         let message = |connection: &mut ServerConnection<'_>| block_on(connection.nearest(point, count));
         let reads = |client: &Client<AnyFabric>| block_on(self.reader(client).nearest(point, count));
         self.look_up("nearest", LookupKind::Nearest, &Paths { message, reads })
@@ -267,9 +298,11 @@ impl Spatial {
     ///
     /// # Errors
     /// [`Error::Index`]: it is not empty, or the pool is full; in shared memory, another process serves it; over TCP,
-    /// no process serves it. [`Error::Argument`]: the fill factor is out of range.
+    /// no process serves it. [`Error::Argument`]: the fill factor is out of range, or a rectangle is outside the
+    /// degrees of the index.
     pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
         Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
+        items.iter().try_for_each(|item| self.check_bounds("bulk load", "rectangle", &item.bounds))?;
         self.check_process("bulk load")?;
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);

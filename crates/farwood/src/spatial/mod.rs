@@ -24,8 +24,9 @@ pub use contents::{Contents, InvalidContents};
 pub use editor::Editor;
 pub use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};
 pub use farwood_index::catfish::{
-    CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, IdKind, InvalidRectangle, Item, Near,
-    NotificationMode, Query, Record, RecordId, Rectangle, Relation, ServerStats, TEXT_MAX,
+    CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, CoordinateSystem, IdKind,
+    InvalidRectangle, InvalidWindow, Item, Near, NotificationMode, OutsideDegrees, Query, Record, RecordId,
+    Rectangle, Relation, ServerStats, TEXT_MAX,
 };
 pub use index::Spatial;
 #[doc(hidden)]

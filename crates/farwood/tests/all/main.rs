@@ -1,6 +1,7 @@
 //! Tests of the library through its public interface.
 
 mod batches;
+mod coordinates;
 mod damage;
 mod dropped;
 mod examples;

@@ -4,7 +4,7 @@
 //! parameters of a Catfish index in its directory entry (128 bytes, little endian)
 //! + 0  2  blocks of a node, 1 to 64       + 2  2  the memory node that has the tree
 //! + 4  4  bytes of a ring of messages, in one direction
-//! + 8     zero
+//! + 8  1  coordinates: 0 not stated, 1 planar, 2 degrees
 //! + 9  1  ids: 0 numbers that may repeat, 1 unique numbers, 2 unique texts
 //! +10     zero
 //! ```
@@ -12,6 +12,7 @@
 //! The entry's root word points to the [head](super::head), and never changes.
 
 use super::Catfish;
+use super::coordinates::CoordinateSystem;
 use super::head::{HEAD_BYTES, INDEX, PORT, ROOTS, RawHead, first_slot, word_of};
 use super::records::IdKind;
 use super::records::page::{BLOCKS_LEAST, page_image};
@@ -45,13 +46,20 @@ pub struct CatfishConfig {
     pub ring_bytes: u64,
     /// The ids, and whether the index has records.
     pub ids: IdKind,
+    /// The meaning of the coordinates.
+    pub coordinates: CoordinateSystem,
 }
 
 impl Default for CatfishConfig {
-    /// Nodes of 42 entries on memory node 0.
+    /// Nodes of 42 entries on memory node 0; the coordinates are not stated.
     fn default() -> Self {
-        let ids = IdKind::default();
-        Self { blocks: BLOCKS_DEFAULT, node: NodeId(0), ring_bytes: RING_BYTES_DEFAULT, ids }
+        Self {
+            blocks: BLOCKS_DEFAULT,
+            node: NodeId(0),
+            ring_bytes: RING_BYTES_DEFAULT,
+            ids: IdKind::default(),
+            coordinates: CoordinateSystem::Unstated,
+        }
     }
 }
 
@@ -104,10 +112,9 @@ impl Parameters for CatfishConfig {
         codec.u16(0, &mut self.blocks, 1..=BLOCKS_MAX);
         codec.u16(2, &mut node, 0..=usize::from(u16::MAX));
         codec.u32(4, &mut ring_bytes, *RING_BYTES.start() as usize..=*RING_BYTES.end() as usize);
-        let mut ids = self.ids as u8;
-        codec.u8(9, &mut ids, 0..=IdKind::ALL.len() as u8 - 1);
+        codec.choice(8, &mut self.coordinates, CoordinateSystem::ALL);
+        codec.choice(9, &mut self.ids, IdKind::ALL);
         (self.node, self.ring_bytes) = (NodeId(node as u16), ring_bytes as u64);
-        self.ids = IdKind::ALL.get(usize::from(ids)).copied().unwrap_or_default();
         if !is_ring(self.ring_bytes) {
             codec.refuse(format!("rings of {ring_bytes} bytes"));
         }
@@ -313,8 +320,19 @@ mod tests {
 
     #[test]
     fn parameters_are_read_back_and_unknown_values_are_refused() {
-        let config = CatfishConfig { blocks: 64, node: NodeId(259), ring_bytes: 4096, ids: IdKind::Text };
-        assert_eq!(params::encode(&config)[..11], [64, 0, 3, 1, 0, 16, 0, 0, 0, 2, 0]);
-        check_codec(&config, &[(0, 0), (0, 65), (4, 1), (5, 0), (7, 1), (9, 3)]);
+        let config = CatfishConfig {
+            blocks: 64,
+            node: NodeId(259),
+            ring_bytes: 4096,
+            coordinates: CoordinateSystem::Degrees,
+            ids: IdKind::Text,
+        };
+        assert_eq!(params::encode(&config)[..11], [64, 0, 3, 1, 0, 16, 0, 0, 2, 2, 0]);
+        check_codec(&config, &[(0, 0), (0, 65), (4, 1), (5, 0), (7, 1), (8, 3), (9, 3)]);
+        assert_eq!(
+            params::encode(&CatfishConfig::default())[8..10],
+            [0, 0],
+            "indexes without the fields do not state them"
+        );
     }
 }

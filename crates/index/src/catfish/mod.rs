@@ -50,6 +50,7 @@
 //! 4. A node contains a hash, which detects bytes that changed at rest.
 
 mod client;
+mod coordinates;
 mod create;
 mod head;
 mod records;
@@ -65,6 +66,7 @@ pub use client::reader::{Issue, Reader};
 pub use client::ring_rpc::{Inbox, RingConnection, RingRpc};
 pub use client::rpc::{RequestTransport, SocketRpc, SpatialRpc};
 pub use client::switch::Switch;
+pub use coordinates::{CoordinateSystem, InvalidWindow, OutsideDegrees};
 pub use create::{CatfishConfig, KIND, describe};
 pub use head::CONNECTIONS_MAX;
 pub use records::{IdKind, Record, RecordId, TEXT_MAX};

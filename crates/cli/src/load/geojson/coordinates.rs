@@ -150,10 +150,13 @@ impl Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farwood::spatial::CoordinateSystem;
 
     fn read(text: &str) -> Result<(usize, String), String> {
         let Coordinates(coordinates) = serde_json::from_str(text).unwrap();
-        coordinates.map(|positions| (positions.depth, positions.shape.bounds().0.to_string()))
+        coordinates.map(|positions| {
+            (positions.depth, positions.shape.rectangles(CoordinateSystem::Planar).0.to_string())
+        })
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn bounds(members: Members) -> Result<Bounds, String> {
     } else {
         geometry(members)?
     };
-    Ok(geometry.across.unwrap_or_else(|| geometry.shape.bounds()))
+    Ok(geometry.across.unwrap_or(Bounds::Geometry(geometry.shape)))
 }
 
 /// The geometry of a feature; `None` for null.
@@ -112,7 +112,7 @@ fn across_antimeridian(bbox: &Value) -> Result<Option<Bounds>, String> {
         _ => return Err("the bbox is not an array of 4 or 6 numbers".to_owned()),
     };
     let parts = Rectangle::around_globe(min, max).map_err(|error| format!("the bbox: {error}"))?;
-    Ok(Some(parts).filter(|_| min[0] > max[0]))
+    Ok(parts.1.map(|beyond| Bounds::Across(parts.0, beyond)))
 }
 
 /// The number of a feature. Only the numbers that an index can hold have an identity there.
@@ -124,6 +124,7 @@ fn number(id: &Value) -> Result<u64, String> {
 mod tests {
     use super::super::object::{Document, FeatureSink, LoadEnded};
     use super::*;
+    use farwood::spatial::CoordinateSystem;
     use serde::de::DeserializeSeed as _;
     use serde_json::json;
 
@@ -142,6 +143,14 @@ mod tests {
         seen.0
     }
 
+    /// The rectangles in an index that does not state its coordinates.
+    fn rectangles(bounds: Bounds) -> (Rectangle, Option<Rectangle>) {
+        match bounds {
+            Bounds::Across(first, beyond) => (first, Some(beyond)),
+            Bounds::Geometry(shape) => shape.rectangles(CoordinateSystem::Unstated),
+        }
+    }
+
     fn refused(text: &Value) -> String {
         Document(&mut Seen(Vec::new())).deserialize(text).unwrap().unwrap_err()
     }
@@ -151,11 +160,12 @@ mod tests {
         let line = json!({ "type": "Feature", "id": 5, "geometry":
             { "coordinates": [[1.0, 9.0], [-2.0, 3.0, 100.0]], "type": "LineString" } });
         let rectangle = Rectangle::new([-2.0, 3.0], [1.0, 9.0]).unwrap();
-        assert_eq!(seen(&line), [Placed { id: Some(Ok(5)), bounds: Ok((rectangle, None)) }]);
+        assert_eq!(seen(&line), [Placed { id: Some(Ok(5)), bounds: Ok(rectangle.into()) }]);
         let collection = json!({ "type": "GeometryCollection", "geometries":
             [{ "type": "Point", "coordinates": [0, 0] }, { "type": "Point", "coordinates": [4, 5] }] });
         let rectangle = Rectangle::new([0.0, 0.0], [4.0, 5.0]).unwrap();
-        assert_eq!(seen(&collection), [Placed { id: None, bounds: Ok((rectangle, None)) }]);
+        let found = seen(&collection).remove(0);
+        assert_eq!((found.id, found.bounds.map(rectangles)), (None, Ok((rectangle, None))));
     }
 
     #[test]
@@ -217,7 +227,7 @@ mod tests {
     fn a_geometry_that_is_cut_at_the_antimeridian_is_two_rectangles() {
         let parts = |geometry: &Value| {
             let feature = json!({ "type": "Feature", "id": 242, "geometry": geometry });
-            let (first, beyond) = seen(&feature)[0].bounds.clone().unwrap();
+            let (first, beyond) = rectangles(seen(&feature)[0].bounds.clone().unwrap());
             [Some(first), beyond].into_iter().flatten().map(|part| part.to_string()).collect::<Vec<_>>()
         };
         let [east, west] = [
@@ -244,7 +254,7 @@ mod tests {
             { "type": "MultiPoint", "coordinates": [[179.0, -17.0], [-179.0, -16.0]] } })
         };
         let parts = |feature: &Value| {
-            let (west, east) = seen(feature)[0].bounds.clone()?;
+            let (west, east) = rectangles(seen(feature)[0].bounds.clone()?);
             Ok::<_, String>((west.to_string(), east.map(|east| east.to_string())))
         };
         let expected = ("177,-20,180,-16".to_owned(), Some("-180,-20,-178,-16".to_owned()));

@@ -18,18 +18,36 @@ pub struct InvalidRectangle {
 
 impl fmt::Display for InvalidRectangle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_edges(f)?;
+        match () {
+            () if !self.is_finite() => Ok(()),
+            () if !self.is_inverted_in_x() => f.write_str("; give the smaller y first"),
+            () => f.write_str(
+                "; give the smaller x first, and split a rectangle that crosses the antimeridian in two",
+            ),
+        }
+    }
+}
+
+impl InvalidRectangle {
+    fn is_finite(&self) -> bool {
+        self.edges.iter().all(|edge| edge.is_finite())
+    }
+
+    /// Whether the greater x is first, and this is the only reason.
+    pub(in crate::catfish) fn is_inverted_in_x(&self) -> bool {
+        let [_, y1, _, y2] = self.edges;
+        self.is_finite() && y1 <= y2
+    }
+
+    /// Writes the edges and the reason, without a remedy.
+    pub(in crate::catfish) fn write_edges(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x1, y1, x2, y2] = self.edges;
         write!(f, "({x1}, {y1}) to ({x2}, {y2}) is not a rectangle: ")?;
         match () {
-            () if !self.edges.iter().all(|edge| edge.is_finite()) => {
-                f.write_str("its edges must be finite numbers")
-            }
-            () if y1 > y2 => write!(f, "y1 {y1} is greater than y2 {y2}; give the smaller y first"),
-            () => write!(
-                f,
-                "x1 {x1} is greater than x2 {x2}; give the smaller x first, and split a rectangle that crosses the \
-                 antimeridian in two"
-            ),
+            () if !self.is_finite() => f.write_str("its edges must be finite numbers"),
+            () if y1 > y2 => write!(f, "y1 {y1} is greater than y2 {y2}"),
+            () => write!(f, "x1 {x1} is greater than x2 {x2}"),
         }
     }
 }

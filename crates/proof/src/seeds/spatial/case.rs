@@ -88,7 +88,7 @@ impl SpatialCase {
                 blocks: 1 + random.below(2) as usize,
                 node: NodeId(memory_nodes - 1),
                 ring_bytes: 1024,
-                ids: IdKind::Repeated,
+                ..CatfishConfig::default()
             },
             settings,
             loaded: [0, 30, 300][random.below(3) as usize],

@@ -1,0 +1,115 @@
+//! Rectangles of GeoPackages, in builds with the feature `geopackage`, and the error of other builds.
+
+#[cfg(not(feature = "geopackage"))]
+#[test]
+fn a_build_without_the_feature_names_it() {
+    let machine = crate::geometries::with_degrees();
+    let file = machine.file("towns.gpkg", b"SQLite format 3\0");
+    machine.refused(2, &["load", "shm://p/s", &file], &["towns.gpkg", "--features geopackage"]);
+}
+
+#[cfg(feature = "geopackage")]
+mod with_the_feature {
+    use crate::geometries::{all, with_degrees};
+    use crate::machine::Machine;
+    use rusqlite::{Connection, params};
+    use serde_json::json;
+
+    /// Header without an envelope, and a line as WKB.
+    fn line(points: &[[f64; 2]]) -> Vec<u8> {
+        let header = [&b"GP\0\x01"[..], &4326_u32.to_le_bytes()].concat();
+        let start = [&[1][..], &2_u32.to_le_bytes(), &(points.len() as u32).to_le_bytes()].concat();
+        let numbers = points.iter().flatten().flat_map(|number| number.to_le_bytes());
+        header.into_iter().chain(start).chain(numbers).collect()
+    }
+
+    /// A GeoPackage with layers of that name, each with these features.
+    fn package(
+        machine: &Machine,
+        name: &str,
+        layers: &[&str],
+        features: &[(i64, Option<Vec<u8>>)],
+    ) -> String {
+        let path = machine.file(name, b"");
+        let connection = Connection::open(&path).unwrap();
+        connection
+            .execute_batch(
+                "CREATE TABLE gpkg_contents (table_name TEXT PRIMARY KEY, data_type TEXT);
+                 CREATE TABLE gpkg_geometry_columns (table_name TEXT, column_name TEXT);
+                 INSERT INTO gpkg_contents VALUES ('styles', 'attributes');",
+            )
+            .unwrap();
+        for layer in layers {
+            connection
+                .execute_batch(&format!(
+                    "CREATE TABLE \"{layer}\" (fid INTEGER PRIMARY KEY, name TEXT, geom BLOB);
+                     INSERT INTO gpkg_contents VALUES ('{layer}', 'features');
+                     INSERT INTO gpkg_geometry_columns VALUES ('{layer}', 'geom');"
+                ))
+                .unwrap();
+            for (key, geometry) in features {
+                let insert = format!("INSERT INTO \"{layer}\" VALUES (?1, 'name', ?2)");
+                connection.execute(&insert, params![key, geometry]).unwrap();
+            }
+        }
+        path
+    }
+
+    #[test]
+    fn features_have_the_numbers_of_their_keys() {
+        let features =
+            [(75, Some(line(&[[1.0, 9.0], [-2.0, 3.0]]))), (9, Some(line(&[[5.0, 5.0], [6.0, 4.0]])))];
+        let machine = with_degrees();
+        let file = package(&machine, "towns.gpkg", &["all towns"], &features);
+        let report = &machine.json(&["load", "shm://p/s", &file])[0];
+        assert_eq!((&report["format"], &report["loaded"]), (&json!("geopackage"), &json!(2)));
+        assert_eq!(all(&machine), ["75 -2,3,1,9", "9 5,4,6,5"]);
+
+        let machine = with_degrees();
+        let file = package(&machine, "any-name.db", &["towns", "roads"], &features[1..]);
+        let load = ["load", "shm://p/s", &file];
+        machine.refused(2, &load, &["choose one with --layer: roads, towns"]);
+        machine.refused(
+            2,
+            &[&load[..], &["--layer", "rivers"]].concat(),
+            &["no layer 'rivers'", "roads, towns"],
+        );
+        machine.ok(&[&load[..], &["--layer", "roads", "--ids", "position"]].concat());
+        assert_eq!(all(&machine), ["1 5,4,6,5"]);
+    }
+
+    #[test]
+    fn features_without_a_geometry_or_a_number_are_refused() {
+        let good = || Some(line(&[[1.0, 2.0]]));
+        let machine = with_degrees();
+        for (key, geometry, words) in [
+            (2, None, "feature 2: the feature has no geometry"),
+            (2, Some(b"GP".to_vec()), "feature 2: it is not a geometry of a GeoPackage"),
+            (2, Some(line(&[[200.0, 2.0]])), "feature 2: x 200 is not a longitude"),
+            (-7, good(), "feature 1: its key -7 is not an integer from 0"),
+        ] {
+            let file = package(&machine, "bad.gpkg", &["towns"], &[(1, good()), (key, geometry)]);
+            machine.refused(2, &["load", "shm://p/s", &file], &[words]);
+            assert_eq!(all(&machine), [""; 0]);
+            let report = &machine.json(&["load", "shm://p/s", &file, "--skip-bad"])[0];
+            assert_eq!((&report["loaded"], &report["skipped"]), (&json!(1), &json!(1)));
+            machine.ok(&["del", "shm://p/s", "1", "1,2"]);
+        }
+    }
+
+    #[test]
+    fn other_databases_and_damaged_files_are_refused() {
+        let machine = with_degrees();
+        let none = package(&machine, "none.gpkg", &[], &[]);
+        machine.refused(2, &["load", "shm://p/s", &none], &["no layer of features"]);
+        let cut = machine.file("cut.gpkg", b"SQLite format 3\0");
+        machine.refused(2, &["load", "shm://p/s", &cut], &["cut.gpkg", "cannot be read as a GeoPackage"]);
+        let other = machine.file("other.db", b"");
+        Connection::open(&other).unwrap().execute_batch("CREATE TABLE a (b);").unwrap();
+        machine.refused(2, &["load", "shm://p/s", &other], &["no such table: gpkg_contents"]);
+        let piped = machine
+            .run_with_input(&["load", "shm://p/s", "-", "--format", "geopackage"], "SQLite format 3\0");
+        assert!(piped.code == 2 && piped.err.contains("stdin"), "{piped:?}");
+        machine.refused(2, &["load", "shm://p/s", &none, "--id-column", "fid"], &["read as geopackage"]);
+    }
+}
