@@ -1,0 +1,6 @@
+//! Tests of the crate.
+
+mod bounds;
+mod collections;
+mod formats;
+mod shapely;
