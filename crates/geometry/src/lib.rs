@@ -44,8 +44,9 @@
 //!   polygons that overlap in a collection; `tests/all/collections.rs` has cases. Locations at points where three or
 //!   more edges of a collection of polygons cross, none of them at an end, may be rounded.
 //! - GEOS computes crossings in floating point: about a line that begins 1e-17 outside an edge, its matrix may lack the
-//!   point at which the line crosses the edge. It may also lack the ends of several lines. No predicate differed in
-//!   100,000 random pairs.
+//!   point at which the line crosses the edge. It may also lack the ends of several lines.
+//! - All predicates were equal in 399,992 of 400,000 random pairs. In the other eight, GEOS errs: about collections of
+//!   points and lines (six), a multipolygon whose parts touch, and a line that crosses itself.
 //! - Distances to empty geometries are `None` (Shapely: NaN).
 
 #![forbid(unsafe_code)]

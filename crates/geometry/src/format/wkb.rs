@@ -177,13 +177,20 @@ impl WkbReader<'_> {
 
     /// Reads a point; `None`: it is empty.
     fn point(&mut self, header: &WkbHeader) -> Result<Option<Coord<f64>>, WkbError> {
-        let at = self.position(header)?;
+        let at = position_of(&self.take::<16>()?, header.order);
+        for _ in 2..header.dimensions {
+            self.take::<8>()?;
+        }
         Ok(if at.x.is_nan() && at.y.is_nan() { None } else { Some(at) })
     }
 
     fn line(&mut self, header: &WkbHeader) -> Result<LineString<f64>, WkbError> {
-        let count = self.count(header.order, header.dimensions * size_of::<f64>())?;
-        Ok(LineString((0..count).map(|_| self.position(header)).collect::<Result<_, _>>()?))
+        let position_bytes = header.dimensions * size_of::<f64>();
+        let count = self.count(header.order, position_bytes)?;
+        let bytes = self.bytes.get(self.offset..).and_then(|left| left.get(..count * position_bytes));
+        self.offset += count * position_bytes;
+        let positions = bytes.unwrap_or_default().chunks_exact(position_bytes);
+        Ok(LineString(positions.map(|position| position_of(position, header.order)).collect()))
     }
 
     fn polygon(&mut self, header: &WkbHeader) -> Result<Polygon<f64>, WkbError> {
@@ -230,18 +237,6 @@ impl WkbReader<'_> {
         Ok(count)
     }
 
-    /// Reads a position, and drops Z and M.
-    fn position(&mut self, header: &WkbHeader) -> Result<Coord<f64>, WkbError> {
-        let mut numbers = [0.0; 4];
-        for number in &mut numbers[..header.dimensions] {
-            *number = match header.order {
-                ByteOrder::Big => f64::from_be_bytes(self.take()?),
-                ByteOrder::Little => f64::from_le_bytes(self.take()?),
-            };
-        }
-        Ok(Coord { x: numbers[0], y: numbers[1] })
-    }
-
     fn u32(&mut self, order: ByteOrder) -> Result<u32, WkbError> {
         Ok(match order {
             ByteOrder::Big => u32::from_be_bytes(self.take()?),
@@ -257,6 +252,18 @@ impl WkbReader<'_> {
         self.offset += N;
         Ok(*bytes)
     }
+}
+
+/// The position at the beginning of the bytes, of which at least 16 are there; Z and M are dropped.
+fn position_of(bytes: &[u8], order: ByteOrder) -> Coord<f64> {
+    let number = |at: usize| {
+        let number = bytes.get(at..).and_then(|left| left.first_chunk()).copied().unwrap_or_default();
+        match order {
+            ByteOrder::Big => f64::from_be_bytes(number),
+            ByteOrder::Little => f64::from_le_bytes(number),
+        }
+    };
+    Coord { x: number(0), y: number(size_of::<f64>()) }
 }
 
 fn write(bytes: &mut Vec<u8>, shape: &Shape<f64>, srid: Option<u32>) {

@@ -72,8 +72,8 @@ pub(crate) struct EdgeTree {
 impl EdgeTree {
     pub(crate) fn new(edges: Vec<Edge>) -> Self {
         let around = |boxes: &[Bounds]| boxes.iter().copied().reduce(|all, one| all.union(&one));
-        let boxes: Vec<Bounds> = edges.iter().map(Edge::bounds).collect();
-        let mut levels: Vec<Vec<Bounds>> = vec![boxes.chunks(FANOUT).filter_map(around).collect()];
+        let around_edges = |edges: &[Edge]| edges.iter().map(Edge::bounds).reduce(|all, one| all.union(&one));
+        let mut levels: Vec<Vec<Bounds>> = vec![edges.chunks(FANOUT).filter_map(around_edges).collect()];
         while let Some(level) = levels.last().filter(|level| level.len() > 1) {
             let above = level.chunks(FANOUT).filter_map(around).collect();
             levels.push(above);

@@ -115,11 +115,11 @@ impl Parts {
     }
 
     fn add_line(&mut self, line: &LineString<f64>) {
-        match distinct(line)[..] {
+        let positions = distinct(line);
+        match positions[..] {
             [] => {}
             [at] => self.points.push(at),
             [first, .., last] => {
-                let positions = distinct(line);
                 if first != last {
                     self.line_ends.extend([first, last]);
                 }
@@ -155,6 +155,7 @@ impl Parts {
     fn add_chain(&mut self, kind: ChainKind, positions: &[Coord<f64>]) {
         let chain = self.chains.len();
         self.chains.push(Chain { kind, start: positions[0] });
+        self.edges.reserve(positions.len());
         self.edges.extend(positions.windows(2).map(|ends| Edge::of_chain(ends[0], ends[1], chain)));
     }
 

@@ -1,6 +1,6 @@
-//! Collections count as the union of their parts.
+//! Geometries about which GEOS 3.14.1 errs: collections, which count as the union of their parts, and parts that touch.
 //!
-//! GEOS 3.14.1 errs about some of these, so that the cases of Shapely have none of them: it finds that the first
+//! GEOS errs about some collections, so that the cases of Shapely have none of them: it finds that the first
 //! collection below does not cover the polygon, although the collection's own polygon alone does.
 
 use farwood_geometry::{Geometry, Predicate, Prepared};
@@ -65,4 +65,29 @@ fn lines_of_no_length_are_points() {
     let line = "MULTILINESTRING((1 1,2 0),(3 0,1 4,3 4,1 2))";
     assert!(holds(Predicate::Intersects, "LINESTRING(2 2,2 2)", line));
     assert!(holds(Predicate::Equals, "LINESTRING(2 2,2 2)", "POINT(2 2)"));
+}
+
+#[test]
+fn a_multipolygon_whose_parts_touch_covers_what_one_part_covers() {
+    // GEOS 3.14.1 finds that it does not, although it finds that the difference is empty. The parts touch where a vertex
+    // is on an edge, and the edge of the triangle passes there.
+    let parts = "MULTIPOLYGON(((1 2,4 4,4 2,2 1,1 2)),((4 0,1 0,1 1,4 1,4 0)))";
+    let triangle = "POLYGON((3 1,4 0,1 1,3 1))";
+    assert!(holds(Predicate::Covers, parts, triangle) && holds(Predicate::Within, triangle, parts));
+    assert!(!holds(Predicate::Overlaps, triangle, parts));
+}
+
+#[test]
+fn points_at_the_ends_of_a_line_do_not_cover_it() {
+    // GEOS 3.14.1 finds that they do.
+    let points = "GEOMETRYCOLLECTION(POINT(7 6),LINESTRING(4 4,5 5,3 2),MULTIPOINT((7 5),(6 1),(5 5)))";
+    assert!(!holds(Predicate::Covers, points, "LINESTRING(6 1,7 6)"));
+}
+
+#[test]
+fn a_line_that_crosses_itself_equals_the_same_line_with_more_positions() {
+    // GEOS 3.14.1 finds that they differ: they cross themselves at x = 10 / 3.
+    let line = "LINESTRING(4 2,1 2,2 3,4 1,2 4)";
+    let same = "LINESTRING(4 2,2.5 2,1 2,1.5 2.5,2 3,3 2,4 1,3 2.5,2 4)";
+    assert!(holds(Predicate::Equals, line, same) && holds(Predicate::Covers, same, line));
 }

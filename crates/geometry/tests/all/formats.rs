@@ -116,7 +116,7 @@ fn broken_wkb_is_refused_with_its_offset() {
     let refused = |hex: &str| Geometry::from_wkb(&bytes(hex)).unwrap_err();
     assert_eq!(refused(""), WkbError::Truncated { offset: 0, needed: 1, available: 0 });
     assert_eq!(refused("02"), WkbError::ByteOrder { offset: 0, found: 2 });
-    assert_eq!(refused("0101000000"), WkbError::Truncated { offset: 5, needed: 8, available: 0 });
+    assert_eq!(refused("0101000000"), WkbError::Truncated { offset: 5, needed: 16, available: 0 });
     assert_eq!(refused("0108000000"), WkbError::Type { offset: 1, found: 8 });
     assert_eq!(refused("01A10F0000"), WkbError::Type { offset: 1, found: 4001 });
     // A multipoint with a polygon in it.

@@ -3,4 +3,5 @@
 mod bounds;
 mod collections;
 mod formats;
+mod invalid;
 mod shapely;
