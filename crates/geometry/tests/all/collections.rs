@@ -69,8 +69,8 @@ fn lines_of_no_length_are_points() {
 
 #[test]
 fn a_multipolygon_whose_parts_touch_covers_what_one_part_covers() {
-    // GEOS 3.14.1 finds that it does not, although it finds that the difference is empty. The parts touch where a vertex
-    // is on an edge, and the edge of the triangle passes there.
+    // GEOS 3.14.1 finds that it does not, although it finds that the difference is empty. The parts touch where a
+    // vertex is on an edge, and the edge of the triangle passes there.
     let parts = "MULTIPOLYGON(((1 2,4 4,4 2,2 1,1 2)),((4 0,1 0,1 1,4 1,4 0)))";
     let triangle = "POLYGON((3 1,4 0,1 1,3 1))";
     assert!(holds(Predicate::Covers, parts, triangle) && holds(Predicate::Within, triangle, parts));

@@ -3,8 +3,8 @@
     python3 -m venv /tmp/shapely && /tmp/shapely/bin/pip install shapely==2.2.0
     /tmp/shapely/bin/python crates/geometry/tests/data/generate.py > crates/geometry/tests/data/cases.tsv
 
-The output depends on the seed, on data/coastlines.csv and on the version of GEOS only. `--pairs N --seed S` write more
-pairs of other geometries, for a test run with FARWOOD_GEOMETRY_CASES=<file>.
+The output depends on the seed, on data/coastlines.csv and on the version of GEOS only. `--pairs N --seed S --positions P`
+write more pairs of other geometries, for a test run with FARWOOD_GEOMETRY_CASES=<file>.
 
 Lines of the file, separated by tabs:
     comments        # ..
@@ -43,10 +43,10 @@ def two_decimals(geometry):
     return shapely.transform(geometry, lambda xy: xy.round(2))
 
 
-def real_shapes(rng, count):
+def real_shapes(rng, count, positions):
     """Land, pieces of coast, their vertices, midpoints, triangles and neighbours with shared edges."""
     chains = coastlines()
-    rings = [c for c in chains if c[0] == c[-1] and 4 <= len(c) <= 60]
+    rings = [c for c in chains if c[0] == c[-1] and 4 <= len(c) <= positions]
     land = [p for p in (Polygon(c) for c in rings) if p.is_valid]
     # Few, so that many pairs meet.
     land = rng.sample(land, 12)
@@ -83,7 +83,7 @@ def real_shapes(rng, count):
             shapes.append(MultiPoint([rng.choice(ring) for _ in range(4)] + [polygon.representative_point()]))
         else:  # several islands
             several = MultiPolygon(rng.sample(land, 3))
-            if several.is_valid and sum(len(p.exterior.coords) for p in several.geoms) < 80:
+            if several.is_valid and sum(len(p.exterior.coords) for p in several.geoms) < positions + 20:
                 shapes.append(several)
     return [s for s in shapes if s.is_valid]
 
@@ -198,9 +198,10 @@ def main():
     parser.add_argument("--seed", type=int, default=25)
     parser.add_argument("--pairs", type=int, default=5000)
     parser.add_argument("--shapes", type=int, default=100)
+    parser.add_argument("--positions", type=int, default=60, help="of a piece of land, at most")
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    sets = [real_shapes(rng, options.shapes), [grid_shape(rng, 4) for _ in range(options.shapes)],
+    sets = [real_shapes(rng, options.shapes, options.positions), [grid_shape(rng, 4) for _ in range(options.shapes)],
             [grid_shape(rng, 8) for _ in range(options.shapes)], float_shapes(rng, options.shapes // 2),
             special_shapes()]
     # Special shapes meet the grids, and some shapes meet equal ones of other positions.
