@@ -28,6 +28,7 @@
 //!   Shapely, and the crate's tests list what differs.
 //! - [`Metric`] measures in the plane or in metres on a sphere, and has lower bounds from a geometry to a box for a
 //!   best-first search over an R-tree. `dwithin` is [`Metric::is_within`].
+//! - [`Predicate::box_filter`] and [`Metric::windows`] say which candidates an index must find.
 //! - [`Nearest`] yields the nearest of candidates that come in the order of such bounds.
 //! - [`Geometry::wrapped_bounds`] has the boxes of a geometry that the antimeridian splits.
 //!
@@ -70,6 +71,6 @@ pub use format::wkt::WktError;
 pub use geo_types;
 pub use geometry::{Geometry, GeometryError, NESTING_MAX};
 pub use nearest::{Candidate, Nearest, NearestQuery, Neighbour, Ties};
-pub use predicate::Predicate;
+pub use predicate::{BoxFilter, Predicate};
 pub use prepared::Prepared;
 pub use relate::IntersectionMatrix;

@@ -32,7 +32,30 @@ pub enum Predicate {
     Equals,
 }
 
+/// A necessary condition on the bounding boxes of a first geometry and a second for which a predicate holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BoxFilter {
+    /// The boxes have a point in common.
+    Intersects,
+    /// The second box contains the first.
+    Within,
+    /// The first box contains the second.
+    Contains,
+    /// None: the boxes say nothing.
+    All,
+}
+
 impl Predicate {
+    /// The condition by which an index finds candidates.
+    pub const fn box_filter(self) -> BoxFilter {
+        match self {
+            Self::Intersects | Self::Touches | Self::Overlaps | Self::Crosses => BoxFilter::Intersects,
+            Self::Within | Self::CoveredBy | Self::Equals => BoxFilter::Within,
+            Self::Contains | Self::Covers => BoxFilter::Contains,
+            Self::Disjoint => BoxFilter::All,
+        }
+    }
+
     /// All predicates.
     pub const ALL: [Self; 10] = [
         Self::Intersects,
@@ -89,13 +112,11 @@ impl Predicate {
             let both = a.bounds().is_none() && b.bounds().is_none();
             return Some(self == Self::Disjoint || self == Self::Equals && both);
         };
-        let possible = match self {
-            Self::Disjoint if !a_box.intersects(&b_box) => return Some(true),
-            Self::Disjoint => true,
-            Self::Intersects | Self::Touches | Self::Overlaps | Self::Crosses => a_box.intersects(&b_box),
-            Self::Within | Self::CoveredBy => b_box.contains(&a_box),
-            Self::Contains | Self::Covers => a_box.contains(&b_box),
-            Self::Equals => a_box == b_box,
+        let possible = match self.box_filter() {
+            BoxFilter::Intersects => a_box.intersects(&b_box),
+            BoxFilter::Within => b_box.contains(&a_box) && (self != Self::Equals || a_box == b_box),
+            BoxFilter::Contains => a_box.contains(&b_box),
+            BoxFilter::All => return (!a_box.intersects(&b_box)).then_some(true),
         };
         if possible { None } else { Some(false) }
     }

@@ -2,6 +2,7 @@
 
 mod planar;
 mod sphere;
+mod windows;
 
 use crate::bounds::Bounds;
 use crate::prepared::{Edge, Location, Prepared};

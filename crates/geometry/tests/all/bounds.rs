@@ -62,6 +62,25 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn the_windows_reach_everything_within_the_distance(query in geometry(), found in geometry(), more in 0.0..2.0) {
+        let (prepared, other) = (Prepared::new(&query), Prepared::new(&found));
+        let (query_box, found_box) = (prepared.bounds().unwrap(), other.bounds().unwrap());
+        for metric in [Metric::Planar, Metric::Sphere] {
+            let distance = metric.distance(&prepared, &other).unwrap();
+            // The exact distance, and a greater one.
+            for distance in [distance, distance * (1.0 + more)] {
+                let (first, second) = metric.windows(&query_box, distance);
+                let reached = first.intersects(&found_box) || second.is_some_and(|one| one.intersects(&found_box));
+                prop_assert!(reached, "{metric:?} {distance}: {query} {found}: {first:?} {second:?}");
+            }
+        }
+    }
+}
+
 /// Coasts of the repository's data: lines of ten segments.
 fn coasts() -> Vec<Geometry> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/coastlines.csv");
