@@ -18,7 +18,7 @@ Steps:
   format   rustfmt
   tidy     the project checks
   lints    clippy on the packages that changed since the merge base with the main branch
-  units    unit tests of fabric, index, sim and testkit
+  units    unit tests of fabric, geometry, index, sim and testkit
   seeds    a few seeds of each system, on the loopback fabric and in the simulator with faults
   costs    the golden cost tables
   mutants  two mutants that the seeds must detect
@@ -29,7 +29,8 @@ Examples:
 ";
 
 /// Packages whose unit tests run: the layers below the transports. None of them starts a process.
-const UNITS: &[&str] = &["farwood-fabric", "farwood-index", "farwood-sim", "farwood-testkit"];
+const UNITS: &[&str] =
+    &["farwood-fabric", "farwood-geometry", "farwood-index", "farwood-sim", "farwood-testkit"];
 
 /// Seeds of each system and fabric.
 const SEEDS: u64 = 4;

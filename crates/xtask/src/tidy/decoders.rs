@@ -1,16 +1,16 @@
-//! Code that decodes far memory does not panic because of what it reads.
+//! Code that decodes far memory, or geometries of users, does not panic because of what it reads.
 
 use super::rust::{Rust, Token};
 use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "decoders",
-    requires: "no `expect`, `unwrap` or `unreachable!` in a module that decodes far memory, unless the comment above \
+    requires: "no `expect`, `unwrap` or `unreachable!` in a module that decodes input, unless the comment above \
                begins with `Cannot fail:` and proves it",
     check,
 };
 
-/// The modules that decode bytes of far memory: files, and folders that end with a slash.
+/// The modules that decode bytes of far memory or geometries: files, and folders that end with a slash.
 const MODULES: &[&str] = &[
     "crates/fabric/src/chunks.rs",
     "crates/fabric/src/client_table.rs",
@@ -21,6 +21,8 @@ const MODULES: &[&str] = &[
     "crates/fabric/src/pointer.rs",
     "crates/fabric/src/sealed_word.rs",
     "crates/fabric/src/superblock.rs",
+    "crates/geometry/src/format/",
+    "crates/geometry/src/geometry.rs",
     "crates/index/src/catfish/tree/copy.rs",
     "crates/index/src/catfish/tree/filter.rs",
     "crates/index/src/catfish/tree/layout.rs",

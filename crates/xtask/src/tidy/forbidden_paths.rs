@@ -6,7 +6,8 @@ use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "forbidden-paths",
-    requires: "fabric, index and sim use no clock, thread, file, socket or external randomness; libraries do not print",
+    requires: "fabric, geometry, index and sim use no clock, thread, file, socket or external randomness; libraries do \
+               not print",
     check,
 };
 
@@ -19,7 +20,7 @@ struct Ban {
     remedy: &'static str,
 }
 
-const PURE: &[&str] = &["fabric", "index", "sim"];
+const PURE: &[&str] = &["fabric", "geometry", "index", "sim"];
 
 const BANS: &[Ban] = &[
     Ban {
@@ -35,7 +36,7 @@ const BANS: &[Ban] = &[
         remedy: "leave threads to the caller",
     },
     Ban {
-        crates: &["fabric", "index"],
+        crates: &["fabric", "geometry", "index"],
         paths: &["rand", "getrandom", "fastrand"],
         macros: &[],
         remedy: "derive it from a seed that the caller passes",
@@ -60,7 +61,7 @@ const BANS: &[Ban] = &[
         remedy: "leave the operating system to the transports",
     },
     Ban {
-        crates: &["fabric", "index", "sim", "transport", "bench"],
+        crates: &["fabric", "geometry", "index", "sim", "transport", "bench"],
         paths: &["std::io::stdout", "std::io::stderr", "std::io::stdin"],
         macros: &["println", "print", "eprintln", "eprint"],
         remedy: "return it; only the command prints",

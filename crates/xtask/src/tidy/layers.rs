@@ -11,6 +11,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 const FABRIC: &str = "farwood-fabric";
+const GEOMETRY: &str = "farwood-geometry";
 const INDEX: &str = "farwood-index";
 const SIM: &str = "farwood-sim";
 const TRANSPORT: &str = "farwood-transport";
@@ -25,15 +26,16 @@ const PROOF: &str = "farwood-proof";
 /// The packages of the workspace with the packages that their code may use.
 const LAYERS: &[(&str, &[&str])] = &[
     (FABRIC, &[]),
+    (GEOMETRY, &[]),
     (INDEX, &[FABRIC]),
     (SIM, &[FABRIC]),
     (TRANSPORT, &[FABRIC]),
     (TESTKIT, &[FABRIC]),
-    (FARWOOD, &[FABRIC, INDEX, TRANSPORT]),
+    (FARWOOD, &[FABRIC, GEOMETRY, INDEX, TRANSPORT]),
     (BENCH, &[FABRIC, INDEX, SIM, TRANSPORT, FARWOOD]),
     (DEMO, &[FABRIC, INDEX, SIM, TRANSPORT, FARWOOD, BENCH]),
-    (CLI, &[FARWOOD, BENCH, DEMO]),
-    (PYTHON, &[FARWOOD]),
+    (CLI, &[FARWOOD, GEOMETRY, BENCH, DEMO]),
+    (PYTHON, &[FARWOOD, GEOMETRY]),
     (PROOF, &[FABRIC, INDEX, SIM, TRANSPORT, TESTKIT, BENCH, FARWOOD]),
     ("xtask", &[]),
 ];

@@ -1,0 +1,5 @@
+//! Formats of geometries: WKB, WKT and GeoJSON.
+
+pub(crate) mod geojson;
+pub(crate) mod wkb;
+pub(crate) mod wkt;
