@@ -4,6 +4,7 @@ mod batches;
 mod coordinates;
 mod damage;
 mod dropped;
+mod exact;
 mod examples;
 mod fork;
 mod full;
