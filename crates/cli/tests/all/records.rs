@@ -65,7 +65,7 @@ fn what_an_index_cannot_hold_is_refused() {
 
 fn feature(id: &Value, x: i32, name: &str) -> Value {
     let ring = json!([[x, 0], [x + 1, 0], [x, 1], [x, 0]]);
-    json!({ "type": "Feature", "id": id, "properties": { "name": name, "big": 12345678901234567890u64 },
+    json!({ "type": "Feature", "id": id, "properties": { "name": name, "big": 12_345_678_901_234_567_890_u64 },
         "geometry": { "type": "Polygon", "coordinates": [ring] } })
 }
 
@@ -81,7 +81,7 @@ fn features_are_loaded_with_ids_geometries_and_properties() {
         (&json!(2), &json!(0), &json!(true))
     );
     let record = json_of(&machine, &["get", PARKS, "way/17"]);
-    assert_eq!(record["attributes"], json!({ "name": "Oak", "big": 12345678901234567890u64 }));
+    assert_eq!(record["attributes"], json!({ "name": "Oak", "big": 12_345_678_901_234_567_890_u64 }));
     assert!(record["geometry"].as_str().unwrap().starts_with("POLYGON"), "{record}");
     let again = json!({ "type": "FeatureCollection", "features":
         [feature(&json!("way/18"), 7, "Ash"), feature(&json!("way/19"), 9, "Fir")] });
