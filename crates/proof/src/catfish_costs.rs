@@ -256,7 +256,7 @@ fn add_records<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) 
 /// # Panics
 /// If an operation fails.
 pub fn table<H: ServerHarness>(world: H) -> CostTable {
-    let conditions = "The tree\nhas 900 rectangles, nodes of 7 entries and four levels; rings have 4 KiB. The rows named \
+    let conditions = "The tree\nhas 900 rectangles, nodes of 7 entries and four levels; rings have 4 KiB. Rows named \
                       `records` are of\nan index of 900 unique ids, with nodes of 35 entries, by READs. Only the \
                       verbs of the client are counted:\nthe server, whose rows are named `in place`, posts none for \
                       its operations on its own memory, and one WRITE per\nsegment of a response. A \
