@@ -3,7 +3,7 @@
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::doctor;
-use farwood::spatial::{CatfishConfig, CoordinateSystem};
+use farwood::spatial::{CatfishConfig, CoordinateSystem, IdKind};
 use farwood::{
     Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
     Url, Values, smart, sphinx,
@@ -23,6 +23,7 @@ Examples:
   farwood create shm://demo/art --index smart --variant art --preallocate
   farwood create shm://demo/places --index catfish --crs degrees    rectangles of longitude and latitude
   farwood create shm://demo/parts --index catfish --crs planar      rectangles of a drawing
+  farwood create shm://demo/parks --index catfish --ids text        places with names, geometries and attributes
   farwood create shm://scratch/t --memory 64MiB        also creates the pool if it does not exist
   farwood create tcp://127.0.0.1:7470/numbers          on a memory node that `farwood serve` runs";
 
@@ -90,6 +91,11 @@ pub(crate) struct Args {
     /// features that are cut there
     #[arg(long, value_name = "COORDINATES", value_enum, help_heading = "Index")]
     crs: Option<Coordinates>,
+    /// catfish only: the ids of the rectangles. repeated: numbers, and several rectangles may have the same; the index
+    /// stores rectangles only. number, text: each id at most once; the index stores a record for each id, with a
+    /// rectangle, a geometry and attributes, and finds, replaces and deletes it by the id
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Ids::Repeated, help_heading = "Index")]
+    ids: Ids,
     /// The variant. sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
     /// [default: +lock-read]; smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining =
     /// smart [default: smart]; sphinx: art, +hash-table or sphinx [default: sphinx]
@@ -130,6 +136,17 @@ enum Coordinates {
     Planar,
 }
 
+/// The ids of a spatial index.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Ids {
+    /// Numbers that may repeat; no records
+    Repeated,
+    /// Unique numbers, with records
+    Number,
+    /// Unique texts of up to 255 bytes, with records
+    Text,
+}
+
 /// The method by which readers detect a torn copy of a node.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Scheme {
@@ -142,7 +159,7 @@ enum Scheme {
 }
 
 /// Options that apply to an index only.
-const INDEX_OPTIONS: [&str; 12] = [
+const INDEX_OPTIONS: [&str; 13] = [
     "index",
     "keys",
     "values",
@@ -151,6 +168,7 @@ const INDEX_OPTIONS: [&str; 12] = [
     "any_length",
     "node_bytes",
     "crs",
+    "ids",
     "variant",
     "preallocate",
     "lock_width",
@@ -172,7 +190,7 @@ fn inapplicable(index: IndexKind) -> &'static [(&'static [&'static str], &'stati
         "lock_width",
         "consistency",
     ];
-    const CRS: (&[&str], &str) = (&["crs"], "an option of catfish; add --index catfish");
+    const CRS: (&[&str], &str) = (&["crs", "ids"], "an option of catfish; add --index catfish");
     const WHY: &str = "an option of sherman; a radix tree has keys and values of any length, nodes of several \
                        sizes, 64-bit locks and checksums";
     match index {
@@ -402,7 +420,12 @@ fn catfish_config(args: &Args) -> Result<CatfishConfig, Failure> {
         Some(Coordinates::Degrees) => CoordinateSystem::Degrees,
         Some(Coordinates::Planar) => CoordinateSystem::Planar,
     };
-    let default = CatfishConfig { coordinates, ..CatfishConfig::default() };
+    let ids = match args.ids {
+        Ids::Repeated => IdKind::Repeated,
+        Ids::Number => IdKind::Number,
+        Ids::Text => IdKind::Text,
+    };
+    let default = CatfishConfig { coordinates, ids, ..CatfishConfig::default() };
     let Some(bytes) = node_bytes(args) else { return Ok(default) };
     let sized = default.with_node_bytes(bytes);
     sized.map_err(|why| Failure::Usage(format!("create {}: --node-bytes: {why}", args.url)))

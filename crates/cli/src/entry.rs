@@ -1,7 +1,7 @@
 //! `farwood put`, `farwood get` and `farwood del`: one entry.
 
 use super::source::Sources;
-use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open, open_any, read};
+use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open_any, read};
 use farwood::{Error, Url};
 use serde_json::json;
 use std::fs;
@@ -14,12 +14,14 @@ const VALUE_BYTES_MAX: usize = 16 << 20;
 /// Store a value under a key
 ///
 /// The types of the index determine how key and value are written: decimal numbers, text, or hexadecimal digits. In a
-/// spatial index, give a rectangle's number and its edges X1,Y1,X2,Y2, or X,Y for a point.
+/// spatial index, give a rectangle's id and its edges X1,Y1,X2,Y2, or X,Y for a point. If the ids of the index are
+/// unique, the record with the id is replaced; it may have a geometry, whose bounds are then the edges, and attributes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  farwood put shm://demo/numbers 7 42\n  \
     farwood put shm://demo/words --if-absent zebra 1\n  farwood put shm://demo/bytes 00ff00ff00ff00ff 0a\n  \
     farwood put shm://demo/pages home --value-file home.html\n  \
-    farwood put shm://demo/places 75 2.2,48.8,2.5,48.9")]
+    farwood put shm://demo/places 75 2.2,48.8,2.5,48.9\n  \
+    farwood put shm://demo/parks 'Stanley Park' --geometry 'POINT(-123.14 49.3)' --attributes '{\"ha\":405}'")]
 #[command(group = clap::ArgGroup::new("condition").args(["if_absent", "if_present"]))]
 pub(crate) struct PutArgs {
     /// shm://POOL/INDEX
@@ -28,11 +30,17 @@ pub(crate) struct PutArgs {
     #[arg(allow_hyphen_values = true)]
     pub(super) key: String,
     /// The value
-    #[arg(allow_hyphen_values = true, required_unless_present = "value_file")]
+    #[arg(allow_hyphen_values = true, required_unless_present_any = ["value_file", "geometry"])]
     pub(super) value: Option<String>,
     /// Read the value from this file, byte for byte; - for stdin
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
+    /// In a spatial index of unique ids: the geometry as WKT, such as 'POINT(1 2)'
+    #[arg(long, value_name = "WKT")]
+    pub(super) geometry: Option<String>,
+    /// In a spatial index of unique ids: attributes, a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(super) attributes: Option<String>,
     /// Store only if the key does not exist; exit code 1 if it does
     #[arg(long)]
     pub(super) if_absent: bool,
@@ -44,26 +52,29 @@ pub(crate) struct PutArgs {
 /// Print the value of a key
 ///
 /// If the key does not exist, the command prints nothing on stdout and exits with code 1; with --json, the value is
-/// null.
+/// null. In a spatial index of unique ids, the command prints the edges of the record, then a tab and the attributes if
+/// it has any; with --json also its geometry.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/words zebra --json\n  \
-    farwood get shm://demo/pages home --raw > home.html"
+    farwood get shm://demo/pages home --raw > home.html\n  \
+    farwood get shm://demo/parks 'Stanley Park' --json"
 )]
 pub(crate) struct GetArgs {
     /// shm://POOL/INDEX
-    url: Url,
+    pub(super) url: Url,
     /// The key
     #[arg(allow_hyphen_values = true)]
-    key: String,
+    pub(super) key: String,
     /// Print the bytes of the value unchanged, without a newline
     #[arg(long, conflicts_with_all = ["json", "json_strings"])]
-    raw: bool,
+    pub(super) raw: bool,
 }
 
 /// Remove a key
 ///
-/// Exit code 1 if the key does not exist. In a spatial index, give a rectangle's number and its edges.
+/// Exit code 1 if the key does not exist. In a spatial index, give a rectangle's number and its edges; the id alone if
+/// the ids of the index are unique.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  farwood del shm://demo/numbers 7\n  farwood del shm://demo/words zebra\n  \
@@ -122,6 +133,10 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
         Opened::Spatial(index) => return item::put(&index, args, context),
         Opened::Ordered(index) => index,
     };
+    if let Some(given) = context.first_given(&["geometry", "attributes"]) {
+        let text = format!("put {}: {given} applies to spatial indexes of unique ids; omit it", args.url);
+        return Err(Failure::Usage(text));
+    }
     let key = key_of(&index, &args.key, "put")?;
     let value = match (&args.value, &args.value_file) {
         (Some(words), _) => read(&index, "put", "value", words)?,
@@ -161,7 +176,10 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
             args.url
         )));
     }
-    let index = open(&args.url, context)?;
+    let index = match open_any(&args.url, context)? {
+        Opened::Spatial(index) => return item::get(&index, args, context),
+        Opened::Ordered(index) => index,
+    };
     let key = key_of(&index, &args.key, "get")?;
     let [key_kind, value_kind] = index.kinds();
     let Some(value) = index.get(&key)? else {

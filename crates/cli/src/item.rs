@@ -1,16 +1,24 @@
-//! `farwood put` and `farwood del` of a rectangle, in a spatial index.
+//! `farwood put`, `farwood get` and `farwood del` of a rectangle or a record, in a spatial index.
 
-use super::entry::{DelArgs, PutArgs};
+use super::entry::{DelArgs, GetArgs, PutArgs};
 use super::search::{Coordinates, rectangle_number};
 use super::{Context, Failure, Format, Outcome};
 use farwood::Url;
-use farwood::spatial::{Item, Rectangle, Spatial};
-use serde_json::json;
+use farwood::spatial::{Contents, IdKind, Item, Record, RecordId, Rectangle, Spatial};
+use farwood_geometry::Geometry;
+use serde_json::{Value, json};
 
 /// Adds a rectangle under its number.
 pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if let Some(given) = context.first_given(&["if_absent", "if_present", "value_file"]) {
         let why = format!("{given} applies to keys, and this index holds rectangles; omit it");
+        return Err(refused("put", &args.url, &why));
+    }
+    if index.ids().is_unique() {
+        return put_record(index, args, context);
+    }
+    if let Some(given) = context.first_given(&["geometry", "attributes"]) {
+        let why = format!("{given} needs an index of unique ids (`farwood create --ids`); omit it");
         return Err(refused("put", &args.url, &why));
     }
     let Some(edges) = &args.value else {
@@ -23,8 +31,138 @@ pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) ->
     Ok(Outcome::Done)
 }
 
-/// Removes a rectangle.
+/// Stores a record.
+fn put_record(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let refuse = |why: String| refused("put", &args.url, &why);
+    let id = record_id("put", index, &args.url, &args.key)?;
+    let geometry = args.geometry.as_deref().map(str::parse::<Geometry>).transpose();
+    let geometry = geometry.map_err(|error| refuse(format!("--geometry: {error}")))?;
+    let bounds = match (&geometry, &args.value) {
+        (Some(_), Some(_)) => {
+            return Err(refuse("give the edges or --geometry, whose bounds they are".to_owned()));
+        }
+        (Some(geometry), None) => {
+            let bounds = geometry.bounds().ok_or_else(|| refuse("--geometry: it is empty".to_owned()))?;
+            Rectangle::new(bounds.min, bounds.max).map_err(|error| refuse(error.to_string()))?
+        }
+        (None, Some(edges)) => bounds_of("put", &args.url, edges)?,
+        (None, None) => return Err(refuse("give the edges of the record, or --geometry".to_owned())),
+    };
+    let attributes = args.attributes.clone().unwrap_or_default();
+    if args.attributes.is_some() && !matches!(serde_json::from_str(&attributes), Ok(Value::Object(_))) {
+        return Err(refuse(format!("--attributes: '{attributes}' is not a JSON object")));
+    }
+    let geometry = geometry.map(|geometry| geometry.to_wkb()).unwrap_or_default();
+    let payload = Contents { geometry, attributes }.encode();
+    let existed = index.put(Record { id, bounds, payload })?;
+    if context.format == Format::Json {
+        context.json(&json!({ "stored": true, "existed": existed }))?;
+    } else if context.progress {
+        let what = if existed { "replaced" } else { "added" };
+        writeln!(context.messages, "put {}: {what} the record '{}'", args.url, args.key)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Prints a record.
+pub(crate) fn get(index: &Spatial, args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if !index.ids().is_unique() {
+        let why = "the ids of this index may repeat, so it finds rectangles by their edges only; use `farwood search`";
+        return Err(refused("get", &args.url, why));
+    }
+    let id = record_id("get", index, &args.url, &args.key)?;
+    let found = index.get(&id)?;
+    let Some(record) = found else {
+        if context.format == Format::Json {
+            context.json(&json!({ "id": id_json(&id, context), "record": null }))?;
+        }
+        writeln!(context.messages, "get {}: the record '{}' does not exist", args.url, args.key)?;
+        return Ok(Outcome::Negative);
+    };
+    if args.raw {
+        context.out.write_all(&record.payload)?;
+    } else if context.format == Format::Json {
+        let json = record_json("get", &args.url, &record, context)?;
+        context.json(&json)?;
+    } else {
+        let contents = contents_of("get", &args.url, &record)?;
+        let separator = if contents.attributes.is_empty() { "" } else { "\t" };
+        writeln!(context.out, "{}{separator}{}", record.bounds, contents.attributes)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The contents of a record.
+pub(crate) fn contents_of(operation: &str, url: &Url, record: &Record) -> Result<Contents, Failure> {
+    Contents::decode(&record.payload).map_err(|error| Failure::Other {
+        text: format!("{operation} {url}: the record '{}': {error}; `get --raw` prints it", record.id),
+        exit_code: 8,
+    })
+}
+
+/// The id as JSON.
+pub(crate) fn id_json(id: &RecordId, context: &Context<'_>) -> Value {
+    match id {
+        RecordId::Number(number) => context.numbers.json(*number),
+        RecordId::Text(text) => json!(text),
+    }
+}
+
+/// A record as JSON: its id, edges, geometry as GeoJSON, and attributes.
+pub(crate) fn record_json(
+    operation: &str,
+    url: &Url,
+    record: &Record,
+    context: &Context<'_>,
+) -> Result<Value, Failure> {
+    let damaged = |what: String| Failure::Other {
+        text: format!("{operation} {url}: the record '{}': {what}; `get --raw` prints it", record.id),
+        exit_code: 8,
+    };
+    let Contents { geometry, attributes } = contents_of(operation, url, record)?;
+    let geometry = if geometry.is_empty() {
+        Value::Null
+    } else {
+        let geometry =
+            Geometry::from_wkb(&geometry).map_err(|error| damaged(format!("the geometry: {error}")))?;
+        json!(geometry.to_string())
+    };
+    let attributes = if attributes.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_str(&attributes).map_err(|error| damaged(format!("the attributes: {error}")))?
+    };
+    Ok(json!({
+        "id": id_json(&record.id, context), "bounds": record.bounds.edges(), "geometry": geometry,
+        "attributes": attributes,
+    }))
+}
+
+/// The id on the command line.
+fn record_id(operation: &str, index: &Spatial, url: &Url, text: &str) -> Result<RecordId, Failure> {
+    match index.ids() {
+        IdKind::Text => Ok(RecordId::from(text)),
+        IdKind::Number | IdKind::Repeated => rectangle_number(text)
+            .map(RecordId::Number)
+            .map_err(|why| refused(operation, url, &format!("the id of the record: {why}"))),
+    }
+}
+
+/// Removes a rectangle, or a record.
 pub(crate) fn del(index: &Spatial, args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if index.ids().is_unique() {
+        if let Some(edges) = &args.edges {
+            let why = format!("give only the id, not '{edges}': the ids of this index are unique");
+            return Err(refused("del", &args.url, &why));
+        }
+        let existed = index.delete(&record_id("del", index, &args.url, &args.key)?)?;
+        if context.format == Format::Json {
+            context.json(&json!({ "existed": existed }))?;
+        } else if !existed {
+            writeln!(context.messages, "del {}: the record '{}' does not exist", args.url, args.key)?;
+        }
+        return Ok(if existed { Outcome::Done } else { Outcome::Negative });
+    }
     let Some(edges) = &args.edges else {
         let why = "give the number of the rectangle and its edges, as `farwood search` prints them";
         return Err(refused("del", &args.url, why));
@@ -42,6 +180,11 @@ pub(crate) fn del(index: &Spatial, args: &DelArgs, context: &mut Context<'_>) ->
 fn item(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Item, Failure> {
     let id = rectangle_number(number)
         .map_err(|why| refused(operation, url, &format!("the number of the rectangle: {why}")))?;
+    Ok(Item { bounds: bounds_of(operation, url, edges)?, id })
+}
+
+/// The rectangle for the edges on the command line.
+fn bounds_of(operation: &str, url: &Url, edges: &str) -> Result<Rectangle, Failure> {
     let wrong = |why: String| refused(operation, url, &why);
     let bounds = match edges.split(',').count() {
         2 => edges.parse().map(|Coordinates(point)| Rectangle::point(point)),
@@ -51,7 +194,7 @@ fn item(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Item, F
     let neither = || format!("'{edges}' is neither x,y nor x1,y1,x2,y2");
     let is_number = |why: &str| why.contains("finite") || why.contains("closer to 0");
     let bounds = bounds.map_err(|why| wrong(if is_number(&why) { why } else { neither() }))?;
-    Ok(Item { bounds: bounds.map_err(|error| refused(operation, url, &error.to_string()))?, id })
+    bounds.map_err(|error| refused(operation, url, &error.to_string()))
 }
 
 fn refused(operation: &str, url: &Url, why: &str) -> Failure {

@@ -136,6 +136,9 @@ fn stat_spatial(
     let (bytes, most) = (config.node_bytes() as u64, config.entries_max());
     writeln!(out, "  nodes        {}, of up to {most} entries", size::show(bytes))?;
     writeln!(out, "  coordinates  {}", config.coordinates)?;
+    if config.ids.is_unique() {
+        writeln!(out, "  ids          unique, {}s; with records", config.ids.name())?;
+    }
     writeln!(out, "  rings        {} for messages in each direction", size::show(config.ring_bytes))?;
     if let Some(server) = server {
         writeln!(out, "  server       {}", server_text(server))?;
@@ -172,6 +175,7 @@ fn spatial_json(config: &CatfishConfig) -> Value {
         "memory_node": config.node.0,
         "ring_bytes": config.ring_bytes,
         "crs": config.coordinates.name(),
+        "ids": config.ids.name(),
     })
 }
 

@@ -428,6 +428,7 @@ fn of_index(error: &IndexError) -> u8 {
     match error {
         IndexError::Fabric(error) => of_fabric(error),
         IndexError::BadSizes(_)
+        | IndexError::BadId(_)
         | IndexError::MixedLocks { .. }
         | IndexError::WrongLength { .. }
         | IndexError::BadName(_)

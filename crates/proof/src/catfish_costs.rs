@@ -3,8 +3,9 @@
 use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs, NodeId, Server as _};
 use farwood_index::catfish::{
-    Catfish, CatfishConfig, Change, Count, Inbox, Issue, Item, NotificationMode, Query, Reader, Rectangle,
-    RingRpc, ServerSettings, Service, ServiceSettings, SpatialRpc as _, TreeServer,
+    Catfish, CatfishConfig, Change, Count, IdKind, Inbox, Issue, Item, NotificationMode, Query, Reader,
+    Record, RecordId, Rectangle, RingRpc, ServerSettings, Service, ServiceSettings, SpatialRpc as _,
+    TreeServer,
 };
 use farwood_testkit::ServerHarness;
 use std::future::poll_fn;
@@ -209,12 +210,54 @@ fn add_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>)
     }
 }
 
+/// The record of an item; one in a hundred has a payload that is longer than a node.
+fn record(id: u64) -> Record {
+    let payload = vec![7; if id.is_multiple_of(100) { 3_000 } else { 20 }];
+    Record { id: RecordId::Number(id), bounds: item(id).bounds, payload }
+}
+
+/// Adds the rows of lookups of records by READs, in an index of its own.
+fn add_records<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
+    let (client, server) = (&bench.client, &bench.server);
+    let index = bench.world.block_on(async {
+        let config = CatfishConfig { blocks: 5, ids: IdKind::Number, ..CatfishConfig::default() };
+        let index = Catfish::create(client, "records", config).await.expect("a pool");
+        let tree = index.serve(client, server, ServerSettings::default()).await.expect("no other server");
+        let records = (0..SIDE * SIDE).map(record).collect();
+        tree.worker(client, server).bulk_load_records(records, 1.0).await.expect("memory is free");
+        index
+    });
+    let client = bench.world.client();
+    let mut reader = Reader::new(&index, &client, Issue::Many);
+    // The first lookup caches the root's address.
+    bench.cost(&client, async { reader.get(&RecordId::Number(1)).await.expect("a lookup") });
+    for (case, id, is_there) in
+        [("", 31, true), ("a long payload", 500, true), ("absent", SIDE * SIDE, false)]
+    {
+        let costs = bench.cost(&client, async {
+            let found = reader.get(&RecordId::Number(id)).await.expect("a lookup");
+            assert_eq!(found, is_there.then(|| record(id)));
+        });
+        table.row("records", "get", case, costs);
+    }
+    for (case, query, count) in
+        [("1 result", window([3.1, 3.1], 0.1), 1), ("100 results", window([10.0, 11.0], 9.2), 100)]
+    {
+        let costs = bench.cost(&client, async {
+            let found = reader.search_records(&query).await.expect("a search");
+            assert_eq!(found.len(), count);
+        });
+        table.row("records", "search", case, costs);
+    }
+}
+
 /// Measures all rows of the cost table.
 ///
 /// # Panics
 /// If an operation fails.
 pub fn table<H: ServerHarness>(world: H) -> CostTable {
-    let conditions = "The tree\nhas 900 rectangles, nodes of 7 entries and four levels; rings have 4 KiB. Only the \
+    let conditions = "The tree\nhas 900 rectangles, nodes of 7 entries and four levels; rings have 4 KiB. Rows named \
+                      `records` are of\nan index of 900 unique ids, with nodes of 35 entries, by READs. Only the \
                       verbs of the client are counted:\nthe server, whose rows are named `in place`, posts none for \
                       its operations on its own memory, and one WRITE per\nsegment of a response. A \
                       WRITE_WITH_IMM counts as a WRITE";
@@ -223,5 +266,6 @@ pub fn table<H: ServerHarness>(world: H) -> CostTable {
     add_reads(&mut table, &bench);
     add_server(&mut table, &bench);
     add_messages(&mut table, &bench);
+    add_records(&mut table, &bench);
     table
 }

@@ -7,6 +7,7 @@ use super::found::{Bounds, Found, Placed};
 use super::shape::Shape;
 use super::trouble::{Place, Trouble};
 use crate::Failure;
+use farwood::spatial::Contents;
 use farwood::spatial::Rectangle;
 use flatgeobuf::{Error, FallibleStreamingIterator as _, FgbFeature, FgbReader, Geometry, GeometryType};
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -56,7 +57,7 @@ fn read_features(reader: impl Read, found: &mut Found<'_>) -> Result<Result<(), 
     let mut number = 0;
     while let Some(feature) = features.next()? {
         number += 1;
-        let placed = Placed { id: None, bounds: bounds(kind, feature) };
+        let placed = Placed { id: None, bounds: bounds(kind, feature), contents: Contents::default() };
         if let Err(failure) = found.add(Place::Feature(number), number, placed) {
             return Ok(Err(failure));
         }

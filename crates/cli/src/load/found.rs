@@ -5,7 +5,8 @@ use super::ids::{FileId, Numbering};
 use super::shape::Shape;
 use super::trouble::{BadRecords, Place, Trouble};
 use crate::Failure;
-use farwood::spatial::{CoordinateSystem, Item, Rectangle};
+use farwood::spatial::{Contents, CoordinateSystem, IdKind, Item, Record, RecordId, Rectangle, Spatial};
+use std::collections::HashSet;
 
 /// The largest difference from 180 degrees that is taken for a rounding error: about 0.1 mm.
 const ROUNDING_DEGREES: f64 = 1e-9;
@@ -55,40 +56,87 @@ fn without_rounding(bounds: Rectangle) -> Rectangle {
 /// The content of one row or feature.
 #[derive(Debug, PartialEq)]
 pub(super) struct Placed {
-    /// The number in the file.
-    pub(super) id: FileId,
+    /// The id in the file.
+    pub(super) id: Option<FileId>,
     /// The bounds, or the reason why there are none.
     pub(super) bounds: Result<Bounds, String>,
+    /// The geometry and attributes, if the format has them and [`Found::wants_contents`].
+    pub(super) contents: Contents,
 }
 
 /// The rectangles of a file.
 pub(super) struct Found<'a> {
     /// The rectangles, in the order of the file.
     pub(super) items: Vec<Item>,
+    /// The records, if the index has them.
+    pub(super) records: Vec<Record>,
+    ids: HashSet<RecordId>,
     /// The bad rows and features.
     pub(super) bad: BadRecords<'a>,
     numbering: Numbering,
     coordinates: CoordinateSystem,
+    kind: IdKind,
 }
 
 impl<'a> Found<'a> {
-    /// No rectangles yet, for an index of `coordinates`.
-    pub(super) fn new(args: &'a Args, coordinates: CoordinateSystem) -> Self {
-        let (bad, numbering) = (BadRecords::new(args), Numbering::new(args.ids));
-        Self { items: Vec::new(), bad, numbering, coordinates }
+    /// No rectangles yet, for an index.
+    pub(super) fn new(args: &'a Args, index: &Spatial) -> Self {
+        let (kind, coordinates) = (index.ids(), index.coordinates());
+        Self {
+            items: Vec::new(),
+            records: Vec::new(),
+            ids: HashSet::new(),
+            bad: BadRecords::new(args),
+            numbering: Numbering::new(args.ids, kind),
+            coordinates,
+            kind,
+        }
+    }
+
+    /// Whether the index stores geometries and attributes.
+    pub(super) fn wants_contents(&self) -> bool {
+        self.kind.is_unique()
+    }
+
+    /// The number of rectangles or records.
+    pub(super) fn count(&self) -> usize {
+        self.items.len() + self.records.len()
     }
 
     /// Adds the row or feature at `position`, from 1.
     pub(super) fn add(&mut self, place: Place, position: u64, placed: Placed) -> Result<(), Failure> {
-        let id = self.numbering.number(position, placed.id);
-        match id.and_then(|id| Ok((id, placed.bounds?.rectangles(self.coordinates)?))) {
-            Ok((id, (first, beyond))) => {
+        let id = self.numbering.id(position, placed.id);
+        let found = id.and_then(|id| {
+            let (first, beyond) = placed.bounds?.rectangles(self.coordinates)?;
+            self.keep(id, (first, beyond), &placed.contents)
+        });
+        found.or_else(|why| self.bad(Trouble::record(place, why)))
+    }
+
+    /// Keeps the rectangles of an id, or its record.
+    fn keep(
+        &mut self,
+        id: RecordId,
+        (first, beyond): (Rectangle, Option<Rectangle>),
+        contents: &Contents,
+    ) -> Result<(), String> {
+        match id {
+            RecordId::Number(id) if !self.kind.is_unique() => {
                 let bounds = [Some(first), beyond].into_iter().flatten();
                 self.items.extend(bounds.map(|bounds| Item { bounds, id }));
-                Ok(())
             }
-            Err(why) => self.bad(Trouble::record(place, why)),
+            id => {
+                if !self.ids.insert(id.clone()) {
+                    return Err(format!(
+                        "the id {id} occurs twice in the file, and the ids of the index are unique"
+                    ));
+                }
+                // A record has one rectangle. Its geometry says where it is on both sides of the antimeridian.
+                let bounds = beyond.map_or(first, |beyond| first.union(&beyond));
+                self.records.push(Record { id, bounds, payload: contents.encode() });
+            }
         }
+        Ok(())
     }
 
     /// Counts bad input, or ends the load.

@@ -44,6 +44,10 @@ impl Sink<'_, '_> {
 }
 
 impl FeatureSink for Sink<'_, '_> {
+    fn keeps_contents(&self) -> bool {
+        self.found.wants_contents()
+    }
+
     fn add(&mut self, placed: Placed) -> Result<(), object::LoadEnded> {
         self.position += 1;
         let place = self.place(self.position);

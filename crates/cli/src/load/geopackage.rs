@@ -2,9 +2,11 @@
 
 use super::args::Args;
 use super::found::{Bounds, Found, Placed};
+use super::ids::FileId;
 use super::trouble::{Place, Trouble};
 use super::wkb;
 use crate::Failure;
+use farwood::spatial::Contents;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
@@ -87,7 +89,8 @@ fn read_layer(
     while let Some(row) = rows.next()? {
         position += 1;
         let id = if key.is_some() { Some(number(row.get_ref(1)?)) } else { None };
-        let placed = Placed { id, bounds: bounds(row)? };
+        let id = id.map(FileId::of_number);
+        let placed = Placed { id, bounds: bounds(row)?, contents: Contents::default() };
         if let Err(failure) = found.add(Place::Feature(position), position, placed) {
             return Ok(Err(failure));
         }

@@ -7,6 +7,7 @@ use super::ids::FileId;
 use super::trouble::{Place, Trouble};
 use super::wkb;
 use crate::Failure;
+use farwood::spatial::Contents;
 use parquet::basic::{ConvertedType, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
@@ -168,7 +169,7 @@ impl Numbers {
         }
     }
 
-    fn next(&mut self) -> Result<Vec<FileId>, ParquetError> {
+    fn next(&mut self) -> Result<Vec<Option<Result<u64, String>>>, ParquetError> {
         let id = |value: Option<i64>, sign| Some(number(value, sign));
         Ok(match self {
             Self::Int64(column, sign) => column.next()?.into_iter().map(|value| id(value, *sign)).collect(),
@@ -223,7 +224,11 @@ fn read_group(
                 Some(bytes) => wkb::shape(bytes.data()).map(Bounds::Geometry),
                 None => Err("the row has no geometry".to_owned()),
             };
-            if let Err(failure) = found.add(Place::Feature(*position), *position, Placed { id, bounds }) {
+            if let Err(failure) = found.add(
+                Place::Feature(*position),
+                *position,
+                Placed { id: id.map(FileId::of_number), bounds, contents: Contents::default() },
+            ) {
                 return Ok(Err(failure));
             }
         }

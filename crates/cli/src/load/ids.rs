@@ -3,6 +3,8 @@
 //! A file has numbers for all of its rectangles or for none. Otherwise a position could equal the number of another
 //! rectangle.
 
+use farwood::spatial::{IdKind, RecordId};
+
 /// The source of the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum IdSource {
@@ -13,14 +15,35 @@ pub(super) enum IdSource {
     Position,
 }
 
-/// The number in a row or feature: `None` if there is none, and the reason if it cannot be the number of a rectangle.
-pub(super) type FileId = Option<Result<u64, String>>;
+/// The id in a row or feature, in both kinds; each with the reason if it is not of that kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    pub(super) number: Result<u64, String>,
+    pub(super) text: Result<String, String>,
+}
 
-/// Chooses the number of each rectangle of a file.
+impl FileId {
+    /// The id of a format that has numbers only.
+    #[cfg(any(feature = "geopackage", feature = "geoparquet"))]
+    pub(super) fn of_number(number: Result<u64, String>) -> Self {
+        let text = Err("the ids of the file are numbers, and those of the index are texts".to_owned());
+        Self { number, text }
+    }
+
+    fn of_kind(self, kind: IdKind) -> Result<RecordId, String> {
+        match kind {
+            IdKind::Repeated | IdKind::Number => self.number.map(RecordId::Number),
+            IdKind::Text => self.text.map(|text| RecordId::Text(text.into())),
+        }
+    }
+}
+
+/// Chooses the id of each rectangle of a file.
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
     source: IdSource,
-    /// Whether the first rectangle had a number.
+    kind: IdKind,
+    /// Whether the first rectangle had an id.
     first: Option<Presence>,
 }
 
@@ -31,21 +54,26 @@ enum Presence {
 }
 
 impl Numbering {
-    pub(super) fn new(source: IdSource) -> Self {
-        Self { source, first: None }
+    /// The ids of an index of that kind.
+    pub(super) fn new(source: IdSource, kind: IdKind) -> Self {
+        Self { source, kind, first: None }
     }
 
-    /// The number of the rectangle at `position`.
-    pub(super) fn number(&mut self, position: u64, id: FileId) -> Result<u64, String> {
+    /// The id of the rectangle at `position`.
+    pub(super) fn id(&mut self, position: u64, id: Option<FileId>) -> Result<RecordId, String> {
+        let of_position = match self.kind {
+            IdKind::Repeated | IdKind::Number => RecordId::Number(position),
+            IdKind::Text => RecordId::from(&*position.to_string()),
+        };
         if self.source == IdSource::Position {
-            return Ok(position);
+            return Ok(of_position);
         }
         let presence = if id.is_some() { Presence::Present } else { Presence::Absent };
         let first = *self.first.get_or_insert(presence);
         match id {
             _ if presence != first => Err(mixed(first)),
-            Some(id) => id.map_err(|why| format!("{why}; {REMEDY}")),
-            None => Ok(position),
+            Some(id) => id.of_kind(self.kind).map_err(|why| format!("{why}; {REMEDY}")),
+            None => Ok(of_position),
         }
     }
 }
@@ -65,25 +93,38 @@ fn mixed(first: Presence) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_file_has_numbers_for_all_or_for_none() {
-        let mut with = Numbering::new(IdSource::File);
-        assert_eq!(with.number(1, Some(Ok(7))), Ok(7));
-        assert!(with.number(2, None).unwrap_err().contains("no id"));
-        assert!(
-            with.number(3, Some(Err("its id is 'x'".to_owned()))).unwrap_err().contains("--ids position")
-        );
-        let mut without = Numbering::new(IdSource::File);
-        assert_eq!(without.number(1, None), Ok(1));
-        assert!(without.number(2, Some(Ok(1))).unwrap_err().contains("has an id"));
-        assert_eq!(without.number(3, None), Ok(3));
+    fn file_id(number: u64) -> FileId {
+        FileId { number: Ok(number), text: Err("a number".to_owned()) }
+    }
+
+    fn bad() -> FileId {
+        FileId { number: Err("its id is 'x'".to_owned()), text: Ok("x".to_owned()) }
     }
 
     #[test]
-    fn positions_replace_all_numbers() {
-        let mut numbering = Numbering::new(IdSource::Position);
-        let ids = [Some(Ok(7)), None, Some(Err("its id is 'x'".to_owned()))];
-        let numbers: Vec<_> = (1..).zip(ids).map(|(position, id)| numbering.number(position, id)).collect();
-        assert_eq!(numbers, [Ok(1), Ok(2), Ok(3)]);
+    fn a_file_has_numbers_for_all_or_for_none() {
+        let mut with = Numbering::new(IdSource::File, IdKind::Repeated);
+        assert_eq!(with.id(1, Some(file_id(7))), Ok(RecordId::Number(7)));
+        assert!(with.id(2, None).unwrap_err().contains("no id"));
+        assert!(with.id(3, Some(bad())).unwrap_err().contains("--ids position"));
+        let mut without = Numbering::new(IdSource::File, IdKind::Number);
+        assert_eq!(without.id(1, None), Ok(RecordId::Number(1)));
+        assert!(without.id(2, Some(file_id(1))).unwrap_err().contains("has an id"));
+        assert_eq!(without.id(3, None), Ok(RecordId::Number(3)));
+    }
+
+    #[test]
+    fn an_index_of_texts_takes_texts() {
+        let mut texts = Numbering::new(IdSource::File, IdKind::Text);
+        assert_eq!(texts.id(1, Some(bad())), Ok(RecordId::from("x")));
+        assert!(texts.id(2, Some(file_id(7))).unwrap_err().contains("a number"));
+    }
+
+    #[test]
+    fn positions_replace_all_ids() {
+        let mut numbering = Numbering::new(IdSource::Position, IdKind::Repeated);
+        let ids = [Some(file_id(7)), None, Some(bad())];
+        let numbers: Vec<_> = (1..).zip(ids).map(|(position, id)| numbering.id(position, id)).collect();
+        assert_eq!(numbers, [1, 2, 3].map(|number| Ok(RecordId::Number(number))));
     }
 }

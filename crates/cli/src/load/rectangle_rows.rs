@@ -2,17 +2,20 @@
 //!
 //! A row has a point (x, y) or a rectangle (least x, least y, greatest x, greatest y), and optionally its number. The
 //! columns are selected on the command line, known by their names in the header, or all columns in this order. A row
-//! may have a geometry as WKT instead.
+//! may have a geometry as WKT instead. In an index with records, the other named columns are attributes.
 
 use super::args::Args;
 use super::columns::{self, Header};
 use super::found::{Bounds, Found, Placed};
+use super::ids::FileId;
 use super::table::{Table, TableRow};
 use super::trouble::{Place, Trouble};
 use super::wkt;
 use crate::search::{coordinate, rectangle_number};
 use crate::{Failure, size};
-use farwood::spatial::Rectangle;
+use farwood::spatial::{Contents, Rectangle};
+use farwood_geometry::Geometry;
+use serde_json::{Map, Value};
 use std::io::BufRead;
 
 /// Names of the columns of a point, in the order x, y.
@@ -42,6 +45,14 @@ enum Columns {
     Edges(RectangleColumns),
     /// That of the geometry as WKT, and that of the number.
     Wkt { geometry: usize, number: Option<usize> },
+}
+
+/// What happens to columns that are neither edges nor ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OtherColumns {
+    Ignored,
+    /// Each is an attribute of the record.
+    Attributes,
 }
 
 /// The indexes of the columns of a rectangle; those of a point are both its least and its greatest edges.
@@ -75,12 +86,21 @@ pub(super) fn read(
 ) -> Result<(), Failure> {
     check_start(&mut text).map_err(|trouble| found.failure(trouble))?;
     let mut table = Table::new(text, delimiter);
-    let columns = columns_of(args, &mut table).map_err(|trouble| found.failure(trouble))?;
+    let others = if found.wants_contents() { OtherColumns::Attributes } else { OtherColumns::Ignored };
+    let selected = columns_of(args, &mut table, others);
+    let (columns, names) = selected.map_err(|trouble| found.failure(trouble))?;
+    let names = names.filter(|_| others == OtherColumns::Attributes);
     let mut position = 0;
     while let Some(row) = table.next() {
         position += 1;
         match row {
-            Ok(row) => found.add(Place::Line(row.line), position, placed(&row, columns, args))?,
+            Ok(row) => {
+                found.add(
+                    Place::Line(row.line),
+                    position,
+                    placed(&row, (columns, names.as_deref()), args),
+                )?;
+            }
             Err(trouble) => found.bad(trouble)?,
         }
     }
@@ -98,16 +118,21 @@ fn check_start(text: &mut impl BufRead) -> Result<(), Trouble> {
     }
 }
 
-/// The columns that the command line or the header names.
-fn columns_of<R: BufRead>(args: &Args, table: &mut Table<R>) -> Result<Columns, Trouble> {
+/// The columns that the command line or the header names, and all names.
+fn columns_of<R: BufRead>(
+    args: &Args,
+    table: &mut Table<R>,
+    others: OtherColumns,
+) -> Result<(Columns, Option<Vec<String>>), Trouble> {
     let header = args.header.then(|| Header::read(table)).transpose()?;
     let columns = match (&args.wkt, &args.columns, &header) {
         (Some(geometry), _, header) => of_wkt(geometry, args.id_column.as_deref(), header.as_ref()),
         (None, Some(columns), header) => selected(columns, header.as_ref()).map(Columns::Edges),
-        (None, None, Some(header)) => named(header.names()).map(Columns::Edges),
+        (None, None, Some(header)) => named(header.names(), others).map(Columns::Edges),
         (None, None, None) => Ok(Columns::All),
     };
-    columns.map_err(|why| Trouble::rest(Place::File, why))
+    let columns = columns.map_err(|why| Trouble::rest(Place::File, why))?;
+    Ok((columns, header.map(|header| header.names().to_vec())))
 }
 
 /// The column of the geometry, and that of the number.
@@ -130,8 +155,8 @@ fn selected(columns: &[String], header: Option<&Header>) -> Result<RectangleColu
     RectangleColumns::of(&indexes).ok_or_else(|| wrong_count("--columns", columns.len()))
 }
 
-/// The columns with known names. A column with another name is an error: it would be ignored.
-fn named(names: &[String]) -> Result<RectangleColumns, String> {
+/// The columns with known names. A column with another name is an error if it would be ignored.
+fn named(names: &[String], others: OtherColumns) -> Result<RectangleColumns, String> {
     let names: Vec<String> = names.iter().map(|name| name.trim().to_lowercase()).collect();
     let index = |wanted: &str| names.iter().position(|name| name == wanted);
     let number = NUMBER_NAMES.iter().find_map(|name| index(name));
@@ -140,7 +165,7 @@ fn named(names: &[String]) -> Result<RectangleColumns, String> {
     for wanted in points.chain(rectangles) {
         let edges: Option<Vec<usize>> = wanted.iter().map(|name| index(name)).collect();
         let indexes: Vec<usize> = edges.into_iter().flatten().chain(number).collect();
-        if indexes.len() == names.len()
+        if (indexes.len() == names.len() || others == OtherColumns::Attributes)
             && indexes.len() >= wanted.len()
             && let Some(columns) = RectangleColumns::of(&indexes)
         {
@@ -160,23 +185,65 @@ fn wrong_count(what: &str, columns: usize) -> String {
 }
 
 /// The content of a row.
-fn placed(row: &TableRow<'_>, columns: Columns, args: &Args) -> Placed {
+fn placed(row: &TableRow<'_>, (columns, names): (Columns, Option<&[String]>), args: &Args) -> Placed {
     let columns = match columns {
         Columns::Wkt { geometry, number } => {
-            let bounds = geometry_of(row, geometry).map_err(|why| with_hint(why, row, args));
-            return Placed { id: number.map(|column| self::number(row, column)), bounds };
+            let bounds = geometry_of(row, geometry);
+            let used = [Some(geometry), number];
+            let contents = names.map_or(Ok(Contents::default()), |names| {
+                let attributes = attributes(row, names, used.into_iter().flatten())?;
+                Ok(Contents { geometry: wkb_of(row, geometry)?, attributes })
+            });
+            return with_contents(number.map(|column| id(row, column)), bounds, contents, row, args);
         }
         Columns::Edges(columns) => Some(columns),
         Columns::All => RectangleColumns::of(&(0..row.columns().min(6)).collect::<Vec<_>>()),
     };
     let Some(columns) = columns else {
-        return Placed {
-            id: None,
-            bounds: Err(with_hint(wrong_count("the line", row.columns()), row, args)),
-        };
+        let wrong = Err(wrong_count("the line", row.columns()));
+        return with_contents(None, wrong, Ok(Contents::default()), row, args);
     };
-    let bounds = bounds(row, columns, args).map_err(|why| with_hint(why, row, args));
-    Placed { id: columns.number.map(|column| number(row, column)), bounds }
+    let used = columns.min.into_iter().chain(columns.max).chain(columns.number);
+    let contents = names.map_or(Ok(Contents::default()), |names| {
+        Ok(Contents { geometry: Vec::new(), attributes: attributes(row, names, used)? })
+    });
+    let id = columns.number.map(|column| id(row, column));
+    with_contents(id, bounds(row, columns, args), contents, row, args)
+}
+
+fn with_contents(
+    id: Option<FileId>,
+    bounds: Result<Bounds, String>,
+    contents: Result<Contents, String>,
+    row: &TableRow<'_>,
+    args: &Args,
+) -> Placed {
+    let (bounds, contents) = match contents {
+        Ok(contents) => (bounds, contents),
+        Err(why) => (bounds.and(Err(why)), Contents::default()),
+    };
+    Placed { id, bounds: bounds.map_err(|why| with_hint(why, row, args)), contents }
+}
+
+/// The columns that are not `used`, as a JSON object of texts.
+fn attributes(
+    row: &TableRow<'_>,
+    names: &[String],
+    used: impl Iterator<Item = usize>,
+) -> Result<String, String> {
+    let used: Vec<_> = used.collect();
+    let mut attributes = Map::new();
+    for (column, name) in names.iter().enumerate().filter(|(column, _)| !used.contains(column)) {
+        attributes.insert(name.clone(), Value::String(row.field(column)?.into_owned()));
+    }
+    Ok(if attributes.is_empty() { String::new() } else { Value::Object(attributes).to_string() })
+}
+
+/// The geometry of a row as well-known binary.
+fn wkb_of(row: &TableRow<'_>, column: usize) -> Result<Vec<u8>, String> {
+    let field = row.field(column)?;
+    let geometry = field.parse::<Geometry>().map_err(|error| format!("column {}: {error}", column + 1))?;
+    Ok(geometry.to_wkb())
 }
 
 /// The bounds of a geometry as WKT.
@@ -209,10 +276,16 @@ fn bounds(row: &TableRow<'_>, columns: RectangleColumns, args: &Args) -> Result<
     Ok(bounds.map_err(|error| format!("{error}{hint}"))?.into())
 }
 
-/// The number of a rectangle, as the command prints it.
-fn number(row: &TableRow<'_>, column: usize) -> Result<u64, String> {
-    let field = row.field(column)?;
-    rectangle_number(field.trim()).map_err(|why| format!("column {}: {why}", column + 1))
+/// The id of a rectangle: a number as the command prints it, or any text.
+fn id(row: &TableRow<'_>, column: usize) -> FileId {
+    let of_column = |why: String| format!("column {}: {why}", column + 1);
+    let field = row.field(column);
+    let number = field.clone().and_then(|field| rectangle_number(field.trim()).map_err(of_column));
+    let text = field.and_then(|field| match field.trim() {
+        "" => Err(of_column("the id is empty".to_owned())),
+        _ => Ok(field.into_owned()),
+    });
+    FileId { number, text }
 }
 
 #[cfg(test)]
@@ -220,7 +293,7 @@ mod tests {
     use super::*;
 
     fn names(header: &str) -> Result<RectangleColumns, String> {
-        named(&header.split(',').map(str::to_owned).collect::<Vec<_>>())
+        named(&header.split(',').map(str::to_owned).collect::<Vec<_>>(), OtherColumns::Ignored)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::input;
 use super::signature::SIGNATURE_BYTES;
 use super::{feature_formats, flatgeobuf, geojson, options, rectangle_rows, shapefile};
 use crate::{Context, Failure, Format, Outcome, size};
-use farwood::spatial::{CHANGES_MAX, Item, Spatial};
+use farwood::spatial::{CHANGES_MAX, Item, Record, Spatial};
 use farwood::{Error, IndexError};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -32,22 +32,33 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
     let format = args.format.of_start(&args.file, &start_bytes).map_err(refuse)?;
     options::check_rectangles(args, format, context).map_err(refuse)?;
     let reader = Cursor::new(start_bytes).chain(reader);
-    let mut found = Found::new(args, index.coordinates());
+    let mut found = Found::new(args, index);
     read(args, format, reader, &mut found)?;
     progress.set_message("writing");
     // A server that receives requests through rings accepts no bulk load.
-    let method = if index.takes_bulk()? && load_at_once(index, args, &found.items)? {
+    let loaded = found.count() as u64;
+    let records = std::mem::take(&mut found.records);
+    let mut replaced = 0;
+    let method = if !found.wants_contents() {
+        if index.takes_bulk()? && load_at_once(index, args, &found.items)? {
+            LoadMethod::Bulk
+        } else {
+            insert_in_batches(index, &found.items, &progress)?;
+            LoadMethod::Batches
+        }
+    } else if index.is_empty()? && !index.is_served()? {
+        index.bulk_load_records(records, args.fill)?;
         LoadMethod::Bulk
     } else {
-        insert_in_batches(index, &found.items, &progress)?;
+        replaced = put_in_batches(index, records, &progress)?;
         LoadMethod::Batches
     };
     progress.finish_and_clear();
-    report(args, format, &found, method, start, context)?;
+    report(args, (format, loaded, replaced), &found, method, start, context)?;
     if method == LoadMethod::Batches {
         options::report_fill(context)?;
     }
-    let nothing_good = found.items.is_empty() && found.bad.count() > 0;
+    let nothing_good = loaded == 0 && found.bad.count() > 0;
     Ok(if nothing_good { Outcome::Negative } else { Outcome::Done })
 }
 
@@ -116,19 +127,46 @@ fn insert_in_batches(index: &Spatial, items: &[Item], progress: &ProgressBar) ->
     })
 }
 
+/// Puts the records in batches, and shows their number; yields how many replaced others.
+fn put_in_batches(index: &Spatial, records: Vec<Record>, progress: &ProgressBar) -> Result<u64, Failure> {
+    let (mut replaced, mut put) = (0, 0);
+    let mut records = records.into_iter().peekable();
+    let done = index.change(|editor| {
+        while records.peek().is_some() {
+            let found = editor.put_many(records.by_ref().take(CHANGES_MAX))?;
+            replaced += found.iter().filter(|found| **found).count() as u64;
+            put = editor.changes();
+            progress.set_message(format!("{put} stored"));
+        }
+        Ok(())
+    });
+    done.map(|()| replaced).map_err(|error| {
+        let failure = Failure::from(error);
+        if put == 0 {
+            return failure;
+        }
+        let were = size::count(put, "record was stored", "records were stored");
+        let text = format!(
+            "{}; the first {were}. Loading the file again stores them again, and replaces them",
+            failure.text()
+        );
+        Failure::Other { text, exit_code: failure.exit_code() }
+    })
+}
+
 fn report(
     args: &Args,
-    format: FileKind,
+    (format, loaded, replaced): (FileKind, u64, u64),
     found: &Found<'_>,
     method: LoadMethod,
     start: Instant,
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
     let seconds = start.elapsed().as_secs_f64();
-    let loaded = found.items.len() as u64;
     if context.format == Format::Json {
         context.json(&json!({
             "index": args.url.to_string(), "format": format.to_string(), "loaded": loaded,
+            "replaced": replaced,
             "skipped": found.bad.count(), "first_bad": found.bad.first(), "bulk": method == LoadMethod::Bulk,
             "seconds": seconds,
         }))?;
@@ -141,7 +179,11 @@ fn report(
     writeln!(
         context.messages,
         "loaded {} into {} from {format} {how}: {}, {seconds:.1} s",
-        size::count(loaded, "rectangle", "rectangles"),
+        if found.wants_contents() {
+            format!("{} ({replaced} replaced)", size::count(loaded, "record", "records"))
+        } else {
+            size::count(loaded, "rectangle", "rectangles")
+        },
         args.url,
         found.bad.summary()
     )?;

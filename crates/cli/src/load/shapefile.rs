@@ -7,6 +7,7 @@ use super::trouble::{Place, Trouble};
 use crate::Failure;
 use ::shapefile::record::traits::HasXY;
 use ::shapefile::{Error, ReadableShape as _, Shape as Record, ShapeReader};
+use farwood::spatial::Contents;
 use farwood::spatial::Rectangle;
 use std::io::{self, BufRead, Cursor, ErrorKind, Read};
 
@@ -27,7 +28,11 @@ pub(super) fn read(mut reader: impl BufRead, found: &mut Found<'_>) -> Result<()
         rest = rest
             .checked_sub(bytes)
             .ok_or_else(|| found.failure(damaged("a record exceeds the stated size")))?;
-        found.add(Place::Feature(number), number, Placed { id: None, bounds: bounds(&content) })?;
+        found.add(
+            Place::Feature(number),
+            number,
+            Placed { id: None, bounds: bounds(&content), contents: Contents::default() },
+        )?;
     }
     match reader.fill_buf() {
         Ok([]) => Ok(()),

@@ -21,6 +21,7 @@ mod netns;
 mod pools;
 mod processes;
 mod radix;
+mod records;
 mod remedies;
 mod serve;
 mod simulator;

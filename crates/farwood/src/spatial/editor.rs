@@ -256,9 +256,10 @@ impl Editor<'_> {
     fn check_bounds(&self, operation: &'static str, changes: &[Change]) -> Result<()> {
         changes.iter().try_for_each(|change| match change {
             Change::Insert(item) => self.spatial.check_bounds(operation, "rectangle", &item.bounds),
-            Change::Update(_, bounds) => self.spatial.check_bounds(operation, "rectangle", bounds),
             Change::Put(record) => self.spatial.check_bounds(operation, "rectangle", &record.bounds),
-            Change::Move(_, bounds) => self.spatial.check_bounds(operation, "rectangle", bounds),
+            Change::Update(_, bounds) | Change::Move(_, bounds) => {
+                self.spatial.check_bounds(operation, "rectangle", bounds)
+            }
             Change::Remove(_) | Change::Delete(_) => Ok(()),
         })
     }

@@ -6,8 +6,9 @@
 use super::coordinates::Coordinates;
 use super::object::{Members, Object};
 use crate::load::found::{Bounds, Placed};
+use crate::load::ids::FileId;
 use crate::load::shape::Shape;
-use farwood::spatial::Rectangle;
+use farwood::spatial::{Contents, Rectangle};
 use serde_json::Value;
 
 /// The types of geometries, with the depth of their coordinates.
@@ -37,11 +38,33 @@ pub(super) fn is_type(name: &str) -> bool {
 pub(super) fn placed(object: Object) -> Placed {
     let members = match object {
         Ok(Some(members)) => members,
-        Ok(None) => return Placed { id: None, bounds: Err("it is null, and not a feature".to_owned()) },
-        Err(why) => return Placed { id: None, bounds: Err(why) },
+        Ok(None) => return refused("it is null, and not a feature".to_owned()),
+        Err(why) => return refused(why),
     };
-    let id = members.id.as_ref().map(number);
-    Placed { id, bounds: bounds(members) }
+    let id = members.id.as_ref().map(|id| FileId { number: number(id), text: text(id) });
+    let contents = contents(&members);
+    let bounds = bounds(members);
+    match contents {
+        Ok(contents) => Placed { id, bounds, contents },
+        Err(why) => Placed { id, bounds: bounds.and(Err(why)), contents: Contents::default() },
+    }
+}
+
+fn refused(why: String) -> Placed {
+    Placed { id: None, bounds: Err(why), contents: Contents::default() }
+}
+
+/// The geometry and the properties of a feature, if its members were kept.
+fn contents(members: &Members) -> Result<Contents, String> {
+    let Some(kept) = &members.kept else { return Ok(Contents::default()) };
+    let geometry = kept.geometry.as_deref().ok_or(
+        "it is a geometry, and not a feature: the index stores ids and properties, which only features have",
+    )?;
+    let geometry = farwood_geometry::Geometry::from_geojson(geometry.get());
+    let geometry = geometry.map_err(|error| format!("the geometry: {error}"))?.to_wkb();
+    let properties = kept.properties.as_deref().map_or("", |properties| properties.get());
+    let attributes = if properties == "null" { String::new() } else { properties.to_owned() };
+    Ok(Contents { geometry, attributes })
 }
 
 fn bounds(members: Members) -> Result<Bounds, String> {
@@ -115,6 +138,11 @@ fn across_antimeridian(bbox: &Value) -> Result<Option<Bounds>, String> {
     Ok(parts.1.map(|beyond| Bounds::Across(parts.0, beyond)))
 }
 
+/// The id of a feature as a text.
+fn text(id: &Value) -> Result<String, String> {
+    id.as_str().map(str::to_owned).ok_or_else(|| format!("its id {id} is not a string"))
+}
+
 /// The number of a feature. Only the numbers that an index can hold have an identity there.
 fn number(id: &Value) -> Result<u64, String> {
     id.as_u64().ok_or_else(|| format!("its id {id} is not an integer from 0 to 2^64 - 1"))
@@ -131,6 +159,10 @@ mod tests {
     struct Seen(Vec<Placed>);
 
     impl FeatureSink for Seen {
+        fn keeps_contents(&self) -> bool {
+            false
+        }
+
         fn add(&mut self, placed: Placed) -> Result<(), LoadEnded> {
             self.0.push(placed);
             Ok(())
@@ -160,7 +192,8 @@ mod tests {
         let line = json!({ "type": "Feature", "id": 5, "geometry":
             { "coordinates": [[1.0, 9.0], [-2.0, 3.0, 100.0]], "type": "LineString" } });
         let rectangle = Rectangle::new([-2.0, 3.0], [1.0, 9.0]).unwrap();
-        assert_eq!(seen(&line), [Placed { id: Some(Ok(5)), bounds: Ok(rectangle.into()) }]);
+        let found = seen(&line).remove(0);
+        assert_eq!((found.id.unwrap().number, found.bounds), (Ok(5), Ok(rectangle.into())));
         let collection = json!({ "type": "GeometryCollection", "geometries":
             [{ "type": "Point", "coordinates": [0, 0] }, { "type": "Point", "coordinates": [4, 5] }] });
         let rectangle = Rectangle::new([0.0, 0.0], [4.0, 5.0]).unwrap();

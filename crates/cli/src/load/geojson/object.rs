@@ -8,12 +8,23 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::fmt;
 
 /// The receiver of the features of a text.
 pub(super) trait FeatureSink {
     /// Takes the next feature.
     fn add(&mut self, placed: Placed) -> Result<(), LoadEnded>;
+
+    /// Whether it stores geometries and properties.
+    fn keeps_contents(&self) -> bool;
+}
+
+/// The texts of members of a feature.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) geometry: Option<Box<RawValue>>,
+    pub(super) properties: Option<Box<RawValue>>,
 }
 
 /// The sink takes no more features.
@@ -32,6 +43,8 @@ pub(super) struct Members {
     pub(super) geometries: Option<Result<Geometry, String>>,
     /// Whether the features of a collection were an array.
     features: Option<Result<(), String>>,
+    /// The members whose texts are stored.
+    pub(super) kept: Option<Kept>,
     /// The name of a member that occurs twice.
     pub(super) repeated: Option<String>,
 }
@@ -47,7 +60,8 @@ impl<'de> DeserializeSeed<'de> for Document<'_> {
     type Value = Result<(), String>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        let object = deserializer.deserialize_any(ObjectVisitor(Some(&mut *self.0)))?;
+        let object = deserializer
+            .deserialize_any(ObjectVisitor { keeps: self.0.keeps_contents(), sink: Some(&mut *self.0) })?;
         let Ok(Some(mut members)) = object else {
             return Ok(Err("it is not GeoJSON: it must be an object with a type".to_owned()));
         };
@@ -90,12 +104,28 @@ struct Nested(Object);
 
 impl<'de> Deserialize<'de> for Nested {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ObjectVisitor(None)).map(Self)
+        deserializer.deserialize_any(ObjectVisitor { sink: None, keeps: false }).map(Self)
     }
 }
 
-/// The sink receives the member `features`.
-struct ObjectVisitor<'s>(Option<&'s mut dyn FeatureSink>);
+/// An object of an array; its geometry and properties are kept if the field says so.
+struct Element(bool);
+
+impl<'de> DeserializeSeed<'de> for Element {
+    type Value = Object;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Object, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor { sink: None, keeps: self.0 })
+    }
+}
+
+/// Reads an object.
+struct ObjectVisitor<'s> {
+    /// Receives the member `features`.
+    sink: Option<&'s mut dyn FeatureSink>,
+    /// Whether the texts of geometry and properties are kept.
+    keeps: bool,
+}
 
 fn not_an_object<T>(what: impl fmt::Display) -> Result<T, String> {
     Err(format!("it is {what}, and not an object"))
@@ -134,15 +164,27 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Object, A::Error> {
-        let mut members = Members::default();
+        let mut members = Members { kept: self.keeps.then(Kept::default), ..Members::default() };
         while let Some(name) = map.next_key::<String>()? {
-            let repeats = match (name.as_str(), &mut self.0) {
+            let repeats = match (name.as_str(), &mut self.sink) {
                 ("type", _) => members.kind.replace(map.next_value()?).is_some(),
                 ("id", _) => members.id.replace(map.next_value()?).is_some(),
                 ("bbox", _) => members.bbox.replace(map.next_value()?).is_some(),
                 ("coordinates", _) => members.coordinates.replace(map.next_value()?).is_some(),
+                ("properties", _) if self.keeps => {
+                    let text = map.next_value()?;
+                    members.kept.as_mut().is_some_and(|kept| kept.properties.replace(text).is_some())
+                }
                 ("geometry", _) => {
-                    let Nested(object) = map.next_value()?;
+                    let Nested(object) = match &mut members.kept {
+                        Some(kept) => {
+                            let text: Box<RawValue> = map.next_value()?;
+                            let nested = serde_json::from_str(text.get()).map_err(A::Error::custom)?;
+                            kept.geometry = Some(text);
+                            nested
+                        }
+                        None => map.next_value()?,
+                    };
                     members.geometry.replace(feature::geometry_or_null(object)).is_some()
                 }
                 ("geometries", _) => {
@@ -171,6 +213,11 @@ trait Objects {
     /// The result for the whole array.
     type Output;
 
+    /// Whether the texts of geometries and properties are kept.
+    fn keeps(&self) -> bool {
+        false
+    }
+
     /// Takes the next object.
     fn add(&mut self, object: Object) -> Result<(), LoadEnded>;
 
@@ -183,6 +230,10 @@ struct Features<'s>(&'s mut dyn FeatureSink);
 
 impl Objects for Features<'_> {
     type Output = ();
+
+    fn keeps(&self) -> bool {
+        self.0.keeps_contents()
+    }
 
     fn add(&mut self, object: Object) -> Result<(), LoadEnded> {
         self.0.add(feature::placed(object))
@@ -259,7 +310,7 @@ impl<'de, O: Objects> Visitor<'de> for ArrayVisitor<O> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<Self::Value, A::Error> {
-        while let Some(Nested(object)) = elements.next_element()? {
+        while let Some(object) = elements.next_element_seed(Element(self.0.keeps()))? {
             self.0.add(object).map_err(|_| A::Error::custom("the load has ended"))?;
         }
         Ok(self.0.finish())

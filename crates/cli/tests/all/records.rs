@@ -1,0 +1,129 @@
+//! Records of a spatial index of unique ids: created, put, printed, deleted, loaded.
+
+use crate::machine::Machine;
+use serde_json::{Value, json};
+
+const PARKS: &str = "shm://p/parks";
+const PLOTS: &str = "shm://p/plots";
+
+/// The JSON that a command prints.
+fn json_of(machine: &Machine, arguments: &[&str]) -> Value {
+    machine.json(arguments).remove(0)
+}
+
+/// A pool with an index of texts and one of numbers.
+fn with_both() -> Machine {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", PARKS, "--index", "catfish", "--ids", "text"]);
+    machine.ok(&["create", PLOTS, "--index", "catfish", "--ids", "number"]);
+    machine
+}
+
+#[test]
+fn a_record_is_replaced_printed_and_deleted_by_its_id() {
+    let machine = with_both();
+    machine.ok(&["put", PARKS, "Stanley Park", "1,2,3,4"]);
+    assert_eq!(machine.ok(&["get", PARKS, "Stanley Park"]), "1,2,3,4\n");
+    let put = ["put", PARKS, "Stanley Park", "--geometry", "POLYGON((0 0,4 0,4 5,0 0))"];
+    let put = [&put[..], &["--attributes", r#"{"ha":405}"#]].concat();
+    assert_eq!(json_of(&machine, &put), json!({ "stored": true, "existed": true }));
+    assert_eq!(machine.ok(&["get", PARKS, "Stanley Park"]), "0,0,4,5\t{\"ha\":405}\n");
+    let record = json_of(&machine, &["get", PARKS, "Stanley Park"]);
+    assert_eq!(record["bounds"], json!([0.0, 0.0, 4.0, 5.0]));
+    assert_eq!((&record["id"], &record["attributes"]), (&json!("Stanley Park"), &json!({ "ha": 405 })));
+    assert!(record["geometry"].as_str().unwrap().starts_with("POLYGON"), "{record}");
+    assert_eq!(machine.ok(&["search", PARKS, "--bbox", "-1000,-1000,1000,1000", "--count"]), "1\n");
+    machine.ok(&["check", PARKS]);
+    machine.ok(&["del", PARKS, "Stanley Park"]);
+    assert_eq!(machine.run(&["del", PARKS, "Stanley Park"]).code, 1);
+    assert_eq!(machine.run(&["get", PARKS, "Stanley Park"]).code, 1);
+    assert_eq!(machine.run(&["search", PARKS, "--bbox", "-1000,-1000,1000,1000", "--count"]).out, "0\n");
+    machine.ok(&["put", PLOTS, "18446744073709551615", "1,2"]);
+    assert_eq!(machine.ok(&["get", PLOTS, "18446744073709551615"]), "1,2,1,2\n");
+}
+
+#[test]
+fn what_an_index_cannot_hold_is_refused() {
+    let machine = with_both();
+    machine.refused(2, &["put", PLOTS, "oak", "1,2"], &["'oak' is not a number"]);
+    machine.refused(2, &["put", PLOTS, "1", "1,2", "--geometry", "POINT(1 2)"], &["whose bounds they are"]);
+    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(1"], &["--geometry:"]);
+    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT EMPTY"], &["it is empty"]);
+    machine.refused(2, &["put", PLOTS, "1", "1,2", "--attributes", "[1]"], &["not a JSON object"]);
+    machine.refused(2, &["del", PLOTS, "1", "1,2"], &["give only the id"]);
+    machine.refused(2, &["put", PARKS, "", "1,2"], &["1 to 255 bytes, not 0"]);
+    machine.refused(2, &["put", PARKS, &"x".repeat(256), "1,2"], &["1 to 255 bytes, not 256"]);
+    machine.ok(&["create", "shm://p/plain", "--index", "catfish"]);
+    machine.ok(&["create", "shm://p/keys"]);
+    machine.refused(2, &["get", "shm://p/plain", "1"], &["may repeat"]);
+    machine.refused(2, &["put", "shm://p/plain", "1", "1,2", "--attributes", "{}"], &["--ids"]);
+    machine.refused(2, &["put", "shm://p/keys", "1", "1", "--attributes", "{}"], &["unique ids"]);
+    machine.refused(2, &["create", "shm://p/k", "--ids", "text"], &["--ids", "add --index catfish"]);
+    let small = ["create", "shm://p/s", "--index", "catfish", "--ids", "text", "--node-bytes", "384"];
+    machine.refused(2, &small, &["at least 1664 bytes"]);
+}
+
+fn feature(id: &Value, x: i32, name: &str) -> Value {
+    let ring = json!([[x, 0], [x + 1, 0], [x, 1], [x, 0]]);
+    json!({ "type": "Feature", "id": id, "properties": { "name": name, "big": 12_345_678_901_234_567_890_u64 },
+        "geometry": { "type": "Polygon", "coordinates": [ring] } })
+}
+
+#[test]
+fn features_are_loaded_with_ids_geometries_and_properties() {
+    let machine = with_both();
+    let features = json!({ "type": "FeatureCollection", "features":
+        [feature(&json!("way/17"), 0, "Oak"), feature(&json!("way/18"), 5, "Elm")] });
+    let _ = machine.file("parks.geojson", features.to_string());
+    let loaded = json_of(&machine, &["load", PARKS, "parks.geojson"]);
+    assert_eq!(
+        (&loaded["loaded"], &loaded["replaced"], &loaded["bulk"]),
+        (&json!(2), &json!(0), &json!(true))
+    );
+    let record = json_of(&machine, &["get", PARKS, "way/17"]);
+    assert_eq!(record["attributes"], json!({ "name": "Oak", "big": 12_345_678_901_234_567_890_u64 }));
+    assert!(record["geometry"].as_str().unwrap().starts_with("POLYGON"), "{record}");
+    let again = json!({ "type": "FeatureCollection", "features":
+        [feature(&json!("way/18"), 7, "Ash"), feature(&json!("way/19"), 9, "Fir")] });
+    let _ = machine.file("more.geojson", again.to_string());
+    let loaded = json_of(&machine, &["load", PARKS, "more.geojson"]);
+    assert_eq!((&loaded["loaded"], &loaded["replaced"]), (&json!(2), &json!(1)));
+    assert_eq!(json_of(&machine, &["get", PARKS, "way/18"])["bounds"], json!([7.0, 0.0, 8.0, 1.0]));
+    assert_eq!(machine.ok(&["search", PARKS, "--bbox", "-1000,-1000,1000,1000", "--count"]), "3\n");
+    machine.ok(&["check", PARKS]);
+    // Ids of another kind, twice the same id, and geometries without a feature are refused.
+    machine.refused(2, &["load", PLOTS, "parks.geojson"], &["feature 1", "way/17", "--ids position"]);
+    machine.ok(&["load", PLOTS, "parks.geojson", "--ids", "position"]);
+    assert_eq!(json_of(&machine, &["get", PLOTS, "2"])["attributes"]["name"], json!("Elm"));
+    let twice = json!({ "type": "FeatureCollection", "features":
+        [feature(&json!("a"), 0, "Oak"), feature(&json!("a"), 5, "Elm")] });
+    let _ = machine.file("twice.geojson", twice.to_string());
+    machine.refused(2, &["load", PARKS, "twice.geojson"], &["feature 2", "occurs twice"]);
+    let _ = machine.file("bare.geojson", r#"{"type":"Point","coordinates":[1,2]}"#);
+    machine.refused(2, &["load", PARKS, "bare.geojson"], &["not a feature"]);
+}
+
+#[test]
+fn rows_are_loaded_with_ids_geometries_and_other_columns() {
+    let machine = with_both();
+    let _ = machine.file("plots.csv", "id,owner,geom\nA-1,Ann,\"LINESTRING(0 0,2 3)\"\nB-2,Bob,POINT(5 5)\n");
+    let load = ["load", PARKS, "plots.csv", "--header", "--wkt", "geom", "--id-column", "id"];
+    machine.ok(&load);
+    let record = json_of(&machine, &["get", PARKS, "A-1"]);
+    assert_eq!(
+        (&record["attributes"], &record["bounds"]),
+        (&json!({ "owner": "Ann" }), &json!([0.0, 0.0, 2.0, 3.0]))
+    );
+    let _ = machine.file("points.csv", "name,lon,lat,id\nOak,1,2,7\nElm,3,4,8\n");
+    machine.ok(&["load", PLOTS, "points.csv", "--header"]);
+    assert_eq!(machine.ok(&["get", PLOTS, "8"]), "3,4,3,4\t{\"name\":\"Elm\"}\n");
+    machine.ok(&["create", "shm://p/plain", "--index", "catfish"]);
+    machine.refused(2, &["load", "shm://p/plain", "points.csv", "--header"], &["name, lon, lat, id"]);
+}
+
+#[test]
+fn stat_shows_the_ids() {
+    let machine = with_both();
+    assert!(machine.ok(&["stat", PARKS]).contains("ids          unique, texts; with records"));
+    assert_eq!(json_of(&machine, &["stat", PLOTS])["ids"], json!("number"));
+}
