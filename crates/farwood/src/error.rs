@@ -300,7 +300,7 @@ impl Error {
             | Self::Options { .. } => 2,
             Self::Type { .. } => 7,
             #[cfg(feature = "geometry")]
-            Self::Geometry { .. } => 7,
+            Self::Geometry { .. } => 8,
             Self::OpenHere { .. } | Self::Attached { .. } => 9,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
             #[cfg(feature = "tcp")]

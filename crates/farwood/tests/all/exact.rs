@@ -277,7 +277,7 @@ fn payloads_without_a_usable_geometry_are_errors_that_name_the_record() {
     ] {
         places.put(Record { id: "oak".into(), bounds, payload }).unwrap();
         let refused = places.find(Predicate::Intersects, &point).unwrap_err();
-        assert!(matches!(refused, Error::Geometry { .. }) && refused.exit_code() == 7);
+        assert!(matches!(refused, Error::Geometry { .. }) && refused.exit_code() == 8);
         let text = refused.to_string();
         assert!(text.contains(&format!("/places: the record oak {why}")), "{text}");
         assert!(places.nearest_to(&point, &NearestOptions::new(1, Metric::Planar)).is_err());
