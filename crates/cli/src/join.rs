@@ -19,8 +19,8 @@ Examples:
 /// Find the pairs of records of two spatial indexes whose geometries have a relation
 ///
 /// Prints the id of the record of the first index and the id of that of the second, separated by a tab, in no
-/// particular order; with --json, one object with `first` and `second` for each pair. Rectangles of an index whose ids may repeat
-/// count as geometries. Exit code 1 if there is no pair.
+/// particular order; with --json, one object with `first` and `second` for each pair. Rectangles of an index whose ids
+/// may repeat count as geometries. Exit code 1 if there is no pair.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

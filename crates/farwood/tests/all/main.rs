@@ -11,5 +11,6 @@ mod full;
 mod library;
 mod random;
 mod records;
+mod shapely;
 mod smart;
 mod spatial_paths;

@@ -26,6 +26,7 @@ use crate::error::Result;
 use farwood_geometry::{Geometry, Metric, Predicate, Prepared};
 use farwood_index::catfish::{CoordinateSystem, Record};
 pub use nearest::NearestOptions;
+use refine::bounds_of;
 
 impl Spatial {
     /// How the index measures distances unless a call says otherwise: in metres in an index of degrees, otherwise in
@@ -73,7 +74,10 @@ impl Spatial {
         let prepared = Prepared::new(query);
         let mut found = Vec::new();
         for record in self.candidates(predicate, query)? {
-            if predicate.holds(&self.prepared("search", &record)?, &prepared) {
+            let is_apart =
+                prepared.bounds().is_none_or(|bounds| !bounds.intersects(&bounds_of(&record.bounds)));
+            let is_known = predicate == Predicate::Disjoint && is_apart;
+            if is_known || predicate.holds(&self.prepared("search", &record)?, &prepared) {
                 found.push(record);
             }
         }

@@ -40,6 +40,7 @@ fn prepare(record: &Record) -> Result<Prepared, String> {
     }
 }
 
-fn bounds_of(rectangle: &Rectangle) -> Bounds {
+/// A rectangle as a box of a geometry.
+pub(super) fn bounds_of(rectangle: &Rectangle) -> Bounds {
     Bounds::new(rectangle.min(), rectangle.max())
 }
