@@ -21,6 +21,7 @@ mod entry;
 mod failure;
 mod heap;
 mod item;
+mod json_object;
 mod load;
 mod lock_width;
 mod log;

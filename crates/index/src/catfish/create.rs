@@ -14,8 +14,8 @@
 use super::Catfish;
 use super::coordinates::CoordinateSystem;
 use super::head::{HEAD_BYTES, INDEX, PORT, ROOTS, RawHead, first_slot, word_of};
-use super::records::IdKind;
 use super::records::page::{BLOCKS_LEAST, page_image};
+use super::records::{IdKind, RECORD_RING_BYTES_LEAST};
 use super::server::lease::ServerLease;
 use super::server::{ServerSettings, TreeServer};
 use super::tree::layout::{
@@ -114,6 +114,14 @@ impl Parameters for CatfishConfig {
         codec.u32(4, &mut ring_bytes, *RING_BYTES.start() as usize..=*RING_BYTES.end() as usize);
         codec.choice(8, &mut self.coordinates, CoordinateSystem::ALL);
         codec.choice(9, &mut self.ids, IdKind::ALL);
+        if self.ids.is_unique()
+            && (self.blocks < BLOCKS_LEAST || ring_bytes < RECORD_RING_BYTES_LEAST as usize)
+        {
+            codec.refuse(format!(
+                "records in nodes of {} blocks and rings of {ring_bytes} bytes",
+                self.blocks
+            ));
+        }
         (self.node, self.ring_bytes) = (NodeId(node as u16), ring_bytes as u64);
         if !is_ring(self.ring_bytes) {
             codec.refuse(format!("rings of {ring_bytes} bytes"));
@@ -277,6 +285,12 @@ fn check_config<F: Fabric>(client: &Client<F>, config: CatfishConfig) -> Result<
         return Err(IndexError::BadSizes(format!(
             "an index of unique ids has nodes of at least {least} bytes, not {}",
             config.node_bytes()
+        )));
+    }
+    if config.ids.is_unique() && config.ring_bytes < RECORD_RING_BYTES_LEAST {
+        return Err(IndexError::BadSizes(format!(
+            "an index of unique ids has rings of at least {RECORD_RING_BYTES_LEAST} bytes, not {}",
+            config.ring_bytes
         )));
     }
     if !is_ring(config.ring_bytes) {

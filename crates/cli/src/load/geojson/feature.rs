@@ -5,11 +5,13 @@
 
 use super::coordinates::Coordinates;
 use super::object::{Members, Object};
+use crate::json_object;
 use crate::load::found::{Bounds, Placed};
 use crate::load::ids::FileId;
 use crate::load::shape::Shape;
 use farwood::spatial::{Contents, Rectangle};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The types of geometries, with the depth of their coordinates.
 const GEOMETRIES: [(&str, usize); 6] = [
@@ -62,8 +64,12 @@ fn contents(members: &Members) -> Result<Contents, String> {
     )?;
     let geometry = farwood_geometry::Geometry::from_geojson(geometry.get());
     let geometry = geometry.map_err(|error| format!("the geometry: {error}"))?.to_wkb();
-    let properties = kept.properties.as_deref().map_or("", |properties| properties.get());
-    let attributes = if properties == "null" { String::new() } else { properties.to_owned() };
+    let attributes = match kept.properties.as_deref().map(RawValue::get) {
+        None | Some("null") => String::new(),
+        Some(properties) => {
+            json_object::compact(properties).map_err(|why| format!("the properties are {why}"))?
+        }
+    };
     Ok(Contents { geometry, attributes })
 }
 
