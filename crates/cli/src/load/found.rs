@@ -9,7 +9,7 @@ use farwood::spatial::{Contents, CoordinateSystem, IdKind, Item, Record, RecordI
 use std::collections::HashSet;
 
 /// The largest difference from 180 degrees that is taken for a rounding error: about 0.1 mm.
-const ROUNDING_DEGREES: f64 = 1e-9;
+pub(super) const ROUNDING_DEGREES: f64 = 1e-9;
 
 /// The bounds of a row or feature.
 #[derive(Clone, Copy, Debug, PartialEq)]
