@@ -269,6 +269,9 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
         refuse_search_parameters(&args.url)?;
     }
     let new_index = NewIndex::of(args)?;
+    // Opening new memory nodes makes them a pool, so invalid options are refused before.
+    new_index.check(&args.url, [args.keys, args.values])?;
+    check_pool_options(args, context)?;
     if let Some(group) =
         args.group.as_deref().filter(|group| env::var(GROUP_VARIABLE).as_deref() != Ok(group))
     {
@@ -338,6 +341,16 @@ impl NewIndex {
         })
     }
 
+    /// Refuses options that no pool permits.
+    fn check(&self, url: &Url, kinds: [Kind; 2]) -> farwood::Result<()> {
+        match self {
+            Self::Sherman(options) => Pool::check_untyped(url, kinds, options),
+            Self::Smart(options) => Pool::check_untyped(url, kinds, options),
+            Self::Sphinx(options) => Pool::check_untyped(url, kinds, options),
+            Self::Catfish(config) => Pool::check_spatial(url, config),
+        }
+    }
+
     /// Creates the index; returns it if it has keys.
     fn create(&self, pool: &Pool, name: &str, kinds: [Kind; 2]) -> farwood::Result<Option<super::Untyped>> {
         match self {
@@ -346,6 +359,19 @@ impl NewIndex {
             Self::Sphinx(options) => pool.create_untyped(name, kinds, options).map(Some),
             Self::Catfish(config) => pool.create_spatial(name, config).map(|_| None),
         }
+    }
+}
+
+/// Refuses options of a pool for memory nodes that other processes run.
+fn check_pool_options(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let is_shared_memory = args.url.to_string().starts_with("shm:");
+    match context.first_given(&POOL_OPTIONS) {
+        Some(option) if !is_shared_memory => Err(Failure::Usage(format!(
+            "create {}: {option} is an option of a pool in shared memory, and `farwood serve` has the options of these \
+             memory nodes; omit it",
+            args.url
+        ))),
+        _ => Ok(()),
     }
 }
 
