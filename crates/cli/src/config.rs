@@ -295,6 +295,31 @@ fn conflicts(whole: &Command, id: &Id) -> Vec<(Id, ArgPredicate)> {
     conflicting.filter(says).map(|other| (other.get_id().clone(), predicate(other))).collect()
 }
 
+/// An option that may be given several times.
+#[derive(Clone, Copy, Debug)]
+struct List;
+
+/// The texts of a value in the file; `None` if its type is not that of an option.
+fn texts(value: &toml::Value, list: Option<List>) -> Option<Vec<String>> {
+    match (value, list) {
+        (toml::Value::String(text), _) => Some(vec![text.clone()]),
+        (toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_), _) => {
+            Some(vec![value.to_string()])
+        }
+        (toml::Value::Array(values), Some(List)) => {
+            Some(values.iter().map(|value| texts(value, None)).collect::<Option<Vec<_>>>()?.concat())
+        }
+        _ => None,
+    }
+}
+
+/// The type of a value, for an error.
+fn with_article(value: &toml::Value) -> String {
+    let name = value.type_str();
+    let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {name}")
+}
+
 fn set_default(
     (command, whole): (Command, &Command),
     key: &str,
@@ -311,15 +336,17 @@ fn set_default(
             "unknown key '{key}' {place}; the keys are the long options that `{command} --help` lists"
         ));
     };
-    let text = |value: &toml::Value| match value {
-        toml::Value::String(text) => Ok(text.clone()),
-        toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => Ok(value.to_string()),
-        _ => Err(format!("'{key}' must be a string, a number, or true or false")),
-    };
-    let values = match value {
-        toml::Value::Array(values) => values.iter().map(text).collect::<Result<Vec<_>, _>>()?,
-        value => vec![text(value)?],
-    };
+    let takes_list = command
+        .get_arguments()
+        .any(|option| *option.get_id() == id && matches!(option.get_action(), ArgAction::Append));
+    let values = texts(value, takes_list.then_some(List)).ok_or_else(|| {
+        let place = if of.is_empty() { String::new() } else { format!(" in [{of}]") };
+        let list = if takes_list { ", or an array of these" } else { "" };
+        format!(
+            "'{key}'{place} must be a string, a number, or true or false{list}, and is {}",
+            with_article(value)
+        )
+    })?;
     let conflicting = conflicts(whole, &id);
     Ok(command.mut_arg(id, |argument| {
         // An option that conflicts with another has at most one default.
