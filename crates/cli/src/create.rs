@@ -5,12 +5,13 @@ use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, w
 use farwood::doctor;
 use farwood::spatial::{CatfishConfig, CoordinateSystem, IdKind};
 use farwood::{
-    Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
-    Url, Values, smart, sphinx,
+    Backing, Consistency, Error, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, ShmError,
+    SmartOptions, SphinxOptions, Url, Values, smart, sphinx,
 };
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::env;
+use std::ffi::OsStr;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -241,8 +242,29 @@ fn make_pool(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<(), Fa
     progress.enable_steady_tick(Duration::from_millis(200));
     let created = Pool::create(url, &options);
     progress.finish_and_clear();
-    created?;
+    created.map_err(|error| creation_failed(url, error))?;
     warn_of_shortage(url, context)
+}
+
+/// The failure of a creation, with another remedy if only a part of the pool exists.
+fn creation_failed(url: &Url, error: Error) -> Failure {
+    let exit_code = error.exit_code();
+    match &error {
+        // The first segment is the last one that a creation makes.
+        Error::Pool { source: ShmError::Exists { pool, path }, .. }
+            if path.file_name() != Some(OsStr::new(&format!("farwood.{pool}.0"))) =>
+        {
+            let text = format!(
+                "create {url}: {} exists, and the pool has no first segment: another process is creating the pool, or \
+                 was killed before it had created all segments; if none is creating it, remove the segments with \
+                 `farwood drop {} --force`",
+                path.display(),
+                url.to_shell_word()
+            );
+            Failure::Other { text, exit_code }
+        }
+        _ => error.into(),
+    }
 }
 
 /// Warns of a pool that reserves more than four fifths of the available memory.
