@@ -4,6 +4,7 @@ mod spatial;
 
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, heap, size};
+use crate::failure::shown;
 use farwood::System;
 use farwood_bench::record::Record;
 use farwood_bench::record::table::table;
@@ -301,7 +302,7 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
             return Failure::Other { text, exit_code: 1 };
         }
         Error::Read { option, file, source } if source.kind() == ErrorKind::InvalidInput => {
-            let text = format!("bench: {option}: {}: {source}; name another file", file.display());
+            let text = format!("bench: {option}: {}: {source}; name another file", shown(&file));
             return Failure::Usage(text);
         }
         Error::Read { option, file, source } => {

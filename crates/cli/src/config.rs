@@ -22,6 +22,7 @@
 //! error.
 
 use super::Failure;
+use crate::failure::shown;
 use clap::builder::{ArgPredicate, OsStr, Resettable};
 use clap::{Arg, ArgAction, Command, Id};
 use farwood::Url;
@@ -49,7 +50,7 @@ impl ConfigFile {
         let path = self.path.as_ref()?;
         let set = self.options.iter().any(|(table, key)| table == command && key == long);
         let table = if command.is_empty() { String::new() } else { format!("[{command}] ") };
-        set.then(|| format!("{table}{long} in {}", path.display()))
+        set.then(|| format!("{table}{long} in {}", shown(path)))
     }
 
     /// The message for a short name that is not in the file.
@@ -63,11 +64,11 @@ impl ConfigFile {
             ),
             Some(path) if self.pools.is_empty() => format!(
                 "{missing}, because {} has no table [pools]; add it with the line {line}",
-                path.display()
+                shown(path)
             ),
             Some(path) => format!(
                 "{missing} in the table [pools] of {}; choose one of {}, or add the line {line}",
-                path.display(),
+                shown(path),
                 self.pools.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
             ),
         }
@@ -109,7 +110,7 @@ impl ConfigFile {
         let (name, index) = short.split_once('/').map_or((short, None), |(name, index)| (name, Some(index)));
         let pool = self.pool(name).ok_or_else(|| Failure::Usage(self.no_pool(short, name)))?;
         let path = self.path.as_deref().unwrap_or(Path::new(FILE));
-        let pool = pool.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+        let pool = pool.map_err(|why| Failure::Usage(format!("{}: {why}", shown(path))))?;
         Ok(index.map_or_else(|| pool.clone(), |index| pool.index_url(index)))
     }
 }
@@ -127,7 +128,7 @@ pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Com
 
 /// The text of the file that `source` names.
 fn read(path: &Path, source: &'static str) -> Result<String, Failure> {
-    let refuse = |why| Failure::Usage(format!("{source}: {}: {why}", path.display()));
+    let refuse = |why| Failure::Usage(format!("{source}: {}: {why}", shown(path)));
     let bytes = farwood::small_file::read(path).map_err(|error| match error.kind() {
         ErrorKind::InvalidInput => refuse(format!("{error}; name a configuration file")),
         _ => Failure::file(source, "read", path, error),
@@ -189,7 +190,7 @@ fn with_environment(command: Command) -> Command {
 
 /// Makes the values in the file the defaults of their options.
 fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, ConfigFile), Failure> {
-    let refuse = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let refuse = |why: String| Failure::Usage(format!("{}: {why}", shown(path)));
     let mut table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| refuse(not_toml(&error, text)))?;
     let pools = match table.remove("pools") {

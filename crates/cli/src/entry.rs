@@ -2,6 +2,7 @@
 
 use super::source::Sources;
 use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open_any, read};
+use crate::failure::shown;
 use farwood::{Error, Kind, Url};
 use serde_json::json;
 use std::fs;
@@ -138,7 +139,7 @@ fn value_in(index: &Untyped, path: &Path) -> Result<Vec<u8>, Failure> {
         return Ok(bytes);
     }
     let text = String::from_utf8(bytes).map_err(|_| {
-        let file = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+        let file = if path == Path::new("-") { "stdin".to_owned() } else { shown(path) };
         Failure::Usage(format!(
             "put {}: --value-file: {file} is not UTF-8 text, and the values of this index are texts; convert the file \
              to UTF-8, or create an index for bytes (--values hex)",

@@ -210,6 +210,26 @@ fn huge_numbers_are_refused_and_stop_no_process() {
 }
 
 #[test]
+fn line_feeds_in_names_of_files_are_escaped() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/i"]);
+    let bad = machine.file("b\nad.csv", "x\n");
+    let config = machine.file("b\nad.toml", "x = 1\n");
+    for arguments in [
+        &["load", "shm://p/i", "no\nfile"][..],
+        &["load", "shm://p/i", &bad],
+        &["load", "shm://p/i", &bad, "--skip-bad"],
+        &["put", "shm://p/i", "1", "--value-file", "no\nfile"],
+        &["bench", "--key-file", "no\nfile", "--keys", "10"],
+        &["--config", &config, "stat", "shm://p"],
+    ] {
+        let ran = machine.run(arguments);
+        assert!(ran.code != 0 && ran.err.contains("\\n"), "{arguments:?}: {ran:?}");
+        assert!(!ran.err.contains("o\nfile") && !ran.err.contains("b\nad"), "{arguments:?}: {ran:?}");
+    }
+}
+
+#[test]
 fn control_characters_of_the_command_line_are_escaped() {
     let machine = Machine::new();
     let config = machine.file("bad.toml", "[bench]\nclients = \"1\\u001b[2J\"\n");
