@@ -11,7 +11,7 @@ use farwood::spatial::{
 use std::collections::HashSet;
 
 /// The largest difference from 180 degrees that is taken for a rounding error: about 0.1 mm.
-const ROUNDING_DEGREES: f64 = 1e-9;
+pub(super) const ROUNDING_DEGREES: f64 = 1e-9;
 
 /// The bounds of a row or feature.
 #[derive(Clone, Copy, Debug, PartialEq)]

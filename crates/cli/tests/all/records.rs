@@ -48,6 +48,11 @@ fn what_an_index_cannot_hold_is_refused() {
     machine.refused(2, &["put", PLOTS, "oak", "1,2"], &["'oak' is not a number"]);
     machine.refused(2, &["put", PLOTS, "1", "1,2", "--geometry", "POINT(1 2)"], &["whose bounds they are"]);
     machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(1"], &["--geometry:"]);
+    let small =
+        "--geometry: column 7 of the WKT: '1e-400' is not 0, and closer to 0 than any number of 64 bits";
+    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(1e-400 2)"], &[small]);
+    let great = "--geometry: column 9 of the WKT: '1e400' is not a finite number";
+    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(2 1e400)"], &[great]);
     machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT EMPTY"], &["it is empty"]);
     machine.refused(
         2,

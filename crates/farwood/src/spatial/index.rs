@@ -13,6 +13,7 @@ use crate::attachment::Attachment;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use crate::thread_client;
+use crate::url::Url;
 use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
@@ -70,6 +71,15 @@ impl Pool {
         let client = self.spatial_client("create", name)?;
         let created = block_on(Catfish::create(&client, name, *config));
         self.spatial(name, "create", created)
+    }
+
+    /// Checks the options of a spatial index that [`create_spatial`](Self::create_spatial) would create at `url`,
+    /// without a pool. [0 RT]
+    ///
+    /// # Errors
+    /// [`Error::Index`]: the sizes are invalid.
+    pub fn check_spatial(url: &Url, config: &CatfishConfig) -> Result<()> {
+        config.check().map_err(|source| Error::Index { operation: "create", url: url.to_string(), source })
     }
 
     /// Opens a spatial index.
