@@ -21,6 +21,7 @@ mod entry;
 mod failure;
 mod heap;
 mod item;
+mod join;
 mod json_object;
 mod load;
 mod lock_width;
@@ -116,7 +117,8 @@ enum Command {
     Get(entry::GetArgs),
     Del(entry::DelArgs),
     Scan(scan::Args),
-    Search(search::Args),
+    Search(Box<search::Args>),
+    Join(join::Args),
     Load(load::Args),
     Check(check::Args),
     Stat(stat::Args),
@@ -176,7 +178,7 @@ fn run(arguments: Vec<OsString>, out: &mut dyn Write, messages: &mut dyn Write) 
 /// numbers to options, which refuse them with a reason, instead of advising `--`.
 fn with_plain_urls(command: clap::Command) -> clap::Command {
     let plain = |argument: clap::Arg| match argument.get_id().as_str() {
-        "url" => argument.value_parser(plain_url),
+        "url" | "other" => argument.value_parser(plain_url),
         _ if argument.get_long().is_some() && argument.get_action().takes_values() => {
             argument.allow_negative_numbers(true)
         }
@@ -200,7 +202,7 @@ fn warn_of_secrets(matches: &ArgMatches, context: &mut Context<'_>) -> io::Resul
     let Some((_, matches)) = matches.subcommand() else { return Ok(()) };
     let urls_of = |id| matches.try_get_many::<Url>(id).ok().flatten().into_iter().flatten();
     let warnings: BTreeSet<_> =
-        ["url", "pools"].into_iter().flat_map(urls_of).flat_map(Url::secret_warnings).collect();
+        ["url", "other", "pools"].into_iter().flat_map(urls_of).flat_map(Url::secret_warnings).collect();
     for warning in warnings {
         writeln!(context.messages, "warning: {warning}")?;
     }
@@ -225,6 +227,7 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Del(args) => entry::del(&args, context),
         Command::Scan(args) => scan::run(&args, context),
         Command::Search(args) => search::run(&args, context),
+        Command::Join(args) => join::run(&args, context),
         Command::Load(args) => load::run(&args, context),
         Command::Check(args) => check::run(&args, context),
         Command::Stat(args) => stat::run(&args, context),

@@ -1,4 +1,8 @@
-//! `farwood search`: finds rectangles in a spatial index.
+//! `farwood search`: finds rectangles and records in a spatial index.
+
+mod records;
+
+pub(crate) use records::RelationName;
 
 use super::show::Numbers;
 use super::{Context, Failure, Format, Outcome, index_of, size};
@@ -13,13 +17,21 @@ Examples:
   farwood search shm://demo/places --bbox 2.2,48.8,2.5,48.9
   farwood search shm://demo/places --bbox 170,-50,-170,-30 --count    across the antimeridian, in degrees
   farwood search shm://demo/places --bbox 0,40,10,50 --within --json > found.geojson
-  farwood search shm://demo/places --at 13.4,52.5 --nearest 5";
+  farwood search shm://demo/places --at 13.4,52.5 --nearest 5
 
-/// Search a spatial index for rectangles
+Examples for an index of unique ids (`farwood create --ids`), whose records have geometries:
+  farwood search shm://demo/parks --geometry 'POLYGON((0 0,4 0,0 4,0 0))' --relation within
+  farwood search shm://demo/parks --at 13.4,52.5 --relation contains --json
+  farwood search shm://demo/parks --at 13.4,52.5 --within-distance 500    metres, in an index of degrees
+  farwood search shm://demo/parks --geometry 'LINESTRING(0 0,9 9)' --nearest 3 --ties --max-distance 100";
+
+/// Search a spatial index for rectangles or records
 ///
 /// Prints the number and the edges (smallest x, smallest y, largest x, largest y) of each rectangle found; with
 /// --json, a GeoJSON FeatureCollection. In an index of degrees (`farwood create --crs degrees`), a window whose
-/// smallest x is greater than its largest x crosses the antimeridian. Exit code 1 if the search finds nothing.
+/// smallest x is greater than its largest x crosses the antimeridian. In an index of unique ids, prints the id, the
+/// edges and the distance if it was computed, separated by tabs; with --json, features with geometries, properties and
+/// distances. Exit code 1 if the search finds nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,6 +43,9 @@ pub(crate) struct Args {
     /// The point to search at
     #[arg(long, value_name = "X,Y", allow_hyphen_values = true, conflicts_with = "bbox")]
     at: Option<Coordinates<2>>,
+    /// The geometry to search with, as WKT or GeoJSON
+    #[arg(long, value_name = "WKT", conflicts_with_all = ["bbox", "at"])]
+    geometry: Option<String>,
     /// Find only rectangles inside the window
     #[arg(long, conflicts_with_all = ["contains", "nearest"])]
     within: bool,
@@ -43,6 +58,8 @@ pub(crate) struct Args {
     /// Find the K rectangles nearest to the point or to the centre of the window, nearest first
     #[arg(long, value_name = "K", value_parser = size::at_least_one)]
     nearest: Option<usize>,
+    #[command(flatten)]
+    exact: records::ExactOptions,
 }
 
 /// Numbers separated by commas.
@@ -100,7 +117,8 @@ impl Args {
             (None, Some(Coordinates(point))) => (point, point),
             (None, None) => {
                 return Err(Failure::Usage(format!(
-                    "search {}: give --bbox X1,Y1,X2,Y2 or --at X,Y; `farwood search --help` has examples",
+                    "search {}: give --bbox X1,Y1,X2,Y2, --at X,Y or --geometry WKT; `farwood search --help` has \
+                     examples",
                     self.url
                 )));
             }
@@ -119,7 +137,11 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = open(&args.url)?;
+    let index = open("search", &args.url)?;
+    if index.ids().is_unique() {
+        return records::run(args, &index, context);
+    }
+    records::refuse_options(args)?;
     let (window, beyond) = args.windows(index.coordinates())?;
     if let Some(count) = args.nearest {
         let centre = beyond.map_or(window.centre(), |beyond| centre_across(&window, &beyond));
@@ -172,20 +194,20 @@ fn centre_across(west: &Rectangle, east: &Rectangle) -> [f64; 2] {
 }
 
 /// Opens the spatial index that the command line names.
-pub(crate) fn open(url: &Url) -> Result<Spatial, Failure> {
+pub(crate) fn open(command: &str, url: &Url) -> Result<Spatial, Failure> {
     let (pool, name) = (Pool::find(url.pool_url())?, index_of(url)?);
     if !pool.is_spatial(name)? {
-        let text = format!("search {url}: this index holds keys; use `farwood get` or `farwood scan`");
+        let text = format!("{command} {url}: this index holds keys; use `farwood get` or `farwood scan`");
         return Err(Failure::Usage(text));
     }
     Ok(pool.open_spatial(name)?.with_search(url.search_options())?)
 }
 
-fn found(count: u64) -> Outcome {
+pub(crate) fn found(count: u64) -> Outcome {
     if count > 0 { Outcome::Done } else { Outcome::Negative }
 }
 
-fn report_count(count: u64, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+pub(crate) fn report_count(count: u64, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match context.format {
         Format::Json => context.json(&json!({ "count": count }))?,
         Format::Text => writeln!(context.out, "{count}")?,

@@ -72,6 +72,15 @@ impl Call {
         system.check(bounds).map_err(refused)
     }
 
+    /// Refuses a distance that is negative or NaN.
+    #[cfg(feature = "geometry")]
+    pub(crate) fn check_distance(self, what: &'static str, distance: f64) -> Result<()> {
+        if distance >= 0.0 {
+            return Ok(());
+        }
+        Err(self.refused(what, distance.to_string(), "give 0 or more"))
+    }
+
     /// Refuses a number outside 1 to `most`.
     #[cfg(feature = "spatial")]
     pub(crate) fn check_count(self, what: &'static str, count: usize, most: usize) -> Result<()> {

@@ -5,6 +5,8 @@ use crate::shell_word::shell_word;
 use crate::unfit::Unfit;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
+#[cfg(feature = "geometry")]
+use farwood_index::catfish::RecordId;
 #[cfg(feature = "etcd")]
 use farwood_transport::etcd::EtcdError;
 #[cfg(feature = "rdma")]
@@ -150,6 +152,19 @@ pub enum Error {
         /// The values that the call accepts.
         remedy: String,
     },
+    /// A query needs the geometry of a record, whose payload has none that can be used.
+    #[error("{operation} {url}: the record {id} {why}")]
+    #[cfg(feature = "geometry")]
+    Geometry {
+        /// The operation.
+        operation: &'static str,
+        /// The index.
+        url: String,
+        /// The record.
+        id: RecordId,
+        /// The reason, and the remedy.
+        why: String,
+    },
     /// An index cannot be created with these options.
     #[error("create {url}: {why}")]
     Options {
@@ -284,6 +299,8 @@ impl Error {
             | Self::Argument { .. }
             | Self::Options { .. } => 2,
             Self::Type { .. } => 7,
+            #[cfg(feature = "geometry")]
+            Self::Geometry { .. } => 8,
             Self::OpenHere { .. } | Self::Attached { .. } => 9,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
             #[cfg(feature = "tcp")]

@@ -30,6 +30,7 @@
 //! | typed indexes, usable from any thread | [`Index`] |
 //! | keys of any length: radix trees instead of a B-link tree | [`SmartOptions`], [`SphinxOptions`] |
 //! | rectangles: an R*-tree (feature `spatial`) | [`spatial`] |
+//! | points, lines and polygons in records (feature `geometry`) | [`spatial::Spatial::find`], [`geometry`] |
 //! | range scans, forward or reverse | [`Index::scan`], [`Index::scan_prefix`], [`Scan`] |
 //! | concurrent async operations on one thread | [`Session`], [`run_all`] |
 //! | your own types as keys and values | [`Codec`], [`Key`], [`Value`] |
@@ -50,8 +51,8 @@
 //! A child keeps files and sockets of its parent open until it drops the handles, calls `exec` or ends; until then, a
 //! parent that was killed counts as alive, and keeps its locks.
 //!
-//! Features: `spatial` (default), `tcp`, `rdma` and `etcd`. Without them, the library has shared memory only. The
-//! examples in `crates/farwood/examples` show one task each.
+//! Features: `spatial` and `geometry` (default), `tcp`, `rdma` and `etcd`. Without them, the library has shared memory
+//! only. The examples in `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
 mod argument;
@@ -87,6 +88,8 @@ pub use error::{Error, Result};
 pub use farwood_fabric::client_table::DamagedSlot;
 pub use farwood_fabric::directory::DamagedEntry;
 pub use farwood_fabric::{ClientId, Costs, FabricError, printable};
+#[cfg(feature = "geometry")]
+pub use farwood_geometry as geometry;
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
 pub use farwood_index::lock::LockWidth;

@@ -21,8 +21,8 @@
 //! ```
 //!
 //! - [`Geometry`] has all types of OGC Simple Features in two dimensions. It is read from WKB (ISO and EWKB), WKT and
-//!   GeoJSON, and written as WKB, EWKB and WKT. The readers drop Z and M, refuse broken input with a typed error, and
-//!   allocate in proportion to the bytes that they have. An empty point becomes an empty multipoint.
+//!   GeoJSON, and written as WKB, EWKB, WKT and GeoJSON. The readers drop Z and M, refuse broken input with a typed
+//!   error, and allocate in proportion to the bytes that they have. An empty point becomes an empty multipoint.
 //! - [`Predicate`] has the predicates of GEOS and Shapely, and [`Prepared::relate`] the matrix (DE-9IM) behind them.
 //!   All of them are computed from the coordinates without rounding. `tests/data/generate.py` compares them with
 //!   Shapely, and the crate's tests list what differs.

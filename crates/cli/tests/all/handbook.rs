@@ -17,9 +17,10 @@ fn options(text: &str) -> BTreeSet<&str> {
 #[test]
 fn every_option_is_in_the_handbook() {
     let machine = Machine::new();
-    for command in
-        ["serve", "create", "drop", "put", "get", "del", "scan", "load", "check", "stat", "top", "doctor"]
-    {
+    for command in [
+        "serve", "create", "drop", "put", "get", "del", "scan", "search", "join", "load", "check", "stat",
+        "top", "doctor",
+    ] {
         let help = machine.ok(&[command, "--help"]);
         let (_, help) = help.split_once("Options:").unwrap();
         let (help, _) = help.split_once("Examples:").unwrap();

@@ -8,6 +8,7 @@ mod demo;
 mod deploy;
 mod entries;
 mod etcd;
+mod exact;
 mod file_systems;
 mod files;
 mod geometries;

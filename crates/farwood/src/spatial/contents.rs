@@ -60,22 +60,27 @@ impl Contents {
     /// # Errors
     /// [`InvalidContents`].
     pub fn decode(payload: &[u8]) -> Result<Self, InvalidContents> {
-        if payload.is_empty() {
-            return Ok(Self::default());
-        }
-        let invalid = |what: &str| InvalidContents(what.to_owned());
-        let (&[VERSION, 0, 0, 0, bytes @ ..], rest) =
-            payload.split_first_chunk::<HEAD_BYTES>().ok_or_else(|| invalid("it is too short"))?
-        else {
-            return Err(invalid("it has another version"));
-        };
-        let bytes = u32::from_le_bytes(bytes) as usize;
-        let (geometry, attributes) =
-            rest.split_at_checked(bytes).ok_or_else(|| invalid("it is shorter than its geometry"))?;
+        let (geometry, attributes) = parts(payload)?;
+        let attributes = std::str::from_utf8(attributes);
         let attributes =
-            std::str::from_utf8(attributes).map_err(|_| invalid("its attributes are not UTF-8"))?;
+            attributes.map_err(|_| InvalidContents("its attributes are not UTF-8".to_owned()))?;
         Ok(Self { geometry: geometry.to_vec(), attributes: attributes.to_owned() })
     }
+}
+
+/// The bytes of the geometry and of the attributes in a payload.
+pub(super) fn parts(payload: &[u8]) -> Result<(&[u8], &[u8]), InvalidContents> {
+    if payload.is_empty() {
+        return Ok((&[], &[]));
+    }
+    let invalid = |what: &str| InvalidContents(what.to_owned());
+    let (&[VERSION, 0, 0, 0, bytes @ ..], rest) =
+        payload.split_first_chunk::<HEAD_BYTES>().ok_or_else(|| invalid("it is too short"))?
+    else {
+        return Err(invalid("it has another version"));
+    };
+    let bytes = u32::from_le_bytes(bytes) as usize;
+    rest.split_at_checked(bytes).ok_or_else(|| invalid("it is shorter than its geometry"))
 }
 
 #[cfg(test)]

@@ -227,7 +227,7 @@ impl Spatial {
         self.count_unchecked(query)
     }
 
-    fn count_unchecked(&self, query: &Query) -> Result<u64> {
+    pub(super) fn count_unchecked(&self, query: &Query) -> Result<u64> {
         let message = |connection: &mut ServerConnection<'_>| block_on(connection.count(query));
         let reads = |client: &Client<AnyFabric>| {
             let mut count = Count::default();
@@ -444,7 +444,7 @@ pub fn parts(spatial: &Spatial) -> (&Catfish, Client<AnyFabric>) {
 }
 
 /// The query that every item matches.
-fn everything() -> Query {
+pub(super) fn everything() -> Query {
     let plane = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]);
     Query::intersecting(plane.expect("its edges are finite"))
 }

@@ -3,11 +3,14 @@
 mod connection;
 mod contents;
 mod editor;
+#[cfg(feature = "geometry")]
+mod exact;
 mod idle_rings;
 #[cfg(feature = "tcp")]
 mod idle_sockets;
 mod index;
 mod lookup;
+mod many;
 mod path_choice;
 mod records;
 mod search_options;
@@ -22,6 +25,8 @@ mod utilisation;
 pub use connection::{Connection, ServerLocation};
 pub use contents::{Contents, InvalidContents};
 pub use editor::Editor;
+#[cfg(feature = "geometry")]
+pub use exact::NearestOptions;
 pub use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};
 pub use farwood_index::catfish::{
     CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, CoordinateSystem, IdKind,

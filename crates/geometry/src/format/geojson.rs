@@ -4,7 +4,7 @@ use geo_types::{
     Coord, Geometry as Shape, GeometryCollection, LineString, MultiLineString, MultiPoint, MultiPolygon,
     Point, Polygon,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::geometry::{Geometry, GeometryError, NESTING_MAX, point_or_empty, polygon};
@@ -51,6 +51,44 @@ impl Geometry {
     pub fn from_geojson_value(value: &Value) -> Result<Self, GeoJsonError> {
         Ok(Self::new(geometry(value, 0)?)?)
     }
+}
+
+impl Geometry {
+    /// Returns the geometry object of GeoJSON.
+    pub fn to_geojson(&self) -> Value {
+        written(self.shape())
+    }
+}
+
+fn written(shape: &Shape<f64>) -> Value {
+    let (kind, coordinates) = match shape {
+        Shape::Point(point) => ("Point", json!([point.x(), point.y()])),
+        Shape::MultiPoint(points) => {
+            ("MultiPoint", points.iter().map(|point| json!([point.x(), point.y()])).collect())
+        }
+        Shape::LineString(line) => ("LineString", positions(line)),
+        Shape::MultiLineString(lines) => ("MultiLineString", lines.iter().map(positions).collect()),
+        Shape::Polygon(polygon) => ("Polygon", written_rings(polygon)),
+        Shape::MultiPolygon(polygons) => ("MultiPolygon", polygons.iter().map(written_rings).collect()),
+        Shape::GeometryCollection(parts) => {
+            let parts: Value = parts.iter().map(written).collect();
+            return json!({ "type": "GeometryCollection", "geometries": parts });
+        }
+        Shape::Line(_) | Shape::Rect(_) | Shape::Triangle(_) => {
+            // Cannot fail: `Geometry::new` replaces these types.
+            unreachable!("a type that no geometry has")
+        }
+    };
+    json!({ "type": kind, "coordinates": coordinates })
+}
+
+fn positions(line: &LineString<f64>) -> Value {
+    line.coords().map(|at| json!([at.x, at.y])).collect()
+}
+
+fn written_rings(polygon: &Polygon<f64>) -> Value {
+    let shell = Some(polygon.exterior()).filter(|shell| !shell.0.is_empty());
+    shell.into_iter().chain(polygon.interiors()).map(positions).collect()
 }
 
 fn geometry(value: &Value, depth: usize) -> Result<Shape<f64>, GeoJsonError> {
@@ -125,6 +163,7 @@ mod tests {
             (r#"{"type":"Point","coordinates":[1,2,9]}"#, "POINT(1 2)"),
             (r#"{"type":"Point","coordinates":[]}"#, "MULTIPOINT EMPTY"),
             (r#"{"type":"MultiPoint","coordinates":[[1,2],[3,4]]}"#, "MULTIPOINT((1 2),(3 4))"),
+            (r#"{"type":"Polygon","coordinates":[]}"#, "POLYGON EMPTY"),
             (r#"{"type":"LineString","coordinates":[[1,2],[3,4.5]]}"#, "LINESTRING(1 2,3 4.5)"),
             (r#"{"type":"MultiLineString","coordinates":[[[1,2],[3,4]]]}"#, "MULTILINESTRING((1 2,3 4))"),
             (r#"{"type":"Polygon","coordinates":[[[0,0],[1,0],[1,1],[0,0]]]}"#, "POLYGON((0 0,1 0,1 1,0 0))"),
@@ -139,6 +178,8 @@ mod tests {
         ];
         for (json, text) in cases {
             assert_eq!(read(json).unwrap(), text);
+            let again = Geometry::from_geojson(json).unwrap().to_geojson();
+            assert_eq!(read(&again.to_string()).unwrap(), text);
         }
     }
 

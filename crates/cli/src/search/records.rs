@@ -1,0 +1,284 @@
+//! Searches of an index of unique ids: records, whose geometries decide.
+
+use super::{centre_across, found, report_count};
+use crate::item::{contents_of, id_json};
+use crate::tsv::escape;
+use crate::{Context, Failure, Format, Outcome};
+use clap::ValueEnum;
+use farwood::Url;
+use farwood::spatial::{NearestOptions, Query, Record, Rectangle, Relation, Spatial};
+use farwood_geometry::geo_types::{self, GeometryCollection};
+use farwood_geometry::{Bounds, Geometry, Metric, Predicate, Ties};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Options of searches of records.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options for an index of unique ids")]
+pub(super) struct ExactOptions {
+    /// Find the records whose geometries have this relation to the geometry, window or point
+    #[arg(long, value_enum, conflicts_with_all = ["within", "contains", "nearest", "within_distance"])]
+    relation: Option<RelationName>,
+    /// Find the records up to this distance from the geometry, window or point, nearest first
+    #[arg(long, value_name = "D", value_parser = distance, conflicts_with_all = ["within", "contains", "nearest"])]
+    within_distance: Option<f64>,
+    /// The unit of distances: that of the coordinates, or metres on a sphere [default: sphere in an index of degrees,
+    /// otherwise planar]
+    #[arg(long, value_enum)]
+    metric: Option<MetricName>,
+    /// Find no record that is farther, with --nearest
+    #[arg(long, value_name = "D", value_parser = distance, requires = "nearest")]
+    max_distance: Option<f64>,
+    /// Find all records at the distance of the last one, with --nearest
+    #[arg(long, requires = "nearest")]
+    ties: bool,
+}
+
+/// The names of predicates. The record is the first geometry.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RelationName {
+    Intersects,
+    Disjoint,
+    Within,
+    Contains,
+    Covers,
+    CoveredBy,
+    Touches,
+    Overlaps,
+    Crosses,
+    Equals,
+}
+
+impl From<RelationName> for Predicate {
+    fn from(name: RelationName) -> Self {
+        match name {
+            RelationName::Intersects => Self::Intersects,
+            RelationName::Disjoint => Self::Disjoint,
+            RelationName::Within => Self::Within,
+            RelationName::Contains => Self::Contains,
+            RelationName::Covers => Self::Covers,
+            RelationName::CoveredBy => Self::CoveredBy,
+            RelationName::Touches => Self::Touches,
+            RelationName::Overlaps => Self::Overlaps,
+            RelationName::Crosses => Self::Crosses,
+            RelationName::Equals => Self::Equals,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum MetricName {
+    Planar,
+    Sphere,
+}
+
+/// Reads a distance.
+fn distance(text: &str) -> Result<f64, String> {
+    let distance = text.parse().ok().filter(|distance: &f64| distance.is_finite() && *distance >= 0.0);
+    distance.ok_or_else(|| format!("'{text}' is not a distance; give a number, 0 or more"))
+}
+
+/// A record, and its distance if the search computed it.
+type Found = (Record, Option<f64>);
+
+/// Refuses the options that need records.
+pub(super) fn refuse_options(args: &super::Args) -> Result<(), Failure> {
+    let exact = &args.exact;
+    let given = [
+        ("--geometry", args.geometry.is_some()),
+        ("--relation", exact.relation.is_some()),
+        ("--within-distance", exact.within_distance.is_some()),
+        ("--metric", exact.metric.is_some()),
+        ("--max-distance", exact.max_distance.is_some()),
+        ("--ties", exact.ties),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::Usage(format!(
+            "search {}: {option} needs an index of unique ids (`farwood create --ids`), and the ids of this one may \
+             repeat; omit it",
+            args.url
+        ))),
+    }
+}
+
+/// Searches an index of unique ids.
+pub(super) fn run(
+    args: &super::Args,
+    index: &Spatial,
+    context: &mut Context<'_>,
+) -> Result<Outcome, Failure> {
+    if args.asks_for_count_of_rectangles() {
+        let (window, beyond) = args.windows(index.coordinates())?;
+        if beyond.is_none() {
+            return report_count(index.count(&Query { window, relation: args.relation() })?, context);
+        }
+    }
+    let records = args.search(index)?;
+    if args.count {
+        report_count(records.len() as u64, context)
+    } else {
+        report(&args.url, &records, context)
+    }
+}
+
+impl super::Args {
+    fn search(&self, index: &Spatial) -> Result<Vec<Found>, Failure> {
+        let exact = &self.exact;
+        let metric = self.metric(index)?;
+        let measured = |found: Vec<(Record, f64)>| {
+            found.into_iter().map(|(record, distance)| (record, Some(distance))).collect()
+        };
+        if let Some(count) = self.nearest {
+            let ties = if exact.ties { Ties::All } else { Ties::Cut };
+            let distance_max = exact.max_distance.unwrap_or(f64::INFINITY);
+            let options = NearestOptions { count, distance_max, ties, metric };
+            return Ok(measured(index.nearest_to(&self.centre(index)?, &options)?));
+        }
+        if let Some(distance) = exact.within_distance {
+            return Ok(measured(index.find_within(&self.shape(index)?, distance, metric)?));
+        }
+        let records = match self.predicate() {
+            Some(predicate) => index.find(predicate, &self.shape(index)?)?,
+            None => by_rectangles(index, self.relation(), self.windows(index.coordinates())?)?,
+        };
+        Ok(records.into_iter().map(|record| (record, None)).collect())
+    }
+
+    /// Whether the search compares rectangles, and prints only their number.
+    fn asks_for_count_of_rectangles(&self) -> bool {
+        let is_exact = self.predicate().is_some() || self.exact.within_distance.is_some();
+        self.count && !is_exact && self.exact.metric.is_none()
+    }
+
+    fn metric(&self, index: &Spatial) -> Result<Metric, Failure> {
+        match self.exact.metric {
+            Some(_) if self.nearest.is_none() && self.exact.within_distance.is_none() => {
+                let text = "--metric applies to --nearest and --within-distance; omit it, or add one of them";
+                Err(Failure::Usage(format!("search {}: {text}", self.url)))
+            }
+            Some(MetricName::Planar) => Ok(Metric::Planar),
+            Some(MetricName::Sphere) => Ok(Metric::Sphere),
+            None => Ok(index.metric()),
+        }
+    }
+
+    /// The predicate of an exact search; `None`: rectangles are compared.
+    fn predicate(&self) -> Option<Predicate> {
+        let of_geometry = match self.relation() {
+            Relation::Intersects => Predicate::Intersects,
+            Relation::Within => Predicate::Within,
+            Relation::Contains => Predicate::Contains,
+        };
+        let named = self.exact.relation.map(Predicate::from);
+        named.or_else(|| self.geometry.is_some().then_some(of_geometry))
+    }
+
+    /// The geometry, window or point.
+    fn shape(&self, index: &Spatial) -> Result<Geometry, Failure> {
+        if let Some(text) = &self.geometry {
+            return self.given_geometry(text);
+        }
+        let (window, beyond) = self.windows(index.coordinates())?;
+        let one = of_rectangle(&window)?;
+        let Some(beyond) = beyond else { return Ok(one) };
+        let parts = vec![one.into_shape(), of_rectangle(&beyond)?.into_shape()];
+        let both = geo_types::Geometry::GeometryCollection(GeometryCollection(parts));
+        Geometry::new(both).map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    /// The geometry, point, or centre of the window.
+    fn centre(&self, index: &Spatial) -> Result<Geometry, Failure> {
+        if let Some(text) = &self.geometry {
+            return self.given_geometry(text);
+        }
+        let (window, beyond) = self.windows(index.coordinates())?;
+        let centre = beyond.map_or(window.centre(), |beyond| centre_across(&window, &beyond));
+        Geometry::point(centre).map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    fn given_geometry(&self, text: &str) -> Result<Geometry, Failure> {
+        let read = if text.trim_start().starts_with('{') {
+            Geometry::from_geojson(text).map_err(|error| error.to_string())
+        } else {
+            text.parse().map_err(|error: farwood_geometry::WktError| error.to_string())
+        };
+        read.map_err(|why| Failure::Usage(format!("search {}: --geometry: {why}", self.url)))
+    }
+}
+
+fn of_rectangle(rectangle: &Rectangle) -> Result<Geometry, Failure> {
+    let bounds = Bounds::new(rectangle.min(), rectangle.max());
+    Geometry::of_bounds(&bounds).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// The records whose rectangles have the relation to the window, which may have two parts.
+fn by_rectangles(
+    index: &Spatial,
+    relation: Relation,
+    (window, beyond): (Rectangle, Option<Rectangle>),
+) -> Result<Vec<Record>, Failure> {
+    let mut records = index.search_records(&Query { window, relation })?;
+    let Some(window) = beyond else { return Ok(records) };
+    let east = index.search_records(&Query { window, relation })?;
+    let ids = |records: &[Record]| records.iter().map(|record| record.id.clone()).collect::<BTreeSet<_>>();
+    if relation == Relation::Contains {
+        let in_east = ids(&east);
+        records.retain(|record| in_east.contains(&record.id));
+    } else {
+        let in_west = ids(&records);
+        records.extend(east.into_iter().filter(|record| !in_west.contains(&record.id)));
+    }
+    Ok(records)
+}
+
+fn report(url: &Url, records: &[Found], context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    match context.format {
+        Format::Json => {
+            let features = records.iter().map(|found| feature(url, found, context));
+            let features = features.collect::<Result<Vec<_>, Failure>>()?;
+            context.json(&json!({ "type": "FeatureCollection", "features": features }))?;
+        }
+        Format::Text if records.is_empty() => {
+            writeln!(context.messages, "search {url}: no record was found")?;
+        }
+        Format::Text => {
+            for (record, distance) in records {
+                write!(context.out, "{}\t{}", escape(&record.id.to_string()), record.bounds)?;
+                match distance {
+                    Some(distance) => writeln!(context.out, "\t{distance}")?,
+                    None => writeln!(context.out)?,
+                }
+            }
+        }
+    }
+    Ok(found(records.len() as u64))
+}
+
+/// A record as GeoJSON (RFC 7946), with the distance as a member of its own.
+fn feature(url: &Url, (record, distance): &Found, context: &Context<'_>) -> Result<Value, Failure> {
+    let damaged = |what: String| Failure::Other {
+        text: format!("search {url}: the record '{}': {what}; `get --raw` prints its payload", record.id),
+        exit_code: 8,
+    };
+    let contents = contents_of("search", url, record)?;
+    let geometry = if contents.geometry.is_empty() {
+        of_rectangle(&record.bounds)?
+    } else {
+        Geometry::from_wkb(&contents.geometry).map_err(|error| damaged(format!("the geometry: {error}")))?
+    };
+    let properties = if contents.attributes.is_empty() {
+        json!({})
+    } else {
+        let read = serde_json::from_str(&contents.attributes);
+        read.map_err(|error| damaged(format!("the attributes: {error}")))?
+    };
+    let mut feature = json!({
+        "type": "Feature", "id": id_json(&record.id, context), "bbox": record.bounds.edges(),
+        "geometry": geometry.to_geojson(), "properties": properties,
+    });
+    if let Some(distance) = distance {
+        feature["distance"] = json!(distance);
+    }
+    Ok(feature)
+}

@@ -1,0 +1,119 @@
+//! Queries of an index of coastlines have the answers of Shapely, in the plane and in degrees.
+//!
+//! `data/queries.py` writes the queries. `FARWOOD_QUERIES` names another file of them.
+
+use farwood::geometry::{Geometry, Metric, Predicate};
+use farwood::spatial::{
+    CatfishConfig, Contents, CoordinateSystem, IdKind, NearestOptions, Record, RecordId, Rectangle, Spatial,
+};
+use farwood::{Pool, PoolOptions};
+use std::path::Path;
+
+const SAMPLE: &str = include_str!("../data/queries.tsv");
+/// The order of the answers.
+const PREDICATES: [Predicate; 10] = [
+    Predicate::Intersects,
+    Predicate::Disjoint,
+    Predicate::Within,
+    Predicate::Contains,
+    Predicate::Covers,
+    Predicate::CoveredBy,
+    Predicate::Touches,
+    Predicate::Overlaps,
+    Predicate::Crosses,
+    Predicate::Equals,
+];
+
+/// Removes the pool at the end.
+struct Scratch(String);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = Pool::remove_by_force(&self.0);
+    }
+}
+
+/// The segments of the coastlines.
+fn segments() -> Vec<Geometry> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/coastlines.csv");
+    let text = std::fs::read_to_string(path).unwrap();
+    let segment = |row: &str| {
+        let [x1, y1, x2, y2] = row.split(',').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        format!("LINESTRING({x1} {y1},{x2} {y2})").parse().unwrap()
+    };
+    text.lines().map(segment).collect()
+}
+
+fn record((number, geometry): (usize, &Geometry)) -> Record {
+    let bounds = geometry.bounds().unwrap();
+    Record {
+        id: (number as u64).into(),
+        bounds: Rectangle::new(bounds.min, bounds.max).unwrap(),
+        payload: Contents { geometry: geometry.to_wkb(), attributes: String::new() }.encode(),
+    }
+}
+
+/// An answer, as the file has it: how many records, and a sum that depends on all of their numbers.
+fn answer(found: impl IntoIterator<Item = Record>) -> String {
+    let (mut count, mut sum) = (0u64, 0u64);
+    for record in found {
+        let RecordId::Number(number) = record.id else { panic!("{}", record.id) };
+        count += 1;
+        sum = sum.wrapping_add((number + 1).wrapping_pow(3));
+    }
+    format!("{count} {sum}")
+}
+
+/// The number of answers that differ from those of one query.
+fn differences(places: &Spatial, line: &str) -> usize {
+    let fields: Vec<_> = line.split('\t').collect();
+    let query: Geometry = fields[1].parse().unwrap();
+    let mut differ = 0;
+    let mut expect = |what: &str, found: &str, expected: &str| {
+        if found != expected {
+            eprintln!("{what} of {query}: {found}, not {expected}");
+            differ += 1;
+        }
+    };
+    for (predicate, expected) in PREDICATES.into_iter().zip(&fields[2..12]) {
+        let found = places.find(predicate, &query).unwrap();
+        expect(&format!("{predicate:?}"), &answer(found), expected);
+    }
+    let (distance, expected) = fields[12].split_once(' ').unwrap();
+    let found = places.find_within(&query, distance.parse().unwrap(), Metric::Planar).unwrap();
+    expect("dwithin", &answer(found.into_iter().map(|(record, _)| record)), expected);
+    let (count, last) = fields[13].split_once(' ').unwrap();
+    let (count, last): (usize, f64) = (count.parse().unwrap(), last.parse().unwrap());
+    let found = places.nearest_to(&query, &NearestOptions::new(count, Metric::Planar)).unwrap();
+    let distance = found.last().unwrap().1;
+    if found.len() != count || (distance - last).abs() > last * 1e-12 {
+        expect("nearest", &format!("{} {distance}", found.len()), fields[13]);
+    }
+    differ
+}
+
+#[test]
+fn answers_are_those_of_shapely() {
+    let text = std::env::var("FARWOOD_QUERIES").map(|path| std::fs::read_to_string(path).unwrap());
+    let text = text.unwrap_or_else(|_| SAMPLE.to_owned());
+    let (mut geometries, mut queries) = (segments(), Vec::new());
+    for line in text.lines() {
+        match line.split_once('\t') {
+            Some(("R", wkt)) => geometries.push(wkt.parse().unwrap()),
+            Some(("Q", _)) => queries.push(line),
+            _ => assert!(line.starts_with('#'), "{line}"),
+        }
+    }
+    let scratch = Scratch(format!("shm://shapely-{}", std::process::id()));
+    Pool::create(&scratch.0, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+    let pool = Pool::open(&scratch.0).unwrap();
+    for (name, coordinates) in [("plane", CoordinateSystem::Planar), ("degrees", CoordinateSystem::Degrees)] {
+        let config = CatfishConfig { ids: IdKind::Number, coordinates, ..CatfishConfig::default() };
+        let places = pool.create_spatial(name, &config).unwrap();
+        places.bulk_load_records(geometries.iter().enumerate().map(record).collect(), 0.7).unwrap();
+        let differ: usize = queries.iter().map(|line| differences(&places, line)).sum();
+        println!("{name}: {} records, {} queries, {differ} differences", geometries.len(), queries.len());
+        assert_eq!(differ, 0, "{name}");
+    }
+    assert!(queries.len() >= 40);
+}
