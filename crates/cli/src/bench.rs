@@ -4,6 +4,7 @@ mod spatial;
 
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, heap, size};
+use crate::failure::shown;
 use farwood::System;
 use farwood_bench::record::Record;
 use farwood_bench::record::table::table;
@@ -15,6 +16,7 @@ use farwood_bench::workload::Workload;
 use farwood_bench::workload::distribution::{Distribution, THETA_DEFAULT};
 use farwood_bench::workload::keys::KeyLength;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -298,6 +300,10 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
     let library = match error {
         Error::WrongAnswer(_) | Error::Value { .. } | Error::Stuck(_) => {
             return Failure::Other { text, exit_code: 1 };
+        }
+        Error::Read { option, file, source } if source.kind() == ErrorKind::InvalidInput => {
+            let text = format!("bench: {option}: {}: {source}; name another file", shown(&file));
+            return Failure::Usage(text);
         }
         Error::Read { option, file, source } => {
             return Failure::file(&format!("bench: {option}"), "read", &file, source);

@@ -22,6 +22,7 @@
 //! error.
 
 use super::Failure;
+use crate::failure::shown;
 use clap::builder::{ArgPredicate, OsStr, Resettable};
 use clap::{Arg, ArgAction, Command, Id};
 use farwood::Url;
@@ -49,7 +50,7 @@ impl ConfigFile {
         let path = self.path.as_ref()?;
         let set = self.options.iter().any(|(table, key)| table == command && key == long);
         let table = if command.is_empty() { String::new() } else { format!("[{command}] ") };
-        set.then(|| format!("{table}{long} in {}", path.display()))
+        set.then(|| format!("{table}{long} in {}", shown(path)))
     }
 
     /// The message for a short name that is not in the file.
@@ -63,11 +64,11 @@ impl ConfigFile {
             ),
             Some(path) if self.pools.is_empty() => format!(
                 "{missing}, because {} has no table [pools]; add it with the line {line}",
-                path.display()
+                shown(path)
             ),
             Some(path) => format!(
                 "{missing} in the table [pools] of {}; choose one of {}, or add the line {line}",
-                path.display(),
+                shown(path),
                 self.pools.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
             ),
         }
@@ -109,7 +110,7 @@ impl ConfigFile {
         let (name, index) = short.split_once('/').map_or((short, None), |(name, index)| (name, Some(index)));
         let pool = self.pool(name).ok_or_else(|| Failure::Usage(self.no_pool(short, name)))?;
         let path = self.path.as_deref().unwrap_or(Path::new(FILE));
-        let pool = pool.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+        let pool = pool.map_err(|why| Failure::Usage(format!("{}: {why}", shown(path))))?;
         Ok(index.map_or_else(|| pool.clone(), |index| pool.index_url(index)))
     }
 }
@@ -127,7 +128,7 @@ pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Com
 
 /// The text of the file that `source` names.
 fn read(path: &Path, source: &'static str) -> Result<String, Failure> {
-    let refuse = |why| Failure::Usage(format!("{source}: {}: {why}", path.display()));
+    let refuse = |why| Failure::Usage(format!("{source}: {}: {why}", shown(path)));
     let bytes = farwood::small_file::read(path).map_err(|error| match error.kind() {
         ErrorKind::InvalidInput => refuse(format!("{error}; name a configuration file")),
         _ => Failure::file(source, "read", path, error),
@@ -189,7 +190,7 @@ fn with_environment(command: Command) -> Command {
 
 /// Makes the values in the file the defaults of their options.
 fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, ConfigFile), Failure> {
-    let refuse = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let refuse = |why: String| Failure::Usage(format!("{}: {why}", shown(path)));
     let mut table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| refuse(not_toml(&error, text)))?;
     let pools = match table.remove("pools") {
@@ -295,6 +296,31 @@ fn conflicts(whole: &Command, id: &Id) -> Vec<(Id, ArgPredicate)> {
     conflicting.filter(says).map(|other| (other.get_id().clone(), predicate(other))).collect()
 }
 
+/// An option that may be given several times.
+#[derive(Clone, Copy, Debug)]
+struct List;
+
+/// The texts of a value in the file; `None` if its type is not that of an option.
+fn texts(value: &toml::Value, list: Option<List>) -> Option<Vec<String>> {
+    match (value, list) {
+        (toml::Value::String(text), _) => Some(vec![text.clone()]),
+        (toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_), _) => {
+            Some(vec![value.to_string()])
+        }
+        (toml::Value::Array(values), Some(List)) => {
+            Some(values.iter().map(|value| texts(value, None)).collect::<Option<Vec<_>>>()?.concat())
+        }
+        _ => None,
+    }
+}
+
+/// The type of a value, for an error.
+fn with_article(value: &toml::Value) -> String {
+    let name = value.type_str();
+    let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {name}")
+}
+
 fn set_default(
     (command, whole): (Command, &Command),
     key: &str,
@@ -311,15 +337,17 @@ fn set_default(
             "unknown key '{key}' {place}; the keys are the long options that `{command} --help` lists"
         ));
     };
-    let text = |value: &toml::Value| match value {
-        toml::Value::String(text) => Ok(text.clone()),
-        toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => Ok(value.to_string()),
-        _ => Err(format!("'{key}' must be a string, a number, or true or false")),
-    };
-    let values = match value {
-        toml::Value::Array(values) => values.iter().map(text).collect::<Result<Vec<_>, _>>()?,
-        value => vec![text(value)?],
-    };
+    let takes_list = command
+        .get_arguments()
+        .any(|option| *option.get_id() == id && matches!(option.get_action(), ArgAction::Append));
+    let values = texts(value, takes_list.then_some(List)).ok_or_else(|| {
+        let place = if of.is_empty() { String::new() } else { format!(" in [{of}]") };
+        let list = if takes_list { ", or an array of these" } else { "" };
+        format!(
+            "'{key}'{place} must be a string, a number, or true or false{list}, and is {}",
+            with_article(value)
+        )
+    })?;
     let conflicting = conflicts(whole, &id);
     Ok(command.mut_arg(id, |argument| {
         // An option that conflicts with another has at most one default.

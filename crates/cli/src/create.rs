@@ -5,12 +5,13 @@ use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, w
 use farwood::doctor;
 use farwood::spatial::{CatfishConfig, CoordinateSystem, IdKind};
 use farwood::{
-    Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, SphinxOptions,
-    Url, Values, smart, sphinx,
+    Backing, Consistency, Error, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, ShmError,
+    SmartOptions, SphinxOptions, Url, Values, smart, sphinx,
 };
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::env;
+use std::ffi::OsStr;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -241,8 +242,29 @@ fn make_pool(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<(), Fa
     progress.enable_steady_tick(Duration::from_millis(200));
     let created = Pool::create(url, &options);
     progress.finish_and_clear();
-    created?;
+    created.map_err(|error| creation_failed(url, error))?;
     warn_of_shortage(url, context)
+}
+
+/// The failure of a creation, with another remedy if only a part of the pool exists.
+fn creation_failed(url: &Url, error: Error) -> Failure {
+    let exit_code = error.exit_code();
+    match &error {
+        // The first segment is the last one that a creation makes.
+        Error::Pool { source: ShmError::Exists { pool, path }, .. }
+            if path.file_name() != Some(OsStr::new(&format!("farwood.{pool}.0"))) =>
+        {
+            let text = format!(
+                "create {url}: {} exists, and the pool has no first segment: another process is creating the pool, or \
+                 was killed before it had created all segments; if none is creating it, remove the segments with \
+                 `farwood drop {} --force`",
+                path.display(),
+                url.to_shell_word()
+            );
+            Failure::Other { text, exit_code }
+        }
+        _ => error.into(),
+    }
 }
 
 /// Warns of a pool that reserves more than four fifths of the available memory.
@@ -269,6 +291,9 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
         refuse_search_parameters(&args.url)?;
     }
     let new_index = NewIndex::of(args)?;
+    // Opening new memory nodes makes them a pool, so invalid options are refused before.
+    new_index.check(&args.url, [args.keys, args.values])?;
+    check_pool_options(args, context)?;
     if let Some(group) =
         args.group.as_deref().filter(|group| env::var(GROUP_VARIABLE).as_deref() != Ok(group))
     {
@@ -338,6 +363,16 @@ impl NewIndex {
         })
     }
 
+    /// Refuses options that no pool permits.
+    fn check(&self, url: &Url, kinds: [Kind; 2]) -> farwood::Result<()> {
+        match self {
+            Self::Sherman(options) => Pool::check_untyped(url, kinds, options),
+            Self::Smart(options) => Pool::check_untyped(url, kinds, options),
+            Self::Sphinx(options) => Pool::check_untyped(url, kinds, options),
+            Self::Catfish(config) => Pool::check_spatial(url, config),
+        }
+    }
+
     /// Creates the index; returns it if it has keys.
     fn create(&self, pool: &Pool, name: &str, kinds: [Kind; 2]) -> farwood::Result<Option<super::Untyped>> {
         match self {
@@ -346,6 +381,19 @@ impl NewIndex {
             Self::Sphinx(options) => pool.create_untyped(name, kinds, options).map(Some),
             Self::Catfish(config) => pool.create_spatial(name, config).map(|_| None),
         }
+    }
+}
+
+/// Refuses options of a pool for memory nodes that other processes run.
+fn check_pool_options(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let is_shared_memory = args.url.to_string().starts_with("shm:");
+    match context.first_given(&POOL_OPTIONS) {
+        Some(option) if !is_shared_memory => Err(Failure::Usage(format!(
+            "create {}: {option} is an option of a pool in shared memory, and `farwood serve` has the options of these \
+             memory nodes; omit it",
+            args.url
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::source::Sources;
 use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open_any, read};
-use farwood::{Error, Url};
+use crate::failure::shown;
+use farwood::{Error, Kind, Url};
 use serde_json::json;
 use std::fs;
 use std::io::{self, Read as _};
@@ -128,6 +129,26 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
+/// The value in a file: the bytes, or a text as on the command line.
+fn value_in(index: &Untyped, path: &Path) -> Result<Vec<u8>, Failure> {
+    let bytes = bytes_of(path)?;
+    let kind = index.kinds()[1];
+    if kind != Kind::Text {
+        let unfit = |why| Error::Unfit { operation: "put", url: index.url(), what: "value", why };
+        kind.check(&bytes).map_err(unfit)?;
+        return Ok(bytes);
+    }
+    let text = String::from_utf8(bytes).map_err(|_| {
+        let file = if path == Path::new("-") { "stdin".to_owned() } else { shown(path) };
+        Failure::Usage(format!(
+            "put {}: --value-file: {file} is not UTF-8 text, and the values of this index are texts; convert the file \
+             to UTF-8, or create an index for bytes (--values hex)",
+            index.url()
+        ))
+    })?;
+    read(index, "put", "value", &text)
+}
+
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let index = match open_any(&args.url, context)? {
         Opened::Spatial(index) => return item::put(&index, args, context),
@@ -140,12 +161,7 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
     let key = key_of(&index, &args.key, "put")?;
     let value = match (&args.value, &args.value_file) {
         (Some(words), _) => read(&index, "put", "value", words)?,
-        (None, Some(path)) => {
-            let bytes = bytes_of(path)?;
-            let unfit = |why| Error::Unfit { operation: "put", url: index.url(), what: "value", why };
-            index.kinds()[1].check(&bytes).map_err(unfit)?;
-            bytes
-        }
+        (None, Some(path)) => value_in(&index, path)?,
         (None, None) => unreachable!("clap requires a value or a file"),
     };
     let (stored, existed) = if args.if_absent {

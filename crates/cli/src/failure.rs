@@ -71,6 +71,11 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
+/// The name of a file on one line of a message.
+pub(crate) fn shown(path: &Path) -> String {
+    printable(&path.display().to_string()).into_owned()
+}
+
 /// Adds the URL to the commands in a remedy, so that the user can copy them.
 fn with_url(text: &str, url: &str) -> String {
     let Ok(url) = url.parse::<Url>() else { return text.to_owned() };
@@ -115,9 +120,9 @@ impl Failure {
 
     /// A file that `command`, a command or an option, cannot read or write.
     pub(crate) fn file(command: &str, operation: &'static str, path: &Path, source: io::Error) -> Self {
-        let path = if path == Path::new("-") { Path::new("stdin") } else { path };
+        let path = if path == Path::new("-") { "stdin".to_owned() } else { shown(path) };
         let remedy = remedy(&source);
-        let error = farwood::Error::System { operation, path: path.to_owned(), source };
+        let error = farwood::Error::System { operation, path: path.into(), source };
         Self::Other { text: format!("{command}: {error}; {remedy}"), exit_code: error.exit_code() }
     }
 

@@ -2,7 +2,7 @@
 
 use super::entry::{DelArgs, GetArgs, PutArgs};
 use super::search::{Coordinates, rectangle_number};
-use super::{Context, Failure, Format, Outcome};
+use super::{Context, Failure, Format, Outcome, json_object};
 use farwood::Url;
 use farwood::spatial::{Contents, IdKind, Item, Record, RecordId, Rectangle, Spatial};
 use farwood_geometry::Geometry;
@@ -48,10 +48,9 @@ fn put_record(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Res
         (None, Some(edges)) => bounds_of("put", &args.url, edges)?,
         (None, None) => return Err(refuse("give the edges of the record, or --geometry".to_owned())),
     };
-    let attributes = args.attributes.clone().unwrap_or_default();
-    if args.attributes.is_some() && !matches!(serde_json::from_str(&attributes), Ok(Value::Object(_))) {
-        return Err(refuse(format!("--attributes: '{attributes}' is not a JSON object")));
-    }
+    let attributes = args.attributes.as_deref().map(json_object::compact).transpose();
+    let attributes =
+        attributes.map_err(|why| refuse(format!("--attributes: it is {why}")))?.unwrap_or_default();
     let geometry = geometry.map(|geometry| geometry.to_wkb()).unwrap_or_default();
     let payload = Contents { geometry, attributes }.encode();
     let existed = index.put(Record { id, bounds, payload })?;
@@ -108,7 +107,7 @@ pub(crate) fn id_json(id: &RecordId, context: &Context<'_>) -> Value {
     }
 }
 
-/// A record as JSON: its id, edges, geometry as GeoJSON, and attributes.
+/// A record as JSON: its id, edges, geometry as WKT, and attributes.
 pub(crate) fn record_json(
     operation: &str,
     url: &Url,

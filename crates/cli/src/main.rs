@@ -22,6 +22,7 @@ mod failure;
 mod heap;
 mod item;
 mod join;
+mod json_object;
 mod load;
 mod lock_width;
 mod log;

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     polling: bool,
     /// Interval in which the server reports its utilisation to the clients of the spatial index, 1 to 10000
     #[arg(long, value_name = "MILLISECONDS", requires = "spatial", default_value_t = 10,
-        value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        value_parser = size::between::<u64>(1, 10_000))]
     heartbeat: u64,
     /// Address to listen on: tcp://HOST:PORT; port 0 selects a free port
     #[arg(long, value_name = "URL", default_value = "tcp://127.0.0.1:7470")]

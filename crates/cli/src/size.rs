@@ -1,6 +1,7 @@
 //! Sizes such as `8GiB`, `256KiB` or `4096`, and counts with their noun.
 
 use farwood::MEMORY_NODES_MAX;
+use std::num::IntErrorKind;
 
 /// The units, with their bytes.
 const UNITS: [(&str, u64); 9] = [
@@ -43,10 +44,14 @@ where
 
 /// Reads a count of at least 1. For clap's `value_parser`.
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse::<usize>() {
         Ok(0) => Err("give at least 1, or omit the option".to_owned()),
         Ok(number) => Ok(number),
-        Err(_) => Err("this is not a number".to_owned()),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err("give a smaller number".to_owned()),
+        Err(_) if is_number => Err("give an integer from 1".to_owned()),
+        Err(_) => Err("this is not a number; give an integer from 1".to_owned()),
     }
 }
 

@@ -226,6 +226,18 @@ impl Pool {
         Ok(Index::of(self.create_tree(name, kinds.map(Column::of_kind), options)?))
     }
 
+    /// Checks the options of an index that [`create_untyped`](Self::create_untyped) would create at `url`, without a
+    /// pool. An invalid option then does not make new memory nodes a pool. [0 RT]
+    ///
+    /// # Errors
+    /// [`Error::Options`]; [`Error::Index`]: the sizes are invalid; [`Error::Argument`]: the cache is too large.
+    pub fn check_untyped(url: &Url, kinds: [Kind; 2], options: &impl CreateOptions) -> Result<()> {
+        let config = options.config(kinds.map(Column::of_kind));
+        let config = config.map_err(|why| Error::Options { url: url.to_string(), why })?;
+        Call { operation: "create", url: url.to_string() }.check_cache(options.cache_bytes())?;
+        config.check().map_err(|source| Error::Index { operation: "create", url: url.to_string(), source })
+    }
+
     /// Opens an index, with an index cache of [`CACHE_BYTES_DEFAULT`](crate::CACHE_BYTES_DEFAULT), or a filter of
     /// [`FILTER_BYTES_DEFAULT`](crate::FILTER_BYTES_DEFAULT). Handles of one index share its cache and its local
     /// locks. [at most 70 RT]

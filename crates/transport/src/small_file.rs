@@ -18,8 +18,11 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_all(&mut file)
 }
 
-/// Opens a regular file.
-pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
+/// Opens a regular file of any length.
+///
+/// # Errors
+/// The error of the operating system; [`ErrorKind::InvalidInput`] if it is another kind of file.
+pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {

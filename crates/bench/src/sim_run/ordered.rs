@@ -5,9 +5,10 @@
 //! operations count, in which queues and conflicts reach their steady state. An operation counts if it ends in the
 //! measured phase.
 
-use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
+use farwood::small_file;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{Client, Fabric as _, NodeId};
 use farwood_index::ordered::{Ordered, OrderedReport};
@@ -109,7 +110,8 @@ pub fn nic_model(name: &str) -> Result<NicModel> {
         name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml");
     let text = |source| Error::Read { option: "--nic", file: name.into(), source };
     let card = if is_file {
-        NicModel::from_toml(&fs::read_to_string(name).map_err(text)?)
+        let bytes = small_file::read(Path::new(name)).map_err(text)?;
+        NicModel::from_toml(&String::from_utf8(bytes).map_err(|_| text(ErrorKind::InvalidData.into()))?)
     } else {
         NicModel::named(name)
     };

@@ -65,6 +65,9 @@ fn spec(args: Args, workload: Option<String>) -> Result<SpatialSpec, Failure> {
     if !(0.0..=1e9).contains(&think) {
         return Err(Failure::Usage(format!("bench: --think {think}: give microseconds, 0 or more")));
     }
+    if args.keys == Some(0) {
+        return Err(farwood_bench::Error::parameter("--keys", "0 rectangles", "give at least 1").into());
+    }
     let source = match rectangles_file {
         Some(file) => RectangleSource::File(file, args.keys.unwrap_or(u64::MAX)),
         None => RectangleSource::Uniform(args.keys.unwrap_or(RECTANGLES_DEFAULT)),

@@ -13,6 +13,7 @@ use super::rows::{self, EntryColumns, Row, Rows};
 use super::sorter::Sorter;
 use super::table::Table;
 use super::trouble::{BadRecords, Place, Trouble};
+use crate::failure::shown;
 use crate::{Context, Failure, Format, Outcome, Untyped, read, size};
 use farwood::{Kind, Width};
 use indicatif::ProgressBar;
@@ -72,7 +73,7 @@ type Entry = (Vec<u8>, Vec<u8>);
 
 pub(super) fn run(index: &Untyped, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let start = Instant::now();
-    let refuse = |why: String| Failure::Usage(format!("load {}: {}: {why}", args.url, args.file.display()));
+    let refuse = |why: String| Failure::Usage(format!("load {}: {}: {why}", args.url, shown(&args.file)));
     let format = args.format.of(&args.file, Target::Entries).map_err(refuse)?;
     options::check_entries(args, format, index, context).map_err(refuse)?;
     check_values(args, format, index)?;
@@ -241,7 +242,7 @@ impl Load<'_> {
         if tally.loaded > 0 || bad.count() == 0 {
             return Ok(Outcome::Done);
         }
-        let (file, first) = (args.file.display(), bad.first_line().unwrap_or_default());
+        let (file, first) = (shown(&args.file), bad.first_line().unwrap_or_default());
         writeln!(context.messages, "load {}: every line of {file} is bad; the first is {first}", args.url)?;
         Ok(Outcome::Negative)
     }

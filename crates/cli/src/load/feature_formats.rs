@@ -4,11 +4,12 @@ use super::args::Args;
 use super::file_kind::FileKind;
 use super::found::Found;
 use crate::Failure;
+use crate::failure::shown;
 use std::path::Path;
 
 /// Reads a GeoPackage or a GeoParquet file.
 pub(super) fn read(args: &Args, format: FileKind, found: &mut Found<'_>) -> Result<(), Failure> {
-    let refuse = |why: String| Failure::Usage(format!("load {}: {}: {why}", args.url, args.file.display()));
+    let refuse = |why: String| Failure::Usage(format!("load {}: {}: {why}", args.url, shown(&args.file)));
     if args.file == Path::new("-") {
         return Err(refuse(format!("{format} files are not read from stdin; give the name of the file")));
     }

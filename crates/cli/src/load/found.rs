@@ -5,11 +5,13 @@ use super::ids::{FileId, Numbering};
 use super::shape::Shape;
 use super::trouble::{BadRecords, Place, Trouble};
 use crate::Failure;
-use farwood::spatial::{Contents, CoordinateSystem, IdKind, Item, Record, RecordId, Rectangle, Spatial};
+use farwood::spatial::{
+    Contents, CoordinateSystem, IdKind, Item, Record, RecordId, Rectangle, Spatial, TEXT_MAX,
+};
 use std::collections::HashSet;
 
 /// The largest difference from 180 degrees that is taken for a rounding error: about 0.1 mm.
-const ROUNDING_DEGREES: f64 = 1e-9;
+pub(super) const ROUNDING_DEGREES: f64 = 1e-9;
 
 /// The bounds of a row or feature.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,6 +78,8 @@ pub(super) struct Found<'a> {
     numbering: Numbering,
     coordinates: CoordinateSystem,
     kind: IdKind,
+    /// Maximum bytes of a payload.
+    payload_max: usize,
 }
 
 impl<'a> Found<'a> {
@@ -90,6 +94,7 @@ impl<'a> Found<'a> {
             numbering: Numbering::new(args.ids, kind),
             coordinates,
             kind,
+            payload_max: index.payload_max(),
         }
     }
 
@@ -125,6 +130,9 @@ impl<'a> Found<'a> {
                 let bounds = [Some(first), beyond].into_iter().flatten();
                 self.items.extend(bounds.map(|bounds| Item { bounds, id }));
             }
+            RecordId::Text(text) if !(1..=TEXT_MAX).contains(&text.len()) => {
+                return Err(format!("an id has 1 to {TEXT_MAX} bytes, not {}", text.len()));
+            }
             id => {
                 if !self.ids.insert(id.clone()) {
                     return Err(format!(
@@ -133,7 +141,15 @@ impl<'a> Found<'a> {
                 }
                 // A record has one rectangle. Its geometry says where it is on both sides of the antimeridian.
                 let bounds = beyond.map_or(first, |beyond| first.union(&beyond));
-                self.records.push(Record { id, bounds, payload: contents.encode() });
+                let payload = contents.encode();
+                if payload.len() > self.payload_max {
+                    return Err(format!(
+                        "its geometry and attributes have {} bytes; the limit is {}",
+                        payload.len(),
+                        self.payload_max
+                    ));
+                }
+                self.records.push(Record { id, bounds, payload });
             }
         }
         Ok(())
@@ -150,7 +166,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Rectangles enter the index after the whole file is read.
+/// Rectangles and records enter the index after the whole file is read.
 const NOTHING: &str = "no rectangle is loaded";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Rectangles of GeoJSON texts (RFC 7946), read as a stream: memory holds the members of one feature, without its
-//! coordinates and properties, and the rectangles.
+//! coordinates and properties, and the rectangles. For an index with records it holds the geometries and properties.
 
 mod coordinates;
 mod feature;

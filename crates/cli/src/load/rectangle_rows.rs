@@ -162,15 +162,23 @@ fn named(names: &[String], others: OtherColumns) -> Result<RectangleColumns, Str
     let number = NUMBER_NAMES.iter().find_map(|name| index(name));
     let points = POINT_NAMES.iter().map(<[&str; 2]>::as_slice);
     let rectangles = RECTANGLE_NAMES.iter().map(<[&str; 4]>::as_slice);
+    let mut found = None;
     for wanted in points.chain(rectangles) {
         let edges: Option<Vec<usize>> = wanted.iter().map(|name| index(name)).collect();
         let indexes: Vec<usize> = edges.into_iter().flatten().chain(number).collect();
         if (indexes.len() == names.len() || others == OtherColumns::Attributes)
             && indexes.len() >= wanted.len()
             && let Some(columns) = RectangleColumns::of(&indexes)
+            && found.replace(columns).is_some()
         {
-            return Ok(columns);
+            return Err(format!(
+                "the columns {} are those of several points or rectangles; select some with --columns",
+                names.join(", ")
+            ));
         }
+    }
+    if let Some(columns) = found {
+        return Ok(columns);
     }
     Err(format!(
         "the columns {} are not known as those of a rectangle or a point; select the columns with --columns, such as \

@@ -7,6 +7,7 @@ use super::found::Found;
 use super::input;
 use super::signature::SIGNATURE_BYTES;
 use super::{feature_formats, flatgeobuf, geojson, options, rectangle_rows, shapefile};
+use crate::failure::shown;
 use crate::{Context, Failure, Format, Outcome, size};
 use farwood::spatial::{CHANGES_MAX, Item, Record, Spatial};
 use farwood::{Error, IndexError};
@@ -24,7 +25,7 @@ enum LoadMethod {
 
 pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let start = Instant::now();
-    let refuse = |why: String| Failure::Usage(format!("load {}: {}: {why}", args.url, args.file.display()));
+    let refuse = |why: String| Failure::Usage(format!("load {}: {}: {why}", args.url, shown(&args.file)));
     options::check_no_keys(context).map_err(refuse)?;
     let (mut reader, progress) = input::open(&args.file, context)?;
     let start_bytes =

@@ -47,6 +47,11 @@ impl Shape {
         Self::part(self.bounds)
     }
 
+    /// The bounds of all parts.
+    pub(super) fn bounds(self) -> Rectangle {
+        self.bounds
+    }
+
     /// The rectangles that an index stores: two, first that in the east, if no part lies on both sides of the prime
     /// meridian and the geometry crosses the antimeridian.
     pub(super) fn rectangles(self, system: CoordinateSystem) -> (Rectangle, Option<Rectangle>) {

@@ -1,6 +1,7 @@
 //! Input that cannot be parsed: an error, or with `--skip-bad` a count.
 
 use super::args::Args;
+use crate::failure::shown;
 use crate::{Failure, size};
 use farwood::printable;
 use std::borrow::Cow;
@@ -142,7 +143,7 @@ impl<'a> BadRecords<'a> {
     }
 
     fn refuse(&self, place: Place, why: &str) -> Failure {
-        let file = self.args.file.display().to_string();
+        let file = shown(&self.args.file);
         Failure::Usage(format!("load {}: {}: {why}", self.args.url, place.after(&file)))
     }
 

@@ -2,6 +2,7 @@
 
 use super::geometry::{self, DEPTH_MAX};
 use super::shape::Shape;
+use crate::search::coordinate;
 use geozero::GeozeroGeometry as _;
 use geozero::wkt::Wkt;
 
@@ -21,6 +22,8 @@ pub(super) fn shape(text: &str) -> Result<Shape, String> {
         return Err("it is EWKT, whose SRID the index cannot store; write WKT (ST_AsText)".to_owned());
     }
     check_parentheses(text)?;
+    check_numbers(text)?;
+    check_parts(text)?;
     geometry::shape("WKT", |builder| Wkt(text).process_geom(builder))
 }
 
@@ -51,6 +54,31 @@ fn check_parentheses(text: &str) -> Result<(), String> {
     }
 }
 
+/// Refuses coordinates that 64 bits cannot hold: the parser would make them 0 or infinite.
+fn check_numbers(text: &str) -> Result<(), String> {
+    /// Numbers of a position that are coordinates; those after them are z and m, which are not stored.
+    const COORDINATES: usize = 2;
+    let is_number =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+    let positions = text.split(['(', ',', ')']);
+    let mut numbers =
+        positions.flat_map(|position| position.split_whitespace().filter(is_number).take(COORDINATES));
+    // The parser reports a word that is not a number.
+    numbers.try_for_each(|word| match word.parse::<f64>() {
+        Ok(_) => coordinate(word).map(drop),
+        Err(_) => Ok(()),
+    })
+}
+
+/// Refuses a geometry with parts of which some are empty, as the reader of GeoJSON does.
+fn check_parts(text: &str) -> Result<(), String> {
+    let mut words = text.split(|c: char| c.is_whitespace() || matches!(c, '(' | ',' | ')'));
+    if text.contains('(') && words.any(|word| word.eq_ignore_ascii_case("EMPTY")) {
+        return Err("a part of the geometry is EMPTY; remove the part".to_owned());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,7 +103,8 @@ mod tests {
                 "177,-17,180,-16 -180,-17,-178,-16",
             ),
             ("MULTILINESTRING((179 0, 180 1), (-180 1, -179 2))", "179,0,180,1 -180,1,-179,2"),
-            ("GEOMETRYCOLLECTION(POINT(1 2), LINESTRING EMPTY, POLYGON((3 3, 4 4, 5 3, 3 3)))", "1,2,5,4"),
+            ("GEOMETRYCOLLECTION(POINT(1 2), POLYGON((3 3, 4 4, 5 3, 3 3)))", "1,2,5,4"),
+            ("POINT ZM(1 2 1e400 1e-400)", "1,2,1,2"),
         ] {
             assert_eq!(rectangles(text).as_deref(), Ok(expected), "{text}");
         }
@@ -93,7 +122,11 @@ mod tests {
             ("POINT(1 2) POINT(3 4)", "text follows"),
             ("POINT(1 x)", "not WKT"),
             ("POINT(nan 2)", "not WKT"),
-            ("POINT(1e999 2)", "finite"),
+            ("POINT(1e999 2)", "'1e999' is not a finite number"),
+            ("LINESTRING(1 2, 3 -1e-400)", "'-1e-400' is not 0, and closer to 0"),
+            ("GEOMETRYCOLLECTION(POINT(1 2), LINESTRING EMPTY)", "a part of the geometry is EMPTY"),
+            ("POLYGON((0 0, 4 0, 4 5, 0 0), empty)", "a part of the geometry is EMPTY"),
+            ("MULTIPOINT(EMPTY)", "a part of the geometry is EMPTY"),
             ("CIRCULARSTRING(0 0, 1 1, 2 0)", "not WKT"),
             ("SRID=4326;POINT(1 2)", "ST_AsText"),
             ("1,2", "such as POINT(1 2)"),

@@ -106,7 +106,23 @@ fn unknown_options_and_tables_are_refused() {
         ("[frobnicate]\nnodes = 2\n", "no command 'frobnicate'"),
         ("nodes = 2\n", "unknown key 'nodes' at the top"),
         ("[create]\nnodes = \"many\"\n", "many"),
-        ("[create]\nnodes = { a = 1 }\n", "must be a string"),
+        (
+            "[create]\nnodes = { a = 1 }\n",
+            "farwood.toml: 'nodes' in [create] must be a string, a number, or true or false, and is a table",
+        ),
+        (
+            "[create]\nnodes = []\n",
+            "'nodes' in [create] must be a string, a number, or true or false, and is an array",
+        ),
+        ("[create]\nnodes = [2]\n", "and is an array"),
+        (
+            "json = [true]\n",
+            "farwood.toml: 'json' must be a string, a number, or true or false, and is an array",
+        ),
+        (
+            "[bench]\npeer = [[]]\n",
+            "'peer' in [bench] must be a string, a number, or true or false, or an array of these",
+        ),
         ("[create\n", "farwood.toml: line 1, column 8: it is not TOML: unclosed table"),
         ("json = true\n[scan]\nlimit = one\n", "farwood.toml: line 3, column 9: it is not TOML: "),
     ] {
@@ -186,4 +202,13 @@ fn an_unknown_short_name_has_a_remedy() {
     machine.refused(2, &get, &["farwood.toml has no table [pools]", "nix = "]);
     machine.file("farwood.toml", "[pools]\nants = \"shm://a\"\nbees = \"shm://b\"\n");
     machine.refused(2, &get, &["of farwood.toml", "choose one of ants, bees"]);
+}
+
+#[test]
+fn an_option_that_may_repeat_has_an_array() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    machine.file("farwood.toml", "[load]\ncolumns = [\"2\", \"1\"]\n");
+    machine.ok(&["load", "shm://p/s", &machine.file("points.csv", "1,2\n")]);
+    assert_eq!(machine.ok(&["search", "shm://p/s", "--at", "2,1"]), "1 2,1,2,1\n");
 }

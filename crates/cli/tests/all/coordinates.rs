@@ -133,6 +133,28 @@ fn countries_at_the_antimeridian_are_not_around_the_world() {
 }
 
 #[test]
+fn a_bbox_across_the_antimeridian_contains_the_geometry() {
+    let machine = with_all();
+    for (bbox, at) in [
+        ([10.0, 0.0, 5.0, 1.0], [100.0, 50.0]),
+        ([10.0, 0.0, 5.0, 1.0], [7.0, 0.5]),
+        ([177.0, -20.0, -178.0, -12.0], [0.0, -17.0]),
+        ([177.0, -20.0, -178.0, -12.0], [200.0, -17.0]),
+    ] {
+        let feature =
+            json!({ "type": "Feature", "bbox": bbox, "geometry": { "type": "Point", "coordinates": at } });
+        let file = machine.file("far.geojson", feature.to_string());
+        for index in ["degrees", "unstated"] {
+            let words = ["feature 1", "does not contain the geometry", "correct the bbox"];
+            machine.refused(2, &["load", &url(index), &file], &words);
+        }
+    }
+    let rounded = json!({ "type": "Feature", "id": 1, "bbox": [177.0, -20.0, -178.0, -12.0], "geometry":
+        { "type": "MultiPoint", "coordinates": [[176.999_999_999_9, -17], [-178, -12], [180, -20]] } });
+    machine.ok(&["load", &url("degrees"), &machine.file("near.geojson", rounded.to_string())]);
+}
+
+#[test]
 fn a_bbox_across_the_antimeridian_needs_an_index_that_is_not_planar() {
     let machine = with_all();
     let island = json!({ "type": "Feature", "id": 7, "bbox": [177, -20, -178, -12], "geometry":

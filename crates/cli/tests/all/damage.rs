@@ -156,6 +156,18 @@ fn an_object_at_the_path_of_a_segment_is_named_with_the_command_that_removes_it(
 }
 
 #[test]
+fn a_creation_that_was_killed_is_removed_by_force() {
+    let machine = Machine::new();
+    let create = ["create", "shm://p", "--memory", "16MiB", "--nodes", "2"];
+    machine.ok(&create);
+    std::fs::remove_file(machine.path().join("farwood.p.0")).unwrap();
+    let words = ["farwood.p.1 exists", "no first segment", "`farwood drop shm://p --force`"];
+    machine.refused(4, &create, &words);
+    machine.ok(&["drop", "shm://p", "--force"]);
+    machine.ok(&create);
+}
+
+#[test]
 fn a_damaged_node_is_never_an_answer() {
     let machine = Machine::with_index();
     assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &lines(0..10)).code, 0);

@@ -207,6 +207,23 @@ fn a_snapshot_covers_few_leaves() {
 }
 
 #[test]
+fn a_text_in_a_file_is_stored_like_one_on_the_command_line() {
+    let machine = Machine::with_pool();
+    let url = "shm://p/t";
+    machine.ok(&["create", url, "--values", "text", "--value-bytes", "16"]);
+    machine.ok(&["put", url, "1", "--value-file", &machine.file("short", "far")]);
+    machine.ok(&["put", url, "2", "far"]);
+    assert_eq!(machine.ok(&["scan", url]), "1\tfar\n2\tfar\n");
+    let long = machine.file("long", "x".repeat(17));
+    machine.refused(2, &["put", url, "1", "--value-file", &long], &["17 B", "is 16 B"]);
+    machine.refused(2, &["put", url, "1", "--value-file", &machine.file("nul", "a\0b")], &["NUL at byte 1"]);
+    let binary = machine.file("binary", [0xFF, 0xFE]);
+    let words = ["put shm://p/t: --value-file: ", "is not UTF-8 text", "convert the file to UTF-8"];
+    machine.refused(2, &["put", url, "1", "--value-file", &binary], &words);
+    machine.refused(2, &["put", url, "1", "--value-file", "/dev/zero"], &["value"]);
+}
+
+#[test]
 fn values_of_any_length() {
     let machine = Machine::with_pool();
     machine.ok(&["create", "shm://p/t", "--keys", "u64", "--values", "text", "--any-length"]);

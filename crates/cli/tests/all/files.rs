@@ -122,6 +122,21 @@ fn files_that_cannot_be_read_are_named() {
         let words = format!("{}: {}: cannot read nowhere.txt", arguments[0], arguments[1]);
         machine.refused(2, arguments, &[&words, "name an existing file"]);
     }
+    let pipe = machine.path().join("pipe.toml");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for file in ["/dev/zero", pipe.to_str().unwrap()] {
+        for arguments in [
+            &["bench", "--key-file", file, "--keys", "10"][..],
+            &["bench", "--nic", file, "--fabric", "sim", "--keys", "10"],
+            &["bench", "--rectangles-file", file, "--index", "catfish", "--keys", "10"],
+        ] {
+            let words = format!("bench: {}: {file}: it is not a regular file", arguments[1]);
+            machine.refused(2, arguments, &[&words, "name another file"]);
+        }
+    }
+    let huge = machine.file("huge", "");
+    std::fs::File::options().write(true).open(&huge).unwrap().set_len((4 << 30) + 1).unwrap();
+    machine.refused(2, &["bench", "--key-file", &huge, "--keys", "10"], &["longer than 4 GiB"]);
     let mut command = machine.command(&["doctor"]);
     let output = command.env("FARWOOD_SHM_DIR", "/nowhere").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");

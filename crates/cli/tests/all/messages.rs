@@ -189,8 +189,44 @@ fn huge_numbers_are_refused_and_stop_no_process() {
     }
     machine.refused(2, &["reproduce", "nic", "--jobs", &most], &["--jobs", "give 1 to 1024"]);
     machine.refused(2, &["demo", "--processes", &most], &["--processes", "give 2 to 64"]);
+    machine.refused(
+        2,
+        &["search", "shm://p/s", "--at", "1,1", "--nearest", "-1"],
+        &["give an integer from 1"],
+    );
+    machine.refused(
+        2,
+        &["search", "shm://p/s", "--at", "1,1", "--nearest", "x"],
+        &["not a number; give an integer"],
+    );
+    let serve = ["serve", "shm://p", "--spatial", "s", "--heartbeat"];
+    for heartbeat in ["0", "10001", "-1"] {
+        machine.refused(2, &[&serve[..], &[heartbeat]].concat(), &["--heartbeat", "give 1 to 10000"]);
+    }
+    let bench = ["bench", "--index", "catfish", "--seconds", "0.01", "--keys", "0"];
+    machine.refused(2, &bench, &["--keys: 0 rectangles; give at least 1"]);
     machine.refused(2, &["top", "shm://p", "--count", "0"], &["--count 0", "at least 1"]);
     machine.refused(2, &["top", "shm://p", "--interval", "1e300"], &["0.01 to 86400"]);
+}
+
+#[test]
+fn line_feeds_in_names_of_files_are_escaped() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/i"]);
+    let bad = machine.file("b\nad.csv", "x\n");
+    let config = machine.file("b\nad.toml", "x = 1\n");
+    for arguments in [
+        &["load", "shm://p/i", "no\nfile"][..],
+        &["load", "shm://p/i", &bad],
+        &["load", "shm://p/i", &bad, "--skip-bad"],
+        &["put", "shm://p/i", "1", "--value-file", "no\nfile"],
+        &["bench", "--key-file", "no\nfile", "--keys", "10"],
+        &["--config", &config, "stat", "shm://p"],
+    ] {
+        let ran = machine.run(arguments);
+        assert!(ran.code != 0 && ran.err.contains("\\n"), "{arguments:?}: {ran:?}");
+        assert!(!ran.err.contains("o\nfile") && !ran.err.contains("b\nad"), "{arguments:?}: {ran:?}");
+    }
 }
 
 #[test]

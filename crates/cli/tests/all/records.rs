@@ -48,8 +48,17 @@ fn what_an_index_cannot_hold_is_refused() {
     machine.refused(2, &["put", PLOTS, "oak", "1,2"], &["'oak' is not a number"]);
     machine.refused(2, &["put", PLOTS, "1", "1,2", "--geometry", "POINT(1 2)"], &["whose bounds they are"]);
     machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(1"], &["--geometry:"]);
+    let small =
+        "--geometry: column 7 of the WKT: '1e-400' is not 0, and closer to 0 than any number of 64 bits";
+    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(1e-400 2)"], &[small]);
+    let great = "--geometry: column 9 of the WKT: '1e400' is not a finite number";
+    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(2 1e400)"], &[great]);
     machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT EMPTY"], &["it is empty"]);
-    machine.refused(2, &["put", PLOTS, "1", "1,2", "--attributes", "[1]"], &["not a JSON object"]);
+    machine.refused(
+        2,
+        &["put", PLOTS, "1", "1,2", "--attributes", "[1]"],
+        &["--attributes: it is not a JSON object"],
+    );
     machine.refused(2, &["del", PLOTS, "1", "1,2"], &["give only the id"]);
     machine.refused(2, &["put", PARKS, "", "1,2"], &["1 to 255 bytes, not 0"]);
     machine.refused(2, &["put", PARKS, &"x".repeat(256), "1,2"], &["1 to 255 bytes, not 256"]);
@@ -119,6 +128,29 @@ fn rows_are_loaded_with_ids_geometries_and_other_columns() {
     assert_eq!(machine.ok(&["get", PLOTS, "8"]), "3,4,3,4\t{\"name\":\"Elm\"}\n");
     machine.ok(&["create", "shm://p/plain", "--index", "catfish"]);
     machine.refused(2, &["load", "shm://p/plain", "points.csv", "--header"], &["name, lon, lat, id"]);
+}
+
+#[test]
+fn rows_and_features_that_do_not_fit_are_bad_ones() {
+    let machine = with_both();
+    let long = json!({ "type": "FeatureCollection", "features":
+        [feature(&json!("a"), 0, &"x".repeat(66_000)), feature(&json!("y".repeat(256)), 5, "Elm"),
+        feature(&json!("c"), 5, "Elm")] });
+    let _ = machine.file("long.geojson", long.to_string());
+    machine.refused(2, &["load", PARKS, "long.geojson"], &["feature 1", "the limit is 65024"]);
+    let loaded = json_of(&machine, &["load", PARKS, "long.geojson", "--skip-bad"]);
+    assert_eq!((&loaded["loaded"], &loaded["skipped"]), (&json!(1), &json!(2)));
+    let list =
+        r#"{"type":"Feature","id":"a","properties":[1],"geometry":{"type":"Point","coordinates":[1,2]}}"#;
+    let _ = machine.file("list.geojson", list);
+    machine.refused(2, &["load", PARKS, "list.geojson"], &["the properties are not a JSON object"]);
+    let _ = machine.file("both.csv", "lon,lat,xmin,ymin,xmax,ymax,id\n1,2,1,2,3,4,7\n");
+    machine.refused(2, &["load", PLOTS, "both.csv", "--header"], &["several points or rectangles"]);
+    let pretty = "{\"type\":\"Feature\",\"id\":\"p\",\"properties\":{\n  \"a b\": 1\n},\n\"geometry\":\
+                  {\"type\":\"Point\",\"coordinates\":[1,2]}}";
+    let _ = machine.file("pretty.geojson", pretty);
+    machine.ok(&["load", PARKS, "pretty.geojson"]);
+    assert_eq!(machine.ok(&["get", PARKS, "p"]), "1,2,1,2\t{\"a b\":1}\n");
 }
 
 #[test]

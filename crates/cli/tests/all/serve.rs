@@ -323,6 +323,23 @@ fn the_log_names_lost_and_revoked_clients_and_none_that_leaves() {
 }
 
 #[test]
+fn a_refused_index_does_not_make_memory_nodes_a_pool() {
+    let machine = Machine::new();
+    let nodes = [Served::start(&machine), Served::start(&machine)];
+    let first = format!("{}/i", nodes[0].url);
+    for (options, words) in [
+        (&["--keys", "text"][..], "--key-bytes N"),
+        (&["--key-bytes", "7"], "has 8 bytes, not 7"),
+        (&["--node-bytes", "100"], "multiple of 64"),
+        (&["--memory", "64MiB"], "--memory is an option of a pool in shared memory"),
+        (&["--index", "catfish", "--ids", "text", "--node-bytes", "384"], "at least 1664 bytes"),
+    ] {
+        machine.refused(2, &[&["create", &first], options].concat(), &[words]);
+    }
+    machine.ok(&["create", &format!("tcp://{},{}/i", nodes[0].at(), nodes[1].at())]);
+}
+
+#[test]
 fn a_killed_memory_node_and_its_fresh_memory_are_reported_at_once() {
     let machine = Machine::new();
     let nodes = [Served::start(&machine), Served::start(&machine)];

@@ -13,6 +13,7 @@ use crate::attachment::Attachment;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use crate::thread_client;
+use crate::url::Url;
 use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
@@ -70,6 +71,15 @@ impl Pool {
         let client = self.spatial_client("create", name)?;
         let created = block_on(Catfish::create(&client, name, *config));
         self.spatial(name, "create", created)
+    }
+
+    /// Checks the options of a spatial index that [`create_spatial`](Self::create_spatial) would create at `url`,
+    /// without a pool. [0 RT]
+    ///
+    /// # Errors
+    /// [`Error::Index`]: the sizes are invalid.
+    pub fn check_spatial(url: &Url, config: &CatfishConfig) -> Result<()> {
+        config.check().map_err(|source| Error::Index { operation: "create", url: url.to_string(), source })
     }
 
     /// Opens a spatial index.
@@ -334,9 +344,9 @@ impl Spatial {
     }
 
     /// Reads every rectangle and verifies the hash of every node, while other processes may change the index; returns
-    /// the number of rectangles. The call is one search of everything, which restarts when a server reuses a node's
-    /// memory; if a server changes the index continuously, the call may fail as exhausted. [as
-    /// [`search`](Self::search)]
+    /// the number of rectangles. In an index of unique ids it reads all records, which are in memory at once. The call
+    /// is one search of everything, which restarts when a server reuses a node's memory; if a server changes the index
+    /// continuously, the call may fail as exhausted. [as [`search`](Self::search)]
     ///
     /// # Errors
     /// [`Error::Index`]: a node is damaged; the errors of the transport.
@@ -344,6 +354,10 @@ impl Spatial {
         let client = self.thread_client("scrub")?;
         let mut count = Count::default();
         let mut reader = Reader::new(&self.index, &client, Issue::Many).verifying_hashes();
+        if self.ids().is_unique() {
+            let records = block_on(reader.search_records(&everything()));
+            return records.map(|found| found.len() as u64).map_err(|error| self.failed("scrub", error));
+        }
         let done = block_on(reader.search(&everything(), &mut count));
         done.map_err(|error| self.failed("scrub", error))?;
         Ok(count.0)

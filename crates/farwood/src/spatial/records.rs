@@ -5,11 +5,13 @@ use super::lookup::{LookupKind, Paths, ServerConnection};
 use crate::argument::Call;
 use crate::error::Result;
 use farwood_fabric::Client;
+use farwood_index::IndexError;
 use farwood_index::catfish::{
     IdKind, Issue, Query, Reader, Record, RecordId, RecordLookup, Rectangle, ServerSettings, SpatialRpc as _,
 };
 use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
+use std::collections::HashSet;
 
 impl Spatial {
     /// The kind of the ids of the index, which decides whether it has records.
@@ -79,6 +81,7 @@ impl Spatial {
     /// As [`search`](Self::search); the index has no records.
     pub fn search_records(&self, query: &Query) -> Result<Vec<Record>> {
         self.check_records("search")?;
+        self.check_bounds("search", "window", &query.window)?;
         let lookup = RecordLookup::Search(*query);
         let message = |connection: &mut ServerConnection<'_>| block_on(connection.find_records(&lookup));
         let reads = |client: &Client<AnyFabric>| block_on(self.record_reader(client).search_records(query));
@@ -93,6 +96,9 @@ impl Spatial {
     pub fn nearest_records(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
         Call { operation: "nearest", url: self.url() }.check_point(point)?;
         self.check_records("nearest")?;
+        if let Ok(bounds) = Rectangle::point(point) {
+            self.check_bounds("nearest", "point", &bounds)?;
+        }
         let lookup = RecordLookup::Nearest(point, count as u64);
         let message = |connection: &mut ServerConnection<'_>| block_on(connection.find_records(&lookup));
         let reads =
@@ -111,9 +117,15 @@ impl Spatial {
         self.check_process("bulk load")?;
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);
+        records.iter().try_for_each(|record| self.check_bounds("bulk load", "rectangle", &record.bounds))?;
+        let mut ids = HashSet::new();
+        if let Some(twice) = records.iter().find(|record| !ids.insert(&record.id)) {
+            return Err(failed(IndexError::BadId(format!("two records have the id {}", twice.id))));
+        }
+        drop(ids);
         let Ok(server) = self.server("bulk load") else {
             if !self.is_empty()? {
-                return Err(failed(farwood_index::IndexError::NotEmpty));
+                return Err(failed(IndexError::NotEmpty));
             }
             return self.put_many(records).map(drop);
         };

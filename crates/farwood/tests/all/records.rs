@@ -188,6 +188,49 @@ fn records_are_loaded_at_once_and_found_after_a_restart() {
     assert_eq!(places.check().unwrap().problems, []);
 }
 
+/// Requests with the longest ids fit into the smallest rings.
+#[test]
+fn the_longest_ids_fit_into_the_smallest_rings() {
+    let scratch = Scratch::new("smallest");
+    let pool = Pool::open(&scratch.0).unwrap();
+    let config = CatfishConfig { ids: IdKind::Text, ring_bytes: 4096, ..CatfishConfig::default() };
+    let places = pool.create_spatial("places", &config).unwrap();
+    let long = |number: u64| RecordId::from(&*format!("{number:0255}"));
+    let payload = vec![7; places.payload_max()];
+    served(&places, &ServeOptions::default(), || {
+        for number in 0..50 {
+            let record = Record { id: long(number), bounds: point(number, 1), payload: payload.clone() };
+            assert!(!places.put(record).unwrap());
+        }
+        let by_message = scratch.by(SearchMode::Message);
+        assert_eq!(by_message.get(&long(49)).unwrap().unwrap().payload, payload);
+        assert_eq!(by_message.search_records(&everything()).unwrap().len(), 50);
+        assert!(places.move_to(&long(3), point(9, 9)).unwrap() && places.delete(&long(3)).unwrap());
+    });
+    assert_eq!(places.check().unwrap().problems, []);
+}
+
+/// Words below those of the loaded records go to the first page of each level, which then splits.
+#[test]
+fn smaller_ids_than_the_loaded_ones_are_found() {
+    let scratch = Scratch::new("smaller");
+    let places = scratch.places(IdKind::Number);
+    places
+        .bulk_load_records((1000..6000).map(|number| record(number, 1, IdKind::Number)).collect(), 0.7)
+        .unwrap();
+    places.put_many((0..1000).map(|number| record(number, 2, IdKind::Number))).unwrap();
+    assert_eq!(places.check().unwrap().problems, []);
+    for number in 0..6000 {
+        assert!(places.get(&RecordId::from(number)).unwrap().is_some(), "{number}");
+    }
+    let zeros =
+        |x: f64| Record { bounds: Rectangle::point([x, 0.0]).unwrap(), ..record(5, 0, IdKind::Number) };
+    places.put(zeros(0.0)).unwrap();
+    places.put(zeros(-0.0)).unwrap();
+    assert_eq!(places.check().unwrap().problems, []);
+    assert_eq!(places.scrub().unwrap(), 6000);
+}
+
 #[test]
 fn changes_that_do_not_fit_the_index_are_refused() {
     let scratch = Scratch::new("refused");
@@ -213,6 +256,9 @@ fn changes_that_do_not_fit_the_index_are_refused() {
     assert!(refused(plain.put(record(1, 1, IdKind::Number))).contains("without records"));
     assert!(refused(plain.get(&RecordId::from(1)).map(|_| true)).contains("without records"));
     assert!(refused(plain.search_records(&everything()).map(|_| true)).contains("without records"));
+    let rings = CatfishConfig { ring_bytes: 2048, ids: IdKind::Text, ..CatfishConfig::default() };
+    let rings = pool.create_spatial("rings", &rings).unwrap_err();
+    assert!(rings.to_string().contains("rings of at least 4096 bytes"), "{rings}");
     let small = CatfishConfig { blocks: 4, ids: IdKind::Number, ..CatfishConfig::default() };
     let small = pool.create_spatial("small", &small).unwrap_err();
     assert!(small.to_string().contains("at least 1664 bytes"), "{small}");

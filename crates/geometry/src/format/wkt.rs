@@ -1,7 +1,8 @@
 //! Well-known text: reading and printing.
 //!
 //! The reader accepts any case, white space, `Z`, `M` and `ZM` (whose numbers it drops), `EMPTY`, and points of a
-//! multipoint with and without parentheses. It accepts and drops the prefix `SRID=n;` of PostGIS.
+//! multipoint with and without parentheses. It refuses coordinates that 64 bits cannot hold. It accepts and drops the
+//! prefix `SRID=n;` of PostGIS.
 
 use std::fmt;
 
@@ -25,6 +26,16 @@ pub enum WktError {
         expected: &'static str,
         /// The text.
         found: String,
+    },
+    /// A coordinate that 64 bits cannot hold: it is infinite, not a number, or not 0 and becomes 0.
+    #[error("column {column} of the WKT: '{text}' {why}")]
+    Coordinate {
+        /// The position of the number, in bytes, from 1.
+        column: usize,
+        /// The number in the text.
+        text: String,
+        /// The reason and the limit.
+        why: String,
     },
     /// The text describes a geometry that [`Geometry`] refuses.
     #[error(transparent)]
@@ -141,13 +152,32 @@ impl<'t> WktReader<'t> {
 
     /// Reads two to four numbers, and keeps two.
     fn position(&mut self) -> Result<Coord<f64>, WktError> {
-        let at = Coord { x: self.number()?, y: self.number()? };
+        let at = Coord { x: self.coordinate()?, y: self.coordinate()? };
         for _ in 0..2 {
             if matches!(self.peek(), Some(next) if next != ',' && next != ')') {
                 self.number()?;
             }
         }
         Ok(at)
+    }
+
+    /// Reads a number that 64 bits can hold.
+    fn coordinate(&mut self) -> Result<f64, WktError> {
+        self.skip_space();
+        let start = self.offset;
+        let number = self.number()?;
+        let text = &self.text[start..self.offset];
+        let why = if !number.is_finite() {
+            format!("is not a finite number; the largest is {:e}", f64::MAX)
+        } else if number == 0.0 && !is_zero(text) {
+            format!(
+                "is not 0, and closer to 0 than any number of 64 bits; the smallest is {:e}",
+                f64::from_bits(1)
+            )
+        } else {
+            return Ok(number);
+        };
+        Err(WktError::Coordinate { column: start + 1, text: text.to_owned(), why })
     }
 
     fn number(&mut self) -> Result<f64, WktError> {
@@ -207,6 +237,11 @@ impl<'t> WktReader<'t> {
         let found = self.text[self.offset..].chars().take(SHOWN).collect();
         WktError::Syntax { column: self.offset + 1, expected, found }
     }
+}
+
+/// Whether a number has no digit but 0 before its exponent.
+fn is_zero(text: &str) -> bool {
+    !text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E')).any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
 /// Prints WKT, with the shortest numbers that are read back as the same values.

@@ -107,8 +107,26 @@ fn text_that_is_no_wkt_is_refused_with_its_column() {
     refused("POINT(1 2 3 4 5)", 15, "')'");
     let nested = format!("{}POINT(1 2){}", "GEOMETRYCOLLECTION(".repeat(10_000), ")".repeat(10_000));
     assert_eq!(nested.parse::<Geometry>(), Err(WktError::Geometry(GeometryError::Nesting)));
-    let infinite = "POINT(1 inf)".parse::<Geometry>();
-    assert!(matches!(infinite, Err(WktError::Geometry(GeometryError::NotFinite { .. }))), "{infinite:?}");
+}
+
+#[test]
+fn coordinates_of_wkt_that_64_bits_cannot_hold_are_refused_with_their_text() {
+    for (text, number, column, reason) in [
+        ("POINT(1 inf)", "inf", 9, "is not a finite number"),
+        ("POINT( nan 1)", "nan", 8, "is not a finite number"),
+        ("POINT(1e400 2)", "1e400", 7, "is not a finite number"),
+        ("LINESTRING(1 2,3 -1e-400)", "-1e-400", 18, "is not 0, and closer to 0"),
+    ] {
+        let error = text.parse::<Geometry>().unwrap_err();
+        let WktError::Coordinate { column: found, text: shown, why } = &error else {
+            panic!("{text}: {error}")
+        };
+        assert_eq!((*found, shown.as_str()), (column, number), "{text}");
+        assert!(why.contains(reason), "{text}: {error}");
+    }
+    for text in ["POINT(0e-400 -0.0)", "POINT(5e-324 1e308)", "POINT ZM(1 2 1e400 1e-400)"] {
+        assert!(text.parse::<Geometry>().is_ok(), "{text}");
+    }
 }
 
 #[test]

@@ -14,8 +14,8 @@
 use super::Catfish;
 use super::coordinates::CoordinateSystem;
 use super::head::{HEAD_BYTES, INDEX, PORT, ROOTS, RawHead, first_slot, word_of};
-use super::records::IdKind;
 use super::records::page::{BLOCKS_LEAST, page_image};
+use super::records::{IdKind, RECORD_RING_BYTES_LEAST};
 use super::server::lease::ServerLease;
 use super::server::{ServerSettings, TreeServer};
 use super::tree::layout::{
@@ -83,6 +83,39 @@ impl CatfishConfig {
         Ok(sized(blocks.unwrap_or(1)))
     }
 
+    /// Checks the sizes, as [`Catfish::create`] does, without a pool.
+    ///
+    /// # Errors
+    /// [`IndexError::BadSizes`].
+    pub fn check(&self) -> Result<(), IndexError> {
+        if !(1..=BLOCKS_MAX).contains(&self.blocks) {
+            let blocks = self.blocks;
+            return Err(IndexError::BadSizes(format!(
+                "nodes have 1 to {BLOCKS_MAX} blocks of 7 entries, not {blocks}"
+            )));
+        }
+        if self.ids.is_unique() && self.blocks < BLOCKS_LEAST {
+            let least = Self { blocks: BLOCKS_LEAST, ..*self }.node_bytes();
+            return Err(IndexError::BadSizes(format!(
+                "an index of unique ids has nodes of at least {least} bytes, not {}",
+                self.node_bytes()
+            )));
+        }
+        if self.ids.is_unique() && self.ring_bytes < RECORD_RING_BYTES_LEAST {
+            return Err(IndexError::BadSizes(format!(
+                "an index of unique ids has rings of at least {RECORD_RING_BYTES_LEAST} bytes, not {}",
+                self.ring_bytes
+            )));
+        }
+        if !is_ring(self.ring_bytes) {
+            let (least, most, bytes) = (RING_BYTES.start(), RING_BYTES.end(), self.ring_bytes);
+            return Err(IndexError::BadSizes(format!(
+                "rings have {least} to {most} bytes, a multiple of 64, not {bytes}"
+            )));
+        }
+        Ok(())
+    }
+
     /// Bytes of a node.
     pub fn node_bytes(&self) -> usize {
         self.sizes().node_bytes()
@@ -114,6 +147,14 @@ impl Parameters for CatfishConfig {
         codec.u32(4, &mut ring_bytes, *RING_BYTES.start() as usize..=*RING_BYTES.end() as usize);
         codec.choice(8, &mut self.coordinates, CoordinateSystem::ALL);
         codec.choice(9, &mut self.ids, IdKind::ALL);
+        if self.ids.is_unique()
+            && (self.blocks < BLOCKS_LEAST || ring_bytes < RECORD_RING_BYTES_LEAST as usize)
+        {
+            codec.refuse(format!(
+                "records in nodes of {} blocks and rings of {ring_bytes} bytes",
+                self.blocks
+            ));
+        }
         (self.node, self.ring_bytes) = (NodeId(node as u16), ring_bytes as u64);
         if !is_ring(self.ring_bytes) {
             codec.refuse(format!("rings of {ring_bytes} bytes"));
@@ -266,25 +307,7 @@ fn is_ring(bytes: u64) -> bool {
 }
 
 fn check_config<F: Fabric>(client: &Client<F>, config: CatfishConfig) -> Result<(), IndexError> {
-    if !(1..=BLOCKS_MAX).contains(&config.blocks) {
-        let blocks = config.blocks;
-        return Err(IndexError::BadSizes(format!(
-            "nodes have 1 to {BLOCKS_MAX} blocks of 7 entries, not {blocks}"
-        )));
-    }
-    if config.ids.is_unique() && config.blocks < BLOCKS_LEAST {
-        let least = CatfishConfig { blocks: BLOCKS_LEAST, ..config }.node_bytes();
-        return Err(IndexError::BadSizes(format!(
-            "an index of unique ids has nodes of at least {least} bytes, not {}",
-            config.node_bytes()
-        )));
-    }
-    if !is_ring(config.ring_bytes) {
-        let (least, most, bytes) = (RING_BYTES.start(), RING_BYTES.end(), config.ring_bytes);
-        return Err(IndexError::BadSizes(format!(
-            "rings have {least} to {most} bytes, a multiple of 64, not {bytes}"
-        )));
-    }
+    config.check()?;
     let shape = client.fabric().shape();
     if config.node.0 >= shape.nodes {
         let nodes = shape.nodes;

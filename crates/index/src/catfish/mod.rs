@@ -145,7 +145,7 @@ pub struct Catfish {
 impl Catfish {
     /// Lets searches by READs skip the check of the hashes of nodes: they take a fifth less processor time, and do not
     /// detect bytes that changed at rest. In shared memory the check takes the largest part of a search's time; over a
-    /// network the READ does.
+    /// network the READ does. Lookups of records always verify the nodes of the tree by id.
     #[must_use]
     pub fn without_hash_checks(mut self) -> Self {
         self.verifies_hashes = false;

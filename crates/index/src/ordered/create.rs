@@ -22,6 +22,18 @@ pub enum OrderedConfig {
 }
 
 impl OrderedConfig {
+    /// Checks the sizes, as [`Ordered::create`] does, without a pool.
+    ///
+    /// # Errors
+    /// [`IndexError::BadSizes`].
+    pub fn check(&self) -> Result<(), IndexError> {
+        match self {
+            Self::Sherman(config) => config.check(),
+            // Radix trees have objects of fixed sizes.
+            Self::Smart(_) | Self::Sphinx(_) => Ok(()),
+        }
+    }
+
     /// The system.
     pub fn system(&self) -> System {
         match self {

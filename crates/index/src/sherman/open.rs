@@ -66,6 +66,18 @@ impl Default for ShermanConfig {
     }
 }
 
+impl ShermanConfig {
+    /// Checks the sizes, as [`Sherman::create`] does, without a pool.
+    ///
+    /// # Errors
+    /// [`IndexError::BadSizes`]; [`IndexError::Unsafe`] for a scheme that does not protect this layout in any pool.
+    pub fn check(&self) -> Result<(), IndexError> {
+        let consistency = self.consistency.unwrap_or(Consistency::Checksum);
+        layout_of(self.sizes, self.options, consistency, 0)?.with_values(self.values)?;
+        Ok(())
+    }
+}
+
 impl Sherman {
     /// Creates the tree `name` and opens it with an index cache of `cache_bytes`.
     ///
@@ -79,9 +91,9 @@ impl Sherman {
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
         let consistency = choose_consistency(client, &config);
-        // Invalid sizes are refused before the pool is changed.
-        layout_of(config.sizes, config.options, consistency, 0)?.with_values(config.values)?;
         let config = ShermanConfig { consistency: Some(consistency), ..config };
+        // Invalid sizes are refused before the pool is changed.
+        config.check()?;
         let new = params::new_entry(name, &config);
         let entry = lifecycle::create(client, &new, async |entry| write_root(client, entry).await).await?;
         Self::assemble(client, entry, cache_bytes).await

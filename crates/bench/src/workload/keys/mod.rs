@@ -14,9 +14,10 @@ mod source;
 pub use emails::emails;
 pub use source::{KeySource, words};
 
-use std::fs;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use farwood::small_file;
 use serde::{Deserialize, Serialize};
 
 use crate::workload::random::{Generator, mix, unmix};
@@ -28,6 +29,9 @@ pub const KEY_BYTES_MIN: usize = 8;
 pub const KEY_BYTES_MAX: usize = 1024;
 /// Longest key of an index with keys of any length, in bytes.
 const ANY_BYTES_MAX: usize = farwood_index::radix::key::KEY_BYTES_MAX;
+
+/// Longest file of keys, in bytes: the ends of keys of any length have 32 bits.
+const FILE_BYTES_MAX: u64 = 4 << 30;
 
 /// Seed of the bijection from ranks to integer keys; the same in every run of every version.
 const SCATTER_SEED: u64 = 0x4661_7277_6F6F_6421;
@@ -65,9 +69,9 @@ impl Keys {
     /// The keys in `file`, each of its own length or all of one.
     ///
     /// One key per line; of a TSV or CSV file (by its extension) the first column. Empty lines, keys that are too long
-    /// and duplicates are errors that name the line.
+    /// and duplicates are errors that name the line. The file is a regular file of at most 4 GiB.
     pub fn from_file(file: &Path, length: KeyLength) -> Result<Keys> {
-        let text = fs::read(file).map_err(|source| Error::Read {
+        let text = read(file).map_err(|source| Error::Read {
             option: "--key-file",
             file: file.to_owned(),
             source,
@@ -218,6 +222,17 @@ impl KeyLength {
         };
         check_key_bytes(key_bytes).map(|()| Some(key_bytes))
     }
+}
+
+/// Reads a regular file of at most [`FILE_BYTES_MAX`].
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let (opened, metadata) = small_file::open(file)?;
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is longer than 4 GiB"));
+    }
+    let mut text = Vec::new();
+    opened.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// Keys of a file; see [`Keys::from_file`].

@@ -1,9 +1,9 @@
 //! Rectangles from a file: four numbers per row, separated by commas, tabs or spaces.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
+use farwood::small_file;
 use farwood_index::catfish::{Item, Rectangle};
 
 use crate::{Error, Result};
@@ -12,11 +12,11 @@ use crate::{Error, Result};
 /// by their rows. A first row without numbers is a heading.
 ///
 /// # Errors
-/// A file that cannot be read, or a row that is not a rectangle.
+/// A file that is not a regular file or cannot be read, or a row that is not a rectangle.
 pub fn read_file(file: &Path, most: u64) -> Result<Vec<Item>> {
     let read = |source| Error::Read { option: "--rectangles-file", file: file.to_owned(), source };
     let mut items = Vec::new();
-    for (row, line) in BufReader::new(File::open(file).map_err(read)?).lines().enumerate() {
+    for (row, line) in BufReader::new(small_file::open(file).map_err(read)?.0).lines().enumerate() {
         if items.len() as u64 == most {
             break;
         }

@@ -9,6 +9,30 @@ use farwood::spatial::Rectangle;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
+/// The x of the positions nearest to the prime meridian on either side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Inner {
+    /// The least x of 0 or more; infinite: there is none.
+    pub(super) east: f64,
+    /// The greatest x below 0; infinite: there is none.
+    pub(super) west: f64,
+}
+
+impl Inner {
+    fn of(x: f64) -> Self {
+        if x < 0.0 {
+            Self { east: f64::INFINITY, west: x }
+        } else {
+            Self { east: x, west: f64::NEG_INFINITY }
+        }
+    }
+
+    /// Those of the positions of both.
+    pub(super) fn joined(self, other: Self) -> Self {
+        Self { east: self.east.min(other.east), west: self.west.max(other.west) }
+    }
+}
+
 /// Positions of a geometry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Positions {
@@ -16,6 +40,7 @@ pub(super) struct Positions {
     pub(super) depth: usize,
     /// Its parts are the elements of the outermost array.
     pub(super) shape: Shape,
+    pub(super) inner: Inner,
 }
 
 /// The coordinates of a geometry, or the reason why they cannot be parsed.
@@ -120,12 +145,12 @@ impl Array {
                 }
                 None => Err("a position has more than 3 numbers".to_owned()),
             },
-            (Self::Empty, Part::Positions(Positions { depth, shape })) => {
-                Ok(Self::Positions(Positions { depth, shape: shape.as_part() }))
+            (Self::Empty, Part::Positions(one)) => {
+                Ok(Self::Positions(Positions { shape: one.shape.as_part(), ..one }))
             }
             (Self::Positions(all), Part::Positions(one)) if all.depth == one.depth => {
                 let shape = all.shape.joined(one.shape.as_part());
-                Ok(Self::Positions(Positions { depth: all.depth, shape }))
+                Ok(Self::Positions(Positions { shape, inner: all.inner.joined(one.inner), ..all }))
             }
             _ => Err(
                 "the coordinates contain positions and numbers in one array, or arrays of different depth"
@@ -140,9 +165,9 @@ impl Array {
             Self::Numbers([x, ..], 1) => Err(format!("a position has only one number, {x}")),
             Self::Numbers([x, y, _], _) => {
                 let bounds = Rectangle::point([x, y]).map_err(|error| error.to_string())?;
-                Ok(Positions { depth: 1, shape: Shape::part(bounds) })
+                Ok(Positions { depth: 1, shape: Shape::part(bounds), inner: Inner::of(x) })
             }
-            Self::Positions(Positions { depth, shape }) => Ok(Positions { depth: depth + 1, shape }),
+            Self::Positions(all) => Ok(Positions { depth: all.depth + 1, ..all }),
         }
     }
 }

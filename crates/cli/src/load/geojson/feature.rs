@@ -1,15 +1,18 @@
 //! The bounds and the number of a feature.
 //!
 //! The bounds are those of the geometry: one rectangle, or two if its parts end at the antimeridian on both sides. A
-//! `bbox` whose west is above its east crosses the antimeridian, and replaces them by two rectangles.
+//! `bbox` whose west is above its east crosses the antimeridian, contains the geometry, and replaces them by two
+//! rectangles.
 
-use super::coordinates::Coordinates;
+use super::coordinates::{Coordinates, Inner};
 use super::object::{Members, Object};
-use crate::load::found::{Bounds, Placed};
+use crate::json_object;
+use crate::load::found::{Bounds, Placed, ROUNDING_DEGREES};
 use crate::load::ids::FileId;
 use crate::load::shape::Shape;
 use farwood::spatial::{Contents, Rectangle};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The types of geometries, with the depth of their coordinates.
 const GEOMETRIES: [(&str, usize); 6] = [
@@ -25,6 +28,7 @@ const GEOMETRIES: [(&str, usize); 6] = [
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Geometry {
     shape: Shape,
+    inner: Inner,
     /// The two parts of a `bbox` that crosses the antimeridian.
     across: Option<Bounds>,
 }
@@ -62,18 +66,21 @@ fn contents(members: &Members) -> Result<Contents, String> {
     )?;
     let geometry = farwood_geometry::Geometry::from_geojson(geometry.get());
     let geometry = geometry.map_err(|error| format!("the geometry: {error}"))?.to_wkb();
-    let properties = kept.properties.as_deref().map_or("", |properties| properties.get());
-    let attributes = if properties == "null" { String::new() } else { properties.to_owned() };
+    let attributes = match kept.properties.as_deref().map(RawValue::get) {
+        None | Some("null") => String::new(),
+        Some(properties) => {
+            json_object::compact(properties).map_err(|why| format!("the properties are {why}"))?
+        }
+    };
     Ok(Contents { geometry, attributes })
 }
 
 fn bounds(members: Members) -> Result<Bounds, String> {
     let members = members.unique()?;
     let geometry = if members.kind.as_ref().and_then(Value::as_str) == Some("Feature") {
-        let own = members.bbox.as_ref().map(across_antimeridian).transpose()?.flatten();
         let geometry = members.geometry.ok_or("the feature has no geometry member")??;
         let geometry = geometry.ok_or("the feature has no geometry")?;
-        Geometry { shape: geometry.shape, across: own.or(geometry.across) }
+        geometry.within(members.bbox.as_ref())?
     } else {
         geometry(members)?
     };
@@ -93,21 +100,23 @@ pub(super) fn joined(all: Option<Geometry>, object: Object) -> Result<Geometry, 
             "a geometry of a collection has a bbox across the antimeridian; give the feature one".to_owned()
         );
     }
-    let shape = all.map_or(one.shape, |all| all.shape.joined(one.shape));
-    Ok(Geometry { shape, across: None })
+    Ok(all.map_or(one, |all| Geometry {
+        shape: all.shape.joined(one.shape),
+        inner: all.inner.joined(one.inner),
+        across: None,
+    }))
 }
 
 fn geometry(members: Members) -> Result<Geometry, String> {
     let members = members.unique()?;
-    let across = members.bbox.as_ref().map(across_antimeridian).transpose()?.flatten();
     let kind = match &members.kind {
         Some(Value::String(kind)) => kind.as_str(),
         Some(other) => return Err(format!("the type is {other}, and not a string")),
         None => return Err("it has no type".to_owned()),
     };
     if kind == "GeometryCollection" {
-        let Geometry { shape, .. } = members.geometries.ok_or("the collection has no geometries")??;
-        return Ok(Geometry { shape, across });
+        let collection = members.geometries.ok_or("the collection has no geometries")??;
+        return collection.within(members.bbox.as_ref());
     }
     let known = GEOMETRIES.iter().find(|(name, _)| *name == kind);
     let (_, depth) = known.ok_or_else(|| format!("'{kind}' is not a type of geometry"))?;
@@ -120,12 +129,53 @@ fn geometry(members: Members) -> Result<Geometry, String> {
             positions.depth
         ));
     }
-    let shape = positions.shape;
-    Ok(Geometry { shape: if kind.starts_with("Multi") { shape } else { shape.as_part() }, across })
+    let shape = if kind.starts_with("Multi") { positions.shape } else { positions.shape.as_part() };
+    Geometry { shape, inner: positions.inner, across: None }.within(members.bbox.as_ref())
 }
 
-/// The two parts of a `bbox` whose west is above its east; `None` for other boxes, which the geometry replaces.
-fn across_antimeridian(bbox: &Value) -> Result<Option<Bounds>, String> {
+impl Geometry {
+    /// The geometry with the bounds of a `bbox` that crosses the antimeridian. The geometry replaces other boxes.
+    fn within(self, bbox: Option<&Value>) -> Result<Self, String> {
+        let Some((bbox, parts)) = bbox.map(across_antimeridian).transpose()?.flatten() else {
+            return Ok(self);
+        };
+        if !self.is_in(bbox) {
+            return Err(format!(
+                "the bbox from {},{} across the antimeridian to {},{} does not contain the geometry, whose bounds are \
+                 {}; correct the bbox, or remove it",
+                bbox[0][0],
+                bbox[0][1],
+                bbox[1][0],
+                bbox[1][1],
+                self.shape.bounds()
+            ));
+        }
+        Ok(Self { across: Some(parts), ..self })
+    }
+
+    /// Whether a box whose west is above its east contains all positions, except for rounding. If west and east have
+    /// the same sign, positions on both sides of the gap between them are accepted without a look at those in it.
+    fn is_in(&self, [[west, south], [east, north]]: Corners) -> bool {
+        let (bounds, Inner { east: least, west: greatest }) = (self.shape.bounds(), self.inner);
+        let ([min_x, min_y], [max_x, max_y]) = (bounds.min(), bounds.max());
+        let is_above = |number: f64, limit: f64| number >= limit - ROUNDING_DEGREES;
+        let is_on_globe = is_above(min_x, -180.0) && is_above(180.0, max_x);
+        let is_between_latitudes = is_above(min_y, south) && is_above(north, max_y);
+        // Each pair is the positions on one side of the prime meridian: the westernmost and the easternmost.
+        let pairs = [(min_x, greatest), (least, max_x)];
+        let is_outside_gap = pairs.into_iter().filter(|(first, last)| first <= last).all(|(first, last)| {
+            is_above(east, last) || is_above(first, west) || is_above(east, first) && is_above(last, west)
+        });
+        is_on_globe && is_between_latitudes && is_outside_gap
+    }
+}
+
+/// The corners of a `bbox`: the least, and the greatest.
+type Corners = [[f64; 2]; 2];
+
+/// The corners and the two parts of a `bbox` whose west is above its east; `None` for other boxes, which the geometry
+/// replaces.
+fn across_antimeridian(bbox: &Value) -> Result<Option<(Corners, Bounds)>, String> {
     let numbers =
         bbox.as_array().and_then(|edges| edges.iter().map(Value::as_f64).collect::<Option<Vec<_>>>());
     let (min, max) = match numbers.as_deref() {
@@ -135,7 +185,7 @@ fn across_antimeridian(bbox: &Value) -> Result<Option<Bounds>, String> {
         _ => return Err("the bbox is not an array of 4 or 6 numbers".to_owned()),
     };
     let parts = Rectangle::around_globe(min, max).map_err(|error| format!("the bbox: {error}"))?;
-    Ok(parts.1.map(|beyond| Bounds::Across(parts.0, beyond)))
+    Ok(parts.1.map(|beyond| ([min, max], Bounds::Across(parts.0, beyond))))
 }
 
 /// The id of a feature as a text.
@@ -300,5 +350,12 @@ mod tests {
         let around = parts(&of(json!([-179.0, -17.0, 179.0, -16.0]))).unwrap();
         assert_eq!(around, ("-179,-17,179,-16".to_owned(), None), "the box does not cross it");
         assert!(parts(&of(json!([177.0, 20.0, -178.0, -16.0]))).is_err(), "upside down");
+        for bbox in
+            [[179.5, -20.0, -178.0, -16.0], [177.0, -20.0, -179.5, -16.0], [177.0, -16.5, -178.0, -16.0]]
+        {
+            assert!(parts(&of(json!(bbox))).unwrap_err().contains("does not contain"), "{bbox:?}");
+        }
+        assert!(parts(&of(json!([10.0, -20.0, 5.0, -16.0]))).is_ok(), "the gap is in the east");
+        assert!(parts(&of(json!([-5.0, -20.0, -10.0, -16.0]))).is_ok(), "the gap is in the west");
     }
 }

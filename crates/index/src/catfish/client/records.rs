@@ -3,7 +3,6 @@
 //! A lookup reads the roots of both trees of one commit. As a search of the R*-tree alone, it restarts if a slot was
 //! used again, so it sees one version of both trees.
 
-use super::super::SearchSink as _;
 use super::super::head::{ROOTS_BYTES, roots_of};
 use super::super::records::blob::BlobWalk;
 use super::super::records::draft::RecordNode;
@@ -15,7 +14,7 @@ use super::super::tree::rectangle::{Item, Query};
 use super::reader::{LastRestart, READS_MAX, Reader, STARTS_MAX, SlotReused};
 use crate::error::IndexError;
 use crate::retry::Retry;
-use farwood_fabric::{Checked, Fabric, Parallel as _, Words, all, read_bytes};
+use farwood_fabric::{Checked, Fabric, Fetched, Parallel as _, Read, Words, all, read_bytes};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -94,17 +93,18 @@ impl<F: Fabric> Reader<'_, F> {
     }
 
     async fn try_records(&mut self, wanted: Wanted<'_>) -> Attempt<Vec<Record>> {
+        if let Wanted::Id(id) = wanted {
+            let (_, records) = self.root_references().await?;
+            let mut found = attempt!(self.stored(records, vec![id.word()]).await?);
+            let records = found.remove(&id.word()).unwrap_or_default();
+            let record = records.into_iter().find(|record| record.id == *id);
+            return self.whole(record.into_iter().collect()).await;
+        }
         let roots = attempt!(self.roots().await?);
         let mut items: Vec<Item> = Vec::new();
         match wanted {
-            Wanted::Id(id) => {
-                let mut found = attempt!(self.stored(roots.records, vec![id.word()]).await?);
-                let records = found.remove(&id.word()).unwrap_or_default();
-                let record = records.into_iter().find(|record| record.id == *id);
-                return self.whole(record.into_iter().collect()).await;
-            }
+            Wanted::Id(_) => {}
             Wanted::Matching(query) => {
-                items.restart();
                 attempt!(self.search_from(roots.tree, &roots.node, query, &mut items).await?);
             }
             Wanted::Nearest(point, count) => {
@@ -138,39 +138,60 @@ impl<F: Fabric> Reader<'_, F> {
     /// Reads the roots of both trees, and the root node of the R*-tree. [1 RT if the root is that of the last search,
     /// otherwise 2; more while a commit stores its roots]
     async fn roots(&self) -> Attempt<Roots> {
-        let (head, layout) = (self.tree.head, &self.tree.layout);
+        let layout = &self.tree.layout;
         let fetch = |node| read_bytes::<RawNode>(layout.at(node), layout.node_bytes());
+        let guess = NodeRef::from_word(self.tree.root.load(Ordering::Relaxed));
+        let early = match guess {
+            Some(guess) => {
+                let (words, copy) = self.client.post(self.read_roots().and(fetch(guess))).await?;
+                self.references_in(words)?.map(|references| (references, Some(copy)))
+            }
+            None => None,
+        };
+        let ((tree, records), copy) = match early {
+            Some(found) => found,
+            None => (self.root_references().await?, None),
+        };
+        let copy = if let Some(copy) = copy.filter(|_| guess == Some(tree)) {
+            copy
+        } else {
+            self.tree.root.store(tree.word(), Ordering::Relaxed);
+            self.client.post(fetch(tree)).await?
+        };
+        Ok(self.check(tree, copy).map(|node| Roots { tree, records, node }))
+    }
+
+    fn read_roots(&self) -> Read<Words> {
+        read_bytes(self.tree.head.part::<Words>(0), ROOTS_BYTES)
+    }
+
+    /// The references to the roots of both trees of one commit. [1 RT; more while a commit stores them]
+    async fn root_references(&self) -> Result<(NodeRef, NodeRef), IndexError> {
         let mut tries = Retry::new("search", STARTS_MAX);
         loop {
-            let guess = NodeRef::from_word(self.tree.root.load(Ordering::Relaxed));
-            let read_roots = read_bytes(head.part::<Words>(0), ROOTS_BYTES);
-            let (words, copy) = match guess {
-                Some(guess) => {
-                    let (words, copy) = self.client.post(read_roots.and(fetch(guess))).await?;
-                    (words, Some(copy))
-                }
-                None => (self.client.post(read_roots).await?, None),
-            };
-            let Ok(words) = words.check(&()) else { unreachable!("words are never torn") };
-            let Some((tree, records)) = roots_of(&words) else {
-                if tries.again(self.client).await.is_ok() {
-                    continue;
-                }
+            let words = self.client.post(self.read_roots()).await?;
+            if let Some(references) = self.references_in(words)? {
+                return Ok(references);
+            }
+            if tries.again(self.client).await.is_err() {
                 let what = "it does not name the tree by id of its root".to_owned();
-                return Err(IndexError::Damaged { operation: "search", at: head.to_string(), what });
-            };
-            let (Some(tree), Some(records)) = (NodeRef::from_word(tree), NodeRef::from_word(records)) else {
-                let what = format!("the roots are {tree:#x} and {records:#x}");
-                return Err(IndexError::Damaged { operation: "search", at: head.to_string(), what });
-            };
-            let copy = if let Some(copy) = copy.filter(|_| guess == Some(tree)) {
-                copy
-            } else {
-                self.tree.root.store(tree.word(), Ordering::Relaxed);
-                self.client.post(fetch(tree)).await?
-            };
-            return Ok(self.check(tree, copy).map(|node| Roots { tree, records, node }));
+                return Err(self.damaged_head(what));
+            }
         }
+    }
+
+    /// The references in a copy of the roots; `None`: a commit stores them at this moment.
+    fn references_in(&self, words: Fetched<Words>) -> Result<Option<(NodeRef, NodeRef)>, IndexError> {
+        let Ok(words) = words.check(&()) else { unreachable!("words are never torn") };
+        let Some((tree, records)) = roots_of(&words) else { return Ok(None) };
+        match (NodeRef::from_word(tree), NodeRef::from_word(records)) {
+            (Some(tree), Some(records)) => Ok(Some((tree, records))),
+            _ => Err(self.damaged_head(format!("the roots are {tree:#x} and {records:#x}"))),
+        }
+    }
+
+    fn damaged_head(&self, what: String) -> IndexError {
+        IndexError::Damaged { operation: "search", at: self.tree.head.to_string(), what }
     }
 
     /// The stored records that have one of these words, which are sorted and different.

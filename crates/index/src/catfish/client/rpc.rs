@@ -178,6 +178,10 @@ pub struct SocketRpc<C> {
     pulse: u64,
 }
 
+/// Maximum words of a request with several changes: the server limits the bytes of requests that arrive at the same
+/// time.
+const SOCKET_REQUEST_WORDS_MAX: usize = 1 << 17;
+
 /// Words of a response before its items: pulse, status, count.
 const HEAD_WORDS: usize = 3;
 
@@ -253,7 +257,7 @@ impl<C: RequestTransport> SpatialRpc for SocketRpc<C> {
     }
 
     fn changes_that_fit(&self, changes: &[Change]) -> usize {
-        changes_that_fit(changes, usize::MAX)
+        changes_that_fit(changes, SOCKET_REQUEST_WORDS_MAX)
     }
 
     fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError> {

@@ -13,7 +13,7 @@ use super::page::{
     Child, StoredPayload, StoredRecord, bytes_of_records, child_for, children_of, is_inline, page_bytes,
     page_image, records_layout, records_of,
 };
-use super::{Record, RecordId};
+use super::{Record, RecordId, too_many_of_one_word};
 use crate::error::IndexError;
 
 /// Reads stored nodes of the tree by id.
@@ -35,11 +35,25 @@ pub(in crate::catfish) trait StoredRecordNodes {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::catfish) enum RecordNode {
     Page(Vec<StoredRecord>),
-    /// An inner node of that level. The least word of its first child is that of the node itself in its parent.
+    /// An inner node of that level. The least word of its first child is 0; the parent has the real one.
     Inner(u8, Vec<Child>),
 }
 
+/// Sets the least word of the first child of an inner node to 0: smaller words than the present ones go to this child,
+/// and the children that split off it must have greater least words.
+fn set_first_least(children: &mut [Child]) {
+    if let Some(first) = children.first_mut() {
+        first.least = 0;
+    }
+}
+
 impl RecordNode {
+    /// An inner node with these children.
+    fn inner(level: u8, mut children: Vec<Child>) -> Self {
+        set_first_least(&mut children);
+        Self::Inner(level, children)
+    }
+
     /// Decodes a copy of a node, below a node of level `below`, and checks its hash.
     ///
     /// # Errors
@@ -289,7 +303,7 @@ impl<'s, S: StoredRecordNodes> RecordDraft<'s, S> {
             let (least, sibling) = match self.node_mut(at) {
                 RecordNode::Inner(level, children) => {
                     let upper = children.split_off(children.len() / 2);
-                    (upper[0].least, RecordNode::Inner(*level, upper))
+                    (upper[0].least, RecordNode::inner(*level, upper))
                 }
                 RecordNode::Page(records) => {
                     let upper = split_point(records, max).map(|point| records.split_off(point));
@@ -314,7 +328,9 @@ impl<'s, S: StoredRecordNodes> RecordDraft<'s, S> {
         while let Some((parent, position)) = path.pop() {
             let (size, max) = self.node(at).size(self.layout);
             if self.node(at).is_empty() {
-                self.children(parent).remove(position);
+                let children = self.children(parent);
+                children.remove(position);
+                set_first_least(children);
             } else if size < max * LEAST_PERCENT / 100 {
                 self.merge_with_neighbour(parent, position)?;
             }
@@ -485,10 +501,6 @@ fn last_word(page: &[StoredRecord]) -> Option<usize> {
     page.iter().rposition(|record| record.id.word() != last).map(|before| before + 1)
 }
 
-fn too_many_of_one_word() -> IndexError {
-    IndexError::BadId("more ids have the same hash than a node holds; change one of them".to_owned())
-}
-
 /// A finished draft, whose nodes have no slots yet.
 #[derive(Debug)]
 pub(in crate::catfish) struct FinishedRecords {
@@ -553,7 +565,7 @@ impl FinishedRecords {
                 break;
             }
             let above = children.chunks(per_node).map(|group| {
-                let node = FreshNode::Node(RecordNode::Inner(number, group.to_vec()));
+                let node = FreshNode::Node(RecordNode::inner(number, group.to_vec()));
                 Child { least: group[0].least, word: fresh(draft.add(node)) }
             });
             children = above.collect();
@@ -846,6 +858,19 @@ mod tests {
             let draft = RecordDraft::of(&tree.stored.layout, &tree.stored, tree.root);
             let finished = FinishedRecords::bulk(draft, sorted, fill).unwrap();
             tree.commit(finished);
+            prop_assert_eq!(&tree.records(), &map);
+            // Smaller words than any before split the first page of each level.
+            let small = |word: u64| {
+                Record { id: RecordId::Number(word), bounds: bounds(2), payload: vec![2; 250] }
+            };
+            for word in 300..500 {
+                tree.change(|draft| draft.put(&small(word)).unwrap());
+            }
+            prop_assert_eq!(tree.records().len(), map.len() + 200);
+            for word in 300..500 {
+                prop_assert!(tree.get(&RecordId::Number(word)).is_some());
+                tree.change(|draft| draft.remove(&RecordId::Number(word)).unwrap());
+            }
             prop_assert_eq!(&tree.records(), &map);
             for (number, (id, one)) in map.iter().enumerate() {
                 if number % 2 == 0 {

@@ -153,6 +153,14 @@ impl From<&str> for RecordId {
 /// Bytes of a request with the record of the longest id, without its payload, and of the frame of a message.
 const MESSAGE_REST_BYTES: usize = 512;
 
+/// The error for ids with one hash that do not fit into a page.
+pub(super) fn too_many_of_one_word() -> IndexError {
+    IndexError::BadId("more ids have the same hash than a node holds; change one of them".to_owned())
+}
+
+/// Fewest bytes of a ring in an index with records: any change without a payload fits into a message.
+pub(super) const RECORD_RING_BYTES_LEAST: u64 = 4096;
+
 /// Maximum bytes of a payload: a request with the record fits into a message, which is a quarter of a ring.
 pub(super) const fn payload_max(layout: &Layout) -> usize {
     (layout.ring_bytes as usize / 4).saturating_sub(MESSAGE_REST_BYTES)

@@ -123,7 +123,8 @@ impl StoredRecord {
         let payload = if is_inline(layout, text_bytes, payload_bytes as usize) {
             StoredPayload::Inline(rest.get(..payload_bytes as usize)?.to_vec())
         } else {
-            StoredPayload::Blob(u64::from_le_bytes(*rest.first_chunk()?), payload_bytes)
+            let root = NodeRef::from_word(u64::from_le_bytes(*rest.first_chunk()?))?;
+            StoredPayload::Blob(root.word(), payload_bytes)
         };
         let record = Self { id, bounds, payload };
         let bytes = record.bytes();
@@ -246,6 +247,9 @@ pub(in crate::catfish) fn children_of(entries: impl Iterator<Item = Entry>) -> R
     for entry in entries {
         let child = Child::from_entry(&entry).filter(|child| NodeRef::from_word(child.word).is_some());
         let child = child.ok_or_else(|| format!("child {} is damaged", children.len()))?;
+        if children.is_empty() && child.least != 0 {
+            return Err(format!("the least word of its first child is {:#x}, not 0", child.least));
+        }
         if children.last().is_some_and(|last| last.least >= child.least) {
             return Err(format!("child {} is not greater than the one before", children.len()));
         }

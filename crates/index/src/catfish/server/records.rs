@@ -1,6 +1,5 @@
 //! The server's view of the tree by id: its nodes, and lookups in a snapshot.
 
-use super::super::SearchSink as _;
 use super::super::records::draft::{RecordNode, StoredRecordNodes, read_blob, visit_blob};
 use super::super::records::page::{
     StoredPayload, StoredRecord, blobs_layout, child_for, decode_blob, records_layout,
@@ -124,13 +123,13 @@ impl<L: ServerMemory> StoredRecordNodes for RecordNodes<'_, L> {
             at: format!("memory node {}", self.layout.node),
             what: format!("a reference is {word:#x}"),
         })?;
-        let (bytes, _) = self.nodes.verified(node, below)?;
+        let bytes = self.nodes.copied(node, below)?;
         let decoded = RecordNode::decode(&bytes, &self.layout, below);
         decoded.map(|decoded| (node, decoded)).map_err(|what| self.nodes.damaged(node, what))
     }
 
     fn load_blob(&self, node: NodeRef, level: u8) -> Result<Vec<u8>, IndexError> {
-        let (bytes, _) = self.blobs.verified(node, None)?;
+        let bytes = self.blobs.copied(node, None)?;
         let decoded = decode_blob(&bytes, &self.blobs.layout, level);
         decoded.map(|()| bytes).map_err(|what| self.blobs.damaged(node, what))
     }
@@ -158,7 +157,6 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     pub async fn search_records(&self, query: &Query) -> Result<Vec<Record>, IndexError> {
         let snapshot = self.tree.hold();
         let mut items: Vec<Item> = Vec::new();
-        items.restart();
         self.search_in(&snapshot, query, &mut items).await?;
         self.records_of(&snapshot, &items).await
     }

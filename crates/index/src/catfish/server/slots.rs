@@ -36,7 +36,7 @@ impl NodeSlots {
     /// retired slots as it fills in that time, some tens of megabytes at most.
     pub(super) const REUSE_DELAY_NS: u64 = 10_000_000;
 
-    /// Slots that only removals take while the pool is full: a removal copies one node of each level.
+    /// Slots that only removals take while the pool is full: a removal copies one node of each level of both trees.
     pub(super) const RESERVED: usize = 16;
 
     /// Adds free slots.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 pub const CHANGES_MAX: usize = 1024;
 
 /// A change of the tree.
+///
 /// Items are for indexes of repeated ids, records for indexes of unique ids.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {

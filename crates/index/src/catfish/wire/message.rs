@@ -5,7 +5,8 @@
 //! request, words after the header          response, words after the header
 //! + 0  responses consumed, bytes           + 0  requests consumed, bytes
 //! + 1  kind, below                         + 1  status: 0 done, 1 there was no such item, 2 refused,
-//! + 2  operands                                 3 the pool is full, 4 not empty, 5 damaged
+//! + 2  operands                                 3 the pool is full, 4 not empty, 5 damaged,
+//!                                                6 too many ids have the same hash
 //!                                          + 2  number of items in all; if the pool is full, its chunks
 //! 1 search: relation, window               + 3  items of this segment, 5 words each: edges, number
 //! 2 count: relation, window
@@ -23,6 +24,7 @@
 //! of bits in the place of items, one bit for each change, from the lowest bit of the first word on: 1 if the change
 //! found its item. Its number of items is that of the bits that are 1.
 
+use super::super::records::too_many_of_one_word;
 use super::super::tree::rectangle::{Item, Query, Rectangle, Relation};
 use crate::error::IndexError;
 
@@ -68,6 +70,7 @@ pub(in crate::catfish) enum Status {
     PoolFull,
     NotEmpty,
     Damaged,
+    SameHash,
 }
 
 impl Status {
@@ -81,6 +84,7 @@ impl Status {
             Self::Done | Self::NoSuchItem => Ok(Reply { done: self == Self::Done, count }),
             Self::Refused => Err(IndexError::BadSizes("the server does not know this request".to_owned())),
             Self::NotEmpty => Err(IndexError::NotEmpty),
+            Self::SameHash => Err(too_many_of_one_word()),
             Self::Damaged => Err(IndexError::Damaged {
                 operation: "message",
                 at: "the tree".to_owned(),
@@ -105,6 +109,7 @@ impl Status {
             3 => Some(Self::PoolFull),
             4 => Some(Self::NotEmpty),
             5 => Some(Self::Damaged),
+            6 => Some(Self::SameHash),
             _ => None,
         }
     }
