@@ -94,12 +94,12 @@ fn measure_records(pool: &Pool) -> farwood::Result<()> {
     report("the same by find_many", QUERIES, "queries", took);
     for metric in [Metric::Planar, Metric::Sphere] {
         let options = NearestOptions::new(5, metric);
-        let (_, took) = timed(|| {
+        let ((), took) = timed(|| {
             coast.iter().take(QUERIES).try_for_each(|line| points.nearest_to(line, &options).map(drop))
         })?;
         report(&format!("5 nearest to a segment, {metric:?}"), QUERIES, "queries", took);
     }
-    let (_, took) = timed(|| {
+    let ((), took) = timed(|| {
         coast
             .iter()
             .take(QUERIES)
@@ -127,7 +127,7 @@ fn measure_many(name: &str, places: &Spatial) -> farwood::Result<()> {
         |[x, y]: [f64; 2]| Rectangle::new([x, y], [x + 0.3, y + 0.3]).expect("its edges are in order");
     let windows: Vec<_> = (0..WINDOWS).map(|_| Query::intersecting(window(draw.point()))).collect();
     for _ in 0..2 {
-        let (_, took) = timed(|| windows.iter().try_for_each(|query| places.search(query).map(drop)))?;
+        let ((), took) = timed(|| windows.iter().try_for_each(|query| places.search(query).map(drop)))?;
         report(&format!("{name}: search, one after the other"), WINDOWS, "queries", took);
         let (_, took) = timed(|| places.search_many(&windows).map(black_box))?;
         report(&format!("{name}: search_many"), WINDOWS, "queries", took);
