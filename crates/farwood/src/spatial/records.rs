@@ -80,8 +80,13 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search); the index has no records.
     pub fn search_records(&self, query: &Query) -> Result<Vec<Record>> {
-        self.check_records("search")?;
         self.check_bounds("search", "window", &query.window)?;
+        self.records_in(query)
+    }
+
+    /// The same for a window that may reach beyond the degrees of the index.
+    pub(super) fn records_in(&self, query: &Query) -> Result<Vec<Record>> {
+        self.check_records("search")?;
         let lookup = RecordLookup::Search(*query);
         let message = |connection: &mut ServerConnection<'_>| block_on(connection.find_records(&lookup));
         let reads = |client: &Client<AnyFabric>| block_on(self.record_reader(client).search_records(query));
@@ -95,10 +100,15 @@ impl Spatial {
     /// As [`nearest`](Self::nearest); the index has no records.
     pub fn nearest_records(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
         Call { operation: "nearest", url: self.url() }.check_point(point)?;
-        self.check_records("nearest")?;
         if let Ok(bounds) = Rectangle::point(point) {
             self.check_bounds("nearest", "point", &bounds)?;
         }
+        self.records_near(point, count)
+    }
+
+    /// The same for a point that may be beyond the degrees of the index.
+    pub(super) fn records_near(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
+        self.check_records("nearest")?;
         let lookup = RecordLookup::Nearest(point, count as u64);
         let message = |connection: &mut ServerConnection<'_>| block_on(connection.find_records(&lookup));
         let reads =

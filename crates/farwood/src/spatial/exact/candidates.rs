@@ -12,17 +12,17 @@ impl Spatial {
         let Some(parts) = self.parts_of(query)? else {
             // Nothing but emptiness relates to an empty geometry.
             return match predicate {
-                Predicate::Disjoint | Predicate::Equals => self.search_records(&everything()),
+                Predicate::Disjoint | Predicate::Equals => self.records_in(&everything()),
                 _ => Ok(Vec::new()),
             };
         };
         let (first, second) = parts;
         let all = second.map_or(first, |second| first.union(&second));
         match (predicate.box_filter(), predicate) {
-            (BoxFilter::All, _) => self.search_records(&everything()),
+            (BoxFilter::All, _) => self.records_in(&everything()),
             // The rectangle of a record may be larger than its geometry, so it need not be within the query's box.
             (BoxFilter::Contains, _) | (_, Predicate::Equals) => {
-                self.search_records(&Query { window: window(&all), relation: Relation::Contains })
+                self.records_in(&Query { window: window(&all), relation: Relation::Contains })
             }
             (BoxFilter::Intersects | BoxFilter::Within, _) => self.intersecting([Some(first), second]),
         }
@@ -53,13 +53,13 @@ impl Spatial {
     ) -> Result<Vec<Record>> {
         let mut boxes = boxes.into_iter().flatten();
         let Some(first) = boxes.next() else { return Ok(Vec::new()) };
-        let mut found = self.search_records(&Query::intersecting(window(&first)))?;
+        let mut found = self.records_in(&Query::intersecting(window(&first)))?;
         let mut seen: HashSet<RecordId> = HashSet::new();
         for next in boxes {
             if seen.is_empty() {
                 seen.extend(found.iter().map(|record| record.id.clone()));
             }
-            let more = self.search_records(&Query::intersecting(window(&next)))?;
+            let more = self.records_in(&Query::intersecting(window(&next)))?;
             found.extend(more.into_iter().filter(|record| seen.insert(record.id.clone())));
         }
         Ok(found)

@@ -68,7 +68,7 @@ impl Spatial {
     fn rows(&self, window: Rectangle) -> Result<Vec<Record>> {
         let query = Query::intersecting(window);
         if self.ids().is_unique() {
-            return self.search_records(&query);
+            return self.records_in(&query);
         }
         let record = |(id, bounds)| Record { id: RecordId::Number(id), bounds, payload: Vec::new() };
         Ok(self.search(&query)?.into_iter().map(|item| record((item.id, item.bounds))).collect())

@@ -85,13 +85,13 @@ impl Surroundings<'_> {
     /// The records whose rectangles are nearest to the centre of the query, and whether they are all records.
     fn around_centre(&self, count: usize) -> Result<(Vec<Record>, bool)> {
         let [x, y] = self.centre();
-        let mut records = self.index.nearest_records([x, y], count)?;
+        let mut records = self.index.records_near([x, y], count)?;
         let are_all = records.len() < count;
         if self.metric == Metric::Sphere && !are_all {
             // The distances of rectangles are those of a plane, which ends at the antimeridian.
             let across = if x > 0.0 { x - 360.0 } else { x + 360.0 };
             let seen: HashSet<RecordId> = records.iter().map(|record| record.id.clone()).collect();
-            let beyond = self.index.nearest_records([across, y], count)?;
+            let beyond = self.index.records_near([across, y], count)?;
             records.extend(beyond.into_iter().filter(|record| !seen.contains(&record.id)));
         }
         Ok((records, are_all))
