@@ -153,7 +153,11 @@ fn skipping_the_front_version_is_noticed() {
 #[test]
 fn storing_the_roots_one_after_the_other_is_noticed() {
     let mutate = |case: &mut SpatialCase| case.mutant = Some(Mutant::RecordsLater);
-    let records = |seed| hasty(seed).with_records();
+    let records = |seed| {
+        let mut case = SpatialCase::new(seed).with_records();
+        case.settings.grain = StoreGranularity::Word;
+        case
+    };
     mutants::expect_noticed("RecordsLater", MUTANT_SEEDS, outcome, records, mutate);
 }
 
