@@ -429,6 +429,7 @@ fn of_index(error: &IndexError) -> u8 {
         IndexError::Fabric(error) => of_fabric(error),
         IndexError::BadSizes(_)
         | IndexError::BadId(_)
+        | IndexError::SameHash
         | IndexError::MixedLocks { .. }
         | IndexError::WrongLength { .. }
         | IndexError::BadName(_)

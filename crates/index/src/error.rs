@@ -29,6 +29,8 @@ pub enum IndexError {
     },
     /// The id is invalid, or the index cannot hold it.
     BadId(String),
+    /// The index has so many ids with the hash of this one that a node cannot hold them.
+    SameHash,
     /// A snapshot of the range is impossible for the given reason.
     NoSnapshot(&'static str),
     /// The fabric lacks a guarantee on which the consistency of the index depends.
@@ -158,6 +160,9 @@ impl fmt::Display for IndexError {
             Self::Fabric(error) => error.fmt(f),
             Self::BadSizes(why) | Self::BadId(why) | Self::BadName(why) | Self::WrongFormat(why) => {
                 f.write_str(why)
+            }
+            Self::SameHash => {
+                f.write_str("more ids have the same hash than a node holds; change one of them")
             }
             Self::NoSnapshot(why) => write!(f, "no snapshot of the range is possible: {why}"),
             Self::TooLong { most, found } => {

@@ -3,7 +3,7 @@
 
 use super::head::{ROOTS_BYTES, roots_of};
 use super::records::blob::BlobWalk;
-use super::records::draft::RecordNode;
+use super::records::node::RecordNode;
 use super::records::page::{StoredPayload, StoredRecord, blobs_layout, decode_blob};
 use super::tree::layout::NodeRef;
 use super::verify::Verifier;

@@ -5,8 +5,8 @@
 
 use super::super::head::{ROOTS_BYTES, roots_of};
 use super::super::records::blob::BlobWalk;
-use super::super::records::draft::RecordNode;
-use super::super::records::page::{StoredPayload, StoredRecord, blobs_layout, child_for, decode_blob};
+use super::super::records::lookup::{FoundRecords, WantedNode};
+use super::super::records::page::{StoredPayload, StoredRecord, blobs_layout, decode_blob};
 use super::super::records::{Record, RecordId};
 use super::super::tree::layout::{NodeRef, RawNode};
 use super::super::tree::nearest::{Near, Nearest};
@@ -15,7 +15,6 @@ use super::reader::{LastRestart, READS_MAX, Reader, STARTS_MAX, SlotReused};
 use crate::error::IndexError;
 use crate::retry::Retry;
 use farwood_fabric::{Checked, Fabric, Fetched, Parallel as _, Read, Words, all, read_bytes};
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// The roots of both trees of one commit, and the root node of the R*-tree.
@@ -95,9 +94,8 @@ impl<F: Fabric> Reader<'_, F> {
     async fn try_records(&mut self, wanted: Wanted<'_>) -> Attempt<Vec<Record>> {
         if let Wanted::Id(id) = wanted {
             let (_, records) = self.root_references().await?;
-            let mut found = attempt!(self.stored(records, vec![id.word()]).await?);
-            let records = found.remove(&id.word()).unwrap_or_default();
-            let record = records.into_iter().find(|record| record.id == *id);
+            let found = attempt!(self.stored(records, vec![id.word()]).await?).with_word(id.word());
+            let record = found.into_iter().find(|record| record.id == *id);
             return self.whole(record.into_iter().collect()).await;
         }
         let roots = attempt!(self.roots().await?);
@@ -115,23 +113,9 @@ impl<F: Fabric> Reader<'_, F> {
                 items.extend(search.found().into_iter().map(|Near { item, .. }| item));
             }
         }
-        let mut words: Vec<_> = items.iter().map(|item| item.id).collect();
-        words.sort_unstable();
-        words.dedup();
-        let mut stored = attempt!(self.stored(roots.records, words).await?);
-        let mut records = Vec::with_capacity(items.len());
-        for item in items {
-            let of_word = stored.entry(item.id).or_default();
-            // Records with the same word and the same bounds are as many equal items.
-            let position = of_word.iter().position(|record| record.bounds == item.bounds);
-            let position = position.ok_or_else(|| {
-                self.damaged(
-                    roots.records,
-                    format!("it has no record of item {} at {}", item.id, item.bounds),
-                )
-            })?;
-            records.push(of_word.remove(position));
-        }
+        let words = items.iter().map(|item| item.id).collect();
+        let found = attempt!(self.stored(roots.records, words).await?);
+        let records = found.of_items(&items).map_err(|what| self.damaged(roots.records, what))?;
         self.whole(records).await
     }
 
@@ -194,40 +178,16 @@ impl<F: Fabric> Reader<'_, F> {
         IndexError::Damaged { operation: "search", at: self.tree.head.to_string(), what }
     }
 
-    /// The stored records that have one of these words, which are sorted and different.
-    async fn stored(&self, root: NodeRef, words: Vec<u64>) -> Attempt<BTreeMap<u64, Vec<StoredRecord>>> {
-        let layout = &self.tree.layout;
-        let mut found = BTreeMap::<u64, Vec<StoredRecord>>::new();
-        let mut wanted = vec![(root, None, words)];
+    /// The stored records with these words.
+    async fn stored(&self, root: NodeRef, words: Vec<u64>) -> Attempt<FoundRecords> {
+        let (mut found, mut wanted) = (FoundRecords::default(), vec![WantedNode::root(root, words)]);
         while !wanted.is_empty() {
             let batch = wanted.split_off(wanted.len() - wanted.len().min(READS_MAX));
-            let nodes: Vec<_> = batch.iter().map(|(node, ..)| *node).collect();
+            let nodes: Vec<_> = batch.iter().map(|wanted| wanted.node).collect();
             let copies = attempt!(self.fetch_all(&nodes).await?);
-            for ((node, below, words), copy) in batch.into_iter().zip(copies) {
-                let decoded = RecordNode::decode(&copy, layout, below);
-                match decoded.map_err(|what| self.damaged(node, what))? {
-                    RecordNode::Page(records) => {
-                        for record in records {
-                            let word = record.id.word();
-                            if words.binary_search(&word).is_ok() {
-                                found.entry(word).or_default().push(record);
-                            }
-                        }
-                    }
-                    RecordNode::Inner(level, children) => {
-                        let mut of_children = BTreeMap::<usize, Vec<u64>>::new();
-                        for word in words {
-                            of_children.entry(child_for(&children, word)).or_default().push(word);
-                        }
-                        for (position, words) in of_children {
-                            let child =
-                                children.get(position).and_then(|child| NodeRef::from_word(child.word));
-                            let child =
-                                child.ok_or_else(|| self.damaged(node, "it has no children".to_owned()))?;
-                            wanted.push((child, Some(level), words));
-                        }
-                    }
-                }
+            for (from, copy) in batch.iter().zip(copies) {
+                let added = found.add(&copy, &self.tree.layout, from, &mut wanted);
+                added.map_err(|what| self.damaged(from.node, what))?;
             }
         }
         Ok(Ok(found))

@@ -8,14 +8,22 @@
 //! |---|---|
 //! | `page` | nodes of the tree by id: pages of records, inner nodes |
 //! | `blob` | payloads that do not fit into a page |
-//! | `draft` | changes of the tree by id |
+//! | `node` | decoded nodes, and how they are read |
+//! | `draft`, `bulk`, `finished` | changes of the tree by id; bulk loading; slots of the new nodes |
+//! | `lookup` | lookups of several records at once |
 //!
 //! An entry of the R*-tree has 64 bits for the id. They are the *word* of the id: a number itself, or the hash of a
 //! text. Different texts may have the same word, so a record contains the text, and all records of a word are in one
 //! page.
 
 pub(super) mod blob;
+mod bulk;
 pub(super) mod draft;
+#[cfg(test)]
+mod draft_tests;
+pub(super) mod finished;
+pub(super) mod lookup;
+pub(super) mod node;
 pub(super) mod page;
 
 use super::tree::layout::Layout;
@@ -152,11 +160,6 @@ impl From<&str> for RecordId {
 
 /// Bytes of a request with the record of the longest id, without its payload, and of the frame of a message.
 const MESSAGE_REST_BYTES: usize = 512;
-
-/// The error for ids with one hash that do not fit into a page.
-pub(super) fn too_many_of_one_word() -> IndexError {
-    IndexError::BadId("more ids have the same hash than a node holds; change one of them".to_owned())
-}
 
 /// Fewest bytes of a ring in an index with records: any change without a payload fits into a message.
 pub(super) const RECORD_RING_BYTES_LEAST: u64 = 4096;

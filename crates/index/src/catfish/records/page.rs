@@ -109,26 +109,45 @@ impl StoredRecord {
         body.resize(body.len().next_multiple_of(8), 0);
     }
 
-    /// Decodes the first record of `body`; yields its bytes as well.
-    fn decode(body: &[u8], layout: &Layout) -> Option<(Self, usize)> {
-        let (head, rest) = body.split_first_chunk::<RECORD_HEAD_BYTES>()?;
-        let word = |at: usize| farwood_fabric::u64_at(head, at);
-        let edge = |at: usize| f64::from_bits(word(8 + 8 * at));
-        let lengths = word(40);
-        let (text_bytes, zero, payload_bytes) =
-            (usize::from(lengths as u16), (lengths >> 16) as u16, (lengths >> 32) as u32);
-        let bounds = Rectangle::new([edge(0), edge(1)], [edge(2), edge(3)]).ok()?;
-        let (text, rest) = rest.split_at_checked(text_bytes).filter(|_| text_bytes <= TEXT_MAX)?;
-        let id = RecordId::from_parts(word(0), std::str::from_utf8(text).ok()?)?;
-        let payload = if is_inline(layout, text_bytes, payload_bytes as usize) {
-            StoredPayload::Inline(rest.get(..payload_bytes as usize)?.to_vec())
+    /// Decodes the first record of `body`, whose head is `head`.
+    fn decode(body: &[u8], head: &RecordHead) -> Option<Self> {
+        let edge = |at: usize| Some(f64::from_bits(farwood_fabric::u64_at(body.get(..40)?, 8 + 8 * at)));
+        let bounds = Rectangle::new([edge(0)?, edge(1)?], [edge(2)?, edge(3)?]).ok()?;
+        let (text, rest) = body.get(RECORD_HEAD_BYTES..)?.split_at_checked(head.text_bytes)?;
+        let id = RecordId::from_parts(head.word, std::str::from_utf8(text).ok()?)?;
+        let payload = if head.is_inline {
+            StoredPayload::Inline(rest.get(..head.payload_bytes as usize)?.to_vec())
         } else {
             let root = NodeRef::from_word(u64::from_le_bytes(*rest.first_chunk()?))?;
-            StoredPayload::Blob(root.word(), payload_bytes)
+            StoredPayload::Blob(root.word(), head.payload_bytes)
         };
-        let record = Self { id, bounds, payload };
-        let bytes = record.bytes();
-        (zero == 0 && bytes <= body.len()).then_some((record, bytes))
+        Some(Self { id, bounds, payload })
+    }
+}
+
+/// What the first bytes of a stored record say about it.
+struct RecordHead {
+    word: u64,
+    text_bytes: usize,
+    payload_bytes: u32,
+    is_inline: bool,
+    /// Bytes of the whole record in its page.
+    bytes: usize,
+}
+
+impl RecordHead {
+    /// Decodes the head of the first record of `body`, in which the record lies as a whole.
+    fn decode(body: &[u8], layout: &Layout) -> Option<Self> {
+        let head = body.first_chunk::<RECORD_HEAD_BYTES>()?;
+        let lengths = farwood_fabric::u64_at(head, 40);
+        let (text_bytes, zero, payload_bytes) =
+            (usize::from(lengths as u16), (lengths >> 16) as u16, (lengths >> 32) as u32);
+        let is_inline = is_inline(layout, text_bytes, payload_bytes as usize);
+        let after_text = if is_inline { payload_bytes as usize } else { REFERENCE_BYTES };
+        let bytes = (RECORD_HEAD_BYTES + text_bytes + after_text).next_multiple_of(8);
+        let is_legal = zero == 0 && text_bytes <= TEXT_MAX && bytes <= body.len();
+        let word = farwood_fabric::u64_at(head, 0);
+        is_legal.then_some(Self { word, text_bytes, payload_bytes, is_inline, bytes })
     }
 }
 
@@ -198,18 +217,37 @@ pub(in crate::catfish) fn records_of(
     layout: &Layout,
     count: usize,
 ) -> Result<Vec<StoredRecord>, String> {
+    records_with(node, layout, count, |_| true)
+}
+
+/// Decodes the records of a page, of which there are `count`, whose words are wanted, and the heads of the others.
+///
+/// # Errors
+/// Describes the damage.
+pub(in crate::catfish) fn records_with(
+    node: &[u8],
+    layout: &Layout,
+    count: usize,
+    is_wanted: impl Fn(u64) -> bool,
+) -> Result<Vec<StoredRecord>, String> {
     let body = body_of(node).ok_or("it states more bytes than a page holds")?;
-    let (mut rest, mut records) = (body.as_slice(), Vec::<StoredRecord>::with_capacity(count));
+    let (mut rest, mut records) = (body.as_slice(), Vec::<StoredRecord>::new());
+    let (mut found, mut last) = (0, 0);
     while !rest.is_empty() {
-        let decoded = StoredRecord::decode(rest, layout);
-        let (record, bytes) = decoded.ok_or_else(|| format!("record {} is damaged", records.len()))?;
-        if records.last().is_some_and(|last| last.key() >= record.key()) {
-            return Err(format!("record {} is not greater than the one before", records.len()));
+        let damaged = || format!("record {found} is damaged");
+        let head = RecordHead::decode(rest, layout).ok_or_else(damaged)?;
+        let mut is_ascending = found == 0 || last <= head.word;
+        if is_wanted(head.word) {
+            let record = StoredRecord::decode(rest, &head).ok_or_else(damaged)?;
+            is_ascending &= records.last().is_none_or(|before| before.key() < record.key());
+            records.push(record);
         }
-        records.push(record);
-        rest = &rest[bytes..];
+        if !is_ascending {
+            return Err(format!("record {found} is not greater than the one before"));
+        }
+        (rest, last) = (&rest[head.bytes..], head.word);
+        found += 1;
     }
-    let found = records.len();
     (found == count).then_some(records).ok_or_else(|| format!("{found} records, and its head counts {count}"))
 }
 

@@ -1,7 +1,6 @@
 //! Executes requests, independently of the kind of connection.
 
 use super::super::Change;
-use super::super::records::too_many_of_one_word;
 use super::super::wire::changes::{decode_changes, found_words};
 use super::super::wire::message::{ITEM_WORDS, Request, Status, decode_load, item_words};
 use super::super::wire::records::{RecordLookup, push_record};
@@ -129,8 +128,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
                 Ok(Outcome::new(Status::PoolFull, self.client.fabric().shape().chunks()))
             }
             Err(IndexError::NotEmpty) => Ok(Outcome::new(Status::NotEmpty, 0)),
-            // A client checks all else of an id.
-            Err(error) if error == too_many_of_one_word() => Ok(Outcome::new(Status::SameHash, 0)),
+            Err(IndexError::SameHash) => Ok(Outcome::new(Status::SameHash, 0)),
+            // A client checks its ids and payloads, so this is one of another version.
             Err(IndexError::BadId(_) | IndexError::TooLong { .. }) => Ok(Outcome::new(Status::Refused, 0)),
             Err(IndexError::Damaged { .. }) => Ok(Outcome::new(Status::Damaged, 0)),
             outcome => outcome,

@@ -1,9 +1,8 @@
 //! The server's view of the tree by id: its nodes, and lookups in a snapshot.
 
-use super::super::records::draft::{RecordNode, StoredRecordNodes, read_blob, visit_blob};
-use super::super::records::page::{
-    StoredPayload, StoredRecord, blobs_layout, child_for, decode_blob, records_layout,
-};
+use super::super::records::lookup::{FoundRecords, WantedNode};
+use super::super::records::node::{RecordNode, StoredRecordNodes, read_blob, visit_blob};
+use super::super::records::page::{StoredPayload, StoredRecord, blobs_layout, decode_blob, records_layout};
 use super::super::records::{Record, RecordId};
 use super::super::tree::layout::{Layout, NodeRef};
 use super::super::tree::nearest::Near;
@@ -32,32 +31,15 @@ impl<'s, L: ServerMemory> RecordNodes<'s, L> {
         self.nodes.visits.get() + self.blobs.visits.get()
     }
 
-    /// The record of an id in the tree under `root`. [0 RT]
-    fn get(&self, root: NodeRef, id: &RecordId) -> Result<Option<StoredRecord>, IndexError> {
-        let mut found = None;
-        self.with_word(root, id.word(), |record| {
-            if record.id == *id {
-                found = Some(record);
-            }
-        })?;
-        Ok(found)
-    }
-
-    /// Calls `visit` with all records that have that word.
-    fn with_word(&self, root: NodeRef, word: u64, visit: impl FnMut(StoredRecord)) -> Result<(), IndexError> {
-        let (mut at, mut below) = (root.word(), None);
-        loop {
-            match self.load_node(at, below)?.1 {
-                RecordNode::Page(records) => {
-                    records.into_iter().filter(|record| record.id.word() == word).for_each(visit);
-                    return Ok(());
-                }
-                RecordNode::Inner(level, children) => {
-                    let child = children.get(child_for(&children, word));
-                    (at, below) = (child.map_or(0, |child| child.word), Some(level));
-                }
-            }
+    /// The stored records with these words in the tree under `root`.
+    fn find(&self, root: NodeRef, words: Vec<u64>) -> Result<FoundRecords, IndexError> {
+        let (mut found, mut wanted) = (FoundRecords::default(), vec![WantedNode::root(root, words)]);
+        while let Some(next) = wanted.pop() {
+            let copy = self.nodes.copied(next.node, next.below)?;
+            let added = found.add(&copy, &self.layout, &next, &mut wanted);
+            added.map_err(|what| self.nodes.damaged(next.node, what))?;
         }
+        Ok(found)
     }
 
     /// The whole record.
@@ -68,27 +50,6 @@ impl<'s, L: ServerMemory> RecordNodes<'s, L> {
             StoredPayload::Blob(root, bytes) => read_blob(&self.layout, self, (root, bytes))?,
         };
         Ok(Record { id, bounds, payload })
-    }
-
-    /// The records of items that a search of the same snapshot found, in their order.
-    fn of_items(&self, root: NodeRef, items: &[Item]) -> Result<Vec<Record>, IndexError> {
-        let mut found = Vec::with_capacity(items.len());
-        for (position, item) in items.iter().enumerate() {
-            let mut same = Vec::new();
-            self.with_word(root, item.id, |record| {
-                if record.bounds == item.bounds {
-                    same.push(record);
-                }
-            })?;
-            // Records with the same word and the same bounds are as many equal items.
-            let earlier =
-                if same.len() > 1 { items[..position].iter().filter(|one| *one == item).count() } else { 0 };
-            let record = same.into_iter().nth(earlier).ok_or_else(|| {
-                self.nodes.damaged(root, format!("it has no record of item {} at {}", item.id, item.bounds))
-            })?;
-            found.push(self.whole(record)?);
-        }
-        Ok(found)
     }
 
     /// Collects the slots of the tree below a node; yields how many records its pages have.
@@ -144,8 +105,9 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         id.check(self.tree.ids)?;
         let snapshot = self.tree.hold();
         let (nodes, root) = self.record_nodes(&snapshot)?;
-        let found = nodes.get(root, id)?;
-        let record = found.map(|stored| nodes.whole(stored)).transpose()?;
+        let found = nodes.find(root, vec![id.word()])?.with_word(id.word());
+        let stored = found.into_iter().find(|record| record.id == *id);
+        let record = stored.map(|stored| nodes.whole(stored)).transpose()?;
         self.server.compute(nodes.visits() * self.tree.settings.visit_ns).await;
         Ok(record)
     }
@@ -175,7 +137,9 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
 
     async fn records_of(&self, snapshot: &Snapshot<'_>, items: &[Item]) -> Result<Vec<Record>, IndexError> {
         let (nodes, root) = self.record_nodes(snapshot)?;
-        let records = nodes.of_items(root, items)?;
+        let found = nodes.find(root, items.iter().map(|item| item.id).collect())?;
+        let stored = found.of_items(items).map_err(|what| nodes.nodes.damaged(root, what))?;
+        let records = stored.into_iter().map(|stored| nodes.whole(stored)).collect::<Result<_, _>>()?;
         self.server.compute(nodes.visits() * self.tree.settings.visit_ns).await;
         Ok(records)
     }

@@ -500,20 +500,14 @@ impl<'t> Service<'t> {
         let Outcome { status, count, items, found } = outcome;
         let words_max = connection.sender.payload_max() - RESPONSE_HEAD_WORDS;
         // An item is not divided between two segments.
-        let words: Vec<_> = items.iter().flat_map(item_words).chain(found.iter().copied()).collect();
-        let mut segments = words.chunks((words_max / ITEM_WORDS).max(1) * ITEM_WORDS);
-        let mut next = segments.next().unwrap_or_default();
+        let segment_words = (words_max / ITEM_WORDS).max(1) * ITEM_WORDS;
+        let mut words = items.iter().flat_map(item_words).chain(found.iter().copied()).peekable();
         loop {
-            let after = segments.next();
-            let segment = if after.is_some() { Segment::More } else { Segment::Last };
             let mut payload = vec![connection.receiver.head(), status.word(), *count];
-            payload.extend(next);
-            if !self.send(connection, worker, &payload, segment).await? {
+            payload.extend(words.by_ref().take(segment_words));
+            let segment = if words.peek().is_some() { Segment::More } else { Segment::Last };
+            if !self.send(connection, worker, &payload, segment).await? || segment == Segment::Last {
                 return Ok(());
-            }
-            match after {
-                Some(after) => next = after,
-                None => return Ok(()),
             }
         }
     }

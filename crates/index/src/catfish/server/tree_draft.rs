@@ -1,6 +1,7 @@
 //! A draft of changes of both trees.
 
-use super::super::records::draft::{RecordDraft, StoredRecordNodes};
+use super::super::records::draft::RecordDraft;
+use super::super::records::node::StoredRecordNodes;
 use super::super::records::{Record, RecordId};
 use super::super::tree::change::{Applied, Change};
 use super::super::tree::draft::{Draft, StoredNodes, Underfull};

@@ -1,7 +1,8 @@
 //! A worker of the server: it changes the tree, in commits ([`server`](super) lists the steps).
 
 use super::super::head::{COMMITS, ENTRIES, ROOT, ROOTS, ROOTS_WORDS};
-use super::super::records::draft::{FinishedRecords, PlacedRecords, RecordDraft};
+use super::super::records::draft::RecordDraft;
+use super::super::records::finished::{FinishedRecords, PlacedRecords};
 use super::super::records::{IdKind, Record, payload_max};
 use super::super::tree::bulk::{entries_per_node, tile};
 use super::super::tree::change::Change;
@@ -57,11 +58,13 @@ pub(in crate::catfish) fn check_change(
 ) -> Result<(), IndexError> {
     match change {
         Change::Put(record) => check_record(record, ids, layout),
-        change if change.is_of_record() => change.record_id().map_or(Ok(()), |id| id.check(ids)),
-        _ if ids.is_unique() => Err(IndexError::BadId(
-            "the index has records; put, delete and move records instead of items".to_owned(),
-        )),
-        _ => Ok(()),
+        Change::Delete(id) | Change::Move(id, _) => id.check(ids),
+        Change::Insert(_) | Change::Remove(_) | Change::Update(..) if ids.is_unique() => {
+            Err(IndexError::BadId(
+                "the index has records; put, delete and move records instead of items".to_owned(),
+            ))
+        }
+        Change::Insert(_) | Change::Remove(_) | Change::Update(..) => Ok(()),
     }
 }
 
@@ -434,7 +437,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             records.iter().map(|record| Item { bounds: record.bounds, id: record.id.word() }).collect();
         let (placed, mut taken) = self.store_tree(&items, fill).await?;
         let stored = RecordNodes::new(self.server.local(), &tree.layout);
-        let finished = FinishedRecords::bulk(RecordDraft::of(&tree.layout, &stored, root), records, fill)?;
+        let finished = RecordDraft::of(&tree.layout, &stored, root).load(records, fill)?;
         let slots = self.take_slots(finished.slots(), NodeSlots::RESERVED).await?;
         let records = finished.place(&tree.layout, &slots.nodes);
         taken.push(slots);

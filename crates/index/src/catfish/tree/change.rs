@@ -27,23 +27,9 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether it is a change of an index with records.
-    pub(in crate::catfish) const fn is_of_record(&self) -> bool {
-        matches!(self, Self::Put(_) | Self::Delete(_) | Self::Move(..))
-    }
-
     /// Whether it removes an item or a record.
     pub(in crate::catfish) const fn is_removal(&self) -> bool {
         matches!(self, Self::Remove(_) | Self::Delete(_))
-    }
-
-    /// The id of the record that it changes; `None`: it changes an item.
-    pub(in crate::catfish) fn record_id(&self) -> Option<&RecordId> {
-        match self {
-            Self::Put(record) => Some(&record.id),
-            Self::Delete(id) | Self::Move(id, _) => Some(id),
-            Self::Insert(_) | Self::Remove(_) | Self::Update(..) => None,
-        }
     }
 }
 

@@ -24,7 +24,6 @@
 //! of bits in the place of items, one bit for each change, from the lowest bit of the first word on: 1 if the change
 //! found its item. Its number of items is that of the bits that are 1.
 
-use super::super::records::too_many_of_one_word;
 use super::super::tree::rectangle::{Item, Query, Rectangle, Relation};
 use crate::error::IndexError;
 
@@ -78,13 +77,13 @@ impl Status {
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] for a request that the server does not know, [`IndexError::NotEmpty`],
-    /// [`IndexError::Damaged`], a full pool.
+    /// [`IndexError::Damaged`], [`IndexError::SameHash`], a full pool.
     pub(in crate::catfish) fn reply(self, count: u64) -> Result<Reply, IndexError> {
         match self {
             Self::Done | Self::NoSuchItem => Ok(Reply { done: self == Self::Done, count }),
             Self::Refused => Err(IndexError::BadSizes("the server does not know this request".to_owned())),
             Self::NotEmpty => Err(IndexError::NotEmpty),
-            Self::SameHash => Err(too_many_of_one_word()),
+            Self::SameHash => Err(IndexError::SameHash),
             Self::Damaged => Err(IndexError::Damaged {
                 operation: "message",
                 at: "the tree".to_owned(),
