@@ -121,6 +121,7 @@ fn spatial_copy(copy: &[u8], layout: &layout::Layout) {
         assert!(passed[0] || !passed[1], "a node whose lines all match has both versions");
     }
     let _ = NodeCopy::verified(copy, layout, None);
+    farwood_index::catfish::decode_records_of(copy, layout);
     for below in [None, Some(1)] {
         let Ok(node) = NodeCopy::new(copy, layout, below) else { continue };
         for relation in [Relation::Intersects, Relation::Within, Relation::Contains] {

@@ -29,7 +29,7 @@ pub enum IndexError {
     },
     /// The id is invalid, or the index cannot hold it.
     BadId(String),
-    /// The index has so many ids with the hash of this one that a node cannot hold them.
+    /// More ids have the hash of this one than a node holds.
     SameHash,
     /// A snapshot of the range is impossible for the given reason.
     NoSnapshot(&'static str),
@@ -161,16 +161,8 @@ impl fmt::Display for IndexError {
             Self::BadSizes(why) | Self::BadId(why) | Self::BadName(why) | Self::WrongFormat(why) => {
                 f.write_str(why)
             }
-            Self::SameHash => {
-                f.write_str("more ids have the same hash than a node holds; change one of them")
-            }
             Self::NoSnapshot(why) => write!(f, "no snapshot of the range is possible: {why}"),
-            Self::TooLong { most, found } => {
-                write!(f, "the value has {found} bytes; the limit is {most}")
-            }
-            Self::WrongLength { what, expected, found } => {
-                write!(f, "the index has {what}s of {expected} bytes; this one has {found}")
-            }
+            Self::TooLong { .. } | Self::WrongLength { .. } | Self::SameHash => self.fmt_of_data(f),
             Self::Unsafe { capability, remedy } => {
                 write!(f, "the index needs \"{capability}\", which this fabric does not guarantee; {remedy}")
             }
@@ -253,6 +245,22 @@ impl IndexError {
     /// Whether no memory was left for an object.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::Fabric(FabricError::PoolFull { .. } | FabricError::NoMemory { .. }))
+    }
+
+    /// Formats the errors that concern a key, a value or an id.
+    fn fmt_of_data(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { most, found } => {
+                write!(f, "the value has {found} bytes; the limit is {most}")
+            }
+            Self::WrongLength { what, expected, found } => {
+                write!(f, "the index has {what}s of {expected} bytes; this one has {found}")
+            }
+            Self::SameHash => {
+                f.write_str("more ids have the same hash than a node holds; change one of them")
+            }
+            other => unreachable!("{other:?} concerns no data"),
+        }
     }
 
     /// Formats the errors that concern the server of a spatial index.

@@ -128,12 +128,11 @@ impl Spatial {
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);
         records.iter().try_for_each(|record| self.check_bounds("bulk load", "rectangle", &record.bounds))?;
-        let mut ids = HashSet::new();
-        if let Some(twice) = records.iter().find(|record| !ids.insert(&record.id)) {
-            return Err(failed(IndexError::BadId(format!("two records have the id {}", twice.id))));
-        }
-        drop(ids);
         let Ok(server) = self.server("bulk load") else {
+            let mut ids = HashSet::new();
+            if let Some(twice) = records.iter().find(|record| !ids.insert(&record.id)) {
+                return Err(failed(IndexError::BadId(format!("two records have the id {}", twice.id))));
+            }
             if !self.is_empty()? {
                 return Err(failed(IndexError::NotEmpty));
             }

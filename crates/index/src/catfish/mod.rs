@@ -206,3 +206,21 @@ impl Catfish {
         self
     }
 }
+
+/// Runs the decoders of records on the bytes of a node with that layout, whatever its hash, and on its words as a
+/// message. The fuzz target of the decoders calls it.
+#[doc(hidden)]
+pub fn decode_records_of(node: &[u8], layout: &Layout) {
+    let head = layout::head_of(&node);
+    let count = head.entries.min(layout.entries_max());
+    let _ = records::page::records_of(node, layout, count);
+    let _ = records::page::children_of(tree::filter::entries(&node, count));
+    for bytes in [0, 1, u32::MAX] {
+        if let Ok(mut walk) = records::blob::BlobWalk::new(layout, head.index, bytes) {
+            let _ = walk.add([node].into_iter()).and_then(|()| walk.payload());
+        }
+    }
+    let words: Vec<_> = node.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let _ = (Request::decode(&words), RecordLookup::decode(&words), wire::changes::decode_changes(&words));
+    let _ = (wire::message::decode_load(&words), wire::records::decode_records(&words, 1));
+}

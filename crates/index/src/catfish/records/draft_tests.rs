@@ -1,11 +1,11 @@
 //! Drafts of the tree by id, against a map.
 
-use super::super::tree::layout::{Scheme, bytes_of};
-use super::draft::*;
+use super::super::tree::layout::{Layout, NodeRef, Scheme, bytes_of};
+use super::super::tree::rectangle::Rectangle;
+use super::draft::RecordDraft;
 use super::finished::FinishedRecords;
-use super::node::*;
-use super::page::*;
-use super::page::{blobs_layout, decode_blob};
+use super::node::{RecordNode, StoredRecordNodes, read_blob, visit_blob};
+use super::page::{StoredPayload, StoredRecord, blobs_layout, decode_blob, page_image, records_of};
 use super::{Record, RecordId};
 use crate::error::IndexError;
 use farwood_fabric::NodeId;

@@ -10,7 +10,8 @@ use super::super::tree::rectangle::Item;
 use super::page::{StoredRecord, child_for, children_of, records_layout, records_with};
 use std::collections::BTreeMap;
 
-/// A node to read: its reference, the level of its parent, and the words that are wanted below it, sorted and different.
+/// A node to read: its reference, the level of its parent, and the words that are wanted below it, sorted and
+/// different.
 pub(in crate::catfish) struct WantedNode {
     pub(in crate::catfish) node: NodeRef,
     pub(in crate::catfish) below: Option<u8>,
