@@ -1,30 +1,12 @@
 //! Batches of changes of a spatial index: in place, through rings, and over TCP.
 
-use farwood::spatial::{CHANGES_MAX, CatfishConfig, Change, Item, Query, Rectangle, ServeOptions, Spatial};
-use farwood::{Error, IndexError, Pool, PoolOptions};
-use farwood_transport::tcp::{MemoryNode, NodeSpec};
+use crate::spatial_pool::{SpatialPool, served, served_over_tcp};
+use farwood::spatial::{
+    CHANGES_MAX, CatfishConfig, Change, Item, Query, Rectangle, SearchMode, ServeOptions, Spatial,
+};
+use farwood::{Error, IndexError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-struct Scratch(String);
-
-impl Scratch {
-    fn new(name: &str, memory_bytes: u64) -> Self {
-        let url = format!("shm://batches-{name}-{}", std::process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes, ..PoolOptions::default() }).unwrap();
-        Self(url)
-    }
-
-    fn places(&self, config: &CatfishConfig) -> Spatial {
-        Pool::open(&self.0).unwrap().create_spatial("places", config).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = Pool::remove_by_force(&self.0);
-    }
-}
 
 /// Item `id` at position `x` of its own line.
 fn item(id: u64, x: u64) -> Item {
@@ -59,52 +41,34 @@ fn change_in_batches(places: &Spatial) {
     assert_eq!(places.check().unwrap().problems, []);
 }
 
-/// Runs `work` while a thread serves the index.
-fn served(places: &Spatial, options: &ServeOptions, work: impl FnOnce()) {
-    let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let server = scope.spawn(|| places.serve(options, &stop, || ready.store(true, Ordering::Release)));
-        while !ready.load(Ordering::Acquire) && !server.is_finished() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        stop.store(true, Ordering::Release);
-        server.join().unwrap().unwrap();
-        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
-}
-
 #[test]
 fn batches_are_made_in_place() {
-    change_in_batches(&Scratch::new("place", 64 << 20).places(&CatfishConfig::default()));
+    change_in_batches(
+        &SpatialPool::with_memory("batches-place", 64 << 20).create("places", &CatfishConfig::default()),
+    );
 }
 
 /// Rings of the smallest size carry four inserts in a message.
 #[test]
 fn batches_are_made_through_rings_of_any_size() {
     for ring_bytes in [1024, CatfishConfig::default().ring_bytes] {
-        let scratch = Scratch::new("rings", 64 << 20);
-        let places = scratch.places(&CatfishConfig { ring_bytes, ..CatfishConfig::default() });
+        let scratch = SpatialPool::with_memory("batches-rings", 64 << 20);
+        let places = scratch.create("places", &CatfishConfig { ring_bytes, ..CatfishConfig::default() });
         served(&places, &ServeOptions::default(), || change_in_batches(&places));
     }
 }
 
 #[test]
 fn batches_are_made_over_tcp() {
-    let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
-    let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
-    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
-    let listener = Some(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let options = ServeOptions { listener, memory_node: Some(node.server()), ..ServeOptions::default() };
-    served(&places, &options, || change_in_batches(&places));
+    served_over_tcp(&CatfishConfig::default(), |_, open| change_in_batches(&open(SearchMode::Auto)));
 }
 
 /// Every batch moves all items to the next position. No search sees items at two positions.
 #[test]
 fn a_search_sees_all_changes_of_a_batch_or_none() {
     const ITEMS: u64 = 300;
-    let scratch = Scratch::new("whole", 64 << 20);
-    let places = scratch.places(&CatfishConfig { blocks: 1, ..CatfishConfig::default() });
+    let scratch = SpatialPool::with_memory("batches-whole", 64 << 20);
+    let places = scratch.create("places", &CatfishConfig { blocks: 1, ..CatfishConfig::default() });
     places.insert_many(&(0..ITEMS).map(|id| item(id, 0)).collect::<Vec<_>>()).unwrap();
     let done = AtomicBool::new(false);
     served(&places, &ServeOptions::default(), || {
@@ -141,8 +105,8 @@ fn a_search_sees_all_changes_of_a_batch_or_none() {
 /// A full pool accepts as many items of a batch as fit, and a batch of removals makes space for others.
 #[test]
 fn in_a_full_pool_the_first_items_of_a_batch_are_inserted_and_all_are_removed() {
-    let scratch = Scratch::new("full", 16 << 20);
-    let places = scratch.places(&CatfishConfig::default());
+    let scratch = SpatialPool::with_memory("batches-full", 16 << 20);
+    let places = scratch.create("places", &CatfishConfig::default());
     let loaded: Vec<_> = (0..130_000).map(|id| item(id, id * 7919 % 1000)).collect();
     places.bulk_load(&loaded, 0.8).unwrap();
     let more: Vec<_> = (130_000..300_000).map(|id| item(id, id * 7919 % 1000)).collect();

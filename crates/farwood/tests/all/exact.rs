@@ -1,36 +1,17 @@
 //! Exact queries of records, compared with a list: in place, by message and over TCP, in the plane and in degrees.
 
+use crate::spatial_pool::{SpatialPool, served, served_over_tcp};
+use farwood::Error;
 use farwood::geometry::{Bounds, Geometry, Metric, Predicate, Prepared, Ties};
 use farwood::spatial::{
     CatfishConfig, Contents, CoordinateSystem, IdKind, Item, NearestOptions, Query, Record, RecordId,
-    Rectangle, SearchMode, SearchOptions, ServeOptions, Spatial,
+    Rectangle, SearchMode, ServeOptions, Spatial,
 };
-use farwood::{Error, Pool, PoolOptions};
-use farwood_transport::tcp::{MemoryNode, NodeSpec};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-struct Scratch(String);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let url = format!("shm://exact-{name}-{}", std::process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
-        Self(url)
-    }
-
-    fn create(&self, name: &str, ids: IdKind, coordinates: CoordinateSystem) -> Spatial {
-        let config = CatfishConfig { ids, coordinates, ..CatfishConfig::default() };
-        Pool::open(&self.0).unwrap().create_spatial(name, &config).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = Pool::remove_by_force(&self.0);
-    }
+fn create(pool: &SpatialPool, name: &str, ids: IdKind, coordinates: CoordinateSystem) -> Spatial {
+    pool.create(name, &CatfishConfig { ids, coordinates, ..CatfishConfig::default() })
 }
 
 /// Random numbers (splitmix64).
@@ -172,32 +153,17 @@ fn compare_distances(places: &Spatial, list: &List, query: &Geometry, random: &m
     }
 }
 
-/// Runs `work` while a thread serves the index.
-fn served(places: &Spatial, options: &ServeOptions, work: impl FnOnce()) {
-    let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let server = scope.spawn(|| places.serve(options, &stop, || ready.store(true, Ordering::Release)));
-        while !ready.load(Ordering::Acquire) && !server.is_finished() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        stop.store(true, Ordering::Release);
-        server.join().unwrap().unwrap();
-        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
-}
-
 fn fill(places: &Spatial, list: &List) {
     places.put_many(list.iter().map(|(record, _)| record.clone())).unwrap();
 }
 
 #[test]
 fn queries_are_those_of_a_list_in_place() {
-    let scratch = Scratch::new("place");
+    let scratch = SpatialPool::new("exact-place");
     let systems = [CoordinateSystem::Planar, CoordinateSystem::Degrees, CoordinateSystem::Unstated];
     for (system, kind) in systems.into_iter().zip([IdKind::Text, IdKind::Number, IdKind::Number]) {
         let random = &mut Random(system as u64 + 1);
-        let places = scratch.create(&format!("places-{}", system as u64), kind, system);
+        let places = create(&scratch, &format!("places-{}", system as u64), kind, system);
         let list = records(500, kind, system, random);
         fill(&places, &list);
         compare(&places, &list, 40, random);
@@ -206,13 +172,11 @@ fn queries_are_those_of_a_list_in_place() {
 
 #[test]
 fn queries_are_those_of_a_list_by_message() {
-    let scratch = Scratch::new("message");
+    let scratch = SpatialPool::new("exact-message");
     let random = &mut Random(7);
-    let places = scratch.create("places", IdKind::Text, CoordinateSystem::Degrees);
+    let places = create(&scratch, "places", IdKind::Text, CoordinateSystem::Degrees);
     let list = records(300, IdKind::Text, CoordinateSystem::Degrees, random);
-    let by_message = Pool::open(&scratch.0).unwrap().open_spatial("places").unwrap();
-    let options = SearchOptions { mode: SearchMode::Message, ..SearchOptions::default() };
-    let by_message = by_message.with_search(options).unwrap();
+    let by_message = scratch.by(SearchMode::Message, "places");
     served(&places, &ServeOptions::default(), || {
         fill(&places, &list);
         compare(&by_message, &list, 15, random);
@@ -222,16 +186,11 @@ fn queries_are_those_of_a_list_by_message() {
 
 #[test]
 fn queries_are_those_of_a_list_over_tcp() {
-    let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
-    let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
     let coordinates = CoordinateSystem::Planar;
     let config = CatfishConfig { ids: IdKind::Number, coordinates, ..CatfishConfig::default() };
-    let places = pool.create_spatial("places", &config).unwrap();
-    let listener = Some(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let options = ServeOptions { listener, memory_node: Some(node.server()), ..ServeOptions::default() };
-    let random = &mut Random(8);
-    let list = records(300, IdKind::Number, coordinates, random);
-    served(&places, &options, || {
+    served_over_tcp(&config, |_, open| {
+        let (places, random) = (open(SearchMode::Auto), &mut Random(8));
+        let list = records(300, IdKind::Number, coordinates, random);
         fill(&places, &list);
         compare(&places, &list, 10, random);
     });
@@ -239,8 +198,8 @@ fn queries_are_those_of_a_list_over_tcp() {
 
 #[test]
 fn empty_geometries_are_near_nothing_and_equal_each_other() {
-    let scratch = Scratch::new("empty");
-    let places = scratch.create("places", IdKind::Number, CoordinateSystem::Planar);
+    let scratch = SpatialPool::new("exact-empty");
+    let places = create(&scratch, "places", IdKind::Number, CoordinateSystem::Planar);
     let empty: Geometry = "POLYGON EMPTY".parse().unwrap();
     let at = |x: f64| Rectangle::point([x, 0.0]).unwrap();
     for number in 0..4 {
@@ -261,8 +220,8 @@ fn empty_geometries_are_near_nothing_and_equal_each_other() {
 
 #[test]
 fn payloads_without_a_usable_geometry_are_errors_that_name_the_record() {
-    let scratch = Scratch::new("payloads");
-    let places = scratch.create("places", IdKind::Text, CoordinateSystem::Planar);
+    let scratch = SpatialPool::new("exact-payloads");
+    let places = create(&scratch, "places", IdKind::Text, CoordinateSystem::Planar);
     let point = Geometry::point([1.0, 1.0]).unwrap();
     let bounds = Rectangle::point([1.0, 1.0]).unwrap();
     let mut damaged = point.to_wkb();
@@ -288,10 +247,10 @@ fn payloads_without_a_usable_geometry_are_errors_that_name_the_record() {
 
 #[test]
 fn arguments_that_do_not_fit_the_index_are_refused() {
-    let scratch = Scratch::new("arguments");
-    let plane = scratch.create("plane", IdKind::Number, CoordinateSystem::Planar);
-    let degrees = scratch.create("degrees", IdKind::Number, CoordinateSystem::Degrees);
-    let plain = scratch.create("plain", IdKind::Repeated, CoordinateSystem::Unstated);
+    let scratch = SpatialPool::new("exact-arguments");
+    let plane = create(&scratch, "plane", IdKind::Number, CoordinateSystem::Planar);
+    let degrees = create(&scratch, "degrees", IdKind::Number, CoordinateSystem::Degrees);
+    let plain = create(&scratch, "plain", IdKind::Repeated, CoordinateSystem::Unstated);
     let refused = |done: Result<Vec<(Record, f64)>, Error>| done.unwrap_err().to_string();
     let point = Geometry::point([1.0, 1.0]).unwrap();
     assert!(refused(plane.find_within(&point, 1.0, Metric::Sphere)).contains("need an index of degrees"));
@@ -329,11 +288,11 @@ fn expected_pairs(one: &List, other: &List, predicate: Predicate) -> BTreeSet<(R
 
 #[test]
 fn joins_are_those_of_two_lists() {
-    let scratch = Scratch::new("joins");
+    let scratch = SpatialPool::new("exact-joins");
     for system in [CoordinateSystem::Planar, CoordinateSystem::Degrees] {
         let random = &mut Random(30 + system as u64);
         let make = |name: &str, kind, count, random: &mut Random| {
-            let index = scratch.create(&format!("{name}-{}", system as u64), kind, system);
+            let index = create(&scratch, &format!("{name}-{}", system as u64), kind, system);
             let list = records(count, kind, system, random);
             fill(&index, &list);
             (index, list)
@@ -359,9 +318,9 @@ fn joins_are_those_of_two_lists() {
 #[test]
 fn large_indexes_are_joined_in_batches_and_a_join_ends_when_its_caller_breaks() {
     const POINTS: u64 = 10_000;
-    let scratch = Scratch::new("batches");
-    let plain = scratch.create("points", IdKind::Repeated, CoordinateSystem::Planar);
-    let squares = scratch.create("squares", IdKind::Number, CoordinateSystem::Planar);
+    let scratch = SpatialPool::new("exact-batches");
+    let plain = create(&scratch, "points", IdKind::Repeated, CoordinateSystem::Planar);
+    let squares = create(&scratch, "squares", IdKind::Number, CoordinateSystem::Planar);
     let random = &mut Random(40);
     let mut at = || [random.below(1000) as f64 / 10.0, -5.0 + random.below(1000) as f64 / 10.0];
     let items: Vec<_> = (0..POINTS).map(|id| Item { bounds: Rectangle::point(at()).unwrap(), id }).collect();
@@ -394,8 +353,8 @@ fn large_indexes_are_joined_in_batches_and_a_join_ends_when_its_caller_breaks() 
 
 #[test]
 fn many_searches_return_the_results_of_each_in_order() {
-    let scratch = Scratch::new("many");
-    let plain = scratch.create("points", IdKind::Repeated, CoordinateSystem::Planar);
+    let scratch = SpatialPool::new("exact-many");
+    let plain = create(&scratch, "points", IdKind::Repeated, CoordinateSystem::Planar);
     let point = |id: u64| Rectangle::point([id as f64, 0.0]).unwrap();
     plain.bulk_load(&(0..1000).map(|id| Item { bounds: point(id), id }).collect::<Vec<_>>(), 0.7).unwrap();
     let queries: Vec<_> = (0..1100).map(|id| Query::intersecting(point(id))).collect();

@@ -14,3 +14,4 @@ mod records;
 mod shapely;
 mod smart;
 mod spatial_paths;
+mod spatial_pool;

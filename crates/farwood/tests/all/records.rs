@@ -1,42 +1,15 @@
 //! Records of a spatial index of unique ids: in place, through rings, and over TCP, by message and by READs.
 
+use crate::spatial_pool::{SpatialPool, served, served_over_tcp};
 use farwood::spatial::{
-    CatfishConfig, IdKind, Item, Query, Record, RecordId, Rectangle, SearchMode, SearchOptions, ServeOptions,
-    Spatial,
+    CatfishConfig, IdKind, Item, Query, Record, RecordId, Rectangle, SearchMode, ServeOptions, Spatial,
 };
-use farwood::{Error, IndexError, Pool, PoolOptions};
-use farwood_transport::tcp::{MemoryNode, NodeSpec};
+use farwood::{Error, IndexError};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-struct Scratch(String);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let url = format!("shm://records-{name}-{}", std::process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
-        Self(url)
-    }
-
-    fn places(&self, ids: IdKind) -> Spatial {
-        Pool::open(&self.0)
-            .unwrap()
-            .create_spatial("places", &CatfishConfig { ids, ..CatfishConfig::default() })
-            .unwrap()
-    }
-
-    /// The same index, with lookups by one path.
-    fn by(&self, mode: SearchMode) -> Spatial {
-        let places = Pool::open(&self.0).unwrap().open_spatial("places").unwrap();
-        places.with_search(SearchOptions { mode, ..SearchOptions::default() }).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = Pool::remove_by_force(&self.0);
-    }
+/// An index of unique ids.
+fn config(ids: IdKind) -> CatfishConfig {
+    CatfishConfig { ids, ..CatfishConfig::default() }
 }
 
 fn point(x: u64, y: u64) -> Rectangle {
@@ -53,7 +26,7 @@ fn id(number: u64, ids: IdKind) -> RecordId {
 
 /// The record of a number; one in nine has a payload that is longer than a node.
 fn record(number: u64, x: u64, ids: IdKind) -> Record {
-    let length = if number.is_multiple_of(9) { 7_000 + number } else { number % 60 };
+    let length = if number.is_multiple_of(9) { 7_000 + number % 900 } else { number % 60 };
     let payload = (0..length).map(|at| (at ^ number) as u8).collect();
     Record { id: id(number, ids), bounds: point(x, number), payload }
 }
@@ -114,35 +87,21 @@ fn change_and_find(places: &Spatial, handles: &[&Spatial]) {
     assert_eq!((report.problems, report.records), (vec![], model.len() as u64));
 }
 
-/// Runs `work` while a thread serves the index.
-fn served(places: &Spatial, options: &ServeOptions, work: impl FnOnce()) {
-    let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let server = scope.spawn(|| places.serve(options, &stop, || ready.store(true, Ordering::Release)));
-        while !ready.load(Ordering::Acquire) && !server.is_finished() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        stop.store(true, Ordering::Release);
-        server.join().unwrap().unwrap();
-        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
-}
-
 #[test]
 fn records_are_changed_in_place() {
     for ids in [IdKind::Number, IdKind::Text] {
-        let scratch = Scratch::new("place");
-        let places = scratch.places(ids);
-        change_and_find(&places, &[&places, &scratch.by(SearchMode::Reads)]);
+        let scratch = SpatialPool::new("records-place");
+        let places = scratch.create("places", &config(ids));
+        change_and_find(&places, &[&places, &scratch.by(SearchMode::Reads, "places")]);
     }
 }
 
 #[test]
 fn records_are_changed_through_rings() {
-    let scratch = Scratch::new("rings");
-    let places = scratch.places(IdKind::Text);
-    let handles = [SearchMode::Auto, SearchMode::Message, SearchMode::Reads].map(|mode| scratch.by(mode));
+    let scratch = SpatialPool::new("records-rings");
+    let places = scratch.create("places", &config(IdKind::Text));
+    let handles =
+        [SearchMode::Auto, SearchMode::Message, SearchMode::Reads].map(|mode| scratch.by(mode, "places"));
     served(&places, &ServeOptions::default(), || {
         change_and_find(&places, &handles.each_ref());
     });
@@ -150,25 +109,23 @@ fn records_are_changed_through_rings() {
 
 #[test]
 fn records_are_changed_over_tcp() {
-    let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
-    let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
-    let config = CatfishConfig { ids: IdKind::Text, ..CatfishConfig::default() };
-    let places = pool.create_spatial("places", &config).unwrap();
-    let by = |mode| {
-        let options = SearchOptions { mode, ..SearchOptions::default() };
-        pool.open_spatial("places").unwrap().with_search(options).unwrap()
-    };
-    let handles = [SearchMode::Auto, SearchMode::Message, SearchMode::Reads].map(by);
-    let listener = Some(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let options = ServeOptions { listener, memory_node: Some(node.server()), ..ServeOptions::default() };
-    served(&places, &options, || change_and_find(&places, &handles.each_ref()));
+    served_over_tcp(&config(IdKind::Text), |_, open| {
+        let handles = [SearchMode::Auto, SearchMode::Message, SearchMode::Reads].map(open);
+        change_and_find(&open(SearchMode::Auto), &handles.each_ref());
+        let twice = vec![record(900, 1, IdKind::Text); 2];
+        for number in 0..700 {
+            handles[0].delete(&id(number, IdKind::Text)).unwrap();
+        }
+        let refused = handles[0].bulk_load_records(twice, 0.7).unwrap_err();
+        assert!(refused.to_string().contains("two records have the id place 900"), "{refused}");
+    });
 }
 
 #[test]
 fn records_are_loaded_at_once_and_found_after_a_restart() {
-    let scratch = Scratch::new("load");
+    let scratch = SpatialPool::new("records-load");
     let records: Vec<_> = (0..5_000).map(|number| record(number, number % 313, IdKind::Text)).collect();
-    let places = scratch.places(IdKind::Text);
+    let places = scratch.create("places", &config(IdKind::Text));
     let twice = vec![records[3].clone(), records[3].clone()];
     assert!(matches!(
         places.bulk_load_records(twice, 0.7),
@@ -176,7 +133,7 @@ fn records_are_loaded_at_once_and_found_after_a_restart() {
     ));
     places.bulk_load_records(records.clone(), 0.7).unwrap();
     drop(places);
-    let places = scratch.by(SearchMode::Auto);
+    let places = scratch.by(SearchMode::Auto, "places");
     assert_eq!(by_id(places.search_records(&everything()).unwrap()), by_id(records.clone()));
     let report = places.check().unwrap();
     assert_eq!((report.problems, report.records, report.entries), (vec![], 5_000, 5_000));
@@ -191,8 +148,8 @@ fn records_are_loaded_at_once_and_found_after_a_restart() {
 /// Requests with the longest ids fit into the smallest rings.
 #[test]
 fn the_longest_ids_fit_into_the_smallest_rings() {
-    let scratch = Scratch::new("smallest");
-    let pool = Pool::open(&scratch.0).unwrap();
+    let scratch = SpatialPool::new("records-smallest");
+    let pool = scratch.open();
     let config = CatfishConfig { ids: IdKind::Text, ring_bytes: 4096, ..CatfishConfig::default() };
     let places = pool.create_spatial("places", &config).unwrap();
     let long = |number: u64| RecordId::from(&*format!("{number:0255}"));
@@ -202,7 +159,7 @@ fn the_longest_ids_fit_into_the_smallest_rings() {
             let record = Record { id: long(number), bounds: point(number, 1), payload: payload.clone() };
             assert!(!places.put(record).unwrap());
         }
-        let by_message = scratch.by(SearchMode::Message);
+        let by_message = scratch.by(SearchMode::Message, "places");
         assert_eq!(by_message.get(&long(49)).unwrap().unwrap().payload, payload);
         assert_eq!(by_message.search_records(&everything()).unwrap().len(), 50);
         assert!(places.move_to(&long(3), point(9, 9)).unwrap() && places.delete(&long(3)).unwrap());
@@ -213,8 +170,8 @@ fn the_longest_ids_fit_into_the_smallest_rings() {
 /// Words below those of the loaded records go to the first page of each level, which then splits.
 #[test]
 fn smaller_ids_than_the_loaded_ones_are_found() {
-    let scratch = Scratch::new("smaller");
-    let places = scratch.places(IdKind::Number);
+    let scratch = SpatialPool::new("records-smaller");
+    let places = scratch.create("places", &config(IdKind::Number));
     places
         .bulk_load_records((1000..6000).map(|number| record(number, 1, IdKind::Number)).collect(), 0.7)
         .unwrap();
@@ -233,8 +190,8 @@ fn smaller_ids_than_the_loaded_ones_are_found() {
 
 #[test]
 fn changes_that_do_not_fit_the_index_are_refused() {
-    let scratch = Scratch::new("refused");
-    let places = scratch.places(IdKind::Number);
+    let scratch = SpatialPool::new("records-refused");
+    let places = scratch.create("places", &config(IdKind::Number));
     let refused = |done: Result<bool, Error>| match done {
         Err(Error::Index { source, .. }) => source.to_string(),
         other => panic!("{other:?}"),
@@ -246,12 +203,12 @@ fn changes_that_do_not_fit_the_index_are_refused() {
     let whole = Record { payload: vec![7; places.payload_max()], ..record(1, 1, IdKind::Number) };
     served(&places, &ServeOptions::default(), || {
         assert!(!places.put(whole.clone()).unwrap());
-        assert_eq!(scratch.by(SearchMode::Message).get(&whole.id).unwrap().as_ref(), Some(&whole));
+        assert_eq!(scratch.by(SearchMode::Message, "places").get(&whole.id).unwrap().as_ref(), Some(&whole));
     });
     let item = Item { bounds: point(1, 1), id: 1 };
     assert!(refused(places.insert(&item).map(|()| true)).contains("put, delete and move records"));
     assert!(refused(places.bulk_load(&[item], 0.7).map(|()| true)).contains("load records"));
-    let pool = Pool::open(&scratch.0).unwrap();
+    let pool = scratch.open();
     let plain = pool.create_spatial("plain", &CatfishConfig::default()).unwrap();
     assert!(refused(plain.put(record(1, 1, IdKind::Number))).contains("without records"));
     assert!(refused(plain.get(&RecordId::from(1)).map(|_| true)).contains("without records"));
@@ -262,4 +219,43 @@ fn changes_that_do_not_fit_the_index_are_refused() {
     let small = CatfishConfig { blocks: 4, ids: IdKind::Number, ..CatfishConfig::default() };
     let small = pool.create_spatial("small", &small).unwrap_err();
     assert!(small.to_string().contains("at least 1664 bytes"), "{small}");
+}
+
+/// In a full pool, removals work, and nearly all of the removed memory can be used again.
+#[test]
+fn a_full_pool_takes_records_in_the_place_of_removed_ones() {
+    let scratch = SpatialPool::with_memory("records-full", 24 << 20);
+    let places = scratch.create("places", &config(IdKind::Text));
+    let put_until_full = |from: u64| {
+        let full = places.change(|editor| {
+            for number in from.. {
+                match editor.put(record(number, number % 89, IdKind::Text)) {
+                    Ok(_) => {}
+                    Err(error) if error.exit_code() == 5 => return Ok(number - from),
+                    Err(error) => return Err(error),
+                }
+            }
+            unreachable!("a pool of 24 MiB is full before the numbers end")
+        });
+        full.unwrap()
+    };
+    let first = put_until_full(0);
+    assert!(first > 3_000, "{first}");
+    let (mut from, mut next) = (0, first);
+    for round in 0..2 {
+        let half = (next - from) / 2;
+        let deleted = places.change(|editor| {
+            (from..from + half).try_for_each(|number| {
+                assert!(editor.delete(&id(number, IdKind::Text))?, "{number}");
+                Ok(())
+            })
+        });
+        deleted.unwrap();
+        from += half;
+        let added = put_until_full(next);
+        assert!(added * 20 >= half * 19, "round {round}: {added} of {half} fit again");
+        next += added;
+        let report = places.check().unwrap();
+        assert_eq!((report.problems, report.records), (vec![], next - from));
+    }
 }

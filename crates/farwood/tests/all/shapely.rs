@@ -2,37 +2,14 @@
 //!
 //! `data/queries.py` writes the queries. `FARWOOD_QUERIES` names another file of them.
 
+use crate::spatial_pool::SpatialPool;
 use farwood::geometry::{Geometry, Metric, Predicate};
 use farwood::spatial::{
     CatfishConfig, Contents, CoordinateSystem, IdKind, NearestOptions, Record, RecordId, Rectangle, Spatial,
 };
-use farwood::{Pool, PoolOptions};
 use std::path::Path;
 
 const SAMPLE: &str = include_str!("../data/queries.tsv");
-/// The order of the answers.
-const PREDICATES: [Predicate; 10] = [
-    Predicate::Intersects,
-    Predicate::Disjoint,
-    Predicate::Within,
-    Predicate::Contains,
-    Predicate::Covers,
-    Predicate::CoveredBy,
-    Predicate::Touches,
-    Predicate::Overlaps,
-    Predicate::Crosses,
-    Predicate::Equals,
-];
-
-/// Removes the pool at the end.
-struct Scratch(String);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = Pool::remove_by_force(&self.0);
-    }
-}
-
 /// The segments of the coastlines.
 fn segments() -> Vec<Geometry> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/coastlines.csv");
@@ -74,7 +51,7 @@ fn differences(places: &Spatial, line: &str) -> Vec<String> {
             differ.push(format!("{what} of {query}: {found}, not {expected}"));
         }
     };
-    for (predicate, expected) in PREDICATES.into_iter().zip(&fields[2..12]) {
+    for (predicate, expected) in Predicate::ALL.into_iter().zip(&fields[2..12]) {
         let found = places.find(predicate, &query).unwrap();
         expect(&format!("{predicate:?}"), &answer(found), expected);
     }
@@ -103,12 +80,10 @@ fn answers_are_those_of_shapely() {
             _ => assert!(line.starts_with('#'), "{line}"),
         }
     }
-    let scratch = Scratch(format!("shm://shapely-{}", std::process::id()));
-    Pool::create(&scratch.0, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
-    let pool = Pool::open(&scratch.0).unwrap();
+    let scratch = SpatialPool::new("shapely");
     for (name, coordinates) in [("plane", CoordinateSystem::Planar), ("degrees", CoordinateSystem::Degrees)] {
         let config = CatfishConfig { ids: IdKind::Number, coordinates, ..CatfishConfig::default() };
-        let places = pool.create_spatial(name, &config).unwrap();
+        let places = scratch.create(name, &config);
         places.bulk_load_records(geometries.iter().enumerate().map(record).collect(), 0.7).unwrap();
         let differ: Vec<_> = queries.iter().flat_map(|line| differences(&places, line)).collect();
         assert!(differ.is_empty(), "{name}: of {} queries differ: {differ:#?}", queries.len());

@@ -1,40 +1,14 @@
 //! Searches by message and by READs, and the choice between them.
 
+use crate::spatial_pool::{SpatialPool, in_mode, served, served_over_tcp};
 use farwood::spatial::{
     BackOffSettings, CatfishConfig, Item, NotificationMode, Query, Rectangle, SearchMode, SearchOptions,
     ServeOptions, Spatial,
 };
-use farwood::{MemoryNode, NodeSpec, Pool, PoolOptions};
 use farwood_fabric::{Server as _, ServerMemory as _};
-use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 const SIDE: u64 = 40;
-
-/// The pool of one test, removed when the test ends.
-struct Scratch {
-    url: String,
-}
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let url = format!("shm://paths-{name}-{}", std::process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes: 128 << 20, ..PoolOptions::default() }).unwrap();
-        Self { url }
-    }
-
-    fn pool(&self) -> Pool {
-        Pool::open(&self.url).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = Pool::remove(&self.url);
-    }
-}
 
 fn items() -> Vec<Item> {
     let place = |id| Rectangle::point([(id % SIDE) as f64, (id / SIDE) as f64]).unwrap();
@@ -43,10 +17,6 @@ fn items() -> Vec<Item> {
 
 fn corner(width: f64) -> Query {
     Query::intersecting(Rectangle::new([0.0; 2], [width; 2]).unwrap())
-}
-
-fn in_mode(spatial: Spatial, mode: SearchMode) -> Spatial {
-    spatial.with_search(SearchOptions { mode, ..SearchOptions::default() }).unwrap()
 }
 
 /// Every lookup has the same result by every path.
@@ -64,26 +34,13 @@ fn check_results(spatial: &Spatial, rounds: usize) {
     }
 }
 
-/// Calls `work` while a thread serves `spatial`.
-fn served<T>(spatial: &Spatial, options: &ServeOptions, work: impl FnOnce() -> T) -> T {
-    let (stop, (ready, is_ready)) = (AtomicBool::new(false), channel());
-    std::thread::scope(|scope| {
-        let server = scope.spawn(|| spatial.serve(options, &stop, || ready.send(()).unwrap()).unwrap());
-        is_ready.recv().unwrap();
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        stop.store(true, Ordering::Release);
-        server.join().unwrap();
-        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
 #[test]
 fn in_shared_memory_every_path_has_the_same_results() {
-    let scratch = Scratch::new("results");
-    let pool = scratch.pool();
+    let scratch = SpatialPool::new("results");
+    let pool = scratch.open();
     let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
     places.bulk_load(&items(), 0.7).unwrap();
-    let client = scratch.pool();
+    let client = scratch.open();
     let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
     let (auto, message, reads) = (open(SearchMode::Auto), open(SearchMode::Message), open(SearchMode::Reads));
     let refused = message.search(&corner(1.0)).unwrap_err().to_string();
@@ -117,11 +74,11 @@ fn in_shared_memory_every_path_has_the_same_results() {
 /// Several threads have left connections to a server that ended; the next server does not serve them.
 #[test]
 fn connections_of_an_earlier_server_are_replaced() {
-    let scratch = Scratch::new("restart");
-    let pool = scratch.pool();
+    let scratch = SpatialPool::new("restart");
+    let pool = scratch.open();
     let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
     places.bulk_load(&items(), 0.7).unwrap();
-    let client = scratch.pool();
+    let client = scratch.open();
     let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
     let (message, auto) = (open(SearchMode::Message), open(SearchMode::Auto));
     let options = ServeOptions::default();
@@ -146,26 +103,9 @@ fn connections_of_an_earlier_server_are_replaced() {
     });
 }
 
-/// Calls `work` with a memory node that serves an empty index, and a function that opens the index as a client.
-fn served_over_tcp(work: impl FnOnce(&MemoryNode, &dyn Fn(SearchMode) -> Spatial)) {
-    let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
-    let url = format!("tcp://{}", node.address());
-    let places =
-        Pool::open(url.as_str()).unwrap().create_spatial("places", &CatfishConfig::default()).unwrap();
-    let options = ServeOptions {
-        listener: Some(TcpListener::bind("127.0.0.1:0").unwrap()),
-        memory_node: Some(node.server()),
-        ..ServeOptions::default()
-    };
-    served(&places, &options, || {
-        let client = Pool::open(url.as_str()).unwrap();
-        work(&node, &|mode| in_mode(client.open_spatial("places").unwrap(), mode));
-    });
-}
-
 #[test]
 fn over_tcp_every_path_has_the_same_results() {
-    served_over_tcp(|_, open| {
+    served_over_tcp(&CatfishConfig::default(), |_, open| {
         open(SearchMode::Auto).bulk_load(&items(), 0.7).unwrap();
         check_results(&open(SearchMode::Message), 20);
         check_results(&open(SearchMode::Reads), 20);
@@ -188,7 +128,7 @@ fn over_tcp_every_path_has_the_same_results() {
 /// Over a network, every path detects a node that changed at rest, and the server continues to serve the others.
 #[test]
 fn a_damaged_node_fails_the_searches_that_need_it_by_every_path() {
-    served_over_tcp(|node, open| {
+    served_over_tcp(&CatfishConfig::default(), |node, open| {
         let odd = Item { bounds: Rectangle::point([0.123_456_789, 0.5]).unwrap(), id: 9_999 };
         let mut loaded = items();
         loaded.push(odd);
@@ -215,10 +155,10 @@ fn a_damaged_node_fails_the_searches_that_need_it_by_every_path() {
 /// Clients send an immediate with each message, and the queue of immediates has 4,096 places.
 #[test]
 fn a_polling_server_answers_more_messages_than_the_queue_of_immediates_holds() {
-    let scratch = Scratch::new("polling");
-    let pool = scratch.pool();
+    let scratch = SpatialPool::new("polling");
+    let pool = scratch.open();
     let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
-    let client = in_mode(scratch.pool().open_spatial("places").unwrap(), SearchMode::Message);
+    let client = in_mode(scratch.open().open_spatial("places").unwrap(), SearchMode::Message);
     let options = ServeOptions { notice: NotificationMode::Polling, ..ServeOptions::default() };
     served(&places, &options, || {
         for number in 0..5_000 {
@@ -229,8 +169,8 @@ fn a_polling_server_answers_more_messages_than_the_queue_of_immediates_holds() {
 
 #[test]
 fn options_of_searches_out_of_range_are_refused() {
-    let scratch = Scratch::new("options");
-    let pool = scratch.pool();
+    let scratch = SpatialPool::new("options");
+    let pool = scratch.open();
     pool.create_spatial("places", &CatfishConfig::default()).unwrap();
     let default = BackOffSettings::default();
     for back_off in [
