@@ -36,7 +36,7 @@ pub(crate) struct PutArgs {
     /// Read the value from this file, byte for byte; - for stdin
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
-    /// In a spatial index of unique ids: the geometry as WKT, such as 'POINT(1 2)'
+    /// In a spatial index of unique ids: the geometry as WKT, such as 'POINT(1 2)', or GeoJSON
     #[arg(long, value_name = "WKT")]
     pub(super) geometry: Option<String>,
     /// In a spatial index of unique ids: attributes, a JSON object
@@ -54,7 +54,8 @@ pub(crate) struct PutArgs {
 ///
 /// If the key does not exist, the command prints nothing on stdout and exits with code 1; with --json, the value is
 /// null. In a spatial index of unique ids, the command prints the edges of the record, then a tab and the attributes if
-/// it has any; with --json also its geometry.
+/// it has any; with --json the record as a
+/// feature of GeoJSON.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/words zebra --json\n  \

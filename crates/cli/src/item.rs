@@ -1,11 +1,11 @@
 //! `farwood put`, `farwood get` and `farwood del` of a rectangle or a record, in a spatial index.
 
 use super::entry::{DelArgs, GetArgs, PutArgs};
+use super::record::{contents_of, feature, read_geometry};
 use super::search::{Coordinates, rectangle_number};
 use super::{Context, Failure, Format, Outcome, json_object};
 use farwood::Url;
 use farwood::spatial::{Contents, IdKind, Item, Record, RecordId, Rectangle, Spatial};
-use farwood_geometry::Geometry;
 use serde_json::{Value, json};
 
 /// Adds a rectangle under its number.
@@ -35,8 +35,8 @@ pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) ->
 fn put_record(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let refuse = |why: String| refused("put", &args.url, &why);
     let id = record_id("put", index, &args.url, &args.key)?;
-    let geometry = args.geometry.as_deref().map(str::parse::<Geometry>).transpose();
-    let geometry = geometry.map_err(|error| refuse(format!("--geometry: {error}")))?;
+    let geometry = args.geometry.as_deref().map(read_geometry).transpose();
+    let geometry = geometry.map_err(|why| refuse(format!("--geometry: {why}")))?;
     let bounds = match (&geometry, &args.value) {
         (Some(_), Some(_)) => {
             return Err(refuse("give the edges or --geometry, whose bounds they are".to_owned()));
@@ -73,7 +73,7 @@ pub(crate) fn get(index: &Spatial, args: &GetArgs, context: &mut Context<'_>) ->
     let found = index.get(&id)?;
     let Some(record) = found else {
         if context.format == Format::Json {
-            context.json(&json!({ "id": id_json(&id, context), "record": null }))?;
+            context.json(&Value::Null)?;
         }
         writeln!(context.messages, "get {}: the record '{}' does not exist", args.url, args.key)?;
         return Ok(Outcome::Negative);
@@ -81,60 +81,14 @@ pub(crate) fn get(index: &Spatial, args: &GetArgs, context: &mut Context<'_>) ->
     if args.raw {
         context.out.write_all(&record.payload)?;
     } else if context.format == Format::Json {
-        let json = record_json("get", &args.url, &record, context)?;
-        context.json(&json)?;
+        let feature = feature("get", &args.url, &record, None, context)?;
+        context.json(&feature)?;
     } else {
         let contents = contents_of("get", &args.url, &record)?;
         let separator = if contents.attributes.is_empty() { "" } else { "\t" };
         writeln!(context.out, "{}{separator}{}", record.bounds, contents.attributes)?;
     }
     Ok(Outcome::Done)
-}
-
-/// The contents of a record.
-pub(crate) fn contents_of(operation: &str, url: &Url, record: &Record) -> Result<Contents, Failure> {
-    Contents::decode(&record.payload).map_err(|error| Failure::Other {
-        text: format!("{operation} {url}: the record '{}': {error}; `get --raw` prints it", record.id),
-        exit_code: 8,
-    })
-}
-
-/// The id as JSON.
-pub(crate) fn id_json(id: &RecordId, context: &Context<'_>) -> Value {
-    match id {
-        RecordId::Number(number) => context.numbers.json(*number),
-        RecordId::Text(text) => json!(text),
-    }
-}
-
-/// A record as JSON: its id, edges, geometry as WKT, and attributes.
-pub(crate) fn record_json(
-    operation: &str,
-    url: &Url,
-    record: &Record,
-    context: &Context<'_>,
-) -> Result<Value, Failure> {
-    let damaged = |what: String| Failure::Other {
-        text: format!("{operation} {url}: the record '{}': {what}; `get --raw` prints it", record.id),
-        exit_code: 8,
-    };
-    let Contents { geometry, attributes } = contents_of(operation, url, record)?;
-    let geometry = if geometry.is_empty() {
-        Value::Null
-    } else {
-        let geometry =
-            Geometry::from_wkb(&geometry).map_err(|error| damaged(format!("the geometry: {error}")))?;
-        json!(geometry.to_string())
-    };
-    let attributes = if attributes.is_empty() {
-        Value::Null
-    } else {
-        serde_json::from_str(&attributes).map_err(|error| damaged(format!("the attributes: {error}")))?
-    };
-    Ok(json!({
-        "id": id_json(&record.id, context), "bounds": record.bounds.edges(), "geometry": geometry,
-        "attributes": attributes,
-    }))
 }
 
 /// The id on the command line.

@@ -1,11 +1,12 @@
 //! `farwood join`: finds the pairs of two spatial indexes.
 
-use super::item::id_json;
-use super::search::{self, RelationName};
+use super::record::id_json;
+use super::search::{self, relation_names};
 use super::tsv::escape;
 use super::{Context, Failure, Format, Outcome};
 use farwood::Url;
 use farwood::spatial::Record;
+use farwood_geometry::Predicate;
 use serde_json::json;
 use std::io;
 use std::ops::ControlFlow;
@@ -30,8 +31,8 @@ pub(crate) struct Args {
     #[arg(value_name = "URL2")]
     other: Url,
     /// The relation of the first record to the second
-    #[arg(long, value_enum, default_value = "intersects")]
-    relation: RelationName,
+    #[arg(long, value_name = "NAME", value_parser = relation_names(), default_value = "intersects")]
+    relation: Predicate,
     /// Print only the number of pairs
     #[arg(long)]
     count: bool,
@@ -40,7 +41,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let (one, other) = (search::open("join", &args.url)?, search::open("join", &args.other)?);
     let (mut pairs, mut written) = (0u64, Ok(()));
-    one.join(&other, args.relation.into(), |first, second| {
+    one.join(&other, args.relation, |first, second| {
         pairs += 1;
         if !args.count {
             written = print(first, second, context);

@@ -30,6 +30,7 @@ mod messages;
 mod metrics;
 mod out_folder;
 mod parser_error;
+mod record;
 mod reproduce;
 mod scan;
 mod search;

@@ -2,7 +2,7 @@
 
 mod records;
 
-pub(crate) use records::RelationName;
+pub(crate) use records::relation_names;
 
 use super::show::Numbers;
 use super::{Context, Failure, Format, Outcome, index_of, size};

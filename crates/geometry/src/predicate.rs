@@ -70,6 +70,27 @@ impl Predicate {
         Self::Equals,
     ];
 
+    /// Its name, in lower case, with hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Intersects => "intersects",
+            Self::Disjoint => "disjoint",
+            Self::Within => "within",
+            Self::Contains => "contains",
+            Self::Covers => "covers",
+            Self::CoveredBy => "covered-by",
+            Self::Touches => "touches",
+            Self::Overlaps => "overlaps",
+            Self::Crosses => "crosses",
+            Self::Equals => "equals",
+        }
+    }
+
+    /// The predicate of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|predicate| predicate.name() == name)
+    }
+
     /// The predicate that holds for `(b, a)` exactly if this one holds for `(a, b)`.
     #[must_use]
     pub const fn converse(self) -> Self {

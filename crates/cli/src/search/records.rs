@@ -1,15 +1,16 @@
 //! Searches of an index of unique ids: records, whose geometries decide.
 
 use super::{centre_across, found, report_count};
-use crate::item::{contents_of, id_json};
+use crate::record::{feature, of_rectangle, read_geometry};
 use crate::tsv::escape;
 use crate::{Context, Failure, Format, Outcome};
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use farwood::Url;
 use farwood::spatial::{NearestOptions, Query, Record, Rectangle, Relation, Spatial};
 use farwood_geometry::geo_types::{self, GeometryCollection};
-use farwood_geometry::{Bounds, Geometry, Metric, Predicate, Ties};
-use serde_json::{Value, json};
+use farwood_geometry::{Geometry, Metric, Predicate, Ties};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Options of searches of records.
@@ -17,8 +18,9 @@ use std::collections::BTreeSet;
 #[command(next_help_heading = "Options for an index of unique ids")]
 pub(super) struct ExactOptions {
     /// Find the records whose geometries have this relation to the geometry, window or point
-    #[arg(long, value_enum, conflicts_with_all = ["within", "contains", "nearest", "within_distance"])]
-    relation: Option<RelationName>,
+    #[arg(long, value_name = "NAME", value_parser = relation_names(),
+        conflicts_with_all = ["within", "contains", "nearest", "within_distance"])]
+    relation: Option<Predicate>,
     /// Find the records up to this distance from the geometry, window or point, nearest first
     #[arg(long, value_name = "D", value_parser = distance, conflicts_with_all = ["within", "contains", "nearest"])]
     within_distance: Option<f64>,
@@ -34,36 +36,10 @@ pub(super) struct ExactOptions {
     ties: bool,
 }
 
-/// The names of predicates. The record is the first geometry.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum RelationName {
-    Intersects,
-    Disjoint,
-    Within,
-    Contains,
-    Covers,
-    CoveredBy,
-    Touches,
-    Overlaps,
-    Crosses,
-    Equals,
-}
-
-impl From<RelationName> for Predicate {
-    fn from(name: RelationName) -> Self {
-        match name {
-            RelationName::Intersects => Self::Intersects,
-            RelationName::Disjoint => Self::Disjoint,
-            RelationName::Within => Self::Within,
-            RelationName::Contains => Self::Contains,
-            RelationName::Covers => Self::Covers,
-            RelationName::CoveredBy => Self::CoveredBy,
-            RelationName::Touches => Self::Touches,
-            RelationName::Overlaps => Self::Overlaps,
-            RelationName::Crosses => Self::Crosses,
-            RelationName::Equals => Self::Equals,
-        }
-    }
+/// Reads the name of a predicate, of which the record is the first geometry.
+pub(crate) fn relation_names() -> impl TypedValueParser<Value = Predicate> {
+    let names = PossibleValuesParser::new(Predicate::ALL.map(Predicate::name));
+    names.try_map(|name| Predicate::from_name(&name).ok_or("there is no such relation"))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -170,8 +146,7 @@ impl super::Args {
             Relation::Within => Predicate::Within,
             Relation::Contains => Predicate::Contains,
         };
-        let named = self.exact.relation.map(Predicate::from);
-        named.or_else(|| self.geometry.is_some().then_some(of_geometry))
+        self.exact.relation.or_else(|| self.geometry.is_some().then_some(of_geometry))
     }
 
     /// The geometry, window or point.
@@ -198,18 +173,8 @@ impl super::Args {
     }
 
     fn given_geometry(&self, text: &str) -> Result<Geometry, Failure> {
-        let read = if text.trim_start().starts_with('{') {
-            Geometry::from_geojson(text).map_err(|error| error.to_string())
-        } else {
-            text.parse().map_err(|error: farwood_geometry::WktError| error.to_string())
-        };
-        read.map_err(|why| Failure::Usage(format!("search {}: --geometry: {why}", self.url)))
+        read_geometry(text).map_err(|why| Failure::Usage(format!("search {}: --geometry: {why}", self.url)))
     }
-}
-
-fn of_rectangle(rectangle: &Rectangle) -> Result<Geometry, Failure> {
-    let bounds = Bounds::new(rectangle.min(), rectangle.max());
-    Geometry::of_bounds(&bounds).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// The records whose rectangles have the relation to the window, which may have two parts.
@@ -235,7 +200,8 @@ fn by_rectangles(
 fn report(url: &Url, records: &[Found], context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match context.format {
         Format::Json => {
-            let features = records.iter().map(|found| feature(url, found, context));
+            let features =
+                records.iter().map(|(record, distance)| feature("search", url, record, *distance, context));
             let features = features.collect::<Result<Vec<_>, Failure>>()?;
             context.json(&json!({ "type": "FeatureCollection", "features": features }))?;
         }
@@ -253,32 +219,4 @@ fn report(url: &Url, records: &[Found], context: &mut Context<'_>) -> Result<Out
         }
     }
     Ok(found(records.len() as u64))
-}
-
-/// A record as GeoJSON (RFC 7946), with the distance as a member of its own.
-fn feature(url: &Url, (record, distance): &Found, context: &Context<'_>) -> Result<Value, Failure> {
-    let damaged = |what: String| Failure::Other {
-        text: format!("search {url}: the record '{}': {what}; `get --raw` prints its payload", record.id),
-        exit_code: 8,
-    };
-    let contents = contents_of("search", url, record)?;
-    let geometry = if contents.geometry.is_empty() {
-        of_rectangle(&record.bounds)?
-    } else {
-        Geometry::from_wkb(&contents.geometry).map_err(|error| damaged(format!("the geometry: {error}")))?
-    };
-    let properties = if contents.attributes.is_empty() {
-        json!({})
-    } else {
-        let read = serde_json::from_str(&contents.attributes);
-        read.map_err(|error| damaged(format!("the attributes: {error}")))?
-    };
-    let mut feature = json!({
-        "type": "Feature", "id": id_json(&record.id, context), "bbox": record.bounds.edges(),
-        "geometry": geometry.to_geojson(), "properties": properties,
-    });
-    if let Some(distance) = distance {
-        feature["distance"] = json!(distance);
-    }
-    Ok(feature)
 }

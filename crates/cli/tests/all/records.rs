@@ -29,9 +29,13 @@ fn a_record_is_replaced_printed_and_deleted_by_its_id() {
     assert_eq!(json_of(&machine, &put), json!({ "stored": true, "existed": true }));
     assert_eq!(machine.ok(&["get", PARKS, "Stanley Park"]), "0,0,4,5\t{\"ha\":405}\n");
     let record = json_of(&machine, &["get", PARKS, "Stanley Park"]);
-    assert_eq!(record["bounds"], json!([0.0, 0.0, 4.0, 5.0]));
-    assert_eq!((&record["id"], &record["attributes"]), (&json!("Stanley Park"), &json!({ "ha": 405 })));
-    assert!(record["geometry"].as_str().unwrap().starts_with("POLYGON"), "{record}");
+    assert_eq!((&record["type"], &record["bbox"]), (&json!("Feature"), &json!([0.0, 0.0, 4.0, 5.0])));
+    assert_eq!((&record["id"], &record["properties"]), (&json!("Stanley Park"), &json!({ "ha": 405 })));
+    assert_eq!(record["geometry"]["type"], json!("Polygon"), "{record}");
+    let point = r#"{"type":"Point","coordinates":[7,8]}"#;
+    machine.ok(&["put", PARKS, "Spot", "--geometry", point]);
+    assert_eq!(machine.ok(&["get", PARKS, "Spot"]), "7,8,7,8\n");
+    machine.ok(&["del", PARKS, "Spot"]);
     assert_eq!(machine.ok(&["search", PARKS, "--bbox", "-1000,-1000,1000,1000", "--count"]), "1\n");
     machine.ok(&["check", PARKS]);
     machine.ok(&["del", PARKS, "Stanley Park"]);
@@ -90,20 +94,20 @@ fn features_are_loaded_with_ids_geometries_and_properties() {
         (&json!(2), &json!(0), &json!(true))
     );
     let record = json_of(&machine, &["get", PARKS, "way/17"]);
-    assert_eq!(record["attributes"], json!({ "name": "Oak", "big": 12_345_678_901_234_567_890_u64 }));
-    assert!(record["geometry"].as_str().unwrap().starts_with("POLYGON"), "{record}");
+    assert_eq!(record["properties"], json!({ "name": "Oak", "big": 12_345_678_901_234_567_890_u64 }));
+    assert_eq!(record["geometry"]["type"], json!("Polygon"), "{record}");
     let again = json!({ "type": "FeatureCollection", "features":
         [feature(&json!("way/18"), 7, "Ash"), feature(&json!("way/19"), 9, "Fir")] });
     let _ = machine.file("more.geojson", again.to_string());
     let loaded = json_of(&machine, &["load", PARKS, "more.geojson"]);
     assert_eq!((&loaded["loaded"], &loaded["replaced"]), (&json!(2), &json!(1)));
-    assert_eq!(json_of(&machine, &["get", PARKS, "way/18"])["bounds"], json!([7.0, 0.0, 8.0, 1.0]));
+    assert_eq!(json_of(&machine, &["get", PARKS, "way/18"])["bbox"], json!([7.0, 0.0, 8.0, 1.0]));
     assert_eq!(machine.ok(&["search", PARKS, "--bbox", "-1000,-1000,1000,1000", "--count"]), "3\n");
     machine.ok(&["check", PARKS]);
     // Ids of another kind, twice the same id, and geometries without a feature are refused.
     machine.refused(2, &["load", PLOTS, "parks.geojson"], &["feature 1", "way/17", "--ids position"]);
     machine.ok(&["load", PLOTS, "parks.geojson", "--ids", "position"]);
-    assert_eq!(json_of(&machine, &["get", PLOTS, "2"])["attributes"]["name"], json!("Elm"));
+    assert_eq!(json_of(&machine, &["get", PLOTS, "2"])["properties"]["name"], json!("Elm"));
     let twice = json!({ "type": "FeatureCollection", "features":
         [feature(&json!("a"), 0, "Oak"), feature(&json!("a"), 5, "Elm")] });
     let _ = machine.file("twice.geojson", twice.to_string());
@@ -120,7 +124,7 @@ fn rows_are_loaded_with_ids_geometries_and_other_columns() {
     machine.ok(&load);
     let record = json_of(&machine, &["get", PARKS, "A-1"]);
     assert_eq!(
-        (&record["attributes"], &record["bounds"]),
+        (&record["properties"], &record["bbox"]),
         (&json!({ "owner": "Ann" }), &json!([0.0, 0.0, 2.0, 3.0]))
     );
     let _ = machine.file("points.csv", "name,lon,lat,id\nOak,1,2,7\nElm,3,4,8\n");
