@@ -439,7 +439,12 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
                 writeln!(context.messages, "created {url}: {nodes} of {}", size::show(options.memory_bytes))?;
             }
             Some(_) if args.index == IndexKind::Catfish => {
-                writeln!(context.messages, "created {url}: rectangles")?;
+                let content = match args.ids {
+                    Ids::Repeated => "rectangles",
+                    Ids::Number => "records with unique numbers",
+                    Ids::Text => "records with unique texts",
+                };
+                writeln!(context.messages, "created {url}: {content}")?;
             }
             Some(_) => writeln!(context.messages, "created {url}: {} to {}", args.keys, args.values)?,
         }

@@ -41,6 +41,9 @@
 //! the reader paused between two READs of one search while exactly a multiple of 2^32 nodes were stored in one slot. A
 //! slot is used again after ten milliseconds at the earliest, so this pause would last 497 days.
 //!
+//! An index of unique ids has a second tree (`records`), whose nodes are written once as well, and a reader gets both
+//! roots of one commit (`head`). The same proof holds for the two trees together: they are those of that commit.
+//!
 //! # Departures from the paper
 //!
 //! 1. Changes copy paths; the paper's server changes nodes under locks that order its threads (Kornacker and Banks).
@@ -48,6 +51,7 @@
 //! 2. ChooseSubtree is that of the R*-tree (the text describes Guttman's, and cites the R*-tree).
 //! 3. The memory of the tree grows by chunks of 8 MiB; a reference contains the offset, so no table is needed.
 //! 4. A node contains a hash, which detects bytes that changed at rest.
+//! 5. An index of unique ids has records, in a tree by id that changes in the same commit.
 
 mod client;
 mod coordinates;
