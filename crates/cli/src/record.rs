@@ -61,8 +61,9 @@ pub(crate) fn feature(
     } else {
         serde_json::from_str(&attributes).map_err(|error| damaged(format!("the attributes: {error}")))?
     };
+    let id = id_json(&record.id, context);
     let mut feature = json!({
-        "type": "Feature", "id": id_json(&record.id, context), "bbox": record.bounds.edges(), "geometry": geometry.to_geojson(),
+        "type": "Feature", "id": id, "bbox": record.bounds.edges(), "geometry": geometry.to_geojson(),
         "properties": properties,
     });
     if let Some(distance) = distance {

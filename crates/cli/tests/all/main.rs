@@ -11,6 +11,7 @@ mod etcd;
 mod exact;
 mod file_systems;
 mod files;
+mod flatgeobuf;
 mod geometries;
 mod geopackage;
 mod geoparquet;
