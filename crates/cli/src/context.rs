@@ -33,8 +33,9 @@ pub(crate) struct Context<'a> {
 
 impl Context<'_> {
     /// Prints one JSON value on a line.
-    pub(crate) fn json(&mut self, value: &serde_json::Value) -> io::Result<()> {
-        writeln!(self.out, "{value}")
+    pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
+        let text = serde_json::to_string(value)?;
+        writeln!(self.out, "{text}")
     }
 
     /// Whether the option is on the command line: not in the environment or the configuration file, and not a

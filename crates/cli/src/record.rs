@@ -4,6 +4,8 @@ use crate::{Context, Failure};
 use farwood::Url;
 use farwood::spatial::{Contents, Record, RecordId, Rectangle};
 use farwood_geometry::{Bounds, Geometry, WktError};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// Reads a geometry that is WKT or GeoJSON.
@@ -41,14 +43,42 @@ pub(crate) fn id_json(id: &RecordId, context: &Context<'_>) -> Value {
     }
 }
 
-/// A record as a feature of GeoJSON (RFC 7946), with the distance as a member of its own.
+/// A feature of GeoJSON (RFC 7946), with a distance as a member of its own. Attributes are those that were stored,
+/// digit by digit.
+#[derive(Debug, Serialize)]
+pub(crate) struct Feature {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: Value,
+    bbox: [f64; 4],
+    geometry: Value,
+    properties: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distance: Option<f64>,
+}
+
+/// Features of GeoJSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct FeatureCollection {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    features: Vec<Feature>,
+}
+
+impl FeatureCollection {
+    pub(crate) fn new(features: Vec<Feature>) -> Self {
+        Self { kind: "FeatureCollection", features }
+    }
+}
+
+/// A record as a feature.
 pub(crate) fn feature(
     operation: &str,
     url: &Url,
     record: &Record,
     distance: Option<f64>,
     context: &Context<'_>,
-) -> Result<Value, Failure> {
+) -> Result<Feature, Failure> {
     let Contents { geometry, attributes } = contents_of(operation, url, record)?;
     let damaged = |what: String| unreadable(operation, url, record, &what);
     let geometry = if geometry.is_empty() {
@@ -56,18 +86,9 @@ pub(crate) fn feature(
     } else {
         Geometry::from_wkb(&geometry).map_err(|error| damaged(format!("the geometry: {error}")))?
     };
-    let properties = if attributes.is_empty() {
-        json!({})
-    } else {
-        serde_json::from_str(&attributes).map_err(|error| damaged(format!("the attributes: {error}")))?
-    };
-    let id = id_json(&record.id, context);
-    let mut feature = json!({
-        "type": "Feature", "id": id, "bbox": record.bounds.edges(), "geometry": geometry.to_geojson(),
-        "properties": properties,
-    });
-    if let Some(distance) = distance {
-        feature["distance"] = json!(distance);
-    }
-    Ok(feature)
+    let attributes = if attributes.is_empty() { "{}".to_owned() } else { attributes };
+    let properties = RawValue::from_string(attributes);
+    let properties = properties.map_err(|error| damaged(format!("the attributes: {error}")))?;
+    let (id, geometry) = (id_json(&record.id, context), geometry.to_geojson());
+    Ok(Feature { kind: "Feature", id, bbox: record.bounds.edges(), geometry, properties, distance })
 }

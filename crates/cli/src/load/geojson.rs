@@ -14,7 +14,7 @@ use super::trouble::{Place, Trouble};
 use crate::{Failure, size};
 use serde::de::DeserializeSeed as _;
 use serde_json::Deserializer;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 
 /// The byte before each text of a sequence (RFC 8142).
 const RECORD_SEPARATOR: u8 = 0x1E;
@@ -61,8 +61,10 @@ impl FeatureSink for Sink<'_, '_> {
 /// Reads a file that is one text.
 pub(super) fn read(reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
     let mut sink = Sink { found, position: 0, line: None, failure: None };
-    let mut parser =
-        Deserializer::from_reader(BufReader::with_capacity(BUFFER_BYTES, UnderflowFilter::new(reader)));
+    // Properties that are stored are not filtered: their numbers stay as they are.
+    let reader: Box<dyn Read> =
+        if sink.found.wants_contents() { Box::new(reader) } else { Box::new(UnderflowFilter::new(reader)) };
+    let mut parser = Deserializer::from_reader(BufReader::with_capacity(BUFFER_BYTES, reader));
     let parsed = Document(&mut sink).deserialize(&mut parser);
     if let Some(failure) = sink.failure {
         return Err(failure);
@@ -125,8 +127,8 @@ fn read_record(record: &[u8], line: u64, sink: &mut Sink<'_, '_>) -> Result<(), 
     }
     sink.line = Some(line);
     let before = sink.position;
-    let text = underflow::filtered(text);
-    let mut parser = Deserializer::from_slice(&text);
+    let filtered = (!sink.found.wants_contents()).then(|| underflow::filtered(text));
+    let mut parser = Deserializer::from_slice(filtered.as_deref().unwrap_or(text));
     let parsed = Document(sink).deserialize(&mut parser);
     if let Some(failure) = sink.failure.take() {
         return Err(failure);

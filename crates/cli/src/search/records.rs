@@ -1,7 +1,7 @@
 //! Searches of an index of unique ids: records, whose geometries decide.
 
 use super::{centre_across, found, report_count};
-use crate::record::{feature, of_rectangle, read_geometry};
+use crate::record::{FeatureCollection, feature, of_rectangle, read_geometry};
 use crate::tsv::escape;
 use crate::{Context, Failure, Format, Outcome};
 use clap::ValueEnum;
@@ -10,7 +10,6 @@ use farwood::Url;
 use farwood::spatial::{NearestOptions, Query, Record, Rectangle, Relation, Spatial};
 use farwood_geometry::geo_types::{self, GeometryCollection};
 use farwood_geometry::{Geometry, Metric, Predicate, Ties};
-use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Options of searches of records.
@@ -202,8 +201,8 @@ fn report(url: &Url, records: &[Found], context: &mut Context<'_>) -> Result<Out
         Format::Json => {
             let features =
                 records.iter().map(|(record, distance)| feature("search", url, record, *distance, context));
-            let features = features.collect::<Result<Vec<_>, Failure>>()?;
-            context.json(&json!({ "type": "FeatureCollection", "features": features }))?;
+            let features = FeatureCollection::new(features.collect::<Result<_, Failure>>()?);
+            context.json(&features)?;
         }
         Format::Text if records.is_empty() => {
             writeln!(context.messages, "search {url}: no record was found")?;

@@ -157,6 +157,29 @@ fn rows_and_features_that_do_not_fit_are_bad_ones() {
     assert_eq!(machine.ok(&["get", PARKS, "p"]), "1,2,1,2\t{\"a b\":1}\n");
 }
 
+/// No number of the properties passes through 64 bits.
+#[test]
+fn numbers_of_properties_keep_their_digits() {
+    let machine = with_both();
+    let properties = r#"{"n":12345678901234567890123,"tiny":1e-400}"#;
+    let of = |x: &str| {
+        let geometry = format!(r#"{{"type":"Point","coordinates":[{x},2]}}"#);
+        format!(r#"{{"type":"Feature","id":"a","properties":{properties},"geometry":{geometry}}}"#)
+    };
+    for name in ["one.geojson", "one.ndjson"] {
+        let _ = machine.file(name, of("1"));
+        machine.ok(&["load", PARKS, name]);
+        for printed in [
+            machine.ok(&["get", PARKS, "a", "--json"]),
+            machine.ok(&["search", PARKS, "--at", "1,2", "--json"]),
+        ] {
+            assert!(printed.contains(properties), "{printed}");
+        }
+        let _ = machine.file(name, of("1e-400"));
+        machine.refused(2, &["load", PARKS, name], &["1e-400"]);
+    }
+}
+
 #[test]
 fn stat_shows_the_ids() {
     let machine = with_both();

@@ -64,7 +64,7 @@ fn contents(members: &Members) -> Result<Contents, String> {
     let geometry = kept.geometry.as_deref().ok_or(
         "it is a geometry, and not a feature: the index stores ids and properties, which only features have",
     )?;
-    let geometry = farwood_geometry::Geometry::from_geojson(geometry.get());
+    let geometry = farwood_geometry::Geometry::from_geojson(geometry);
     let geometry = geometry.map_err(|error| format!("the geometry: {error}"))?.to_wkb();
     let attributes = match kept.properties.as_deref().map(RawValue::get) {
         None | Some("null") => String::new(),

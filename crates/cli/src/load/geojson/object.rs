@@ -3,6 +3,7 @@
 
 use super::coordinates::Coordinates;
 use super::feature::{self, Geometry};
+use super::underflow;
 use crate::load::found::Placed;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
@@ -23,7 +24,8 @@ pub(super) trait FeatureSink {
 /// The texts of members of a feature.
 #[derive(Default)]
 pub(super) struct Kept {
-    pub(super) geometry: Option<Box<RawValue>>,
+    /// Its numbers that become 0 in 64 bits are strings.
+    pub(super) geometry: Option<String>,
     pub(super) properties: Option<Box<RawValue>>,
 }
 
@@ -169,6 +171,11 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_> {
             let repeats = match (name.as_str(), &mut self.sink) {
                 ("type", _) => members.kind.replace(map.next_value()?).is_some(),
                 ("id", _) => members.id.replace(map.next_value()?).is_some(),
+                ("bbox", _) if self.keeps => {
+                    let text: Box<RawValue> = map.next_value()?;
+                    let bbox = serde_json::from_str(&underflow::filtered_text(text.get()));
+                    members.bbox.replace(bbox.map_err(A::Error::custom)?).is_some()
+                }
                 ("bbox", _) => members.bbox.replace(map.next_value()?).is_some(),
                 ("coordinates", _) => members.coordinates.replace(map.next_value()?).is_some(),
                 ("properties", _) if self.keeps => {
@@ -179,7 +186,8 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_> {
                     let Nested(object) = match &mut members.kept {
                         Some(kept) => {
                             let text: Box<RawValue> = map.next_value()?;
-                            let nested = serde_json::from_str(text.get()).map_err(A::Error::custom)?;
+                            let text = underflow::filtered_text(text.get());
+                            let nested = serde_json::from_str(&text).map_err(A::Error::custom)?;
                             kept.geometry = Some(text);
                             nested
                         }

@@ -57,6 +57,11 @@ pub(super) fn filtered(text: &[u8]) -> Vec<u8> {
     filtered
 }
 
+/// As [`filtered`], of a text.
+pub(super) fn filtered_text(text: &str) -> String {
+    String::from_utf8_lossy(&filtered(text.as_bytes())).into_owned()
+}
+
 /// The position in the JSON text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Position {
