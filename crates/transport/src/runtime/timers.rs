@@ -80,17 +80,16 @@ pub async fn yield_now() {
     .await;
 }
 
-/// Sleeps at least `nanoseconds`; 0 yields.
+/// Sleeps at least `nanoseconds`, and yields at least once. A loop that sleeps until an answer arrives would otherwise
+/// never end on a machine so slow that the time is over at the first poll: its executor could not poll the connections.
 pub(crate) async fn sleep(nanoseconds: u64) {
-    if nanoseconds == 0 {
-        return yield_now().await;
-    }
     let due = monotonic_nanoseconds().saturating_add(nanoseconds);
     // The waker of the timer; another executor, which may continue this future, has another waker.
     let mut set: Option<Waker> = None;
+    let mut has_yielded = false;
     poll_fn(|context| {
         let left = due.saturating_sub(monotonic_nanoseconds());
-        if left == 0 {
+        if std::mem::replace(&mut has_yielded, true) && left == 0 {
             return Poll::Ready(());
         }
         if left <= SPIN_MAX || !is_polled_by_executor(context) {
@@ -141,6 +140,7 @@ mod tests {
     use crate::runtime::{block_on, run_all};
     use std::future::Future;
     use std::pin::Pin;
+    use std::task::Context;
 
     /// Returns the processor time of this thread.
     fn processor_time() -> Duration {
@@ -171,6 +171,16 @@ mod tests {
         let (passed, worked) = (began.elapsed(), processor_time().saturating_sub(before));
         assert!(passed >= Duration::from_millis(320), "{passed:?}");
         assert!(worked < passed / 4, "{worked:?} of {passed:?}");
+    }
+
+    #[test]
+    fn a_sleep_that_is_due_at_once_yields_once() {
+        for nanoseconds in [0, 1] {
+            let (mut pause, mut context) = (Box::pin(sleep(nanoseconds)), Context::from_waker(Waker::noop()));
+            assert!(pause.as_mut().poll(&mut context).is_pending(), "{nanoseconds}");
+            std::thread::sleep(Duration::from_micros(1));
+            assert!(pause.as_mut().poll(&mut context).is_ready(), "{nanoseconds}");
+        }
     }
 
     #[test]

@@ -145,6 +145,7 @@ fn readers_on_other_threads_see_each_moving_item_once() {
                 moves
             })
         });
+        let end = SetOnDrop(&done);
         let client = harness.separate_client();
         harness.block_on(async {
             let index = Catfish::open(&client, "moving").await.unwrap();
@@ -166,7 +167,7 @@ fn readers_on_other_threads_see_each_moving_item_once() {
                 searches += 1;
             }
         });
-        done.store(true, Ordering::Relaxed);
+        drop(end);
         assert!(moving.join().unwrap() > 0);
     });
 }
@@ -189,6 +190,7 @@ fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: NotificationMo
         while !ready.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
+        let _end = SetOnDrop(&done);
         let (client, memory) = (harness.separate_client(), harness.server(NodeId(0)));
         harness.block_on(async {
             let index = Catfish::open(&client, "messages").await.unwrap();
@@ -215,8 +217,16 @@ fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: NotificationMo
             assert_eq!(counted, Count(count - 1), "by READs as by message");
             connection.close().await.unwrap();
         });
-        done.store(true, Ordering::Release);
     });
+}
+
+/// Ends the other thread even if a check fails, so that the test fails instead of waiting for it.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 fn serve_until<H: ServerHarness>(
