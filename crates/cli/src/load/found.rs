@@ -24,7 +24,10 @@ pub(super) enum Bounds {
 
 impl Bounds {
     /// The rectangles that an index of the system stores, or the reason why it stores none.
-    fn rectangles(self, system: CoordinateSystem) -> Result<(Rectangle, Option<Rectangle>), String> {
+    pub(super) fn rectangles(
+        self,
+        system: CoordinateSystem,
+    ) -> Result<(Rectangle, Option<Rectangle>), String> {
         let (first, beyond) = match self {
             Self::Across(..) if system == CoordinateSystem::Planar => {
                 return Err("its bbox crosses the antimeridian, and the index is planar".to_owned());
@@ -64,6 +67,20 @@ pub(super) struct Placed {
     pub(super) bounds: Result<Bounds, String>,
     /// The geometry and attributes, if the format has them and [`Found::wants_contents`].
     pub(super) contents: Contents,
+}
+
+#[cfg(any(feature = "geopackage", feature = "geoparquet"))]
+impl Placed {
+    /// A feature with a geometry and no attributes.
+    pub(super) fn of_geometry(id: Option<FileId>, shaped: Result<super::geometry::Shaped, String>) -> Self {
+        match shaped {
+            Ok(super::geometry::Shaped { geometry, bounds }) => {
+                let contents = Contents { geometry: geometry.to_wkb(), attributes: String::new() };
+                Self { id, bounds: Ok(bounds), contents }
+            }
+            Err(why) => Self { id, bounds: Err(why), contents: Contents::default() },
+        }
+    }
 }
 
 /// The rectangles of a file.

@@ -1,152 +1,66 @@
-//! The shape of a geometry that a library reads: WKT, WKB.
-//!
-//! Curves are refused: their positions are control points, which do not bound them.
+//! Geometries that are read as a whole: WKT, WKB.
 
+use super::found::Bounds;
 use super::shape::Shape;
 use farwood::spatial::Rectangle;
-use geozero::GeomProcessor;
-use geozero::error::{GeozeroError, Result as GeozeroResult};
+use farwood_geometry::Geometry;
+use farwood_geometry::geo_types::{self, Coord, Geometry as Part, LineString, Polygon};
 
-/// Largest nesting depth of collections: readers recurse.
-pub(super) const DEPTH_MAX: usize = 32;
-
-/// Whether a geometry is not a part of another one, in the signatures of [`GeomProcessor`].
-type Tagged = bool;
-
-/// Collects the shape of one geometry.
-#[derive(Default)]
-pub(super) struct ShapeBuilder {
-    /// The parts that have ended.
-    shape: Option<Shape>,
-    /// The part in progress.
-    part: Option<Shape>,
-    /// Whether lines are rings of a polygon.
-    in_polygon: bool,
-    /// Whether each position is a part.
-    in_points: bool,
-    depth: usize,
-    /// The reason why the geometry is refused.
-    refusal: Option<String>,
+/// A geometry, and its shape.
+pub(super) struct Shaped {
+    pub(super) geometry: Geometry,
+    pub(super) bounds: Bounds,
 }
 
-fn joined(one: Option<Shape>, other: Option<Shape>) -> Option<Shape> {
-    one.into_iter().chain(other).reduce(Shape::joined)
-}
-
-impl ShapeBuilder {
-    fn refuse(&mut self, why: impl Into<String>) -> GeozeroResult<()> {
-        self.refusal = Some(why.into());
-        Err(GeozeroError::GeometryFormat)
-    }
-
-    fn refuse_curves(&mut self) -> GeozeroResult<()> {
-        self.refuse("the geometry contains curves, which are not supported")
-    }
-
-    fn end_part(&mut self) {
-        self.shape = joined(self.shape, self.part.take().map(Shape::as_part));
+impl Shaped {
+    /// A geometry with its shape.
+    ///
+    /// # Errors
+    /// A part of the geometry is empty.
+    pub(super) fn new(geometry: Geometry) -> Result<Self, String> {
+        let shape = shape_of(geometry.shape())?;
+        Ok(Self { geometry, bounds: Bounds::Geometry(shape) })
     }
 }
 
-impl GeomProcessor for ShapeBuilder {
-    fn xy(&mut self, x: f64, y: f64, _: usize) -> GeozeroResult<()> {
-        match Rectangle::point([x, y]) {
-            Ok(point) => self.part = joined(self.part, Some(Shape::part(point))),
-            Err(error) => return self.refuse(error.to_string()),
-        }
-        if self.in_points {
-            self.end_part();
-        }
-        Ok(())
-    }
-
-    fn empty_point(&mut self, _: usize) -> GeozeroResult<()> {
-        Ok(())
-    }
-
-    fn point_end(&mut self, _: usize) -> GeozeroResult<()> {
-        self.end_part();
-        Ok(())
-    }
-
-    fn multipoint_begin(&mut self, _: usize, _: usize) -> GeozeroResult<()> {
-        self.in_points = true;
-        Ok(())
-    }
-
-    fn multipoint_end(&mut self, _: usize) -> GeozeroResult<()> {
-        self.in_points = false;
-        Ok(())
-    }
-
-    fn linestring_end(&mut self, _: Tagged, _: usize) -> GeozeroResult<()> {
-        if !self.in_polygon {
-            self.end_part();
-        }
-        Ok(())
-    }
-
-    fn polygon_begin(&mut self, _: Tagged, _: usize, _: usize) -> GeozeroResult<()> {
-        self.in_polygon = true;
-        Ok(())
-    }
-
-    fn polygon_end(&mut self, _: Tagged, _: usize) -> GeozeroResult<()> {
-        self.in_polygon = false;
-        self.end_part();
-        Ok(())
-    }
-
-    fn geometrycollection_begin(&mut self, _: usize, _: usize) -> GeozeroResult<()> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX { self.refuse(too_deep()) } else { Ok(()) }
-    }
-
-    fn geometrycollection_end(&mut self, _: usize) -> GeozeroResult<()> {
-        self.depth -= 1;
-        Ok(())
-    }
-
-    fn circularstring_begin(&mut self, _: usize, _: usize) -> GeozeroResult<()> {
-        self.refuse_curves()
-    }
-
-    fn compoundcurve_begin(&mut self, _: usize, _: usize) -> GeozeroResult<()> {
-        self.refuse_curves()
-    }
-
-    fn curvepolygon_begin(&mut self, _: usize, _: usize) -> GeozeroResult<()> {
-        self.refuse_curves()
-    }
-
-    fn multicurve_begin(&mut self, _: usize, _: usize) -> GeozeroResult<()> {
-        self.refuse_curves()
-    }
-
-    fn multisurface_begin(&mut self, _: usize, _: usize) -> GeozeroResult<()> {
-        self.refuse_curves()
+/// The shape of a geometry: the bounds of its parts, on both sides of the antimeridian.
+fn shape_of(geometry: &geo_types::Geometry<f64>) -> Result<Shape, String> {
+    match geometry {
+        Part::Point(point) => around([point.0]),
+        Part::Line(line) => around([line.start, line.end]),
+        Part::LineString(line) => of_line(line),
+        Part::Polygon(polygon) => of_polygon(polygon),
+        Part::MultiPoint(points) => joined(points.iter().map(|point| around([point.0]))),
+        Part::MultiLineString(lines) => joined(lines.iter().map(of_line)),
+        Part::MultiPolygon(polygons) => joined(polygons.iter().map(of_polygon)),
+        Part::GeometryCollection(parts) => joined(parts.iter().map(shape_of)),
+        Part::Rect(rectangle) => of_polygon(&rectangle.to_polygon()),
+        Part::Triangle(triangle) => of_polygon(&triangle.to_polygon()),
     }
 }
 
-/// The reason for refusing collections in collections.
-pub(super) fn too_deep() -> String {
-    format!("its collections are nested more than {DEPTH_MAX} deep")
+fn of_line(line: &LineString<f64>) -> Result<Shape, String> {
+    around(line.0.iter().copied())
 }
 
-/// The shape of the geometry that `read` passes to a processor. `format` names its format, for errors.
-///
-/// # Errors
-/// The reason why the geometry has no bounds.
-pub(super) fn shape(
-    format: &str,
-    read: impl FnOnce(&mut ShapeBuilder) -> GeozeroResult<()>,
-) -> Result<Shape, String> {
-    let mut builder = ShapeBuilder::default();
-    match (read(&mut builder), builder.refusal) {
-        (_, Some(why)) => Err(why),
-        (Err(GeozeroError::Geometry(why)), None) => Err(format!("it is not {format}: {why}")),
-        (Err(GeozeroError::IoError(_)), None) => Err(format!("the {format} ends too early")),
-        (Err(_), None) => Err(format!("it is not {format}")),
-        (Ok(()), None) => builder.shape.ok_or_else(|| "the geometry has no coordinates".to_owned()),
-    }
+/// A hole is inside the shell of a valid polygon only.
+fn of_polygon(polygon: &Polygon<f64>) -> Result<Shape, String> {
+    let rings = std::iter::once(polygon.exterior()).chain(polygon.interiors());
+    around(rings.flat_map(|ring| ring.0.iter().copied()))
+}
+
+/// The shape of one part with these positions.
+fn around(positions: impl IntoIterator<Item = Coord<f64>>) -> Result<Shape, String> {
+    let point = |at: Coord<f64>| Rectangle::point([at.x, at.y]).map_err(|error| error.to_string());
+    let points = positions.into_iter().map(point).collect::<Result<Vec<_>, _>>()?;
+    Rectangle::around(&points).map(Shape::part).ok_or_else(empty)
+}
+
+fn joined(parts: impl Iterator<Item = Result<Shape, String>>) -> Result<Shape, String> {
+    let shapes = parts.collect::<Result<Vec<_>, _>>()?;
+    shapes.into_iter().reduce(Shape::joined).ok_or_else(empty)
+}
+
+fn empty() -> String {
+    "the geometry, or a part of it, has no coordinates".to_owned()
 }

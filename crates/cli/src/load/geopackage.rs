@@ -1,12 +1,12 @@
 //! Rectangles of a layer of a GeoPackage: the bounds of each geometry, with the integer primary key as its number.
 
 use super::args::Args;
-use super::found::{Bounds, Found, Placed};
+use super::found::{Found, Placed};
+use super::geometry::Shaped;
 use super::ids::FileId;
 use super::trouble::{Place, Trouble};
 use super::wkb;
 use crate::Failure;
-use farwood::spatial::Contents;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
@@ -90,7 +90,7 @@ fn read_layer(
         position += 1;
         let id = if key.is_some() { Some(number(row.get_ref(1)?)) } else { None };
         let id = id.map(FileId::of_number);
-        let placed = Placed { id, bounds: bounds(row)?, contents: Contents::default() };
+        let placed = Placed::of_geometry(id, geometry(row)?);
         if let Err(failure) = found.add(Place::Feature(position), position, placed) {
             return Ok(Err(failure));
         }
@@ -107,9 +107,9 @@ fn number(value: ValueRef<'_>) -> Result<u64, String> {
     }
 }
 
-fn bounds(row: &Row<'_>) -> rusqlite::Result<Result<Bounds, String>> {
+fn geometry(row: &Row<'_>) -> rusqlite::Result<Result<Shaped, String>> {
     Ok(match row.get_ref(0)? {
-        ValueRef::Blob(bytes) => wkb::geopackage_shape(bytes).map(Bounds::Geometry),
+        ValueRef::Blob(bytes) => wkb::read_of_geopackage(bytes),
         ValueRef::Null => Err("the feature has no geometry".to_owned()),
         other => Err(format!("its geometry is of the type {}, and not a blob", other.data_type())),
     })

@@ -2,12 +2,11 @@
 //! page of each column at a time, and skips the other columns.
 
 use super::args::Args;
-use super::found::{Bounds, Found, Placed};
+use super::found::{Found, Placed};
 use super::ids::FileId;
 use super::trouble::{Place, Trouble};
 use super::wkb;
 use crate::Failure;
-use farwood::spatial::Contents;
 use parquet::basic::{ConvertedType, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
@@ -220,15 +219,12 @@ fn read_group(
         rest -= batch.len() as u64;
         for (geometry, id) in batch.iter().zip(ids) {
             *position += 1;
-            let bounds = match geometry {
-                Some(bytes) => wkb::shape(bytes.data()).map(Bounds::Geometry),
+            let shaped = match geometry {
+                Some(bytes) => wkb::read(bytes.data()),
                 None => Err("the row has no geometry".to_owned()),
             };
-            if let Err(failure) = found.add(
-                Place::Feature(*position),
-                *position,
-                Placed { id: id.map(FileId::of_number), bounds, contents: Contents::default() },
-            ) {
+            let placed = Placed::of_geometry(id.map(FileId::of_number), shaped);
+            if let Err(failure) = found.add(Place::Feature(*position), *position, placed) {
                 return Ok(Err(failure));
             }
         }

@@ -7,6 +7,7 @@
 use super::args::Args;
 use super::columns::{self, Header};
 use super::found::{Bounds, Found, Placed};
+use super::geometry::Shaped;
 use super::ids::FileId;
 use super::table::{Table, TableRow};
 use super::trouble::{Place, Trouble};
@@ -14,7 +15,6 @@ use super::wkt;
 use crate::search::{coordinate, rectangle_number};
 use crate::{Failure, size};
 use farwood::spatial::{Contents, Rectangle};
-use farwood_geometry::Geometry;
 use serde_json::{Map, Value};
 use std::io::BufRead;
 
@@ -196,13 +196,21 @@ fn wrong_count(what: &str, columns: usize) -> String {
 fn placed(row: &TableRow<'_>, (columns, names): (Columns, Option<&[String]>), args: &Args) -> Placed {
     let columns = match columns {
         Columns::Wkt { geometry, number } => {
-            let bounds = geometry_of(row, geometry);
+            let shaped = row.field(geometry).and_then(|field| wkt::read(&field));
+            let shaped = shaped.map_err(|why| format!("column {}: {why}", geometry + 1));
             let used = [Some(geometry), number];
-            let contents = names.map_or(Ok(Contents::default()), |names| {
-                let attributes = attributes(row, names, used.into_iter().flatten())?;
-                Ok(Contents { geometry: wkb_of(row, geometry)?, attributes })
+            let attributes =
+                names.map(|names| attributes(row, names, used.into_iter().flatten())).transpose();
+            let placed = shaped.and_then(|Shaped { geometry, bounds }| {
+                let attributes = attributes?;
+                let geometry = if attributes.is_some() { geometry.to_wkb() } else { Vec::new() };
+                Ok((bounds, Contents { geometry, attributes: attributes.unwrap_or_default() }))
             });
-            return with_contents(number.map(|column| id(row, column)), bounds, contents, row, args);
+            let id = number.map(|column| id(row, column));
+            return match placed {
+                Ok((bounds, contents)) => Placed { id, bounds: Ok(bounds), contents },
+                Err(why) => with_contents(id, Err(why), Ok(Contents::default()), row, args),
+            };
         }
         Columns::Edges(columns) => Some(columns),
         Columns::All => RectangleColumns::of(&(0..row.columns().min(6)).collect::<Vec<_>>()),
@@ -245,19 +253,6 @@ fn attributes(
         attributes.insert(name.clone(), Value::String(row.field(column)?.into_owned()));
     }
     Ok(if attributes.is_empty() { String::new() } else { Value::Object(attributes).to_string() })
-}
-
-/// The geometry of a row as well-known binary.
-fn wkb_of(row: &TableRow<'_>, column: usize) -> Result<Vec<u8>, String> {
-    let field = row.field(column)?;
-    let geometry = field.parse::<Geometry>().map_err(|error| format!("column {}: {error}", column + 1))?;
-    Ok(geometry.to_wkb())
-}
-
-/// The bounds of a geometry as WKT.
-fn geometry_of(row: &TableRow<'_>, column: usize) -> Result<Bounds, String> {
-    let field = row.field(column)?;
-    wkt::shape(&field).map(Bounds::Geometry).map_err(|why| format!("column {}: {why}", column + 1))
 }
 
 /// Only the user knows the contents of a first line that is not a rectangle.

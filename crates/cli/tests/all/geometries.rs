@@ -43,11 +43,15 @@ fn geometries_are_read_from_a_column_of_wkt() {
 fn rows_without_a_geometry_are_refused_with_the_reason() {
     let machine = with_degrees();
     for (text, words) in [
-        ("POINT(1 2) x", "column 1: it is not WKT: text follows the geometry"),
-        ("POINT EMPTY", "column 1: the geometry has no coordinates"),
+        ("POINT(1 2) x", "column 12 of the WKT: the end of the text is expected, and 'x' is there"),
+        ("POINT EMPTY", "column 1: the geometry, or a part of it, has no coordinates"),
+        ("\"POLYGON((0 0,4 0,4 5,0 1))\"", "a ring of 4 positions is not closed"),
         ("SRID=4326;POINT(1 2)", "ST_AsText"),
-        ("POINT(1e-400 2)", "column 1: '1e-400' is not 0, and closer to 0 than any number of 64 bits"),
-        ("POINT(1e400 2)", "column 1: '1e400' is not a finite number"),
+        (
+            "POINT(1e-400 2)",
+            "column 7 of the WKT: '1e-400' is not 0, and closer to 0 than any number of 64 bits",
+        ),
+        ("POINT(1e400 2)", "column 7 of the WKT: '1e400' is not a finite number"),
         ("\"GEOMETRYCOLLECTION(POINT(1 2),POINT EMPTY)\"", "a part of the geometry is EMPTY"),
         ("\"POLYGON((0 0,4 0,4 5,0 0),EMPTY)\"", "a part of the geometry is EMPTY"),
         ("POINT(200 2)", "x 200 is not a longitude"),

@@ -65,6 +65,12 @@ mod with_the_feature {
         assert_eq!((&report["format"], &report["loaded"]), (&json!("geopackage"), &json!(2)));
         assert_eq!(all(&machine), ["75 -2,3,1,9", "9 5,4,6,5"]);
 
+        machine.ok(&["create", "shm://p/records", "--index", "catfish", "--ids", "number"]);
+        machine.ok(&["load", "shm://p/records", &file]);
+        let record = &machine.json(&["get", "shm://p/records", "75"])[0];
+        let line = json!({ "type": "LineString", "coordinates": [[1.0, 9.0], [-2.0, 3.0]] });
+        assert_eq!(record["geometry"], line);
+
         let machine = with_degrees();
         let file = package(&machine, "any-name.db", &["towns", "roads"], &features[1..]);
         let load = ["load", "shm://p/s", &file];
@@ -80,12 +86,13 @@ mod with_the_feature {
 
     #[test]
     fn features_without_a_geometry_or_a_number_are_refused() {
-        let good = || Some(line(&[[1.0, 2.0]]));
+        let good = || Some(line(&[[1.0, 2.0]; 2]));
         let machine = with_degrees();
         for (key, geometry, words) in [
             (2, None, "feature 2: the feature has no geometry"),
             (2, Some(b"GP".to_vec()), "feature 2: it is not a geometry of a GeoPackage"),
-            (2, Some(line(&[[200.0, 2.0]])), "feature 2: x 200 is not a longitude"),
+            (2, Some(line(&[[1.0, 2.0]])), "feature 2: a line has one position"),
+            (2, Some(line(&[[200.0, 2.0]; 2])), "feature 2: x 200 is not a longitude"),
             (-7, good(), "feature 1: its key -7 is not an integer from 0"),
         ] {
             let file = package(&machine, "bad.gpkg", &["towns"], &[(1, good()), (key, geometry)]);

@@ -103,7 +103,7 @@ mod with_the_feature {
     fn rows_without_a_geometry_or_a_number_are_refused() {
         for (bad, words) in [
             ((Some(2), None), "feature 2: the row has no geometry"),
-            ((Some(2), Some(vec![1, 2])), "feature 2: it is not WKB"),
+            ((Some(2), Some(vec![1, 2])), "feature 2: the WKB ends early"),
             ((Some(2), Some(point(200.0, 2.0))), "feature 2: x 200 is not a longitude"),
             ((Some(-2), Some(point(1.0, 2.0))), "feature 2: its id -2 is not an integer"),
             ((None, Some(point(1.0, 2.0))), "feature 2: its id is null"),
