@@ -2,6 +2,7 @@
 
 mod http;
 
+use farwood::spatial::{ServerMonitor, ServerStats};
 use farwood::{NodeCounts, NodeMonitor};
 use http::HttpListener;
 pub(super) use http::HttpServer;
@@ -21,14 +22,29 @@ impl Watch {
         self.0.address()
     }
 
-    /// Answers requests on a separate thread until the result is dropped.
-    pub(super) fn start(self, node: NodeMonitor) -> io::Result<HttpServer> {
-        self.0.start(move |request| reply(request, || node.counts()))
+    /// Answers requests on a separate thread until the result is dropped. `served` is the spatial index of --spatial.
+    pub(super) fn start(
+        self,
+        node: NodeMonitor,
+        served: Option<(String, ServerMonitor)>,
+    ) -> io::Result<HttpServer> {
+        let spatial = move || {
+            let (index, monitor) = served.as_ref()?;
+            Some((index.clone(), monitor.stats()?))
+        };
+        self.0.start(move |request| reply(request, || Counts { node: node.counts(), spatial: spatial() }))
     }
 }
 
+/// The content of a page of metrics.
+struct Counts {
+    node: NodeCounts,
+    /// The spatial index whose server runs, and its statistics.
+    spatial: Option<(String, ServerStats)>,
+}
+
 /// The response to a request: the head, and for GET the body.
-fn reply(request: &[u8], counts: impl Fn() -> NodeCounts) -> String {
+fn reply(request: &[u8], counts: impl Fn() -> Counts) -> String {
     let line = request.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let is_method = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase);
@@ -48,7 +64,7 @@ fn reply(request: &[u8], counts: impl Fn() -> NodeCounts) -> String {
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Status, content type and body of the page at a path.
-fn page(path: &[u8], counts: impl Fn() -> NodeCounts) -> (&'static str, &'static str, String) {
+fn page(path: &[u8], counts: impl Fn() -> Counts) -> (&'static str, &'static str, String) {
     match path {
         b"/metrics" => ("200 OK", "text/plain; version=0.0.4", text(&counts())),
         b"/healthz" => ("200 OK", TEXT, "ok\n".to_owned()),
@@ -57,7 +73,9 @@ fn page(path: &[u8], counts: impl Fn() -> NodeCounts) -> (&'static str, &'static
 }
 
 /// The counts in Prometheus' text format.
-fn text(counts: &NodeCounts) -> String {
+fn text(counts: &Counts) -> String {
+    let spatial = counts.spatial.as_ref().map_or_else(String::new, |(index, stats)| spatial_text(index, *stats));
+    let counts = &counts.node;
     let rows = [
         ("requests_total", "counter", "Executed request frames.", counts.requests),
         ("verbs_total", "counter", "Executed verbs.", counts.verbs),
@@ -86,7 +104,29 @@ fn text(counts: &NodeCounts) -> String {
             .expect("writing to a string cannot fail");
         text
     });
-    text + &histogram(counts)
+    text + &histogram(counts) + &spatial
+}
+
+/// The statistics of the server of a spatial index.
+fn spatial_text(index: &str, stats: ServerStats) -> String {
+    const LOOKUPS: &str = "farwood_spatial_lookups_total";
+    const UTILISATION: &str = "farwood_spatial_utilisation_ratio";
+    let index = label(index);
+    format!(
+        "# HELP {LOOKUPS} Lookups that the server executed, and those by READs that clients have reported.\n\
+         # TYPE {LOOKUPS} counter\n\
+         {LOOKUPS}{{index=\"{index}\",path=\"message\"}} {}\n\
+         {LOOKUPS}{{index=\"{index}\",path=\"reads\"}} {}\n\
+         # HELP {UTILISATION} Processor time of the server's threads in the last heartbeat interval, 0 to 1.\n\
+         # TYPE {UTILISATION} gauge\n\
+         {UTILISATION}{{index=\"{index}\"}} {}\n",
+        stats.by_message, stats.offloaded, stats.utilisation
+    )
+}
+
+/// A text as the value of a label.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// The latency of requests, from reading the request to sending its answer.
@@ -119,8 +159,8 @@ mod tests {
     fn answered(request: &[u8]) -> (String, String, String) {
         let mut latency = [0; LATENCY_BUCKETS];
         (latency[0], latency[3], latency[LATENCY_BUCKETS - 1]) = (5, 2, 1);
-        let counts = || NodeCounts { verbs: 42, latency, latency_ns: 1500, ..NodeCounts::default() };
-        let reply = reply(request, counts);
+        let node = || NodeCounts { verbs: 42, latency, latency_ns: 1500, ..NodeCounts::default() };
+        let reply = reply(request, || Counts { node: node(), spatial: None });
         let (head, body) = reply.split_once("\r\n\r\n").unwrap();
         (head[9..12].to_owned(), head.to_owned(), body.to_owned())
     }
@@ -148,6 +188,19 @@ mod tests {
         assert_eq!(status_and_body(b"GET / HTTP/1.1\r\n").0, "404");
         for request in [&b""[..], b"\r\n", b"\xFF\xFE /", b"GET", b"post /metrics"] {
             assert_eq!(status_and_body(request).0, "400", "{request:?}");
+        }
+    }
+
+    #[test]
+    fn a_served_spatial_index_has_its_lookups_and_utilisation() {
+        let stats = ServerStats { utilisation: 0.25, by_message: 7, offloaded: 3 };
+        let text = text(&Counts { node: NodeCounts::default(), spatial: Some(("a\"b\\".to_owned(), stats)) });
+        for line in [
+            r#"farwood_spatial_lookups_total{index="a\"b\\",path="message"} 7"#,
+            r#"farwood_spatial_lookups_total{index="a\"b\\",path="reads"} 3"#,
+            r#"farwood_spatial_utilisation_ratio{index="a\"b\\"} 0.25"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
     }
 

@@ -6,6 +6,7 @@ use super::card::{card_json, card_text};
 use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
+use farwood::spatial::ServerMonitor;
 use farwood::{
     AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, HostPort, Identity, MemoryNode, NodeCounts,
     NodeEvent, NodeEvents, NodeFile, NodeSpec, RdmaError, Registrant, Registration, ServerTls, TcpError, Url,
@@ -353,12 +354,14 @@ fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure
     let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
     let registration = registration.transpose()?;
     introduce((args, &spec, node.device_bytes()), &url, card.as_ref(), watch.as_ref(), context)?;
-    let watch = watch.map(|watch| watch.start(node.monitor())).transpose();
+    let monitor = ServerMonitor::default();
+    let served = args.spatial.clone().map(|index| (index, monitor.clone()));
+    let watch = watch.map(|watch| watch.start(node.monitor(), served)).transpose();
     let watch = watch.map_err(system("start the thread of --metrics"))?;
     let spatial = args
         .spatial
         .as_deref()
-        .map(|name| spatial::Beside::start(args, name, &url, (&node, spec.token.clone())));
+        .map(|name| spatial::Beside::start(args, name, &url, (&node, spec.token.clone()), monitor));
     let mut spatial = spatial.transpose()?;
     while node.is_running() {
         match next_signal(&mut signals) {

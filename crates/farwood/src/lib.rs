@@ -33,6 +33,7 @@
 //! | points, lines and polygons in records (feature `geometry`) | [`spatial::Spatial::find`], [`geometry`] |
 //! | range scans, forward or reverse | [`Index::scan`], [`Index::scan_prefix`], [`Scan`] |
 //! | concurrent async operations on one thread | [`Session`], [`run_all`] |
+//! | a server of your own, whose clients use READs while it is busy | [`adaptive`] |
 //! | your own types as keys and values | [`Codec`], [`Key`], [`Value`] |
 //! | the cost of an operation in round trips | `[n RT]` in the documentation of each method, [`Session::take_costs`] |
 //! | errors | [`Error`] |
@@ -55,6 +56,7 @@
 //! only. The examples in `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
+pub mod adaptive;
 mod argument;
 mod attached;
 mod attachment;

@@ -3,7 +3,7 @@
 
 use super::super::{Context, Failure, Format, Outcome};
 use super::{Args, LOOK, system};
-use farwood::spatial::{NotificationMode, ServeOptions, Spatial};
+use farwood::spatial::{NotificationMode, ServeOptions, ServerMonitor, Spatial};
 use farwood::{AcceptedTokens, Error, FabricError, IndexError, MemoryNode, Pool, TcpError, Url, printable};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -153,6 +153,7 @@ impl Beside {
         name: &str,
         listen: &str,
         (node, token): (&MemoryNode, Option<AcceptedTokens>),
+        monitor: ServerMonitor,
     ) -> Result<Self, Failure> {
         if args.tls_cert.is_some() {
             return Err(Failure::Usage(
@@ -162,6 +163,7 @@ impl Beside {
         let pool = pool_of(args, listen)?;
         let mut options = args.options(Some(node.address().ip()), token)?;
         options.memory_node = Some(node.server());
+        options.monitor = Some(monitor);
         let (stop, ready) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (thread_stop, thread_ready, index) = (Arc::clone(&stop), Arc::clone(&ready), name.to_owned());
         let at = format!("{listen}/{name}");

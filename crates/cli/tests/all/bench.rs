@@ -1,11 +1,11 @@
 //! `farwood bench`: its records, the arguments that it refuses, and the removal of its files.
 
+use crate::machine::eventually;
 use farwood_testkit::need;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A private directory for the segments of pools.
@@ -470,14 +470,6 @@ fn long_run(place: &Place) -> (Child, Vec<u32>) {
     eventually("two workers are at work", || children().iter().filter(|id| at_work(id)).count() == 2);
     let workers = children().into_iter().filter(at_work).collect();
     (parent, workers)
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !holds() {
-        assert!(Instant::now() < end, "never happened: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 fn signal(name: &str, process: u32) {

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A directory, in shared memory if the machine has it, which is removed when the test ends.
@@ -144,6 +145,15 @@ impl Ran {
         for word in words {
             assert!(self.err.contains(word), "{word:?} is missing in: {}", self.err);
         }
+    }
+}
+
+/// Waits until `holds` returns true, at most half a minute.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < end, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Memory nodes as separate processes, and commands that use them over TCP.
 
-use crate::machine::{Machine, lines};
+use crate::machine::{Machine, eventually, lines};
 use farwood_testkit::need;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -384,13 +384,7 @@ fn a_memory_node_has_metrics_and_statistics() {
     let machine = Machine::new();
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--metrics", "127.0.0.1:0"]);
     machine.ok(&["create", &format!("{}/i", node.url)]);
-    let ask = |what: &str| {
-        let mut stream = TcpStream::connect(node.metrics.as_deref().unwrap()).unwrap();
-        stream.write_all(format!("GET {what} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    };
+    let ask = |path: &str| metrics_of(&node, path);
     assert!(ask("/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
     let metrics = ask("/metrics");
     let verbs = metrics.lines().find_map(|line| line.strip_prefix("farwood_verbs_total ")).unwrap();
@@ -406,6 +400,37 @@ fn a_memory_node_has_metrics_and_statistics() {
     drop(silent);
     let beyond = ["serve", "--listen", "tcp://127.0.0.1:0", "--metrics", "0.0.0.0:0"];
     machine.refused(2, &beyond, &["--metrics 0.0.0.0:0", "--insecure", "127.0.0.1"]);
+}
+
+#[test]
+fn the_metrics_have_the_lookups_of_a_served_spatial_index() {
+    let machine = Machine::new();
+    let options = ["--metrics", "127.0.0.1:0", "--spatial", "s"];
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &options);
+    let read = || metrics_of(&node, "/metrics");
+    assert!(!read().contains("farwood_spatial"), "the index does not exist");
+    let index = format!("{}/s", node.url);
+    machine.ok(&["create", &index, "--index", "catfish"]);
+    let by_message = format!("{index}?search=message");
+    eventually("a search by message", || {
+        machine.run(&["search", &by_message, "--at", "1,2", "--count"]).out == "0\n"
+    });
+    let lookups = r#"farwood_spatial_lookups_total{index="s",path="message"} "#;
+    eventually("the metrics have the search", || {
+        let metrics = read();
+        let executed = metrics.lines().find_map(|line| line.strip_prefix(lookups));
+        metrics.contains(r#"farwood_spatial_utilisation_ratio{index="s"} 0"#)
+            && executed.is_some_and(|executed| executed != "0")
+    });
+}
+
+/// The response of a memory node's port of metrics.
+fn metrics_of(node: &Served, path: &str) -> String {
+    let mut stream = TcpStream::connect(node.metrics.as_deref().unwrap()).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
 }
 
 /// A rotation without an outage: the file has both tokens while clients change to the new one.

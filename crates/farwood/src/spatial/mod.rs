@@ -38,7 +38,7 @@ pub use index::Spatial;
 pub use index::parts;
 pub use lookup::SearchStats;
 pub use search_options::{SearchMode, SearchOptions};
-pub use server::ServeOptions;
+pub use server::{ServeOptions, ServerMonitor};
 #[cfg(feature = "tcp")]
 #[doc(hidden)]
 pub use socket::Socket;

@@ -8,7 +8,9 @@ use farwood_fabric::Client;
 #[cfg(feature = "tcp")]
 use farwood_fabric::{Server as _, superblock};
 use farwood_index::IndexError;
-use farwood_index::catfish::{CONNECTIONS_MAX, NotificationMode, ServerSettings, Service, ServiceSettings};
+use farwood_index::catfish::{
+    CONNECTIONS_MAX, NotificationMode, ServerSettings, ServerStats, Service, ServiceSettings,
+};
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::{block_on, run_all};
 #[cfg(feature = "tcp")]
@@ -18,6 +20,7 @@ use std::future::Future;
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The options of a server.
@@ -31,6 +34,8 @@ pub struct ServeOptions {
     pub notice: NotificationMode,
     /// The interval of heartbeats, which report the utilisation to the clients: 1 ms to 10 s.
     pub heartbeat: Duration,
+    /// Receives the statistics of the server while it runs.
+    pub monitor: Option<ServerMonitor>,
     /// A listener for requests over sockets, each served by its own thread.
     #[cfg(feature = "tcp")]
     pub listener: Option<TcpListener>,
@@ -49,6 +54,7 @@ impl Default for ServeOptions {
             connections: 64,
             notice: NotificationMode::Event,
             heartbeat: HEARTBEAT_DEFAULT,
+            monitor: None,
             #[cfg(feature = "tcp")]
             listener: None,
             #[cfg(feature = "tcp")]
@@ -66,6 +72,21 @@ impl ServeOptions {
         return self.memory_node.is_none();
         #[cfg(not(feature = "tcp"))]
         true
+    }
+}
+
+/// The statistics of a server, which other threads of its process read. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct ServerMonitor(Arc<Mutex<Option<ServerStats>>>);
+
+impl ServerMonitor {
+    /// The statistics, at most 20 ms old; `None`: the server does not run.
+    pub fn stats(&self) -> Option<ServerStats> {
+        *self.stored()
+    }
+
+    fn stored(&self) -> MutexGuard<'_, Option<ServerStats>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -225,13 +246,22 @@ impl Serving<'_> {
         })
     }
 
-    /// Waits until `stop` is set, the service has ended, or the files of the pool are lost.
+    /// Waits until `stop` is set, the service has ended, or the files of the pool are lost. Reports the statistics
+    /// meanwhile.
     fn watch(&self, stop: &AtomicBool) -> std::result::Result<(), IndexError> {
-        while !stop.load(Ordering::Acquire) && !self.service.has_ended() {
-            self.spatial.pool.attachment().check_files()?;
+        let report = |stats| {
+            if let Some(monitor) = &self.options.monitor {
+                *monitor.stored() = stats;
+            }
+        };
+        let mut watched = Ok(());
+        while watched.is_ok() && !stop.load(Ordering::Acquire) && !self.service.has_ended() {
+            report(Some(self.service.stats()));
+            watched = self.spatial.pool.attachment().check_files();
             std::thread::sleep(LOOK);
         }
-        Ok(())
+        report(None);
+        Ok(watched?)
     }
 
     /// Serves one thread's share of the rings; thread 0 also receives immediates and sends heartbeats. Over TCP there

@@ -47,6 +47,11 @@ fn bulk_load() {
 }
 
 #[test]
+fn adaptive_server() {
+    run("adaptive_server");
+}
+
+#[test]
 fn every_example_is_run() {
     let examples = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples")).unwrap();
     let tests = include_str!("examples.rs");

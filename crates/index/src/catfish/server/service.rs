@@ -9,8 +9,9 @@ use super::super::head::{
     ASK, CONNECTIONS_MAX, CONSUMED, HEARTBEAT, INBOX, INBOX_HEAD_BYTES, LOOKUPS, MEMORY, OFFLOADED, OPEN,
     OWNER, RING_CHUNKS, RING_CHUNKS_MAX, TERM, TICKET_BITS, closed, connection_memory, of_connection,
 };
+use super::super::server_stats::ServerStats;
 use super::super::wire::NotificationMode;
-use super::super::wire::heartbeat::{PARTS, number_and_beat};
+use super::super::wire::heartbeat::{PARTS, number_and_beat, utilisation};
 use super::super::wire::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, item_words};
 use super::super::wire::ring::{Received, RingReceiver, RingSender, Segment, framed, poll_interval};
 use super::TreeServer;
@@ -208,6 +209,13 @@ impl<'t> Service<'t> {
         };
         let timing = (self.settings.heartbeat_ns, self.settings.idle_checks);
         send_heartbeats(client, timing, &self.pulse, inboxes, busy).await
+    }
+
+    /// The statistics of this server. [0 RT]
+    pub fn stats(&self) -> ServerStats {
+        let (by_message, offloaded) = self.tree.lookups.executed_and_offloaded();
+        let heartbeat = number_and_beat(self.pulse()).1;
+        ServerStats { utilisation: utilisation(heartbeat).unwrap_or_default(), by_message, offloaded }
     }
 
     /// Stores the newest heartbeat and the numbers of lookups in the head. [0 RT]
