@@ -74,7 +74,8 @@ fn page(path: &[u8], counts: impl Fn() -> Counts) -> (&'static str, &'static str
 
 /// The counts in Prometheus' text format.
 fn text(counts: &Counts) -> String {
-    let spatial = counts.spatial.as_ref().map_or_else(String::new, |(index, stats)| spatial_text(index, *stats));
+    let spatial =
+        counts.spatial.as_ref().map_or_else(String::new, |(index, stats)| spatial_text(index, *stats));
     let counts = &counts.node;
     let rows = [
         ("requests_total", "counter", "Executed request frames.", counts.requests),

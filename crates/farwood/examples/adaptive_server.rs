@@ -50,7 +50,8 @@ fn compare(url: &str) -> Result<(), Failure> {
     }
     for clients in [1, 8] {
         for scheme in [Scheme::Messages, Scheme::Reads, Scheme::Adaptive] {
-            let run = Run { index: &index, scheme, heartbeat: Heartbeat::default(), load: ServerLoad::default() };
+            let run =
+                Run { index: &index, scheme, heartbeat: Heartbeat::default(), load: ServerLoad::default() };
             run.measure(clients)?;
         }
     }

@@ -149,29 +149,30 @@ mod tests {
         assert_eq!(reader.take(), Some(0.5));
     }
 
-    #[test]
-    fn a_thread_that_works_is_busy_and_one_that_sleeps_is_not() {
-        let load = ServerLoad::default();
+    /// The utilisation while one thread runs `work`.
+    fn during(load: &ServerLoad, work: impl FnOnce() + Send) -> f64 {
         std::thread::scope(|scope| {
-            let during = |work: &(dyn Fn() + Sync)| {
-                let measured = scope.spawn(|| {
-                    let _membership = load.join();
-                    load.utilisation();
-                    work();
-                    load.utilisation()
-                });
-                measured.join().expect("the thread ends")
-            };
-            // The thread that works may wait for a processor for most of the time.
-            assert!(during(&|| work_for(Duration::from_millis(60))) > 0.1);
-            assert!(during(&|| std::thread::sleep(Duration::from_millis(60))) < 0.1);
-        });
+            let measured = scope.spawn(|| {
+                let _membership = load.join();
+                load.utilisation();
+                work();
+                load.utilisation()
+            });
+            measured.join().expect("the thread ends")
+        })
     }
 
-    fn work_for(time: Duration) {
-        let start = Instant::now();
-        while start.elapsed() < time {
-            std::hint::spin_loop();
-        }
+    #[test]
+    fn a_thread_that_works_is_busy_and_one_that_sleeps_is_not() {
+        let (load, time) = (ServerLoad::default(), Duration::from_millis(60));
+        let work = || {
+            let start = Instant::now();
+            while start.elapsed() < time {
+                std::hint::spin_loop();
+            }
+        };
+        // The thread may wait for a processor most of the time.
+        assert!(during(&load, work) > 0.1);
+        assert!(during(&load, || std::thread::sleep(time)) < 0.1);
     }
 }

@@ -32,7 +32,7 @@
 //! | rectangles: an R*-tree (feature `spatial`) | [`spatial`] |
 //! | points, lines and polygons in records (feature `geometry`) | [`spatial::Spatial::find`], [`geometry`] |
 //! | range scans, forward or reverse | [`Index::scan`], [`Index::scan_prefix`], [`Scan`] |
-//! | concurrent async operations on one thread | [`Session`], [`run_all`] |
+//! | concurrent async operations on one thread | [`Session`], [`spatial::SpatialSession`], [`run_all`] |
 //! | a server of your own, whose clients use READs while it is busy | [`adaptive`] |
 //! | your own types as keys and values | [`Codec`], [`Key`], [`Value`] |
 //! | the cost of an operation in round trips | `[n RT]` in the documentation of each method, [`Session::take_costs`] |

@@ -52,7 +52,8 @@ impl<'t> Connection<'t, AnyFabric, AnyMemory> {
             }
             #[cfg(feature = "tcp")]
             ServerLocation::Machine(address) => {
-                let socket = Socket::connect(index, client, address).await?;
+                let port = index.port(client).await?;
+                let socket = Socket::connect(index, client, (address, port)).await?;
                 Ok(Connection::Socket(SocketRpc::new(socket)))
             }
         }

@@ -75,7 +75,7 @@ impl Spatial {
                 let mut editor = Editor { spatial: self, path, changes: 0 };
                 let done = work(&mut editor);
                 if let EditorPath::Messages(lent) = editor.path {
-                    self.give_back(lent, &client);
+                    block_on(self.give_back(lent, &client));
                 }
                 done
             }
@@ -105,7 +105,7 @@ impl Spatial {
                 // The present server may serve for longer than one change.
                 _ => {
                     drop(permit);
-                    self.connect(client).map(ChangePath::Messages)
+                    block_on(self.connect(client)).map(ChangePath::Messages)
                 }
             };
             match begun {
@@ -252,30 +252,18 @@ impl Editor<'_> {
         self.changes
     }
 
-    /// Refuses changes that would store a rectangle outside the degrees of the index.
-    fn check_bounds(&self, operation: &'static str, changes: &[Change]) -> Result<()> {
-        changes.iter().try_for_each(|change| match change {
-            Change::Insert(item) => self.spatial.check_bounds(operation, "rectangle", &item.bounds),
-            Change::Put(record) => self.spatial.check_bounds(operation, "rectangle", &record.bounds),
-            Change::Update(_, bounds) | Change::Move(_, bounds) => {
-                self.spatial.check_bounds(operation, "rectangle", bounds)
-            }
-            Change::Remove(_) | Change::Delete(_) => Ok(()),
-        })
-    }
-
     fn change_one(&mut self, operation: &'static str, change: Change) -> Result<bool> {
-        self.check(operation, std::slice::from_ref(&change))?;
+        check_changes(self.spatial, operation, std::slice::from_ref(&change))?;
         let done = match (&mut self.path, change) {
             (EditorPath::Messages(lent), Change::Insert(item)) => {
-                block_on(lent.connection.insert(&item)).map(|()| true)
+                block_on(lent.connection().insert(&item)).map(|()| true)
             }
-            (EditorPath::Messages(lent), Change::Remove(item)) => block_on(lent.connection.remove(&item)),
+            (EditorPath::Messages(lent), Change::Remove(item)) => block_on(lent.connection().remove(&item)),
             (EditorPath::Messages(lent), Change::Update(item, bounds)) => {
-                block_on(lent.connection.update(&item, bounds))
+                block_on(lent.connection().update(&item, bounds))
             }
             (EditorPath::Messages(lent), of_record) => {
-                block_on(lent.connection.apply(&[of_record])).map(|found| found == [true])
+                block_on(lent.connection().apply(&[of_record])).map(|found| found == [true])
             }
             (EditorPath::AsServer(worker), change) => {
                 block_on(worker.apply(&[change])).map(|found| found == [true])
@@ -286,30 +274,22 @@ impl Editor<'_> {
         Ok(found)
     }
 
-    /// Refuses changes that the index cannot make, before any is sent.
-    fn check(&self, operation: &'static str, changes: &[Change]) -> Result<()> {
-        self.spatial.check_process(operation)?;
-        let checked = changes.iter().try_for_each(|change| self.spatial.index.check_change(change));
-        checked.map_err(|error| self.spatial.failed(operation, error))?;
-        self.check_bounds(operation, changes)
-    }
-
     fn change_many(
         &mut self,
         operation: &'static str,
         changes: &[Change],
         policy: BatchPolicy,
     ) -> Result<Vec<bool>> {
-        self.check(operation, changes)?;
+        check_changes(self.spatial, operation, changes)?;
         let (mut rest, mut found, mut most) = (changes, Vec::with_capacity(changes.len()), CHANGES_MAX);
         while !rest.is_empty() {
-            let count = match &self.path {
-                EditorPath::Messages(lent) => lent.connection.changes_that_fit(rest).min(most),
+            let count = match &mut self.path {
+                EditorPath::Messages(lent) => lent.connection().changes_that_fit(rest).min(most),
                 EditorPath::AsServer(_) => rest.len().min(most),
             };
             let (batch, after) = rest.split_at(count);
             let done = match &mut self.path {
-                EditorPath::Messages(lent) => block_on(lent.connection.apply(batch)),
+                EditorPath::Messages(lent) => block_on(lent.connection().apply(batch)),
                 EditorPath::AsServer(worker) => block_on(worker.apply(batch)),
             };
             match done {
@@ -327,6 +307,21 @@ impl Editor<'_> {
         }
         Ok(found)
     }
+}
+
+/// Refuses changes that the index cannot make, before any is sent.
+pub(super) fn check_changes(spatial: &Spatial, operation: &'static str, changes: &[Change]) -> Result<()> {
+    spatial.check_process(operation)?;
+    let checked = changes.iter().try_for_each(|change| spatial.index.check_change(change));
+    checked.map_err(|error| spatial.failed(operation, error))?;
+    changes.iter().try_for_each(|change| match change {
+        Change::Insert(item) => spatial.check_bounds(operation, "rectangle", &item.bounds),
+        Change::Put(record) => spatial.check_bounds(operation, "rectangle", &record.bounds),
+        Change::Update(_, bounds) | Change::Move(_, bounds) => {
+            spatial.check_bounds(operation, "rectangle", bounds)
+        }
+        Change::Remove(_) | Change::Delete(_) => Ok(()),
+    })
 }
 
 impl fmt::Debug for Editor<'_> {

@@ -8,7 +8,7 @@ use farwood_index::catfish::adaptive::BackOff;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A connection through rings that no call has used for this time is closed when another one is returned.
+/// A connection through rings that no call has used for this time is closed when a call ends.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The idle connections of a handle through rings.
@@ -28,11 +28,20 @@ impl IdleRings {
         self.list().pop().map(|(_, rings, back_off)| (rings, back_off))
     }
 
-    /// Keeps a connection; returns one that the caller closes, because no call has used it for a while.
-    pub(super) fn keep(&self, rings: Box<RingConnection>, back_off: BackOff) -> Option<Box<RingConnection>> {
-        let (now, mut list) = (Instant::now(), self.list());
-        list.push((now, rings, back_off));
-        let unused = list.first().is_some_and(|(since, ..)| now.duration_since(*since) > IDLE_MAX);
+    /// Whether there is an idle connection.
+    pub(super) fn has_some(&self) -> bool {
+        !self.list().is_empty()
+    }
+
+    /// Keeps a connection.
+    pub(super) fn keep(&self, rings: Box<RingConnection>, back_off: BackOff) {
+        self.list().push((Instant::now(), rings, back_off));
+    }
+
+    /// Takes a connection that no call has used for a while: the caller closes it.
+    pub(super) fn take_unused(&self) -> Option<Box<RingConnection>> {
+        let mut list = self.list();
+        let unused = list.first().is_some_and(|(since, ..)| since.elapsed() > IDLE_MAX);
         unused.then(|| list.remove(0).1)
     }
 }

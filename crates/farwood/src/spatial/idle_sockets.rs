@@ -1,4 +1,5 @@
-//! Sockets that stay open between calls, each with the back-off of Algorithm 1. A socket belongs to its thread.
+//! Sockets that stay open between calls, each with the back-off of Algorithm 1. A socket belongs to its thread, whose
+//! operations share it: requests on the way at the same time use the same connection.
 
 use super::idle_rings::IdleRings;
 use super::socket::Socket;
@@ -7,37 +8,64 @@ use farwood_index::catfish::adaptive::BackOff;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-/// A thread's idle socket of a handle.
-struct IdleSocket {
+/// A thread's socket of a handle.
+struct ThreadSocket {
     /// Identifies the handle. It cannot be upgraded after the handle was dropped.
     handle: Weak<IdleRings>,
-    rpc: SocketRpc<Socket>,
+    socket: Socket,
+    /// The buffers of the operation that ended last; `None` while another one uses them.
+    idle: Option<SocketRpc<Socket>>,
     back_off: BackOff,
 }
 
-thread_local! {
-    static SOCKETS: RefCell<Vec<IdleSocket>> = const { RefCell::new(Vec::new()) };
+impl ThreadSocket {
+    fn is_of(&self, handle: &Arc<IdleRings>) -> bool {
+        self.handle.as_ptr() == Arc::as_ptr(handle)
+    }
 }
 
-/// Takes this thread's socket of a handle.
+thread_local! {
+    static SOCKETS: RefCell<Vec<ThreadSocket>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Removes sockets from the list, and drops them when the list is not borrowed.
+fn remove_where(leaves: impl Fn(&ThreadSocket) -> bool) {
+    // While the thread ends, its list no longer exists; its sockets are closed then.
+    let _ = SOCKETS.try_with(|sockets| {
+        let gone: Vec<_> = sockets.borrow_mut().extract_if(.., |socket| leaves(socket)).collect();
+        drop(gone);
+    });
+}
+
+/// A connection over this thread's socket of a handle.
 pub(super) fn take_socket(handle: &Arc<IdleRings>) -> Option<(SocketRpc<Socket>, BackOff)> {
     let taken = SOCKETS.try_with(|sockets| {
         let mut sockets = sockets.borrow_mut();
-        let position = sockets.iter().position(|idle| idle.handle.as_ptr() == Arc::as_ptr(handle))?;
-        Some(sockets.swap_remove(position))
+        let kept = sockets.iter_mut().find(|kept| kept.is_of(handle))?;
+        let rpc = kept.idle.take().unwrap_or_else(|| SocketRpc::new(kept.socket.clone()));
+        Some((rpc, kept.back_off.clone()))
     });
-    let idle = taken.ok().flatten()?;
-    Some((idle.rpc, idle.back_off))
+    taken.ok().flatten()
 }
 
-/// Keeps this thread's socket of a handle, and closes those of handles that no longer exist.
+/// Adds this thread's socket of a handle, and closes those of handles that no longer exist.
+pub(super) fn add_socket(handle: &Arc<IdleRings>, socket: Socket, back_off: BackOff) {
+    remove_where(|kept| kept.handle.strong_count() == 0);
+    let kept = ThreadSocket { handle: Arc::downgrade(handle), socket, idle: None, back_off };
+    let _ = SOCKETS.try_with(|sockets| sockets.borrow_mut().push(kept));
+}
+
+/// Keeps the state of a connection over this thread's socket of a handle, unless the socket was removed.
 pub(super) fn keep_socket(handle: &Arc<IdleRings>, rpc: SocketRpc<Socket>, back_off: BackOff) {
-    let idle = IdleSocket { handle: Arc::downgrade(handle), rpc, back_off };
-    // While the thread ends, its list no longer exists; the socket is closed then.
     let _ = SOCKETS.try_with(|sockets| {
-        let gone: Vec<_> =
-            sockets.borrow_mut().extract_if(.., |idle| idle.handle.strong_count() == 0).collect();
-        sockets.borrow_mut().push(idle);
-        drop(gone);
+        let mut sockets = sockets.borrow_mut();
+        if let Some(kept) = sockets.iter_mut().find(|kept| kept.is_of(handle)) {
+            (kept.idle, kept.back_off) = (Some(rpc), back_off);
+        }
     });
+}
+
+/// Removes this thread's socket of a handle. It is closed when no operation uses it.
+pub(super) fn remove_socket(handle: &Arc<IdleRings>) {
+    remove_where(|kept| kept.is_of(handle));
 }

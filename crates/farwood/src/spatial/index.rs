@@ -206,16 +206,20 @@ impl Spatial {
     /// [`Error::Index`]; by [`SearchMode::Message`](super::SearchMode::Message), also if no process serves the index.
     /// [`Error::Argument`]: the index has degrees, and the window is outside them.
     pub fn search(&self, query: &Query) -> Result<Vec<Item>> {
+        block_on(self.search_by(&*self.thread_client("search")?, query))
+    }
+
+    pub(super) async fn search_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<Vec<Item>> {
         self.check_bounds("search", "window", &query.window)?;
-        let message = |connection: &mut ServerConnection<'_>| {
+        let message = async |connection: &mut ServerConnection<'_>| {
             let mut found = Vec::new();
-            block_on(connection.search(query, &mut found)).map(|()| found)
+            connection.search(query, &mut found).await.map(|()| found)
         };
-        let reads = |client: &Client<AnyFabric>| {
+        let reads = async |client: &Client<AnyFabric>| {
             let mut found = Vec::new();
-            block_on(self.reader(client).search(query, &mut found)).map(|()| found)
+            self.reader(client).search(query, &mut found).await.map(|()| found)
         };
-        self.look_up("search", LookupKind::Search, &Paths { message, reads })
+        self.look_up(client, ("search", LookupKind::Search), &Paths { message, reads }).await
     }
 
     /// Counts the items that match the query. Costs and errors as [`search`](Self::search).
@@ -223,17 +227,27 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count(&self, query: &Query) -> Result<u64> {
-        self.check_bounds("count", "window", &query.window)?;
-        self.count_unchecked(query)
+        block_on(self.count_by(&*self.thread_client("count")?, query))
     }
 
-    pub(super) fn count_unchecked(&self, query: &Query) -> Result<u64> {
-        let message = |connection: &mut ServerConnection<'_>| block_on(connection.count(query));
-        let reads = |client: &Client<AnyFabric>| {
+    pub(super) async fn count_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<u64> {
+        self.check_bounds("count", "window", &query.window)?;
+        self.count_unchecked(client, query).await
+    }
+
+    /// The same for a window that may reach beyond the degrees of the index.
+    #[cfg(feature = "geometry")]
+    pub(super) fn count_in(&self, query: &Query) -> Result<u64> {
+        block_on(self.count_unchecked(&*self.thread_client("count")?, query))
+    }
+
+    async fn count_unchecked(&self, client: &Client<AnyFabric>, query: &Query) -> Result<u64> {
+        let message = async |connection: &mut ServerConnection<'_>| connection.count(query).await;
+        let reads = async |client: &Client<AnyFabric>| {
             let mut count = Count::default();
-            block_on(self.reader(client).search(query, &mut count)).map(|()| count.0)
+            self.reader(client).search(query, &mut count).await.map(|()| count.0)
         };
-        self.look_up("count", LookupKind::Count, &Paths { message, reads })
+        self.look_up(client, ("count", LookupKind::Count), &Paths { message, reads }).await
     }
 
     fn reader<'c>(&'c self, client: &'c Client<AnyFabric>) -> Reader<'c, AnyFabric> {
@@ -245,7 +259,7 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count_all(&self) -> Result<u64> {
-        self.count_unchecked(&everything())
+        block_on(self.count_unchecked(&*self.thread_client("count")?, &everything()))
     }
 
     /// Returns the `count` items nearest to `point`, nearest first; none for a count of 0. [by message 1 RT, and the
@@ -254,13 +268,22 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search); [`Error::Argument`]: the point is not finite, or outside the degrees of the index.
     pub fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
+        block_on(self.nearest_by(&*self.thread_client("nearest")?, point, count))
+    }
+
+    pub(super) async fn nearest_by(
+        &self,
+        client: &Client<AnyFabric>,
+        point: [f64; 2],
+        count: usize,
+    ) -> Result<Vec<Near>> {
         Call { operation: "nearest", url: self.url() }.check_point(point)?;
         if let Ok(bounds) = Rectangle::point(point) {
             self.check_bounds("nearest", "point", &bounds)?;
         }
-        let message = |connection: &mut ServerConnection<'_>| block_on(connection.nearest(point, count));
-        let reads = |client: &Client<AnyFabric>| block_on(self.reader(client).nearest(point, count));
-        self.look_up("nearest", LookupKind::Nearest, &Paths { message, reads })
+        let message = async |connection: &mut ServerConnection<'_>| connection.nearest(point, count).await;
+        let reads = async |client: &Client<AnyFabric>| self.reader(client).nearest(point, count).await;
+        self.look_up(client, ("nearest", LookupKind::Nearest), &Paths { message, reads }).await
     }
 
     /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and the cost
@@ -318,12 +341,12 @@ impl Spatial {
         let failed = |error| self.failed("bulk load", error);
         #[cfg(feature = "tcp")]
         let Ok(server) = self.server("bulk load") else {
-            let mut lent = self.connect(&client).map_err(failed)?;
-            let Connection::Socket(server) = &mut lent.connection else {
+            let mut lent = block_on(self.connect(&client)).map_err(failed)?;
+            let Connection::Socket(server) = lent.connection() else {
                 unreachable!("a server on another machine is reached over a socket")
             };
             block_on(server.load(items, fill)).map_err(failed)?;
-            self.give_back(lent, &client);
+            block_on(self.give_back(lent, &client));
             return Ok(());
         };
         #[cfg(not(feature = "tcp"))]
@@ -401,23 +424,24 @@ impl Spatial {
 
     /// A connection to the server of the index, for changes: through rings in shared memory, through a socket over TCP.
     /// A server over TCP that has just started may still be searching for the index.
-    pub(super) fn connect<'c>(
+    pub(super) async fn connect<'c>(
         &'c self,
         client: &'c Client<AnyFabric>,
     ) -> std::result::Result<Lent<'c>, IndexError> {
-        self.when_served(|| self.connection_for_changes(client))
+        self.when_served(client, async || self.connection_for_changes(client).await).await
     }
 
     /// Calls `open` again until a server over TCP that has just started has found the index.
-    pub(super) fn when_served<T>(
+    pub(super) async fn when_served<T>(
         &self,
-        open: impl Fn() -> std::result::Result<T, IndexError>,
+        client: &Client<AnyFabric>,
+        open: impl AsyncFn() -> std::result::Result<T, IndexError>,
     ) -> std::result::Result<T, IndexError> {
         let until = Instant::now() + SERVER_START_MAX;
         loop {
-            match open() {
+            match open().await {
                 Err(IndexError::NotServed { .. }) if self.memory.is_none() && Instant::now() < until => {
-                    std::thread::sleep(CONNECT_PAUSE);
+                    client.fabric().sleep(CONNECT_PAUSE.as_nanos() as u64).await;
                 }
                 opened => return opened,
             }

@@ -3,19 +3,25 @@
 use super::connection::{Connection, ServerLocation};
 use super::idle_rings::IdleRings;
 #[cfg(feature = "tcp")]
-use super::idle_sockets::{keep_socket, take_socket};
+use super::idle_sockets::{add_socket, keep_socket, remove_socket, take_socket};
 use super::index::Spatial;
 use super::path_choice::{Choice, PathChoice, Trial};
 use super::search_options::{SearchMode, SearchOptions};
+#[cfg(feature = "tcp")]
+use super::socket::Socket;
 #[cfg(feature = "tcp")]
 use crate::attachment::Attachment;
 use crate::error::Result;
 use farwood_fabric::{Client, Server as _};
 use farwood_index::IndexError;
+#[cfg(feature = "tcp")]
+use farwood_index::catfish::SocketRpc;
 use farwood_index::catfish::adaptive::{BackOff, SearchPath};
 use farwood_index::catfish::{Count, Request, RingConnection, RingRpc, SpatialRpc as _};
 use farwood_transport::any::{AnyFabric, AnyMemory};
 use farwood_transport::runtime::block_on;
+#[cfg(feature = "tcp")]
+use farwood_transport::tcp::PoolAddress;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -105,27 +111,59 @@ impl SearchStats {
     }
 }
 
-/// A connection that a call uses.
+/// A connection that a call uses. When this is dropped, the connection is kept for the next call, which first receives
+/// the response of a call that was dropped before its response arrived.
 pub(super) struct Lent<'c> {
-    pub(super) connection: ServerConnection<'c>,
-    back_off: BackOff,
+    lookups: &'c Lookups,
+    /// `None` after it was closed.
+    held: Option<(ServerConnection<'c>, BackOff)>,
 }
 
-impl Lent<'_> {
+impl<'c> Lent<'c> {
+    fn new(lookups: &'c Lookups, connection: ServerConnection<'c>, back_off: BackOff) -> Self {
+        Self { lookups, held: Some((connection, back_off)) }
+    }
+
+    fn held(&mut self) -> &mut (ServerConnection<'c>, BackOff) {
+        self.held.as_mut().expect("only the methods that consume it take the connection")
+    }
+
+    pub(super) fn connection(&mut self) -> &mut ServerConnection<'c> {
+        &mut self.held().0
+    }
+
     /// Closes the connection. If that fails, its rings stay taken until this process detaches from the pool.
-    fn discard(self) {
-        let _ = block_on(self.connection.close());
+    async fn discard(mut self) {
+        if let Some((connection, _)) = self.held.take() {
+            #[cfg(feature = "tcp")]
+            if matches!(connection, Connection::Socket(_)) {
+                remove_socket(&self.lookups.rings);
+            }
+            let _ = connection.close().await;
+        }
     }
 
     /// The server's process may be alive and not answer.
-    fn with_response_limit(self) -> Self {
-        match self.connection {
+    fn with_response_limit(mut self) -> Self {
+        self.held = self.held.take().map(|(connection, back_off)| match connection {
             Connection::Rings(rpc) => {
                 let limited = rpc.with_response_limit(RESPONSE_MAX.as_nanos() as u64);
-                Self { connection: Connection::Rings(limited), ..self }
+                (Connection::Rings(limited), back_off)
             }
             #[cfg(feature = "tcp")]
-            Connection::Socket(_) => self,
+            Connection::Socket(_) => (connection, back_off),
+        });
+        self
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        match self.held.take() {
+            Some((Connection::Rings(rpc), back_off)) => self.lookups.rings.keep(rpc.pause(), back_off),
+            #[cfg(feature = "tcp")]
+            Some((Connection::Socket(rpc), back_off)) => keep_socket(&self.lookups.rings, rpc, back_off),
+            None => {}
         }
     }
 }
@@ -205,85 +243,104 @@ pub(super) struct Paths<M, R> {
 
 impl Spatial {
     /// Executes a lookup by the path that the options determine.
-    pub(super) fn look_up<T>(
+    pub(super) async fn look_up<T>(
         &self,
-        operation: &'static str,
-        kind: LookupKind,
-        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+        client: &Client<AnyFabric>,
+        (operation, kind): (&'static str, LookupKind),
+        paths: &Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
+        >,
     ) -> Result<T> {
-        let client = self.thread_client(operation)?;
         let done = match self.lookups.options.mode {
-            SearchMode::Reads => self.by_reads(&client, paths),
-            SearchMode::Message => self.by_message(&client, paths),
-            SearchMode::Auto => self.by_faster_path(kind, &client, paths),
+            SearchMode::Reads => self.by_reads(client, paths).await,
+            SearchMode::Message => Box::pin(self.by_message(client, paths)).await,
+            SearchMode::Auto => self.by_faster_path(kind, client, paths).await,
         };
         done.map_err(|error| self.failed(operation, error))
     }
 
-    fn by_reads<T, M>(
+    async fn by_reads<T, M>(
         &self,
         client: &Client<AnyFabric>,
-        paths: &Paths<M, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+        paths: &Paths<M, impl AsyncFn(&Client<AnyFabric>) -> Done<T>>,
     ) -> Done<T> {
         self.lookups.by_reads.fetch_add(1, Ordering::Relaxed);
-        (paths.reads)(client)
+        (paths.reads)(client).await
     }
 
     /// Sends the lookup to the server; once more, over a new connection, if the server of the first one has ended.
-    fn by_message<T, R>(
+    async fn by_message<T, R>(
         &self,
         client: &Client<AnyFabric>,
-        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, R>,
+        paths: &Paths<impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>, R>,
     ) -> Done<T> {
         let mut lent = match self.idle_connection(client) {
             Some(lent) => lent,
-            None => self.when_served(|| self.new_connection(client))?,
+            None => self.when_served(client, async || self.new_connection(client).await).await?,
         };
-        let mut asked = self.ask(&mut lent, paths);
+        let mut asked = self.ask(&mut lent, paths).await;
         if matches!(asked, Err(IndexError::ServerLost { .. })) {
-            lent.discard();
-            self.close_idle_connections();
-            lent = self.when_served(|| self.new_connection(client))?;
-            asked = self.ask(&mut lent, paths);
+            lent.discard().await;
+            self.close_idle_rings(client).await;
+            lent = self.when_served(client, async || self.new_connection(client).await).await?;
+            asked = self.ask(&mut lent, paths).await;
         }
-        self.end(lent, client, asked)
+        self.end(lent, client, asked).await
     }
 
     /// Sends the lookup over `lent`.
-    fn ask<T, R>(
+    async fn ask<T, R>(
         &self,
         lent: &mut Lent<'_>,
-        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, R>,
+        paths: &Paths<impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>, R>,
     ) -> Done<T> {
         self.lookups.by_message.fetch_add(1, Ordering::Relaxed);
-        (paths.message)(&mut lent.connection)
+        (paths.message)(lent.connection()).await
     }
 
     /// Uses the faster path to an idle server, and offloads from a busy one. Uses READs if no server answers.
-    fn by_faster_path<T>(
+    async fn by_faster_path<T>(
         &self,
         kind: LookupKind,
         client: &Client<AnyFabric>,
-        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+        paths: &Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
+        >,
     ) -> Done<T> {
         let choices = &self.lookups.choices[kind as usize];
         let choice = choices.idle.next();
         if choice == Choice::Path(SearchPath::Offload) {
-            return self.by_reads(client, paths);
+            return self.by_reads(client, paths).await;
         }
-        let Some(mut lent) = self.reach_server(client) else {
+        // Most lookups by READs would otherwise have a future of many kilobytes.
+        Box::pin(self.with_server((choices, choice), client, paths)).await
+    }
+
+    /// Asks the server, or offloads as it is busy.
+    async fn with_server<T>(
+        &self,
+        (choices, choice): (&Choices, Choice),
+        client: &Client<AnyFabric>,
+        paths: &Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
+        >,
+    ) -> Done<T> {
+        let Some(mut lent) = self.reach_server(client).await else {
             choices.idle.fail();
-            return self.by_reads(client, paths);
+            return self.by_reads(client, paths).await;
         };
         let trial = (choice == Choice::Trial).then(|| choices.idle.trial());
-        let done = self.by_algorithm_1((choices, trial), &mut lent, client, paths);
-        match self.end(lent, client, done) {
+        let done = self.by_algorithm_1((choices, trial), &mut lent, client, paths).await;
+        match self.end(lent, client, done).await {
             Err(error) if is_unanswered(&error) => {
                 // The other connections may be those of the same server.
-                self.close_idle_connections();
+                self.close_idle_rings(client).await;
                 self.lookups.pause_after_failure();
                 choices.idle.fail();
-                self.by_reads(client, paths)
+                self.by_reads(client, paths).await
             }
             done => done,
         }
@@ -291,85 +348,91 @@ impl Spatial {
 
     /// Catfish §IV-A, Algorithm 1; but a search is not offloaded if READs are slower than a busy server. `trial`
     /// compares the paths while the server is idle.
-    fn by_algorithm_1<T>(
+    async fn by_algorithm_1<T>(
         &self,
         (choices, trial): (&Choices, Option<Trial<'_>>),
         lent: &mut Lent<'_>,
         client: &Client<AnyFabric>,
-        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+        paths: &Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
+        >,
     ) -> Done<T> {
-        let heartbeat = lent.connection.take_heartbeat()?;
+        let heartbeat = lent.connection().take_heartbeat()?;
         self.lookups.note_heartbeat(heartbeat);
-        if lent.back_off.next(heartbeat) == SearchPath::Message {
+        if lent.held().1.next(heartbeat) == SearchPath::Message {
             return match trial.filter(|_| !self.lookups.is_busy()) {
-                Some(trial) => self.try_both(trial, lent, client, paths),
-                None => self.ask(lent, paths),
+                Some(trial) => self.try_both(trial, lent, client, paths).await,
+                None => self.ask(lent, paths).await,
             };
         }
         match choices.busy.next() {
-            Choice::Trial => self.try_both(choices.busy.trial(), lent, client, paths),
-            Choice::Path(SearchPath::Message) => self.ask(lent, paths),
-            Choice::Path(SearchPath::Offload) => self.by_reads(client, paths),
+            Choice::Trial => self.try_both(choices.busy.trial(), lent, client, paths).await,
+            Choice::Path(SearchPath::Message) => self.ask(lent, paths).await,
+            Choice::Path(SearchPath::Offload) => self.by_reads(client, paths).await,
         }
     }
 
     /// Executes the lookup by both paths, and compares the times.
-    fn try_both<T>(
+    async fn try_both<T>(
         &self,
         trial: Trial<'_>,
         lent: &mut Lent<'_>,
         client: &Client<AnyFabric>,
-        paths: &Paths<impl Fn(&mut ServerConnection<'_>) -> Done<T>, impl Fn(&Client<AnyFabric>) -> Done<T>>,
+        paths: &Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
+        >,
     ) -> Done<T> {
-        let mut message = || timed(|| self.ask(lent, paths));
-        let reads = || timed(|| self.by_reads(client, paths));
+        let mut message = async || timed(self.ask(lent, paths)).await;
+        let reads = async || timed(self.by_reads(client, paths)).await;
         // The second path finds the nodes in the processor's cache if the server shares it.
         let ((by_message, message_ns), (by_reads, reads_ns)) = if trial.is_even() {
-            (message(), reads())
+            (message().await, reads().await)
         } else {
-            let by_reads = reads();
-            (message(), by_reads)
+            let by_reads = reads().await;
+            (message().await, by_reads)
         };
         let _ = by_message?;
         let done = by_reads?;
         trial.compare(message_ns, reads_ns);
-        self.report_offloaded(lent)?;
+        self.report_offloaded(lent).await?;
         Ok(done)
     }
 
     /// Reports the lookups by READs since the last report in one trial of several. The server counts them. [1 RT then]
-    fn report_offloaded(&self, lent: &mut Lent<'_>) -> Done<()> {
+    async fn report_offloaded(&self, lent: &mut Lent<'_>) -> Done<()> {
         if !self.lookups.trials.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIALS_PER_REPORT) {
             return Ok(());
         }
         let by_reads = self.lookups.by_reads.load(Ordering::Relaxed);
         let reported = self.lookups.reported.swap(by_reads, Ordering::Relaxed);
         let report = Request::Offloaded(by_reads.saturating_sub(reported));
-        block_on(lent.connection.call(&report, &mut Count::default())).map(|_| ())
+        lent.connection().call(&report, &mut Count::default()).await.map(|_| ())
     }
 
     /// Returns the connection after a call, or closes it after a failed one.
-    fn end<T>(&self, lent: Lent<'_>, client: &Client<AnyFabric>, done: Done<T>) -> Done<T> {
+    pub(super) async fn end<T>(&self, lent: Lent<'_>, client: &Client<AnyFabric>, done: Done<T>) -> Done<T> {
         match done {
-            Ok(_) => self.give_back(lent, client),
-            Err(_) => lent.discard(),
+            Ok(_) => self.give_back(lent, client).await,
+            Err(_) => lent.discard().await,
         }
         done
     }
 
     /// A connection to a server that answers messages, unless there was none a moment ago.
-    fn reach_server<'c>(&'c self, client: &'c Client<AnyFabric>) -> Option<Lent<'c>> {
+    async fn reach_server<'c>(&'c self, client: &'c Client<AnyFabric>) -> Option<Lent<'c>> {
         if let Some(lent) = self.idle_connection(client) {
             return Some(lent.with_response_limit());
         }
         if self.lookups.is_paused() {
             return None;
         }
-        if block_on(self.index.answers_messages(client)) != Ok(true) {
+        if self.index.answers_messages(client).await != Ok(true) {
             self.lookups.pause_for(PAUSE_MIN);
             return None;
         }
-        let Ok(lent) = self.new_connection(client) else {
+        let Ok(lent) = self.new_connection(client).await else {
             self.lookups.pause_after_failure();
             return None;
         };
@@ -378,32 +441,52 @@ impl Spatial {
     }
 
     /// An idle connection to the present server, or a new one.
-    pub(super) fn connection_for_changes<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
-        while let Some(lent) = self.idle_connection(client) {
-            if block_on(lent.connection.is_open())? {
+    pub(super) async fn connection_for_changes<'c>(
+        &'c self,
+        client: &'c Client<AnyFabric>,
+    ) -> Done<Lent<'c>> {
+        while let Some(mut lent) = self.idle_connection(client) {
+            if lent.connection().is_open().await? {
                 return Ok(lent);
             }
-            lent.discard();
+            lent.discard().await;
         }
-        self.new_connection(client)
+        self.new_connection(client).await
     }
 
-    fn new_connection<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
-        let location = match &self.memory {
-            Some(server) => ServerLocation::Memory(server),
-            None => self.machine()?,
-        };
-        let connection = block_on(Connection::open(&self.index, client, location))?;
-        Ok(Lent { connection, back_off: self.lookups.back_off() })
+    async fn new_connection<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
+        if let Some(server) = &self.memory {
+            let rings = Connection::open(&self.index, client, ServerLocation::Memory(server)).await?;
+            return Ok(Lent::new(&self.lookups, rings, self.lookups.back_off()));
+        }
+        #[cfg(feature = "tcp")]
+        return self.new_socket(client).await;
+        #[cfg(not(feature = "tcp"))]
+        Err(IndexError::NotServed { name: self.index.entry().name.clone() })
+    }
+
+    /// A connection over this thread's socket to the server. The operations of a thread share it.
+    #[cfg(feature = "tcp")]
+    async fn new_socket<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
+        let address = self.machine()?;
+        let port = self.index.port(client).await?;
+        // Another operation of this thread may have connected meanwhile.
+        if let Some(lent) = self.idle_connection(client) {
+            return Ok(lent);
+        }
+        let socket = Socket::connect(&self.index, client, (address, port)).await?;
+        let back_off = self.lookups.back_off();
+        add_socket(&self.lookups.rings, socket.clone(), back_off.clone());
+        Ok(Lent::new(&self.lookups, Connection::Socket(SocketRpc::new(socket)), back_off))
     }
 
     /// The location of a server on another machine.
-    fn machine(&self) -> Done<ServerLocation<'_>> {
+    #[cfg(feature = "tcp")]
+    fn machine(&self) -> Done<&PoolAddress> {
         match self.pool.attachment() {
-            #[cfg(feature = "tcp")]
-            Attachment::Tcp(pool) => Ok(ServerLocation::Machine(pool.address())),
+            Attachment::Tcp(pool) => Ok(pool.address()),
             #[cfg(feature = "rdma")]
-            Attachment::Rdma(pool) => Ok(ServerLocation::Machine(pool.address())),
+            Attachment::Rdma(pool) => Ok(pool.address()),
             _ => Err(IndexError::NotServed { name: self.index.entry().name.clone() }),
         }
     }
@@ -412,47 +495,42 @@ impl Spatial {
         if let Some(server) = &self.memory {
             let (rings, back_off) = self.lookups.rings.take()?;
             let rpc = RingRpc::resume(&self.index, client, server.local(), rings);
-            return Some(Lent { connection: Connection::Rings(rpc), back_off });
+            return Some(Lent::new(&self.lookups, Connection::Rings(rpc), back_off));
         }
         #[cfg(feature = "tcp")]
         if let Some((rpc, back_off)) = take_socket(&self.lookups.rings) {
-            return Some(Lent { connection: Connection::Socket(rpc), back_off });
+            return Some(Lent::new(&self.lookups, Connection::Socket(rpc), back_off));
         }
         None
     }
 
-    /// Keeps a connection for the next call.
-    pub(super) fn give_back(&self, lent: Lent<'_>, client: &Client<AnyFabric>) {
-        match lent.connection {
-            Connection::Rings(rpc) => {
-                if let Some(unused) = self.lookups.rings.keep(rpc.pause(), lent.back_off) {
-                    self.close_rings(unused, client);
-                }
-            }
-            #[cfg(feature = "tcp")]
-            Connection::Socket(rpc) => keep_socket(&self.lookups.rings, rpc, lent.back_off),
+    /// Keeps a connection for the next call, and closes one that no call has used for a while.
+    pub(super) async fn give_back(&self, lent: Lent<'_>, client: &Client<AnyFabric>) {
+        drop(lent);
+        if let Some(unused) = self.lookups.rings.take_unused() {
+            self.close_rings(unused, client).await;
         }
     }
 
-    fn close_rings(&self, rings: Box<RingConnection>, client: &Client<AnyFabric>) {
+    async fn close_rings(&self, rings: Box<RingConnection>, client: &Client<AnyFabric>) {
         if let Some(server) = &self.memory {
             let rpc = RingRpc::resume(&self.index, client, server.local(), rings);
-            let _ = block_on(rpc.close());
+            let _ = rpc.close().await;
         }
     }
 
     /// Closes all idle connections of this handle through rings.
-    pub(super) fn close_idle_connections(&self) {
-        // A forked child does not disturb the connections of its parent.
-        if !self.pool.forks().is_current() {
-            return;
-        }
+    async fn close_idle_rings(&self, client: &Client<AnyFabric>) {
         let idle: Vec<_> = std::iter::from_fn(|| self.lookups.rings.take()).collect();
-        if !idle.is_empty() {
-            let client = self.pool.attachment().client();
-            for (rings, _) in idle {
-                self.close_rings(rings, &client);
-            }
+        for (rings, _) in idle {
+            self.close_rings(rings, client).await;
+        }
+    }
+
+    /// Closes all idle connections of this handle through rings, unless it is that of the parent of a forked child.
+    pub(super) fn close_idle_connections(&self) {
+        if self.pool.forks().is_current() && self.lookups.rings.has_some() {
+            block_on(self.close_idle_rings(&self.pool.attachment().client()));
         }
     }
 }
@@ -471,8 +549,8 @@ fn is_unanswered(error: &IndexError) -> bool {
 }
 
 /// The result of `run` and the nanoseconds that it took.
-fn timed<T>(run: impl FnOnce() -> T) -> (T, u64) {
+async fn timed<T>(run: impl Future<Output = T>) -> (T, u64) {
     let begun = Instant::now();
-    let done = run();
+    let done = run.await;
     (done, begun.elapsed().as_nanos() as u64)
 }

@@ -15,6 +15,7 @@ mod path_choice;
 mod records;
 mod search_options;
 mod server;
+mod session;
 #[cfg(feature = "tcp")]
 mod socket;
 #[cfg(feature = "tcp")]
@@ -39,6 +40,7 @@ pub use index::parts;
 pub use lookup::SearchStats;
 pub use search_options::{SearchMode, SearchOptions};
 pub use server::{ServeOptions, ServerMonitor};
+pub use session::SpatialSession;
 #[cfg(feature = "tcp")]
 #[doc(hidden)]
 pub use socket::Socket;

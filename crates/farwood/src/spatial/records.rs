@@ -64,14 +64,17 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search); the index has no records, or ids of another kind.
     pub fn get(&self, id: &RecordId) -> Result<Option<Record>> {
+        block_on(self.get_by(&*self.thread_client("get")?, id))
+    }
+
+    pub(super) async fn get_by(&self, client: &Client<AnyFabric>, id: &RecordId) -> Result<Option<Record>> {
+        self.index.check_id(id).map_err(|error| self.failed("get", error))?;
         let lookup = RecordLookup::Get(id.clone());
-        let message = |connection: &mut ServerConnection<'_>| {
-            block_on(connection.find_records(&lookup)).map(|mut found| found.pop())
+        let message = async |connection: &mut ServerConnection<'_>| {
+            connection.find_records(&lookup).await.map(|mut found| found.pop())
         };
-        let reads = |client: &Client<AnyFabric>| block_on(self.record_reader(client).get(id));
-        let checked = self.index.check_id(id);
-        checked.map_err(|error| self.failed("get", error))?;
-        self.look_up("get", LookupKind::Get, &Paths { message, reads })
+        let reads = async |client: &Client<AnyFabric>| self.record_reader(client).get(id).await;
+        self.look_up(client, ("get", LookupKind::Get), &Paths { message, reads }).await
     }
 
     /// Returns the records that match the query, as of one moment during the call, in no particular order. [by message
@@ -80,17 +83,30 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search); the index has no records.
     pub fn search_records(&self, query: &Query) -> Result<Vec<Record>> {
+        block_on(self.search_records_by(&*self.thread_client("search")?, query))
+    }
+
+    pub(super) async fn search_records_by(
+        &self,
+        client: &Client<AnyFabric>,
+        query: &Query,
+    ) -> Result<Vec<Record>> {
         self.check_bounds("search", "window", &query.window)?;
-        self.records_in(query)
+        self.records_in_by(client, query).await
     }
 
     /// The same for a window that may reach beyond the degrees of the index.
+    #[cfg(feature = "geometry")]
     pub(super) fn records_in(&self, query: &Query) -> Result<Vec<Record>> {
+        block_on(self.records_in_by(&*self.thread_client("search")?, query))
+    }
+
+    async fn records_in_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<Vec<Record>> {
         self.check_records("search")?;
         let lookup = RecordLookup::Search(*query);
-        let message = |connection: &mut ServerConnection<'_>| block_on(connection.find_records(&lookup));
-        let reads = |client: &Client<AnyFabric>| block_on(self.record_reader(client).search_records(query));
-        self.look_up("search", LookupKind::SearchRecords, &Paths { message, reads })
+        let message = async |connection: &mut ServerConnection<'_>| connection.find_records(&lookup).await;
+        let reads = async |client: &Client<AnyFabric>| self.record_reader(client).search_records(query).await;
+        self.look_up(client, ("search", LookupKind::SearchRecords), &Paths { message, reads }).await
     }
 
     /// Returns the records of the `count` items nearest to `point`, nearest first. Costs as
@@ -99,21 +115,40 @@ impl Spatial {
     /// # Errors
     /// As [`nearest`](Self::nearest); the index has no records.
     pub fn nearest_records(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
+        block_on(self.nearest_records_by(&*self.thread_client("nearest")?, point, count))
+    }
+
+    pub(super) async fn nearest_records_by(
+        &self,
+        client: &Client<AnyFabric>,
+        point: [f64; 2],
+        count: usize,
+    ) -> Result<Vec<Record>> {
         Call { operation: "nearest", url: self.url() }.check_point(point)?;
         if let Ok(bounds) = Rectangle::point(point) {
             self.check_bounds("nearest", "point", &bounds)?;
         }
-        self.records_near(point, count)
+        self.records_near_by(client, point, count).await
     }
 
     /// The same for a point that may be beyond the degrees of the index.
+    #[cfg(feature = "geometry")]
     pub(super) fn records_near(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
+        block_on(self.records_near_by(&*self.thread_client("nearest")?, point, count))
+    }
+
+    async fn records_near_by(
+        &self,
+        client: &Client<AnyFabric>,
+        point: [f64; 2],
+        count: usize,
+    ) -> Result<Vec<Record>> {
         self.check_records("nearest")?;
         let lookup = RecordLookup::Nearest(point, count as u64);
-        let message = |connection: &mut ServerConnection<'_>| block_on(connection.find_records(&lookup));
+        let message = async |connection: &mut ServerConnection<'_>| connection.find_records(&lookup).await;
         let reads =
-            |client: &Client<AnyFabric>| block_on(self.record_reader(client).nearest_records(point, count));
-        self.look_up("nearest", LookupKind::NearestRecords, &Paths { message, reads })
+            async |client: &Client<AnyFabric>| self.record_reader(client).nearest_records(point, count).await;
+        self.look_up(client, ("nearest", LookupKind::NearestRecords), &Paths { message, reads }).await
     }
 
     /// Loads records with different ids into the empty index, filling nodes to the share `fill` (0.5 to 1): in shared

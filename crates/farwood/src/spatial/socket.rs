@@ -23,7 +23,7 @@ impl Socket {
         Socket { exchange, name: name.to_owned() }
     }
 
-    /// Connects to the port that the server of `index` has announced in the index. [2 RT]
+    /// Connects to the port that the server of `index` has announced in the index. [1 RT]
     ///
     /// # Errors
     /// [`IndexError::NotServed`]; [`IndexError::NoConnection`] for a server that does not answer;
@@ -31,13 +31,13 @@ impl Socket {
     pub(super) async fn connect(
         index: &Catfish,
         client: &Client<AnyFabric>,
-        address: &PoolAddress,
+        (address, port): (&PoolAddress, Option<u16>),
     ) -> Result<Socket, IndexError> {
         let name = &index.entry().name;
         let not_served = || IndexError::NotServed { name: name.clone() };
         let no_access = |why: String| IndexError::NoAccess { name: name.clone(), why };
         let token = Credentials::find(address).map_err(|error| no_access(error.to_string()))?.token;
-        let port = index.port(client).await?.ok_or_else(not_served)?;
+        let port = port.ok_or_else(not_served)?;
         let node = &address.nodes()[usize::from(index.layout().node.0)];
         let begun = Instant::now();
         let error = match Exchange::open((node.host(), port), token.as_ref()) {

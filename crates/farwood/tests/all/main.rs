@@ -15,3 +15,4 @@ mod shapely;
 mod smart;
 mod spatial_paths;
 mod spatial_pool;
+mod spatial_sessions;

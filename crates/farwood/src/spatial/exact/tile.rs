@@ -121,7 +121,7 @@ impl<'t, const N: usize> Tiles<'t, N> {
         let query = Query::intersecting(tile.window());
         let mut counts = [0; N];
         for (count, index) in counts.iter_mut().zip(self.indexes) {
-            *count = index.count_unchecked(&query)?;
+            *count = index.count_in(&query)?;
         }
         Ok(counts)
     }
