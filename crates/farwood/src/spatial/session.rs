@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// A session and its futures stay on the thread that created them. Run the futures with [`block_on`](crate::block_on),
 /// with [`run_all`](crate::run_all), or in any other executor for local futures. Over a network, all requests of a
 /// thread that are on the way use the same socket. In shared memory, each needs a connection of its own while it is on
-/// the way (`farwood serve --connections`); by [`SearchMode::Auto`](super::SearchMode), a lookup without one uses READs.
+/// the way (`farwood serve --connections`); by [`SearchMode::Auto`](super::SearchMode), a lookup uses READs if no
+/// connection is left.
 ///
 /// Changes are sent to the process that serves the index. Without one they fail: use [`Spatial::change`], with which
 /// this process serves the index itself for the duration of a change.
