@@ -41,7 +41,7 @@ use std::sync::Arc;
 /// let session = places.session();
 /// let queries: Vec<_> = (0..10).map(|at| Query::intersecting(place(f64::from(at)))).collect();
 /// let found = run_all(queries.iter().map(|query| Box::pin(session.count(query)) as _).collect());
-/// assert!(found.into_iter().all(|count| count == Ok(1)));
+/// assert!(found.into_iter().all(|count| matches!(count, Ok(1))));
 /// # drop((session, places, pool));
 /// # Pool::remove(url.as_str())?;
 /// # Ok::<(), farwood::Error>(())
