@@ -40,8 +40,9 @@ use std::sync::Arc;
 ///
 /// let session = places.session();
 /// let queries: Vec<_> = (0..10).map(|at| Query::intersecting(place(f64::from(at)))).collect();
-/// let found = run_all(queries.iter().map(|query| Box::pin(session.count(query)) as _).collect());
-/// assert!(found.into_iter().all(|count| matches!(count, Ok(1))));
+/// let counts = queries.iter().map(|query| Box::pin(session.count(query)) as _);
+/// let counts: farwood::Result<Vec<u64>> = run_all(counts.collect()).into_iter().collect();
+/// assert_eq!(counts?, [1; 10]);
 /// # drop((session, places, pool));
 /// # Pool::remove(url.as_str())?;
 /// # Ok::<(), farwood::Error>(())
