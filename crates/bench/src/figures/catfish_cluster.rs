@@ -38,10 +38,10 @@ pub(super) const SCHEMES: [Scheme; 6] = [
     scheme("Catfish as printed", Variant::CatfishPrinted, "cx5-100g"),
 ];
 // Positions in `SCHEMES`.
-const TCP_1G: usize = 0;
-const FAST_MESSAGING: usize = 2;
-const OFFLOADING: usize = 3;
-const CATFISH: usize = 4;
+pub(super) const TCP_1G: usize = 0;
+pub(super) const FAST_MESSAGING: usize = 2;
+pub(super) const OFFLOADING: usize = 3;
+pub(super) const CATFISH: usize = 4;
 
 /// The numbers of clients in Figures 10 to 14.
 pub(super) const CLIENTS: [u64; 3] = [64, 128, 256];
@@ -139,15 +139,33 @@ pub(super) const THROUGHPUT: Curve = Curve { panel: "Throughput, kops", of: kops
 /// The curve of the latency of searches against the number of clients.
 pub(super) const LATENCY: Curve =
     Curve { panel: "Mean latency of searches, us", of: latency_us, merit: |record| 1.0 / latency_us(record) };
+/// The curve of the latency of all requests against the number of clients.
+pub(super) const LATENCY_OF_ALL: Curve = Curve {
+    panel: "Mean latency of all requests, us",
+    of: |record| record.latency_us.mean,
+    merit: |record| 1.0 / record.latency_us.mean,
+};
+/// The curve of the latency of inserts against the number of clients.
+pub(super) const LATENCY_OF_INSERTS: Curve = Curve {
+    panel: "Mean latency of inserts, us",
+    of: |record| record.by_operation.insert.as_ref().map_or(0.0, |insert| insert.latency_us.mean),
+    merit: |_| 0.0,
+};
+
+/// Compares the points of `curve` with the values in the paper.
+pub(super) fn compare_points(records: &[Record], curve: Curve, paper: &Printed) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    for (scale_index, (_, scale)) in SCALES.into_iter().enumerate() {
+        all.extend(compare_scale(&records_of_scale(records, scale_index), scale, scale_index, curve, paper));
+    }
+    all
+}
 
 /// Compares records with the values in the paper: the points of `curve`, and the largest ratios of Catfish to the other
 /// schemes.
 pub(super) fn compare_curves(records: &[Record], curve: Curve, paper: &Printed) -> Vec<Comparison> {
     let of_scale = |scale_index: usize| records_of_scale(records, scale_index);
-    let mut all = Vec::new();
-    for (scale_index, (_, scale)) in SCALES.into_iter().enumerate() {
-        all.extend(compare_scale(&of_scale(scale_index), scale, scale_index, curve, paper));
-    }
+    let mut all = compare_points(records, curve, paper);
     let schemes = [(FAST_MESSAGING, "fast messaging"), (OFFLOADING, "RDMA offloading"), (TCP_1G, "TCP/IP")];
     for ((scheme, name), gain) in schemes.into_iter().zip(paper.gains) {
         let gains = (0..SCALES.len()).map(|scale_index| of_scale(scale_index).gain(scheme, curve.merit));
@@ -210,6 +228,21 @@ pub(super) fn compare_first(
         }
     }
     all
+}
+
+/// Compares which of two schemes is better with 256 clients at scale 0.00001: 1 if `one` is, else 0. In the paper it
+/// is. Both are positions in [`SCHEMES`].
+pub(super) fn compare_pair(
+    records: &[Record],
+    (one, other): (usize, usize),
+    merit: fn(&Record) -> f64,
+    source: &'static str,
+) -> Comparison {
+    let of_scale = records_of_scale(records, 0);
+    let of = |scheme| merit(of_scale.at(CLIENTS.len() - 1, scheme));
+    let ours = f64::from(u8::from(of(one) > of(other)));
+    let point = format!("{} before {}, 256 clients, scale 0.00001", SCHEMES[one].name, SCHEMES[other].name);
+    predicted("Order of the schemes (1 = as in the paper, 0 = not)", point, Some(1.0), ours, source)
 }
 
 /// The share of searches that Catfish's clients executed by READs, with 256 clients.

@@ -1,6 +1,6 @@
 //! Catfish, Figure 11: latency of searches.
 
-use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
+use super::catfish_cluster::{CATFISH, LATENCY, OFFLOADING, Printed, compare_curves, compare_pair, runs_of};
 use super::figure::{Comparison, Effort, Figure};
 use super::run::Run;
 use crate::record::Record;
@@ -32,5 +32,7 @@ fn runs(effort: Effort) -> Vec<Run> {
 }
 
 fn compare(records: &[Record]) -> Vec<Comparison> {
-    compare_curves(records, LATENCY, &PAPER)
+    let mut all = compare_curves(records, LATENCY, &PAPER);
+    all.push(compare_pair(records, (OFFLOADING, CATFISH), LATENCY.merit, PAPER.source));
+    all
 }

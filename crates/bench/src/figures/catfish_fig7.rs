@@ -62,6 +62,10 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             }
         }
     }
+    let (polling, events) = (of(0, 0, 0), of(0, 1, 0));
+    let paper = PAPER_US[0][0] / PAPER_US[1][0];
+    let panel = "Latency by polling divided by that by events, scale 0.00001";
+    all.push(predicted(panel, "80 clients", Some(paper), polling / events, SOURCE));
     let grown = |scale: usize, notice: usize| {
         (of(scale, notice, last) - of(scale, notice, 0)) / (CLIENTS[last] - CLIENTS[0]) as f64
     };

@@ -14,6 +14,7 @@ mod catfish_fig2;
 mod catfish_fig7;
 mod catfish_fig8;
 mod catfish_fig9;
+mod catfish_nodes;
 mod figure;
 mod nic;
 mod pages;
@@ -85,6 +86,7 @@ pub const FIGURES: &[Figure] = &[
     catfish_fig12::FIGURE,
     catfish_fig13::FIGURE,
     catfish_fig14::FIGURE,
+    catfish_nodes::FIGURE,
 ];
 
 /// The figure of this name.

@@ -49,6 +49,9 @@ pub struct SpatialSpec {
     pub warm_up_seconds: Option<f64>,
     /// The time between two requests of a client, in nanoseconds.
     pub think_ns: u64,
+    /// Processor time of a simulated client's search by READs, besides that of examining nodes, in nanoseconds; `None`:
+    /// that of the server for a request.
+    pub search_ns: Option<u64>,
     /// Seed of the data and of all requests.
     pub seed: u64,
     /// Peers to measure in the same run, by name.
@@ -72,6 +75,7 @@ impl Default for SpatialSpec {
             amount: None,
             warm_up_seconds: None,
             think_ns: 0,
+            search_ns: None,
             seed: 1,
             peers: Vec::new(),
         }

@@ -10,7 +10,7 @@ use farwood_index::catfish::{
 };
 use farwood_sim::{Counts, SimFabric, SimMemory, SimServer, TaskGroup, World, untimed};
 
-use super::{INDEX, VISIT_NS, message_ns};
+use super::{INDEX, VISIT_NS, message_ns, request_ns};
 use crate::Result;
 use crate::backend::spatial::access::SpatialAccess;
 use crate::backend::spatial::client::next_request;
@@ -207,6 +207,7 @@ impl<'w> SimSystem<'w> {
     async fn run_client(&self, sim: &SimClient, stopwatch: &Stopwatch) -> Result<()> {
         let mut access = self.connect(sim).await?;
         let (client, mut done) = (&sim.client, 0);
+        let search_ns = self.spec.search_ns.unwrap_or_else(|| request_ns(&self.world.spec().card));
         while !stopwatch.is_over(client.fabric().now(), done) {
             if self.spec.think_ns > 0 {
                 client.fabric().sleep(self.spec.think_ns).await;
@@ -216,8 +217,8 @@ impl<'w> SimSystem<'w> {
             let (kind, counted) = next_request(&mut access, stream).await?;
             let costs = CostTotals::from(client.take_costs());
             if counted.offloaded > 0 {
-                // The client spends the CPU time of examining nodes.
-                client.fabric().spend((costs.reads * VISIT_NS) as f64);
+                // The clients of a machine share its cores.
+                sim.memory.compute(counted.offloaded * search_ns + costs.reads * VISIT_NS).await;
             }
             let costs = CostTotals { offloaded: counted.offloaded, found: counted.found, ..costs };
             done += stopwatch.record(kind, start..client.fabric().now(), &costs);
