@@ -51,7 +51,7 @@ enum Columns {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OtherColumns {
     Ignored,
-    /// Each is an attribute of the record.
+    /// Each that has a name is an attribute of the record.
     Attributes,
 }
 
@@ -89,7 +89,6 @@ pub(super) fn read(
     let others = if found.wants_contents() { OtherColumns::Attributes } else { OtherColumns::Ignored };
     let selected = columns_of(args, &mut table, others);
     let (columns, names) = selected.map_err(|trouble| found.failure(trouble))?;
-    let names = names.filter(|_| others == OtherColumns::Attributes);
     let mut position = 0;
     while let Some(row) = table.next() {
         position += 1;
@@ -98,7 +97,7 @@ pub(super) fn read(
                 found.add(
                     Place::Line(row.line),
                     position,
-                    placed(&row, (columns, names.as_deref()), args),
+                    placed(&row, (columns, names.as_deref(), others), args),
                 )?;
             }
             Err(trouble) => found.bad(trouble)?,
@@ -193,7 +192,14 @@ fn wrong_count(what: &str, columns: usize) -> String {
 }
 
 /// The content of a row.
-fn placed(row: &TableRow<'_>, (columns, names): (Columns, Option<&[String]>), args: &Args) -> Placed {
+fn placed(
+    row: &TableRow<'_>,
+    (columns, names, others): (Columns, Option<&[String]>, OtherColumns),
+    args: &Args,
+) -> Placed {
+    let has_contents = others == OtherColumns::Attributes;
+    // Without a header, the other columns have no names.
+    let names = names.filter(|_| has_contents);
     let columns = match columns {
         Columns::Wkt { geometry, number } => {
             let shaped = row.field(geometry).and_then(|field| wkt::read(&field));
@@ -202,9 +208,8 @@ fn placed(row: &TableRow<'_>, (columns, names): (Columns, Option<&[String]>), ar
             let attributes =
                 names.map(|names| attributes(row, names, used.into_iter().flatten())).transpose();
             let placed = shaped.and_then(|Shaped { geometry, bounds }| {
-                let attributes = attributes?;
-                let geometry = if attributes.is_some() { geometry.to_wkb() } else { Vec::new() };
-                Ok((bounds, Contents { geometry, attributes: attributes.unwrap_or_default() }))
+                let geometry = if has_contents { geometry.to_wkb() } else { Vec::new() };
+                Ok((bounds, Contents { geometry, attributes: attributes?.unwrap_or_default() }))
             });
             let id = number.map(|column| id(row, column));
             return match placed {

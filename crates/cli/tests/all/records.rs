@@ -127,6 +127,12 @@ fn rows_are_loaded_with_ids_geometries_and_other_columns() {
         (&record["properties"], &record["bbox"]),
         (&json!({ "owner": "Ann" }), &json!([0.0, 0.0, 2.0, 3.0]))
     );
+    let line = json!({ "type": "LineString", "coordinates": [[0.0, 0.0], [2.0, 3.0]] });
+    assert_eq!(record["geometry"], line);
+    let _ = machine.file("unnamed.tsv", "LINESTRING(0 0,2 3)\tC-3\n");
+    machine.ok(&["load", PARKS, "unnamed.tsv", "--wkt", "1", "--id-column", "2"]);
+    let record = json_of(&machine, &["get", PARKS, "C-3"]);
+    assert_eq!((&record["geometry"], &record["properties"]), (&line, &json!({})), "without a header");
     let _ = machine.file("points.csv", "name,lon,lat,id\nOak,1,2,7\nElm,3,4,8\n");
     machine.ok(&["load", PLOTS, "points.csv", "--header"]);
     assert_eq!(machine.ok(&["get", PLOTS, "8"]), "3,4,3,4\t{\"name\":\"Elm\"}\n");
