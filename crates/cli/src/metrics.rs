@@ -118,7 +118,7 @@ fn spatial_text(index: &str, stats: ServerStats) -> String {
          # TYPE {LOOKUPS} counter\n\
          {LOOKUPS}{{index=\"{index}\",path=\"message\"}} {}\n\
          {LOOKUPS}{{index=\"{index}\",path=\"reads\"}} {}\n\
-         # HELP {UTILISATION} Processor time of the server's threads in the last heartbeat interval, 0 to 1.\n\
+         # HELP {UTILISATION} Busy share of the server's threads in the last heartbeat interval, 0 to 1.\n\
          # TYPE {UTILISATION} gauge\n\
          {UTILISATION}{{index=\"{index}\"}} {}\n",
         stats.by_message, stats.offloaded, stats.utilisation

@@ -63,6 +63,15 @@ fn sum(index: &Index<u64, u64>, first: u64) -> farwood::Result<u64> {
     index.scan(first..first + RANGE).map(|entry| Ok(entry?.1)).sum()
 }
 
+/// Ends the heartbeats, also after a panic.
+struct SetOnDrop<'e>(&'e AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// One run of a server and its clients.
 struct Run<'i> {
     index: &'i Index<u64, u64>,
@@ -77,6 +86,7 @@ impl Run<'_> {
         let (answered, offloaded) = (AtomicU64::new(0), AtomicU64::new(0));
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _end = SetOnDrop(&ended);
             let (requests, received) = channel();
             scope.spawn(move || self.serve(&received));
             scope.spawn(|| self.beat(&ended));
@@ -88,10 +98,7 @@ impl Run<'_> {
             let clients: Vec<_> = (0..clients).map(client).collect();
             // The server ends when no client can send.
             drop(requests);
-            let asked: farwood::Result<()> =
-                clients.into_iter().try_for_each(|client| client.join().expect("a client does not panic"));
-            ended.store(true, Ordering::Relaxed);
-            asked
+            clients.into_iter().try_for_each(|client| client.join().expect("a client does not panic"))
         })?;
         let answered = answered.into_inner();
         println!(

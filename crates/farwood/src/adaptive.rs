@@ -71,8 +71,9 @@ impl ServerLoad {
     pub fn utilisation(&self) -> f64 {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.clocks.threads().clamp(1, processors);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Reading { at: Instant::now(), worked_ns: self.clocks.nanoseconds() };
-        let last = std::mem::replace(&mut *self.last.lock().unwrap_or_else(PoisonError::into_inner), now);
+        let last = std::mem::replace(&mut *last, now);
         let passed_ns = now.at.duration_since(last.at).as_nanos().max(1) as f64;
         let worked_ns = now.worked_ns.saturating_sub(last.worked_ns);
         (worked_ns as f64 / (passed_ns * threads as f64)).min(1.0)
@@ -174,5 +175,11 @@ mod tests {
         // The thread may wait for a processor most of the time.
         assert!(during(&load, work) > 0.1);
         assert!(during(&load, || std::thread::sleep(time)) < 0.1);
+        // The time before the thread joins does not count.
+        work();
+        let _membership = load.join();
+        load.utilisation();
+        std::thread::sleep(time);
+        assert!(load.utilisation() < 0.1);
     }
 }

@@ -16,7 +16,7 @@ pub(super) const FIGURE: Figure = Figure {
               ConnectX-5, and for TCP/IP the NIC models tcp-1g and tcp-40g. Each client thinks 65.8 us between two \
               requests, by Little's law from the paper's throughput and latency of Catfish at 256 clients. The CPU \
               time of a request is fitted to Figure 7, and a client that searches by READs spends the same; the \
-              28 cores of a machine bound its clients. Each run measures 0.2 s after 0.1 s of \
+              clients of a machine share its 28 cores. Each run measures 0.2 s after 0.1 s of \
               warm-up, instead of 10,000 requests per client. papers.md explains the deviations.",
     claim: "Catfish serves 1,239 thousand searches per second, up to 3.28 times as many as fast messaging and 3.09 \
               times as many as offloading.",

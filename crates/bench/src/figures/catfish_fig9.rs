@@ -17,9 +17,9 @@ pub(super) const FIGURE: Figure = Figure {
               arrives, perftest's when the data arrives.",
     claim: "Latencies hardly grow below 2 KiB; RDMA WRITE is the fastest transport and TCP over 1 Gb/s the slowest.",
     key: "",
-    cause: "A message over 1 Gb/s needs 16 us for 2 KiB, so that its latency grows by a third. TCP over \
-              40 Gb/s reaches 10 Gb/s, and READ 50 of 100, because every station of the model forwards a message as a \
-              whole, and cards forward packets.",
+    cause: "A message over 1 Gb/s needs 16 us for 2 KiB, so that its latency grows by a third. TCP over 40 Gb/s \
+              reaches 10 Gb/s, and READ reaches 50 of 100 Gb/s, because every station of the model forwards a message \
+              as a whole, and cards forward packets.",
     runs,
     compare,
 };

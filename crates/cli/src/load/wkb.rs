@@ -10,7 +10,7 @@ const GEOPACKAGE_HEADER_BYTES: usize = 8;
 /// Reads a geometry that is ISO WKB or EWKB.
 ///
 /// # Errors
-/// The reason why the bytes have none, or one of which a part is empty.
+/// The bytes are not a geometry, or a part of it is empty.
 pub(super) fn read(bytes: &[u8]) -> Result<Shaped, String> {
     Shaped::new(Geometry::from_wkb(bytes).map_err(|error| error.to_string())?)
 }

@@ -6,7 +6,7 @@ use farwood_geometry::{Geometry, WktError};
 /// Reads a geometry.
 ///
 /// # Errors
-/// The reason why the text has none, or one of which a part is empty.
+/// The text is not a geometry, or a part of it is empty.
 pub(super) fn read(text: &str) -> Result<Shaped, String> {
     let text = text.trim();
     if text.is_empty() {

@@ -87,6 +87,17 @@ impl<F: Fabric, L: ServerMemory> Connection<'_, F, L> {
     }
 }
 
+impl<F: Fabric, L: ServerMemory> Connection<'_, F, L> {
+    /// As [`close`](Self::close). If the future is dropped, the connection stays open.
+    pub(super) async fn end(&mut self) -> Result<(), IndexError> {
+        match self {
+            Connection::Rings(messenger) => messenger.end().await,
+            #[cfg(feature = "tcp")]
+            Connection::Socket(_) => Ok(()),
+        }
+    }
+}
+
 impl<F: Fabric, L: ServerMemory> SpatialRpc for Connection<'_, F, L> {
     async fn call(&mut self, request: &Request, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
         match self {

@@ -39,9 +39,12 @@ impl IdleRings {
     }
 
     /// Takes a connection that no call has used for a while: the caller closes it.
-    pub(super) fn take_unused(&self) -> Option<Box<RingConnection>> {
+    pub(super) fn take_unused(&self) -> Option<(Box<RingConnection>, BackOff)> {
         let mut list = self.list();
         let unused = list.first().is_some_and(|(since, ..)| since.elapsed() > IDLE_MAX);
-        unused.then(|| list.remove(0).1)
+        unused.then(|| {
+            let (_, rings, back_off) = list.remove(0);
+            (rings, back_off)
+        })
     }
 }

@@ -345,9 +345,8 @@ impl Spatial {
             let Connection::Socket(server) = lent.connection() else {
                 unreachable!("a server on another machine is reached over a socket")
             };
-            block_on(server.load(items, fill)).map_err(failed)?;
-            block_on(self.give_back(lent, &client));
-            return Ok(());
+            let loaded = block_on(server.load(items, fill));
+            return block_on(self.end(lent, &client, loaded)).map_err(failed);
         };
         #[cfg(not(feature = "tcp"))]
         let server = self.server("bulk load")?;

@@ -22,6 +22,10 @@ use farwood_transport::any::{AnyFabric, AnyMemory};
 use farwood_transport::runtime::block_on;
 #[cfg(feature = "tcp")]
 use farwood_transport::tcp::PoolAddress;
+#[cfg(feature = "tcp")]
+use std::cell::RefCell;
+#[cfg(feature = "tcp")]
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -111,20 +115,39 @@ impl SearchStats {
     }
 }
 
-/// A connection that a call uses. When this is dropped, the connection is kept for the next call, which first receives
-/// the response of a call that was dropped before its response arrived.
+/// The back-off of a connection.
+enum LentBackOff {
+    /// Of rings, which one operation uses.
+    Own(BackOff),
+    /// Of a socket, which the operations of a thread share.
+    #[cfg(feature = "tcp")]
+    Shared(Rc<RefCell<BackOff>>),
+}
+
+impl LentBackOff {
+    fn next(&mut self, heartbeat: Option<f64>) -> SearchPath {
+        match self {
+            Self::Own(back_off) => back_off.next(heartbeat),
+            #[cfg(feature = "tcp")]
+            Self::Shared(back_off) => back_off.borrow_mut().next(heartbeat),
+        }
+    }
+}
+
+/// A connection that a call uses. When this is dropped, the connection is kept for the next call. The next call over
+/// rings first receives the response of a call that was dropped before its response arrived.
 pub(super) struct Lent<'c> {
     lookups: &'c Lookups,
     /// `None` after it was closed.
-    held: Option<(ServerConnection<'c>, BackOff)>,
+    held: Option<(ServerConnection<'c>, LentBackOff)>,
 }
 
 impl<'c> Lent<'c> {
-    fn new(lookups: &'c Lookups, connection: ServerConnection<'c>, back_off: BackOff) -> Self {
+    fn new(lookups: &'c Lookups, connection: ServerConnection<'c>, back_off: LentBackOff) -> Self {
         Self { lookups, held: Some((connection, back_off)) }
     }
 
-    fn held(&mut self) -> &mut (ServerConnection<'c>, BackOff) {
+    fn held(&mut self) -> &mut (ServerConnection<'c>, LentBackOff) {
         self.held.as_mut().expect("only the methods that consume it take the connection")
     }
 
@@ -134,13 +157,13 @@ impl<'c> Lent<'c> {
 
     /// Closes the connection. If that fails, its rings stay taken until this process detaches from the pool.
     async fn discard(mut self) {
-        if let Some((connection, _)) = self.held.take() {
-            #[cfg(feature = "tcp")]
-            if matches!(connection, Connection::Socket(_)) {
-                remove_socket(&self.lookups.rings);
-            }
-            let _ = connection.close().await;
+        #[cfg(feature = "tcp")]
+        if let Some((Connection::Socket(rpc), _)) = &self.held {
+            remove_socket(&self.lookups.rings, rpc.transport());
         }
+        // If this is dropped meanwhile, the connection is kept.
+        let _ = self.connection().end().await;
+        self.held = None;
     }
 
     /// The server's process may be alive and not answer.
@@ -160,9 +183,15 @@ impl<'c> Lent<'c> {
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         match self.held.take() {
-            Some((Connection::Rings(rpc), back_off)) => self.lookups.rings.keep(rpc.pause(), back_off),
+            Some((Connection::Rings(rpc), LentBackOff::Own(back_off))) => {
+                self.lookups.rings.keep(rpc.pause(), back_off);
+            }
             #[cfg(feature = "tcp")]
-            Some((Connection::Socket(rpc), back_off)) => keep_socket(&self.lookups.rings, rpc, back_off),
+            Some((Connection::Socket(rpc), _)) => keep_socket(&self.lookups.rings, rpc),
+            #[cfg(feature = "tcp")]
+            Some((Connection::Rings(_), LentBackOff::Shared(_))) => {
+                unreachable!("rings have a back-off of their own")
+            }
             None => {}
         }
     }
@@ -215,8 +244,11 @@ impl Lookups {
         self.paused_until.store(until.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Pauses for longer after each failure in a row.
+    /// Pauses for longer after each failure in a row. Calls that fail together are one failure.
     fn pause_after_failure(&self) {
+        if self.is_paused() {
+            return;
+        }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).min(16) as u32;
         self.pause_for(PAUSE_MIN.saturating_mul(1 << failures).min(PAUSE_MAX));
     }
@@ -311,17 +343,19 @@ impl Spatial {
     ) -> Done<T> {
         let choices = &self.lookups.choices[kind as usize];
         let choice = choices.idle.next();
+        // It ends when this call is dropped.
+        let trial = (choice == Choice::Trial).then(|| choices.idle.trial());
         if choice == Choice::Path(SearchPath::Offload) {
             return self.by_reads(client, paths).await;
         }
         // Most lookups by READs would otherwise have a future of many kilobytes.
-        Box::pin(self.with_server((choices, choice), client, paths)).await
+        Box::pin(self.with_server((choices, trial), client, paths)).await
     }
 
     /// Asks the server, or offloads as it is busy.
     async fn with_server<T>(
         &self,
-        (choices, choice): (&Choices, Choice),
+        (choices, trial): (&Choices, Option<Trial<'_>>),
         client: &Client<AnyFabric>,
         paths: &Paths<
             impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
@@ -329,10 +363,10 @@ impl Spatial {
         >,
     ) -> Done<T> {
         let Some(mut lent) = self.reach_server(client).await else {
+            drop(trial);
             choices.idle.fail();
             return self.by_reads(client, paths).await;
         };
-        let trial = (choice == Choice::Trial).then(|| choices.idle.trial());
         let done = self.by_algorithm_1((choices, trial), &mut lent, client, paths).await;
         match self.end(lent, client, done).await {
             Err(error) if is_unanswered(&error) => {
@@ -406,9 +440,11 @@ impl Spatial {
             return Ok(());
         }
         let by_reads = self.lookups.by_reads.load(Ordering::Relaxed);
-        let reported = self.lookups.reported.swap(by_reads, Ordering::Relaxed);
+        let reported = self.lookups.reported.load(Ordering::Relaxed);
         let report = Request::Offloaded(by_reads.saturating_sub(reported));
-        lent.connection().call(&report, &mut Count::default()).await.map(|_| ())
+        lent.connection().call(&report, &mut Count::default()).await?;
+        self.lookups.reported.fetch_max(by_reads, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Returns the connection after a call, or closes it after a failed one.
@@ -446,10 +482,12 @@ impl Spatial {
         client: &'c Client<AnyFabric>,
     ) -> Done<Lent<'c>> {
         while let Some(mut lent) = self.idle_connection(client) {
-            if lent.connection().is_open().await? {
+            let is_open = lent.connection().is_open().await;
+            if is_open == Ok(true) {
                 return Ok(lent);
             }
             lent.discard().await;
+            is_open?;
         }
         self.new_connection(client).await
     }
@@ -457,7 +495,7 @@ impl Spatial {
     async fn new_connection<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
         if let Some(server) = &self.memory {
             let rings = Connection::open(&self.index, client, ServerLocation::Memory(server)).await?;
-            return Ok(Lent::new(&self.lookups, rings, self.lookups.back_off()));
+            return Ok(Lent::new(&self.lookups, rings, LentBackOff::Own(self.lookups.back_off())));
         }
         #[cfg(feature = "tcp")]
         return self.new_socket(client).await;
@@ -475,9 +513,10 @@ impl Spatial {
             return Ok(lent);
         }
         let socket = Socket::connect(&self.index, client, (address, port)).await?;
-        let back_off = self.lookups.back_off();
-        add_socket(&self.lookups.rings, socket.clone(), back_off.clone());
-        Ok(Lent::new(&self.lookups, Connection::Socket(SocketRpc::new(socket)), back_off))
+        let back_off = Rc::new(RefCell::new(self.lookups.back_off()));
+        add_socket(&self.lookups.rings, socket.clone(), Rc::clone(&back_off));
+        let connection = Connection::Socket(SocketRpc::new(socket));
+        Ok(Lent::new(&self.lookups, connection, LentBackOff::Shared(back_off)))
     }
 
     /// The location of a server on another machine.
@@ -492,14 +531,12 @@ impl Spatial {
     }
 
     fn idle_connection<'c>(&'c self, client: &'c Client<AnyFabric>) -> Option<Lent<'c>> {
-        if let Some(server) = &self.memory {
-            let (rings, back_off) = self.lookups.rings.take()?;
-            let rpc = RingRpc::resume(&self.index, client, server.local(), rings);
-            return Some(Lent::new(&self.lookups, Connection::Rings(rpc), back_off));
+        if self.memory.is_some() {
+            return self.lookups.rings.take().and_then(|idle| self.through_rings(idle, client));
         }
         #[cfg(feature = "tcp")]
         if let Some((rpc, back_off)) = take_socket(&self.lookups.rings) {
-            return Some(Lent::new(&self.lookups, Connection::Socket(rpc), back_off));
+            return Some(Lent::new(&self.lookups, Connection::Socket(rpc), LentBackOff::Shared(back_off)));
         }
         None
     }
@@ -507,23 +544,27 @@ impl Spatial {
     /// Keeps a connection for the next call, and closes one that no call has used for a while.
     pub(super) async fn give_back(&self, lent: Lent<'_>, client: &Client<AnyFabric>) {
         drop(lent);
-        if let Some(unused) = self.lookups.rings.take_unused() {
-            self.close_rings(unused, client).await;
+        if let Some(unused) =
+            self.lookups.rings.take_unused().and_then(|idle| self.through_rings(idle, client))
+        {
+            unused.discard().await;
         }
     }
 
-    async fn close_rings(&self, rings: Box<RingConnection>, client: &Client<AnyFabric>) {
-        if let Some(server) = &self.memory {
-            let rpc = RingRpc::resume(&self.index, client, server.local(), rings);
-            let _ = rpc.close().await;
-        }
+    /// Continues an idle connection through rings.
+    fn through_rings<'c>(
+        &'c self,
+        (rings, back_off): (Box<RingConnection>, BackOff),
+        client: &'c Client<AnyFabric>,
+    ) -> Option<Lent<'c>> {
+        let rpc = RingRpc::resume(&self.index, client, self.memory.as_ref()?.local(), rings);
+        Some(Lent::new(&self.lookups, Connection::Rings(rpc), LentBackOff::Own(back_off)))
     }
 
     /// Closes all idle connections of this handle through rings.
     async fn close_idle_rings(&self, client: &Client<AnyFabric>) {
-        let idle: Vec<_> = std::iter::from_fn(|| self.lookups.rings.take()).collect();
-        for (rings, _) in idle {
-            self.close_rings(rings, client).await;
+        while let Some(idle) = self.lookups.rings.take().and_then(|idle| self.through_rings(idle, client)) {
+            idle.discard().await;
         }
     }
 

@@ -5,6 +5,7 @@ use super::index::Spatial;
 use crate::argument::Call;
 use crate::error::{Error, Result};
 use farwood_fabric::{Client, Costs, FabricError};
+use farwood_index::IndexError;
 use farwood_index::catfish::{Change, Item, Near, Query, Record, RecordId, Rectangle, SpatialRpc as _};
 use farwood_transport::any::AnyFabric;
 use std::fmt;
@@ -15,14 +16,14 @@ use std::sync::Arc;
 ///
 /// A session and its futures stay on the thread that created them. Run the futures with [`block_on`](crate::block_on),
 /// with [`run_all`](crate::run_all), or in any other executor for local futures. Over a network, all requests of a
-/// thread that are on the way use the same socket. In shared memory, each needs a connection of its own while it is on
-/// the way (`farwood serve --connections`); by [`SearchMode::Auto`](super::SearchMode), a lookup uses READs if no
-/// connection is left.
+/// thread and an `Arc<Spatial>` that are on the way use the same socket, which a blocking call opens. In shared memory,
+/// each needs a connection of its own while it is on the way (`farwood serve --connections`); by
+/// [`SearchMode::Auto`](super::SearchMode), a lookup uses READs if no connection is left.
 ///
 /// Changes are sent to the process that serves the index. Without one they fail: use [`Spatial::change`], with which
 /// this process serves the index itself for the duration of a change.
 ///
-/// A future may be dropped at any time. A change may then take effect or not.
+/// A future may be dropped at any time. A change may then take effect or not, or after later changes of the session.
 ///
 /// Clones share the client. For separate costs, create another session.
 ///
@@ -208,6 +209,9 @@ impl SpatialSession {
     async fn change(&self, operation: &'static str, changes: &[Change]) -> Result<Vec<bool>> {
         let spatial = &*self.spatial;
         check_changes(spatial, operation, changes)?;
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
         let failed = |error| spatial.failed(operation, error);
         self.run(async {
             let mut lent = spatial.connect(&self.client).await.map_err(failed)?;
@@ -218,7 +222,11 @@ impl SpatialSession {
                 return Err(call.refused("number of changes", changes.len().to_string(), remedy));
             }
             let done = lent.connection().apply(changes).await;
-            spatial.end(lent, &self.client, done).await.map_err(failed)
+            match done {
+                // The server has answered.
+                Err(error @ IndexError::Fabric(FabricError::PoolFull { .. })) => Err(failed(error)),
+                done => spatial.end(lent, &self.client, done).await.map_err(failed),
+            }
         })
         .await
     }

@@ -61,6 +61,13 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Whether both use the same connection.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.exchange.is_same(&other.exchange)
+    }
+}
+
 impl RequestTransport for Socket {
     async fn carry(&mut self, request: &[u64], response: &mut Vec<u64>) -> Result<(), IndexError> {
         let begun = Instant::now();

@@ -4,7 +4,8 @@ use crate::spatial_pool::{SpatialPool, in_mode, served, served_over_tcp};
 use farwood::spatial::{
     CatfishConfig, Change, Item, Query, Rectangle, SearchMode, ServeOptions, SpatialSession,
 };
-use farwood::{block_on, run_all};
+use farwood::{MemoryNode, NodeSpec, Pool, block_on, run_all};
+use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -52,6 +53,10 @@ fn change_concurrently(session: &SpatialSession) {
     };
     run_all((0..FLOWS).map(|number| Box::pin(flow(number)) as _).collect());
     assert_eq!(block_on(session.count(&between(0, 10 * ITEMS))).unwrap(), ITEMS);
+    assert_eq!(block_on(session.apply(&[])).unwrap(), [false; 0]);
+    let many = vec![Change::Insert(item(1)); 100_000];
+    let refused = block_on(session.apply(&many)).unwrap_err().to_string();
+    assert!(refused.contains("100000") && refused.contains("divide them"), "{refused}");
 }
 
 /// Polls calls once and drops them: their connections serve later calls.
@@ -107,7 +112,49 @@ fn without_a_server_a_session_reads_and_does_not_change() {
     assert_eq!(block_on(session.count(&between(0, 9))).unwrap(), 1);
     let refused = block_on(session.insert(&item(2))).unwrap_err().to_string();
     assert!(refused.contains("no server"), "{refused}");
-    let outside = item(3);
-    let many = vec![Change::Insert(outside); 100_000];
-    assert!(block_on(session.apply(&many)).is_err());
+}
+
+/// The second lookup of a handle compares both paths. If it is dropped, a later one does.
+#[test]
+fn a_dropped_comparison_of_the_paths_is_made_later() {
+    let pool = SpatialPool::new("sessions-trial");
+    let places = pool.create("places", &CatfishConfig::default());
+    places.insert(&item(1)).unwrap();
+    served(&places, &ServeOptions::default(), || {
+        let places = Arc::new(pool.by(SearchMode::Auto, "places"));
+        let session = places.session();
+        let query = between(0, 9);
+        assert_eq!(block_on(session.count(&query)).unwrap(), 1);
+        let polled = pin!(session.count(&query)).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "the server accepts the connection later");
+        for _ in 0..100 {
+            assert_eq!(block_on(session.count(&query)).unwrap(), 1);
+        }
+        assert!(places.search_stats().by_message > 0);
+    });
+}
+
+/// Calls that share the socket of a server that ended are answered by the next one.
+#[test]
+fn calls_over_the_socket_of_a_server_that_ended_use_a_new_one() {
+    let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
+    let url = format!("tcp://{}", node.address());
+    let places =
+        Pool::open(url.as_str()).unwrap().create_spatial("places", &CatfishConfig::default()).unwrap();
+    let client = Pool::open(url.as_str()).unwrap();
+    let session = Arc::new(in_mode(client.open_spatial("places").unwrap(), SearchMode::Message)).session();
+    for round in 0..3 {
+        let options = ServeOptions {
+            listener: Some(TcpListener::bind("127.0.0.1:0").unwrap()),
+            memory_node: Some(node.server()),
+            ..ServeOptions::default()
+        };
+        served(&places, &options, || {
+            block_on(session.insert(&item(round))).unwrap();
+            let query = between(0, 9);
+            let counts = (0..FLOWS).map(|_| Box::pin(session.count(&query)) as _);
+            let counts: farwood::Result<Vec<u64>> = run_all(counts.collect()).into_iter().collect();
+            assert_eq!(counts.unwrap(), [round + 1; FLOWS as usize]);
+        });
+    }
 }

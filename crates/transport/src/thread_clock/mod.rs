@@ -14,10 +14,25 @@ pub struct ThreadClocks {
 
 #[derive(Debug, Default)]
 struct Group {
-    running: Vec<(u64, ThreadClock)>,
+    running: Vec<Running>,
     next: u64,
     /// Processor time of threads that have left the group, nanoseconds.
     left_ns: u64,
+}
+
+/// A thread in the group.
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    clock: ThreadClock,
+    /// Processor time of the thread when it joined, nanoseconds.
+    before_ns: u64,
+}
+
+impl Running {
+    fn nanoseconds(&self) -> u64 {
+        self.clock.nanoseconds().saturating_sub(self.before_ns)
+    }
 }
 
 /// The membership of the calling thread in a group. It ends when this is dropped, by the same thread.
@@ -33,12 +48,14 @@ impl ThreadClocks {
         self.group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the calling thread. Its processor time counts from the start of the thread.
+    /// Adds the calling thread. Its processor time counts from now on.
     pub fn join(&self) -> Membership<'_> {
         let mut group = self.group();
         let number = group.next;
         group.next += 1;
-        group.running.push((number, ThreadClock::of_this_thread()));
+        let clock = ThreadClock::of_this_thread();
+        let before_ns = clock.nanoseconds();
+        group.running.push(Running { number, clock, before_ns });
         Membership { clocks: self, number }
     }
 
@@ -50,15 +67,15 @@ impl ThreadClocks {
     /// Processor time that all threads, past and present, have used, nanoseconds.
     pub fn nanoseconds(&self) -> u64 {
         let group = self.group();
-        group.left_ns + group.running.iter().map(|(_, clock)| clock.nanoseconds()).sum::<u64>()
+        group.left_ns + group.running.iter().map(Running::nanoseconds).sum::<u64>()
     }
 }
 
 impl Drop for Membership<'_> {
     fn drop(&mut self) {
         let mut group = self.clocks.group();
-        if let Some(position) = group.running.iter().position(|(number, _)| *number == self.number) {
-            group.left_ns += group.running.swap_remove(position).1.nanoseconds();
+        if let Some(position) = group.running.iter().position(|running| running.number == self.number) {
+            group.left_ns += group.running.swap_remove(position).nanoseconds();
         }
     }
 }

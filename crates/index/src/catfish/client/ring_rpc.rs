@@ -315,6 +315,15 @@ impl<'t, F: Fabric, L: ServerMemory> RingRpc<'t, F, L> {
     /// [`IndexError::ServerLost`] where the response does not arrive within a second, or a request was lost; the
     /// errors of the fabric; [`IndexError::Damaged`]. Connection and inbox then stay taken.
     pub async fn close(mut self) -> Result<(), IndexError> {
+        self.end().await
+    }
+
+    /// As [`close`](Self::close). If the future is dropped, the connection stays open. After it is complete, the
+    /// connection must not be used.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    pub async fn end(&mut self) -> Result<(), IndexError> {
         self.ring.bounded_wait = true;
         match self.take_outstanding().await {
             Ok(()) if !self.ring.broken => {}

@@ -191,6 +191,16 @@ impl<C: RequestTransport> SocketRpc<C> {
         Self { transport, request: Vec::new(), response: Vec::new(), taken: 0, pulse: 0 }
     }
 
+    /// Regards the heartbeats up to the last one that another connection has taken as taken.
+    pub fn continue_after(&mut self, taken: u64) {
+        self.taken = self.taken.max(taken);
+    }
+
+    /// The number of the last heartbeat that was taken; 0: none.
+    pub const fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// The transport.
     pub const fn transport(&self) -> &C {
         &self.transport

@@ -137,6 +137,11 @@ impl Exchange {
         Ok(())
     }
 
+    /// Whether both use the same connection.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.connection, &other.connection)
+    }
+
     /// Whether the connection was not lost and the server has not closed it. [0 RT]
     pub fn is_open(&self) -> bool {
         let state = self.connection.state.borrow();
