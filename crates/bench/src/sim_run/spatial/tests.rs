@@ -53,8 +53,10 @@ fn clients_of_a_busy_server_offload_at_different_times() {
     let crowded = |variant| {
         let (amount, warm_up_seconds) = (Some(Amount::Seconds(0.02)), Some(0.04));
         let of = small(variant, SpatialMix::Search);
-        let scale = Scale::Edge(1e-5);
-        run(&SpatialSpec { scale, compute_nodes: 8, clients: Some(96), amount, warm_up_seconds, ..of })
+        let (scale, clients) = (Scale::Edge(1e-5), Some(96));
+        // READs without processor time of the client, so that they are many.
+        let search_ns = Some(0);
+        run(&SpatialSpec { scale, compute_nodes: 8, clients, amount, warm_up_seconds, search_ns, ..of })
     };
     let (event, catfish) = (crowded(Variant::Event), crowded(Variant::Catfish));
     let of = |record: &Record| (record.mops, record.spatial.as_ref().unwrap().share_offloaded);
