@@ -31,10 +31,11 @@
 pub use farwood_index::catfish::adaptive::{BackOff, BackOffRule, BackOffSettings, SearchPath};
 pub use farwood_transport::thread_clock::Membership;
 
+use farwood_index::catfish::adaptive::{heartbeat, next_pulse, number_and_beat, utilisation};
 use farwood_transport::thread_clock::ThreadClocks;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The utilisation of a server: the processor time of its threads.
 #[derive(Debug)]
@@ -69,37 +70,32 @@ impl ServerLoad {
     /// The utilisation since the last call, 0 to 1: the processor time of the server's threads, divided by that of the
     /// processors that they can use.
     pub fn utilisation(&self) -> f64 {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.clocks.threads().clamp(1, processors);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Reading { at: Instant::now(), worked_ns: self.clocks.nanoseconds() };
         let last = std::mem::replace(&mut *last, now);
-        let passed_ns = now.at.duration_since(last.at).as_nanos().max(1) as f64;
         let worked_ns = now.worked_ns.saturating_sub(last.worked_ns);
-        (worked_ns as f64 / (passed_ns * threads as f64)).min(1.0)
+        busy_share(worked_ns, now.at.duration_since(last.at), self.clocks.threads()).min(1.0)
     }
+}
+
+/// The processor time of `threads` threads in a time, divided by that of the processors that they can use.
+pub(crate) fn busy_share(worked_ns: u64, passed: Duration, threads: usize) -> f64 {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    worked_ns as f64 / (passed.as_nanos().max(1) as f64 * threads.clamp(1, processors) as f64)
 }
 
 /// The most recent heartbeat of a server.
 #[derive(Debug, Default)]
 pub struct Heartbeat {
-    /// The number of the heartbeat in the upper half, counted from 1, and the utilisation in parts of [`WHOLE`] in the
-    /// lower half.
-    word: AtomicU64,
+    /// The number of the heartbeat, counted from 1, and the utilisation.
+    pulse: AtomicU64,
 }
-
-/// The utilisation 1 in a heartbeat.
-const WHOLE: f64 = 1e6;
-const NUMBER_SHIFT: u32 = 32;
 
 impl Heartbeat {
     /// Publishes a utilisation, 0 to 1. One thread at a time publishes.
     pub fn publish(&self, utilisation: f64) {
-        let number = (self.word.load(Ordering::Relaxed) >> NUMBER_SHIFT) as u32;
-        // 0 is the number before the first heartbeat.
-        let next = number.checked_add(1).unwrap_or(1);
-        let parts = (utilisation.clamp(0.0, 1.0) * WHOLE) as u64;
-        self.word.store(u64::from(next) << NUMBER_SHIFT | parts, Ordering::Release);
+        let pulse = self.pulse.load(Ordering::Relaxed);
+        self.pulse.store(next_pulse(pulse, 1, heartbeat(utilisation)), Ordering::Relaxed);
     }
 
     /// A reader for one client, which has not seen the most recent heartbeat.
@@ -112,23 +108,22 @@ impl Heartbeat {
 #[derive(Debug)]
 pub struct HeartbeatReader<'h> {
     heartbeat: &'h Heartbeat,
-    seen: u32,
+    /// The number of the last heartbeat that was taken.
+    seen: u64,
 }
 
 impl HeartbeatReader<'_> {
     /// The utilisation in the most recent heartbeat; `None`: there was none since the last call.
     pub fn take(&mut self) -> Option<f64> {
-        let word = self.heartbeat.word.load(Ordering::Acquire);
-        let number = (word >> NUMBER_SHIFT) as u32;
+        let (number, beat) = number_and_beat(self.heartbeat.pulse.load(Ordering::Relaxed));
         let is_new = number != std::mem::replace(&mut self.seen, number);
-        is_new.then_some(f64::from(word as u32) / WHOLE)
+        utilisation(beat).filter(|_| is_new)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn every_reader_sees_each_heartbeat_once() {
@@ -139,15 +134,6 @@ mod tests {
         assert_eq!((early.take(), early.take()), (Some(0.25), None));
         heartbeat.publish(7.0);
         assert_eq!((early.take(), late.take()), (Some(1.0), Some(1.0)));
-    }
-
-    #[test]
-    fn the_number_after_the_largest_is_new_as_well() {
-        let heartbeat = Heartbeat { word: AtomicU64::new(u64::from(u32::MAX) << NUMBER_SHIFT) };
-        let mut reader = heartbeat.reader();
-        reader.take();
-        heartbeat.publish(0.5);
-        assert_eq!(reader.take(), Some(0.5));
     }
 
     /// The utilisation while one thread runs `work`.

@@ -1,6 +1,8 @@
 //! The rectangles of a file, and the rows and features that yield none.
 
 use super::args::Args;
+#[cfg(any(feature = "geopackage", feature = "geoparquet"))]
+use super::geometry::Shaped;
 use super::ids::{FileId, Numbering};
 use super::shape::Shape;
 use super::trouble::{BadRecords, Place, Trouble};
@@ -69,20 +71,6 @@ pub(super) struct Placed {
     pub(super) contents: Contents,
 }
 
-#[cfg(any(feature = "geopackage", feature = "geoparquet"))]
-impl Placed {
-    /// A feature with a geometry and no attributes.
-    pub(super) fn of_geometry(id: Option<FileId>, shaped: Result<super::geometry::Shaped, String>) -> Self {
-        match shaped {
-            Ok(super::geometry::Shaped { geometry, bounds }) => {
-                let contents = Contents { geometry: geometry.to_wkb(), attributes: String::new() };
-                Self { id, bounds: Ok(bounds), contents }
-            }
-            Err(why) => Self { id, bounds: Err(why), contents: Contents::default() },
-        }
-    }
-}
-
 /// The rectangles of a file.
 pub(super) struct Found<'a> {
     /// The rectangles, in the order of the file.
@@ -113,6 +101,19 @@ impl<'a> Found<'a> {
             kind,
             payload_max: index.payload_max(),
         }
+    }
+
+    /// A feature with a geometry, which is stored if the index has records, and no attributes.
+    #[cfg(any(feature = "geopackage", feature = "geoparquet"))]
+    pub(super) fn feature(&self, id: Option<FileId>, shaped: Result<Shaped, String>) -> Placed {
+        let has_contents = self.wants_contents();
+        let (bounds, geometry) = match shaped {
+            Ok(Shaped { geometry, bounds }) => {
+                (Ok(bounds), if has_contents { geometry.to_wkb() } else { Vec::new() })
+            }
+            Err(why) => (Err(why), Vec::new()),
+        };
+        Placed { id, bounds, contents: Contents { geometry, attributes: String::new() } }
     }
 
     /// Whether the index stores geometries and attributes.

@@ -1,7 +1,7 @@
 //! Rectangles of a layer of a GeoPackage: the bounds of each geometry, with the integer primary key as its number.
 
 use super::args::Args;
-use super::found::{Found, Placed};
+use super::found::Found;
 use super::geometry::Shaped;
 use super::ids::FileId;
 use super::trouble::{Place, Trouble};
@@ -90,7 +90,7 @@ fn read_layer(
         position += 1;
         let id = if key.is_some() { Some(number(row.get_ref(1)?)) } else { None };
         let id = id.map(FileId::of_number);
-        let placed = Placed::of_geometry(id, geometry(row)?);
+        let placed = found.feature(id, geometry(row)?);
         if let Err(failure) = found.add(Place::Feature(position), position, placed) {
             return Ok(Err(failure));
         }

@@ -2,7 +2,7 @@
 //! page of each column at a time, and skips the other columns.
 
 use super::args::Args;
-use super::found::{Found, Placed};
+use super::found::Found;
 use super::ids::FileId;
 use super::trouble::{Place, Trouble};
 use super::wkb;
@@ -223,7 +223,7 @@ fn read_group(
                 Some(bytes) => wkb::read(bytes.data()),
                 None => Err("the row has no geometry".to_owned()),
             };
-            let placed = Placed::of_geometry(id.map(FileId::of_number), shaped);
+            let placed = found.feature(id.map(FileId::of_number), shaped);
             if let Err(failure) = found.add(Place::Feature(*position), *position, placed) {
                 return Ok(Err(failure));
             }

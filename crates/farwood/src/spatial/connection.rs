@@ -78,16 +78,10 @@ impl<F: Fabric, L: ServerMemory> Connection<'_, F, L> {
     ///
     /// # Errors
     /// As [`RingRpc::close`].
-    pub async fn close(self) -> Result<(), IndexError> {
-        match self {
-            Connection::Rings(messenger) => messenger.close().await,
-            #[cfg(feature = "tcp")]
-            Connection::Socket(_) => Ok(()),
-        }
+    pub async fn close(mut self) -> Result<(), IndexError> {
+        self.end().await
     }
-}
 
-impl<F: Fabric, L: ServerMemory> Connection<'_, F, L> {
     /// As [`close`](Self::close). If the future is dropped, the connection stays open.
     pub(super) async fn end(&mut self) -> Result<(), IndexError> {
         match self {

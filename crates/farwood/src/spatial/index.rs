@@ -168,6 +168,15 @@ impl Spatial {
         Call { operation, url: self.url() }.check_bounds(what, bounds, self.coordinates)
     }
 
+    /// Refuses a point that is not finite, or that the coordinate system of the index does not have.
+    pub(super) fn check_nearest(&self, point: [f64; 2]) -> Result<()> {
+        Call { operation: "nearest", url: self.url() }.check_point(point)?;
+        match Rectangle::point(point) {
+            Ok(bounds) => self.check_bounds("nearest", "point", &bounds),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// The same handle with other options of searches.
     ///
     /// # Errors
@@ -277,10 +286,7 @@ impl Spatial {
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Near>> {
-        Call { operation: "nearest", url: self.url() }.check_point(point)?;
-        if let Ok(bounds) = Rectangle::point(point) {
-            self.check_bounds("nearest", "point", &bounds)?;
-        }
+        self.check_nearest(point)?;
         let message = async |connection: &mut ServerConnection<'_>| connection.nearest(point, count).await;
         let reads = async |client: &Client<AnyFabric>| self.reader(client).nearest(point, count).await;
         self.look_up(client, ("nearest", LookupKind::Nearest), &Paths { message, reads }).await

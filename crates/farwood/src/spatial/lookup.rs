@@ -348,11 +348,11 @@ impl Spatial {
         if choice == Choice::Path(SearchPath::Offload) {
             return self.by_reads(client, paths).await;
         }
-        // Most lookups by READs would otherwise have a future of many kilobytes.
+        // Boxed, because the future of a lookup by READs would otherwise have many kilobytes.
         Box::pin(self.with_server((choices, trial), client, paths)).await
     }
 
-    /// Asks the server, or offloads as it is busy.
+    /// Sends the lookup to the server, or offloads it if the server is busy.
     async fn with_server<T>(
         &self,
         (choices, trial): (&Choices, Option<Trial<'_>>),
@@ -568,7 +568,8 @@ impl Spatial {
         }
     }
 
-    /// Closes all idle connections of this handle through rings, unless it is that of the parent of a forked child.
+    /// Closes all idle connections of this handle through rings. In a forked child they belong to the parent, and stay
+    /// open.
     pub(super) fn close_idle_connections(&self) {
         if self.pool.forks().is_current() && self.lookups.rings.has_some() {
             block_on(self.close_idle_rings(&self.pool.attachment().client()));

@@ -124,10 +124,7 @@ impl Spatial {
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Record>> {
-        Call { operation: "nearest", url: self.url() }.check_point(point)?;
-        if let Ok(bounds) = Rectangle::point(point) {
-            self.check_bounds("nearest", "point", &bounds)?;
-        }
+        self.check_nearest(point)?;
         self.records_near_by(client, point, count).await
     }
 

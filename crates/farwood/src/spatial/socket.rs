@@ -59,9 +59,7 @@ impl Socket {
     pub(super) fn is_open(&self) -> bool {
         self.exchange.is_open()
     }
-}
 
-impl Socket {
     /// Whether both use the same connection.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.exchange.is_same(&other.exchange)

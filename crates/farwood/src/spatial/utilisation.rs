@@ -1,5 +1,6 @@
 //! The utilisation of a server: the processor time of its threads.
 
+use crate::adaptive::busy_share;
 use farwood_index::catfish::Service;
 use farwood_transport::thread_clock::ThreadClocks;
 use std::time::Instant;
@@ -39,16 +40,14 @@ impl ServerThreads {
     /// A thread that serves rings also uses processor time to look for requests, so its processor time counts up to the
     /// time of its answers.
     pub(super) fn utilisation<'s>(&'s self, service: &'s Service<'_>) -> impl FnMut() -> f64 + 's {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut last = self.read(service);
         move || {
             let now = self.read(service);
-            let passed_ns = now.at.duration_since(last.at).as_nanos().max(1) as f64;
             let rings_ns = (now.rings_ns - last.rings_ns).min(now.answers_ns - last.answers_ns);
             let worked_ns = rings_ns + now.sockets_ns.saturating_sub(last.sockets_ns);
+            let passed = now.at.duration_since(last.at);
             last = now;
-            let threads = (self.rings.threads() + self.sockets.threads()).clamp(1, processors);
-            worked_ns as f64 / (passed_ns * threads as f64)
+            busy_share(worked_ns, passed, self.rings.threads() + self.sockets.threads())
         }
     }
 }

@@ -8,7 +8,7 @@
 //! each consecutive busy heartbeat, without bound, and returns to its initial size after an idle one.
 //! [`BackOffRule::Printed`] is the listing.
 
-pub use super::super::wire::heartbeat::{heartbeat, utilisation};
+pub use super::super::wire::heartbeat::{heartbeat, next_pulse, number_and_beat, utilisation};
 pub use super::path_comparison::PathComparison;
 
 /// A reading of Algorithm 1.

@@ -28,12 +28,12 @@ pub fn utilisation(heartbeat: u64) -> Option<f64> {
 }
 
 /// The pulse `parts` parts of an interval after `pulse`, with the heartbeat `beat`.
-pub(crate) const fn next_pulse(pulse: u64, parts: u64, beat: u64) -> u64 {
+pub const fn next_pulse(pulse: u64, parts: u64, beat: u64) -> u64 {
     (number_and_beat(pulse).0 + parts) << BEAT_BITS | beat
 }
 
 /// The number and the heartbeat of a pulse.
-pub(crate) const fn number_and_beat(pulse: u64) -> (u64, u64) {
+pub const fn number_and_beat(pulse: u64) -> (u64, u64) {
     (pulse >> BEAT_BITS, pulse & ((1 << BEAT_BITS) - 1))
 }
 
