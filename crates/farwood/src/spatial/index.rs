@@ -5,7 +5,7 @@
 
 #[cfg(feature = "tcp")]
 use super::connection::Connection;
-use super::lookup::{Lent, LookupKind, Lookups, Paths, SearchStats, ServerConnection};
+use super::lookup::{Done, Lent, LookupKind, Lookups, Paths, SearchStats, ServerConnection};
 use super::search_options::SearchOptions;
 use crate::argument::Call;
 use crate::attached::{Attached, ServerPermit};
@@ -215,20 +215,32 @@ impl Spatial {
     /// [`Error::Index`]; by [`SearchMode::Message`](super::SearchMode::Message), also if no process serves the index.
     /// [`Error::Argument`]: the index has degrees, and the window is outside them.
     pub fn search(&self, query: &Query) -> Result<Vec<Item>> {
-        block_on(self.search_by(&*self.thread_client("search")?, query))
+        self.look_up_blocking(("search", LookupKind::Search), &self.search_paths(query)?)
     }
 
     pub(super) async fn search_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<Vec<Item>> {
+        self.look_up(client, ("search", LookupKind::Search), &self.search_paths(query)?).await
+    }
+
+    fn search_paths(
+        &self,
+        query: &Query,
+    ) -> Result<
+        Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Vec<Item>>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<Vec<Item>>,
+        >,
+    > {
         self.check_bounds("search", "window", &query.window)?;
-        let message = async |connection: &mut ServerConnection<'_>| {
+        let message = async move |connection: &mut ServerConnection<'_>| {
             let mut found = Vec::new();
             connection.search(query, &mut found).await.map(|()| found)
         };
-        let reads = async |client: &Client<AnyFabric>| {
+        let reads = async move |client: &Client<AnyFabric>| {
             let mut found = Vec::new();
             self.reader(client).search(query, &mut found).await.map(|()| found)
         };
-        self.look_up(client, ("search", LookupKind::Search), &Paths { message, reads }).await
+        Ok(Paths { message, reads })
     }
 
     /// Counts the items that match the query. Costs and errors as [`search`](Self::search).
@@ -236,27 +248,33 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count(&self, query: &Query) -> Result<u64> {
-        block_on(self.count_by(&*self.thread_client("count")?, query))
+        self.check_bounds("count", "window", &query.window)?;
+        self.count_in(query)
+    }
+
+    /// The same for a window that may reach beyond the degrees of the index.
+    pub(super) fn count_in(&self, query: &Query) -> Result<u64> {
+        self.look_up_blocking(("count", LookupKind::Count), &self.count_paths(query))
     }
 
     pub(super) async fn count_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<u64> {
         self.check_bounds("count", "window", &query.window)?;
-        self.count_unchecked(client, query).await
+        self.look_up(client, ("count", LookupKind::Count), &self.count_paths(query)).await
     }
 
-    /// The same for a window that may reach beyond the degrees of the index.
-    #[cfg(feature = "geometry")]
-    pub(super) fn count_in(&self, query: &Query) -> Result<u64> {
-        block_on(self.count_unchecked(&*self.thread_client("count")?, query))
-    }
-
-    async fn count_unchecked(&self, client: &Client<AnyFabric>, query: &Query) -> Result<u64> {
-        let message = async |connection: &mut ServerConnection<'_>| connection.count(query).await;
-        let reads = async |client: &Client<AnyFabric>| {
+    fn count_paths(
+        &self,
+        query: &Query,
+    ) -> Paths<
+        impl AsyncFn(&mut ServerConnection<'_>) -> Done<u64>,
+        impl AsyncFn(&Client<AnyFabric>) -> Done<u64>,
+    > {
+        let message = async move |connection: &mut ServerConnection<'_>| connection.count(query).await;
+        let reads = async move |client: &Client<AnyFabric>| {
             let mut count = Count::default();
             self.reader(client).search(query, &mut count).await.map(|()| count.0)
         };
-        self.look_up(client, ("count", LookupKind::Count), &Paths { message, reads }).await
+        Paths { message, reads }
     }
 
     fn reader<'c>(&'c self, client: &'c Client<AnyFabric>) -> Reader<'c, AnyFabric> {
@@ -268,7 +286,7 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search).
     pub fn count_all(&self) -> Result<u64> {
-        block_on(self.count_unchecked(&*self.thread_client("count")?, &everything()))
+        self.count_in(&everything())
     }
 
     /// Returns the `count` items nearest to `point`, nearest first; none for a count of 0. [by message 1 RT, and the
@@ -277,7 +295,7 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search); [`Error::Argument`]: the point is not finite, or outside the degrees of the index.
     pub fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
-        block_on(self.nearest_by(&*self.thread_client("nearest")?, point, count))
+        self.look_up_blocking(("nearest", LookupKind::Nearest), &self.nearest_paths(point, count)?)
     }
 
     pub(super) async fn nearest_by(
@@ -286,10 +304,24 @@ impl Spatial {
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Near>> {
+        self.look_up(client, ("nearest", LookupKind::Nearest), &self.nearest_paths(point, count)?).await
+    }
+
+    fn nearest_paths(
+        &self,
+        point: [f64; 2],
+        count: usize,
+    ) -> Result<
+        Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Vec<Near>>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<Vec<Near>>,
+        >,
+    > {
         self.check_nearest(point)?;
-        let message = async |connection: &mut ServerConnection<'_>| connection.nearest(point, count).await;
-        let reads = async |client: &Client<AnyFabric>| self.reader(client).nearest(point, count).await;
-        self.look_up(client, ("nearest", LookupKind::Nearest), &Paths { message, reads }).await
+        let message =
+            async move |connection: &mut ServerConnection<'_>| connection.nearest(point, count).await;
+        let reads = async move |client: &Client<AnyFabric>| self.reader(client).nearest(point, count).await;
+        Ok(Paths { message, reads })
     }
 
     /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and the cost

@@ -41,7 +41,8 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// A connection to the server of an index in a pool of any kind.
 pub(super) type ServerConnection<'c> = Connection<'c, AnyFabric, AnyMemory>;
 
-type Done<T> = std::result::Result<T, IndexError>;
+/// The result of one path.
+pub(super) type Done<T> = std::result::Result<T, IndexError>;
 
 /// The kind of a lookup: the faster path may differ.
 #[derive(Clone, Copy, Debug)]
@@ -273,7 +274,36 @@ pub(super) struct Paths<M, R> {
     pub(super) reads: R,
 }
 
+/// The beginning of a lookup.
+enum Route<'l> {
+    Reads,
+    Message,
+    /// The server, as far as it answers and Algorithm 1 does not offload; or a trial, which compares both paths.
+    Server(&'l Choices, Option<Trial<'l>>),
+}
+
 impl Spatial {
+    /// Executes a lookup by the path that the options determine, and blocks. By READs, it runs their future alone: the
+    /// futures around it would copy its kilobytes several times.
+    pub(super) fn look_up_blocking<T>(
+        &self,
+        (operation, kind): (&'static str, LookupKind),
+        paths: &Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
+        >,
+    ) -> Result<T> {
+        let client = self.thread_client(operation)?;
+        let done = match self.route(kind) {
+            Route::Reads => {
+                self.lookups.by_reads.fetch_add(1, Ordering::Relaxed);
+                block_on((paths.reads)(&client))
+            }
+            route => block_on(self.by_route(route, &client, paths)),
+        };
+        done.map_err(|error| self.failed(operation, error))
+    }
+
     /// Executes a lookup by the path that the options determine.
     pub(super) async fn look_up<T>(
         &self,
@@ -284,12 +314,42 @@ impl Spatial {
             impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
         >,
     ) -> Result<T> {
-        let done = match self.lookups.options.mode {
-            SearchMode::Reads => self.by_reads(client, paths).await,
-            SearchMode::Message => Box::pin(self.by_message(client, paths)).await,
-            SearchMode::Auto => self.by_faster_path(kind, client, paths).await,
-        };
+        let done = self.by_route(self.route(kind), client, paths).await;
         done.map_err(|error| self.failed(operation, error))
+    }
+
+    /// Determines how the next lookup begins.
+    fn route(&self, kind: LookupKind) -> Route<'_> {
+        let choices = &self.lookups.choices[kind as usize];
+        match self.lookups.options.mode {
+            SearchMode::Reads => Route::Reads,
+            SearchMode::Message => Route::Message,
+            SearchMode::Auto => match choices.idle.next() {
+                Choice::Path(SearchPath::Offload) => Route::Reads,
+                Choice::Path(SearchPath::Message) => Route::Server(choices, None),
+                // The trial ends when the call is dropped.
+                Choice::Trial => Route::Server(choices, Some(choices.idle.trial())),
+            },
+        }
+    }
+
+    async fn by_route<T>(
+        &self,
+        route: Route<'_>,
+        client: &Client<AnyFabric>,
+        paths: &Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
+        >,
+    ) -> Done<T> {
+        // Boxed, because the future of a lookup by READs would otherwise have many kilobytes.
+        match route {
+            Route::Reads => self.by_reads(client, paths).await,
+            Route::Message => Box::pin(self.by_message(client, paths)).await,
+            Route::Server(choices, trial) => {
+                Box::pin(self.with_server((choices, trial), client, paths)).await
+            }
+        }
     }
 
     async fn by_reads<T, M>(
@@ -332,27 +392,6 @@ impl Spatial {
     }
 
     /// Uses the faster path to an idle server, and offloads from a busy one. Uses READs if no server answers.
-    async fn by_faster_path<T>(
-        &self,
-        kind: LookupKind,
-        client: &Client<AnyFabric>,
-        paths: &Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
-        >,
-    ) -> Done<T> {
-        let choices = &self.lookups.choices[kind as usize];
-        let choice = choices.idle.next();
-        // It ends when this call is dropped.
-        let trial = (choice == Choice::Trial).then(|| choices.idle.trial());
-        if choice == Choice::Path(SearchPath::Offload) {
-            return self.by_reads(client, paths).await;
-        }
-        // Boxed, because the future of a lookup by READs would otherwise have many kilobytes.
-        Box::pin(self.with_server((choices, trial), client, paths)).await
-    }
-
-    /// Sends the lookup to the server, or offloads it if the server is busy.
     async fn with_server<T>(
         &self,
         (choices, trial): (&Choices, Option<Trial<'_>>),

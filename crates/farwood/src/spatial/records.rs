@@ -1,7 +1,7 @@
 //! Records of a spatial index of unique ids.
 
 use super::index::Spatial;
-use super::lookup::{LookupKind, Paths, ServerConnection};
+use super::lookup::{Done, LookupKind, Paths, ServerConnection};
 use crate::argument::Call;
 use crate::error::Result;
 use farwood_fabric::Client;
@@ -64,17 +64,29 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search); the index has no records, or ids of another kind.
     pub fn get(&self, id: &RecordId) -> Result<Option<Record>> {
-        block_on(self.get_by(&*self.thread_client("get")?, id))
+        self.look_up_blocking(("get", LookupKind::Get), &self.get_paths(id)?)
     }
 
     pub(super) async fn get_by(&self, client: &Client<AnyFabric>, id: &RecordId) -> Result<Option<Record>> {
+        self.look_up(client, ("get", LookupKind::Get), &self.get_paths(id)?).await
+    }
+
+    fn get_paths(
+        &self,
+        id: &RecordId,
+    ) -> Result<
+        Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Option<Record>>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<Option<Record>>,
+        >,
+    > {
         self.index.check_id(id).map_err(|error| self.failed("get", error))?;
         let lookup = RecordLookup::Get(id.clone());
-        let message = async |connection: &mut ServerConnection<'_>| {
+        let message = async move |connection: &mut ServerConnection<'_>| {
             connection.find_records(&lookup).await.map(|mut found| found.pop())
         };
-        let reads = async |client: &Client<AnyFabric>| self.record_reader(client).get(id).await;
-        self.look_up(client, ("get", LookupKind::Get), &Paths { message, reads }).await
+        let reads = async move |client: &Client<AnyFabric>| self.record_reader(client).get(id).await;
+        Ok(Paths { message, reads })
     }
 
     /// Returns the records that match the query, as of one moment during the call, in no particular order. [by message
@@ -83,7 +95,8 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search); the index has no records.
     pub fn search_records(&self, query: &Query) -> Result<Vec<Record>> {
-        block_on(self.search_records_by(&*self.thread_client("search")?, query))
+        self.check_bounds("search", "window", &query.window)?;
+        self.records_in(query)
     }
 
     pub(super) async fn search_records_by(
@@ -92,21 +105,30 @@ impl Spatial {
         query: &Query,
     ) -> Result<Vec<Record>> {
         self.check_bounds("search", "window", &query.window)?;
-        self.records_in_by(client, query).await
+        self.look_up(client, ("search", LookupKind::SearchRecords), &self.record_paths(query)?).await
     }
 
-    /// The same for a window that may reach beyond the degrees of the index.
-    #[cfg(feature = "geometry")]
+    /// The records that match the query, whose window may reach beyond the degrees of the index.
     pub(super) fn records_in(&self, query: &Query) -> Result<Vec<Record>> {
-        block_on(self.records_in_by(&*self.thread_client("search")?, query))
+        self.look_up_blocking(("search", LookupKind::SearchRecords), &self.record_paths(query)?)
     }
 
-    async fn records_in_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<Vec<Record>> {
+    fn record_paths(
+        &self,
+        query: &Query,
+    ) -> Result<
+        Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Vec<Record>>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<Vec<Record>>,
+        >,
+    > {
         self.check_records("search")?;
         let lookup = RecordLookup::Search(*query);
-        let message = async |connection: &mut ServerConnection<'_>| connection.find_records(&lookup).await;
-        let reads = async |client: &Client<AnyFabric>| self.record_reader(client).search_records(query).await;
-        self.look_up(client, ("search", LookupKind::SearchRecords), &Paths { message, reads }).await
+        let message =
+            async move |connection: &mut ServerConnection<'_>| connection.find_records(&lookup).await;
+        let reads =
+            async move |client: &Client<AnyFabric>| self.record_reader(client).search_records(query).await;
+        Ok(Paths { message, reads })
     }
 
     /// Returns the records of the `count` items nearest to `point`, nearest first. Costs as
@@ -115,7 +137,8 @@ impl Spatial {
     /// # Errors
     /// As [`nearest`](Self::nearest); the index has no records.
     pub fn nearest_records(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
-        block_on(self.nearest_records_by(&*self.thread_client("nearest")?, point, count))
+        self.check_nearest(point)?;
+        self.records_near(point, count)
     }
 
     pub(super) async fn nearest_records_by(
@@ -125,27 +148,32 @@ impl Spatial {
         count: usize,
     ) -> Result<Vec<Record>> {
         self.check_nearest(point)?;
-        self.records_near_by(client, point, count).await
+        self.look_up(client, ("nearest", LookupKind::NearestRecords), &self.near_paths(point, count)?).await
     }
 
-    /// The same for a point that may be beyond the degrees of the index.
-    #[cfg(feature = "geometry")]
+    /// The records nearest to a point that may be beyond the degrees of the index.
     pub(super) fn records_near(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
-        block_on(self.records_near_by(&*self.thread_client("nearest")?, point, count))
+        self.look_up_blocking(("nearest", LookupKind::NearestRecords), &self.near_paths(point, count)?)
     }
 
-    async fn records_near_by(
+    fn near_paths(
         &self,
-        client: &Client<AnyFabric>,
         point: [f64; 2],
         count: usize,
-    ) -> Result<Vec<Record>> {
+    ) -> Result<
+        Paths<
+            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Vec<Record>>,
+            impl AsyncFn(&Client<AnyFabric>) -> Done<Vec<Record>>,
+        >,
+    > {
         self.check_records("nearest")?;
         let lookup = RecordLookup::Nearest(point, count as u64);
-        let message = async |connection: &mut ServerConnection<'_>| connection.find_records(&lookup).await;
-        let reads =
-            async |client: &Client<AnyFabric>| self.record_reader(client).nearest_records(point, count).await;
-        self.look_up(client, ("nearest", LookupKind::NearestRecords), &Paths { message, reads }).await
+        let message =
+            async move |connection: &mut ServerConnection<'_>| connection.find_records(&lookup).await;
+        let reads = async move |client: &Client<AnyFabric>| {
+            self.record_reader(client).nearest_records(point, count).await
+        };
+        Ok(Paths { message, reads })
     }
 
     /// Loads records with different ids into the empty index, filling nodes to the share `fill` (0.5 to 1): in shared
