@@ -32,8 +32,8 @@ pub struct SpatialCase {
     pub searches: u64,
     /// Whether a search has one READ or many in flight.
     pub issue: Issue,
-    /// Virtual time after which the run counts as stuck, nanoseconds.
-    pub nanoseconds_max: u64,
+    /// Virtual time without the end of a search after which the run counts as stuck, nanoseconds.
+    pub stuck_after_ns: u64,
     /// Clients change the tree and search it by message, too. `None`: all clients search by READs, and workers of the
     /// server change the tree.
     pub messages: Option<ServiceSettings>,
@@ -47,9 +47,9 @@ pub const SEARCHES: u64 = 1_000;
 pub const COMMITS: u64 = 100;
 /// Faults of a counted seed.
 pub const FAULTS: u64 = 3;
-pub(super) const TIME_MAX: u64 = 20_000_000_000;
-/// The time limit of runs with messages, in virtual nanoseconds; because their clients poll continuously.
-pub(super) const MESSAGES_TIME_MAX: u64 = 10_000_000_000;
+const STUCK_AFTER_NS: u64 = 20_000_000_000;
+/// The same for runs with messages. It is shorter, because their clients poll continuously.
+const MESSAGES_STUCK_AFTER_NS: u64 = 10_000_000_000;
 /// Compute nodes that serve, the second after the first has crashed.
 pub(super) const SERVERS: usize = 2;
 /// Edge of the square that holds all items: so small that rectangles overlap.
@@ -97,7 +97,7 @@ impl SpatialCase {
             clients: 8,
             searches: SEARCHES,
             issue: if random.once_in(4) { Issue::One } else { Issue::Many },
-            nanoseconds_max: TIME_MAX,
+            stuck_after_ns: STUCK_AFTER_NS,
             messages: None,
             mutant: None,
         }
@@ -111,7 +111,7 @@ impl SpatialCase {
         self.spec.memory_nodes = self.spec.compute_nodes as u16;
         self.spec.colocate = true;
         self.config.node = NodeId(0);
-        self.nanoseconds_max = MESSAGES_TIME_MAX;
+        self.stuck_after_ns = MESSAGES_STUCK_AFTER_NS;
         self.messages = Some(ServiceSettings {
             notice: if random.once_in(2) { NotificationMode::Event } else { NotificationMode::Polling },
             poll_ns: 100 + random.below(2_000),

@@ -8,7 +8,6 @@
 
 mod case;
 mod clients;
-
 mod record;
 mod records;
 mod report;
@@ -22,7 +21,7 @@ use case::{SERVERS, bounds};
 use clients::{ActiveSearcher, run_messenger, run_reader};
 use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, Issue, Item, Query, Reader, Rectangle, ServerSettings};
-use farwood_sim::{RunOutcome, Trace, World, untimed};
+use farwood_sim::{RunOutcome, TaskGroup, Trace, World, untimed};
 use farwood_testkit::harness::TestRng;
 use record::{Items, SearchRecord, check_search};
 use records::record_of;
@@ -73,7 +72,7 @@ fn run_in(case: &SpatialCase, world: &World) -> Result<SpatialReport, String> {
         }
     }
     // The clients of a crashed compute node stop; the others continue.
-    let ended = group.run_until(case.nanoseconds_max);
+    let ended = run_while_searches_end(case, world, &record, &mut group);
     let live = record.searching.get();
     drop(group);
     if let Some(failure) = record.failure.take() {
@@ -90,6 +89,23 @@ fn run_in(case: &SpatialCase, world: &World) -> Result<SpatialReport, String> {
         ));
     }
     check_contents(world, &record)
+}
+
+/// Runs until all work is done, or until no search has ended for `stuck_after_ns`. The total time is not limited: a
+/// slow NIC that a fault slows down further may execute a thousand READs per second.
+fn run_while_searches_end(
+    case: &SpatialCase,
+    world: &World,
+    record: &SearchRecord,
+    group: &mut TaskGroup<'_>,
+) -> RunOutcome {
+    loop {
+        let searches = record.searches.get();
+        let ended = group.run_until(world.now() + case.stuck_after_ns);
+        if ended != RunOutcome::Time || record.searches.get() == searches {
+            return ended;
+        }
+    }
 }
 
 /// Creates the index and loads it; no virtual time passes.

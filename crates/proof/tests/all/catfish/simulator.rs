@@ -76,6 +76,10 @@ fn seeds_that_failed_once_succeed() {
             8578,
             "a server lost the answer to its CAS, found that it was the server already, and did not serve",
         ),
+        (
+            1_882_926_687_977_576,
+            "the limit of the virtual time was too short for 1,000 searches over a slow NIC that a fault slowed down",
+        ),
         (2334, "the simulator's processors read a version pair in the direction in which it is written"),
     ] {
         if let Err(what) = outcome(&SpatialCase::swarm(seed)) {
@@ -122,7 +126,7 @@ fn hasty(seed: u64) -> SpatialCase {
     case.spec.stretch = 8;
     case.settings.reuse_delay_ns = 0;
     case.settings.grain = StoreGranularity::Word;
-    case.nanoseconds_max = 1_000_000_000;
+    case.stuck_after_ns = 1_000_000_000;
     case
 }
 
