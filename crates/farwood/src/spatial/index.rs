@@ -5,7 +5,8 @@
 
 #[cfg(feature = "tcp")]
 use super::connection::Connection;
-use super::lookup::{Done, Lent, LookupKind, Lookups, Paths, SearchStats, ServerConnection};
+use super::lookup::{Lent, Lookups, SearchStats};
+use super::lookup_kinds::{CountMatches, Nearest, Search};
 use super::search_options::SearchOptions;
 use crate::argument::Call;
 use crate::attached::{Attached, ServerPermit};
@@ -18,7 +19,7 @@ use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, CatfishConfig, CatfishReport, CoordinateSystem, Count, Issue, Item, KIND, Near, Query, Reader,
-    Rectangle, ServerSettings, ServerStats, SpatialRpc as _, describe,
+    Rectangle, ServerSettings, ServerStats, describe,
 };
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
@@ -215,32 +216,13 @@ impl Spatial {
     /// [`Error::Index`]; by [`SearchMode::Message`](super::SearchMode::Message), also if no process serves the index.
     /// [`Error::Argument`]: the index has degrees, and the window is outside them.
     pub fn search(&self, query: &Query) -> Result<Vec<Item>> {
-        self.look_up_blocking(("search", LookupKind::Search), &self.search_paths(query)?)
+        self.check_bounds("search", "window", &query.window)?;
+        self.look_up_blocking(&Search(query))
     }
 
     pub(super) async fn search_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<Vec<Item>> {
-        self.look_up(client, ("search", LookupKind::Search), &self.search_paths(query)?).await
-    }
-
-    fn search_paths(
-        &self,
-        query: &Query,
-    ) -> Result<
-        Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Vec<Item>>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<Vec<Item>>,
-        >,
-    > {
         self.check_bounds("search", "window", &query.window)?;
-        let message = async move |connection: &mut ServerConnection<'_>| {
-            let mut found = Vec::new();
-            connection.search(query, &mut found).await.map(|()| found)
-        };
-        let reads = async move |client: &Client<AnyFabric>| {
-            let mut found = Vec::new();
-            self.reader(client).search(query, &mut found).await.map(|()| found)
-        };
-        Ok(Paths { message, reads })
+        self.look_up(client, &Search(query)).await
     }
 
     /// Counts the items that match the query. Costs and errors as [`search`](Self::search).
@@ -254,31 +236,12 @@ impl Spatial {
 
     /// The same for a window that may reach beyond the degrees of the index.
     pub(super) fn count_in(&self, query: &Query) -> Result<u64> {
-        self.look_up_blocking(("count", LookupKind::Count), &self.count_paths(query))
+        self.look_up_blocking(&CountMatches(query))
     }
 
     pub(super) async fn count_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<u64> {
         self.check_bounds("count", "window", &query.window)?;
-        self.look_up(client, ("count", LookupKind::Count), &self.count_paths(query)).await
-    }
-
-    fn count_paths(
-        &self,
-        query: &Query,
-    ) -> Paths<
-        impl AsyncFn(&mut ServerConnection<'_>) -> Done<u64>,
-        impl AsyncFn(&Client<AnyFabric>) -> Done<u64>,
-    > {
-        let message = async move |connection: &mut ServerConnection<'_>| connection.count(query).await;
-        let reads = async move |client: &Client<AnyFabric>| {
-            let mut count = Count::default();
-            self.reader(client).search(query, &mut count).await.map(|()| count.0)
-        };
-        Paths { message, reads }
-    }
-
-    fn reader<'c>(&'c self, client: &'c Client<AnyFabric>) -> Reader<'c, AnyFabric> {
-        Reader::new(&self.index, client, Issue::Many)
+        self.look_up(client, &CountMatches(query)).await
     }
 
     /// Counts all items. Costs and errors as [`search`](Self::search): the call reads all leaves.
@@ -295,7 +258,8 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search); [`Error::Argument`]: the point is not finite, or outside the degrees of the index.
     pub fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
-        self.look_up_blocking(("nearest", LookupKind::Nearest), &self.nearest_paths(point, count)?)
+        self.check_nearest(point)?;
+        self.look_up_blocking(&Nearest { point, count })
     }
 
     pub(super) async fn nearest_by(
@@ -304,24 +268,8 @@ impl Spatial {
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Near>> {
-        self.look_up(client, ("nearest", LookupKind::Nearest), &self.nearest_paths(point, count)?).await
-    }
-
-    fn nearest_paths(
-        &self,
-        point: [f64; 2],
-        count: usize,
-    ) -> Result<
-        Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Vec<Near>>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<Vec<Near>>,
-        >,
-    > {
         self.check_nearest(point)?;
-        let message =
-            async move |connection: &mut ServerConnection<'_>| connection.nearest(point, count).await;
-        let reads = async move |client: &Client<AnyFabric>| self.reader(client).nearest(point, count).await;
-        Ok(Paths { message, reads })
+        self.look_up(client, &Nearest { point, count }).await
     }
 
     /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and the cost

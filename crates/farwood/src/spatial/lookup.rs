@@ -5,6 +5,7 @@ use super::idle_rings::IdleRings;
 #[cfg(feature = "tcp")]
 use super::idle_sockets::{add_socket, keep_socket, remove_socket, take_socket};
 use super::index::Spatial;
+use super::lookup_kinds::{Lookup, LookupKind, TreeReader};
 use super::path_choice::{Choice, PathChoice, Trial};
 use super::search_options::{SearchMode, SearchOptions};
 #[cfg(feature = "tcp")]
@@ -17,7 +18,7 @@ use farwood_index::IndexError;
 #[cfg(feature = "tcp")]
 use farwood_index::catfish::SocketRpc;
 use farwood_index::catfish::adaptive::{BackOff, SearchPath};
-use farwood_index::catfish::{Count, Request, RingConnection, RingRpc, SpatialRpc as _};
+use farwood_index::catfish::{Count, Issue, Request, RingConnection, RingRpc, SpatialRpc as _};
 use farwood_transport::any::{AnyFabric, AnyMemory};
 use farwood_transport::runtime::block_on;
 #[cfg(feature = "tcp")]
@@ -43,21 +44,6 @@ pub(super) type ServerConnection<'c> = Connection<'c, AnyFabric, AnyMemory>;
 
 /// The result of one path.
 pub(super) type Done<T> = std::result::Result<T, IndexError>;
-
-/// The kind of a lookup: the faster path may differ.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum LookupKind {
-    Search,
-    Count,
-    Nearest,
-    Get,
-    SearchRecords,
-    NearestRecords,
-}
-
-impl LookupKind {
-    const COUNT: usize = 6;
-}
 
 /// The choice between the paths of a kind of lookup.
 #[derive(Debug)]
@@ -266,14 +252,6 @@ impl Lookups {
     }
 }
 
-/// The two ways to execute one lookup.
-pub(super) struct Paths<M, R> {
-    /// Sends it to the server.
-    pub(super) message: M,
-    /// Reads the tree.
-    pub(super) reads: R,
-}
-
 /// The beginning of a lookup.
 enum Route<'l> {
     Reads,
@@ -285,37 +263,26 @@ enum Route<'l> {
 impl Spatial {
     /// Executes a lookup by the path that the options determine, and blocks. By READs, it runs their future alone: the
     /// futures around it would copy its kilobytes several times.
-    pub(super) fn look_up_blocking<T>(
-        &self,
-        (operation, kind): (&'static str, LookupKind),
-        paths: &Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
-        >,
-    ) -> Result<T> {
-        let client = self.thread_client(operation)?;
-        let done = match self.route(kind) {
+    pub(super) fn look_up_blocking<L: Lookup>(&self, lookup: &L) -> Result<L::Found> {
+        let client = self.thread_client(L::OPERATION)?;
+        let done = match self.route(L::KIND) {
             Route::Reads => {
                 self.lookups.by_reads.fetch_add(1, Ordering::Relaxed);
-                block_on((paths.reads)(&client))
+                block_on(lookup.by_reads(self.tree_reader(&client)))
             }
-            route => block_on(self.by_route(route, &client, paths)),
+            route => block_on(self.by_route(route, &client, lookup)),
         };
-        done.map_err(|error| self.failed(operation, error))
+        done.map_err(|error| self.failed(L::OPERATION, error))
     }
 
     /// Executes a lookup by the path that the options determine.
-    pub(super) async fn look_up<T>(
+    pub(super) async fn look_up<L: Lookup>(
         &self,
         client: &Client<AnyFabric>,
-        (operation, kind): (&'static str, LookupKind),
-        paths: &Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
-        >,
-    ) -> Result<T> {
-        let done = self.by_route(self.route(kind), client, paths).await;
-        done.map_err(|error| self.failed(operation, error))
+        lookup: &L,
+    ) -> Result<L::Found> {
+        let done = self.by_route(self.route(L::KIND), client, lookup).await;
+        done.map_err(|error| self.failed(L::OPERATION, error))
     }
 
     /// Determines how the next lookup begins.
@@ -333,87 +300,69 @@ impl Spatial {
         }
     }
 
-    async fn by_route<T>(
+    async fn by_route<L: Lookup>(
         &self,
         route: Route<'_>,
         client: &Client<AnyFabric>,
-        paths: &Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
-        >,
-    ) -> Done<T> {
+        lookup: &L,
+    ) -> Done<L::Found> {
         // Boxed, because the future of a lookup by READs would otherwise have many kilobytes.
         match route {
-            Route::Reads => self.by_reads(client, paths).await,
-            Route::Message => Box::pin(self.by_message(client, paths)).await,
+            Route::Reads => self.by_reads(client, lookup).await,
+            Route::Message => Box::pin(self.by_message(client, lookup)).await,
             Route::Server(choices, trial) => {
-                Box::pin(self.with_server((choices, trial), client, paths)).await
+                Box::pin(self.with_server((choices, trial), client, lookup)).await
             }
         }
     }
 
-    async fn by_reads<T, M>(
-        &self,
-        client: &Client<AnyFabric>,
-        paths: &Paths<M, impl AsyncFn(&Client<AnyFabric>) -> Done<T>>,
-    ) -> Done<T> {
+    async fn by_reads<L: Lookup>(&self, client: &Client<AnyFabric>, lookup: &L) -> Done<L::Found> {
         self.lookups.by_reads.fetch_add(1, Ordering::Relaxed);
-        (paths.reads)(client).await
+        lookup.by_reads(self.tree_reader(client)).await
     }
 
     /// Sends the lookup to the server; once more, over a new connection, if the server of the first one has ended.
-    async fn by_message<T, R>(
-        &self,
-        client: &Client<AnyFabric>,
-        paths: &Paths<impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>, R>,
-    ) -> Done<T> {
+    async fn by_message<L: Lookup>(&self, client: &Client<AnyFabric>, lookup: &L) -> Done<L::Found> {
         let mut lent = match self.idle_connection(client) {
             Some(lent) => lent,
             None => self.when_served(client, async || self.new_connection(client).await).await?,
         };
-        let mut asked = self.ask(&mut lent, paths).await;
+        let mut asked = self.ask(&mut lent, lookup).await;
         if matches!(asked, Err(IndexError::ServerLost { .. })) {
             lent.discard().await;
             self.close_idle_rings(client).await;
             lent = self.when_served(client, async || self.new_connection(client).await).await?;
-            asked = self.ask(&mut lent, paths).await;
+            asked = self.ask(&mut lent, lookup).await;
         }
         self.end(lent, client, asked).await
     }
 
     /// Sends the lookup over `lent`.
-    async fn ask<T, R>(
-        &self,
-        lent: &mut Lent<'_>,
-        paths: &Paths<impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>, R>,
-    ) -> Done<T> {
+    async fn ask<L: Lookup>(&self, lent: &mut Lent<'_>, lookup: &L) -> Done<L::Found> {
         self.lookups.by_message.fetch_add(1, Ordering::Relaxed);
-        (paths.message)(lent.connection()).await
+        lookup.by_message(lent.connection()).await
     }
 
     /// Uses the faster path to an idle server, and offloads from a busy one. Uses READs if no server answers.
-    async fn with_server<T>(
+    async fn with_server<L: Lookup>(
         &self,
         (choices, trial): (&Choices, Option<Trial<'_>>),
         client: &Client<AnyFabric>,
-        paths: &Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
-        >,
-    ) -> Done<T> {
+        lookup: &L,
+    ) -> Done<L::Found> {
         let Some(mut lent) = self.reach_server(client).await else {
             drop(trial);
             choices.idle.fail();
-            return self.by_reads(client, paths).await;
+            return self.by_reads(client, lookup).await;
         };
-        let done = self.by_algorithm_1((choices, trial), &mut lent, client, paths).await;
+        let done = self.by_algorithm_1((choices, trial), &mut lent, client, lookup).await;
         match self.end(lent, client, done).await {
             Err(error) if is_unanswered(&error) => {
                 // The other connections may be those of the same server.
                 self.close_idle_rings(client).await;
                 self.lookups.pause_after_failure();
                 choices.idle.fail();
-                self.by_reads(client, paths).await
+                self.by_reads(client, lookup).await
             }
             done => done,
         }
@@ -421,44 +370,38 @@ impl Spatial {
 
     /// Catfish §IV-A, Algorithm 1; but a search is not offloaded if READs are slower than a busy server. `trial`
     /// compares the paths while the server is idle.
-    async fn by_algorithm_1<T>(
+    async fn by_algorithm_1<L: Lookup>(
         &self,
         (choices, trial): (&Choices, Option<Trial<'_>>),
         lent: &mut Lent<'_>,
         client: &Client<AnyFabric>,
-        paths: &Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
-        >,
-    ) -> Done<T> {
+        lookup: &L,
+    ) -> Done<L::Found> {
         let heartbeat = lent.connection().take_heartbeat()?;
         self.lookups.note_heartbeat(heartbeat);
         if lent.held().1.next(heartbeat) == SearchPath::Message {
             return match trial.filter(|_| !self.lookups.is_busy()) {
-                Some(trial) => self.try_both(trial, lent, client, paths).await,
-                None => self.ask(lent, paths).await,
+                Some(trial) => self.try_both(trial, lent, client, lookup).await,
+                None => self.ask(lent, lookup).await,
             };
         }
         match choices.busy.next() {
-            Choice::Trial => self.try_both(choices.busy.trial(), lent, client, paths).await,
-            Choice::Path(SearchPath::Message) => self.ask(lent, paths).await,
-            Choice::Path(SearchPath::Offload) => self.by_reads(client, paths).await,
+            Choice::Trial => self.try_both(choices.busy.trial(), lent, client, lookup).await,
+            Choice::Path(SearchPath::Message) => self.ask(lent, lookup).await,
+            Choice::Path(SearchPath::Offload) => self.by_reads(client, lookup).await,
         }
     }
 
     /// Executes the lookup by both paths, and compares the times.
-    async fn try_both<T>(
+    async fn try_both<L: Lookup>(
         &self,
         trial: Trial<'_>,
         lent: &mut Lent<'_>,
         client: &Client<AnyFabric>,
-        paths: &Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<T>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<T>,
-        >,
-    ) -> Done<T> {
-        let mut message = async || timed(self.ask(lent, paths)).await;
-        let reads = async || timed(self.by_reads(client, paths)).await;
+        lookup: &L,
+    ) -> Done<L::Found> {
+        let mut message = async || timed(self.ask(lent, lookup)).await;
+        let reads = async || timed(self.by_reads(client, lookup)).await;
         // The second path finds the nodes in the processor's cache if the server shares it.
         let ((by_message, message_ns), (by_reads, reads_ns)) = if trial.is_even() {
             (message().await, reads().await)
@@ -484,6 +427,10 @@ impl Spatial {
         lent.connection().call(&report, &mut Count::default()).await?;
         self.lookups.reported.fetch_max(by_reads, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn tree_reader<'c>(&'c self, client: &'c Client<AnyFabric>) -> TreeReader<'c> {
+        TreeReader::new(&self.index, client, Issue::Many)
     }
 
     /// Returns the connection after a call, or closes it after a failed one.

@@ -10,6 +10,7 @@ mod idle_rings;
 mod idle_sockets;
 mod index;
 mod lookup;
+mod lookup_kinds;
 mod many;
 mod path_choice;
 mod records;

@@ -1,14 +1,12 @@
 //! Records of a spatial index of unique ids.
 
 use super::index::Spatial;
-use super::lookup::{Done, LookupKind, Paths, ServerConnection};
+use super::lookup_kinds::{Get, NearestRecords, SearchRecords};
 use crate::argument::Call;
 use crate::error::Result;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
-use farwood_index::catfish::{
-    IdKind, Issue, Query, Reader, Record, RecordId, RecordLookup, Rectangle, ServerSettings, SpatialRpc as _,
-};
+use farwood_index::catfish::{IdKind, Query, Record, RecordId, Rectangle, ServerSettings};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
 use std::collections::HashSet;
@@ -64,29 +62,13 @@ impl Spatial {
     /// # Errors
     /// As [`search`](Self::search); the index has no records, or ids of another kind.
     pub fn get(&self, id: &RecordId) -> Result<Option<Record>> {
-        self.look_up_blocking(("get", LookupKind::Get), &self.get_paths(id)?)
+        self.check_id(id)?;
+        self.look_up_blocking(&Get(id))
     }
 
     pub(super) async fn get_by(&self, client: &Client<AnyFabric>, id: &RecordId) -> Result<Option<Record>> {
-        self.look_up(client, ("get", LookupKind::Get), &self.get_paths(id)?).await
-    }
-
-    fn get_paths(
-        &self,
-        id: &RecordId,
-    ) -> Result<
-        Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Option<Record>>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<Option<Record>>,
-        >,
-    > {
-        self.index.check_id(id).map_err(|error| self.failed("get", error))?;
-        let lookup = RecordLookup::Get(id.clone());
-        let message = async move |connection: &mut ServerConnection<'_>| {
-            connection.find_records(&lookup).await.map(|mut found| found.pop())
-        };
-        let reads = async move |client: &Client<AnyFabric>| self.record_reader(client).get(id).await;
-        Ok(Paths { message, reads })
+        self.check_id(id)?;
+        self.look_up(client, &Get(id)).await
     }
 
     /// Returns the records that match the query, as of one moment during the call, in no particular order. [by message
@@ -105,30 +87,14 @@ impl Spatial {
         query: &Query,
     ) -> Result<Vec<Record>> {
         self.check_bounds("search", "window", &query.window)?;
-        self.look_up(client, ("search", LookupKind::SearchRecords), &self.record_paths(query)?).await
+        self.check_records("search")?;
+        self.look_up(client, &SearchRecords(query)).await
     }
 
     /// The records that match the query, whose window may reach beyond the degrees of the index.
     pub(super) fn records_in(&self, query: &Query) -> Result<Vec<Record>> {
-        self.look_up_blocking(("search", LookupKind::SearchRecords), &self.record_paths(query)?)
-    }
-
-    fn record_paths(
-        &self,
-        query: &Query,
-    ) -> Result<
-        Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Vec<Record>>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<Vec<Record>>,
-        >,
-    > {
         self.check_records("search")?;
-        let lookup = RecordLookup::Search(*query);
-        let message =
-            async move |connection: &mut ServerConnection<'_>| connection.find_records(&lookup).await;
-        let reads =
-            async move |client: &Client<AnyFabric>| self.record_reader(client).search_records(query).await;
-        Ok(Paths { message, reads })
+        self.look_up_blocking(&SearchRecords(query))
     }
 
     /// Returns the records of the `count` items nearest to `point`, nearest first. Costs as
@@ -148,32 +114,14 @@ impl Spatial {
         count: usize,
     ) -> Result<Vec<Record>> {
         self.check_nearest(point)?;
-        self.look_up(client, ("nearest", LookupKind::NearestRecords), &self.near_paths(point, count)?).await
+        self.check_records("nearest")?;
+        self.look_up(client, &NearestRecords { point, count }).await
     }
 
     /// The records nearest to a point that may be beyond the degrees of the index.
     pub(super) fn records_near(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
-        self.look_up_blocking(("nearest", LookupKind::NearestRecords), &self.near_paths(point, count)?)
-    }
-
-    fn near_paths(
-        &self,
-        point: [f64; 2],
-        count: usize,
-    ) -> Result<
-        Paths<
-            impl AsyncFn(&mut ServerConnection<'_>) -> Done<Vec<Record>>,
-            impl AsyncFn(&Client<AnyFabric>) -> Done<Vec<Record>>,
-        >,
-    > {
         self.check_records("nearest")?;
-        let lookup = RecordLookup::Nearest(point, count as u64);
-        let message =
-            async move |connection: &mut ServerConnection<'_>| connection.find_records(&lookup).await;
-        let reads = async move |client: &Client<AnyFabric>| {
-            self.record_reader(client).nearest_records(point, count).await
-        };
-        Ok(Paths { message, reads })
+        self.look_up_blocking(&NearestRecords { point, count })
     }
 
     /// Loads records with different ids into the empty index, filling nodes to the share `fill` (0.5 to 1): in shared
@@ -205,11 +153,11 @@ impl Spatial {
         loaded.map_err(failed)
     }
 
-    fn check_records(&self, operation: &'static str) -> Result<()> {
-        self.index.check_records().map_err(|error| self.failed(operation, error))
+    fn check_id(&self, id: &RecordId) -> Result<()> {
+        self.index.check_id(id).map_err(|error| self.failed("get", error))
     }
 
-    fn record_reader<'c>(&'c self, client: &'c Client<AnyFabric>) -> Reader<'c, AnyFabric> {
-        Reader::new(&self.index, client, Issue::Many)
+    fn check_records(&self, operation: &'static str) -> Result<()> {
+        self.index.check_records().map_err(|error| self.failed(operation, error))
     }
 }
