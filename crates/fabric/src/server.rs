@@ -8,6 +8,8 @@ use std::future::Future;
 
 /// Words of a cache line.
 pub const LINE_WORDS: usize = 8;
+/// Bytes of a cache line.
+pub const LINE_BYTES: usize = 8 * LINE_WORDS;
 
 /// The server's own registered memory, accessed without round trips. Accesses are whole words, because clients' verbs
 /// access it concurrently.
@@ -27,6 +29,15 @@ pub trait ServerMemory {
         Ok(line)
     }
 
+    /// Copies lines from byte `offset` on, as [`load_line`](Self::load_line) does, to their little-endian bytes.
+    #[inline]
+    fn load_lines(&self, offset: u64, lines: &mut [[u8; LINE_BYTES]]) -> Result<(), FabricError> {
+        for (at, line) in lines.iter_mut().enumerate() {
+            *line = line_bytes(self.load_line(offset + (LINE_BYTES * at) as u64)?);
+        }
+        Ok(())
+    }
+
     /// Stores eight words from byte `offset` on, each as [`store`](Self::store), in ascending order.
     #[inline]
     fn store_line(&self, offset: u64, words: &[u64; LINE_WORDS]) -> Result<(), FabricError> {
@@ -41,6 +52,15 @@ pub trait ServerMemory {
     fn fetch_ahead(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
+}
+
+/// The little-endian bytes of a line.
+#[inline]
+#[must_use]
+pub fn line_bytes(words: [u64; LINE_WORDS]) -> [u8; LINE_BYTES] {
+    let mut bytes = [0; LINE_BYTES];
+    bytes.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
+    bytes
 }
 
 /// One memory node's server.

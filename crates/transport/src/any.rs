@@ -9,8 +9,8 @@ use crate::shm::{PoolName, ShmFabric, ShmMemory, ShmPool, ShmServer};
 #[cfg(feature = "tcp")]
 use crate::tcp::{PoolAddress, TcpFabric, TcpMemory, TcpPool, TcpServer};
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_WORDS, PoolShape,
-    Revocation, Server, ServerMemory,
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_BYTES, LINE_WORDS,
+    PoolShape, Revocation, Server, ServerMemory,
 };
 use std::fmt;
 
@@ -215,6 +215,11 @@ impl ServerMemory for AnyMemory {
     #[inline]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
         dispatch_memory!(self, memory => memory.load_line(offset))
+    }
+
+    #[inline]
+    fn load_lines(&self, offset: u64, lines: &mut [[u8; LINE_BYTES]]) -> Result<(), FabricError> {
+        dispatch_memory!(self, memory => memory.load_lines(offset, lines))
     }
 
     #[inline]

@@ -10,7 +10,9 @@ use super::worker::{Worker, WorkerHandle};
 use crate::error::TcpError;
 use crate::runtime::{poll_until, sleep};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
-use farwood_fabric::{Address, FabricError, LINE_WORDS, Memory, NodeId, PoolShape, Server, ServerMemory};
+use farwood_fabric::{
+    Address, FabricError, LINE_BYTES, LINE_WORDS, Memory, NodeId, PoolShape, Server, ServerMemory,
+};
 use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -245,6 +247,13 @@ impl ServerMemory for TcpMemory {
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
         self.check(offset, 8 * LINE_WORDS as u64)?;
         Ok(self.0.store.load_line(offset))
+    }
+
+    #[inline]
+    fn load_lines(&self, offset: u64, lines: &mut [[u8; LINE_BYTES]]) -> Result<(), FabricError> {
+        self.check(offset, size_of_val(lines) as u64)?;
+        self.0.store.load_lines(offset, lines);
+        Ok(())
     }
 
     #[inline]

@@ -34,7 +34,7 @@ use crate::wire::{Code, Formation, WireOp, WireVerb};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::client_table::{self, CLIENTS_MAX, SlotState};
 use farwood_fabric::superblock::HEADER_OFFSET;
-use farwood_fabric::{ClientId, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
+use farwood_fabric::{ClientId, LINE_BYTES, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
 use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -556,6 +556,12 @@ impl Store {
     #[inline]
     pub(super) fn load_line(&self, offset: u64) -> [u64; LINE_WORDS] {
         self.mapping.load_line(offset).expect("the offset was checked")
+    }
+
+    /// Copies lines from `offset` of host memory on, which the caller has checked, to their little-endian bytes.
+    #[inline]
+    pub(super) fn load_lines(&self, offset: u64, lines: &mut [[u8; LINE_BYTES]]) {
+        self.mapping.load_lines(offset, lines).expect("the offset was checked");
     }
 
     /// Prefetches words that will be loaded.

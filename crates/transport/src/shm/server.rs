@@ -4,7 +4,7 @@ use super::immediates::ImmediateRing;
 use super::segment::Segment;
 use crate::fork::ForkCount;
 use crate::runtime::{poll_until, sleep};
-use farwood_fabric::{Address, FabricError, LINE_WORDS, Memory, NodeId, Server, ServerMemory};
+use farwood_fabric::{Address, FabricError, LINE_BYTES, LINE_WORDS, Memory, NodeId, Server, ServerMemory};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl ServerMemory for ShmMemory {
     }
 
     fn store_line(&self, offset: u64, words: &[u64; LINE_WORDS]) -> Result<(), FabricError> {
-        self.checked(offset, LINE_BYTES)?;
+        self.checked(offset, LINE_BYTES as u64)?;
         let bytes = words.map(u64::to_ne_bytes);
         self.segment.mapping().write_up(offset, bytes.as_flattened()).expect("the offset was checked");
         Ok(())
@@ -62,8 +62,15 @@ impl ServerMemory for ShmMemory {
 
     #[inline]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
-        self.checked(offset, LINE_BYTES)?;
+        self.checked(offset, LINE_BYTES as u64)?;
         Ok(self.segment.mapping().load_line(offset).expect("the offset was checked"))
+    }
+
+    #[inline]
+    fn load_lines(&self, offset: u64, lines: &mut [[u8; LINE_BYTES]]) -> Result<(), FabricError> {
+        self.checked(offset, size_of_val(lines) as u64)?;
+        self.segment.mapping().load_lines(offset, lines).expect("the offset was checked");
+        Ok(())
     }
 
     #[inline]
@@ -71,9 +78,6 @@ impl ServerMemory for ShmMemory {
         self.segment.mapping().prefetch(offset, bytes);
     }
 }
-
-/// Bytes of a line.
-const LINE_BYTES: u64 = 8 * LINE_WORDS as u64;
 
 /// The server role of one memory node.
 pub struct ShmServer {

@@ -7,6 +7,7 @@
 //! [`copying`](super::copying).
 
 use crate::fork::ForkCount;
+use farwood_fabric::{LINE_BYTES, LINE_WORDS, line_bytes};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -19,9 +20,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The size of huge pages: the one that x86-64 and most arm64 systems have.
 pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 const WORD_BYTES: u64 = size_of::<u64>() as u64;
-/// The size of a cache line.
-const LINE_BYTES: usize = 64;
-const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES as usize;
 /// Maximum lines of a prefetch: more would only fill the queue of outstanding misses.
 const PREFETCH_LINES_MAX: usize = 32;
 
@@ -190,6 +188,15 @@ impl Mapping {
         let mut line = [0; LINE_WORDS];
         copy_down(self.words(offset, LINE_BYTES as u64)?, &mut line);
         Ok(line)
+    }
+
+    /// Copies lines from `offset` on to their little-endian bytes, each word with Acquire.
+    #[inline]
+    pub fn load_lines(&self, offset: u64, lines: &mut [[u8; LINE_BYTES]]) -> Result<(), AccessFault> {
+        for (at, line) in lines.iter_mut().enumerate() {
+            *line = line_bytes(self.load_line(offset + (LINE_BYTES * at) as u64)?);
+        }
+        Ok(())
     }
 
     /// Loads the word at `offset`. SeqCst.

@@ -4,7 +4,7 @@ use super::super::SearchSink;
 use super::super::tree::draft::StoredNodes;
 use super::super::tree::filter::{entries, matching};
 use super::super::tree::layout::{
-    Entry, Head, InPlace, LINE_BYTES, Layout, NodeRef, NodeWords as _, bytes_of, damage_of, entry_of, head_of,
+    Entry, Head, InPlace, LINE_BYTES, Layout, NodeRef, NodeWords, damage_of, entry_of, head_of,
 };
 use super::super::tree::nearest::{Near, Nearest};
 use super::super::tree::rectangle::{Item, Query};
@@ -32,6 +32,9 @@ impl Drop for Snapshot<'_> {
         self.tree.state().slots.release(self.commit);
     }
 }
+
+/// The bytes of a node.
+type NodeCopy = Vec<[u8; LINE_BYTES]>;
 
 /// Reads nodes of a snapshot, and counts them. Memory can be damaged, so each node is checked on each visit.
 pub(super) struct Nodes<'s, L> {
@@ -70,29 +73,73 @@ impl<'s, L: ServerMemory> Nodes<'s, L> {
 
     /// As [`at`](Self::at); yields a copy of the node, whose hash is not checked.
     pub(super) fn copied(&self, node: NodeRef, below: Option<u8>) -> Result<Vec<u8>, IndexError> {
-        Ok(self.bytes_of(&self.at(node, below)?.0))
+        let (words, _) = self.at(node, below)?;
+        let mut copy = NodeCopy::default();
+        self.copy_to(&mut copy, &words)?;
+        Ok(copy.into_flattened())
     }
 
-    fn bytes_of(&self, words: &InPlace<'s, L>) -> Vec<u8> {
-        let lines = 0..self.layout.node_bytes() / LINE_BYTES;
-        bytes_of(lines.flat_map(|line| words.line(line)), self.layout.node_words())
+    fn copy_to(&self, copy: &mut NodeCopy, words: &InPlace<'s, L>) -> Result<(), IndexError> {
+        copy.resize(self.layout.node_bytes() / LINE_BYTES, [0; LINE_BYTES]);
+        Ok(self.local.load_lines(words.offset, copy)?)
     }
 
     /// As [`at`](Self::at), and checks the hash of the node; yields a copy of it.
     pub(super) fn verified(&self, node: NodeRef, below: Option<u8>) -> Result<(Vec<u8>, Head), IndexError> {
         let (words, head) = self.at(node, below)?;
-        Ok((self.verified_bytes(node, &words)?, head))
+        let mut copy = NodeCopy::default();
+        self.verify_copy(node, &words, &mut copy)?;
+        Ok((copy.into_flattened(), head))
     }
 
-    /// A copy of a node whose hash is correct. A search takes longer by a third with it.
-    fn verified_bytes(&self, node: NodeRef, words: &InPlace<'s, L>) -> Result<Vec<u8>, IndexError> {
-        let bytes = self.bytes_of(words);
-        damage_of(&bytes).map_or(Ok(bytes), |what| Err(self.damaged(node, what)))
+    /// Copies a node, and checks the hash of the copy.
+    fn verify_copy(
+        &self,
+        node: NodeRef,
+        words: &InPlace<'s, L>,
+        copy: &mut NodeCopy,
+    ) -> Result<(), IndexError> {
+        self.copy_to(copy, words)?;
+        damage_of(copy.as_flattened()).map_or(Ok(()), |what| Err(self.damaged(node, what)))
     }
 
     /// The reference in the entry at `position` of the inner node `parent`.
     pub(super) fn child(&self, parent: NodeRef, position: usize, word: u64) -> Result<NodeRef, IndexError> {
         NodeRef::from_word(word).ok_or_else(|| self.damaged(parent, format!("child {position} is {word:#x}")))
+    }
+}
+
+/// Nodes that a search will visit, each with the level of its parent.
+type ToVisit = Vec<(NodeRef, Option<u8>)>;
+
+impl<L: ServerMemory> Nodes<'_, L> {
+    /// One step of a search: the items of a leaf that match, or the children of an inner node that may contain one.
+    #[inline]
+    fn search_node(
+        &self,
+        words: &impl NodeWords,
+        (at, head): (NodeRef, Head),
+        query: &Query,
+        found: &mut impl SearchSink,
+        to_visit: &mut ToVisit,
+    ) -> Result<(), IndexError> {
+        let prefetched = PREFETCHED_BYTES.min(self.layout.node_bytes() as u64);
+        let mut damage = None;
+        matching(words, (head.level, head.entries), query, |position| {
+            let entry = entry_of(words, position);
+            if head.level == 0 {
+                found.item(Item { bounds: entry.bounds, id: entry.word });
+                return;
+            }
+            match self.child(at, position, entry.word) {
+                Ok(child) => {
+                    self.local.fetch_ahead(child.offset(), prefetched);
+                    to_visit.push((child, Some(head.level)));
+                }
+                Err(error) => damage = Some(error),
+            }
+        });
+        damage.map_or(Ok(()), Err)
     }
 }
 
@@ -144,45 +191,20 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         found: &mut impl SearchSink,
     ) -> Result<(), IndexError> {
         let nodes = Nodes::new(self.server.local(), &self.tree.layout);
-        let node_bytes = self.tree.layout.node_bytes() as u64;
+        let mut copy = NodeCopy::default();
         let mut stack = Vec::with_capacity(STACK_NODES);
         stack.push((snapshot.root, None));
         while let Some((at, below)) = stack.pop() {
-            let (node, head) = self.searched(&nodes, at, below)?;
-            let mut damage = None;
-            matching(&node, (head.level, head.entries), query, |position| {
-                let entry = entry_of(&node, position);
-                if head.level == 0 {
-                    found.item(Item { bounds: entry.bounds, id: entry.word });
-                    return;
-                }
-                match nodes.child(at, position, entry.word) {
-                    Ok(child) => {
-                        nodes.local.fetch_ahead(child.offset(), PREFETCHED_BYTES.min(node_bytes));
-                        stack.push((child, Some(head.level)));
-                    }
-                    Err(error) => damage = Some(error),
-                }
-            });
-            damage.map_or(Ok(()), Err)?;
+            let (words, head) = nodes.at(at, below)?;
+            if self.tree.settings.verifies_searches {
+                nodes.verify_copy(at, &words, &mut copy)?;
+                nodes.search_node(&copy.as_flattened(), (at, head), query, found, &mut stack)?;
+            } else {
+                nodes.search_node(&words, (at, head), query, found, &mut stack)?;
+            }
         }
         self.server.compute(nodes.visits.get() * self.tree.settings.visit_ns).await;
         Ok(())
-    }
-
-    /// The node that a search visits; with [`ServerSettings::verifies_searches`](super::ServerSettings) its hash is
-    /// correct.
-    fn searched<'s>(
-        &self,
-        nodes: &Nodes<'s, S::Local>,
-        at: NodeRef,
-        below: Option<u8>,
-    ) -> Result<(InPlace<'s, S::Local>, Head), IndexError> {
-        let (node, head) = nodes.at(at, below)?;
-        if self.tree.settings.verifies_searches {
-            nodes.verified_bytes(at, &node)?;
-        }
-        Ok((node, head))
     }
 
     /// Finds the `count` items nearest to `point`, nearest first, in one version of the tree, which was current at some
@@ -202,10 +224,16 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         count: usize,
     ) -> Result<Vec<Near>, IndexError> {
         let nodes = Nodes::new(self.server.local(), &self.tree.layout);
+        let mut copy = NodeCopy::default();
         let mut search = Nearest::new(point, count, snapshot.root);
         while let Some((at, below)) = search.next() {
-            let (node, head) = self.searched(&nodes, at, below)?;
-            let added = search.add_entries(head.level, entries(&node, head.entries));
+            let (words, head) = nodes.at(at, below)?;
+            let added = if self.tree.settings.verifies_searches {
+                nodes.verify_copy(at, &words, &mut copy)?;
+                search.add_entries(head.level, entries(&copy.as_flattened(), head.entries))
+            } else {
+                search.add_entries(head.level, entries(&words, head.entries))
+            };
             added.map_err(|word| nodes.damaged(at, format!("a child is {word:#x}")))?;
         }
         self.server.compute(nodes.visits.get() * self.tree.settings.visit_ns).await;
