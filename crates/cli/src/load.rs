@@ -8,7 +8,9 @@
 
 mod args;
 mod bulk;
+mod column_value;
 mod columns;
+mod dbf;
 mod entries;
 mod feature_formats;
 mod file_kind;

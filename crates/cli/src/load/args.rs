@@ -17,6 +17,7 @@ Examples:
   farwood load shm://demo/places cities.csv --header --columns lon,lat,id
   farwood load shm://demo/places parcels.csv --header --wkt geom --id-column id
   farwood load shm://demo/places roads.shp                               a Shapefile
+  farwood load shm://demo/records roads.shp --id-column road_id          with the ids and attributes of roads.dbf
   farwood load shm://demo/places towns.gpkg --layer towns                a GeoPackage, in a build with its feature
   farwood load shm://demo/places sites.parquet --id-column site          GeoParquet, in a build with its feature
   farwood load shm://demo/places data/coastlines.csv --corners           the ends of segments";
@@ -61,8 +62,9 @@ pub(crate) struct Args {
     /// in the header
     #[arg(long, value_name = "COLUMN")]
     pub(super) wkt: Option<String>,
-    /// The column with the numbers of the rectangles in a file with --wkt: its number, from 1, or its name in the
-    /// header; in GeoParquet, its name [default: the position of the row]
+    /// The column with the ids, which are integers, or texts for an index of texts. In a file with --wkt: its number,
+    /// from 1, or its name in the header; in GeoPackage, GeoParquet and the .dbf file of a Shapefile: its name
+    /// [default: the primary key of a GeoPackage; otherwise the position of the row]
     #[arg(long, value_name = "COLUMN")]
     pub(super) id_column: Option<String>,
     /// The layer of a GeoPackage that has several
@@ -72,7 +74,7 @@ pub(crate) struct Args {
     /// instead of its least and greatest x and y
     #[arg(long)]
     pub(super) corners: bool,
-    /// The numbers of rectangles
+    /// The ids of rectangles and records
     #[arg(long, value_enum, default_value_t = IdSource::File)]
     pub(super) ids: IdSource,
     /// Skip bad lines and features, and report their number and the first of them

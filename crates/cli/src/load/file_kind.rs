@@ -21,7 +21,7 @@ pub(super) enum FileKind {
     GeojsonSeq,
     /// Features, into a spatial index
     Flatgeobuf,
-    /// The geometries of a Shapefile (.shp), into a spatial index
+    /// A Shapefile (.shp), with the attributes of its .dbf file if the index has records, into a spatial index
     Shapefile,
     /// A layer of a GeoPackage, into a spatial index
     Geopackage,

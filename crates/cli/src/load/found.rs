@@ -10,7 +10,7 @@ use crate::Failure;
 use farwood::spatial::{
     Contents, CoordinateSystem, IdKind, Item, Record, RecordId, Rectangle, Spatial, TEXT_MAX,
 };
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// The largest difference from 180 degrees that is taken for a rounding error: about 0.1 mm.
 pub(super) const ROUNDING_DEGREES: f64 = 1e-9;
@@ -78,6 +78,8 @@ pub(super) struct Found<'a> {
     /// The records, if the index has them.
     pub(super) records: Vec<Record>,
     ids: HashSet<RecordId>,
+    /// The names of columns that would be attributes, and whose values JSON cannot hold.
+    pub(super) left_out: BTreeSet<String>,
     /// The bad rows and features.
     pub(super) bad: BadRecords<'a>,
     numbering: Numbering,
@@ -95,6 +97,7 @@ impl<'a> Found<'a> {
             items: Vec::new(),
             records: Vec::new(),
             ids: HashSet::new(),
+            left_out: BTreeSet::new(),
             bad: BadRecords::new(args),
             numbering: Numbering::new(args.ids, kind),
             coordinates,
@@ -103,17 +106,35 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A feature with a geometry, which is stored if the index has records, and no attributes.
+    /// A feature whose geometry and attributes are stored if the index has records.
     #[cfg(any(feature = "geopackage", feature = "geoparquet"))]
-    pub(super) fn feature(&self, id: Option<FileId>, shaped: Result<Shaped, String>) -> Placed {
+    pub(super) fn feature(
+        &self,
+        id: Option<FileId>,
+        shaped: Result<Shaped, String>,
+        attributes: Result<String, String>,
+    ) -> Placed {
         let has_contents = self.wants_contents();
-        let (bounds, geometry) = match shaped {
-            Ok(Shaped { geometry, bounds }) => {
-                (Ok(bounds), if has_contents { geometry.to_wkb() } else { Vec::new() })
-            }
-            Err(why) => (Err(why), Vec::new()),
-        };
-        Placed { id, bounds, contents: Contents { geometry, attributes: String::new() } }
+        let placed = shaped.and_then(|Shaped { geometry, bounds }| {
+            let geometry = if has_contents { geometry.to_wkb() } else { Vec::new() };
+            Ok((bounds, Contents { geometry, attributes: attributes? }))
+        });
+        match placed {
+            Ok((bounds, contents)) => Placed { id, bounds: Ok(bounds), contents },
+            Err(why) => Placed { id, bounds: Err(why), contents: Contents::default() },
+        }
+    }
+
+    /// Records that the values of a column are not stored.
+    pub(super) fn leave_out(&mut self, column: &str) {
+        if !self.left_out.contains(column) {
+            self.left_out.insert(column.to_owned());
+        }
+    }
+
+    /// The ids of the index.
+    pub(super) fn kind(&self) -> IdKind {
+        self.kind
     }
 
     /// Whether the index stores geometries and attributes.

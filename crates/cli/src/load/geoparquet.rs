@@ -1,18 +1,24 @@
-//! Rectangles of a GeoParquet file: the bounds of each geometry of the primary column, as WKB. The reader decodes one
-//! page of each column at a time, and skips the other columns.
+//! Features of a GeoParquet file: the bounds of each geometry of the primary column, as WKB. An index with records
+//! stores the geometry, and the other columns as attributes. The reader decodes one page of each column at a time.
 
+mod column_type;
+mod iso8601;
+
+use self::column_type::{ColumnType, IntegerType};
 use super::args::Args;
+use super::column_value::{self, ColumnValue};
 use super::found::Found;
 use super::ids::FileId;
 use super::trouble::{Place, Trouble};
 use super::wkb;
 use crate::Failure;
+use farwood::spatial::IdKind;
 use parquet::basic::{ConvertedType, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::data_type::{ByteArrayType, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
-use parquet::schema::types::SchemaDescriptor;
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs::File;
@@ -33,21 +39,30 @@ struct GeometryColumn {
     edges: Option<String>,
 }
 
-/// The indexes of the columns that are loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The columns that are loaded.
 struct Columns {
+    /// The index of the geometry.
     geometry: usize,
-    number: Option<usize>,
+    id: Option<TypedColumn>,
+    attributes: Vec<TypedColumn>,
+}
+
+/// A column with values that JSON can hold.
+struct TypedColumn {
+    name: String,
+    index: usize,
+    kind: ColumnType,
 }
 
 pub(super) fn read(args: &Args, found: &mut Found<'_>) -> Result<(), Failure> {
     let file = File::open(&args.file).map_err(|error| found.failure(error.into()))?;
     let reader = SerializedFileReader::new(file).map_err(|error| found.failure(damaged(&error)))?;
-    let columns = columns(&reader, args).map_err(|why| found.failure(Trouble::rest(Place::File, why)))?;
+    let columns =
+        columns(&reader, args, found).map_err(|why| found.failure(Trouble::rest(Place::File, why)))?;
     let mut position = 0;
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(|error| found.failure(damaged(&error)))?;
-        match read_group(&*group, columns, &mut position, found) {
+        match read_group(&*group, &columns, &mut position, found) {
             Ok(read) => read?,
             Err(error) => return Err(found.failure(damaged(&error))),
         }
@@ -59,8 +74,39 @@ fn damaged(error: &ParquetError) -> Trouble {
     Trouble::rest(Place::File, format!("the file cannot be read as GeoParquet: {error}"))
 }
 
-/// The columns of geometries and numbers, or the reason why the file has none.
-fn columns(reader: &SerializedFileReader<File>, args: &Args) -> Result<Columns, String> {
+/// The columns that are loaded, or the reason why the file has none.
+fn columns(
+    reader: &SerializedFileReader<File>,
+    args: &Args,
+    found: &mut Found<'_>,
+) -> Result<Columns, String> {
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let geometry = index(schema, &geometry_name(reader)?)?;
+    let column = schema.column(geometry);
+    if column.physical_type() != Type::BYTE_ARRAY || column.max_rep_level() > 0 {
+        return Err(format!(
+            "the column '{}' has the type {}; it must be BYTE_ARRAY",
+            column.name(),
+            column.physical_type()
+        ));
+    }
+    let id = args.id_column.as_deref().map(|name| id_column(schema, name, found.kind())).transpose()?;
+    let mut attributes = Vec::new();
+    let others = schema.columns().iter().enumerate().filter(|(index, _)| {
+        found.wants_contents() && *index != geometry && id.as_ref().is_none_or(|id| id.index != *index)
+    });
+    let others: Vec<_> = others.collect();
+    for (index, column) in others {
+        match TypedColumn::of(column, index) {
+            Some(column) => attributes.push(column),
+            None => found.leave_out(&column.path().parts()[0]),
+        }
+    }
+    Ok(Columns { geometry, id, attributes })
+}
+
+/// The name of the primary column.
+fn geometry_name(reader: &SerializedFileReader<File>) -> Result<String, String> {
     let metadata = reader.metadata().file_metadata();
     let entries = metadata.key_value_metadata().into_iter().flatten();
     let geo = entries.filter(|entry| entry.key == "geo").find_map(|entry| entry.value.as_deref());
@@ -81,30 +127,54 @@ fn columns(reader: &SerializedFileReader<File>, args: &Args) -> Result<Columns, 
             "the edges of '{name}' are arcs of great circles, which their ends do not bound"
         ));
     }
-    let schema = metadata.schema_descr();
-    let geometry = index(schema, name, &[Type::BYTE_ARRAY])?;
-    let integers = [Type::INT32, Type::INT64];
-    let number = args.id_column.as_deref().map(|name| index(schema, name, &integers)).transpose()?;
-    Ok(Columns { geometry, number })
+    Ok(geo.primary_column)
 }
 
-/// The index of a column with one value in each row.
-fn index(schema: &SchemaDescriptor, name: &str, types: &[Type]) -> Result<usize, String> {
+/// The index of a column.
+fn index(schema: &SchemaDescriptor, name: &str) -> Result<usize, String> {
     let columns = schema.columns();
-    let index = columns.iter().position(|column| column.path().parts() == [name]).ok_or_else(|| {
+    columns.iter().position(|column| column.path().parts() == [name]).ok_or_else(|| {
         let names: Vec<_> = columns.iter().map(|column| column.path().string()).collect();
         format!("there is no column '{name}'; the file has {}", names.join(", "))
-    })?;
-    let column = &columns[index];
-    if !types.contains(&column.physical_type()) || column.max_rep_level() > 0 {
-        let types: Vec<_> = types.iter().map(ToString::to_string).collect();
-        return Err(format!(
-            "the column '{name}' has the type {}; it must be {}",
-            column.physical_type(),
-            types.join(" or ")
-        ));
+    })
+}
+
+/// The column of ids of that kind.
+fn id_column(schema: &SchemaDescriptor, name: &str, kind: IdKind) -> Result<TypedColumn, String> {
+    let index = index(schema, name)?;
+    let column = schema.column(index);
+    let typed = TypedColumn::of(&column, index);
+    let is_right = |column: &TypedColumn| match kind {
+        IdKind::Text => column.kind == ColumnType::Text,
+        IdKind::Repeated | IdKind::Number => {
+            matches!(column.kind, ColumnType::Integer(IntegerType::Signed | IntegerType::Unsigned))
+        }
+    };
+    typed.filter(is_right).ok_or_else(|| {
+        let (ids, columns) = match kind {
+            IdKind::Text => ("texts", "texts (STRING)"),
+            IdKind::Repeated | IdKind::Number => ("numbers", "integers (INT32 or INT64)"),
+        };
+        format!(
+            "the column '{name}' has the type {}, and the ids of the index are {ids}; name a column of {columns} with \
+             --id-column, or omit it to number the rows by their position",
+            type_name(&column)
+        )
+    })
+}
+
+/// The type of a column, as the schema of the file states it.
+fn type_name(column: &ColumnDescriptor) -> String {
+    match column.converted_type() {
+        ConvertedType::NONE => column.physical_type().to_string(),
+        converted => format!("{} ({converted})", column.physical_type()),
     }
-    Ok(index)
+}
+
+impl TypedColumn {
+    fn of(column: &ColumnDescriptor, index: usize) -> Option<Self> {
+        Some(Self { name: column.name().to_owned(), index, kind: ColumnType::of(column)? })
+    }
 }
 
 /// A column of a group of rows, read in batches.
@@ -137,93 +207,105 @@ impl<T: DataType> Column<T> {
     }
 }
 
-/// The numbers of a group of rows.
-enum Numbers {
-    Int32(Column<Int32Type>, Sign),
-    Int64(Column<Int64Type>, Sign),
-}
+/// The next values of a column: at most [`ROWS`], and none at the end.
+type NextValues = Box<dyn FnMut() -> Result<Vec<Result<ColumnValue, String>>, ParquetError>>;
 
-/// Whether integers have a sign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sign {
-    Signed,
-    Unsigned,
-}
-
-impl Numbers {
-    fn open(group: &dyn RowGroupReader, index: usize) -> Result<Self, ParquetError> {
-        let column = group.metadata().schema_descr().column(index);
-        let sign = match column.converted_type() {
-            ConvertedType::UINT_8
-            | ConvertedType::UINT_16
-            | ConvertedType::UINT_32
-            | ConvertedType::UINT_64 => Sign::Unsigned,
-            _ => Sign::Signed,
-        };
-        let present = column.max_def_level();
-        match group.get_column_reader(index)? {
-            ColumnReader::Int32ColumnReader(reader) => Ok(Self::Int32(Column::new(reader, present), sign)),
-            ColumnReader::Int64ColumnReader(reader) => Ok(Self::Int64(Column::new(reader, present), sign)),
-            _ => Err(ParquetError::General("the type of a column changes".to_owned())),
-        }
-    }
-
-    fn next(&mut self) -> Result<Vec<Option<Result<u64, String>>>, ParquetError> {
-        let id = |value: Option<i64>, sign| Some(number(value, sign));
-        Ok(match self {
-            Self::Int64(column, sign) => column.next()?.into_iter().map(|value| id(value, *sign)).collect(),
-            Self::Int32(column, sign) => {
-                let wide = |value: i32| match sign {
-                    Sign::Signed => i64::from(value),
-                    Sign::Unsigned => i64::from(value as u32),
-                };
-                column.next()?.into_iter().map(|value| id(value.map(wide), Sign::Signed)).collect()
+impl TypedColumn {
+    /// The values of a group of rows.
+    fn open(&self, group: &dyn RowGroupReader) -> Result<NextValues, ParquetError> {
+        let present = group.metadata().schema_descr().column(self.index).max_def_level();
+        let kind = self.kind;
+        Ok(match (group.get_column_reader(self.index)?, kind) {
+            (ColumnReader::BoolColumnReader(reader), _) => {
+                values(reader, present, |value| Ok(ColumnValue::Boolean(value)))
             }
+            (ColumnReader::Int32ColumnReader(reader), ColumnType::Integer(kind)) => {
+                values(reader, present, move |number| kind.of_int32(number))
+            }
+            (ColumnReader::Int64ColumnReader(reader), ColumnType::Integer(kind)) => {
+                values(reader, present, move |number| kind.of_int64(number))
+            }
+            (ColumnReader::FloatColumnReader(reader), _) => values(reader, present, ColumnValue::of_float),
+            (ColumnReader::DoubleColumnReader(reader), _) => values(reader, present, ColumnValue::of_float),
+            (ColumnReader::ByteArrayColumnReader(reader), _) => {
+                values(reader, present, move |bytes| kind.of_bytes(bytes.data()))
+            }
+            (ColumnReader::FixedLenByteArrayColumnReader(reader), _) => {
+                values(reader, present, move |bytes| kind.of_bytes(bytes.data()))
+            }
+            _ => return Err(changes()),
         })
     }
 }
 
-fn number(value: Option<i64>, sign: Sign) -> Result<u64, String> {
-    match (value, sign) {
-        (None, _) => Err("its id is null".to_owned()),
-        (Some(value), Sign::Unsigned) => Ok(value as u64),
-        (Some(value), Sign::Signed) => {
-            u64::try_from(value).map_err(|_| format!("its id {value} is not an integer from 0 to 2^64 - 1"))
-        }
+fn changes() -> ParquetError {
+    ParquetError::General("the type of a column changes".to_owned())
+}
+
+fn values<T: DataType>(
+    reader: ColumnReaderImpl<T>,
+    present: i16,
+    value: impl Fn(T::T) -> Result<ColumnValue, String> + 'static,
+) -> NextValues {
+    let mut column = Column::new(reader, present);
+    Box::new(move || {
+        let values = column.next()?.into_iter();
+        Ok(values.map(|stored| stored.map_or(Ok(ColumnValue::Null), &value)).collect())
+    })
+}
+
+/// The values of the next `count` rows.
+fn next_values(
+    next: &mut NextValues,
+    count: usize,
+    position: u64,
+) -> Result<std::vec::IntoIter<Result<ColumnValue, String>>, ParquetError> {
+    let values = next()?;
+    if values.len() != count {
+        return Err(ends_early(position));
     }
+    Ok(values.into_iter())
+}
+
+fn ends_early(position: u64) -> ParquetError {
+    ParquetError::General(format!("a column ends after row {position}"))
 }
 
 /// Reads a group of rows. The outer error is one of the file, the inner one is the end of the load.
 fn read_group(
     group: &dyn RowGroupReader,
-    columns: Columns,
+    columns: &Columns,
     position: &mut u64,
     found: &mut Found<'_>,
 ) -> Result<Result<(), Failure>, ParquetError> {
     let present = group.metadata().schema_descr().column(columns.geometry).max_def_level();
     let ColumnReader::ByteArrayColumnReader(reader) = group.get_column_reader(columns.geometry)? else {
-        return Err(ParquetError::General("the type of a column changes".to_owned()));
+        return Err(changes());
     };
     let mut geometries = Column::<ByteArrayType>::new(reader, present);
-    let mut numbers = columns.number.map(|index| Numbers::open(group, index)).transpose()?;
+    let mut ids = columns.id.as_ref().map(|column| column.open(group)).transpose()?;
+    let others = columns.attributes.iter().map(|column| column.open(group));
+    let mut others = others.collect::<Result<Vec<_>, _>>()?;
     let mut rest = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
     while rest > 0 {
         let batch = geometries.next()?;
-        let ids = match &mut numbers {
-            Some(numbers) => numbers.next()?,
-            None => batch.iter().map(|_| None).collect(),
-        };
-        if batch.is_empty() || ids.len() != batch.len() || batch.len() as u64 > rest {
-            return Err(ParquetError::General(format!("a column ends after row {position}")));
+        if batch.is_empty() || batch.len() as u64 > rest {
+            return Err(ends_early(*position));
         }
         rest -= batch.len() as u64;
-        for (geometry, id) in batch.iter().zip(ids) {
+        let mut ids = ids.as_mut().map(|ids| next_values(ids, batch.len(), *position)).transpose()?;
+        let values = others.iter_mut().map(|other| next_values(other, batch.len(), *position));
+        let mut values = values.collect::<Result<Vec<_>, _>>()?;
+        for geometry in &batch {
             *position += 1;
             let shaped = match geometry {
                 Some(bytes) => wkb::read(bytes.data()),
                 None => Err("the row has no geometry".to_owned()),
             };
-            let placed = found.feature(id.map(FileId::of_number), shaped);
+            let id = ids.as_mut().and_then(Iterator::next).map(FileId::of_value);
+            let names = columns.attributes.iter().map(|column| column.name.as_str());
+            let row = names.zip(values.iter_mut().filter_map(Iterator::next));
+            let placed = found.feature(id, shaped, column_value::attributes(row));
             if let Err(failure) = found.add(Place::Feature(*position), *position, placed) {
                 return Ok(Err(failure));
             }

@@ -1,14 +1,14 @@
-//! The numbers of rectangles: those of the file, or the positions in the file.
+//! The ids of rectangles and records: those of the file, or the positions in the file.
 //!
-//! A file has numbers for all of its rectangles or for none. Otherwise a position could equal the number of another
-//! rectangle.
+//! A file has ids for all of its rectangles or for none. Otherwise a position could equal the id of another rectangle.
 
+use super::column_value::ColumnValue;
 use farwood::spatial::{IdKind, RecordId};
 
-/// The source of the numbers.
+/// The source of the ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum IdSource {
-    /// The numbers in the file, or the positions if the file has no numbers
+    /// The ids in the file, or the positions if the file has no ids
     #[default]
     File,
     /// The position of each row or feature in the file, from 1
@@ -23,11 +23,29 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    /// The id of a format that has numbers only.
-    #[cfg(any(feature = "geopackage", feature = "geoparquet"))]
-    pub(super) fn of_number(number: Result<u64, String>) -> Self {
-        let text = Err("the ids of the file are numbers, and those of the index are texts".to_owned());
-        Self { number, text }
+    /// The id that a column has. A number is not an id of an index of texts, nor a text one of an index of numbers.
+    pub(super) fn of_value(value: Result<ColumnValue, String>) -> Self {
+        let refused = |why: String| Self { number: Err(why.clone()), text: Err(why) };
+        match value {
+            Ok(ColumnValue::Number(digits)) => Self {
+                text: Err(format!(
+                    "its id {digits} is a number, and the ids of the index are texts: name a column of texts with \
+                     --id-column"
+                )),
+                number: digits
+                    .parse()
+                    .map_err(|_| format!("its id {digits} is not an integer from 0 to 2^64 - 1")),
+            },
+            Ok(ColumnValue::Text(text)) => Self {
+                number: Err(format!(
+                    "its id '{text}' is a text, and the ids of the index are numbers: name a column of integers with \
+                     --id-column"
+                )),
+                text: Ok(text),
+            },
+            Ok(other) => refused(format!("its id is {other}")),
+            Err(why) => refused(format!("its id: {why}")),
+        }
     }
 
     fn of_kind(self, kind: IdKind) -> Result<RecordId, String> {
@@ -118,6 +136,22 @@ mod tests {
         let mut texts = Numbering::new(IdSource::File, IdKind::Text);
         assert_eq!(texts.id(1, Some(bad())), Ok(RecordId::from("x")));
         assert!(texts.id(2, Some(file_id(7))).unwrap_err().contains("a number"));
+    }
+
+    #[test]
+    fn ids_of_columns_are_of_the_kind_of_the_index() {
+        let of = |value, kind| FileId::of_value(value).of_kind(kind);
+        let number = |digits: &str| Ok(ColumnValue::Number(digits.to_owned()));
+        let text = || Ok(ColumnValue::Text("7".to_owned()));
+        assert_eq!(of(number("7"), IdKind::Number), Ok(RecordId::Number(7)));
+        assert_eq!(of(text(), IdKind::Text), Ok(RecordId::from("7")));
+        assert!(of(text(), IdKind::Number).unwrap_err().contains("--id-column"));
+        assert!(of(number("7"), IdKind::Text).unwrap_err().contains("--id-column"));
+        assert!(of(number("-7"), IdKind::Repeated).unwrap_err().contains("-7 is not an integer from 0"));
+        for kind in [IdKind::Number, IdKind::Text] {
+            assert_eq!(of(Ok(ColumnValue::Null), kind), Err("its id is null".to_owned()));
+            assert_eq!(of(Err("x".to_owned()), kind), Err("its id: x".to_owned()));
+        }
     }
 
     #[test]

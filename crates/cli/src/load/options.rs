@@ -89,21 +89,21 @@ fn check_ids(args: &Args, format: FileKind, context: &Context<'_>) -> Result<(),
             );
         }
         return match format {
-            FileKind::Geoparquet => Ok(()),
+            FileKind::Geopackage | FileKind::Geoparquet | FileKind::Shapefile => Ok(()),
             _ if args.wkt.is_some() => Ok(()),
             FileKind::Csv | FileKind::Tsv => Err(
                 "--id-column applies to files with --wkt; --columns selects the column of the number as the last one"
                     .to_owned(),
             ),
-            _ => Err(format!("--id-column applies to tables, and this file is read as {format}; omit it")),
+            _ => Err(format!(
+                "--id-column applies to files with columns, and this file is read as {format}; omit it"
+            )),
         };
     }
     let has_none = match format {
-        FileKind::Flatgeobuf | FileKind::Shapefile => {
-            Some("features of this format have no ids; omit --ids file")
-        }
-        FileKind::Geoparquet => Some("name the column of the numbers with --id-column"),
-        _ if args.wkt.is_some() => Some("name the column of the numbers with --id-column"),
+        FileKind::Flatgeobuf => Some("features of this format have no ids; omit --ids file"),
+        FileKind::Geoparquet | FileKind::Shapefile => Some("name the column of the ids with --id-column"),
+        _ if args.wkt.is_some() => Some("name the column of the ids with --id-column"),
         _ => None,
     };
     match has_none {

@@ -10,7 +10,7 @@ use super::{feature_formats, flatgeobuf, geojson, options, rectangle_rows, shape
 use crate::failure::shown;
 use crate::{Context, Failure, Format, Outcome, size};
 use farwood::spatial::{CHANGES_MAX, Item, Record, Spatial};
-use farwood::{Error, IndexError};
+use farwood::{Error, IndexError, printable};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::io::{self, BufRead, Cursor, Read as _};
@@ -73,7 +73,7 @@ fn first_bytes(reader: &mut impl io::Read) -> io::Result<Vec<u8>> {
 fn read(args: &Args, format: FileKind, reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
     match format {
         FileKind::Flatgeobuf => return flatgeobuf::read(reader, found),
-        FileKind::Shapefile => return shapefile::read(reader, found),
+        FileKind::Shapefile => return shapefile::read(args, reader, found),
         FileKind::Geopackage | FileKind::Geoparquet => return feature_formats::read(args, format, found),
         _ => {}
     }
@@ -167,7 +167,7 @@ fn report(
     if context.format == Format::Json {
         context.json(&json!({
             "index": args.url.to_string(), "format": format.to_string(), "loaded": loaded,
-            "replaced": replaced,
+            "replaced": replaced, "left_out": found.left_out,
             "skipped": found.bad.count(), "first_bad": found.bad.first(), "bulk": method == LoadMethod::Bulk,
             "seconds": seconds,
         }))?;
@@ -188,5 +188,10 @@ fn report(
         args.url,
         found.bad.summary()
     )?;
+    if !found.left_out.is_empty() {
+        let names: Vec<_> = found.left_out.iter().map(|name| printable(name)).collect();
+        let names = names.join(", ");
+        writeln!(context.messages, "these columns are not loaded, because of their types: {names}")?;
+    }
     Ok(())
 }

@@ -83,7 +83,8 @@ fn shapefile_of(write: impl FnOnce(ShapeWriter<&mut Cursor<Vec<u8>>>)) -> Vec<u8
     bytes.into_inner()
 }
 
-fn points() -> Vec<u8> {
+/// A Shapefile of two points.
+pub(crate) fn points() -> Vec<u8> {
     let points = [Point::new(1.0, 2.0), Point::new(3.0, 4.0)];
     shapefile_of(|writer| writer.write_shapes(&points).unwrap())
 }
@@ -145,7 +146,11 @@ fn shapefiles_that_are_damaged_are_refused_and_load_nothing() {
     for option in [&["--header"][..], &["--wkt", "1"], &["--columns", "1,2"]] {
         machine.refused(2, &[&["load", "shm://p/s", &file], option].concat(), &["read as shapefile"]);
     }
-    machine.refused(2, &["load", "shm://p/s", &file, "--ids", "file"], &["have no ids"]);
+    machine.refused(
+        2,
+        &["load", "shm://p/s", &file, "--ids", "file"],
+        &["name the column of the ids with --id-column"],
+    );
     machine.ok(&["create", "shm://p/i"]);
     machine.refused(2, &["load", "shm://p/i", &file], &["need a spatial index"]);
 }

@@ -93,7 +93,7 @@ mod with_the_feature {
             (2, Some(b"GP".to_vec()), "feature 2: it is not a geometry of a GeoPackage"),
             (2, Some(line(&[[1.0, 2.0]])), "feature 2: a line has one position"),
             (2, Some(line(&[[200.0, 2.0]; 2])), "feature 2: x 200 is not a longitude"),
-            (-7, good(), "feature 1: its key -7 is not an integer from 0"),
+            (-7, good(), "feature 1: its id -7 is not an integer from 0"),
         ] {
             let file = package(&machine, "bad.gpkg", &["towns"], &[(1, good()), (key, geometry)]);
             machine.refused(2, &["load", "shm://p/s", &file], &[words]);
@@ -117,6 +117,76 @@ mod with_the_feature {
         let piped = machine
             .run_with_input(&["load", "shm://p/s", "-", "--format", "geopackage"], "SQLite format 3\0");
         assert!(piped.code == 2 && piped.err.contains("stdin"), "{piped:?}");
-        machine.refused(2, &["load", "shm://p/s", &none, "--id-column", "fid"], &["read as geopackage"]);
+    }
+    /// A GeoPackage with a layer of two features and columns of every type.
+    fn with_columns(machine: &Machine) -> String {
+        let path = package(machine, "sites.gpkg", &[], &[]);
+        let connection = Connection::open(&path).unwrap();
+        connection
+            .execute_batch(
+                "CREATE TABLE sites (fid INTEGER PRIMARY KEY, shape BLOB, code TEXT(10), number MEDIUMINT,
+                     height REAL, open BOOLEAN, built DATE, photo BLOB);
+                 INSERT INTO gpkg_contents VALUES ('sites', 'features');
+                 INSERT INTO gpkg_geometry_columns VALUES ('sites', 'SHAPE');",
+            )
+            .unwrap();
+        let insert = "INSERT INTO sites VALUES (?1, ?2, ?3, ?4, 0.1, 1, '2024-05-01', ?5)";
+        let shape = line(&[[1.0, 9.0], [-2.0, 3.0]]);
+        for (key, code, number, photo) in
+            [(1, Some("A \"1\""), Some(i64::MAX), Some(vec![1_u8])), (2, Some("B-2"), None, None)]
+        {
+            connection.execute(insert, params![key, shape, code, number, photo]).unwrap();
+        }
+        path
+    }
+
+    #[test]
+    fn other_columns_are_attributes_with_their_types() {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/s", "--index", "catfish", "--ids", "number"]);
+        let file = with_columns(&machine);
+        let report = &machine.json(&["load", "shm://p/s", &file])[0];
+        assert_eq!((&report["loaded"], &report["left_out"]), (&json!(2), &json!(["photo"])));
+        let properties = |id| machine.json(&["get", "shm://p/s", id]).remove(0)["properties"].clone();
+        let expected = json!({ "code": "A \"1\"", "number": i64::MAX, "height": 0.1, "open": true,
+            "built": "2024-05-01" });
+        assert_eq!(properties("1"), expected);
+        assert_eq!(
+            (&properties("2")["number"], properties("2").get("photo")),
+            (&json!(null), Some(&json!(null)))
+        );
+        let connection = Connection::open(&file).unwrap();
+        connection.execute("UPDATE sites SET height = 9e999 WHERE fid = 2", []).unwrap();
+        let words = "feature 2: column 'height': it is the number inf, which JSON does not have";
+        machine.refused(2, &["load", "shm://p/s", &file], &[words]);
+    }
+
+    #[test]
+    fn a_column_has_the_ids() {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/s", "--index", "catfish", "--ids", "text"]);
+        machine.ok(&["create", "shm://p/numbers", "--index", "catfish", "--ids", "number"]);
+        let file = with_columns(&machine);
+        machine.ok(&["load", "shm://p/s", &file, "--id-column", "CODE"]);
+        let record = &machine.json(&["get", "shm://p/s", "B-2"])[0];
+        assert_eq!((&record["properties"]["fid"], record["properties"].get("code")), (&json!(2), None));
+        assert_eq!(record["geometry"]["type"], json!("LineString"));
+        for (index, options, words) in [
+            (
+                "s",
+                &[][..],
+                "feature 1: its id 1 is a number, and the ids of the index are texts: name a column",
+            ),
+            ("s", &["--id-column", "number"], "feature 1: its id 9223372036854775807 is a number"),
+            ("s", &["--id-column", "shape"], "feature 1: its id: it is binary"),
+            ("s", &["--id-column", "none"], "no column 'none'; the layer has fid, shape, code, number"),
+            ("numbers", &["--id-column", "code"], "is a text, and the ids of the index are numbers"),
+            ("numbers", &["--id-column", "number"], "feature 2: its id is null"),
+        ] {
+            let url = format!("shm://p/{index}");
+            machine.refused(2, &[&["load", &url, &file], options].concat(), &["sites.gpkg", words]);
+        }
+        machine.ok(&["load", "shm://p/s", &file, "--ids", "position"]);
+        assert_eq!(machine.json(&["get", "shm://p/s", "2"])[0]["properties"]["code"], json!("B-2"));
     }
 }

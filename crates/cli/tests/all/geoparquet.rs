@@ -13,10 +13,13 @@ mod with_the_feature {
     use crate::geometries::{all, with_degrees};
     use crate::machine::Machine;
     use parquet::basic::{Compression, ZstdLevel};
-    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::data_type::{
+        BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray, FixedLenByteArrayType,
+        FloatType, Int32Type, Int64Type,
+    };
     use parquet::file::metadata::KeyValue;
     use parquet::file::properties::WriterProperties;
-    use parquet::file::writer::SerializedFileWriter;
+    use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
     use parquet::schema::parser::parse_message_type;
     use serde_json::{Value, json};
     use std::sync::Arc;
@@ -132,7 +135,11 @@ mod with_the_feature {
             (native, &[], "encoding point"),
             (sphere, &[], "great circles"),
             (wkb(), &["--id-column", "number"], "no column 'number'; the file has name, geometry, site"),
-            (wkb(), &["--id-column", "name"], "'name' has the type BYTE_ARRAY; it must be INT32 or INT64"),
+            (
+                wkb(),
+                &["--id-column", "name"],
+                "'name' has the type BYTE_ARRAY, and the ids of the index are numbers; name a column of integers",
+            ),
             (wkb(), &["--layer", "a"], "--layer applies to GeoPackages"),
             (wkb(), &["--ids", "file"], "--id-column"),
         ] {
@@ -149,5 +156,101 @@ mod with_the_feature {
             );
         }
         assert_eq!(all(&machine), [""; 0]);
+    }
+    /// Writes the next column, in which the second row is null.
+    fn write_column<T: DataType>(group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>, value: T::T) {
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<T>().write_batch(&[value], Some(&[1, 0]), None).unwrap();
+        column.close().unwrap();
+    }
+
+    /// A file with a column of each type, in which the second row has null in most of them.
+    fn with_columns() -> Vec<u8> {
+        let schema = "message m {
+            optional boolean open; optional int32 small; optional int64 big (UINT_64);
+            optional float single; optional double double; optional binary name (STRING);
+            optional int32 price (DECIMAL(9,2)); optional fixed_len_byte_array (4) cost (DECIMAL(9,1));
+            optional int32 built (DATE); optional int64 seen (TIMESTAMP(MICROS,true));
+            optional int64 opens (TIME(MICROS,false));
+            optional binary photo; optional group bbox { optional double xmin; }
+            required binary geometry; required binary code (STRING); }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let entry = KeyValue::new("geo".to_owned(), wkb().to_string());
+        let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![entry])).build();
+        let mut bytes = Vec::new();
+        let mut writer = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties)).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        write_column::<BoolType>(&mut group, false);
+        write_column::<Int32Type>(&mut group, -7);
+        write_column::<Int64Type>(&mut group, -1);
+        write_column::<FloatType>(&mut group, 0.1);
+        write_column::<DoubleType>(&mut group, f64::NAN);
+        write_column::<ByteArrayType>(&mut group, ByteArray::from("a \"b\""));
+        write_column::<Int32Type>(&mut group, -5);
+        write_column::<FixedLenByteArrayType>(
+            &mut group,
+            FixedLenByteArray::from(vec![0xFF, 0xFF, 0xFF, 0x38]),
+        );
+        write_column::<Int32Type>(&mut group, 19_782);
+        write_column::<Int64Type>(&mut group, 1_709_210_096_000_007);
+        write_column::<Int64Type>(&mut group, 45_296_000_000);
+        write_column::<ByteArrayType>(&mut group, ByteArray::from(vec![0_u8]));
+        write_column::<DoubleType>(&mut group, 1.0);
+        for values in [[point(1.0, 2.0), point(3.0, 4.0)], [b"A-1".to_vec(), b"B-2".to_vec()]] {
+            let mut column = group.next_column().unwrap().unwrap();
+            column.typed::<ByteArrayType>().write_batch(&values.map(ByteArray::from), None, None).unwrap();
+            column.close().unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+        bytes
+    }
+
+    #[test]
+    fn other_columns_are_attributes_with_their_types() {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/s", "--index", "catfish", "--ids", "text"]);
+        let report = load(&machine, with_columns(), &["--id-column", "code"]);
+        assert_eq!((&report["loaded"], &report["left_out"]), (&json!(2), &json!(["bbox", "photo"])));
+        let record = |id| machine.json(&["get", "shm://p/s", id]).remove(0);
+        let expected = json!({ "open": false, "small": -7, "big": u64::MAX, "single": 0.1, "double": null,
+            "name": "a \"b\"", "price": -0.05, "cost": -20.0, "built": "2024-02-29",
+            "seen": "2024-02-29T12:34:56.000007Z", "opens": "12:34:56" });
+        assert_eq!(record("A-1")["properties"], expected);
+        assert_eq!(record("A-1")["geometry"], json!({ "type": "Point", "coordinates": [1.0, 2.0] }));
+        let second = record("B-2")["properties"].clone();
+        let nulls: Vec<_> = second.as_object().unwrap().values().filter(|value| value.is_null()).collect();
+        assert_eq!(nulls.len(), 11, "{second}");
+        let printed = machine.ok(&["get", "shm://p/s", "A-1"]);
+        assert!(printed.contains("\"price\":-0.05,\"cost\":-20.0"), "decimal digits are kept: {printed}");
+    }
+
+    #[test]
+    fn ids_are_of_the_kind_of_the_index() {
+        let machine = Machine::with_pool();
+        machine.ok(&["create", "shm://p/texts", "--index", "catfish", "--ids", "text"]);
+        machine.ok(&["create", "shm://p/numbers", "--index", "catfish", "--ids", "number"]);
+        let file = machine.file("sites.parquet", with_columns());
+        for (index, column, words) in [
+            (
+                "texts",
+                "small",
+                "'small' has the type INT32, and the ids of the index are texts; name a column",
+            ),
+            ("texts", "photo", "'photo' has the type BYTE_ARRAY, and"),
+            (
+                "numbers",
+                "code",
+                "'code' has the type BYTE_ARRAY (UTF8), and the ids of the index are numbers",
+            ),
+            ("numbers", "built", "'built' has the type INT32 (DATE), and"),
+            ("texts", "name", "feature 2: its id is null"),
+        ] {
+            let url = format!("shm://p/{index}");
+            machine.refused(2, &["load", &url, &file, "--id-column", column], &["sites.parquet", words]);
+        }
+        machine.ok(&["load", "shm://p/numbers", &file, "--id-column", "big", "--skip-bad"]);
+        let record = &machine.json(&["get", "shm://p/numbers", "18446744073709551615"])[0];
+        assert_eq!(record["properties"]["code"], json!("A-1"));
     }
 }

@@ -26,6 +26,7 @@ mod radix;
 mod records;
 mod remedies;
 mod serve;
+mod shapefiles;
 mod simulator;
 mod spatial;
 mod terminal;

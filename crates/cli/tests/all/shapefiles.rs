@@ -1,0 +1,142 @@
+//! Records of Shapefiles: attributes and ids of the table (`.dbf`).
+
+use crate::geometries::{all, points, with_degrees};
+use crate::machine::Machine;
+use serde_json::{Value, json};
+use shapefile::dbase::{Date, FieldName, FieldValue, Record, TableWriterBuilder};
+use std::io::Cursor;
+
+const NUMBERS: &str = "shm://p/numbers";
+const TEXTS: &str = "shm://p/texts";
+
+/// A pool with an index of numbers and one of texts.
+fn with_records() -> Machine {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", NUMBERS, "--index", "catfish", "--ids", "number"]);
+    machine.ok(&["create", TEXTS, "--index", "catfish", "--ids", "text"]);
+    machine
+}
+
+/// A table with these codes, each with the same other values.
+fn table(codes: &[&str]) -> Vec<u8> {
+    let name = |text: &str| FieldName::try_from(text).unwrap();
+    let mut bytes = Cursor::new(Vec::new());
+    let mut writer = TableWriterBuilder::new()
+        .add_character_field(name("code"), 10)
+        .add_numeric_field(name("site"), 10, 0)
+        .add_numeric_field(name("height"), 12, 2)
+        .add_logical_field(name("open"))
+        .add_date_field(name("built"))
+        .build_with_dest(&mut bytes);
+    for (code, site) in codes.iter().zip(70_u8..) {
+        let mut record = Record::default();
+        let code = Some((*code).to_owned()).filter(|code| !code.is_empty());
+        record.insert("code".to_owned(), FieldValue::Character(code));
+        record.insert("site".to_owned(), FieldValue::Numeric(Some(f64::from(site))));
+        record.insert("height".to_owned(), FieldValue::Numeric(Some(-1.25)));
+        record.insert("open".to_owned(), FieldValue::Logical(Some(true)));
+        record.insert("built".to_owned(), FieldValue::Date(Date::new(1, 5, 1999).ok()));
+        writer.write_record(&record).unwrap();
+    }
+    drop(writer);
+    bytes.into_inner()
+}
+
+fn properties(machine: &Machine, index: &str, id: &str) -> Value {
+    machine.json(&["get", index, id]).remove(0)["properties"].clone()
+}
+
+#[test]
+fn columns_of_the_table_are_attributes_with_their_types() {
+    let machine = with_records();
+    let file = machine.file("sites.shp", points());
+    let load = ["load", NUMBERS, &file];
+    machine.ok(&load);
+    assert_eq!(properties(&machine, NUMBERS, "2"), json!({}), "without a table");
+    let _ = machine.file("sites.dbf", table(&["A-1", "Öl"]));
+    let report = &machine.json(&load)[0];
+    assert_eq!((&report["replaced"], &report["left_out"]), (&json!(2), &json!([])));
+    let expected = json!({ "code": "Öl", "site": 71, "height": -1.25, "open": true, "built": "1999-05-01" });
+    assert_eq!(properties(&machine, NUMBERS, "2"), expected);
+    let upper = machine.file("ROADS.SHP", points());
+    let _ = machine.file("ROADS.DBF", table(&["", "B"]));
+    machine.ok(&["load", NUMBERS, &upper]);
+    assert_eq!(properties(&machine, NUMBERS, "1")["code"], Value::Null);
+    machine.ok(&["check", NUMBERS]);
+}
+
+#[test]
+fn a_column_of_the_table_has_the_ids() {
+    let machine = with_records();
+    let file = machine.file("sites.shp", points());
+    let _ = machine.file("sites.dbf", table(&["A-1", "B-2"]));
+    machine.ok(&["load", TEXTS, &file, "--id-column", "code"]);
+    let rest = json!({ "site": 70, "height": -1.25, "open": true, "built": "1999-05-01" });
+    assert_eq!(properties(&machine, TEXTS, "A-1"), rest);
+    machine.ok(&["load", NUMBERS, &file, "--id-column", "site"]);
+    assert_eq!(properties(&machine, NUMBERS, "71")["code"], json!("B-2"));
+    for (index, column, words) in [
+        (TEXTS, "site", "the ids of the index, which are texts; name a column of texts (C)"),
+        (NUMBERS, "code", "the ids of the index, which are numbers; name a column of numbers (N, F)"),
+        (NUMBERS, "height", "its id -1.25 is not an integer from 0"),
+        (TEXTS, "none", "no column 'none'; the .dbf file has code, site, height, open, built"),
+    ] {
+        machine.refused(2, &["load", index, &file, "--id-column", column], &["sites.shp", words]);
+    }
+    let _ = machine.file("sites.dbf", table(&["A-1", ""]));
+    machine.refused(2, &["load", TEXTS, &file, "--id-column", "code"], &["feature 2: its id is null"]);
+    let _ = machine.file("sites.dbf", table(&["A-1", "A-1"]));
+    machine.refused(2, &["load", TEXTS, &file, "--id-column", "code"], &["feature 2", "occurs twice"]);
+    let alone = machine.file("alone.shp", points());
+    machine.refused(2, &["load", TEXTS, &alone, "--id-column", "code"], &["none beside the .shp file"]);
+
+    let machine = with_degrees();
+    let file = machine.file("sites.shp", points());
+    let _ = machine.file("sites.dbf", table(&["A-1", "B-2"]));
+    machine.ok(&["load", "shm://p/s", &file, "--id-column", "site"]);
+    assert_eq!(all(&machine), ["70 1,2,1,2", "71 3,4,3,4"]);
+}
+
+#[test]
+fn tables_that_do_not_belong_to_the_main_file_are_refused() {
+    let machine = with_records();
+    let file = machine.file("sites.shp", points());
+    let load = ["load", NUMBERS, &file];
+    let whole = table(&["A", "B"]);
+    let mut deleted = whole.clone();
+    // The header has five descriptions of columns. A row has 1 + 10 + 10 + 12 + 1 + 8 bytes.
+    deleted[32 + 5 * 32 + 1 + 42] = b'*';
+    for (bytes, words) in [
+        (table(&["A"]), "its .dbf file has 1 row, and the .shp file has more records; restore the .dbf file"),
+        (table(&["A", "B", "C"]), "its .dbf file has 3 rows, and the .shp file has 2 records"),
+        (whole[..whole.len() - 9].to_vec(), "its .dbf file is damaged: it ends too early"),
+        (whole[..20].to_vec(), "its .dbf file is damaged: it ends too early"),
+        (deleted, "feature 2: its row in the .dbf file is marked as deleted"),
+    ] {
+        let _ = machine.file("sites.dbf", bytes);
+        machine.refused(2, &load, &["sites.shp", words]);
+    }
+    let report = &machine.json(&[&load[..], &["--skip-bad"]].concat())[0];
+    assert_eq!((&report["loaded"], &report["skipped"]), (&json!(1), &json!(1)));
+    let _ = machine.file("sites.dbf", table(&["A", "Öl"]));
+    let _ = machine.file("sites.cpg", "CP1251");
+    machine.refused(2, &load, &["feature 2: column 'code'", "'CP1251' of the .cpg file", "ENCODING=UTF-8"]);
+    let _ = machine.file("sites.cpg", "ISO-8859-1");
+    machine.ok(&load);
+    assert_eq!(properties(&machine, NUMBERS, "2")["code"], json!("Ã\u{96}l"));
+}
+
+/// The description of the last column is changed to that of a memo.
+#[test]
+fn memos_are_left_out_and_named() {
+    let machine = with_records();
+    let file = machine.file("sites.shp", points());
+    let mut bytes = table(&["A", "B"]);
+    bytes[32 + 4 * 32 + 11] = b'M';
+    let _ = machine.file("sites.dbf", bytes);
+    assert_eq!(machine.json(&["load", NUMBERS, &file])[0]["left_out"], json!(["built"]));
+    let printed = machine.run(&["load", NUMBERS, &file]).err;
+    assert!(printed.contains("these columns are not loaded, because of their types: built"), "{printed}");
+    assert_eq!(properties(&machine, NUMBERS, "1").get("built"), None);
+    machine.refused(2, &["load", TEXTS, &file, "--id-column", "built"], &["another type than the ids"]);
+}
