@@ -9,8 +9,10 @@ mod clients;
 
 use std::sync::Arc;
 
-use farwood_fabric::NodeId;
-use farwood_index::catfish::{Catfish, Item, Rectangle, ServerSettings, StoreGranularity};
+use farwood_fabric::{Fabric, NodeId, Server};
+use farwood_index::catfish::{
+    CHANGES_MAX, Catfish, Change, Item, Rectangle, ServerSettings, StoreGranularity, Worker,
+};
 use farwood_sim::{NicModel, World, WorldSpec, untimed};
 
 use super::ordered::{nic_label, nic_model};
@@ -26,6 +28,8 @@ use crate::spec::fabric::FabricKind;
 use crate::spec::ordered::NIC_DEFAULT;
 use crate::spec::spatial::{FILL, SpatialSpec};
 use crate::spec::spatial_variant::Variant;
+use crate::workload::rectangles::RectangleSource;
+use crate::workload::rectangles::regions::in_regions;
 use crate::{Error, Result};
 use clients::SimSystem;
 
@@ -59,7 +63,7 @@ pub fn simulate_spatial(spec: &SpatialSpec, progress: &mut dyn FnMut(Stage<'_>))
     let items = spec.source.items(spec.seed)?;
     progress(Stage::Loading { done: 0, all: items.len() as u64 });
     let world = World::new(world_spec(spec, card, items.len() as u64))?;
-    let (record, windows) = load(spec, &world, &items)?;
+    let (record, windows) = load(spec, &world, &items, progress)?;
     drop(items);
     let record = Record { nic: Some(nic_label(Some(&asked), &world.spec().card)), ..record };
     progress(Stage::Measuring { backend: &record.label(), round: 1, rounds: 1 });
@@ -125,20 +129,50 @@ fn world_spec(spec: &SpatialSpec, card: NicModel, rectangles: u64) -> WorldSpec 
 }
 
 /// Creates and loads the index without virtual time; yields the record, and the windows that clients choose from.
-fn load(spec: &SpatialSpec, world: &World, items: &[Item]) -> Result<(Record, Arc<[Rectangle]>)> {
+/// Uniform rectangles are bulk-loaded. Those of a file are inserted, as the paper inserts rea02 (Catfish §V-C).
+fn load(
+    spec: &SpatialSpec,
+    world: &World,
+    items: &[Item],
+    progress: &mut dyn FnMut(Stage<'_>),
+) -> Result<(Record, Arc<[Rectangle]>)> {
     let client = world.untimed(0);
     let server = world.server(NodeId(0));
+    let is_inserted = matches!(spec.source, RectangleSource::File(..));
     let (index, windows) = untimed(async {
         let index = Catfish::create(&client, INDEX, spec.config()).await?;
-        let tree = index.serve(&client, &server, ServerSettings::default()).await?;
+        // No client reads the tree while it is loaded.
+        let settings = ServerSettings { reuse_delay_ns: 0, ..ServerSettings::default() };
+        let tree = index.serve(&client, &server, settings).await?;
         let worker = tree.worker(&client, &server);
-        worker.bulk_load(items, FILL).await?;
+        if is_inserted {
+            insert(&worker, &in_regions(items, spec.seed), progress).await?;
+        } else {
+            worker.bulk_load(items, FILL).await?;
+        }
         let windows = windows(spec, &worker, items).await?;
         tree.release_lease(&client).await?;
         Ok::<_, Error>((index, windows))
     })?;
-    let record = describe(spec, items.len() as u64, index.layout().scheme.name());
+    let mut record = describe(spec, items.len() as u64, index.layout().scheme.name());
+    if is_inserted {
+        record.options.remove("fill");
+    }
     Ok((Record { memory_nodes: Some(1), ..record }, windows))
+}
+
+/// Inserts rectangles in their order.
+async fn insert<F: Fabric, S: Server>(
+    worker: &Worker<'_, F, S>,
+    items: &[Item],
+    progress: &mut dyn FnMut(Stage<'_>),
+) -> Result<()> {
+    for (batch, inserted) in items.chunks(CHANGES_MAX).enumerate() {
+        let changes: Vec<_> = inserted.iter().map(|item| Change::Insert(*item)).collect();
+        worker.apply(&changes).await?;
+        progress(Stage::Loading { done: (batch * CHANGES_MAX) as u64, all: items.len() as u64 });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -108,3 +108,18 @@ fn invalid_specs_are_refused_with_their_flag() {
     assert!(of(&|spec| spec.amount = Some(Amount::Seconds(f64::NAN))).contains("--seconds"));
     assert!("fast".parse::<Variant>().unwrap_err().to_string().contains("fast-messaging"));
 }
+
+/// The rectangles of a file are inserted, not bulk-loaded.
+#[test]
+fn rectangles_of_a_file_are_searched() {
+    let file = std::env::temp_dir().join(format!("farwood-rectangles-{}.csv", std::process::id()));
+    let rows: String = (0..4_000).map(|at| format!("{0},{1},{0},{1}\n", at % 63, at / 63)).collect();
+    std::fs::write(&file, rows).unwrap();
+    let source = RectangleSource::File(file.clone(), 3_000);
+    let small = small(Variant::FastMessaging, SpatialMix::Search);
+    let record = run(&SpatialSpec { scale: Scale::Hundred, source, ..small });
+    std::fs::remove_file(file).unwrap();
+    assert_eq!((record.keys, record.options.get("fill")), (3_000, None));
+    let found = record.spatial.unwrap().found_mean;
+    assert!((50.0..150.0).contains(&found), "{found}");
+}

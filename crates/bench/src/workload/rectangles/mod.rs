@@ -8,6 +8,7 @@
 //!   into one of four quadrants.
 
 mod file;
+pub(crate) mod regions;
 mod stream;
 
 use std::fmt;
