@@ -6,7 +6,7 @@
 #[cfg(feature = "tcp")]
 use super::connection::Connection;
 use super::lookup::{Lent, Lookups, SearchStats};
-use super::lookup_kinds::{CountMatches, Nearest, Search};
+use super::lookup_kinds::{CountMatches, Nearest, Search, SearchInto};
 use super::search_options::SearchOptions;
 use crate::argument::Call;
 use crate::attached::{Attached, ServerPermit};
@@ -19,7 +19,7 @@ use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, CatfishConfig, CatfishReport, CoordinateSystem, Count, Issue, Item, KIND, Near, Query, Reader,
-    Rectangle, ServerSettings, ServerStats, describe,
+    Rectangle, SearchSink, ServerSettings, ServerStats, describe,
 };
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
@@ -218,6 +218,29 @@ impl Spatial {
     pub fn search(&self, query: &Query) -> Result<Vec<Item>> {
         self.check_bounds("search", "window", &query.window)?;
         self.look_up_blocking(&Search(query))
+    }
+
+    /// Passes the items that match the query to `sink` while it finds them, so that they need not fit into memory
+    /// together: by READs leaf by leaf, through rings part by part of the response, over a socket after the whole
+    /// response has arrived. All items that the sink has received since its last
+    /// [`restart`](SearchSink::restart) are the result, as of one moment during the call. The search restarts if changes
+    /// overtake it, and when it continues by the other path. Costs and errors as [`search`](Self::search).
+    ///
+    /// # Errors
+    /// As [`search`](Self::search); the sink may have received a part of the items.
+    pub fn search_into(&self, query: &Query, sink: &mut impl SearchSink) -> Result<()> {
+        self.check_bounds("search", "window", &query.window)?;
+        self.look_up_blocking(&SearchInto::new(query, sink))
+    }
+
+    pub(super) async fn search_into_by(
+        &self,
+        client: &Client<AnyFabric>,
+        query: &Query,
+        sink: &mut impl SearchSink,
+    ) -> Result<()> {
+        self.check_bounds("search", "window", &query.window)?;
+        self.look_up(client, &SearchInto::new(query, sink)).await
     }
 
     pub(super) async fn search_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<Vec<Item>> {

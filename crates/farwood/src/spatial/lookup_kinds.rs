@@ -2,9 +2,10 @@
 
 use super::lookup::{Done, ServerConnection};
 use farwood_index::catfish::{
-    Count, Item, Near, Query, Reader, Record, RecordId, RecordLookup, SpatialRpc as _,
+    Count, Item, Near, Query, Reader, Record, RecordId, RecordLookup, SearchSink, SpatialRpc as _,
 };
 use farwood_transport::any::AnyFabric;
+use std::cell::Cell;
 
 /// Reads the tree for a client.
 pub(super) type TreeReader<'c> = Reader<'c, AnyFabric>;
@@ -54,6 +55,46 @@ impl Lookup for Search<'_> {
     async fn by_reads(&self, mut reader: TreeReader<'_>) -> Done<Vec<Item>> {
         let mut found = Vec::new();
         reader.search(self.0, &mut found).await.map(|()| found)
+    }
+}
+
+/// Passes the items that match a query to a sink, which each path restarts.
+pub(super) struct SearchInto<'q, S> {
+    query: &'q Query,
+    /// `None` while a path uses it.
+    sink: Cell<Option<&'q mut S>>,
+}
+
+impl<'q, S: SearchSink> SearchInto<'q, S> {
+    pub(super) fn new(query: &'q Query, sink: &'q mut S) -> Self {
+        Self { query, sink: Cell::new(Some(sink)) }
+    }
+
+    /// Takes the sink for one path, and discards the items of an earlier one.
+    fn restarted(&self) -> &'q mut S {
+        let sink = self.sink.take().expect("one path at a time is executed");
+        sink.restart();
+        sink
+    }
+}
+
+impl<S: SearchSink> Lookup for SearchInto<'_, S> {
+    const OPERATION: &'static str = "search";
+    const KIND: LookupKind = LookupKind::Search;
+    type Found = ();
+
+    async fn by_message(&self, connection: &mut ServerConnection<'_>) -> Done<()> {
+        let sink = self.restarted();
+        let done = connection.search(self.query, sink).await;
+        self.sink.set(Some(sink));
+        done
+    }
+
+    async fn by_reads(&self, mut reader: TreeReader<'_>) -> Done<()> {
+        let sink = self.restarted();
+        let done = reader.search(self.query, sink).await;
+        self.sink.set(Some(sink));
+        done
     }
 }
 

@@ -33,7 +33,7 @@ pub use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};
 pub use farwood_index::catfish::{
     CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, CoordinateSystem, IdKind,
     InvalidRectangle, InvalidWindow, Item, Near, NotificationMode, OutsideDegrees, Query, Record, RecordId,
-    Rectangle, Relation, ServerStats, TEXT_MAX,
+    Rectangle, Relation, SearchSink, ServerStats, TEXT_MAX,
 };
 pub use index::Spatial;
 #[doc(hidden)]

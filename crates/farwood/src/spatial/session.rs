@@ -6,7 +6,9 @@ use crate::argument::Call;
 use crate::error::{Error, Result};
 use farwood_fabric::{Client, Costs, FabricError};
 use farwood_index::IndexError;
-use farwood_index::catfish::{Change, Item, Near, Query, Record, RecordId, Rectangle, SpatialRpc as _};
+use farwood_index::catfish::{
+    Change, Item, Near, Query, Record, RecordId, Rectangle, SearchSink, SpatialRpc as _,
+};
 use farwood_transport::any::AnyFabric;
 use std::fmt;
 use std::rc::Rc;
@@ -97,6 +99,14 @@ impl SpatialSession {
     /// As [`Spatial::search`].
     pub async fn search(&self, query: &Query) -> Result<Vec<Item>> {
         self.run(self.spatial.search_by(&self.client, query)).await
+    }
+
+    /// As [`Spatial::search_into`].
+    ///
+    /// # Errors
+    /// As [`Spatial::search_into`].
+    pub async fn search_into(&self, query: &Query, sink: &mut impl SearchSink) -> Result<()> {
+        self.run(self.spatial.search_into_by(&self.client, query, sink)).await
     }
 
     /// As [`Spatial::count`].

@@ -3,7 +3,7 @@
 use crate::spatial_pool::{SpatialPool, in_mode, served, served_over_tcp};
 use farwood::spatial::{
     BackOffSettings, CatfishConfig, Item, NotificationMode, Query, Rectangle, SearchMode, SearchOptions,
-    ServeOptions, Spatial,
+    SearchSink, ServeOptions, Spatial,
 };
 use farwood_fabric::{Server as _, ServerMemory as _};
 use std::time::Duration;
@@ -19,6 +19,24 @@ fn corner(width: f64) -> Query {
     Query::intersecting(Rectangle::new([0.0; 2], [width; 2]).unwrap())
 }
 
+/// Receives items without storing their bounds.
+#[derive(Debug, Default)]
+struct Received {
+    ids: Vec<u64>,
+    restarts: usize,
+}
+
+impl SearchSink for Received {
+    fn item(&mut self, item: Item) {
+        self.ids.push(item.id);
+    }
+
+    fn restart(&mut self) {
+        self.ids.clear();
+        self.restarts += 1;
+    }
+}
+
 /// Every lookup has the same result by every path.
 fn check_results(spatial: &Spatial, rounds: usize) {
     for _ in 0..rounds {
@@ -26,6 +44,11 @@ fn check_results(spatial: &Spatial, rounds: usize) {
         ids.sort_unstable();
         let expected: Vec<_> = (0..16).map(|at| at % 4 + at / 4 * SIDE).collect();
         assert_eq!(ids, expected);
+        let mut received = Received::default();
+        spatial.search_into(&corner(3.0), &mut received).unwrap();
+        received.ids.sort_unstable();
+        assert_eq!(received.ids, expected, "the items since the last restart");
+        assert!(received.restarts > 0);
         assert_eq!(spatial.count(&corner(9.0)).unwrap(), 100);
         let near = spatial.nearest([5.2, 7.0], 2).unwrap();
         let near: Vec<_> = near.iter().map(|near| (near.item.id, near.distance_squared)).collect();
@@ -52,8 +75,8 @@ fn in_shared_memory_every_path_has_the_same_results() {
         check_results(&message, 50);
         check_results(&reads, 50);
         let (by_message, by_reads) = (message.search_stats(), reads.search_stats());
-        assert_eq!((by_message.by_message, by_message.by_reads), (150, 0));
-        assert_eq!((by_reads.by_message, by_reads.by_reads), (0, 150));
+        assert_eq!((by_message.by_message, by_message.by_reads), (200, 0));
+        assert_eq!((by_reads.by_message, by_reads.by_reads), (0, 200));
         // A fresh handle has not yet found that there was no server.
         let auto = open(SearchMode::Auto);
         check_results(&auto, 400);
