@@ -6,7 +6,8 @@
 #[allow(unsafe_code, reason = "the calls of the operating system")]
 mod sys;
 
-use farwood::spatial::{CatfishConfig, Item, Query, Rectangle, ServeOptions, Spatial};
+use crate::spatial_pool::{SpatialPool, in_mode, served, served_over_tcp};
+use farwood::spatial::{CatfishConfig, Item, Query, Rectangle, SearchMode, ServeOptions, Spatial};
 use farwood::{
     CreateOptions, Error, FabricError, Identity, Index, IndexError, IndexOptions, MemoryNode, NodeSpec, Pool,
     PoolOptions, Registrant, Scan, ServerTls, Session, SmartOptions, SphinxOptions, Values, block_on,
@@ -15,13 +16,16 @@ use farwood::{
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::cell::Cell;
 use std::fmt::Debug;
+use std::future::Future as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Waker};
 
 type Bytes = Vec<u8>;
 
@@ -420,6 +424,43 @@ fn a_child_of_a_spatial_server_does_not_serve() {
     });
     assert_eq!(client.count_all().unwrap(), 21);
     assert!(client.check().unwrap().problems.is_empty());
+}
+
+/// Forks while `session` has a connection, and while a search waits for its response.
+fn fork_with_session(spatial: Spatial) {
+    let session = Arc::new(spatial).session();
+    let everything = Query::intersecting(Rectangle::new([-1.0; 2], [1e6; 2]).unwrap());
+    block_on(session.insert(&item(1))).unwrap();
+    for round in 2..12 {
+        let mut waiting = Box::pin(session.count(&everything));
+        let _ = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let Some(child) = sys::fork() else {
+            refused(block_on(waiting));
+            refused(block_on(session.insert(&item(100))));
+            refused(block_on(session.search(&everything)));
+            drop(session);
+            sys::end_at_once();
+        };
+        assert_eq!(block_on(waiting).unwrap(), round - 1);
+        block_on(session.insert(&item(round))).unwrap();
+        sys::expect_success(child);
+        assert_eq!(block_on(session.count(&everything)).unwrap(), round);
+    }
+}
+
+#[test]
+fn a_child_is_refused_a_spatial_session() {
+    if !is_alone("a_child_is_refused_a_spatial_session") {
+        return;
+    }
+    served_over_tcp(&CatfishConfig::default(), |_, open| {
+        fork_with_session(open(SearchMode::Message));
+    });
+    let scratch = SpatialPool::new("forked-session");
+    let pool = scratch.open();
+    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let client = in_mode(scratch.open().open_spatial("places").unwrap(), SearchMode::Message);
+    served(&places, &ServeOptions::default(), || fork_with_session(client));
 }
 
 /// The caller's code may fork in the middle of a call.
