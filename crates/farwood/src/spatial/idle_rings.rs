@@ -23,9 +23,14 @@ impl IdleRings {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the connection that was used last.
+    /// Takes the connection that was used last; one whose response is outstanding, because a call was dropped, only if
+    /// there is no other.
     pub(super) fn take(&self) -> Option<(Box<RingConnection>, BackOff)> {
-        self.list().pop().map(|(_, rings, back_off)| (rings, back_off))
+        let mut list = self.list();
+        let free = list.iter().rposition(|(_, rings, _)| !rings.is_waiting());
+        let last = list.len().checked_sub(1)?;
+        let (_, rings, back_off) = list.remove(free.unwrap_or(last));
+        Some((rings, back_off))
     }
 
     /// Whether there is an idle connection.

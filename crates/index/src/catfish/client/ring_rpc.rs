@@ -86,6 +86,13 @@ pub struct RingConnection {
     payload: Vec<u64>,
 }
 
+impl RingConnection {
+    /// Whether a response is outstanding, of a call that was dropped.
+    pub fn is_waiting(&self) -> bool {
+        self.outstanding
+    }
+}
+
 /// A client's connection to the server of an index by two rings.
 pub struct RingRpc<'t, F, L> {
     tree: &'t Catfish,
