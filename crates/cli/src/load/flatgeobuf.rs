@@ -70,7 +70,7 @@ fn read_header(args: &Args, mut reader: impl Read, found: &mut Found<'_>) -> Res
 }
 
 /// Reads the next feature; `None` at the end of the file.
-fn next_feature<'b>(mut reader: impl Read, bytes: &'b mut Vec<u8>) -> Result<Option<Feature<'b>>, Trouble> {
+fn next_feature(mut reader: impl Read, bytes: &mut Vec<u8>) -> Result<Option<Feature<'_>>, Trouble> {
     bytes.clear();
     reader.by_ref().take(SIZE_BYTES as u64).read_to_end(bytes)?;
     let size = match bytes[..] {

@@ -186,8 +186,8 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Refuses a geometry of so many positions that a record cannot hold it. A reader calls it before it makes the
-    /// geometry, which takes memory and time.
+    /// Refuses a geometry whose positions exceed the limit of a record. A reader calls it before it makes the geometry,
+    /// which takes memory and time.
     pub(super) fn check_positions(&self, count: usize) -> Result<(), String> {
         self.check_size("the coordinates of its geometry", count.saturating_mul(size_of::<[f64; 2]>()))
     }

@@ -1,6 +1,6 @@
 //! Features of the main file of a Shapefile (`.shp`), numbered by their position in the file or by a column of its
-//! table (`.dbf`). An index with records stores the geometry in x and y, and the columns of the table as attributes. The
-//! reader keeps one record and one row in memory, and skips the other files of a Shapefile.
+//! table (`.dbf`). An index with records stores the geometry in x and y, and the columns of the table as attributes.
+//! The reader keeps one record and one row in memory, and skips the other files of a Shapefile.
 
 use super::args::Args;
 use super::column_value;
