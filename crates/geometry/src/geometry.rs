@@ -51,6 +51,17 @@ pub enum GeometryError {
         /// The holes of the polygon.
         holes: usize,
     },
+    /// A ring with the orientation of a hole, in no shell.
+    #[error(
+        "ring {ring} of {rings} has the orientation of a hole, and no shell contains it; reverse the rings of the \
+         wrong orientation"
+    )]
+    HoleOutside {
+        /// The number of the ring, from 1.
+        ring: usize,
+        /// The number of rings.
+        rings: usize,
+    },
     /// Collections in collections, too deep.
     #[error("collections are nested more than {NESTING_MAX} levels deep; flatten them")]
     Nesting,
@@ -201,8 +212,11 @@ fn check_polygon(polygon: &Polygon<f64>) -> Result<(), GeometryError> {
     std::iter::once(polygon.exterior()).chain(polygon.interiors()).try_for_each(check_ring)
 }
 
-/// A polygon of these rings, whose first is the shell. The constructor of `Polygon` would close open rings silently.
-pub(crate) fn polygon(mut rings: Vec<LineString<f64>>) -> Result<Polygon<f64>, GeometryError> {
+/// The polygon of these rings, whose first is the shell. The constructor of `Polygon` would close open rings silently.
+///
+/// # Errors
+/// [`GeometryError`] if a coordinate is not finite, or a ring is open or has fewer than four positions.
+pub fn polygon(mut rings: Vec<LineString<f64>>) -> Result<Polygon<f64>, GeometryError> {
     rings.iter().try_for_each(check_ring)?;
     let holes = rings.split_off(rings.len().min(1));
     let shell = rings.pop().unwrap_or_else(|| LineString(Vec::new()));

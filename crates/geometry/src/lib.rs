@@ -62,6 +62,7 @@ mod orientation;
 mod predicate;
 mod prepared;
 mod relate;
+mod rings;
 
 pub use bounds::Bounds;
 pub use distance::{EARTH_RADIUS_M, Metric};
@@ -69,7 +70,7 @@ pub use format::geojson::GeoJsonError;
 pub use format::wkb::{WkbError, srid_of_wkb};
 pub use format::wkt::WktError;
 pub use geo_types;
-pub use geometry::{Geometry, GeometryError, NESTING_MAX};
+pub use geometry::{Geometry, GeometryError, NESTING_MAX, polygon};
 pub use nearest::{Candidate, Nearest, NearestQuery, Neighbour, Ties};
 pub use predicate::{BoxFilter, Predicate};
 pub use prepared::Prepared;

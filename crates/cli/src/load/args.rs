@@ -13,11 +13,12 @@ Examples:
   zcat words.gz | farwood load shm://demo/words - --value 1
   farwood load shm://demo/places streets.geojson                         into a spatial index
   farwood load shm://demo/places buildings.fgb                           FlatGeobuf
+  farwood load shm://demo/records buildings.fgb --id-column osm_id       with ids, geometries and attributes
   farwood load shm://demo/places boxes.csv                               x1,y1,x2,y2[,number] or x,y[,number]
   farwood load shm://demo/places cities.csv --header --columns lon,lat,id
   farwood load shm://demo/places parcels.csv --header --wkt geom --id-column id
   farwood load shm://demo/places roads.shp                               a Shapefile
-  farwood load shm://demo/records roads.shp --id-column road_id          with the ids and attributes of roads.dbf
+  farwood load shm://demo/records roads.shp --id-column road_id          the same, with the columns of roads.dbf
   farwood load shm://demo/places towns.gpkg --layer towns                a GeoPackage, in a build with its feature
   farwood load shm://demo/places sites.parquet --id-column site          GeoParquet, in a build with its feature
   farwood load shm://demo/places data/coastlines.csv --corners           the ends of segments";
@@ -63,7 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COLUMN")]
     pub(super) wkt: Option<String>,
     /// The column with the ids, which are integers, or texts for an index of texts. In a file with --wkt: its number,
-    /// from 1, or its name in the header; in GeoPackage, GeoParquet and the .dbf file of a Shapefile: its name
+    /// from 1, or its name in the header; in GeoPackage, GeoParquet, FlatGeobuf and the .dbf file of a Shapefile: its
+    /// name
     /// [default: the primary key of a GeoPackage; otherwise the position of the row]
     #[arg(long, value_name = "COLUMN")]
     pub(super) id_column: Option<String>,

@@ -1,4 +1,5 @@
-//! Values of the columns of GeoPackage, GeoParquet and Shapefile, and the attributes of a record that consist of them.
+//! Values of the columns of FlatGeobuf, GeoPackage, GeoParquet and Shapefile, and the attributes of a record that
+//! consist of them.
 
 use serde_json::Value;
 use std::fmt;
@@ -30,7 +31,6 @@ impl ColumnValue {
     ///
     /// # Errors
     /// The number is infinite.
-    #[cfg(any(feature = "geopackage", feature = "geoparquet"))]
     pub(super) fn of_float<F: Into<f64> + serde::Serialize + Copy>(number: F) -> Result<Self, String> {
         let wide: f64 = number.into();
         if wide.is_nan() {
@@ -143,7 +143,6 @@ mod tests {
         assert_eq!(ColumnValue::of_decimal("   "), Ok(ColumnValue::Null));
     }
 
-    #[cfg(any(feature = "geopackage", feature = "geoparquet"))]
     #[test]
     fn floating_point_numbers_have_the_digits_that_identify_them() {
         let of = |number: Result<ColumnValue, String>| number.map(|number| number.to_string());

@@ -19,7 +19,7 @@ pub(super) enum FileKind {
     Geojson,
     /// GeoJSON texts, one per line or after record separators (RFC 8142), into a spatial index
     GeojsonSeq,
-    /// Features, into a spatial index
+    /// FlatGeobuf, into a spatial index
     Flatgeobuf,
     /// A Shapefile (.shp), with the attributes of its .dbf file if the index has records, into a spatial index
     Shapefile,

@@ -1,7 +1,6 @@
 //! The rectangles of a file, and the rows and features that yield none.
 
 use super::args::Args;
-#[cfg(any(feature = "geopackage", feature = "geoparquet"))]
 use super::geometry::Shaped;
 use super::ids::{FileId, Numbering};
 use super::shape::Shape;
@@ -107,7 +106,6 @@ impl<'a> Found<'a> {
     }
 
     /// A feature whose geometry and attributes are stored if the index has records.
-    #[cfg(any(feature = "geopackage", feature = "geoparquet"))]
     pub(super) fn feature(
         &self,
         id: Option<FileId>,
@@ -116,7 +114,7 @@ impl<'a> Found<'a> {
     ) -> Placed {
         let has_contents = self.wants_contents();
         let placed = shaped.and_then(|Shaped { geometry, bounds }| {
-            let geometry = if has_contents { geometry.to_wkb() } else { Vec::new() };
+            let geometry = geometry.filter(|_| has_contents).map_or(Vec::new(), |geometry| geometry.to_wkb());
             Ok((bounds, Contents { geometry, attributes: attributes? }))
         });
         match placed {
@@ -181,17 +179,24 @@ impl<'a> Found<'a> {
                 // A record has one rectangle. Its geometry says where it is on both sides of the antimeridian.
                 let bounds = beyond.map_or(first, |beyond| first.union(&beyond));
                 let payload = contents.encode();
-                if payload.len() > self.payload_max {
-                    return Err(format!(
-                        "its geometry and attributes have {} bytes; the limit is {}",
-                        payload.len(),
-                        self.payload_max
-                    ));
-                }
+                self.check_size("its geometry and attributes", payload.len())?;
                 self.records.push(Record { id, bounds, payload });
             }
         }
         Ok(())
+    }
+
+    /// Refuses a geometry whose positions exceed the limit of a record. A reader calls it before it makes the geometry,
+    /// which takes memory and time.
+    pub(super) fn check_positions(&self, count: usize) -> Result<(), String> {
+        self.check_size("the coordinates of its geometry", count.saturating_mul(size_of::<[f64; 2]>()))
+    }
+
+    fn check_size(&self, what: &str, bytes: usize) -> Result<(), String> {
+        if bytes <= self.payload_max {
+            return Ok(());
+        }
+        Err(format!("{what} have {bytes} bytes; the limit is {}", self.payload_max))
     }
 
     /// Counts bad input, or ends the load.

@@ -1,4 +1,4 @@
-//! Geometries that are read as a whole: WKT, WKB.
+//! Geometries that are read as a whole, and their shapes.
 
 use super::found::Bounds;
 use super::shape::Shape;
@@ -8,7 +8,8 @@ use farwood_geometry::geo_types::{self, Coord, Geometry as Part, LineString, Pol
 
 /// A geometry, and its shape.
 pub(super) struct Shaped {
-    pub(super) geometry: Geometry,
+    /// The geometry; a reader may omit it if the index stores none.
+    pub(super) geometry: Option<Geometry>,
     pub(super) bounds: Bounds,
 }
 
@@ -19,7 +20,12 @@ impl Shaped {
     /// A part of the geometry is empty.
     pub(super) fn new(geometry: Geometry) -> Result<Self, String> {
         let shape = shape_of(geometry.shape())?;
-        Ok(Self { geometry, bounds: Bounds::Geometry(shape) })
+        Ok(Self { geometry: Some(geometry), bounds: Bounds::Geometry(shape) })
+    }
+
+    /// A shape whose geometry no index needs.
+    pub(super) fn without_geometry(shape: Shape) -> Self {
+        Self { geometry: None, bounds: Bounds::Geometry(shape) }
     }
 }
 
@@ -39,7 +45,8 @@ fn shape_of(geometry: &geo_types::Geometry<f64>) -> Result<Shape, String> {
     }
 }
 
-fn of_line(line: &LineString<f64>) -> Result<Shape, String> {
+/// The shape of one line or ring.
+pub(super) fn of_line(line: &LineString<f64>) -> Result<Shape, String> {
     around(line.0.iter().copied())
 }
 
@@ -50,13 +57,14 @@ fn of_polygon(polygon: &Polygon<f64>) -> Result<Shape, String> {
 }
 
 /// The shape of one part with these positions.
-fn around(positions: impl IntoIterator<Item = Coord<f64>>) -> Result<Shape, String> {
+pub(super) fn around(positions: impl IntoIterator<Item = Coord<f64>>) -> Result<Shape, String> {
     let point = |at: Coord<f64>| Rectangle::point([at.x, at.y]).map_err(|error| error.to_string());
     let points = positions.into_iter().map(point).collect::<Result<Vec<_>, _>>()?;
     Rectangle::around(&points).map(Shape::part).ok_or_else(empty)
 }
 
-fn joined(parts: impl Iterator<Item = Result<Shape, String>>) -> Result<Shape, String> {
+/// The shape of all parts.
+pub(super) fn joined(parts: impl Iterator<Item = Result<Shape, String>>) -> Result<Shape, String> {
     let shapes = parts.collect::<Result<Vec<_>, _>>()?;
     shapes.into_iter().reduce(Shape::joined).ok_or_else(empty)
 }

@@ -89,7 +89,7 @@ fn check_ids(args: &Args, format: FileKind, context: &Context<'_>) -> Result<(),
             );
         }
         return match format {
-            FileKind::Geopackage | FileKind::Geoparquet | FileKind::Shapefile => Ok(()),
+            FileKind::Flatgeobuf | FileKind::Geopackage | FileKind::Geoparquet | FileKind::Shapefile => Ok(()),
             _ if args.wkt.is_some() => Ok(()),
             FileKind::Csv | FileKind::Tsv => Err(
                 "--id-column applies to files with --wkt; --columns selects the column of the number as the last one"
@@ -101,8 +101,9 @@ fn check_ids(args: &Args, format: FileKind, context: &Context<'_>) -> Result<(),
         };
     }
     let has_none = match format {
-        FileKind::Flatgeobuf => Some("features of this format have no ids; omit --ids file"),
-        FileKind::Geoparquet | FileKind::Shapefile => Some("name the column of the ids with --id-column"),
+        FileKind::Flatgeobuf | FileKind::Geoparquet | FileKind::Shapefile => {
+            Some("name the column of the ids with --id-column")
+        }
         _ if args.wkt.is_some() => Some("name the column of the ids with --id-column"),
         _ => None,
     };

@@ -208,7 +208,8 @@ fn placed(
             let attributes =
                 names.map(|names| attributes(row, names, used.into_iter().flatten())).transpose();
             let placed = shaped.and_then(|Shaped { geometry, bounds }| {
-                let geometry = if has_contents { geometry.to_wkb() } else { Vec::new() };
+                let geometry =
+                    geometry.filter(|_| has_contents).map_or(Vec::new(), |geometry| geometry.to_wkb());
                 Ok((bounds, Contents { geometry, attributes: attributes?.unwrap_or_default() }))
             });
             let id = number.map(|column| id(row, column));

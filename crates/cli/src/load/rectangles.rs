@@ -72,7 +72,7 @@ fn first_bytes(reader: &mut impl io::Read) -> io::Result<Vec<u8>> {
 
 fn read(args: &Args, format: FileKind, reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Failure> {
     match format {
-        FileKind::Flatgeobuf => return flatgeobuf::read(reader, found),
+        FileKind::Flatgeobuf => return flatgeobuf::read(args, reader, found),
         FileKind::Shapefile => return shapefile::read(args, reader, found),
         FileKind::Geopackage | FileKind::Geoparquet => return feature_formats::read(args, format, found),
         _ => {}

@@ -1,18 +1,21 @@
-//! Rectangles of the main file of a Shapefile (`.shp`), numbered by their position in the file or by a column of its
-//! table (`.dbf`). An index with records stores the columns of the table as attributes. The reader keeps one record and
-//! one row in memory, and skips the other files of a Shapefile.
+//! Features of the main file of a Shapefile (`.shp`), numbered by their position in the file or by a column of its
+//! table (`.dbf`). An index with records stores the geometry in x and y, and the columns of the table as attributes.
+//! The reader keeps one record and one row in memory, and skips the other files of a Shapefile.
 
 use super::args::Args;
 use super::column_value;
 use super::dbf::{self, DbfField, DbfKind, DbfTable};
-use super::found::{Bounds, Found, Placed};
+use super::found::Found;
+use super::geometry::{self, Shaped};
 use super::ids::FileId;
 use super::shape::Shape;
 use super::trouble::{Place, Trouble};
 use crate::{Failure, size};
 use ::shapefile::record::traits::HasXY;
-use ::shapefile::{Error, ReadableShape as _, Shape as Record, ShapeReader};
-use farwood::spatial::{Contents, IdKind, Rectangle};
+use ::shapefile::{Error, Patch, PolygonRing, ReadableShape as _, Shape as Record, ShapeReader};
+use farwood::spatial::IdKind;
+use farwood_geometry::Geometry;
+use farwood_geometry::geo_types::{Coord, LineString, MultiLineString, MultiPoint};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -35,11 +38,12 @@ pub(super) fn read(args: &Args, mut reader: impl BufRead, found: &mut Found<'_>)
         rest = rest
             .checked_sub(bytes)
             .ok_or_else(|| found.failure(damaged("a record exceeds the stated size")))?;
-        let bounds = bounds(&content);
-        let placed = match &mut table {
-            None => Placed { id: None, bounds, contents: Contents::default() },
-            Some(table) => table.next(number, bounds, found)?,
+        let shaped = Parts::read(&content).and_then(|parts| parts.shaped(found));
+        let (id, attributes) = match &mut table {
+            None => (None, Ok(String::new())),
+            Some(table) => table.next(number, found)?,
         };
+        let placed = found.feature(id, shaped, attributes);
         found.add(Place::Feature(number), number, placed)?;
     }
     if let Some(table) = table {
@@ -61,6 +65,9 @@ struct Rows {
     /// The columns that are attributes.
     attributes: Vec<DbfField>,
 }
+
+/// The id of a row, and its attributes or the reason why the record is bad.
+type RowValues = (Option<FileId>, Result<String, String>);
 
 impl Rows {
     /// Opens the table, if there is one and the load needs it.
@@ -92,33 +99,19 @@ impl Rows {
         Ok(Some(Self { path, table, id, attributes }))
     }
 
-    /// The record at position `number`, with its row.
-    fn next(
-        &mut self,
-        number: u64,
-        bounds: Result<Bounds, String>,
-        found: &Found<'_>,
-    ) -> Result<Placed, Failure> {
+    /// The id and the attributes of the record at position `number`.
+    fn next(&mut self, number: u64, found: &Found<'_>) -> Result<RowValues, Failure> {
         if number > u64::from(self.table.row_count) {
             return Err(found.failure(self.mismatch("more records")));
         }
         self.table.read_row().map_err(|why| failure(&self.path, why, found))?;
         let id = self.id.as_ref().map(|field| FileId::of_value(self.table.value(field)));
+        if self.table.is_deleted() {
+            let why = "its row in the .dbf file is marked as deleted: `ogr2ogr NEW.shp OLD.shp` removes such records";
+            return Ok((id, Err(why.to_owned())));
+        }
         let values = self.attributes.iter().map(|field| (field.name.as_str(), self.table.value(field)));
-        let placed = bounds.and_then(|bounds| {
-            if self.table.is_deleted() {
-                return Err(
-                    "its row in the .dbf file is marked as deleted: `ogr2ogr NEW.shp OLD.shp` removes such records"
-                        .to_owned(),
-                );
-            }
-            Ok((bounds, column_value::attributes(values)?))
-        });
-        let (bounds, attributes) = match placed {
-            Ok((bounds, attributes)) => (Ok(bounds), attributes),
-            Err(why) => (Err(why), String::new()),
-        };
-        Ok(Placed { id, bounds, contents: Contents { geometry: Vec::new(), attributes } })
+        Ok((id, column_value::attributes(values)))
     }
 
     /// Checks that the main file has a record for each row.
@@ -192,50 +185,108 @@ fn trouble(error: Error) -> Trouble {
     }
 }
 
-/// The bounds of a record.
-fn bounds(content: &[u8]) -> Result<Bounds, String> {
-    let mut cursor = Cursor::new(content);
-    let size = i32::try_from(content.len()).map_err(|_| "the record is longer than 2 GiB")?;
-    let record = Record::read_from(&mut cursor, size);
-    let record = record.map_err(|error| match error {
-        Error::InvalidShapeType(kind) => format!("the record has the unknown type {kind}"),
-        _ => "the record is damaged".to_owned(),
-    })?;
-    if cursor.position() != content.len() as u64 {
-        return Err("the record is damaged: its size is not that of its geometry".to_owned());
+/// The parts of a record, in x and y.
+struct Parts {
+    kind: PartKind,
+    parts: Vec<LineString<f64>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartKind {
+    /// One part with one position.
+    Point,
+    /// One part, whose positions are separate points.
+    Points,
+    Lines,
+    Rings,
+    Patches,
+}
+
+impl Parts {
+    /// The parts of the record with that content.
+    fn read(content: &[u8]) -> Result<Self, String> {
+        let mut cursor = Cursor::new(content);
+        let size = i32::try_from(content.len()).map_err(|_| "the record is longer than 2 GiB")?;
+        let record = Record::read_from(&mut cursor, size);
+        let record = record.map_err(|error| match error {
+            Error::InvalidShapeType(kind) => format!("the record has the unknown type {kind}"),
+            _ => "the record is damaged".to_owned(),
+        })?;
+        if cursor.position() != content.len() as u64 {
+            return Err("the record is damaged: its size is not that of its geometry".to_owned());
+        }
+        Self::of(&record)
     }
-    let shape = shape(&record)?.ok_or("the record has no coordinates")?;
-    Ok(Bounds::Geometry(shape))
-}
 
-fn shape(record: &Record) -> Result<Option<Shape>, String> {
-    match record {
-        Record::NullShape => Err("the record has no geometry".to_owned()),
-        Record::Point(point) => part(std::slice::from_ref(point)),
-        Record::PointM(point) => part(std::slice::from_ref(point)),
-        Record::PointZ(point) => part(std::slice::from_ref(point)),
-        Record::Multipoint(points) => parts(points.points().chunks(1)),
-        Record::MultipointM(points) => parts(points.points().chunks(1)),
-        Record::MultipointZ(points) => parts(points.points().chunks(1)),
-        Record::Polyline(lines) => parts(lines.parts().iter().map(Vec::as_slice)),
-        Record::PolylineM(lines) => parts(lines.parts().iter().map(Vec::as_slice)),
-        Record::PolylineZ(lines) => parts(lines.parts().iter().map(Vec::as_slice)),
-        Record::Polygon(polygon) => parts(polygon.rings().iter().map(::shapefile::PolygonRing::points)),
-        Record::PolygonM(polygon) => parts(polygon.rings().iter().map(::shapefile::PolygonRing::points)),
-        Record::PolygonZ(polygon) => parts(polygon.rings().iter().map(::shapefile::PolygonRing::points)),
-        Record::Multipatch(patches) => parts(patches.patches().iter().map(::shapefile::Patch::points)),
+    fn of(record: &Record) -> Result<Self, String> {
+        use std::slice::from_ref;
+        let (kind, parts) = match record {
+            Record::NullShape => return Err("the record has no geometry".to_owned()),
+            Record::Point(point) => (PartKind::Point, vec![positions(from_ref(point))]),
+            Record::PointM(point) => (PartKind::Point, vec![positions(from_ref(point))]),
+            Record::PointZ(point) => (PartKind::Point, vec![positions(from_ref(point))]),
+            Record::Multipoint(points) => (PartKind::Points, vec![positions(points.points())]),
+            Record::MultipointM(points) => (PartKind::Points, vec![positions(points.points())]),
+            Record::MultipointZ(points) => (PartKind::Points, vec![positions(points.points())]),
+            Record::Polyline(lines) => (PartKind::Lines, all(lines.parts(), Vec::as_slice)),
+            Record::PolylineM(lines) => (PartKind::Lines, all(lines.parts(), Vec::as_slice)),
+            Record::PolylineZ(lines) => (PartKind::Lines, all(lines.parts(), Vec::as_slice)),
+            Record::Polygon(polygon) => (PartKind::Rings, all(polygon.rings(), PolygonRing::points)),
+            Record::PolygonM(polygon) => (PartKind::Rings, all(polygon.rings(), PolygonRing::points)),
+            Record::PolygonZ(polygon) => (PartKind::Rings, all(polygon.rings(), PolygonRing::points)),
+            Record::Multipatch(patches) => (PartKind::Patches, all(patches.patches(), Patch::points)),
+        };
+        Ok(Self { kind, parts })
+    }
+
+    /// The shape and, if the index stores it, the geometry.
+    fn shaped(self, found: &Found<'_>) -> Result<Shaped, String> {
+        if !found.wants_contents() {
+            return self.shape().map(Shaped::without_geometry);
+        }
+        found.check_positions(self.parts.iter().map(|part| part.0.len()).sum())?;
+        Shaped::new(self.geometry()?)
+    }
+
+    /// The shape, in which every ring is a part.
+    fn shape(&self) -> Result<Shape, String> {
+        let parts = self.parts.iter().filter(|part| !part.0.is_empty());
+        match self.kind {
+            PartKind::Points => {
+                geometry::joined(parts.flat_map(|part| &part.0).map(|at| geometry::around([*at])))
+            }
+            _ => geometry::joined(parts.map(geometry::of_line)),
+        }
+    }
+
+    fn geometry(mut self) -> Result<Geometry, String> {
+        let shape = match self.kind {
+            PartKind::Point | PartKind::Points => {
+                let points: MultiPoint<f64> = self.parts.into_iter().flatten().collect();
+                match (self.kind, &points.0[..]) {
+                    (PartKind::Point, [point]) => (*point).into(),
+                    _ => points.into(),
+                }
+            }
+            PartKind::Lines if self.parts.len() == 1 => self.parts.swap_remove(0).into(),
+            PartKind::Lines => MultiLineString(self.parts).into(),
+            PartKind::Rings => return Geometry::of_rings(self.parts).map_err(|error| error.to_string()),
+            PartKind::Patches => {
+                return Err(
+                    "the record is a MultiPatch, which an index with records cannot store; convert it to \
+                     polygons, or load it into an index of rectangles"
+                        .to_owned(),
+                );
+            }
+        };
+        Geometry::new(shape).map_err(|error| error.to_string())
     }
 }
 
-fn parts<'p, P: HasXY + 'p>(parts: impl Iterator<Item = &'p [P]>) -> Result<Option<Shape>, String> {
-    parts
-        .map(part)
-        .try_fold(None, |all: Option<Shape>, one| Ok(all.into_iter().chain(one?).reduce(Shape::joined)))
+fn all<P, T: HasXY>(parts: &[P], points: impl Fn(&P) -> &[T]) -> Vec<LineString<f64>> {
+    parts.iter().map(|part| positions(points(part))).collect()
 }
 
-/// The shape of one part.
-fn part<P: HasXY>(points: &[P]) -> Result<Option<Shape>, String> {
-    let bounds = points.iter().map(|point| Rectangle::point([point.x(), point.y()]));
-    let bounds = bounds.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    Ok(Rectangle::around(&bounds).map(Shape::part))
+fn positions<T: HasXY>(points: &[T]) -> LineString<f64> {
+    points.iter().map(|point| Coord { x: point.x(), y: point.y() }).collect()
 }

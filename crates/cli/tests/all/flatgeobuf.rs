@@ -1,9 +1,10 @@
-//! FlatGeobuf files: their bounds, and files that are damaged or inconsistent.
+//! FlatGeobuf files: their bounds, geometries and properties, and files that are damaged or inconsistent.
 
+use crate::machine::Machine;
 use crate::spatial::{search, with_spatial};
-use ::flatgeobuf::geozero::{GeomProcessor, GeozeroGeometry, error::Result};
-use ::flatgeobuf::{FgbWriter, FgbWriterOptions, GeometryType};
-use serde_json::json;
+use ::flatgeobuf::geozero::{ColumnValue, GeomProcessor, GeozeroGeometry, PropertyProcessor, error::Result};
+use ::flatgeobuf::{ColumnType, FgbWriter, FgbWriterOptions, GeometryType};
+use serde_json::{Value, json};
 
 /// A line, in the form that FlatGeobuf's writer accepts.
 struct Line<'p>(&'p [[f64; 2]]);
@@ -60,6 +61,8 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
         ("short.fgb", whole[..whole.len() - 20].to_vec(), "FlatGeobuf"),
         ("empty.fgb", Vec::new(), "damaged: it ends too early"),
         ("cut.fgb", whole[..40].to_vec(), "damaged: it ends too early"),
+        ("size.fgb", [flatgeobuf(&[]), vec![0xFF; 4], vec![0; 8]].concat(), "damaged: it ends too early"),
+        ("none-size.fgb", [flatgeobuf(&[]), vec![0; 4]].concat(), "a feature is not valid"),
         ("tail.fgb", [&whole[..], &[0; 9]].concat(), "bytes follow the last feature"),
         ("cut-size.fgb", [flatgeobuf(&[]), vec![1, 2]].concat(), "ends within"),
         ("scrambled.fgb", scrambled, "damaged"),
@@ -241,5 +244,135 @@ fn flatgeobuf_that_is_cut_at_the_antimeridian_is_two_rectangles() {
         machine.ok(&["load", "shm://p/s", &machine.file("parts.fgb", bytes)]);
         let found = search(&machine, &["--bbox", "-180,-90,180,90"]);
         assert_eq!(found, ["1 -180,-17,-178,-16", "1 177,-17,180,-16"], "{kind:?}");
+    }
+}
+
+const NUMBERS: &str = "shm://p/numbers";
+const TEXTS: &str = "shm://p/texts";
+
+/// A pool with an index of numbers and one of texts.
+fn with_records() -> Machine {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", NUMBERS, "--index", "catfish", "--ids", "number"]);
+    machine.ok(&["create", TEXTS, "--index", "catfish", "--ids", "text"]);
+    machine
+}
+
+/// A file of features with these codes. Every second one has no height.
+fn with_columns(kind: GeometryType, features: &[(&str, Parts<'_>)]) -> Vec<u8> {
+    let options =
+        FgbWriterOptions { write_index: false, promote_to_multi: false, ..FgbWriterOptions::default() };
+    let mut writer = FgbWriter::create_with_options("features", kind, options).unwrap();
+    writer.add_column("code", ColumnType::String, |_, _| ());
+    writer.add_column("site", ColumnType::UShort, |_, _| ());
+    writer.add_column("height", ColumnType::Double, |_, _| ());
+    writer.add_column("picture", ColumnType::Binary, |_, _| ());
+    for ((code, parts), number) in features.iter().zip(0..) {
+        let done = writer.add_feature_geom(Parts(parts.0, parts.1), |feature| {
+            feature.property(0, "code", &ColumnValue::String(code)).unwrap();
+            feature.property(1, "site", &ColumnValue::UShort(70 + number)).unwrap();
+            if number % 2 == 0 {
+                feature.property(2, "height", &ColumnValue::Double(-1.25)).unwrap();
+            }
+            feature.property(3, "picture", &ColumnValue::Binary(b"\x89PNG")).unwrap();
+        });
+        done.unwrap();
+    }
+    let mut bytes = Vec::new();
+    writer.write(&mut bytes).unwrap();
+    bytes
+}
+
+fn record(machine: &Machine, index: &str, id: &str) -> Value {
+    machine.json(&["get", index, id]).remove(0)
+}
+
+#[test]
+fn columns_are_attributes_and_ids() {
+    let machine = with_records();
+    let (points, part): (_, &[_]) = (GeometryType::MultiPoint, &[[1.0, 2.0], [3.0, 4.0]]);
+    let of = |codes: [&str; 2]| with_columns(points, &codes.map(|code| (code, Parts(points, [part, part]))));
+    let file = machine.file("sites.fgb", of(["A-1", "Öl"]));
+    let report = &machine.json(&["load", NUMBERS, &file])[0];
+    assert_eq!((&report["loaded"], &report["left_out"]), (&json!(2), &json!(["picture"])));
+    let expected = json!({ "code": "A-1", "site": 70, "height": -1.25 });
+    assert_eq!(record(&machine, NUMBERS, "1")["properties"], expected);
+    machine.ok(&["load", TEXTS, &file, "--id-column", "code"]);
+    let expected = json!({ "site": 71, "height": null });
+    assert_eq!(record(&machine, TEXTS, "Öl")["properties"], expected);
+    machine.ok(&["load", NUMBERS, &file, "--id-column", "site"]);
+    assert_eq!(record(&machine, NUMBERS, "71")["properties"]["code"], json!("Öl"));
+    for (index, column, words) in [
+        (
+            TEXTS,
+            "site",
+            "the type UShort, and the ids of the index are texts; name a column of texts (String)",
+        ),
+        (NUMBERS, "height", "the type Double, and the ids of the index are numbers"),
+        (TEXTS, "none", "no column 'none'; the file has code, site, height, picture"),
+    ] {
+        machine.refused(2, &["load", index, &file, "--id-column", column], &["sites.fgb", words]);
+    }
+    let twice = machine.file("twice.fgb", of(["A", "A"]));
+    machine.refused(2, &["load", TEXTS, &twice, "--id-column", "code"], &["feature 2", "occurs twice"]);
+    // The size of the last text becomes larger than the properties.
+    let mut bytes = of(["A", "PLACE"]);
+    let at = bytes.windows(5).rposition(|found| found == b"PLACE").unwrap();
+    bytes[at - 1] = 0xFF;
+    let damaged = machine.file("damaged.fgb", bytes);
+    let words = "feature 2: its properties are damaged: they end within a value";
+    machine.refused(2, &["load", NUMBERS, &damaged], &[words]);
+    machine.refused(
+        2,
+        &["load", TEXTS, &damaged, "--id-column", "code"],
+        &["feature 2", "end within a value"],
+    );
+    let report = &machine.json(&["load", NUMBERS, &damaged, "--skip-bad"])[0];
+    assert_eq!((&report["loaded"], &report["skipped"]), (&json!(1), &json!(1)));
+
+    let machine = with_spatial();
+    machine.ok(&["load", "shm://p/s", &machine.file("s.fgb", of(["A", "B"])), "--id-column", "site"]);
+    assert_eq!(search(&machine, &["--bbox", "0,0,9,9"]), ["70 1,2,3,4", "71 1,2,3,4"]);
+}
+
+#[test]
+fn exact_searches_know_the_parts_of_geometries() {
+    let low: &[_] = &[[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 0.0]];
+    let high: &[_] = &[[6.0, 6.0], [10.0, 6.0], [10.0, 10.0], [6.0, 6.0]];
+    for (kind, name, inside) in [
+        (GeometryType::MultiPolygon, "MultiPolygon", "3 1"),
+        (GeometryType::MultiLineString, "MultiLineString", "3 3"),
+        (GeometryType::MultiPoint, "MultiPoint", "4 4"),
+    ] {
+        let machine = with_records();
+        let bytes = with_columns(kind, &[("a", Parts(kind, [low, high]))]);
+        machine.ok(&["load", NUMBERS, &machine.file("parts.fgb", bytes)]);
+        let geometry = &record(&machine, NUMBERS, "1")["geometry"];
+        let count = if kind == GeometryType::MultiPoint { 8 } else { 2 };
+        assert_eq!(geometry["type"], json!(name));
+        assert_eq!(geometry["coordinates"].as_array().unwrap().len(), count);
+        let found = |at| machine.run(&["search", NUMBERS, "--geometry", &format!("POINT({at})")]).code;
+        assert_eq!((found(inside), found("5 5"), found("1 3")), (0, 1, 1), "{name}");
+        assert_eq!(machine.run(&["search", NUMBERS, "--at", "5,5"]).code, 0, "the rectangle");
+    }
+}
+
+#[test]
+fn geometries_that_no_record_holds_are_refused() {
+    let machine = with_records();
+    let (lines, polygons) = (GeometryType::MultiLineString, GeometryType::MultiPolygon);
+    let ring: &[_] = &[[1.0, 1.0], [2.0, 2.0], [2.0, 1.0], [1.0, 1.0]];
+    let open: &[_] = &[[1.0, 1.0], [2.0, 2.0], [2.0, 1.0], [1.0, 2.0]];
+    let still = vec![[1.0, 1.0]; 3000];
+    for (kind, parts, words) in [
+        (polygons, [ring, open], "feature 1: a ring of 4 positions is not closed"),
+        (lines, [ring, &still[..1]], "feature 1: a line has one position"),
+        (lines, [&still, &still], "feature 1: the coordinates of its geometry have 96000 bytes"),
+    ] {
+        let file = machine.file("parts.fgb", with_columns(kind, &[("a", Parts(kind, parts))]));
+        machine.refused(2, &["load", NUMBERS, &file], &["parts.fgb", words]);
+        let machine = with_spatial();
+        machine.ok(&["load", "shm://p/s", &machine.file("parts.fgb", std::fs::read(&file).unwrap())]);
+        assert_eq!(search(&machine, &["--bbox", "0,0,9,9"]).len(), 1, "{words}");
     }
 }

@@ -77,7 +77,8 @@ fn rows_without_a_geometry_are_refused_with_the_reason() {
     machine.refused(2, &["load", "shm://p/i", &file, "--wkt", "1"], &["--wkt applies to rectangles"]);
 }
 
-fn shapefile_of(write: impl FnOnce(ShapeWriter<&mut Cursor<Vec<u8>>>)) -> Vec<u8> {
+/// A Shapefile of the shapes that a function writes.
+pub(crate) fn shapefile_of(write: impl FnOnce(ShapeWriter<&mut Cursor<Vec<u8>>>)) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
     write(ShapeWriter::new(&mut bytes));
     bytes.into_inner()

@@ -84,7 +84,7 @@ fn options_that_do_not_apply_are_refused_with_the_reason() {
     for (file, options, words) in [
         (&features, &["--header"][..], "read as geojson"),
         (&features, &["--columns", "x,y"], "read as geojson"),
-        (&table, &["--format", "flatgeobuf", "--ids", "file"], "have no ids"),
+        (&table, &["--format", "flatgeobuf", "--ids", "file"], "--id-column"),
         (&table, &["--format", "text"], "one key per line"),
         (&table, &["--key-column", "1"], "applies to keys"),
     ] {

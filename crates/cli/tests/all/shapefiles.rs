@@ -1,9 +1,14 @@
-//! Records of Shapefiles: attributes and ids of the table (`.dbf`).
+//! Records of Shapefiles: their geometries, and attributes and ids of the table (`.dbf`).
 
-use crate::geometries::{all, points, with_degrees};
+use crate::geometries::{all, points, shapefile_of, with_degrees};
 use crate::machine::Machine;
 use serde_json::{Value, json};
 use shapefile::dbase::{Date, FieldName, FieldValue, Record, TableWriterBuilder};
+use shapefile::record::EsriShape;
+use shapefile::{
+    Multipatch, Multipoint, MultipointZ, NO_DATA, Patch, Point, PointM, PointZ, Polygon, PolygonRing,
+    PolygonZ, Polyline, PolylineM,
+};
 use std::io::Cursor;
 
 const NUMBERS: &str = "shm://p/numbers";
@@ -139,4 +144,103 @@ fn memos_are_left_out_and_named() {
     assert!(printed.contains("these columns are not loaded, because of their types: built"), "{printed}");
     assert_eq!(properties(&machine, NUMBERS, "1").get("built"), None);
     machine.refused(2, &["load", TEXTS, &file, "--id-column", "built"], &["another type than the ids"]);
+}
+
+fn shape(machine: &Machine, bytes: Vec<u8>) -> Value {
+    machine.ok(&["load", NUMBERS, &machine.file("shapes.shp", bytes)]);
+    machine.json(&["get", NUMBERS, "1"]).remove(0)["geometry"].clone()
+}
+
+fn file_of<S: EsriShape>(shape: S) -> Vec<u8> {
+    shapefile_of(|writer| writer.write_shapes(&[shape]).unwrap())
+}
+
+#[test]
+fn geometries_of_every_type_are_stored_in_x_and_y() {
+    let machine = with_records();
+    let (m, z) = (|x, y| PointM::new(x, y, 7.0), |x, y| PointZ::new(x, y, 300.0, NO_DATA));
+    let line = || vec![m(1.0, 9.0), m(-2.0, 3.0)];
+    let ring = || vec![z(0.0, 0.0), z(0.0, 4.0), z(4.0, 0.0), z(0.0, 0.0)];
+    for (bytes, kind, coordinates) in [
+        (file_of(Point::new(1.0, 2.0)), "Point", json!([1.0, 2.0])),
+        (file_of(m(1.0, 2.0)), "Point", json!([1.0, 2.0])),
+        (file_of(z(1.0, 2.0)), "Point", json!([1.0, 2.0])),
+        (file_of(Multipoint::new(vec![Point::new(1.0, 2.0)])), "MultiPoint", json!([[1.0, 2.0]])),
+        (
+            file_of(MultipointZ::new(vec![z(1.0, 2.0), z(3.0, 4.0)])),
+            "MultiPoint",
+            json!([[1.0, 2.0], [3.0, 4.0]]),
+        ),
+        (file_of(PolylineM::new(line())), "LineString", json!([[1.0, 9.0], [-2.0, 3.0]])),
+        (
+            file_of(PolylineM::with_parts(vec![line(), line()])),
+            "MultiLineString",
+            json!([[[1.0, 9.0], [-2.0, 3.0]], [[1.0, 9.0], [-2.0, 3.0]]]),
+        ),
+        (
+            file_of(PolygonZ::new(PolygonRing::Outer(ring()))),
+            "Polygon",
+            json!([[[0.0, 0.0], [0.0, 4.0], [4.0, 0.0], [0.0, 0.0]]]),
+        ),
+    ] {
+        let found = shape(&machine, bytes);
+        assert_eq!((&found["type"], &found["coordinates"]), (&json!(kind), &coordinates));
+    }
+}
+
+/// The square from `low` to `high` on both axes.
+fn square(low: f64, high: f64) -> Vec<Point> {
+    let corners = [[low, low], [low, high], [high, high], [high, low], [low, low]];
+    corners.map(|[x, y]| Point::new(x, y)).to_vec()
+}
+
+/// The library writes shells clockwise, as the format demands, but not their holes after them.
+#[test]
+fn exact_searches_know_the_holes_and_the_parts_of_polygons() {
+    let machine = with_records();
+    let atoll = Polygon::with_rings(vec![
+        PolygonRing::Inner(square(2.0, 8.0)),
+        PolygonRing::Outer(square(20.0, 30.0)),
+        PolygonRing::Outer(square(4.0, 6.0)),
+        PolygonRing::Outer(square(0.0, 10.0)),
+    ]);
+    let right = file_of(atoll);
+    let mut reversed = right.clone();
+    // A header of 100 bytes, one of 8, and 4 + 32 + 8 bytes of the record before 4 starts of rings.
+    for ring in reversed[100 + 8 + 44 + 4 * 4..].chunks_exact_mut(5 * 16) {
+        let positions: Vec<u8> = ring.chunks_exact(16).rev().flatten().copied().collect();
+        ring.copy_from_slice(&positions);
+    }
+    for bytes in [right, reversed] {
+        assert_eq!(shape(&machine, bytes)["coordinates"].as_array().unwrap().len(), 3);
+        let found = |x| machine.run(&["search", NUMBERS, "--geometry", &format!("POINT({x} {x})")]).code;
+        for (x, code) in [("1", 0), ("3", 1), ("5", 0), ("7", 1), ("15", 1), ("25", 0)] {
+            assert_eq!(found(x), code, "{x}");
+        }
+        assert_eq!(machine.run(&["search", NUMBERS, "--at", "15,15"]).code, 0, "the rectangle");
+    }
+}
+
+#[test]
+fn geometries_that_no_record_holds_are_refused() {
+    let machine = with_records();
+    let surface = Multipatch::new(Patch::TriangleStrip(vec![
+        PointZ::new(0.0, 0.0, 0.0, NO_DATA),
+        PointZ::new(1.0, 0.0, 0.0, NO_DATA),
+        PointZ::new(0.0, 1.0, 0.0, NO_DATA),
+    ]));
+    let outside =
+        Polygon::with_rings(vec![PolygonRing::Outer(square(0.0, 1.0)), PolygonRing::Inner(square(5.0, 6.0))]);
+    let still = Polyline::new(vec![Point::new(1.0, 1.0); 5000]);
+    for (bytes, words) in [
+        (file_of(surface), "feature 1: the record is a MultiPatch"),
+        (file_of(outside), "feature 1: ring 2 of 2 has the orientation of a hole, and no shell contains it"),
+        (file_of(still), "feature 1: the coordinates of its geometry have 80000 bytes; the limit is 65024"),
+    ] {
+        let file = machine.file("shapes.shp", bytes);
+        machine.refused(2, &["load", NUMBERS, &file], &["shapes.shp", words]);
+        let machine = with_degrees();
+        machine.ok(&["load", "shm://p/s", &machine.file("shapes.shp", std::fs::read(&file).unwrap())]);
+        assert_eq!(all(&machine).len(), 1, "{words}");
+    }
 }

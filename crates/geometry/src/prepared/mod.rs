@@ -59,6 +59,13 @@ impl Prepared {
         parts.finish()
     }
 
+    /// Prepares one polygon, whose coordinates are finite.
+    pub(crate) fn of_polygon(polygon: &Polygon<f64>) -> Self {
+        let mut parts = Parts::default();
+        parts.add_polygon(polygon);
+        parts.finish()
+    }
+
     /// The smallest box that contains it; `None`: it is empty.
     pub fn bounds(&self) -> Option<Bounds> {
         self.bounds
