@@ -113,8 +113,8 @@ fn invalid_specs_are_refused_with_their_flag() {
 #[test]
 fn rectangles_of_a_file_are_searched() {
     let file = std::env::temp_dir().join(format!("farwood-rectangles-{}.csv", std::process::id()));
-    let rows: String = (0..4_000).map(|at| format!("{0},{1},{0},{1}\n", at % 63, at / 63)).collect();
-    std::fs::write(&file, rows).unwrap();
+    let rows: Vec<_> = (0..4_000).map(|at| format!("{0},{1},{0},{1}", at % 63, at / 63)).collect();
+    std::fs::write(&file, rows.join("\n")).unwrap();
     let source = RectangleSource::File(file.clone(), 3_000);
     let small = small(Variant::FastMessaging, SpatialMix::Search);
     let record = run(&SpatialSpec { scale: Scale::Hundred, source, ..small });

@@ -1,5 +1,5 @@
-//! The order in which the paper inserts the rectangles of rea02 (Catfish §V-C): region by region in random order, and in
-//! each region row by row from north to south, each row from west to east.
+//! The order in which the paper inserts the rectangles of rea02 (Catfish §V-C): regions in random order, and in each
+//! region row by row from north to south, each row from west to east.
 
 use crate::workload::random::Generator;
 use farwood_index::catfish::Item;
