@@ -223,8 +223,8 @@ impl Spatial {
     /// Passes the items that match the query to `sink` while it finds them, so that they need not fit into memory
     /// together: by READs leaf by leaf, through rings part by part of the response, over a socket after the whole
     /// response has arrived. The result is the items that the sink has received since its last
-    /// [`restart`](SearchSink::restart), as of one moment during the call. The search restarts the sink at the beginning
-    /// of each path, and if changes overtake it. Costs and errors as [`search`](Self::search).
+    /// [`restart`](SearchSink::restart), as of one moment during the call. The search restarts the sink when it begins
+    /// by either path, and if changes overtake it. Costs and errors as [`search`](Self::search).
     ///
     /// # Errors
     /// As [`search`](Self::search); the sink may have received a part of the items.
