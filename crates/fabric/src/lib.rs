@@ -47,7 +47,7 @@ pub use lock_word::LockWord;
 pub use pointer::{Address, Memory, NodeId, Packed, Remote};
 pub use printable::printable;
 pub use sealed_word::SealedWord;
-pub use server::{LINE_BYTES, LINE_WORDS, Server, ServerMemory, line_bytes};
+pub use server::{LINE_BYTES, LINE_WORDS, MemoryWork, Server, ServerMemory, line_bytes};
 pub use superblock::PoolShape;
 pub use verb::{
     Bits, Cas, Faa, FetchClass, InOrderBefore, MaskedCas, Read, Swapped, Verb, VerbClass, Write, WriteClass,

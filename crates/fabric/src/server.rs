@@ -47,11 +47,29 @@ pub trait ServerMemory {
         Ok(())
     }
 
+    /// Executes `work` on this memory. If the type stands for several kinds of memory, on the kind that it is, so that
+    /// not every access has to choose.
+    fn execute<W: MemoryWork>(&self, work: W) -> W::Done
+    where
+        Self: Sized,
+    {
+        work.run(self)
+    }
+
     /// Prefetches `bytes` bytes from `offset` on.
     #[inline]
     fn fetch_ahead(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
+}
+
+/// Work on the memory of a server.
+pub trait MemoryWork {
+    /// The result.
+    type Done;
+
+    /// Executes the work.
+    fn run<M: ServerMemory>(self, memory: &M) -> Self::Done;
 }
 
 /// The little-endian bytes of a line.

@@ -10,7 +10,7 @@ use crate::shm::{PoolName, ShmFabric, ShmMemory, ShmPool, ShmServer};
 use crate::tcp::{PoolAddress, TcpFabric, TcpMemory, TcpPool, TcpServer};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_BYTES, LINE_WORDS,
-    PoolShape, Revocation, Server, ServerMemory,
+    MemoryWork, PoolShape, Revocation, Server, ServerMemory,
 };
 use std::fmt;
 
@@ -215,6 +215,10 @@ impl ServerMemory for AnyMemory {
     #[inline]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
         dispatch_memory!(self, memory => memory.load_line(offset))
+    }
+
+    fn execute<W: MemoryWork>(&self, work: W) -> W::Done {
+        dispatch_memory!(self, memory => memory.execute(work))
     }
 
     #[inline]

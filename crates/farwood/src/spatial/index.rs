@@ -220,14 +220,15 @@ impl Spatial {
         self.look_up_blocking(&Search(query))
     }
 
-    /// Passes the items that match the query to `sink` while it finds them, so that they need not fit into memory
-    /// together: by READs leaf by leaf, through rings part by part of the response, over a socket after the whole
-    /// response has arrived. The result is the items that the sink has received since its last
-    /// [`restart`](SearchSink::restart), as of one moment during the call. The search restarts the sink when it begins
-    /// by either path, and if changes overtake it. Costs and errors as [`search`](Self::search).
+    /// Passes the items that match the query to `sink` while it finds them. With READs, it passes the items of one leaf
+    /// at a time; with messages in shared memory, those of one part of the response. Over a socket it holds the whole
+    /// response first. The result is the items that the sink has received since the last call of
+    /// [`restart`](SearchSink::restart), as of one moment during the search. `restart` is called at the start of each
+    /// attempt, the first one too: another attempt begins if changes overtake the search, or if the search uses the
+    /// other path after a failure. Costs as [`search`](Self::search).
     ///
     /// # Errors
-    /// As [`search`](Self::search); the sink may have received a part of the items.
+    /// As [`search`](Self::search); the sink may have received a part of the items: discard them.
     pub fn search_into(&self, query: &Query, sink: &mut impl SearchSink) -> Result<()> {
         self.check_bounds("search", "window", &query.window)?;
         self.look_up_blocking(&SearchInto::new(query, sink))

@@ -41,7 +41,8 @@ impl ShmMemory {
 }
 
 impl ServerMemory for ShmMemory {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "servers load words in the inner loops of searches")]
+    #[inline(always)]
     fn load(&self, offset: u64) -> Result<u64, FabricError> {
         self.checked(offset, 8)?;
         Ok(self.segment.mapping().load(offset).expect("the offset was checked"))
@@ -60,7 +61,8 @@ impl ServerMemory for ShmMemory {
         Ok(())
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "servers load words in the inner loops of searches")]
+    #[inline(always)]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
         self.checked(offset, LINE_BYTES as u64)?;
         Ok(self.segment.mapping().load_line(offset).expect("the offset was checked"))

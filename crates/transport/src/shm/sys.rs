@@ -183,7 +183,8 @@ impl Mapping {
     }
 
     /// Loads the eight words from `offset` on, each with Acquire.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "servers load words in the inner loops of searches")]
+    #[inline(always)]
     pub fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], AccessFault> {
         let mut line = [0; LINE_WORDS];
         copy_down(self.words(offset, LINE_BYTES as u64)?, &mut line);

@@ -11,7 +11,7 @@ use super::super::tree::rectangle::{Item, Query};
 use super::worker::Worker;
 use super::{TreeServer, damaged};
 use crate::error::IndexError;
-use farwood_fabric::{Fabric, Server, ServerMemory};
+use farwood_fabric::{Fabric, MemoryWork, Server, ServerMemory};
 
 /// Bytes of a node that are prefetched when the search pushes it.
 const PREFETCHED_BYTES: u64 = 2048;
@@ -190,20 +190,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         query: &Query,
         found: &mut impl SearchSink,
     ) -> Result<(), IndexError> {
-        let nodes = Nodes::new(self.server.local(), &self.tree.layout);
-        let mut copy = NodeCopy::default();
-        let mut stack = Vec::with_capacity(STACK_NODES);
-        stack.push((snapshot.root, None));
-        while let Some((at, below)) = stack.pop() {
-            let (words, head) = nodes.at(at, below)?;
-            if self.tree.settings.verifies_searches {
-                nodes.verify_copy(at, &words, &mut copy)?;
-                nodes.search_node(&copy.as_flattened(), (at, head), query, found, &mut stack)?;
-            } else {
-                nodes.search_node(&words, (at, head), query, found, &mut stack)?;
-            }
-        }
-        self.server.compute(nodes.visits.get() * self.tree.settings.visit_ns).await;
+        let visits = self.server.local().execute(TreeSearch { tree: self.tree, snapshot, query, found })?;
+        self.server.compute(visits * self.tree.settings.visit_ns).await;
         Ok(())
     }
 
@@ -223,9 +211,57 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Near>, IndexError> {
-        let nodes = Nodes::new(self.server.local(), &self.tree.layout);
+        let search = TreeNearest { tree: self.tree, snapshot, point, count };
+        let (found, visits) = self.server.local().execute(search)?;
+        self.server.compute(visits * self.tree.settings.visit_ns).await;
+        Ok(found)
+    }
+}
+
+/// A search in a snapshot; its result is the number of nodes that it visits.
+struct TreeSearch<'s, 't, S> {
+    tree: &'t TreeServer,
+    snapshot: &'s Snapshot<'t>,
+    query: &'s Query,
+    found: &'s mut S,
+}
+
+impl<S: SearchSink> MemoryWork for TreeSearch<'_, '_, S> {
+    type Done = Result<u64, IndexError>;
+
+    fn run<M: ServerMemory>(self, memory: &M) -> Self::Done {
+        let nodes = Nodes::new(memory, &self.tree.layout);
         let mut copy = NodeCopy::default();
-        let mut search = Nearest::new(point, count, snapshot.root);
+        let mut stack = Vec::with_capacity(STACK_NODES);
+        stack.push((self.snapshot.root, None));
+        while let Some((at, below)) = stack.pop() {
+            let (words, head) = nodes.at(at, below)?;
+            if self.tree.settings.verifies_searches {
+                nodes.verify_copy(at, &words, &mut copy)?;
+                nodes.search_node(&copy.as_flattened(), (at, head), self.query, self.found, &mut stack)?;
+            } else {
+                nodes.search_node(&words, (at, head), self.query, self.found, &mut stack)?;
+            }
+        }
+        Ok(nodes.visits.get())
+    }
+}
+
+/// A search for the nearest items in a snapshot; its result is the items, and the number of nodes that it visits.
+struct TreeNearest<'s, 't> {
+    tree: &'t TreeServer,
+    snapshot: &'s Snapshot<'t>,
+    point: [f64; 2],
+    count: usize,
+}
+
+impl MemoryWork for TreeNearest<'_, '_> {
+    type Done = Result<(Vec<Near>, u64), IndexError>;
+
+    fn run<M: ServerMemory>(self, memory: &M) -> Self::Done {
+        let nodes = Nodes::new(memory, &self.tree.layout);
+        let mut copy = NodeCopy::default();
+        let mut search = Nearest::new(self.point, self.count, self.snapshot.root);
         while let Some((at, below)) = search.next() {
             let (words, head) = nodes.at(at, below)?;
             let added = if self.tree.settings.verifies_searches {
@@ -236,7 +272,6 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             };
             added.map_err(|word| nodes.damaged(at, format!("a child is {word:#x}")))?;
         }
-        self.server.compute(nodes.visits.get() * self.tree.settings.visit_ns).await;
-        Ok(search.found())
+        Ok((search.found(), nodes.visits.get()))
     }
 }

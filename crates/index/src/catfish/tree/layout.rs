@@ -298,13 +298,15 @@ pub(in crate::catfish) struct InPlace<'l, L> {
 }
 
 impl<L: ServerMemory> NodeWords for InPlace<'_, L> {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "searches load lines in their inner loop")]
+    #[inline(always)]
     fn word(&self, at: usize) -> u64 {
         // Cannot fail: `Nodes::at` has loaded the last word of the node.
         self.local.load(self.offset + 8 * at as u64).expect("a node lies within its memory node")
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "searches load lines in their inner loop")]
+    #[inline(always)]
     fn line(&self, at: usize) -> [u64; WORDS_PER_LINE] {
         let offset = self.offset + (LINE_BYTES * at) as u64;
         // Cannot fail: as above.
