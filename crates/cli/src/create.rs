@@ -176,8 +176,16 @@ const INDEX_OPTIONS: [&str; 13] = [
     "consistency",
 ];
 
-/// Options that do not apply to a kind of index, with the reason.
-fn inapplicable(index: IndexKind) -> &'static [(&'static [&'static str], &'static str)] {
+/// Options that do not apply to a kind of index.
+struct Inapplicable {
+    options: &'static [&'static str],
+    why: &'static str,
+    /// The kind of index that has the options, if it is one that the user may have meant.
+    meant: Option<&'static str>,
+}
+
+/// The options that do not apply to a kind of index.
+fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
     const OF_SHERMAN: &[&str] =
         &["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency"];
     const OF_KEYS: &[&str] = &[
@@ -191,14 +199,23 @@ fn inapplicable(index: IndexKind) -> &'static [(&'static [&'static str], &'stati
         "lock_width",
         "consistency",
     ];
-    const CRS: (&[&str], &str) = (&["crs", "ids"], "an option of catfish; add --index catfish");
-    const WHY: &str = "an option of sherman; a radix tree has keys and values of any length, nodes of several \
-                       sizes, 64-bit locks and checksums";
+    const CATFISH: Inapplicable =
+        Inapplicable { options: &["crs", "ids"], why: "an option of catfish", meant: Some("catfish") };
+    const SMART: Inapplicable =
+        Inapplicable { options: &["preallocate"], why: "an option of smart", meant: Some("smart") };
+    const SHERMAN: Inapplicable = Inapplicable {
+        options: OF_SHERMAN,
+        why: "an option of sherman; a radix tree has keys and values of any length, nodes of several sizes, 64-bit \
+              locks and checksums",
+        meant: None,
+    };
+    const KEYS: Inapplicable =
+        Inapplicable { options: OF_KEYS, why: "about keys, and a spatial index has no keys", meant: None };
     match index {
-        IndexKind::Sherman => &[(&["preallocate"], "an option of smart; add --index smart"), CRS],
-        IndexKind::Smart => &[(OF_SHERMAN, WHY), CRS],
-        IndexKind::Sphinx => &[(OF_SHERMAN, WHY), (&["preallocate"], "an option of smart"), CRS],
-        IndexKind::Catfish => &[(OF_KEYS, "about keys, and a spatial index has no keys")],
+        IndexKind::Sherman => &[SMART, CATFISH],
+        IndexKind::Smart => &[SHERMAN, CATFISH],
+        IndexKind::Sphinx => &[SHERMAN, SMART, CATFISH],
+        IndexKind::Catfish => &[KEYS],
     }
 }
 
@@ -282,9 +299,14 @@ fn warn_of_memory(url: &Url, options: &PoolOptions, context: &mut Context<'_>) -
 }
 
 fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    for (options, why) in inapplicable(args.index) {
+    for Inapplicable { options, why, meant } in inapplicable(args.index) {
         if let Some(option) = context.first_given(options) {
-            return Err(Failure::Usage(format!("create {}: {option} is {why}; omit it", args.url)));
+            let verb = if context.is_given("index") { "give" } else { "add" };
+            let remedy = match meant {
+                Some(kind) => format!("{verb} --index {kind}, or omit {option}"),
+                None => "omit it".to_owned(),
+            };
+            return Err(Failure::Usage(format!("create {}: {option} is {why}; {remedy}", args.url)));
         }
     }
     if args.index != IndexKind::Catfish {

@@ -18,7 +18,10 @@ pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) ->
         return put_record(index, args, context);
     }
     if let Some(given) = context.first_given(&["geometry", "attributes"]) {
-        let why = format!("{given} needs an index of unique ids (`farwood create --ids`); omit it");
+        let instead = if args.geometry.is_some() { "give the edges X1,Y1,X2,Y2" } else { "omit it" };
+        let why = format!(
+            "{given} needs an index of unique ids; {instead}, or create the index with --ids number or --ids text"
+        );
         return Err(refused("put", &args.url, &why));
     }
     let Some(edges) = &args.value else {

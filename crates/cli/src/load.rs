@@ -42,10 +42,27 @@ mod wkt;
 pub(crate) use self::args::Args;
 
 use super::{Context, Failure, Opened, Outcome, open_any};
+use farwood::{Error, IndexError};
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    match open_any(&args.url, context)? {
+    match open_any(&args.url, context).map_err(|failure| absent(failure, args, context))? {
         Opened::Spatial(index) => rectangles::run(&index, args, context),
         Opened::Ordered(index) => entries::run(&index, args, context),
     }
+}
+
+/// The failure to open the index: if there is none and the file has rectangles, the remedy creates a spatial one.
+fn absent(failure: Failure, args: &Args, context: &Context<'_>) -> Failure {
+    let is_absent =
+        matches!(&failure, Failure::Farwood(Error::Index { source: IndexError::NoSuchIndex(_), .. }));
+    let has_rectangles = args.format.shows_rectangles(&args.file)
+        || context.first_given(&["columns", "wkt", "id_column", "layer", "corners"]).is_some();
+    if !is_absent || !has_rectangles {
+        return failure;
+    }
+    let text = failure.text().replace(
+        "` creates one",
+        " --index catfish` creates one for rectangles, and with --ids number or --ids text one for records",
+    );
+    Failure::Other { text, exit_code: failure.exit_code() }
 }

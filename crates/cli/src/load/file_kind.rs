@@ -82,6 +82,10 @@ impl FileKind {
     /// The reason why the index cannot be loaded from the file.
     pub(super) fn of_start(self, file: &Path, start: &[u8]) -> Result<Self, String> {
         match (signature::format(start)?, self) {
+            // It begins as the main file does.
+            (Some(Self::Shapefile), _) if extension(file).as_deref() == Some("shx") => {
+                Err(OF_INDEX.to_owned())
+            }
             (Some(shown), Self::Auto) => Ok(shown),
             (Some(shown), given) if shown != given => Err(format!(
                 "the file begins as {shown} files do, and --format is {given}; give --format {shown}, or omit it"
@@ -96,6 +100,13 @@ impl FileKind {
         }
     }
 
+    /// Whether the name of the file shows that only a spatial index can be loaded from it, where `self` is the value of
+    /// `--format`.
+    pub(super) fn shows_rectangles(self, file: &Path) -> bool {
+        let format = if self == Self::Auto { by_extension(file, Target::Rectangles) } else { Ok(self) };
+        format.is_ok_and(|format| !matches!(format, Self::Text | Self::Tsv | Self::Csv))
+    }
+
     /// The separator of columns, if the format has columns.
     pub(super) fn delimiter(self) -> Option<u8> {
         match self {
@@ -106,14 +117,22 @@ impl FileKind {
     }
 }
 
+/// The refusal of the index of a Shapefile.
+const OF_INDEX: &str =
+    "an .shx file is the index of a Shapefile, whose geometries are in its .shp file; load that file";
+
+/// The extension of a file name, in lower case.
+fn extension(file: &Path) -> Option<String> {
+    file.extension().map(|extension| extension.to_string_lossy().to_lowercase())
+}
+
 /// The format for the extension of a file name. An unknown extension is an error: its contents would be misread.
 fn by_extension(file: &Path, target: Target) -> Result<FileKind, String> {
     let default = match target {
         Target::Entries => FileKind::Text,
         Target::Rectangles => FileKind::Csv,
     };
-    let Some(extension) = file.extension() else { return Ok(default) };
-    let extension = extension.to_string_lossy().to_lowercase();
+    let Some(extension) = extension(file) else { return Ok(default) };
     match extension.as_str() {
         "txt" => Ok(default),
         "tsv" => Ok(FileKind::Tsv),
@@ -127,7 +146,8 @@ fn by_extension(file: &Path, target: Target) -> Result<FileKind, String> {
         // Other data may have these extensions as well.
         "json" if target == Target::Rectangles => Ok(FileKind::Geojson),
         "ndjson" | "jsonl" if target == Target::Rectangles => Ok(FileKind::GeojsonSeq),
-        "dbf" | "shx" | "prj" | "cpg" if target == Target::Rectangles => {
+        "shx" if target == Target::Rectangles => Err(OF_INDEX.to_owned()),
+        "dbf" | "prj" | "cpg" if target == Target::Rectangles => {
             Err("the geometries of a Shapefile are in its .shp file; load that file".to_owned())
         }
         "gz" | "bz2" | "xz" | "zst" | "zip" => Err(format!(
@@ -184,6 +204,9 @@ mod tests {
         assert!(of(FileKind::Shapefile, "a.gpkg", sqlite).unwrap_err().contains("--format is shapefile"));
         assert!(of(FileKind::Auto, "a.gpkg", text).unwrap_err().contains("not in geopackage format"));
         assert!(of(FileKind::Geoparquet, "a", text).unwrap_err().contains("not in geoparquet format"));
+        for given in [FileKind::Auto, FileKind::Shapefile] {
+            assert!(of(given, "a.SHX", b"\0\0\x27\x0A").unwrap_err().contains("the index of a Shapefile"));
+        }
         assert!(of(FileKind::Auto, "a.csv", b"\x1F\x8B\x08").unwrap_err().contains("compressed (gzip)"));
     }
 }

@@ -79,6 +79,8 @@ pub(super) struct Found<'a> {
     ids: HashSet<RecordId>,
     /// The names of columns that would be attributes, and whose values JSON cannot hold.
     pub(super) left_out: BTreeSet<String>,
+    /// What the user should know about the file.
+    pub(super) notes: Vec<&'static str>,
     /// The bad rows and features.
     pub(super) bad: BadRecords<'a>,
     numbering: Numbering,
@@ -97,6 +99,7 @@ impl<'a> Found<'a> {
             records: Vec::new(),
             ids: HashSet::new(),
             left_out: BTreeSet::new(),
+            notes: Vec::new(),
             bad: BadRecords::new(args),
             numbering: Numbering::new(args.ids, kind),
             coordinates,
@@ -138,6 +141,11 @@ impl<'a> Found<'a> {
     /// Whether the index stores geometries and attributes.
     pub(super) fn wants_contents(&self) -> bool {
         self.kind.is_unique()
+    }
+
+    /// Whether the file has no ids, so that the positions are the ids.
+    pub(super) fn lacks_ids(&self) -> bool {
+        self.numbering.lacks_ids()
     }
 
     /// The number of rectangles or records.

@@ -77,6 +77,11 @@ impl Numbering {
         Self { source, kind, first: None }
     }
 
+    /// Whether the file has no ids, so that the positions are the ids.
+    pub(super) fn lacks_ids(&self) -> bool {
+        self.first == Some(Presence::Absent)
+    }
+
     /// The id of the rectangle at `position`.
     pub(super) fn id(&mut self, position: u64, id: Option<FileId>) -> Result<RecordId, String> {
         let of_position = match self.kind {
@@ -128,6 +133,7 @@ mod tests {
         let mut without = Numbering::new(IdSource::File, IdKind::Number);
         assert_eq!(without.id(1, None), Ok(RecordId::Number(1)));
         assert!(without.id(2, Some(file_id(1))).unwrap_err().contains("has an id"));
+        assert!(without.lacks_ids() && !with.lacks_ids());
         assert_eq!(without.id(3, None), Ok(RecordId::Number(3)));
     }
 

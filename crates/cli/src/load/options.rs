@@ -95,6 +95,10 @@ fn check_ids(args: &Args, format: FileKind, context: &Context<'_>) -> Result<(),
                 "--id-column applies to files with --wkt; --columns selects the column of the number as the last one"
                     .to_owned(),
             ),
+            FileKind::Geojson | FileKind::GeojsonSeq => Err(format!(
+                "--id-column applies to files with columns, and this file is read as {format}; omit it: a GeoJSON \
+                 feature has its id in its member `id`"
+            )),
             _ => Err(format!(
                 "--id-column applies to files with columns, and this file is read as {format}; omit it"
             )),

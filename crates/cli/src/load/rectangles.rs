@@ -56,6 +56,7 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
     };
     progress.finish_and_clear();
     report(args, (format, loaded, replaced), &found, method, start, context)?;
+    report_notes(args, format, replaced, &found, context)?;
     if method == LoadMethod::Batches {
         options::report_fill(context)?;
     }
@@ -194,4 +195,30 @@ fn report(
         writeln!(context.messages, "these columns are not loaded, because of their types: {names}")?;
     }
     Ok(())
+}
+
+/// Reports what the counts do not show.
+fn report_notes(
+    args: &Args,
+    format: FileKind,
+    replaced: u64,
+    found: &Found<'_>,
+    context: &mut Context<'_>,
+) -> io::Result<()> {
+    for note in &found.notes {
+        writeln!(context.messages, "{note}")?;
+    }
+    if replaced == 0 || !found.lacks_ids() {
+        return Ok(());
+    }
+    let why = match format {
+        FileKind::Geojson | FileKind::GeojsonSeq => "the features have no member `id`",
+        FileKind::Csv | FileKind::Tsv if args.wkt.is_none() => {
+            "--columns selects a column of ids as its last one"
+        }
+        FileKind::Shapefile => "--id-column NAME selects a column of ids in the .dbf file",
+        _ => "--id-column NAME selects a column of ids",
+    };
+    let were = size::count(replaced, "record with such an id was", "records with these ids were");
+    writeln!(context.messages, "the ids are the positions in the file, and {were} replaced; {why}")
 }

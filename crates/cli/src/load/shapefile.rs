@@ -76,16 +76,7 @@ impl Rows {
             return Ok(None);
         }
         let Some(path) = dbf::beside(&args.file, "dbf") else {
-            return match &args.id_column {
-                None => Ok(None),
-                Some(name) => Err(found.failure(Trouble::rest(
-                    Place::File,
-                    format!(
-                        "--id-column {name} names a column of the .dbf file, and there is none beside the .shp file; \
-                         omit --id-column to number the records by their position"
-                    ),
-                ))),
-            };
+            return Self::without_table(args, found).map(|()| None);
         };
         let table = dbf::open(&path).map_err(|why| failure(&path, why, found))?;
         let id =
@@ -97,6 +88,26 @@ impl Rows {
             found.leave_out(&field.name);
         }
         Ok(Some(Self { path, table, id, attributes }))
+    }
+
+    /// Notes that there is no table, or refuses a load that takes the ids from it.
+    fn without_table(args: &Args, found: &mut Found<'_>) -> Result<(), Failure> {
+        let is_pipe = args.file == Path::new("-");
+        let Some(name) = &args.id_column else {
+            found.notes.push(if is_pipe {
+                "standard input has only the .shp file, so the records have no attributes"
+            } else {
+                "there is no .dbf file beside the .shp file, so the records have no attributes"
+            });
+            return Ok(());
+        };
+        let why = if is_pipe {
+            "standard input has only the .shp file; load the file by its name"
+        } else {
+            "there is none beside the .shp file; omit --id-column to number the records by their position"
+        };
+        let why = format!("--id-column {name} names a column of the .dbf file, and {why}");
+        Err(found.failure(Trouble::rest(Place::File, why)))
     }
 
     /// The id and the attributes of the record at position `number`.

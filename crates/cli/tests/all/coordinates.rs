@@ -46,7 +46,7 @@ fn stat_shows_the_coordinates_and_other_indexes_have_none() {
     }
     for kind in ["sherman", "smart", "sphinx"] {
         let create = ["create", "shm://p/i", "--index", kind, "--crs", "planar"];
-        machine.refused(2, &create, &["--crs", "add --index catfish"]);
+        machine.refused(2, &create, &["--crs", "--index catfish, or omit --crs"]);
     }
     machine.refused(2, &["create", "shm://other", "--crs", "planar"], &["--crs is an option of an index"]);
 }

@@ -71,7 +71,11 @@ fn what_an_index_cannot_hold_is_refused() {
     machine.refused(2, &["get", "shm://p/plain", "1"], &["may repeat"]);
     machine.refused(2, &["put", "shm://p/plain", "1", "1,2", "--attributes", "{}"], &["--ids"]);
     machine.refused(2, &["put", "shm://p/keys", "1", "1", "--attributes", "{}"], &["unique ids"]);
-    machine.refused(2, &["create", "shm://p/k", "--ids", "text"], &["--ids", "add --index catfish"]);
+    let edges = ["give the edges X1,Y1,X2,Y2, or create the index with --ids"];
+    machine.refused(2, &["put", "shm://p/plain", "9", "--geometry", "POINT(1 2)"], &edges);
+    machine.refused(2, &["create", "shm://p/k", "--ids", "text"], &["add --index catfish, or omit --ids"]);
+    let smart = ["create", "shm://p/k", "--ids", "text", "--index", "smart"];
+    machine.refused(2, &smart, &["give --index catfish, or omit --ids"]);
     let small = ["create", "shm://p/s", "--index", "catfish", "--ids", "text", "--node-bytes", "384"];
     machine.refused(2, &small, &["at least 1664 bytes"]);
 }
@@ -114,6 +118,46 @@ fn features_are_loaded_with_ids_geometries_and_properties() {
     machine.refused(2, &["load", PARKS, "twice.geojson"], &["feature 2", "occurs twice"]);
     let _ = machine.file("bare.geojson", r#"{"type":"Point","coordinates":[1,2]}"#);
     machine.refused(2, &["load", PARKS, "bare.geojson"], &["not a feature"]);
+}
+
+/// Each file has positions as ids.
+#[test]
+fn a_load_that_replaces_records_by_their_positions_says_so() {
+    let machine = with_both();
+    let _ =
+        machine.file("a.geojson", feature(&json!(null), 0, "Oak").to_string().replace("\"id\":null,", ""));
+    let _ = machine.file("a.csv", "1,2\n");
+    let _ = machine.file("wkt.csv", "POINT(1 2)\n");
+    for index in [PARKS, PLOTS] {
+        assert!(!machine.run(&["load", index, "a.csv"]).err.contains("positions"), "nothing is replaced");
+        for (arguments, words) in [
+            (&["a.geojson"][..], "the features have no member `id`"),
+            (&["a.csv"], "--columns selects a column of ids"),
+            (&["wkt.csv", "--wkt", "1"], "--id-column NAME selects a column of ids"),
+        ] {
+            let ran = machine.run(&[&["load", index], arguments].concat());
+            ran.says(&[
+                "the ids are the positions in the file, and 1 record with such an id was replaced",
+                words,
+            ]);
+        }
+    }
+    let chosen = machine.run(&["load", PLOTS, "a.csv", "--ids", "position"]);
+    assert!(chosen.err.contains("1 replaced") && !chosen.err.contains("positions"), "{chosen:?}");
+    machine.refused(2, &["load", PLOTS, "a.geojson", "--id-column", "name"], &["its id in its member `id`"]);
+}
+
+/// The remedy is followed.
+#[test]
+fn an_absent_index_of_rectangles_is_created_as_the_message_says() {
+    let machine = with_both();
+    let _ = machine.file("a.geojson", feature(&json!(7), 0, "Oak").to_string());
+    let load = ["load", "shm://p/nope", "a.geojson"];
+    machine.refused(3, &load, &["`farwood create shm://p/nope --index catfish` creates one", "--ids number"]);
+    let keys = machine.run(&["load", "shm://p/nope", "words.txt"]);
+    assert!(keys.err.contains("`farwood create shm://p/nope` creates one"), "{keys:?}");
+    machine.ok(&["create", "shm://p/nope", "--index", "catfish"]);
+    machine.ok(&load);
 }
 
 #[test]

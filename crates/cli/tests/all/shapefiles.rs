@@ -1,7 +1,7 @@
 //! Records of Shapefiles: their geometries, and attributes and ids of the table (`.dbf`).
 
 use crate::geometries::{all, points, shapefile_of, with_degrees};
-use crate::machine::Machine;
+use crate::machine::{Machine, Ran};
 use serde_json::{Value, json};
 use shapefile::dbase::{Date, FieldName, FieldValue, Record, TableWriterBuilder};
 use shapefile::record::EsriShape;
@@ -9,6 +9,7 @@ use shapefile::{
     Multipatch, Multipoint, MultipointZ, NO_DATA, Patch, Point, PointM, PointZ, Polygon, PolygonRing,
     PolygonZ, Polyline, PolylineM,
 };
+use std::fs::File;
 use std::io::Cursor;
 
 const NUMBERS: &str = "shm://p/numbers";
@@ -56,9 +57,14 @@ fn columns_of_the_table_are_attributes_with_their_types() {
     let machine = with_records();
     let file = machine.file("sites.shp", points());
     let load = ["load", NUMBERS, &file];
-    machine.ok(&load);
+    machine
+        .run(&load)
+        .says(&["there is no .dbf file beside the .shp file, so the records have no attributes"]);
     assert_eq!(properties(&machine, NUMBERS, "2"), json!({}), "without a table");
     let _ = machine.file("sites.dbf", table(&["A-1", "Öl"]));
+    machine
+        .run(&load)
+        .says(&["are the positions in the file, and 2 records with these ids were replaced; --id-column"]);
     let report = &machine.json(&load)[0];
     assert_eq!((&report["replaced"], &report["left_out"]), (&json!(2), &json!([])));
     let expected = json!({ "code": "Öl", "site": 71, "height": -1.25, "open": true, "built": "1999-05-01" });
@@ -94,6 +100,12 @@ fn a_column_of_the_table_has_the_ids() {
     machine.refused(2, &["load", TEXTS, &file, "--id-column", "code"], &["feature 2", "occurs twice"]);
     let alone = machine.file("alone.shp", points());
     machine.refused(2, &["load", TEXTS, &alone, "--id-column", "code"], &["none beside the .shp file"]);
+    let mut piped = machine.command(&["load", TEXTS, "-", "--id-column", "code"]);
+    let piped = Ran::of(piped.stdin(File::open(&alone).unwrap()).output().unwrap());
+    assert_eq!(piped.code, 2);
+    piped.says(&["standard input has only the .shp file; load the file by its name"]);
+    let index = machine.file("alone.shx", points());
+    machine.refused(2, &["load", TEXTS, &index], &["the index of a Shapefile", "load that file"]);
 
     let machine = with_degrees();
     let file = machine.file("sites.shp", points());
