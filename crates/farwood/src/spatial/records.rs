@@ -57,7 +57,8 @@ impl Spatial {
         self.change(|editor| editor.move_to(id, bounds))
     }
 
-    /// The record of an id. [by message 1 RT, and the server's work; by READs see [`Reader::get`]]
+    /// The record of an id. [by message 1 RT, and the server's work; by READs see
+    /// [`Reader::get`](farwood_index::catfish::Reader::get)]
     ///
     /// # Errors
     /// As [`search`](Self::search); the index has no records, or ids of another kind.
@@ -72,7 +73,8 @@ impl Spatial {
     }
 
     /// Returns the records that match the query, as of one moment during the call, in no particular order. [by message
-    /// 1 RT, and the server's work; by READs see [`Reader::search_records`]]
+    /// 1 RT, and the server's work; by READs see
+    /// [`Reader::search_records`](farwood_index::catfish::Reader::search_records)]
     ///
     /// # Errors
     /// As [`search`](Self::search); the index has no records.
