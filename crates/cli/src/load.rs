@@ -53,16 +53,18 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 
 /// The failure to open the index: if there is none and the file has rectangles, the remedy creates a spatial one.
 fn absent(failure: Failure, args: &Args, context: &Context<'_>) -> Failure {
-    let is_absent =
-        matches!(&failure, Failure::Farwood(Error::Index { source: IndexError::NoSuchIndex(_), .. }));
+    let Failure::Farwood(Error::Index { source: IndexError::NoSuchIndex(name), .. }) = &failure else {
+        return failure;
+    };
     let has_rectangles = args.format.shows_rectangles(&args.file)
         || context.first_given(&["columns", "wkt", "id_column", "layer", "corners"]).is_some();
-    if !is_absent || !has_rectangles {
+    if !has_rectangles {
         return failure;
     }
-    let text = failure.text().replace(
-        "` creates one",
-        " --index catfish` creates one for rectangles, and with --ids number or --ids text one for records",
+    let text = format!(
+        "load {url}: the pool has no index '{name}'; `farwood create {url} --index catfish` creates one for \
+         rectangles, and with --ids number or --ids text one for records",
+        url = args.url
     );
     Failure::Other { text, exit_code: failure.exit_code() }
 }

@@ -50,6 +50,19 @@ pub(super) enum DbfKind {
     Other,
 }
 
+impl DbfKind {
+    /// The letters of the type in the header.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "C",
+            Self::Number => "N or F",
+            Self::Date => "D",
+            Self::Boolean => "L",
+            Self::Other => "memo or binary",
+        }
+    }
+}
+
 /// The encoding of the texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Encoding {

@@ -8,7 +8,7 @@ use self::column_type::{ColumnType, IntegerType};
 use super::args::Args;
 use super::column_value::{self, ColumnValue};
 use super::found::Found;
-use super::ids::FileId;
+use super::ids::{FileId, IdTypes, column_position};
 use super::trouble::{Place, Trouble};
 use super::wkb;
 use crate::Failure;
@@ -132,12 +132,11 @@ fn geometry_name(reader: &SerializedFileReader<File>) -> Result<String, String> 
 
 /// The index of a column.
 fn index(schema: &SchemaDescriptor, name: &str) -> Result<usize, String> {
-    let columns = schema.columns();
-    columns.iter().position(|column| column.path().parts() == [name]).ok_or_else(|| {
-        let names: Vec<_> = columns.iter().map(|column| column.path().string()).collect();
-        format!("there is no column '{name}'; the file has {}", names.join(", "))
-    })
+    let names: Vec<_> = schema.columns().iter().map(|column| column.path().string()).collect();
+    column_position(names.iter().map(String::as_str), name, "the file")
 }
+
+const ID_TYPES: IdTypes = IdTypes { texts: "texts (STRING)", integers: "integers (INT32 or INT64)" };
 
 /// The column of ids of that kind.
 fn id_column(schema: &SchemaDescriptor, name: &str, kind: IdKind) -> Result<TypedColumn, String> {
@@ -150,17 +149,7 @@ fn id_column(schema: &SchemaDescriptor, name: &str, kind: IdKind) -> Result<Type
             matches!(column.kind, ColumnType::Integer(IntegerType::Signed | IntegerType::Unsigned))
         }
     };
-    typed.filter(is_right).ok_or_else(|| {
-        let (ids, columns) = match kind {
-            IdKind::Text => ("texts", "texts (STRING)"),
-            IdKind::Repeated | IdKind::Number => ("numbers", "integers (INT32 or INT64)"),
-        };
-        format!(
-            "the column '{name}' has the type {}, and the ids of the index are {ids}; name a column of {columns} with \
-             --id-column, or omit it to number the rows by their position",
-            type_name(&column)
-        )
-    })
+    typed.filter(is_right).ok_or_else(|| ID_TYPES.refusal(name, &type_name(&column), kind))
 }
 
 /// The type of a column, as the schema of the file states it.

@@ -56,6 +56,38 @@ impl FileId {
     }
 }
 
+/// The position of the column `name` in a list; `owner` has the columns.
+pub(super) fn column_position<'n>(
+    mut names: impl Iterator<Item = &'n str> + Clone,
+    name: &str,
+    owner: &str,
+) -> Result<usize, String> {
+    let all = names.clone();
+    names.position(|other| other == name).ok_or_else(|| {
+        format!("there is no column '{name}'; {owner} has {}", all.collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// The types of columns of a format that can be ids.
+pub(super) struct IdTypes {
+    pub(super) texts: &'static str,
+    pub(super) integers: &'static str,
+}
+
+impl IdTypes {
+    /// Refuses the column `name` of the type `found` as ids of that kind.
+    pub(super) fn refusal(&self, name: &str, found: &str, kind: IdKind) -> String {
+        let (ids, wanted) = match kind {
+            IdKind::Text => ("texts", self.texts),
+            IdKind::Repeated | IdKind::Number => ("numbers", self.integers),
+        };
+        format!(
+            "the column '{name}' has the type {found}, and the ids of the index are {ids}; name a column of {wanted} \
+             with --id-column, or omit it to take the positions in the file as ids"
+        )
+    }
+}
+
 /// Chooses the id of each rectangle of a file.
 #[derive(Debug, Default)]
 pub(super) struct Numbering {

@@ -7,7 +7,7 @@ use super::column_value;
 use super::dbf::{self, DbfField, DbfKind, DbfTable};
 use super::found::Found;
 use super::geometry::{self, Shaped};
-use super::ids::FileId;
+use super::ids::{FileId, IdTypes, column_position};
 use super::shape::Shape;
 use super::trouble::{Place, Trouble};
 use crate::{Failure, size};
@@ -151,21 +151,18 @@ fn failure(path: &Path, why: Trouble, found: &Found<'_>) -> Failure {
     }
 }
 
+const ID_TYPES: IdTypes = IdTypes { texts: "texts (C)", integers: "integers (N)" };
+
 /// The column of ids of that kind.
 fn id_field(fields: &[DbfField], name: &str, kind: IdKind) -> Result<DbfField, String> {
-    let field = fields.iter().find(|field| field.name == name).ok_or_else(|| {
-        let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
-        format!("there is no column '{name}'; the .dbf file has {}", names.join(", "))
-    })?;
-    let (wanted, ids, columns) = match kind {
-        IdKind::Repeated | IdKind::Number => (DbfKind::Number, "numbers", "numbers (N, F)"),
-        IdKind::Text => (DbfKind::Text, "texts", "texts (C)"),
+    let names = fields.iter().map(|field| field.name.as_str());
+    let field = &fields[column_position(names, name, "the .dbf file")?];
+    let wanted = match kind {
+        IdKind::Repeated | IdKind::Number => DbfKind::Number,
+        IdKind::Text => DbfKind::Text,
     };
     if field.kind != wanted {
-        return Err(format!(
-            "the column '{name}' has another type than the ids of the index, which are {ids}; name a column of \
-             {columns} with --id-column, or omit it to number the records by their position"
-        ));
+        return Err(ID_TYPES.refusal(name, field.kind.name(), kind));
     }
     Ok(field.clone())
 }

@@ -1,6 +1,7 @@
 //! FlatGeobuf files: their bounds, geometries and properties, and files that are damaged or inconsistent.
 
 use crate::machine::Machine;
+use crate::records::{NUMBERS, TEXTS, with_records};
 use crate::spatial::{search, with_spatial};
 use ::flatgeobuf::geozero::{ColumnValue, GeomProcessor, GeozeroGeometry, PropertyProcessor, error::Result};
 use ::flatgeobuf::{ColumnType, FgbWriter, FgbWriterOptions, GeometryType};
@@ -245,17 +246,6 @@ fn flatgeobuf_that_is_cut_at_the_antimeridian_is_two_rectangles() {
         let found = search(&machine, &["--bbox", "-180,-90,180,90"]);
         assert_eq!(found, ["1 -180,-17,-178,-16", "1 177,-17,180,-16"], "{kind:?}");
     }
-}
-
-const NUMBERS: &str = "shm://p/numbers";
-const TEXTS: &str = "shm://p/texts";
-
-/// A pool with an index of numbers and one of texts.
-fn with_records() -> Machine {
-    let machine = Machine::with_pool();
-    machine.ok(&["create", NUMBERS, "--index", "catfish", "--ids", "number"]);
-    machine.ok(&["create", TEXTS, "--index", "catfish", "--ids", "text"]);
-    machine
 }
 
 /// A file of features with these codes. Every second one has no height.

@@ -12,6 +12,7 @@ fn a_build_without_the_feature_names_it() {
 mod with_the_feature {
     use crate::geometries::{all, with_degrees};
     use crate::machine::Machine;
+    use crate::records::with_records;
     use parquet::basic::{Compression, ZstdLevel};
     use parquet::data_type::{
         BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray, FixedLenByteArrayType,
@@ -227,9 +228,7 @@ mod with_the_feature {
 
     #[test]
     fn ids_are_of_the_kind_of_the_index() {
-        let machine = Machine::with_pool();
-        machine.ok(&["create", "shm://p/texts", "--index", "catfish", "--ids", "text"]);
-        machine.ok(&["create", "shm://p/numbers", "--index", "catfish", "--ids", "number"]);
+        let machine = with_records();
         let file = machine.file("sites.parquet", with_columns());
         for (index, column, words) in [
             (

@@ -1,14 +1,8 @@
 //! `farwood load`: input that cannot be parsed is refused or counted, and never loaded as something else.
 
 use crate::machine::{Machine, lines};
+use crate::spatial::with_spatial;
 use serde_json::{Value, json};
-
-/// A machine with `shm://p/s`, a spatial index.
-fn with_spatial() -> Machine {
-    let machine = Machine::with_pool();
-    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
-    machine
-}
 
 /// A machine with `shm://p/t`, from texts to texts of any length.
 fn with_texts() -> Machine {

@@ -3,8 +3,8 @@
 use crate::machine::Machine;
 use serde_json::{Value, json};
 
-const PARKS: &str = "shm://p/parks";
-const PLOTS: &str = "shm://p/plots";
+pub(crate) const TEXTS: &str = "shm://p/texts";
+pub(crate) const NUMBERS: &str = "shm://p/numbers";
 
 /// The JSON that a command prints.
 fn json_of(machine: &Machine, arguments: &[&str]) -> Value {
@@ -12,60 +12,60 @@ fn json_of(machine: &Machine, arguments: &[&str]) -> Value {
 }
 
 /// A pool with an index of texts and one of numbers.
-fn with_both() -> Machine {
+pub(crate) fn with_records() -> Machine {
     let machine = Machine::with_pool();
-    machine.ok(&["create", PARKS, "--index", "catfish", "--ids", "text"]);
-    machine.ok(&["create", PLOTS, "--index", "catfish", "--ids", "number"]);
+    machine.ok(&["create", TEXTS, "--index", "catfish", "--ids", "text"]);
+    machine.ok(&["create", NUMBERS, "--index", "catfish", "--ids", "number"]);
     machine
 }
 
 #[test]
 fn a_record_is_replaced_printed_and_deleted_by_its_id() {
-    let machine = with_both();
-    machine.ok(&["put", PARKS, "Stanley Park", "1,2,3,4"]);
-    assert_eq!(machine.ok(&["get", PARKS, "Stanley Park"]), "1,2,3,4\n");
-    let put = ["put", PARKS, "Stanley Park", "--geometry", "POLYGON((0 0,4 0,4 5,0 0))"];
+    let machine = with_records();
+    machine.ok(&["put", TEXTS, "Stanley Park", "1,2,3,4"]);
+    assert_eq!(machine.ok(&["get", TEXTS, "Stanley Park"]), "1,2,3,4\n");
+    let put = ["put", TEXTS, "Stanley Park", "--geometry", "POLYGON((0 0,4 0,4 5,0 0))"];
     let put = [&put[..], &["--attributes", r#"{"ha":405}"#]].concat();
     assert_eq!(json_of(&machine, &put), json!({ "stored": true, "existed": true }));
-    assert_eq!(machine.ok(&["get", PARKS, "Stanley Park"]), "0,0,4,5\t{\"ha\":405}\n");
-    let record = json_of(&machine, &["get", PARKS, "Stanley Park"]);
+    assert_eq!(machine.ok(&["get", TEXTS, "Stanley Park"]), "0,0,4,5\t{\"ha\":405}\n");
+    let record = json_of(&machine, &["get", TEXTS, "Stanley Park"]);
     assert_eq!((&record["type"], &record["bbox"]), (&json!("Feature"), &json!([0.0, 0.0, 4.0, 5.0])));
     assert_eq!((&record["id"], &record["properties"]), (&json!("Stanley Park"), &json!({ "ha": 405 })));
     assert_eq!(record["geometry"]["type"], json!("Polygon"), "{record}");
     let point = r#"{"type":"Point","coordinates":[7,8]}"#;
-    machine.ok(&["put", PARKS, "Spot", "--geometry", point]);
-    assert_eq!(machine.ok(&["get", PARKS, "Spot"]), "7,8,7,8\n");
-    machine.ok(&["del", PARKS, "Spot"]);
-    assert_eq!(machine.ok(&["search", PARKS, "--bbox", "-1000,-1000,1000,1000", "--count"]), "1\n");
-    machine.ok(&["check", PARKS]);
-    machine.ok(&["del", PARKS, "Stanley Park"]);
-    assert_eq!(machine.run(&["del", PARKS, "Stanley Park"]).code, 1);
-    assert_eq!(machine.run(&["get", PARKS, "Stanley Park"]).code, 1);
-    assert_eq!(machine.run(&["search", PARKS, "--bbox", "-1000,-1000,1000,1000", "--count"]).out, "0\n");
-    machine.ok(&["put", PLOTS, "18446744073709551615", "1,2"]);
-    assert_eq!(machine.ok(&["get", PLOTS, "18446744073709551615"]), "1,2,1,2\n");
+    machine.ok(&["put", TEXTS, "Spot", "--geometry", point]);
+    assert_eq!(machine.ok(&["get", TEXTS, "Spot"]), "7,8,7,8\n");
+    machine.ok(&["del", TEXTS, "Spot"]);
+    assert_eq!(machine.ok(&["search", TEXTS, "--bbox", "-1000,-1000,1000,1000", "--count"]), "1\n");
+    machine.ok(&["check", TEXTS]);
+    machine.ok(&["del", TEXTS, "Stanley Park"]);
+    assert_eq!(machine.run(&["del", TEXTS, "Stanley Park"]).code, 1);
+    assert_eq!(machine.run(&["get", TEXTS, "Stanley Park"]).code, 1);
+    assert_eq!(machine.run(&["search", TEXTS, "--bbox", "-1000,-1000,1000,1000", "--count"]).out, "0\n");
+    machine.ok(&["put", NUMBERS, "18446744073709551615", "1,2"]);
+    assert_eq!(machine.ok(&["get", NUMBERS, "18446744073709551615"]), "1,2,1,2\n");
 }
 
 #[test]
 fn what_an_index_cannot_hold_is_refused() {
-    let machine = with_both();
-    machine.refused(2, &["put", PLOTS, "oak", "1,2"], &["'oak' is not a number"]);
-    machine.refused(2, &["put", PLOTS, "1", "1,2", "--geometry", "POINT(1 2)"], &["whose bounds they are"]);
-    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(1"], &["--geometry:"]);
+    let machine = with_records();
+    machine.refused(2, &["put", NUMBERS, "oak", "1,2"], &["'oak' is not a number"]);
+    machine.refused(2, &["put", NUMBERS, "1", "1,2", "--geometry", "POINT(1 2)"], &["whose bounds they are"]);
+    machine.refused(2, &["put", NUMBERS, "1", "--geometry", "POINT(1"], &["--geometry:"]);
     let small =
         "--geometry: column 7 of the WKT: '1e-400' is not 0, and closer to 0 than any number of 64 bits";
-    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(1e-400 2)"], &[small]);
+    machine.refused(2, &["put", NUMBERS, "1", "--geometry", "POINT(1e-400 2)"], &[small]);
     let great = "--geometry: column 9 of the WKT: '1e400' is not a finite number";
-    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT(2 1e400)"], &[great]);
-    machine.refused(2, &["put", PLOTS, "1", "--geometry", "POINT EMPTY"], &["it is empty"]);
+    machine.refused(2, &["put", NUMBERS, "1", "--geometry", "POINT(2 1e400)"], &[great]);
+    machine.refused(2, &["put", NUMBERS, "1", "--geometry", "POINT EMPTY"], &["it is empty"]);
     machine.refused(
         2,
-        &["put", PLOTS, "1", "1,2", "--attributes", "[1]"],
+        &["put", NUMBERS, "1", "1,2", "--attributes", "[1]"],
         &["--attributes: it is not a JSON object"],
     );
-    machine.refused(2, &["del", PLOTS, "1", "1,2"], &["give only the id"]);
-    machine.refused(2, &["put", PARKS, "", "1,2"], &["1 to 255 bytes, not 0"]);
-    machine.refused(2, &["put", PARKS, &"x".repeat(256), "1,2"], &["1 to 255 bytes, not 256"]);
+    machine.refused(2, &["del", NUMBERS, "1", "1,2"], &["give only the id"]);
+    machine.refused(2, &["put", TEXTS, "", "1,2"], &["1 to 255 bytes, not 0"]);
+    machine.refused(2, &["put", TEXTS, &"x".repeat(256), "1,2"], &["1 to 255 bytes, not 256"]);
     machine.ok(&["create", "shm://p/plain", "--index", "catfish"]);
     machine.ok(&["create", "shm://p/keys"]);
     machine.refused(2, &["get", "shm://p/plain", "1"], &["may repeat"]);
@@ -88,47 +88,47 @@ fn feature(id: &Value, x: i32, name: &str) -> Value {
 
 #[test]
 fn features_are_loaded_with_ids_geometries_and_properties() {
-    let machine = with_both();
+    let machine = with_records();
     let features = json!({ "type": "FeatureCollection", "features":
         [feature(&json!("way/17"), 0, "Oak"), feature(&json!("way/18"), 5, "Elm")] });
     let _ = machine.file("parks.geojson", features.to_string());
-    let loaded = json_of(&machine, &["load", PARKS, "parks.geojson"]);
+    let loaded = json_of(&machine, &["load", TEXTS, "parks.geojson"]);
     assert_eq!(
         (&loaded["loaded"], &loaded["replaced"], &loaded["bulk"]),
         (&json!(2), &json!(0), &json!(true))
     );
-    let record = json_of(&machine, &["get", PARKS, "way/17"]);
+    let record = json_of(&machine, &["get", TEXTS, "way/17"]);
     assert_eq!(record["properties"], json!({ "name": "Oak", "big": 12_345_678_901_234_567_890_u64 }));
     assert_eq!(record["geometry"]["type"], json!("Polygon"), "{record}");
     let again = json!({ "type": "FeatureCollection", "features":
         [feature(&json!("way/18"), 7, "Ash"), feature(&json!("way/19"), 9, "Fir")] });
     let _ = machine.file("more.geojson", again.to_string());
-    let loaded = json_of(&machine, &["load", PARKS, "more.geojson"]);
+    let loaded = json_of(&machine, &["load", TEXTS, "more.geojson"]);
     assert_eq!((&loaded["loaded"], &loaded["replaced"]), (&json!(2), &json!(1)));
-    assert_eq!(json_of(&machine, &["get", PARKS, "way/18"])["bbox"], json!([7.0, 0.0, 8.0, 1.0]));
-    assert_eq!(machine.ok(&["search", PARKS, "--bbox", "-1000,-1000,1000,1000", "--count"]), "3\n");
-    machine.ok(&["check", PARKS]);
+    assert_eq!(json_of(&machine, &["get", TEXTS, "way/18"])["bbox"], json!([7.0, 0.0, 8.0, 1.0]));
+    assert_eq!(machine.ok(&["search", TEXTS, "--bbox", "-1000,-1000,1000,1000", "--count"]), "3\n");
+    machine.ok(&["check", TEXTS]);
     // Ids of another kind, twice the same id, and geometries without a feature are refused.
-    machine.refused(2, &["load", PLOTS, "parks.geojson"], &["feature 1", "way/17", "--ids position"]);
-    machine.ok(&["load", PLOTS, "parks.geojson", "--ids", "position"]);
-    assert_eq!(json_of(&machine, &["get", PLOTS, "2"])["properties"]["name"], json!("Elm"));
+    machine.refused(2, &["load", NUMBERS, "parks.geojson"], &["feature 1", "way/17", "--ids position"]);
+    machine.ok(&["load", NUMBERS, "parks.geojson", "--ids", "position"]);
+    assert_eq!(json_of(&machine, &["get", NUMBERS, "2"])["properties"]["name"], json!("Elm"));
     let twice = json!({ "type": "FeatureCollection", "features":
         [feature(&json!("a"), 0, "Oak"), feature(&json!("a"), 5, "Elm")] });
     let _ = machine.file("twice.geojson", twice.to_string());
-    machine.refused(2, &["load", PARKS, "twice.geojson"], &["feature 2", "occurs twice"]);
+    machine.refused(2, &["load", TEXTS, "twice.geojson"], &["feature 2", "occurs twice"]);
     let _ = machine.file("bare.geojson", r#"{"type":"Point","coordinates":[1,2]}"#);
-    machine.refused(2, &["load", PARKS, "bare.geojson"], &["not a feature"]);
+    machine.refused(2, &["load", TEXTS, "bare.geojson"], &["not a feature"]);
 }
 
 /// Each file has positions as ids.
 #[test]
 fn a_load_that_replaces_records_by_their_positions_says_so() {
-    let machine = with_both();
+    let machine = with_records();
     let _ =
         machine.file("a.geojson", feature(&json!(null), 0, "Oak").to_string().replace("\"id\":null,", ""));
     let _ = machine.file("a.csv", "1,2\n");
     let _ = machine.file("wkt.csv", "POINT(1 2)\n");
-    for index in [PARKS, PLOTS] {
+    for index in [TEXTS, NUMBERS] {
         assert!(!machine.run(&["load", index, "a.csv"]).err.contains("positions"), "nothing is replaced");
         for (arguments, words) in [
             (&["a.geojson"][..], "the features have no member `id`"),
@@ -142,15 +142,19 @@ fn a_load_that_replaces_records_by_their_positions_says_so() {
             ]);
         }
     }
-    let chosen = machine.run(&["load", PLOTS, "a.csv", "--ids", "position"]);
+    let chosen = machine.run(&["load", NUMBERS, "a.csv", "--ids", "position"]);
     assert!(chosen.err.contains("1 replaced") && !chosen.err.contains("positions"), "{chosen:?}");
-    machine.refused(2, &["load", PLOTS, "a.geojson", "--id-column", "name"], &["its id in its member `id`"]);
+    machine.refused(
+        2,
+        &["load", NUMBERS, "a.geojson", "--id-column", "name"],
+        &["its id in its member `id`"],
+    );
 }
 
 /// The remedy is followed.
 #[test]
 fn an_absent_index_of_rectangles_is_created_as_the_message_says() {
-    let machine = with_both();
+    let machine = with_records();
     let _ = machine.file("a.geojson", feature(&json!(7), 0, "Oak").to_string());
     let load = ["load", "shm://p/nope", "a.geojson"];
     machine.refused(3, &load, &["`farwood create shm://p/nope --index catfish` creates one", "--ids number"]);
@@ -162,11 +166,11 @@ fn an_absent_index_of_rectangles_is_created_as_the_message_says() {
 
 #[test]
 fn rows_are_loaded_with_ids_geometries_and_other_columns() {
-    let machine = with_both();
+    let machine = with_records();
     let _ = machine.file("plots.csv", "id,owner,geom\nA-1,Ann,\"LINESTRING(0 0,2 3)\"\nB-2,Bob,POINT(5 5)\n");
-    let load = ["load", PARKS, "plots.csv", "--header", "--wkt", "geom", "--id-column", "id"];
+    let load = ["load", TEXTS, "plots.csv", "--header", "--wkt", "geom", "--id-column", "id"];
     machine.ok(&load);
-    let record = json_of(&machine, &["get", PARKS, "A-1"]);
+    let record = json_of(&machine, &["get", TEXTS, "A-1"]);
     assert_eq!(
         (&record["properties"], &record["bbox"]),
         (&json!({ "owner": "Ann" }), &json!([0.0, 0.0, 2.0, 3.0]))
@@ -174,43 +178,43 @@ fn rows_are_loaded_with_ids_geometries_and_other_columns() {
     let line = json!({ "type": "LineString", "coordinates": [[0.0, 0.0], [2.0, 3.0]] });
     assert_eq!(record["geometry"], line);
     let _ = machine.file("unnamed.tsv", "LINESTRING(0 0,2 3)\tC-3\n");
-    machine.ok(&["load", PARKS, "unnamed.tsv", "--wkt", "1", "--id-column", "2"]);
-    let record = json_of(&machine, &["get", PARKS, "C-3"]);
+    machine.ok(&["load", TEXTS, "unnamed.tsv", "--wkt", "1", "--id-column", "2"]);
+    let record = json_of(&machine, &["get", TEXTS, "C-3"]);
     assert_eq!((&record["geometry"], &record["properties"]), (&line, &json!({})), "without a header");
     let _ = machine.file("points.csv", "name,lon,lat,id\nOak,1,2,7\nElm,3,4,8\n");
-    machine.ok(&["load", PLOTS, "points.csv", "--header"]);
-    assert_eq!(machine.ok(&["get", PLOTS, "8"]), "3,4,3,4\t{\"name\":\"Elm\"}\n");
+    machine.ok(&["load", NUMBERS, "points.csv", "--header"]);
+    assert_eq!(machine.ok(&["get", NUMBERS, "8"]), "3,4,3,4\t{\"name\":\"Elm\"}\n");
     machine.ok(&["create", "shm://p/plain", "--index", "catfish"]);
     machine.refused(2, &["load", "shm://p/plain", "points.csv", "--header"], &["name, lon, lat, id"]);
 }
 
 #[test]
 fn rows_and_features_that_do_not_fit_are_bad_ones() {
-    let machine = with_both();
+    let machine = with_records();
     let long = json!({ "type": "FeatureCollection", "features":
         [feature(&json!("a"), 0, &"x".repeat(66_000)), feature(&json!("y".repeat(256)), 5, "Elm"),
         feature(&json!("c"), 5, "Elm")] });
     let _ = machine.file("long.geojson", long.to_string());
-    machine.refused(2, &["load", PARKS, "long.geojson"], &["feature 1", "the limit is 65024"]);
-    let loaded = json_of(&machine, &["load", PARKS, "long.geojson", "--skip-bad"]);
+    machine.refused(2, &["load", TEXTS, "long.geojson"], &["feature 1", "the limit is 65024"]);
+    let loaded = json_of(&machine, &["load", TEXTS, "long.geojson", "--skip-bad"]);
     assert_eq!((&loaded["loaded"], &loaded["skipped"]), (&json!(1), &json!(2)));
     let list =
         r#"{"type":"Feature","id":"a","properties":[1],"geometry":{"type":"Point","coordinates":[1,2]}}"#;
     let _ = machine.file("list.geojson", list);
-    machine.refused(2, &["load", PARKS, "list.geojson"], &["the properties are not a JSON object"]);
+    machine.refused(2, &["load", TEXTS, "list.geojson"], &["the properties are not a JSON object"]);
     let _ = machine.file("both.csv", "lon,lat,xmin,ymin,xmax,ymax,id\n1,2,1,2,3,4,7\n");
-    machine.refused(2, &["load", PLOTS, "both.csv", "--header"], &["several points or rectangles"]);
+    machine.refused(2, &["load", NUMBERS, "both.csv", "--header"], &["several points or rectangles"]);
     let pretty = "{\"type\":\"Feature\",\"id\":\"p\",\"properties\":{\n  \"a b\": 1\n},\n\"geometry\":\
                   {\"type\":\"Point\",\"coordinates\":[1,2]}}";
     let _ = machine.file("pretty.geojson", pretty);
-    machine.ok(&["load", PARKS, "pretty.geojson"]);
-    assert_eq!(machine.ok(&["get", PARKS, "p"]), "1,2,1,2\t{\"a b\":1}\n");
+    machine.ok(&["load", TEXTS, "pretty.geojson"]);
+    assert_eq!(machine.ok(&["get", TEXTS, "p"]), "1,2,1,2\t{\"a b\":1}\n");
 }
 
 /// No number of the properties passes through 64 bits.
 #[test]
 fn numbers_of_properties_keep_their_digits() {
-    let machine = with_both();
+    let machine = with_records();
     let properties = r#"{"n":12345678901234567890123,"tiny":1e-400}"#;
     let of = |x: &str| {
         let geometry = format!(r#"{{"type":"Point","coordinates":[{x},2]}}"#);
@@ -218,21 +222,21 @@ fn numbers_of_properties_keep_their_digits() {
     };
     for name in ["one.geojson", "one.ndjson"] {
         let _ = machine.file(name, of("1"));
-        machine.ok(&["load", PARKS, name]);
+        machine.ok(&["load", TEXTS, name]);
         for printed in [
-            machine.ok(&["get", PARKS, "a", "--json"]),
-            machine.ok(&["search", PARKS, "--at", "1,2", "--json"]),
+            machine.ok(&["get", TEXTS, "a", "--json"]),
+            machine.ok(&["search", TEXTS, "--at", "1,2", "--json"]),
         ] {
             assert!(printed.contains(properties), "{printed}");
         }
         let _ = machine.file(name, of("1e-400"));
-        machine.refused(2, &["load", PARKS, name], &["1e-400"]);
+        machine.refused(2, &["load", TEXTS, name], &["1e-400"]);
     }
 }
 
 #[test]
 fn stat_shows_the_ids() {
-    let machine = with_both();
-    assert!(machine.ok(&["stat", PARKS]).contains("ids          unique, texts; with records"));
-    assert_eq!(json_of(&machine, &["stat", PLOTS])["ids"], json!("number"));
+    let machine = with_records();
+    assert!(machine.ok(&["stat", TEXTS]).contains("ids          unique, texts; with records"));
+    assert_eq!(json_of(&machine, &["stat", NUMBERS])["ids"], json!("number"));
 }

@@ -2,6 +2,7 @@
 
 use crate::geometries::{all, points, shapefile_of, with_degrees};
 use crate::machine::{Machine, Ran};
+use crate::records::{NUMBERS, TEXTS, with_records};
 use serde_json::{Value, json};
 use shapefile::dbase::{Date, FieldName, FieldValue, Record, TableWriterBuilder};
 use shapefile::record::EsriShape;
@@ -11,17 +12,6 @@ use shapefile::{
 };
 use std::fs::File;
 use std::io::Cursor;
-
-const NUMBERS: &str = "shm://p/numbers";
-const TEXTS: &str = "shm://p/texts";
-
-/// A pool with an index of numbers and one of texts.
-fn with_records() -> Machine {
-    let machine = Machine::with_pool();
-    machine.ok(&["create", NUMBERS, "--index", "catfish", "--ids", "number"]);
-    machine.ok(&["create", TEXTS, "--index", "catfish", "--ids", "text"]);
-    machine
-}
 
 /// A table with these codes, each with the same other values.
 fn table(codes: &[&str]) -> Vec<u8> {
@@ -87,8 +77,8 @@ fn a_column_of_the_table_has_the_ids() {
     machine.ok(&["load", NUMBERS, &file, "--id-column", "site"]);
     assert_eq!(properties(&machine, NUMBERS, "71")["code"], json!("B-2"));
     for (index, column, words) in [
-        (TEXTS, "site", "the ids of the index, which are texts; name a column of texts (C)"),
-        (NUMBERS, "code", "the ids of the index, which are numbers; name a column of numbers (N, F)"),
+        (TEXTS, "site", "the ids of the index are texts; name a column of texts (C)"),
+        (NUMBERS, "code", "the ids of the index are numbers; name a column of integers (N)"),
         (NUMBERS, "height", "its id -1.25 is not an integer from 0"),
         (TEXTS, "none", "no column 'none'; the .dbf file has code, site, height, open, built"),
     ] {
@@ -155,7 +145,11 @@ fn memos_are_left_out_and_named() {
     let printed = machine.run(&["load", NUMBERS, &file]).err;
     assert!(printed.contains("these columns are not loaded, because of their types: built"), "{printed}");
     assert_eq!(properties(&machine, NUMBERS, "1").get("built"), None);
-    machine.refused(2, &["load", TEXTS, &file, "--id-column", "built"], &["another type than the ids"]);
+    machine.refused(
+        2,
+        &["load", TEXTS, &file, "--id-column", "built"],
+        &["'built' has the type memo or binary, and the ids"],
+    );
 }
 
 fn shape(machine: &Machine, bytes: Vec<u8>) -> Value {

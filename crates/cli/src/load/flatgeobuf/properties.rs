@@ -3,7 +3,7 @@
 use crate::load::args::Args;
 use crate::load::column_value::{self, ColumnValue};
 use crate::load::found::Found;
-use crate::load::ids::FileId;
+use crate::load::ids::{FileId, IdTypes, column_position};
 use farwood::spatial::IdKind;
 use flatgeobuf::{ColumnType, Feature, Header};
 use std::collections::HashSet;
@@ -96,23 +96,18 @@ impl Columns {
     }
 }
 
+const ID_TYPES: IdTypes = IdTypes { texts: "texts (String)", integers: "integers (Byte to ULong)" };
+
 /// The index of the column of ids of that kind.
 fn id_index(columns: &[Column], name: &str, kind: IdKind) -> Result<usize, String> {
-    let index = columns.iter().position(|column| column.name == name).ok_or_else(|| {
-        let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
-        format!("there is no column '{name}'; the file has {}", names.join(", "))
-    })?;
+    let index = column_position(columns.iter().map(|column| column.name.as_str()), name, "the file")?;
     let found = columns[index].kind;
-    let (is_right, ids, wanted) = match kind {
-        IdKind::Text => (found == ColumnType::String, "texts", "texts (String)"),
-        IdKind::Repeated | IdKind::Number => (is_integer(found), "numbers", "integers (Byte to ULong)"),
+    let is_right = match kind {
+        IdKind::Text => found == ColumnType::String,
+        IdKind::Repeated | IdKind::Number => is_integer(found),
     };
     if !is_right {
-        return Err(format!(
-            "the column '{name}' has the type {}, and the ids of the index are {ids}; name a column of {wanted} with \
-             --id-column, or omit it to number the features by their position",
-            found.variant_name().unwrap_or_default()
-        ));
+        return Err(ID_TYPES.refusal(name, found.variant_name().unwrap_or_default(), kind));
     }
     Ok(index)
 }
