@@ -17,8 +17,7 @@ pub(super) const FIGURE: Figure = Figure {
               street segments of rea02; `data/fetch-segments` fetches them from a package. Their \
               rectangles cover 0.002 of the area in which they lie, those of rea02 0.12. They are inserted in the \
               paper's order: regions of 20,000 in random order, and in each region row by row from north to south. \
-              Windows are centred on segments and have 50 to 150 results, \
-              100 on average.",
+              Windows are centred on segments and have 50 to 150 results, 100 on average.",
     claim: "On real streets, Catfish has up to 2.23 times the throughput of fast messaging and 4.28 times that of \
               offloading.",
     key: "",

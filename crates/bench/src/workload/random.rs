@@ -79,6 +79,13 @@ impl Generator {
         below(self.next_u64(), bound)
     }
 
+    /// Shuffles a list (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+
     /// A number in `[0, 1)` with 53 random bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {

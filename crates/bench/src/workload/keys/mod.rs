@@ -434,11 +434,8 @@ impl LineReader<'_> {
 
 /// The numbers `0..count` in an order fixed by [`SHUFFLE_SEED`] (Fisher and Yates).
 fn shuffled(count: u32) -> Vec<u32> {
-    let mut generator = Generator::for_client(SHUFFLE_SEED, 0);
     let mut order: Vec<u32> = (0..count).collect();
-    for last in (1..order.len()).rev() {
-        order.swap(last, generator.below(last as u64 + 1) as usize);
-    }
+    Generator::for_client(SHUFFLE_SEED, 0).shuffle(&mut order);
     order
 }
 

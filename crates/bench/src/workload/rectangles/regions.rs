@@ -25,19 +25,12 @@ pub(crate) fn in_regions(items: &[Item], seed: u64) -> Vec<Item> {
             region.to_vec()
         }));
     }
-    shuffle(&mut regions, &mut Generator::for_client(seed ^ ORDER_SEED, 0));
+    Generator::for_client(seed ^ ORDER_SEED, 0).shuffle(&mut regions);
     regions.concat()
 }
 
 fn sort_by(items: &mut [Item], key: impl Fn([f64; 2]) -> f64) {
     items.sort_by(|one, other| key(one.bounds.centre()).total_cmp(&key(other.bounds.centre())));
-}
-
-/// Shuffles (Fisher and Yates).
-fn shuffle<T>(all: &mut [T], generator: &mut Generator) {
-    for last in (1..all.len()).rev() {
-        all.swap(last, generator.below(last as u64 + 1) as usize);
-    }
 }
 
 #[cfg(test)]
