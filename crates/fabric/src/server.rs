@@ -47,8 +47,8 @@ pub trait ServerMemory {
         Ok(())
     }
 
-    /// Executes `work` on this memory. If the type stands for several kinds of memory, on the kind that it is, so that
-    /// not every access has to choose.
+    /// Executes `work` on this memory. A type for several kinds of memory passes the memory of its kind, so that the
+    /// accesses of `work` need not distinguish the kinds.
     fn execute<W: MemoryWork>(&self, work: W) -> W::Done
     where
         Self: Sized,

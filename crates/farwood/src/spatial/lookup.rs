@@ -252,17 +252,18 @@ impl Lookups {
     }
 }
 
-/// The beginning of a lookup.
+/// How a lookup begins.
 enum Route<'l> {
     Reads,
     Message,
-    /// The server, as far as it answers and Algorithm 1 does not offload; or a trial, which compares both paths.
+    /// Asks the server, unless it does not answer or Algorithm 1 offloads. With a trial, executes both paths to compare
+    /// them.
     Server(&'l Choices, Option<Trial<'l>>),
 }
 
 impl Spatial {
-    /// Executes a lookup by the path that the options determine, and blocks. By READs, it runs their future alone: the
-    /// futures around it would copy its kilobytes several times.
+    /// Executes a lookup by the path that the options determine, and blocks. It polls the future of READs directly,
+    /// because each enclosing future would copy its kilobytes once more.
     pub(super) fn look_up_blocking<L: Lookup>(&self, lookup: &L) -> Result<L::Found> {
         let client = self.thread_client(L::OPERATION)?;
         let done = match self.route(L::KIND) {

@@ -238,14 +238,14 @@ impl ServerMemory for TcpMemory {
     }
 
     fn store_line(&self, offset: u64, words: &[u64; LINE_WORDS]) -> Result<(), FabricError> {
-        self.check(offset, 8 * LINE_WORDS as u64)?;
+        self.check(offset, LINE_BYTES as u64)?;
         self.0.store.store_line(offset, words);
         Ok(())
     }
 
     #[inline]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
-        self.check(offset, 8 * LINE_WORDS as u64)?;
+        self.check(offset, LINE_BYTES as u64)?;
         Ok(self.0.store.load_line(offset))
     }
 

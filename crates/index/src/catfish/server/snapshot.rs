@@ -33,8 +33,8 @@ impl Drop for Snapshot<'_> {
     }
 }
 
-/// The bytes of a node.
-type NodeCopy = Vec<[u8; LINE_BYTES]>;
+/// A copy of a node, by lines.
+type CopiedLines = Vec<[u8; LINE_BYTES]>;
 
 /// Reads nodes of a snapshot, and counts them. Memory can be damaged, so each node is checked on each visit.
 pub(super) struct Nodes<'s, L> {
@@ -74,12 +74,12 @@ impl<'s, L: ServerMemory> Nodes<'s, L> {
     /// As [`at`](Self::at); yields a copy of the node, whose hash is not checked.
     pub(super) fn copied(&self, node: NodeRef, below: Option<u8>) -> Result<Vec<u8>, IndexError> {
         let (words, _) = self.at(node, below)?;
-        let mut copy = NodeCopy::default();
+        let mut copy = CopiedLines::default();
         self.copy_to(&mut copy, &words)?;
         Ok(copy.into_flattened())
     }
 
-    fn copy_to(&self, copy: &mut NodeCopy, words: &InPlace<'s, L>) -> Result<(), IndexError> {
+    fn copy_to(&self, copy: &mut CopiedLines, words: &InPlace<'s, L>) -> Result<(), IndexError> {
         copy.resize(self.layout.node_bytes() / LINE_BYTES, [0; LINE_BYTES]);
         Ok(self.local.load_lines(words.offset, copy)?)
     }
@@ -87,7 +87,7 @@ impl<'s, L: ServerMemory> Nodes<'s, L> {
     /// As [`at`](Self::at), and checks the hash of the node; yields a copy of it.
     pub(super) fn verified(&self, node: NodeRef, below: Option<u8>) -> Result<(Vec<u8>, Head), IndexError> {
         let (words, head) = self.at(node, below)?;
-        let mut copy = NodeCopy::default();
+        let mut copy = CopiedLines::default();
         self.verify_copy(node, &words, &mut copy)?;
         Ok((copy.into_flattened(), head))
     }
@@ -97,7 +97,7 @@ impl<'s, L: ServerMemory> Nodes<'s, L> {
         &self,
         node: NodeRef,
         words: &InPlace<'s, L>,
-        copy: &mut NodeCopy,
+        copy: &mut CopiedLines,
     ) -> Result<(), IndexError> {
         self.copy_to(copy, words)?;
         damage_of(copy.as_flattened()).map_or(Ok(()), |what| Err(self.damaged(node, what)))
@@ -190,7 +190,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         query: &Query,
         found: &mut impl SearchSink,
     ) -> Result<(), IndexError> {
-        let visits = self.server.local().execute(TreeSearch { tree: self.tree, snapshot, query, found })?;
+        let visits = self.server.local().execute(TreeSearch { snapshot, query, found })?;
         self.server.compute(visits * self.tree.settings.visit_ns).await;
         Ok(())
     }
@@ -211,7 +211,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Near>, IndexError> {
-        let search = TreeNearest { tree: self.tree, snapshot, point, count };
+        let search = TreeNearest { snapshot, point, count };
         let (found, visits) = self.server.local().execute(search)?;
         self.server.compute(visits * self.tree.settings.visit_ns).await;
         Ok(found)
@@ -220,7 +220,6 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
 
 /// A search in a snapshot; its result is the number of nodes that it visits.
 struct TreeSearch<'s, 't, S> {
-    tree: &'t TreeServer,
     snapshot: &'s Snapshot<'t>,
     query: &'s Query,
     found: &'s mut S,
@@ -230,13 +229,13 @@ impl<S: SearchSink> MemoryWork for TreeSearch<'_, '_, S> {
     type Done = Result<u64, IndexError>;
 
     fn run<M: ServerMemory>(self, memory: &M) -> Self::Done {
-        let nodes = Nodes::new(memory, &self.tree.layout);
-        let mut copy = NodeCopy::default();
+        let nodes = Nodes::new(memory, &self.snapshot.tree.layout);
+        let mut copy = CopiedLines::default();
         let mut stack = Vec::with_capacity(STACK_NODES);
         stack.push((self.snapshot.root, None));
         while let Some((at, below)) = stack.pop() {
             let (words, head) = nodes.at(at, below)?;
-            if self.tree.settings.verifies_searches {
+            if self.snapshot.tree.settings.verifies_searches {
                 nodes.verify_copy(at, &words, &mut copy)?;
                 nodes.search_node(&copy.as_flattened(), (at, head), self.query, self.found, &mut stack)?;
             } else {
@@ -249,7 +248,6 @@ impl<S: SearchSink> MemoryWork for TreeSearch<'_, '_, S> {
 
 /// A search for the nearest items in a snapshot; its result is the items, and the number of nodes that it visits.
 struct TreeNearest<'s, 't> {
-    tree: &'t TreeServer,
     snapshot: &'s Snapshot<'t>,
     point: [f64; 2],
     count: usize,
@@ -259,12 +257,12 @@ impl MemoryWork for TreeNearest<'_, '_> {
     type Done = Result<(Vec<Near>, u64), IndexError>;
 
     fn run<M: ServerMemory>(self, memory: &M) -> Self::Done {
-        let nodes = Nodes::new(memory, &self.tree.layout);
-        let mut copy = NodeCopy::default();
+        let nodes = Nodes::new(memory, &self.snapshot.tree.layout);
+        let mut copy = CopiedLines::default();
         let mut search = Nearest::new(self.point, self.count, self.snapshot.root);
         while let Some((at, below)) = search.next() {
             let (words, head) = nodes.at(at, below)?;
-            let added = if self.tree.settings.verifies_searches {
+            let added = if self.snapshot.tree.settings.verifies_searches {
                 nodes.verify_copy(at, &words, &mut copy)?;
                 search.add_entries(head.level, entries(&copy.as_flattened(), head.entries))
             } else {

@@ -51,7 +51,7 @@ pub(in crate::catfish) fn matching(
 /// One bit for each position of a block: set if the entry is within the limits. The bits of empty positions are 0.
 #[expect(
     clippy::inline_always,
-    reason = "as calls, this and the loads of lines take a sixth of a search's time more"
+    reason = "searches take 12 to 20 % longer if this and the loads of lines are calls"
 )]
 #[inline(always)]
 fn hits_of_block(node: &impl NodeWords, first: usize, limits: &Limits) -> u32 {

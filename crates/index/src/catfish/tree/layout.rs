@@ -50,7 +50,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Version of this format.
 pub const FORMAT: u32 = 2;
 /// Bytes of a line, which a NIC reads whole (FaRM; Catfish §III-B).
-pub const LINE_BYTES: usize = 64;
+pub const LINE_BYTES: usize = farwood_fabric::LINE_BYTES;
 /// Entries of a block: words of a line, less its version.
 pub const BLOCK_ENTRIES: usize = LINE_BYTES / 8 - 1;
 /// Lines of a block: one for each edge of the entries, and one for their ids or references.

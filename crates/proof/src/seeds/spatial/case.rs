@@ -47,6 +47,7 @@ pub const SEARCHES: u64 = 1_000;
 pub const COMMITS: u64 = 100;
 /// Faults of a counted seed.
 pub const FAULTS: u64 = 3;
+/// Virtual time without the end of a search after which a run counts as stuck, nanoseconds.
 const STUCK_AFTER_NS: u64 = 20_000_000_000;
 /// The same for runs with messages. It is shorter, because their clients poll continuously.
 const MESSAGES_STUCK_AFTER_NS: u64 = 10_000_000_000;
