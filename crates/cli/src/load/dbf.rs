@@ -1,5 +1,6 @@
 //! The table of a Shapefile (`.dbf`): one row of texts of fixed length for each record of the main file. The reader
-//! keeps one row in memory. Rows that are marked as deleted keep their position.
+//! keeps one row in memory. Rows that are marked as deleted keep their position. The library `dbase` skips such rows,
+//! which would assign rows to other records, and reads numbers as doubles.
 
 use super::column_value::ColumnValue;
 use super::trouble::{Place, Trouble};

@@ -108,7 +108,7 @@ impl IntegerType {
             Self::Signed => ColumnValue::Number(number.to_string()),
             Self::Unsigned => ColumnValue::Number((number as u64).to_string()),
             Self::Decimal(scale) => decimal(i128::from(number), scale),
-            Self::Date => ColumnValue::Text(iso8601::date(number)),
+            Self::Date => ColumnValue::Text(iso8601::date(number)?),
             Self::Time(part) => ColumnValue::Text(iso8601::time(number, part)?),
             Self::Timestamp(part, zone) => ColumnValue::Text(iso8601::timestamp(number, part, zone)?),
         })

