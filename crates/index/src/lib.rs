@@ -22,6 +22,7 @@ mod lifecycle;
 pub mod lock;
 // Chunks, slots, free lists and overflow values.
 pub mod memory;
+mod modify;
 mod op;
 // An ordered index whose system is chosen at run time.
 pub mod ordered;
@@ -50,4 +51,5 @@ pub use coverage::MARKS;
 pub use error::IndexError;
 pub use key::successor;
 pub use lifecycle::{check_index_name, drop_index};
+pub use modify::{Accept, Decide, Decision, ModifyOutcome};
 pub use outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};

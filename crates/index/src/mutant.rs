@@ -24,6 +24,8 @@ pub enum Mutant {
     ScanBlind,
     /// A merge does not mark the node that it removes.
     MergeUnmarked,
+    /// A modification is decided with a value that was read under a lock which the client has released since.
+    DecidesUnlocked,
     /// The object that a link points to is not checked.
     OverflowUnchecked,
     /// A cached copy without the key proves that the key is absent (SMART).

@@ -5,7 +5,7 @@ use crate::workload::{ScanSpan, perform, scan};
 use farwood_fabric::Client;
 use farwood_index::sherman::Sherman;
 use farwood_testkit::Harness;
-use farwood_testkit::history::{Action, Answer, ByteString, Direction};
+use farwood_testkit::history::{Action, Answer, ByteString, Direction, Exchange};
 use farwood_testkit::model::{Edge, Ordered};
 use std::ops::Bound;
 
@@ -84,6 +84,15 @@ impl<H: Harness, T: Tree> Ordered for BlockingIndex<'_, H, T> {
 
     fn remove(&mut self, key: &[u8]) -> bool {
         self.done(key, &Action::Remove)
+    }
+
+    fn exchange(&mut self, key: &[u8], exchange: &Exchange) -> Option<ByteString> {
+        let action = Action::Exchange(exchange.clone());
+        let exchanged = perform(&self.tree, &self.client, key, &action);
+        match self.harness.block_on(exchanged).expect("the operation succeeds") {
+            Answer::Found(found) => found,
+            other => unreachable!("the answer to an exchange: {other:?}"),
+        }
     }
 
     fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)> {

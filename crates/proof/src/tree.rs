@@ -2,11 +2,11 @@
 
 use crate::workload::ScanSpan;
 use farwood_fabric::{Client, Fabric};
-use farwood_index::IndexError;
 use farwood_index::ordered::{self, Ordered};
 use farwood_index::sherman::{self, Sherman};
 use farwood_index::smart::{self, Smart};
 use farwood_index::sphinx::{self, Sphinx};
+use farwood_index::{Decision, IndexError};
 use farwood_testkit::history::{Action, Answer, ByteString};
 
 /// The operations of every ordered index.
@@ -34,6 +34,15 @@ pub trait Tree {
     async fn leave_all<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError>;
 }
 
+/// The decision of an exchange.
+fn decision(applies: bool, new: Option<&[u8]>) -> Decision {
+    match (applies, new) {
+        (false, _) => Decision::Keep,
+        (true, Some(value)) => Decision::Store(value.to_vec()),
+        (true, None) => Decision::Remove,
+    }
+}
+
 macro_rules! tree {
     ($tree:ty, $entries:expr) => {
         impl Tree for $tree {
@@ -50,6 +59,26 @@ macro_rules! tree {
                     Action::Insert(value) => Answer::Done(self.insert(client, key, value).await?.inserted()),
                     Action::Update(value) => Answer::Done(self.update(client, key, value).await?.updated()),
                     Action::Remove => Answer::Done(self.remove(client, key).await?.removed()),
+                    Action::Exchange(wanted) => {
+                        let mut found = None;
+                        match &wanted.new {
+                            None if wanted.expected != Some(None) => {
+                                let mut accept = |value: Option<&[u8]>| {
+                                    found = value.map(<[u8]>::to_vec);
+                                    wanted.applies(value)
+                                };
+                                self.remove_if(client, key, &mut accept).await?;
+                            }
+                            new => {
+                                let mut decide = |value: Option<&[u8]>| {
+                                    found = value.map(<[u8]>::to_vec);
+                                    decision(wanted.applies(value), new.as_deref())
+                                };
+                                self.modify(client, key, &mut decide).await?;
+                            }
+                        }
+                        Answer::Found(found)
+                    }
                     Action::Get => Answer::Found(self.get(client, key).await?.map(|value| value.to_vec())),
                 })
             }

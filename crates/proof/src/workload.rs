@@ -6,7 +6,8 @@ use farwood_index::IndexError;
 use farwood_index::sherman::layout::Values;
 use farwood_index::sherman::{self, Range, ShermanConfig, ShermanVariant};
 use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::{Action, Answer, ByteString, Direction};
+use farwood_testkit::history::{Action, Answer, ByteString, Direction, Exchange};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// A request of a client to its index.
@@ -64,18 +65,23 @@ pub struct Mix {
     pub gets: u64,
     /// Scans and counts.
     pub scans: u64,
-    /// Removals; the rest are puts, inserts and updates, 2 : 2 : 1.
+    /// Removals.
     pub removals: u64,
+    /// Exchanges; the rest are puts, inserts and updates, 2 : 2 : 1.
+    pub exchanges: u64,
 }
 
 /// A third of the requests read, the rest change the tree.
-pub const MIXED: Mix = Mix { gets: 24, scans: 10, removals: 18 };
+pub const MIXED: Mix = Mix { gets: 24, scans: 10, removals: 18, exchanges: 0 };
 
 /// Few removals: the tree grows.
-pub const GROWING: Mix = Mix { gets: 12, scans: 6, removals: 2 };
+pub const GROWING: Mix = Mix { gets: 12, scans: 6, removals: 2, exchanges: 0 };
 
 /// A mix with as many removals as insertions, so that leaves are merged.
-pub const CHURNING: Mix = Mix { gets: 14, scans: 6, removals: 44 };
+pub const CHURNING: Mix = Mix { gets: 14, scans: 6, removals: 44, exchanges: 0 };
+
+/// Most requests are exchanges.
+pub const EXCHANGING: Mix = Mix { gets: 14, scans: 6, removals: 4, exchanges: 56 };
 
 /// The lengths of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +118,8 @@ pub struct Workload<'k> {
     mix: Mix,
     client: u64,
     step: u64,
+    /// The value that this client last wrote under each key; `None`: it removed the key.
+    written: BTreeMap<ByteString, Option<ByteString>>,
     chance: TestRng,
 }
 
@@ -119,7 +127,7 @@ impl<'k> Workload<'k> {
     /// The requests of client number `client`.
     pub fn new(keys: &'k [ByteString], lengths: ValueLengths, mix: Mix, client: u64, seed: u64) -> Self {
         let chance = TestRng::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
-        Self { keys, lengths, snapshots: false, mix, client, step: 0, chance }
+        Self { keys, lengths, snapshots: false, mix, client, step: 0, written: BTreeMap::new(), chance }
     }
 
     /// Turns every scan with a limit into a scan of a snapshot.
@@ -167,12 +175,13 @@ impl Iterator for Workload<'_> {
     type Item = TreeRequest;
 
     fn next(&mut self) -> Option<TreeRequest> {
-        let Mix { gets, scans, removals } = self.mix;
+        let Mix { gets, scans, removals, exchanges } = self.mix;
         let (key, kind) = (self.key(), self.chance.below(100));
         let action = match kind {
             kind if kind < gets => Action::Get,
             kind if kind < gets + scans => return Some(self.read_many(key)),
             kind if kind < gets + scans + removals => Action::Remove,
+            kind if kind < gets + scans + removals + exchanges => Action::Exchange(self.exchange(&key)),
             _ => match self.chance.below(5) {
                 0 | 1 => Action::Put(self.value()),
                 2 | 3 => Action::Insert(self.value()),
@@ -184,6 +193,14 @@ impl Iterator for Workload<'_> {
 }
 
 impl Workload<'_> {
+    /// An exchange of any value, or of the one that this client wrote last.
+    fn exchange(&mut self, key: &[u8]) -> Exchange {
+        let expected = (!self.chance.once_in(3)).then(|| self.written.get(key).cloned().flatten());
+        let new = (!self.chance.once_in(4)).then(|| self.value());
+        self.written.insert(key.to_vec(), new.clone());
+        Exchange { expected, new }
+    }
+
     /// A scan or a count, and sometimes a `Leave`.
     fn read_many(&mut self, key: ByteString) -> TreeRequest {
         if self.chance.once_in(5) {

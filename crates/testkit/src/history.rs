@@ -39,8 +39,34 @@ pub enum Action {
     Update(ByteString),
     /// Removes the key.
     Remove,
+    /// Reads the key, and changes it if it has an expected value, in one step.
+    Exchange(Exchange),
     /// Reads the key.
     Get,
+}
+
+/// A change of one key that depends on its value; `None` is the value of an absent key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The value that the key must have; `None`: any.
+    pub expected: Option<Option<ByteString>>,
+    /// Its new value.
+    pub new: Option<ByteString>,
+}
+
+impl Exchange {
+    /// Whether the change is made if the key has the value `found`.
+    pub fn applies(&self, found: Option<&[u8]>) -> bool {
+        self.expected.as_ref().is_none_or(|expected| expected.as_deref() == found)
+    }
+
+    /// Whether the exchange may have changed the key, with that answer.
+    fn may_change(&self, answer: &Option<(u64, Answer)>) -> bool {
+        match answer {
+            Some((_, Answer::Found(found))) => *found != self.new && self.applies(found.as_deref()),
+            _ => true,
+        }
+    }
 }
 
 /// The answer to an operation.
@@ -53,7 +79,7 @@ pub enum Answer {
         /// Whether the key was present.
         existed: bool,
     },
-    /// The value that a get found.
+    /// The value that a get or an exchange found.
     Found(Option<ByteString>),
 }
 

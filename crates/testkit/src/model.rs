@@ -3,7 +3,7 @@
 //! [`programs`] is a proptest strategy: failures shrink to few steps on few keys. Keys come from families that stress
 //! trees ([`Family`]). [`run`] compares every answer, and at the end the whole contents, in both directions.
 
-use crate::history::ByteString;
+use crate::history::{ByteString, Exchange};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -27,6 +27,8 @@ pub trait Ordered {
     fn update(&mut self, key: &[u8], value: &[u8]) -> bool;
     /// Removes the key; yields whether it was present.
     fn remove(&mut self, key: &[u8]) -> bool;
+    /// Reads the key, and makes the change if it applies; yields the value that was found.
+    fn exchange(&mut self, key: &[u8], exchange: &Exchange) -> Option<ByteString>;
     /// At most `limit` entries between the bounds, the least keys first.
     fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)>;
     /// At most `limit` entries between the bounds, the greatest keys first.
@@ -63,6 +65,17 @@ impl Ordered for BTreeMap<ByteString, ByteString> {
 
     fn remove(&mut self, key: &[u8]) -> bool {
         BTreeMap::remove(self, key).is_some()
+    }
+
+    fn exchange(&mut self, key: &[u8], exchange: &Exchange) -> Option<ByteString> {
+        let found = Ordered::get(self, key);
+        if exchange.applies(found.as_deref()) {
+            match &exchange.new {
+                Some(value) => self.put(key, value),
+                None => drop(BTreeMap::remove(self, key)),
+            }
+        }
+        found
     }
 
     fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)> {
@@ -158,6 +171,19 @@ pub enum Order {
     Drawn,
 }
 
+/// The value that an exchange expects.
+#[derive(Clone, Copy, Debug)]
+pub enum Expected {
+    /// Any value, or none.
+    Any,
+    /// No value: the key is absent.
+    Absent,
+    /// The value that the key has, if it has one.
+    Present,
+    /// Another value.
+    Wrong,
+}
+
 /// The operation of a step on its key.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -171,6 +197,8 @@ pub enum Step {
     Update(u8),
     /// See [`Ordered::remove`].
     Remove,
+    /// See [`Ordered::exchange`].
+    Exchange(Expected, Option<u8>),
     /// A scan with the step's key as one bound.
     Scan {
         /// Whether the scan is forward.
@@ -270,12 +298,15 @@ pub fn programs(shape: ProgramShape) -> impl Strategy<Value = Program> {
 
 fn step() -> impl Strategy<Value = Step> {
     let scan = (any::<bool>(), any::<Option<Index>>(), any::<bool>(), 0..40usize);
+    let expected =
+        prop::sample::select(&[Expected::Any, Expected::Absent, Expected::Present, Expected::Wrong][..]);
     prop_oneof![
         3 => Just(Step::Get),
         6 => any::<u8>().prop_map(Step::Put),
         4 => any::<u8>().prop_map(Step::Insert),
         2 => any::<u8>().prop_map(Step::Update),
         3 => Just(Step::Remove),
+        3 => (expected, any::<Option<u8>>()).prop_map(|(expected, new)| Step::Exchange(expected, new)),
         2 => scan.prop_map(|(forward, other, included, limit)| Step::Scan { forward, other, included, limit }),
         1 => Just(Step::Count),
     ]
@@ -348,6 +379,16 @@ fn one(
         }
         Step::Update(byte) => same(what, &index.update(key, &value(byte)), &model.update(key, &value(byte))),
         Step::Remove => same(what, &index.remove(key), &Ordered::remove(model, key)),
+        Step::Exchange(expected, new) => {
+            let expected = match expected {
+                Expected::Any => None,
+                Expected::Absent => Some(None),
+                Expected::Present => Some(Ordered::get(model, key)),
+                Expected::Wrong => Some(Some(value(&1))),
+            };
+            let exchange = Exchange { expected, new: new.as_ref().map(value) };
+            same(what, &index.exchange(key, &exchange), &model.exchange(key, &exchange))
+        }
         Step::Scan { forward, other, included, limit } => {
             let edge = if *included { Bound::Included(&key[..]) } else { Bound::Excluded(&key[..]) };
             let other =

@@ -14,6 +14,7 @@ pub use report::OrderedReport;
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockWidth};
 use crate::memory::overflow::VALUE_BYTES_MAX;
+use crate::modify::{Accept, Decide, ModifyOutcome};
 use crate::mutant::Mutant;
 use crate::outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use crate::radix::key::KEY_BYTES_MAX;
@@ -325,6 +326,34 @@ impl Ordered {
         key: &[u8],
     ) -> Result<RemoveOutcome, IndexError> {
         dispatch!(self, index => index.remove(client, key).await)
+    }
+
+    /// Calls `decide` with the value of `key`, and changes the entry as it decides, in one atomic step.
+    ///
+    /// # Errors
+    /// The errors of the same operation of the selected system.
+    #[inline]
+    pub async fn modify<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        decide: &mut Decide<'_>,
+    ) -> Result<ModifyOutcome, IndexError> {
+        dispatch!(self, index => index.modify(client, key, decide).await)
+    }
+
+    /// Removes `key` if `accept` accepts its value, in one atomic step.
+    ///
+    /// # Errors
+    /// The errors of the same operation of the selected system.
+    #[inline]
+    pub async fn remove_if<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        accept: &mut Accept<'_>,
+    ) -> Result<RemoveOutcome, IndexError> {
+        dispatch!(self, index => index.remove_if(client, key, accept).await)
     }
 
     /// Finds up to `limit` entries of `range`, in `direction`. Clears `found` first.

@@ -107,8 +107,18 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     /// Makes a change of an entry, whose value has the length that the layout gives it.
     pub(super) async fn exchange(self, key: &[u8], change: Change<'_>) -> Result<Exchanged, IndexError> {
         let from = self.leaf_for(key).await?;
-        let LockedNode { held, at, node: mut leaf, .. } = self.lock_leaf(from, key).await?;
+        let locked = self.lock_leaf(from, key).await?;
         self.charge_search();
+        self.exchange_locked(locked, key, change).await
+    }
+
+    /// Makes a change of an entry in a leaf whose lock this client holds, and releases the lock.
+    pub(super) async fn exchange_locked(
+        self,
+        LockedNode { held, at, node: mut leaf, .. }: LockedNode<'_, F>,
+        key: &[u8],
+        change: Change<'_>,
+    ) -> Result<Exchanged, IndexError> {
         let replaced = leaf.link_of(key);
         match leaf.place(key, change) {
             Ok(Placed::Entry { bytes, existed }) => {

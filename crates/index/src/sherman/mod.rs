@@ -29,6 +29,7 @@ pub mod layout;
 pub mod leaf;
 mod lock_node;
 mod merge;
+mod modify;
 pub mod node;
 mod open;
 pub mod options;

@@ -64,6 +64,25 @@ impl ValueField {
     }
 }
 
+/// A value that is ready to be written to its entry.
+pub(super) enum NewValue {
+    /// A value of the length that all values have.
+    Fixed(Vec<u8>),
+    Field(ValueField),
+    /// The link to an overflow value, which is written.
+    Overflow(ValueField, UnlinkedValue),
+}
+
+impl NewValue {
+    /// The bytes of its entry.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Fixed(value) => value,
+            Self::Field(field) | Self::Overflow(field, _) => field.bytes(),
+        }
+    }
+}
+
 /// A value in its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoredValue<'s> {
@@ -144,30 +163,53 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         key: &[u8],
         change: Change<'_>,
     ) -> Result<KeyBefore, IndexError> {
-        let layout = &self.index.layout;
         let Some(value) = change.value() else {
             let removed = self.exchange(key, change).await?;
             return Ok(self.free_replaced(removed).await);
         };
-        let (field, stored) = if value.len() <= layout.inline_bytes_max() {
-            (ValueField::inline(layout, value), None)
-        } else {
-            let stored = overflow_store::store(self.client, &self, value).await?;
-            (ValueField::linked(layout, stored.link), Some(stored))
-        };
-        let exchanged = self.exchange(key, change.of(field.bytes())).await;
-        let unused = match &exchanged {
+        let new = self.value_field(value).await?;
+        let exchanged = self.exchange(key, change.of(new.bytes())).await;
+        Ok(self.free_replaced(self.linked(new, exchanged)?).await)
+    }
+
+    /// Prepares a value of any length for its entry. [0 RT; 1 for an overflow value]
+    async fn value_field(self, value: &[u8]) -> Result<NewValue, IndexError> {
+        let layout = &self.index.layout;
+        if value.len() <= layout.inline_bytes_max() {
+            return Ok(NewValue::Field(ValueField::inline(layout, value)));
+        }
+        let stored = overflow_store::store(self.client, &self, value).await?;
+        Ok(NewValue::Overflow(ValueField::linked(layout, stored.link), stored))
+    }
+
+    /// Prepares a value for its entry. [0 RT; 1 for an overflow value]
+    pub(super) async fn new_value(self, value: Vec<u8>) -> Result<NewValue, IndexError> {
+        match self.index.layout.values {
+            Values::Fixed => Ok(NewValue::Fixed(value)),
+            Values::AnyLength => self.value_field(&value).await,
+        }
+    }
+
+    /// Frees a new overflow value that its change has not linked. Returns the result of the change.
+    pub(super) fn linked(
+        self,
+        new: NewValue,
+        exchanged: Result<Exchanged, IndexError>,
+    ) -> Result<Exchanged, IndexError> {
+        let is_unused = match &exchanged {
             Ok(exchanged) => !exchanged.placed,
             Err(error) => !error.may_be_written(),
         };
-        if let Some(stored) = stored.filter(|_| unused) {
+        if let NewValue::Overflow(_, stored) = new
+            && is_unused
+        {
             UnlinkedValue::free(stored, &self);
         }
-        Ok(self.free_replaced(exchanged?).await)
+        exchanged
     }
 
     /// Frees the overflow value that a change replaced.
-    async fn free_replaced(self, exchanged: Exchanged) -> KeyBefore {
+    pub(super) async fn free_replaced(self, exchanged: Exchanged) -> KeyBefore {
         if overflow_store::free(self.client, &self, exchanged.replaced).await {
             let _ = self.share_free_slots().await;
         }

@@ -71,7 +71,7 @@ impl LoopbackCase {
     pub fn growing(seed: u64) -> Self {
         let mut case = Self::on(System::Sherman, seed, Copies::SharedMemory);
         case.plan.sherman().sizes = SIZES[1];
-        (case.plan.keys, case.plan.mix) = (40, Mix { gets: 0, scans: 2, removals: 0 });
+        (case.plan.keys, case.plan.mix) = (40, Mix { gets: 0, scans: 2, removals: 0, exchanges: 0 });
         case.steps = 8;
         case.stalled_once_in = 40;
         case

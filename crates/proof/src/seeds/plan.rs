@@ -60,7 +60,7 @@ impl Plan {
     }
 
     /// Gives values of the Sherman tree any length.
-    pub(crate) fn use_any_length(&mut self) {
+    pub fn use_any_length(&mut self) {
         let config = self.sherman();
         config.values = Values::AnyLength;
         (config.sizes.value_bytes, config.sizes.node_bytes) = (16, 320);

@@ -13,6 +13,7 @@ mod catfish {
 mod coverage_marks;
 mod damage;
 mod dropped;
+mod exchanges;
 mod fabric {
     mod rdma;
     mod shm;

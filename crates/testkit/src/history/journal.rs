@@ -3,6 +3,7 @@
 //! ```text
 //! = KEY VALUE                               an initial entry
 //! > CLIENT NUMBER TIME ACTION KEY [VALUE]   an operation begins; ACTION is put, insert, update, remove or get
+//! > CLIENT NUMBER TIME exchange KEY EXPECTED VALUE   EXPECTED is a value, - (absent) or * (any); VALUE may be -
 //! < CLIENT NUMBER TIME ANSWER [VALUE]       its answer: yes, no, replaced, added, found VALUE or none
 //! s CLIENT TIME TIME DIRECTION FROM TO LIMIT KEY=VALUE KEY=VALUE ...
 //! ```
@@ -11,7 +12,7 @@
 //! `*`. The line of a call is written before the operation begins, so an operation of a killed process has a call and
 //! no answer. A line without a newline was cut off when its writer was killed, and is ignored.
 
-use super::{Action, Answer, ByteString, Direction, History, Operation, Scan};
+use super::{Action, Answer, ByteString, Direction, Exchange, History, Operation, Scan};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
@@ -55,6 +56,7 @@ impl<W: Write> Recorder<W> {
             Action::Insert(value) => ("insert", Some(value)),
             Action::Update(value) => ("update", Some(value)),
             Action::Remove => ("remove", None),
+            Action::Exchange(_) => ("exchange", None),
             Action::Get => ("get", None),
         };
         let client = self.client;
@@ -62,6 +64,13 @@ impl<W: Write> Recorder<W> {
         self.bytes(key);
         if let Some(value) = value {
             self.bytes(value);
+        }
+        if let Action::Exchange(Exchange { expected, new }) = action {
+            match expected {
+                None => self.line.push_str(" *"),
+                Some(expected) => self.value_or_absent(expected.as_deref()),
+            }
+            self.value_or_absent(new.as_deref());
         }
         self.end_line()?;
         Ok(Pending(number))
@@ -117,6 +126,13 @@ impl<W: Write> Recorder<W> {
     fn bytes(&mut self, bytes: &[u8]) {
         self.line.push(' ');
         hex(&mut self.line, bytes);
+    }
+
+    fn value_or_absent(&mut self, value: Option<&[u8]>) {
+        match value {
+            None => self.line.push_str(" -"),
+            Some(value) => self.bytes(value),
+        }
     }
 
     fn bound(&mut self, bound: &Bound<ByteString>) {
@@ -195,6 +211,13 @@ impl History {
                     "insert" => Action::Insert(value()?),
                     "update" => Action::Update(value()?),
                     "remove" => Action::Remove,
+                    "exchange" => {
+                        let expected = match words.next()? {
+                            "*" => None,
+                            word => Some(read_value_or_absent(word)?),
+                        };
+                        Action::Exchange(Exchange { expected, new: read_value_or_absent(words.next()?)? })
+                    }
                     "get" => Action::Get,
                     _ => return None,
                 };
@@ -238,6 +261,10 @@ fn read_scan<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Scan> {
     };
     let entries = words.map(entry).collect::<Option<_>>()?;
     Some(Scan { client, call, end, direction, from, to, limit, entries })
+}
+
+fn read_value_or_absent(word: &str) -> Option<Option<ByteString>> {
+    if word == "-" { Some(None) } else { unhex(word).map(Some) }
 }
 
 fn read_bound(word: &str) -> Option<Bound<ByteString>> {

@@ -4,7 +4,7 @@
 //! Keys are independent, so the history of an index is linearizable if the history of every key is. The search
 //! considers few operations at a time: those that had begun when the first of the others ended.
 
-use super::{Action, Answer, KeyHistory, Operation, Verdict, Violation};
+use super::{Action, Answer, ByteString, Exchange, KeyHistory, Operation, Verdict, Violation};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -26,6 +26,13 @@ enum AnsweredStep {
     Update(u32, Option<bool>),
     Remove(Option<bool>),
     Get(Option<u32>),
+    Exchange {
+        /// The expected state; `None`: any.
+        expected: Option<KeyState>,
+        new: KeyState,
+        /// The state that the operation found; `None`: the answer is unknown.
+        found: Option<KeyState>,
+    },
 }
 
 impl AnsweredStep {
@@ -41,6 +48,10 @@ impl AnsweredStep {
             Self::Update(value, told) => conditional(told, present, Some(value)),
             Self::Remove(told) => conditional(told, present, None),
             Self::Get(found) => (found == state).then_some(state),
+            Self::Exchange { expected, new, found } => {
+                let applies = expected.is_none_or(|expected| expected == state);
+                found.is_none_or(|found| found == state).then_some(if applies { new } else { state })
+            }
         }
     }
 }
@@ -204,6 +215,18 @@ impl<'a> Values<'a> {
             (Action::Insert(value), _) => AnsweredStep::Insert(self.number(value), told),
             (Action::Update(value), _) => AnsweredStep::Update(self.number(value), told),
             (Action::Remove, _) => AnsweredStep::Remove(told),
+            (Action::Exchange(Exchange { expected, new }), answer) => {
+                let mut state =
+                    |value: &'a Option<ByteString>| value.as_ref().map(|value| self.number(value));
+                AnsweredStep::Exchange {
+                    expected: expected.as_ref().map(&mut state),
+                    new: state(new),
+                    found: match answer {
+                        Some((_, Answer::Found(found))) => Some(state(found)),
+                        _ => None,
+                    },
+                }
+            }
             (Action::Get, Some((_, Answer::Found(found)))) => {
                 AnsweredStep::Get(found.as_ref().map(|value| self.number(value)))
             }

@@ -1,6 +1,6 @@
 //! Checks which entries a scan may show and which it must show.
 
-use super::{Action, Answer, ByteString, Direction, History, KeyHistory, Scan, Verdict, Violation};
+use super::{Action, Answer, ByteString, Direction, Exchange, History, KeyHistory, Scan, Verdict, Violation};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
@@ -57,8 +57,12 @@ impl Changes {
             };
             match &operation.action {
                 Action::Get => continue,
-                Action::Remove => removals.push((call, end)),
-                Action::Put(value) | Action::Insert(value) | Action::Update(value) => {
+                Action::Exchange(exchange) if !exchange.may_change(&operation.answer) => continue,
+                Action::Remove | Action::Exchange(Exchange { new: None, .. }) => removals.push((call, end)),
+                Action::Put(value)
+                | Action::Insert(value)
+                | Action::Update(value)
+                | Action::Exchange(Exchange { new: Some(value), .. }) => {
                     sources.entry(value.clone()).or_default().push((call, end));
                     stores.extend(sure.then_some((end, call)));
                 }

@@ -2,7 +2,7 @@
 //! key. Some histories are right and some are wrong, and some operations were never answered.
 
 use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::{Action, Answer, History, Operation};
+use farwood_testkit::history::{Action, Answer, Exchange, History, Operation};
 use std::time::Duration;
 use todc_utils::specifications::Specification;
 use todc_utils::{Action as Event, WGLChecker};
@@ -35,6 +35,10 @@ fn perform(action: &Action, state: &Option<Vec<u8>>) -> (Answer, Option<Vec<u8>>
         Action::Insert(value) => either(!there, Some(value.clone())),
         Action::Update(value) => either(there, Some(value.clone())),
         Action::Remove => either(there, None),
+        Action::Exchange(exchange) => {
+            let after = if exchange.applies(state.as_deref()) { &exchange.new } else { state };
+            (Answer::Found(state.clone()), after.clone())
+        }
         Action::Get => (Answer::Found(state.clone()), state.clone()),
     }
 }
@@ -50,11 +54,15 @@ fn draw(random: &mut TestRng) -> Vec<Operation> {
         let kinds = [
             Action::Put(value.clone()),
             Action::Insert(value.clone()),
-            Action::Update(value),
+            Action::Update(value.clone()),
             Action::Remove,
+            Action::Exchange(Exchange { expected: None, new: Some(value.clone()) }),
+            Action::Exchange(Exchange { expected: Some(state.clone()), new: Some(value.clone()) }),
+            Action::Exchange(Exchange { expected: Some(None), new: Some(value) }),
+            Action::Exchange(Exchange { expected: Some(state.clone()), new: None }),
             Action::Get,
         ];
-        let action = kinds[random.below(5) as usize].clone();
+        let action = kinds[random.below(kinds.len() as u64) as usize].clone();
         operations.push(Operation { client: step, key: vec![7], action, call: now, answer: None });
         open.push((operations.len() - 1, None));
         while open.len() > 3 || !open.is_empty() && random.once_in(3) {

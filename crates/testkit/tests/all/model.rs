@@ -1,6 +1,6 @@
 //! Random programs accept a correct index, and find the faults of incorrect ones, shrunk to few steps.
 
-use farwood_testkit::history::ByteString;
+use farwood_testkit::history::{ByteString, Exchange};
 use farwood_testkit::model::{Edge, Family, Ordered, Program, ProgramShape, programs, run};
 use proptest::strategy::Strategy as _;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
@@ -34,6 +34,8 @@ enum Fault {
     CountStops,
     /// A value of zeroes is treated as absent.
     ZeroIsAbsent,
+    /// An exchange ignores the expected value.
+    ExpectsNothing,
 }
 
 struct Faulty {
@@ -81,6 +83,17 @@ impl Ordered for Faulty {
             return self.map.contains_key(key);
         }
         Ordered::remove(&mut self.map, key)
+    }
+
+    fn exchange(&mut self, key: &[u8], exchange: &Exchange) -> Option<ByteString> {
+        let found = self.get(key);
+        if self.fault == Fault::ExpectsNothing || exchange.applies(found.as_deref()) {
+            match &exchange.new {
+                Some(value) => self.put(key, value),
+                None => drop(self.remove(key)),
+            }
+        }
+        found
     }
 
     fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(ByteString, ByteString)> {

@@ -1,5 +1,6 @@
 //! Changes of one key: put, insert, update, remove.
 
+use super::condition::Condition;
 use super::copy::{InnerCopy, LeafCopy};
 use super::find::{LeafAt, LeafVerdict, Location, SlotAt, SlotTarget, partial_at};
 use super::new_node::LinkingNode;
@@ -30,6 +31,17 @@ enum Marked {
     Done(UnlinkedLeaf),
     /// The leaf is not the leaf of the key.
     Refused(LeafVerdict),
+    /// The value does not meet the condition.
+    Kept,
+}
+
+/// Result of the removal of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removal {
+    Removed,
+    Absent,
+    /// The value does not meet the condition.
+    Kept,
 }
 
 impl<P: Policy> RadixTree<P> {
@@ -105,7 +117,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                         None
                     }
                 }
-                (Some(leaf), Change::Remove) => self.remove_leaf(&location, leaf, &mut traversal).await?,
+                (Some(leaf), Change::Remove) => {
+                    let removal = self.remove_leaf(&location, leaf, Condition::Any, &mut traversal).await?;
+                    removal.map(|removal| removal == Removal::Removed)
+                }
                 (Some(leaf), Change::Insert(_)) => {
                     self.insert_at_leaf(&location, leaf, entry, &mut traversal).await?
                 }
@@ -120,7 +135,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     }
 
     /// Adds an entry at a location without a leaf. `None`: the caller tries again.
-    async fn add(
+    pub(super) async fn add(
         self,
         location: &Location,
         entry: LeafEntry<'_>,
@@ -229,10 +244,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     ) -> Result<Option<bool>, IndexError> {
         let (held, mut leaf) = self.lock_leaf(at.leaf).await?;
         let verdict = self.judge(&leaf, location, traversal);
-        // If a crash could interrupt the WRITE of the value, the value is written to another leaf, which is then
-        // linked.
-        let survives = leaf.survives_writer(self.fabric().capabilities().write_survives_writer_bytes_max);
-        let in_place = self.index.options.updates == Updates::InPlace && leaf.fits(&entry.value) && survives;
+        let in_place = self.is_written_in_place(&leaf, &entry.value);
         if verdict == LeafVerdict::Match && in_place {
             let replaced = leaf.link();
             leaf.set_value(&entry.value);
@@ -242,7 +254,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
         held.give_up().await?;
         match verdict {
-            LeafVerdict::Match => Ok(self.move_leaf(location, at, entry, traversal).await?.then_some(true)),
+            LeafVerdict::Match => {
+                let moved = self.move_leaf(location, at, entry, Condition::Any, traversal).await?;
+                Ok(moved.then_some(true))
+            }
             LeafVerdict::Absent if matches!(change, Change::Update(_)) => Ok(Some(false)),
             LeafVerdict::Absent => {
                 Ok(self.split_leaf(location, at, entry, traversal).await?.then_some(false))
@@ -252,6 +267,14 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether a value is written to the leaf of its key. If a crash could interrupt that WRITE, the value is written to
+    /// another leaf, which is then linked.
+    pub(super) fn is_written_in_place(self, leaf: &LeafCopy, value: &LeafValue<'_>) -> bool {
+        let bytes_max = self.fabric().capabilities().write_survives_writer_bytes_max;
+        let survives = leaf.survives_writer(bytes_max);
+        self.index.options.updates == Updates::InPlace && leaf.fits(value) && survives
     }
 
     /// Writes a leaf back, and releases its lock. [1 RT; 2 if the lock is released separately]
@@ -285,21 +308,26 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(written?)
     }
 
-    /// Removes the key at a location that has a leaf of this key or of another: marks the leaf under both locks, then
-    /// empties the slot. [3 RT on one memory node]
-    async fn remove_leaf(
+    /// Removes the key at a location that has a leaf of this key or of another, if its value meets `condition`: marks
+    /// the leaf under both locks, then empties the slot. [3 RT on one memory node]
+    pub(super) async fn remove_leaf(
         self,
         location: &Location,
         LeafAt { number, leaf }: LeafAt,
+        condition: Condition<'_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Option<bool>, IndexError> {
+    ) -> Result<Option<Removal>, IndexError> {
         let Some((held, copy)) = self.lock_slot(location, number, traversal).await? else { return Ok(None) };
-        let marked = match self.mark_removed(location, leaf, traversal).await {
+        let marked = match self.mark_removed(location, leaf, condition, traversal).await {
             Ok(Marked::Done(marked)) => marked,
+            Ok(Marked::Kept) => {
+                held.give_up().await?;
+                return Ok(Some(Removal::Kept));
+            }
             Ok(Marked::Refused(verdict)) => {
                 held.give_up().await?;
                 if verdict == LeafVerdict::Absent {
-                    return Ok(Some(false));
+                    return Ok(Some(Removal::Absent));
                 }
                 self.resolve(&location.node, number, traversal).await?;
                 return Ok(None);
@@ -328,19 +356,28 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             }
         }
         self.shrink_if_sparse(location, &copy, traversal).await;
-        Ok(Some(true))
+        Ok(Some(Removal::Removed))
     }
 
-    /// Marks the leaf of the traversal's key as removed, under its lock. [2 RT]
+    /// Marks the leaf of the traversal's key as removed, under its lock, if its value meets `condition`. [2 RT; 1 more if
+    /// the condition reads an overflow value]
     async fn mark_removed(
         self,
         location: &Location,
         leaf_ref: LeafRef,
+        condition: Condition<'_>,
         traversal: &Traversal<'_, P::Route>,
     ) -> Result<Marked, IndexError> {
         let (held, mut leaf) = self.lock_leaf(leaf_ref).await?;
         match self.judge(&leaf, location, traversal) {
             LeafVerdict::Match => {
+                match self.meets(&leaf, leaf_ref, condition).await {
+                    Ok(true) => {}
+                    unmet => {
+                        held.give_up().await?;
+                        return unmet.map(|_| Marked::Kept);
+                    }
+                }
                 leaf.set_state(LeafState::Removed);
                 self.write_leaf(held, leaf_ref, &leaf).await?;
                 Ok(Marked::Done(UnlinkedLeaf { version: leaf.version(), link: leaf.link() }))

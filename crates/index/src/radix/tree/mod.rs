@@ -42,12 +42,14 @@
 
 mod bulk_load;
 mod change;
+mod condition;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod damage;
 pub(crate) mod fetch;
 pub(crate) mod find;
 mod get;
+mod modify;
 mod new_node;
 mod node_handle;
 pub mod options;

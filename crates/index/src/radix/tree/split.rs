@@ -2,6 +2,7 @@
 
 use super::RadixTree;
 use super::change::UnlinkedLeaf;
+use super::condition::Condition;
 use super::damage::damaged;
 use super::find::{LeafAt, Location, ParentLink, SlotAt, partial_at};
 use super::new_node::{LinkingNode, NewInner, NewLeaf, ParentSlot};
@@ -257,18 +258,19 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         Ok(swapped == Swapped::Won)
     }
 
-    /// Moves the value of a key to a new leaf: marks the old leaf, then swaps the slot. `false`: the location has
-    /// changed. [4 RT on one memory node]
+    /// Moves the value of a key to a new leaf, if the old value meets `condition`: marks the old leaf, then swaps the
+    /// slot. `false`: the location has changed, or the condition is not met. [4 RT on one memory node]
     pub(super) async fn move_leaf(
         self,
         location: &Location,
         LeafAt { number, leaf }: LeafAt,
         entry: LeafEntry<'_>,
+        condition: Condition<'_>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
         let Some((held, copy)) = self.lock_slot(location, number, traversal).await? else { return Ok(false) };
         let at = SlotAt { number, slot: copy.slot(number) };
-        let moved = self.swap_leaf(location, at, leaf, entry).await;
+        let moved = self.swap_leaf(location, at, (leaf, condition), entry).await;
         held.give_up().await?;
         if let Some((old, new)) = moved? {
             self.hit(coverage::LEAF_MOVED);
@@ -286,17 +288,21 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         self,
         location: &Location,
         SlotAt { number, slot }: SlotAt,
-        leaf_ref: LeafRef,
+        (leaf_ref, condition): (LeafRef, Condition<'_>),
         entry: LeafEntry<'_>,
     ) -> Result<Option<(UnlinkedLeaf, NodeSlot)>, IndexError> {
         let (node, client) = (&location.node, self.client);
         let new = self.new_leaf(LinkingNode::from(&**node), node.at.node(), entry).await?;
         let (held, mut old) = self.lock_leaf(leaf_ref).await?;
         let is_linked = old.state() == LeafState::Live && old.reverse().is_linked();
-        if !is_linked || old.key() != entry.key {
+        let is_moved = match is_linked && old.key() == entry.key {
+            true => self.meets(&old, leaf_ref, condition).await,
+            false => Ok(false),
+        };
+        if !matches!(is_moved, Ok(true)) {
             held.give_up().await?;
             self.index.free_new_leaf(new);
-            return Ok(None);
+            return is_moved.map(|_| None);
         }
         if let Err(error) = client.post(new.write()).await {
             held.give_up().await?;

@@ -1,0 +1,268 @@
+//! Changes of one key that depend on its value.
+//!
+//! ```text
+//! modify(key, decide):
+//!     repeat until a change is made, or none is wanted:
+//!         find the slot of the key
+//!         no leaf: decide without a value; add a leaf
+//!         a leaf: lock and read it; decide with its value
+//!             a value that fits: write it and release the lock
+//!             otherwise: release the lock; move or remove the leaf if its value is still the same
+//! ```
+
+use super::change::Removal;
+use super::condition::Condition;
+use super::copy::LeafCopy;
+use super::find::{LeafAt, LeafVerdict, Location};
+use super::traversal::Traversal;
+use super::values::check_value;
+use super::{Policy, RadixTree};
+use crate::error::IndexError;
+use crate::lock::HeldLock;
+use crate::modify::{Accept, Decide, Decision, ModifyOutcome};
+use crate::mutant::Mutant;
+use crate::op::Op;
+use crate::outcome::RemoveOutcome;
+use crate::radix::key::check_key;
+use crate::radix::leaf::{LeafEntry, LeafValue};
+use farwood_fabric::{Client, Fabric};
+
+/// A requested modification.
+struct Modification<'k, 'd, 'f> {
+    key: &'k [u8],
+    decide: &'d mut Decide<'f>,
+}
+
+/// The leaf of the key, whose lock this client holds.
+struct LockedLeaf<'a, F: Fabric> {
+    held: HeldLock<'a, F>,
+    copy: LeafCopy,
+    at: LeafAt,
+}
+
+impl<P: Policy> RadixTree<P> {
+    /// Calls `decide` with the value of `key`, and changes the entry as it decides, in one atomic step.
+    /// [as the system's `put`, without combining; 1 RT more for a present overflow value, 2 above 2 MiB, and 1 for a new
+    /// one; 4 to remove the entry]
+    ///
+    /// # Errors
+    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    pub async fn modify<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        decide: &mut Decide<'_>,
+    ) -> Result<ModifyOutcome, IndexError> {
+        Op::new(self, client, "modify").modify(key, decide).await
+    }
+
+    /// Removes `key` if `accept` accepts its value, in one atomic step.
+    /// [as [`remove`](Self::remove); 1 RT more for an overflow value, 2 above 2 MiB]
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove).
+    pub async fn remove_if<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        accept: &mut Accept<'_>,
+    ) -> Result<RemoveOutcome, IndexError> {
+        let removed = Op::new(self, client, "remove").remove_if(key, accept).await?;
+        Ok(if removed { RemoveOutcome::Removed } else { RemoveOutcome::Absent })
+    }
+}
+
+impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
+    async fn remove_if(self, key: &[u8], accept: &mut Accept<'_>) -> Result<bool, IndexError> {
+        check_key(key)?;
+        let mut traversal = Traversal::new(&self.index.scratch, self.name, key);
+        loop {
+            let location = self.locate(&mut traversal).await?;
+            let Some(leaf) = location.leaf() else {
+                if self.is_absent(&location, &mut traversal).await? {
+                    accept(None);
+                    return Ok(false);
+                }
+                continue;
+            };
+            let condition = Condition::Accepted(accept);
+            match self.remove_leaf(&location, leaf, condition, &mut traversal).await? {
+                Some(Removal::Absent) => accept(None),
+                Some(removal) => return Ok(removal == Removal::Removed),
+                None => continue,
+            };
+            return Ok(false);
+        }
+    }
+
+    async fn modify(self, key: &[u8], decide: &mut Decide<'_>) -> Result<ModifyOutcome, IndexError> {
+        check_key(key)?;
+        let mut wanted = Modification { key, decide };
+        let mut traversal = Traversal::new(&self.index.scratch, self.name, key);
+        loop {
+            let location = self.locate(&mut traversal).await?;
+            let done = match location.leaf() {
+                None => self.modify_absent(&location, None, &mut wanted, &mut traversal).await?,
+                Some(at) => self.modify_at_leaf(&location, at, &mut wanted, &mut traversal).await?,
+            };
+            if let Some(outcome) = done {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Whether a location without a leaf proves that the key is absent. `false`: the caller tries again. [0 RT; as
+    /// [`resolve`](Self::resolve)]
+    async fn is_absent(
+        self,
+        location: &Location,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<bool, IndexError> {
+        let proven = self.proves_absence(location, traversal);
+        if !proven {
+            self.resolve(&location.node, location.number(), traversal).await?;
+        }
+        Ok(proven)
+    }
+
+    /// Modifies a key that is absent; `at` is the leaf of another key in its slot. `None`: the caller tries again.
+    async fn modify_absent(
+        self,
+        location: &Location,
+        at: Option<LeafAt>,
+        wanted: &mut Modification<'_, '_, '_>,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<Option<ModifyOutcome>, IndexError> {
+        let Decision::Store(value) = (wanted.decide)(None) else {
+            // The leaf of another key has proven the absence already.
+            let proven = at.is_some() || self.is_absent(location, traversal).await?;
+            return Ok(proven.then_some(ModifyOutcome::Kept));
+        };
+        let added = self.with_entry(wanted.key, &value, async |entry| match at {
+            None => Ok(self.add(location, entry, traversal).await?.is_some()),
+            Some(at) => self.split_leaf(location, at, entry, traversal).await,
+        });
+        Ok(added.await?.then_some(ModifyOutcome::Stored))
+    }
+
+    /// Modifies the key at a location that has a leaf of this key or of another. `None`: the caller tries again.
+    async fn modify_at_leaf(
+        self,
+        location: &Location,
+        at: LeafAt,
+        wanted: &mut Modification<'_, '_, '_>,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<Option<ModifyOutcome>, IndexError> {
+        let (held, copy) = self.lock_leaf(at.leaf).await?;
+        match self.judge(&copy, location, traversal) {
+            LeafVerdict::Match => {
+                self.modify_leaf(location, LockedLeaf { held, copy, at }, wanted, traversal).await
+            }
+            LeafVerdict::Absent => {
+                held.give_up().await?;
+                self.modify_absent(location, Some(at), wanted, traversal).await
+            }
+            LeafVerdict::Ambiguous => {
+                held.give_up().await?;
+                self.resolve(&location.node, at.number, traversal).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Modifies the key of a locked leaf. `None`: the caller tries again. [1 RT to write the value in place, or to keep
+    /// it; 5 to move it to another leaf; 4 to remove it]
+    async fn modify_leaf(
+        self,
+        location: &Location,
+        leaf: LockedLeaf<'a, F>,
+        wanted: &mut Modification<'_, '_, '_>,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<Option<ModifyOutcome>, IndexError> {
+        let decision = match self.locked_value(&leaf.copy, leaf.at.leaf).await {
+            Ok(value) => (wanted.decide)(Some(&value)),
+            Err(error) => {
+                leaf.held.give_up().await?;
+                return Err(error);
+            }
+        };
+        match decision {
+            Decision::Keep => {
+                leaf.held.give_up().await?;
+                Ok(Some(ModifyOutcome::Kept))
+            }
+            Decision::Remove => {
+                leaf.held.give_up().await?;
+                let unchanged = Condition::Unchanged(leaf.copy.value());
+                let removal = self.remove_leaf(location, leaf.at, unchanged, traversal).await?;
+                Ok(removal.filter(|&removal| removal == Removal::Removed).map(|_| ModifyOutcome::Removed))
+            }
+            Decision::Store(value) => {
+                let leaf = match self.index.mutant {
+                    Some(Mutant::DecidesUnlocked) => self.lock_again(leaf).await?,
+                    _ => leaf,
+                };
+                let stored = self.store_in_leaf(location, leaf, (wanted.key, &value), traversal).await?;
+                Ok(stored.then_some(ModifyOutcome::Stored))
+            }
+        }
+    }
+
+    /// Releases the lock of a leaf and acquires it again, for a mutant.
+    async fn lock_again(self, leaf: LockedLeaf<'_, F>) -> Result<LockedLeaf<'a, F>, IndexError> {
+        leaf.held.give_up().await?;
+        let (held, copy) = self.lock_leaf(leaf.at.leaf).await?;
+        Ok(LockedLeaf { held, copy, at: leaf.at })
+    }
+
+    /// Stores a value in a locked leaf, or in another leaf that takes its place. `false`: the leaf has changed.
+    async fn store_in_leaf(
+        self,
+        location: &Location,
+        LockedLeaf { held, mut copy, at }: LockedLeaf<'_, F>,
+        (key, value): (&[u8], &[u8]),
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<bool, IndexError> {
+        let mut held = Some(held);
+        let stored = self.with_entry(key, value, async |entry| {
+            let held = held.take().expect("the entry is stored once");
+            if self.is_written_in_place(&copy, &entry.value) {
+                let replaced = copy.link();
+                copy.set_value(&entry.value);
+                self.write_leaf(held, at.leaf, &copy).await?;
+                self.free_overflow(replaced).await;
+                return Ok(true);
+            }
+            held.give_up().await?;
+            self.move_leaf(location, at, entry, Condition::Unchanged(copy.value()), traversal).await
+        });
+        let stored = stored.await;
+        if let Some(held) = held {
+            held.give_up().await?;
+        }
+        stored
+    }
+
+    /// Calls `store` with the entry of a value. An overflow value is written before, and freed again unless `store`
+    /// returns `true`. [0 RT; 1 for an overflow value]
+    async fn with_entry(
+        self,
+        key: &[u8],
+        value: &[u8],
+        store: impl AsyncFnOnce(LeafEntry<'_>) -> Result<bool, IndexError>,
+    ) -> Result<bool, IndexError> {
+        check_value(value)?;
+        let Some(overflow) = self.write_overflow(key, value).await? else {
+            return store(LeafEntry { key, value: LeafValue::Inline(value) }).await;
+        };
+        let stored = store(LeafEntry { key, value: LeafValue::Overflow(overflow.link) }).await;
+        let is_unused = match &stored {
+            Ok(linked) => !linked,
+            Err(error) => !error.may_be_written(),
+        };
+        if is_unused {
+            self.free_unlinked(overflow);
+        }
+        stored
+    }
+}
