@@ -70,6 +70,13 @@ pub trait Fabric {
     /// Sleeps at least `nanoseconds`; 0 yields.
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 
+    /// Completes after at least `nanoseconds`, in parallel with another wait of the client, whose cost it does not change.
+    /// The client uses it to find operations that nobody polls. A fabric that polls every woken operation may never
+    /// complete it.
+    fn alarm(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        self.sleep(nanoseconds)
+    }
+
     /// Fences `client` on all memory nodes, so that they execute no further verb of it.
     ///
     /// A client that is known to be alive is never revoked. Each fabric defines how it detects crashed clients; an
@@ -128,6 +135,10 @@ impl<F: Fabric> Fabric for &F {
 
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
         F::sleep(self, nanoseconds)
+    }
+
+    fn alarm(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        F::alarm(self, nanoseconds)
     }
 
     fn revoke(&self, client: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {

@@ -9,7 +9,8 @@
 //!   was closed;
 //! - a writer shares only a WRITE that is built after the writer arrived: the last client of the batch leads, and
 //!   writes its own value, as if the others had written immediately before it. The others return when it does. If the
-//!   leader fails or is dropped, their values were not written, and each executes its own request.
+//!   leader fails or is dropped, their values were not written, and each executes its own request. A client that has
+//!   waited too long leaves the batch, and executes its own request as well.
 //!
 //! The published code lets a client join an execution that has begun, and so returns values from before the request.
 //!
@@ -71,14 +72,12 @@ struct Batch {
     slot: usize,
     key: Box<[u8]>,
     operation: u8,
-    /// Number of clients that have joined, including those that no longer wait.
-    joined: usize,
 }
 
 impl Batches {
     fn open(&mut self, request: &Request<'_>) -> &mut Batch {
         let &Request { key, operation, slot, .. } = request;
-        let batch = Batch { number: self.next, slot, key: key.into(), operation, joined: 0 };
+        let batch = Batch { number: self.next, slot, key: key.into(), operation };
         self.next += 1;
         self.open.push(batch);
         self.open.last_mut().expect("a batch was just pushed")
@@ -96,8 +95,9 @@ impl Batches {
 enum Outcome<T> {
     /// The client executes the request for its batch.
     Lead,
-    /// The leader's result; `None`: it has failed.
-    Result(Option<T>),
+    /// The leader's result, and the number of clients that joined the batch earlier and share it as well; `None`: the
+    /// leader has failed.
+    Result(Option<(T, usize)>),
 }
 
 /// A request: its key and operation, its slot, and the word that marks it as being executed.
@@ -118,7 +118,7 @@ pub enum Role<'c, T: Clone> {
     Done {
         /// The leader's result.
         result: T,
-        /// The number of clients that joined the batch before this one.
+        /// The number of clients that joined the batch before this one, and share the result as well.
         position: usize,
     },
     /// The client executes the request for itself only.
@@ -149,13 +149,20 @@ impl<T: Clone> Combiner<T> {
         self.joins_late = true;
     }
 
-    /// Waits until the client may execute `operation` on `key`, or another client has executed it.
-    pub async fn enter(&self, key: &[u8], operation: u8) -> Role<'_, T> {
+    /// Waits until the client may execute `operation` on `key`, or another client has executed it. A client that does not
+    /// lead its batch in the time of a `pause` loses the lead; a pause that ends with `None` ends the wait, and the
+    /// client executes its request alone.
+    pub async fn enter(
+        &self,
+        key: &[u8],
+        operation: u8,
+        pause: impl AsyncFnMut() -> Option<()>,
+    ) -> Role<'_, T> {
         let request = self.request(key, operation);
         let word = &self.words[request.slot];
         match word.compare_exchange(0, request.word, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => Role::Lead(self.lead(&request)),
-            Err(found) if found & !AWAITED == request.word => self.join(request).await,
+            Err(found) if found & !AWAITED == request.word => self.join(request, pause).await,
             Err(_) => Role::Alone,
         }
     }
@@ -174,11 +181,11 @@ impl<T: Clone> Combiner<T> {
     fn lead(&self, request: &Request<'_>) -> Lead<'_, T> {
         let joinable = || self.queue(request.slot).lock().state.open(request).number;
         let batch = self.joins_late.then(joinable);
-        Lead { combiner: self, slot: request.slot, word: request.word, batch, position: 0 }
+        Lead { combiner: self, slot: request.slot, word: request.word, batch }
     }
 
     /// Joins the batch of a busy slot, and waits. If the slot is free by now, the client takes it instead.
-    async fn join(&self, request: Request<'_>) -> Role<'_, T> {
+    async fn join(&self, request: Request<'_>, mut pause: impl AsyncFnMut() -> Option<()>) -> Role<'_, T> {
         let Request { slot, word, .. } = request;
         let mark = |found| match found {
             0 => Some(word),
@@ -186,7 +193,7 @@ impl<T: Clone> Combiner<T> {
             _ => None,
         };
         let queue = self.queue(slot);
-        let (batch, position, waiting) = {
+        let (batch, waiting) = {
             let mut list = queue.lock();
             match self.words[slot].fetch_update(Ordering::AcqRel, Ordering::Acquire, mark) {
                 Ok(0) => {
@@ -204,29 +211,33 @@ impl<T: Clone> Combiner<T> {
             if (&*batch.key, batch.operation) != (request.key, request.operation) {
                 return Role::Alone;
             }
-            let (number, position) = (batch.number, batch.joined);
-            batch.joined += 1;
+            let number = batch.number;
             let give_up = move |outcome| {
                 if let Outcome::Lead = outcome {
                     self.publish(slot, number, None);
                     self.release(slot, word);
                 }
             };
-            (number, position, queue.join(&mut list, number, give_up))
+            (number, queue.join(&mut list, number, give_up))
         };
-        match waiting.await {
-            Outcome::Lead => Role::Lead(Lead { combiner: self, slot, word, batch: Some(batch), position }),
-            Outcome::Result(Some(result)) => {
+        match waiting.with_pauses(async || pause().await.ok_or(())).await {
+            Ok(Some(Outcome::Lead)) => Role::Lead(Lead { combiner: self, slot, word, batch: Some(batch) }),
+            Ok(Some(Outcome::Result(Some((result, position))))) => {
                 self.shared.fetch_add(1, Ordering::Relaxed);
                 Role::Done { result, position }
             }
-            Outcome::Result(None) => Role::Alone,
+            Ok(Some(Outcome::Result(None)) | None) | Err(()) => Role::Alone,
         }
     }
 
-    /// Grants `result` to the clients of a batch.
-    fn publish(&self, slot: usize, batch: u64, result: Option<&T>) {
-        self.queue(slot).lock().grant_all(batch, || Outcome::Result(result.cloned()));
+    /// Grants `result` to the clients of a batch that still wait; yields their number.
+    fn publish(&self, slot: usize, batch: u64, result: Option<&T>) -> usize {
+        let mut count = 0;
+        self.queue(slot).lock().grant_all(batch, || {
+            count += 1;
+            Outcome::Result(result.cloned().map(|result| (result, count - 1)))
+        });
+        count
     }
 
     /// Frees a busy slot, or passes it to the batch that waits.
@@ -260,20 +271,13 @@ pub struct Lead<'c, T: Clone> {
     word: u64,
     /// The batch that waits for the result, if there is one.
     batch: Option<u64>,
-    position: usize,
 }
 
 impl<T: Clone> Lead<'_, T> {
-    /// The number of clients that joined the batch before this one.
-    pub fn position(&self) -> usize {
-        self.position
-    }
-
-    /// Shares the result with the batch; `result` is called only if there is one.
-    pub fn share(mut self, result: impl FnOnce() -> T) {
-        if let Some(batch) = self.batch.take() {
-            self.combiner.publish(self.slot, batch, Some(&result()));
-        }
+    /// Shares the result with the clients of the batch that still wait; yields their number. `result` is called only if
+    /// there is a batch.
+    pub fn share(mut self, result: impl FnOnce() -> T) -> usize {
+        self.batch.take().map_or(0, |batch| self.combiner.publish(self.slot, batch, Some(&result())))
     }
 }
 

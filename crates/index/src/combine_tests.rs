@@ -1,6 +1,7 @@
 //! Tests of request combining. They are not in `combine.rs`, because `tests/queue_model.rs` compiles that file as well.
 
 use crate::combine::{Combiner, Leader, Role};
+use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -18,54 +19,94 @@ fn ready<F: Future>(future: Pin<&mut F>) -> F::Output {
     }
 }
 
+/// Requests an operation of a client that waits for any time.
+async fn enter<T: Clone>(combiner: &Combiner<T>, operation: u8) -> Role<'_, T> {
+    combiner.enter(b"k", operation, async || pending().await).await
+}
+
 #[test]
 fn a_request_that_arrives_during_an_execution_waits_for_the_next() {
     let combiner = Combiner::<u32>::new(Leader::First);
-    let Role::Lead(first) = ready(pin!(combiner.enter(b"k", 0))) else { panic!("the slot was free") };
-    let (mut second, mut third) = (pin!(combiner.enter(b"k", 0)), pin!(combiner.enter(b"k", 0)));
+    let Role::Lead(first) = ready(pin!(enter(&combiner, 0))) else { panic!("the slot was free") };
+    let (mut second, mut third) = (pin!(enter(&combiner, 0)), pin!(enter(&combiner, 0)));
     assert!(poll(second.as_mut()).is_pending() && poll(third.as_mut()).is_pending());
-    first.share(|| 1);
+    assert_eq!(first.share(|| 1), 0, "no client shares an execution that has begun");
     let Role::Lead(second) = ready(second) else { panic!("the client was the first of its batch") };
-    let mut fourth = pin!(combiner.enter(b"k", 0));
+    let mut fourth = pin!(enter(&combiner, 0));
     assert!(poll(third.as_mut()).is_pending() && poll(fourth.as_mut()).is_pending());
-    second.share(|| 2);
-    assert!(matches!(ready(third), Role::Done { result: 2, position: 1 }));
+    assert_eq!(second.share(|| 2), 1);
+    assert!(matches!(ready(third), Role::Done { result: 2, position: 0 }));
     assert!(matches!(ready(fourth), Role::Lead(_)));
     assert_eq!(combiner.shared(), 1);
 }
 
 #[test]
-fn the_last_client_leads_and_the_first_client_knows_its_position() {
+fn the_last_client_leads_and_each_client_knows_its_position() {
     let combiner = Combiner::<u32>::new(Leader::Last);
-    let Role::Lead(first) = ready(pin!(combiner.enter(b"k", 0))) else { panic!("the slot was free") };
-    let (mut second, mut third) = (pin!(combiner.enter(b"k", 0)), pin!(combiner.enter(b"k", 0)));
+    let Role::Lead(first) = ready(pin!(enter(&combiner, 0))) else { panic!("the slot was free") };
+    let (mut second, mut third) = (pin!(enter(&combiner, 0)), pin!(enter(&combiner, 0)));
     assert!(poll(second.as_mut()).is_pending() && poll(third.as_mut()).is_pending());
     drop(first);
     let Role::Lead(lead) = ready(third) else { panic!("the client was the last of its batch") };
-    assert_eq!(lead.position(), 1);
-    lead.share(|| 7);
+    assert_eq!(lead.share(|| 7), 1);
     assert!(matches!(ready(second), Role::Done { result: 7, position: 0 }));
 }
 
 #[test]
 fn a_dropped_leader_leaves_no_client_waiting() {
     let combiner = Combiner::<u32>::new(Leader::First);
-    let Role::Lead(first) = ready(pin!(combiner.enter(b"k", 0))) else { panic!("the slot was free") };
-    let mut third = pin!(combiner.enter(b"k", 0));
+    let Role::Lead(first) = ready(pin!(enter(&combiner, 0))) else { panic!("the slot was free") };
+    let mut third = pin!(enter(&combiner, 0));
     {
-        let mut second = pin!(combiner.enter(b"k", 0));
+        let mut second = pin!(enter(&combiner, 0));
         assert!(poll(second.as_mut()).is_pending() && poll(third.as_mut()).is_pending());
         drop(first);
     }
     assert!(matches!(ready(third), Role::Alone));
-    assert!(matches!(ready(pin!(combiner.enter(b"k", 0))), Role::Lead(_)));
+    assert!(matches!(ready(pin!(enter(&combiner, 0))), Role::Lead(_)));
 }
 
 #[test]
 fn another_operation_on_the_key_is_executed_alone() {
     let combiner = Combiner::<u32>::new(Leader::First);
-    let Role::Lead(_first) = ready(pin!(combiner.enter(b"k", 0))) else { panic!("the slot was free") };
-    assert!(matches!(ready(pin!(combiner.enter(b"k", 1))), Role::Alone));
+    let Role::Lead(_first) = ready(pin!(enter(&combiner, 0))) else { panic!("the slot was free") };
+    assert!(matches!(ready(pin!(enter(&combiner, 1))), Role::Alone));
+}
+
+#[test]
+fn a_client_that_has_waited_too_long_leaves_its_batch() {
+    let combiner = Combiner::<u32>::new(Leader::Last);
+    let Role::Lead(first) = ready(pin!(enter(&combiner, 0))) else { panic!("the slot was free") };
+    let late = combiner.enter(b"k", 0, async || None);
+    let (mut second, mut third) = (pin!(enter(&combiner, 0)), pin!(enter(&combiner, 0)));
+    assert!(matches!(ready(pin!(late)), Role::Alone));
+    assert!(poll(second.as_mut()).is_pending() && poll(third.as_mut()).is_pending());
+    drop(first);
+    let Role::Lead(lead) = ready(third) else { panic!("the client was the last of its batch") };
+    assert_eq!(lead.share(|| 7), 1, "the client that has left does not count");
+    assert!(matches!(ready(second), Role::Done { result: 7, position: 0 }));
+}
+
+/// The second client leads the batch of the third, and nobody polls it.
+#[test]
+fn a_leader_that_is_not_polled_loses_its_batch() {
+    let combiner = Combiner::<u32>::new(Leader::First);
+    let Role::Lead(first) = ready(pin!(enter(&combiner, 0))) else { panic!("the slot was free") };
+    let mut unpolled = pin!(enter(&combiner, 0));
+    let mut third = pin!(combiner.enter(b"k", 0, async || Some(yield_once().await)));
+    assert!(poll(unpolled.as_mut()).is_pending() && poll(third.as_mut()).is_pending());
+    drop(first);
+    // The first pause notices the grant, and the second one finds that it was not taken.
+    let polls = (0..4).find(|_| matches!(poll(third.as_mut()), Poll::Ready(Role::Alone)));
+    assert!(polls.is_some(), "the client executes its request alone");
+    assert!(matches!(ready(pin!(enter(&combiner, 0))), Role::Lead(_)), "the slot is free");
+    assert!(matches!(ready(unpolled), Role::Alone));
+}
+
+async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(|_| if std::mem::replace(&mut has_yielded, true) { Poll::Ready(()) } else { Poll::Pending })
+        .await;
 }
 
 /// Unparks a thread.
@@ -98,7 +139,7 @@ fn threads_share_only_executions_that_began_after_the_request() {
         let client = || {
             for round in 0..20_000 {
                 let requested = clock.fetch_add(1, SeqCst);
-                match wait(combiner.enter(b"k", 0)) {
+                match wait(enter(&combiner, 0)) {
                     Role::Lead(lead) => {
                         assert_eq!(busy.fetch_add(1, SeqCst), 0, "another request is being executed");
                         let executed = clock.fetch_add(1, SeqCst);
@@ -119,6 +160,6 @@ fn threads_share_only_executions_that_began_after_the_request() {
         };
         thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(client))));
         assert!(combiner.shared() > 0, "no request was combined");
-        assert!(matches!(ready(pin!(combiner.enter(b"k", 0))), Role::Lead(_)), "the slot is free");
+        assert!(matches!(ready(pin!(enter(&combiner, 0))), Role::Lead(_)), "the slot is free");
     }
 }

@@ -10,12 +10,17 @@
 //! - a waiter that is dropped afterwards, with the value still in the queue, passes the value to its `give_up` closure,
 //!   which grants it to the next waiter, or frees the resource that it stands for. No grant is lost.
 //!
+//! A future that nobody polls does not stop the others. A waiter that polls its future with
+//! [`pauses`](Waiting::with_pauses) revokes a grant of its key that has not been taken since the pause before: it
+//! passes the value on as if that waiter had been dropped. The waiter that lost its grant learns of it at its next poll.
+//!
 //! The local locks, request combining and the writer queue of the Catfish server are built on this queue.
 //! `tests/queue_model.rs` checks all three with `loom`.
 
 use super::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
@@ -48,6 +53,8 @@ enum Progress<T> {
     Waiting(Option<Waker>),
     /// Granted a value that the future has not taken yet.
     Granted(T),
+    /// The granted value was passed on, because the future did not take it.
+    Revoked,
 }
 
 impl<T> Waiter<T> {
@@ -87,7 +94,7 @@ impl<T, S> FairQueue<T, S> {
         let ticket = list.next_ticket;
         list.next_ticket += 1;
         list.waiters.push_back(Waiter { ticket, key, progress: Progress::Waiting(None) });
-        Waiting { queue: self, ticket: Some(ticket), give_up }
+        Waiting { queue: self, ticket: Some(ticket), key, give_up }
     }
 }
 
@@ -124,7 +131,23 @@ impl<T, S> WaitList<T, S> {
     fn remove(&mut self, position: usize) -> Option<T> {
         match self.waiters.remove(position)?.progress {
             Progress::Granted(value) => Some(value),
-            Progress::Waiting(_) => None,
+            Progress::Waiting(_) | Progress::Revoked => None,
+        }
+    }
+
+    /// The ticket of the first waiter of `key` that has not taken its value.
+    fn first_granted(&self, key: u64) -> Option<u64> {
+        let is_granted = |waiter: &&Waiter<T>| matches!(waiter.progress, Progress::Granted(_));
+        let of_key = self.waiters.iter().filter(|waiter| waiter.key == key);
+        of_key.filter(is_granted).map(|waiter| waiter.ticket).next()
+    }
+
+    /// Takes the value from a waiter that [`first_granted`](Self::first_granted) has found.
+    fn revoke(&mut self, ticket: u64) -> Option<T> {
+        let position = self.position(ticket);
+        match std::mem::replace(&mut self.waiters[position].progress, Progress::Revoked) {
+            Progress::Granted(value) => Some(value),
+            Progress::Waiting(_) | Progress::Revoked => None,
         }
     }
 }
@@ -136,13 +159,15 @@ pub(crate) struct Waiting<'q, T, S, G: Fn(T)> {
     queue: &'q FairQueue<T, S>,
     /// `None`: the value has been taken.
     ticket: Option<u64>,
+    key: u64,
     give_up: G,
 }
 
+/// Resolves to the value; `None`: it was passed on, because the future was not polled in time.
 impl<T, S, G: Fn(T) + Unpin> Future for Waiting<'_, T, S, G> {
-    type Output = T;
+    type Output = Option<T>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
         let ticket = self.ticket.expect("a future is not polled after it has resolved");
         let mut list = self.queue.lock();
         let position = list.position(ticket);
@@ -156,7 +181,50 @@ impl<T, S, G: Fn(T) + Unpin> Future for Waiting<'_, T, S, G> {
         let value = list.remove(position);
         drop(list);
         self.ticket = None;
-        Poll::Ready(value.expect("a waiter in the other state was granted a value"))
+        Poll::Ready(value)
+    }
+}
+
+impl<T, S, G: Fn(T) + Unpin> Waiting<'_, T, S, G> {
+    /// Waits for the value. At the end of each `pause`, a grant of the same key that has not been taken since the last
+    /// one is passed on.
+    ///
+    /// # Errors
+    /// The error with which a pause ends. The waiter has left the queue.
+    pub(crate) async fn with_pauses<E>(
+        mut self,
+        mut pause: impl AsyncFnMut() -> Result<(), E>,
+    ) -> Result<Option<T>, E> {
+        let mut suspect = None;
+        loop {
+            let mut paused = pin!(pause());
+            let ended = poll_fn(|context| {
+                // A wake-up polls both.
+                if let Poll::Ready(value) = Pin::new(&mut self).poll(context) {
+                    return Poll::Ready(Ok(value));
+                }
+                paused.as_mut().poll(context).map(Err)
+            });
+            match ended.await {
+                Ok(value) => return Ok(value),
+                Err(paused) => paused?,
+            }
+            suspect = self.pass_on_stale(suspect);
+        }
+    }
+
+    /// Passes on the first grant of the key if it is that of `suspect`. Returns the ticket of the first grant that is
+    /// left.
+    fn pass_on_stale(&self, suspect: Option<u64>) -> Option<u64> {
+        let mut list = self.queue.lock();
+        let first = list.first_granted(self.key)?;
+        if suspect != Some(first) {
+            return Some(first);
+        }
+        let value = list.revoke(first);
+        drop(list);
+        value.map(&self.give_up);
+        None
     }
 }
 

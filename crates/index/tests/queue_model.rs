@@ -44,8 +44,10 @@ mod lock {
     pub(crate) mod local;
 
     use farwood_fabric::LockWord;
-    use farwood_index::lock::{GlobalLock, LocalLocks, LockPauses};
+    use farwood_index::lock::{GlobalLock, LocalLocks, LockPauses, WAIT_NS_MAX};
     use local::{LocalGuard, LocalTables};
+    use std::convert::Infallible;
+    use std::future::pending;
 
     pub(crate) fn tables() -> LocalTables {
         LocalTables::new(LocalLocks::Queued { hand_over_max: 2 }, 1, 1)
@@ -55,8 +57,35 @@ mod lock {
         tables: &'t LocalTables,
         release_global: &impl Fn(LockWord),
     ) -> LocalGuard<'t> {
-        tables.acquire_queued(0, release_global).await
+        let Ok(guard) = tables
+            .acquire_queued(0, release_global, async || pending::<Result<(), Infallible>>().await)
+            .await;
+        guard
     }
+
+    /// A client whose pauses end at once: it passes on every grant that is not taken between two of its polls.
+    pub(crate) async fn acquire_impatiently<'t>(
+        tables: &'t LocalTables,
+        release_global: &impl Fn(LockWord),
+    ) -> LocalGuard<'t> {
+        let pause = async || Ok::<_, Infallible>(super::pause().await);
+        let Ok(guard) = tables.acquire_queued(0, release_global, pause).await;
+        guard
+    }
+}
+
+/// Yields to the other threads once.
+async fn pause() {
+    let mut has_yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        thread::yield_now();
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The queue and the combiner, compiled against primitives that are too weak for them.
@@ -140,7 +169,14 @@ impl Locks {
     }
 
     async fn acquire(&self) -> lock::local::LocalGuard<'_> {
-        let guard = lock::acquire(&self.tables, &|_| self.release_global()).await;
+        self.with_global(lock::acquire(&self.tables, &|_| self.release_global()).await)
+    }
+
+    async fn acquire_impatiently(&self) -> lock::local::LocalGuard<'_> {
+        self.with_global(lock::acquire_impatiently(&self.tables, &|_| self.release_global()).await)
+    }
+
+    fn with_global<'l>(&'l self, guard: lock::local::LocalGuard<'l>) -> lock::local::LocalGuard<'l> {
         if guard.handed_over().is_none() {
             // Another client may have released the local lock, and be about to release the global one.
             while self.global.swap(1, Ordering::Acquire) == 1 {
@@ -189,6 +225,31 @@ fn a_local_lock_is_exclusive_and_survives_dropped_waiters_and_hand_overs() {
     });
 }
 
+/// A client joins the queue and is not polled again before the others have used the lock.
+#[test]
+fn a_client_that_is_not_polled_loses_a_local_lock() {
+    check(2, || {
+        let tables = lock::tables();
+        let locks = Arc::new(Locks { tables, global: AtomicU64::new(0), exclusive: Exclusive::new() });
+        let first = block_on(locks.acquire());
+        let mut unpolled = Box::pin(locks.acquire());
+        assert!(poll(unpolled.as_mut()).is_pending());
+        let thread = {
+            let locks = Arc::clone(&locks);
+            thread::spawn(move || {
+                let guard = block_on(locks.acquire_impatiently());
+                locks.release(guard);
+            })
+        };
+        locks.release(first);
+        thread.join().unwrap();
+        let guard = block_on(unpolled);
+        locks.release(guard);
+        assert_eq!(locks.global.load(Ordering::SeqCst), 0, "the global lock is free");
+        assert!(poll_and_drop(locks.acquire()).is_some(), "the local lock is free");
+    });
+}
+
 #[test]
 fn the_writer_queue_is_exclusive_and_survives_dropped_waiters() {
     check(3, || {
@@ -224,7 +285,7 @@ macro_rules! combine_requests {
             thread::spawn(move || {
                 let (combiner, exclusive, clock) = &*shared;
                 let requested = clock.fetch_add(1, Ordering::Relaxed);
-                match block_on(combiner.enter(b"key", 0)) {
+                match block_on(combiner.enter(b"key", 0, async || std::future::pending().await)) {
                     Role::Lead(lead) => {
                         exclusive.access();
                         let executed = clock.fetch_add(1, Ordering::Relaxed);
@@ -236,14 +297,16 @@ macro_rules! combine_requests {
             })
         });
         let (combiner, exclusive, _) = &*shared;
-        if let Some(Role::Lead(lead)) = poll_and_drop(combiner.enter(b"key", 0)) {
+        if let Some(Role::Lead(lead)) =
+            poll_and_drop(combiner.enter(b"key", 0, async || std::future::pending().await))
+        {
             exclusive.access();
             drop(lead);
         }
         for thread in threads {
             thread.join().unwrap();
         }
-        let free = poll_and_drop(combiner.enter(b"key", 0));
+        let free = poll_and_drop(combiner.enter(b"key", 0, async || std::future::pending().await));
         assert!(matches!(free, Some(Role::Lead(_))), "the slot is free");
     }};
 }
@@ -291,7 +354,7 @@ impl SimpleLock {
                 }
             })
         };
-        waiting.await;
+        assert_eq!(waiting.await, Some(()));
     }
 
     fn release(&self) {
@@ -366,7 +429,10 @@ fn values_go_to_the_waiters_of_their_key_in_order() {
         assert!(!list.has_waiter(1) && list.has_waiter(2));
         drop(list);
         let found = waiting.each_mut().map(|waiting| poll(waiting.as_mut()));
-        assert_eq!(found, [Poll::Ready(10), Poll::Pending, Poll::Ready(13), Poll::Ready(11)]);
+        assert_eq!(
+            found,
+            [Poll::Ready(Some(10)), Poll::Pending, Poll::Ready(Some(13)), Poll::Ready(Some(11))]
+        );
     });
 }
 
@@ -384,7 +450,7 @@ fn a_dropped_waiter_is_skipped_and_its_grant_passes_to_the_next() {
         drop(second);
         assert_eq!(*given_up.borrow(), [1]);
         assert!(queue.lock().grant_first(0, 2));
-        assert_eq!(poll(pin!(third)), Poll::Ready(2));
+        assert_eq!(poll(pin!(third)), Poll::Ready(Some(2)));
         assert!(!queue.lock().grant_first(0, 3), "no waiter is left");
     });
 }

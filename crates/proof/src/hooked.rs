@@ -60,6 +60,10 @@ impl<F: Fabric, H: PostHook<F>> Fabric for Hooked<F, H> {
         self.fabric.sleep(nanoseconds)
     }
 
+    fn alarm(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        self.fabric.alarm(nanoseconds)
+    }
+
     fn revoke(&self, client: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {
         self.fabric.revoke(client)
     }

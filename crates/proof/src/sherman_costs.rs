@@ -2,6 +2,7 @@
 
 use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs};
+use farwood_index::Decision;
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Direction, Range, Sherman, ShermanConfig, ShermanEntries};
@@ -193,6 +194,10 @@ pub fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H
     row("update", "key absent", bench.cost(tree.update(client, &absent, &[2; 8])));
     row("remove", "key present", bench.cost(tree.remove(client, &key(12_000))));
     row("remove", "key absent", bench.cost(tree.remove(client, &absent)));
+    let mut store = |_: Option<&[u8]>| Decision::Store(vec![3; 8]);
+    row("modify", "key present", bench.cost(tree.modify(client, &there, &mut store)));
+    row("modify", "key kept", bench.cost(tree.modify(client, &there, &mut |_| Decision::Keep)));
+    row("remove_if", "key present", bench.cost(tree.remove_if(client, &key(12_500), &mut |_| true)));
     let (neighbours_read, merge) = bench.merge(15_000);
     row("remove", "leaf half empty: its neighbours are read", neighbours_read);
     row("remove", "leaf merged with a neighbour", merge);

@@ -172,6 +172,11 @@ impl Fabric for SimFabric {
         Sleep { device: Rc::clone(&self.device), nanoseconds, untimed: self.untimed, timer: None }
     }
 
+    /// Never completes: the simulator polls every operation that is woken.
+    fn alarm(&self, _: u64) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+
     /// Revokes a compute node that crashed, or that was frozen for longer than the lease: every memory node closes
     /// its queue pairs and confirms. An unreachable memory node cannot confirm.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {

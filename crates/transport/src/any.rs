@@ -127,6 +127,10 @@ impl Fabric for AnyFabric {
         dispatch!(self, fabric => fabric.sleep(nanoseconds).await);
     }
 
+    async fn alarm(&self, nanoseconds: u64) {
+        dispatch!(self, fabric => fabric.alarm(nanoseconds).await);
+    }
+
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         dispatch!(self, fabric => fabric.revoke(client).await)
     }

@@ -347,6 +347,11 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         self.free_uncertain(None).await;
         let abandon = |word| self.index.release_dropped(self.client, lock, word);
         let local = self.index.tables.acquire(self.client, lock, self.index.options.pauses, &abandon).await;
+        let local = local.map_err(|waited| {
+            self.hit(coverage::LOCK_TIMEOUT);
+            let holder = Some(self.fabric().identity());
+            IndexError::LockHeld { operation: self.name, holder, waited_ms: waited / 1_000_000 }
+        })?;
         if local.handed_over().is_some() {
             self.client.note(|costs| costs.handed_over += 1);
             self.index.clear_uncertain(lock);

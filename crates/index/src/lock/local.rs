@@ -12,7 +12,7 @@
 //! word with that bit is changed under the mutex only. The waiters of all locks are in a few queues, with the number of
 //! the lock as their key.
 
-use super::{GlobalLock, LocalLocks, LockPauses};
+use super::{GlobalLock, LocalLocks, LockPauses, WAIT_NS_MAX};
 use crate::queue::FairQueue;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use farwood_fabric::{Client, Fabric, LockWord};
@@ -27,6 +27,9 @@ const QUEUES_MAX: usize = 64;
 /// A spinning client pauses for this fraction of the time that it has waited, unless the options forbid pauses. The
 /// number of its attempts grows with the logarithm of the wait, and the pause extends the wait by at most a hundredth.
 const SPINS: u64 = 100;
+/// The time after which a waiting client looks for a client that was granted the lock and has not taken it,
+/// nanoseconds.
+const PATIENCE_NS: u64 = 1_000_000;
 /// Maximum idle payloads that a table keeps.
 const PAYLOADS_MAX: usize = 64;
 
@@ -84,42 +87,59 @@ impl LocalTables {
 
     /// Acquires the local lock that guards `lock`. [0 RT] `release_global` releases the global lock, given its word; it
     /// is called if the global lock is handed to a client that has stopped waiting, and no other client waits.
+    ///
+    /// # Errors
+    /// The time waited, nanoseconds, when it has reached [`WAIT_NS_MAX`].
     pub async fn acquire<F: Fabric>(
         &self,
         client: &Client<F>,
         lock: GlobalLock,
         pauses: LockPauses,
         release_global: &impl Fn(LockWord),
-    ) -> LocalGuard<'_> {
+    ) -> Result<LocalGuard<'_>, u64> {
         if self.kind == LocalLocks::None {
-            return self.unlocked();
+            return Ok(self.unlocked());
         }
-        let lock = self.number(lock);
+        let (lock, fabric) = (self.number(lock), client.fabric());
+        if self.try_lock(lock) {
+            return Ok(self.granted(lock, Grant::Local));
+        }
+        let since = fabric.now();
+        let check_limit = || match fabric.now() - since {
+            waited if waited >= WAIT_NS_MAX => Err(waited),
+            waited => Ok(waited),
+        };
         if let LocalLocks::Queued { .. } = self.kind {
-            return self.acquire_queued(lock, release_global).await;
+            let pause = async || {
+                fabric.alarm(PATIENCE_NS).await;
+                check_limit().map(drop)
+            };
+            return self.acquire_queued(lock, release_global, pause).await;
         }
-        let mut since = None;
         while !self.try_lock(lock) {
-            let now = client.fabric().now();
-            let waited = now - *since.get_or_insert(now);
-            let pause = if pauses == LockPauses::None { 0 } else { waited / SPINS };
-            client.fabric().sleep(pause).await;
+            let waited = check_limit()?;
+            fabric.sleep(if pauses == LockPauses::None { 0 } else { waited / SPINS }).await;
         }
-        self.granted(lock, Grant::Local)
+        Ok(self.granted(lock, Grant::Local))
     }
 
-    /// Acquires local lock number `lock`, in the order of arrival while it is held.
-    pub(super) async fn acquire_queued(
+    /// Acquires local lock number `lock`, in the order of arrival while it is held. A client that does not take the lock
+    /// in the time of a `pause` loses its place.
+    ///
+    /// # Errors
+    /// The error with which a pause ends.
+    pub(super) async fn acquire_queued<E>(
         &self,
         lock: usize,
         release_global: &impl Fn(LockWord),
-    ) -> LocalGuard<'_> {
+        mut pause: impl AsyncFnMut() -> Result<(), E>,
+    ) -> Result<LocalGuard<'_>, E> {
         while !self.try_lock(lock) {
-            if let Some(grant) = self.wait(lock, release_global).await {
-                return self.granted(lock, grant);
+            if let Some(grant) = self.wait(lock, release_global, &mut pause).await? {
+                return Ok(self.granted(lock, grant));
             }
         }
-        self.granted(lock, Grant::Local)
+        Ok(self.granted(lock, Grant::Local))
     }
 
     /// Acquires the local lock that guards `lock` if no client of this compute node holds it.
@@ -159,8 +179,13 @@ impl LocalTables {
     }
 
     /// Joins the queue of a held lock, and waits for the lock; `None`: the lock was released before the client had
-    /// joined.
-    async fn wait(&self, lock: usize, release_global: &impl Fn(LockWord)) -> Option<Grant> {
+    /// joined, or the client lost its place.
+    async fn wait<E>(
+        &self,
+        lock: usize,
+        release_global: &impl Fn(LockWord),
+        pause: &mut impl AsyncFnMut() -> Result<(), E>,
+    ) -> Result<Option<Grant>, E> {
         let give_up = |grant| {
             let (next, global) = match grant {
                 Grant::Local => (Grant::Local, None),
@@ -178,10 +203,12 @@ impl LocalTables {
             let marked = self.words[lock].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
                 (word & HELD != 0).then_some(word | AWAITED)
             });
-            marked.ok()?;
+            if marked.is_err() {
+                return Ok(None);
+            }
             queue.join(&mut list, lock as u64, give_up)
         };
-        Some(waiting.await)
+        waiting.with_pauses(pause).await
     }
 
     /// Passes a held lock to the next waiter; `false`: no client waits, and the lock is free.

@@ -24,3 +24,4 @@ pub use held::{HeldLock, PendingRelease};
 pub use local::LocalTables;
 pub use options::{LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, Release};
 pub(crate) use sweep::{becomes_free, held_words, is_any_held, stay_held, sweep};
+pub use wait::WAIT_NS_MAX;

@@ -7,7 +7,7 @@ use farwood_fabric::{ClientId, Fabric};
 /// Time between two checks whether the holder of a lock is alive, nanoseconds.
 const LIVENESS_CHECK_NS: u64 = 2_000_000;
 /// Longest wait for a lock whose holder is alive, nanoseconds.
-const WAIT_NS_MAX: u64 = 20_000_000_000;
+pub const WAIT_NS_MAX: u64 = 20_000_000_000;
 /// Wait after which a client pauses between attempts, nanoseconds: the holder is stopped, not busy.
 const LONG_WAIT_NS: u64 = 50_000_000;
 /// Longest pause between two attempts, nanoseconds.

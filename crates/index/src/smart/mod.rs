@@ -149,7 +149,7 @@ impl Smart {
         if self.policy.options.reads == Reads::Each {
             return op.get(key).await;
         }
-        match self.policy.reads.enter(key, 0).await {
+        match self.policy.reads.enter(key, 0, patience(client)).await {
             Role::Done { result, .. } => {
                 op.hit(coverage::READ_SHARED);
                 Ok(result.map(FoundValue::shared))
@@ -157,7 +157,7 @@ impl Smart {
             Role::Alone => op.get(key).await,
             Role::Lead(lead) => {
                 let found = op.get(key).await?;
-                lead.share(|| found.as_ref().map(|value| Arc::from(&**value)));
+                let _ = lead.share(|| found.as_ref().map(|value| Arc::from(&**value)));
                 Ok(found)
             }
         }
@@ -176,7 +176,7 @@ impl Smart {
         value: &[u8],
     ) -> Result<PutOutcome, IndexError> {
         let op = Op::new(self, client, "put");
-        let existed = match self.combine(key, PUT).await {
+        let existed = match self.combine(client, key, PUT).await {
             Role::Done { result, position } => {
                 op.hit(coverage::WRITE_SHARED);
                 result || position > 0
@@ -184,9 +184,8 @@ impl Smart {
             Role::Alone => op.change(key, Change::Put(value)).await?,
             Role::Lead(lead) => {
                 let existed = op.change(key, Change::Put(value)).await?;
-                let position = lead.position();
-                lead.share(|| existed);
-                existed || position > 0
+                // The leader is the last client of its batch: the others count as writers before it.
+                lead.share(|| existed) > 0 || existed
             }
         };
         Ok(if existed { PutOutcome::Replaced } else { PutOutcome::Inserted })
@@ -203,7 +202,7 @@ impl Smart {
         value: &[u8],
     ) -> Result<UpdateOutcome, IndexError> {
         let op = Op::new(self, client, "update");
-        let existed = match self.combine(key, UPDATE).await {
+        let existed = match self.combine(client, key, UPDATE).await {
             Role::Done { result, .. } => {
                 op.hit(coverage::WRITE_SHARED);
                 result
@@ -211,7 +210,7 @@ impl Smart {
             Role::Alone => op.change(key, Change::Update(value)).await?,
             Role::Lead(lead) => {
                 let existed = op.change(key, Change::Update(value)).await?;
-                lead.share(|| existed);
+                let _ = lead.share(|| existed);
                 existed
             }
         };
@@ -220,10 +219,23 @@ impl Smart {
 
     /// The role of a client that changes `key`. The last of the clients that request the same change executes it for
     /// all of them.
-    async fn combine(&self, key: &[u8], request: u8) -> Role<'_, bool> {
+    async fn combine<F: Fabric>(&self, client: &Client<F>, key: &[u8], request: u8) -> Role<'_, bool> {
         match self.policy.options.writes {
             Writes::Each => Role::Alone,
-            Writes::Combined => self.policy.writes.enter(key, request).await,
+            Writes::Combined => self.policy.writes.enter(key, request, patience(client)).await,
         }
+    }
+}
+
+/// The pauses of a client that waits for another one to execute its request. It gives up after ten, because that client
+/// may be an operation that nobody polls.
+fn patience<F: Fabric>(client: &Client<F>) -> impl AsyncFnMut() -> Option<()> {
+    const PAUSE_NS: u64 = 1_000_000;
+    const PAUSES_MAX: u32 = 10;
+    let mut pauses = 0;
+    async move || {
+        client.fabric().alarm(PAUSE_NS).await;
+        pauses += 1;
+        (pauses < PAUSES_MAX).then_some(())
     }
 }

@@ -120,7 +120,8 @@ impl Ordered for Faulty {
 }
 
 fn search(fault: Fault) -> Result<(), TestError<Program>> {
-    let config = Config { cases: 300, failure_persistence: None, ..Config::default() };
+    let config =
+        Config { cases: 300, failure_persistence: None, max_shrink_iters: 10_000, ..Config::default() };
     TestRunner::new_with_rng(config, rng()).run(&programs(SHAPE), |program| {
         let mut faulty = Faulty { map: Map::new(), fault };
         run(&program, &mut faulty, &mut Map::new())
@@ -151,6 +152,7 @@ fn every_fault_is_found_and_shrunk() {
         BoundIncluded,
         CountStops,
         ZeroIsAbsent,
+        ExpectsNothing,
     ] {
         let found = search(fault);
         let Err(TestError::Fail(_, program)) = found else { panic!("{fault:?} was not found: {found:?}") };

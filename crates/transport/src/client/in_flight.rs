@@ -4,7 +4,8 @@
 use super::error::ConnectError;
 use super::post::{PostBody, Waiter};
 use crate::fork::ForkCount;
-use crate::runtime::{Progress, is_polled_by_executor};
+use crate::runtime::{Progress, is_polled_by_executor, wake_at};
+use crate::shm::monotonic_nanoseconds;
 use farwood_fabric::{ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
 use std::future::Future;
@@ -14,6 +15,13 @@ use std::task::{Context, Poll, Waker};
 /// Exchanges without an answer before the thread yields. Together they take longer than a round trip to an idle memory
 /// node, because a thread that yields on a busy machine is not scheduled again for milliseconds.
 const IDLE_POLLS_MAX: u32 = 64;
+/// Exchanges without an answer before a future of another executor pauses between its polls. They take some
+/// milliseconds.
+const BUSY_POLLS_MAX: u32 = 2_000;
+/// The first of these pauses; each further one is longer by a sixteenth of it. Nanoseconds.
+const PAUSE_FIRST: u64 = 60_000;
+/// The longest of these pauses, nanoseconds.
+const PAUSE_MAX: u64 = 1_000_000;
 
 /// A post in flight.
 struct Post {
@@ -221,7 +229,10 @@ impl<L: PostDriver> Future for Submission<'_, L> {
             }
         }
         let Some(done) = done else {
-            context.waker().wake_by_ref();
+            match driver.with_posts(|posts| posts.pause_ns()) {
+                0 => context.waker().wake_by_ref(),
+                pause => wake_at(monotonic_nanoseconds() + pause, context),
+            }
             return Poll::Pending;
         };
         self.key = None;
@@ -252,6 +263,15 @@ impl InFlight {
         self.awaited -= 1;
         self.idle_polls = 0;
         Some(post.error.map_or(Ok(post.body), Err))
+    }
+
+    /// The pause before the next poll of a future whose executor does not poll the connections, nanoseconds.
+    #[inline]
+    fn pause_ns(&self) -> u64 {
+        match self.idle_polls.saturating_sub(BUSY_POLLS_MAX) {
+            0 => 0,
+            polls => (PAUSE_FIRST + PAUSE_FIRST / 16 * u64::from(polls.min(1 << 10))).min(PAUSE_MAX),
+        }
     }
 
     /// Returns whether this poll exchanges data: with `n` waiting clients, each `n`-th poll does.

@@ -3,8 +3,8 @@
 //! Shared memory completes posts at once; futures wait only for lock queues, pauses before a retry, and empty message
 //! queues. So a future is polled in place, and only a pending one costs a waker. A post over TCP or RDMA waits for the
 //! connections of its thread, which make progress only while a thread polls them: these executors do so between polls
-//! of futures, and poll a future only when its answer has arrived. They poll continuously and yield in between; a
-//! thread with a single future sleeps in short intervals after some milliseconds. Pauses have timers. Without poll
+//! of futures, and poll a future only when its answer has arrived. They poll continuously and yield in between; after
+//! some milliseconds without an answer the thread sleeps in short intervals. Pauses have timers. Without poll
 //! sources, a thread spins for microseconds and then sleeps until a waker wakes it.
 //!
 //! If a future forks the process, the executor of the child polls all futures once more: a future that waits for
@@ -25,8 +25,10 @@ use std::time::Duration;
 const SPINS: u32 = 64;
 /// Yields before the thread sleeps.
 const YIELDS: u32 = 2_000;
-/// The duration of a sleep.
-const NAP: Duration = Duration::from_micros(50);
+/// The duration of the first sleep. Each further one is longer by a sixteenth of it.
+const NAP_FIRST: Duration = Duration::from_micros(50);
+/// The longest sleep: a thread that wakes up a thousand times per second needs less than 2 % of a processor.
+const NAP_MAX: Duration = Duration::from_millis(1);
 
 /// A waker of one thread that remembers its wake-ups.
 struct ThreadWaker {
@@ -62,6 +64,16 @@ impl Wake for ThreadWaker {
 struct Backoff(u32);
 
 impl Backoff {
+    /// Spins in the first waits, then yields the processor.
+    fn wait_awake(&mut self) {
+        self.0 = (self.0 + 1).min(SPINS);
+        if self.0 < SPINS {
+            std::hint::spin_loop();
+        } else {
+            thread::yield_now();
+        }
+    }
+
     /// Spins in the first waits, then yields the processor, and later sleeps.
     fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
@@ -70,7 +82,8 @@ impl Backoff {
         } else if self.0 < SPINS + YIELDS {
             thread::yield_now();
         } else {
-            thread::sleep(NAP);
+            let naps = self.0 - SPINS - YIELDS;
+            thread::sleep((NAP_FIRST + NAP_FIRST / 16 * naps.min(1 << 10)).min(NAP_MAX));
         }
     }
 }
@@ -203,7 +216,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
     let mut running: Vec<_> =
         futures.into_iter().enumerate().map(|(at, future)| Some((future, waker_of(at)))).collect();
     let mut polled: Box<[u64]> = ready.words.iter().map(|_| 0).collect();
-    let mut idle_rounds = 0;
+    let mut backoff = Backoff::default();
     let mut park_backoff = ParkBackoff::default();
     let mut forks = ForkCount::now();
     while left > 0 {
@@ -236,13 +249,13 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
         }
         let progress = advance_all();
         if left < before || progress.answered {
-            idle_rounds = 0;
+            backoff = Backoff::default();
         } else if !polled && !progress.awaited {
             park_backoff.wait();
-        } else if idle_rounds < SPINS {
-            idle_rounds += 1;
+        } else if polled {
+            backoff.wait_awake();
         } else {
-            thread::yield_now();
+            backoff.wait();
         }
     }
     outputs.into_iter().flatten().collect()

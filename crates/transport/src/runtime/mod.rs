@@ -5,9 +5,11 @@
 //! | `executor.rs` | [`block_on`] for one future, [`run_all`] for several on one thread |
 //! | `poll_source.rs` | connections that the executors poll between futures |
 //! | `timers.rs` | sleeping, and [`yield_now`] |
+//! | `timer_thread.rs` | sleeping in other executors |
 
 mod executor;
 mod poll_source;
+mod timer_thread;
 mod timers;
 
 pub use executor::{block_on, run_all};
@@ -15,4 +17,4 @@ pub(crate) use poll_source::thread_number;
 #[cfg(feature = "tcp")]
 pub(crate) use poll_source::{PollSource, Progress, add_poll_source, is_polled_by_executor};
 pub use timers::yield_now;
-pub(crate) use timers::{poll_until, sleep};
+pub(crate) use timers::{poll_until, sleep, wake_at};

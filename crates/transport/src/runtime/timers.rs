@@ -1,22 +1,43 @@
 //! Timers: a thread whose futures all pause sleeps until the first of them is due.
 //!
-//! The timer of a dropped pause remains, and wakes its executor once without effect.
+//! The timer of a dropped pause remains, and wakes its executor once without effect. Pauses of a millisecond or more end
+//! at multiples of a millisecond, so that the pauses of one future in the same millisecond share a timer.
+//!
+//! Other executors have no timers of ours: the thread of [`timer_thread`](super::timer_thread) wakes their tasks.
 
 use super::poll_source::is_polled_by_executor;
+use super::timer_thread;
 use crate::shm::monotonic_nanoseconds;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+/// Pauses of this length or longer end at its multiples, nanoseconds.
+const ROUND_MIN: u64 = 1_000_000;
 /// Pauses up to this length spin, nanoseconds: a wake-up takes as long.
 const SPIN_MAX: u64 = 50_000;
 
 /// A due time, and the waker. The earliest is the greatest.
-struct Timer(Reverse<u64>, Waker);
+pub(super) struct Timer(Reverse<u64>, Waker);
+
+impl Timer {
+    pub(super) fn new(due: u64, waker: Waker) -> Self {
+        Self(Reverse(due), waker)
+    }
+
+    /// The time at which it is due, nanoseconds.
+    pub(super) fn due(&self) -> u64 {
+        self.0.0
+    }
+
+    pub(super) fn wake(self) {
+        self.1.wake();
+    }
+}
 
 impl PartialEq for Timer {
     fn eq(&self, other: &Self) -> bool {
@@ -38,28 +59,48 @@ impl Ord for Timer {
     }
 }
 
+/// The timers of this thread's executors.
+struct ThreadTimers {
+    heap: BinaryHeap<Timer>,
+    /// The last timer that was set.
+    last: Option<(u64, Waker)>,
+}
+
+impl ThreadTimers {
+    fn set(&mut self, due: u64, waker: &Waker) {
+        let is_set = |(last, of): &(u64, Waker)| *last == due && of.will_wake(waker);
+        if !self.last.as_ref().is_some_and(is_set) {
+            self.heap.push(Timer::new(due, waker.clone()));
+            self.last = Some((due, waker.clone()));
+        }
+    }
+}
+
 thread_local! {
-    /// The timers of this thread's executors.
-    static TIMERS: RefCell<BinaryHeap<Timer>> = const { RefCell::new(BinaryHeap::new()) };
+    static TIMERS: RefCell<ThreadTimers> =
+        const { RefCell::new(ThreadTimers { heap: BinaryHeap::new(), last: None }) };
 }
 
 /// Wakes the futures whose timers are due. Returns whether there were any.
 pub(crate) fn fire_timers() -> bool {
-    TIMERS.with_borrow_mut(|timers| {
-        if timers.is_empty() {
+    TIMERS.with_borrow_mut(|ThreadTimers { heap, last }| {
+        if heap.is_empty() {
             return false;
         }
-        let (now, before) = (monotonic_nanoseconds(), timers.len());
-        while timers.peek().is_some_and(|timer| timer.0.0 <= now) {
-            timers.pop().into_iter().for_each(|timer| timer.1.wake());
+        let (now, before) = (monotonic_nanoseconds(), heap.len());
+        while heap.peek().is_some_and(|timer| timer.due() <= now) {
+            heap.pop().into_iter().for_each(Timer::wake);
         }
-        timers.len() < before
+        if heap.is_empty() {
+            *last = None;
+        }
+        heap.len() < before
     })
 }
 
 /// Sleeps until this thread is woken, or its next timer is due.
 pub(crate) fn park() {
-    let due = TIMERS.with_borrow(|timers| timers.peek().map(|timer| timer.0.0));
+    let due = TIMERS.with_borrow(|timers| timers.heap.peek().map(Timer::due));
     match due.map(|due| due.saturating_sub(monotonic_nanoseconds())) {
         None => thread::park(),
         Some(0) => {}
@@ -84,6 +125,7 @@ pub async fn yield_now() {
 /// never end on a machine so slow that the time is over at the first poll: its executor could not poll the connections.
 pub(crate) async fn sleep(nanoseconds: u64) {
     let due = monotonic_nanoseconds().saturating_add(nanoseconds);
+    let due = if nanoseconds < ROUND_MIN { due } else { due.next_multiple_of(ROUND_MIN) };
     // The waker of the timer; another executor, which may continue this future, has another waker.
     let mut set: Option<Waker> = None;
     let mut has_yielded = false;
@@ -92,15 +134,24 @@ pub(crate) async fn sleep(nanoseconds: u64) {
         if std::mem::replace(&mut has_yielded, true) && left == 0 {
             return Poll::Ready(());
         }
-        if left <= SPIN_MAX || !is_polled_by_executor(context) {
+        if left <= SPIN_MAX {
             context.waker().wake_by_ref();
         } else if !set.as_ref().is_some_and(|set| set.will_wake(context.waker())) {
-            TIMERS.with_borrow_mut(|timers| timers.push(Timer(Reverse(due), context.waker().clone())));
+            wake_at(due, context);
             set = Some(context.waker().clone());
         }
         Poll::Pending
     })
     .await;
+}
+
+/// Wakes the task of `context` at `due`: by its executor if that is one of ours, otherwise by the timer thread.
+pub(crate) fn wake_at(due: u64, context: &Context<'_>) {
+    if is_polled_by_executor(context) {
+        TIMERS.with_borrow_mut(|timers| timers.set(due, context.waker()));
+    } else {
+        timer_thread::wake_at(due, context.waker());
+    }
 }
 
 /// Longest pause between two attempts in the first second, nanoseconds.
@@ -140,7 +191,6 @@ mod tests {
     use crate::runtime::{block_on, run_all};
     use std::future::Future;
     use std::pin::Pin;
-    use std::task::Context;
 
     /// Returns the processor time of this thread.
     fn processor_time() -> Duration {

@@ -126,7 +126,7 @@ impl<W, R> WriterQueue<W, R> {
         };
         let Some(waiting) = waiting else { return Role::Write(self.take(number)) };
         let withdrawal = Withdrawal { queue: self, number };
-        let grant = waiting.await;
+        let grant = waiting.await.expect("no worker revokes a grant");
         std::mem::forget(withdrawal);
         match grant {
             Grant::Write => Role::Write(self.take(number)),

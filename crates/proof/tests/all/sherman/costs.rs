@@ -5,6 +5,7 @@
 //! `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all sherman::costs` writes the table.
 
 use farwood_fabric::Costs;
+use farwood_index::Decision;
 use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{ShermanConfig, ShermanVariant};
@@ -35,6 +36,13 @@ fn rows_far(table: &mut CostTable, name: &str, config: ShermanConfig) {
     row("put", "1,000 bytes replace 8 bytes", put(777, 1_000));
     row("get", "1,000 bytes", get(777));
     row("put", "1,000 bytes replace 1,000 bytes", put(777, 1_000));
+    let modify = |new: &[u8]| {
+        let mut store = |_: Option<&[u8]>| Decision::Store(new.to_vec());
+        bench.cost(async { tree.modify(client, &key(777), &mut store).await.expect("a modification") })
+    };
+    row("modify", "1,000 bytes replace 1,000 bytes", modify(&[2; 1_000]));
+    row("modify", "8 bytes replace 1,000 bytes", modify(&[2; 8]));
+    put(777, 1_000);
     row("remove", "1,000 bytes", bench.cost(tree.remove(client, &key(777))));
     row("put", "3 MiB replace 8 bytes", put(778, 3 << 20));
     row("get", "3 MiB", get(778));

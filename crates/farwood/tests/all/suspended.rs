@@ -1,0 +1,95 @@
+//! Operations whose futures nobody polls do not stop others for longer than a bound.
+
+use farwood::{Index, IndexOptions, Pool, PoolOptions, SmartOptions, block_on};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The longest time that a call may wait for operations that nobody polls.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// The pool of one test, removed when the test ends.
+struct Scratch(String);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let url = format!("shm://suspended-{name}-{}", std::process::id());
+        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+        Self(url)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = Pool::remove_by_force(&self.0);
+    }
+}
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Calls `work` while other threads change the same key.
+fn while_others_write(index: &Index<u64, u64>, work: impl FnOnce()) {
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !ends.load(Relaxed) {
+                    index.put(&1, &7).unwrap();
+                }
+            });
+        }
+        work();
+        ends.store(true, Relaxed);
+    });
+}
+
+/// Suspends puts until one waits for the lock of its leaf, then runs `call`, and at last the suspended put. Repeats that,
+/// and yields the longest duration of a call.
+fn beside_a_suspended_put(index: &Index<u64, u64>, call: impl Fn()) -> Duration {
+    let session = index.session();
+    let mut longest = Duration::ZERO;
+    while_others_write(index, || {
+        for _ in 0..20 {
+            let suspended = loop {
+                let mut put = Box::pin(session.put(&1, &1));
+                if poll(put.as_mut()).is_pending() {
+                    break put;
+                }
+            };
+            // The lock is granted to the suspended put.
+            thread::sleep(Duration::from_millis(1));
+            let began = Instant::now();
+            call();
+            longest = longest.max(began.elapsed());
+            block_on(suspended).unwrap();
+        }
+    });
+    longest
+}
+
+fn of_both(index: &Index<u64, u64>) {
+    let session = index.session();
+    let async_call = beside_a_suspended_put(index, || assert!(block_on(session.put(&1, &2)).unwrap()));
+    assert!(async_call < WAIT_MAX, "a call of the session took {async_call:?}");
+    let blocking = beside_a_suspended_put(index, || assert!(index.put(&1, &2).unwrap()));
+    assert!(blocking < WAIT_MAX, "a blocking call took {blocking:?}");
+}
+
+#[test]
+fn a_put_that_nobody_polls_loses_the_lock_of_its_leaf() {
+    let scratch = Scratch::new("sherman");
+    let pool = Pool::open(&scratch.0).unwrap();
+    of_both(&pool.create_index("i", &IndexOptions::default()).unwrap());
+}
+
+#[test]
+fn a_put_that_nobody_polls_does_not_stop_the_batch_of_its_key() {
+    let scratch = Scratch::new("smart");
+    let pool = Pool::open(&scratch.0).unwrap();
+    of_both(&pool.create_index("i", &SmartOptions::default()).unwrap());
+}
