@@ -16,6 +16,8 @@ use std::sync::Condvar;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[cfg(feature = "spatial")]
 use std::thread::ThreadId;
+#[cfg(feature = "spatial")]
+use std::time::Duration;
 
 /// The attachment, shared by all handles of this process.
 pub(crate) struct Attached {
@@ -30,6 +32,19 @@ pub(crate) struct Attached {
     server_thread: Mutex<Option<ThreadId>>,
     #[cfg(feature = "spatial")]
     permit_returned: Condvar,
+}
+
+/// The longest time that a thread waits for the permit.
+#[cfg(feature = "spatial")]
+const PERMIT_WAIT_MAX: Duration = Duration::from_mins(1);
+
+/// The thread that has the permit, and does not return it.
+#[cfg(feature = "spatial")]
+pub(crate) enum PermitBusy {
+    /// The calling thread.
+    OwnThread,
+    /// Another thread of this process, for a minute.
+    OtherThread,
 }
 
 /// The permit to become the server of a spatial index: one thread of the process has it at a time.
@@ -109,19 +124,22 @@ impl Attached {
         &self.attachment
     }
 
-    /// Waits until no other thread of this process has the permit; `None` if the calling thread has it.
+    /// Waits until no other thread of this process has the permit.
     #[cfg(feature = "spatial")]
-    pub(crate) fn server_permit(&self) -> Option<ServerPermit<'_>> {
+    pub(crate) fn server_permit(&self) -> std::result::Result<ServerPermit<'_>, PermitBusy> {
         let me = std::thread::current().id();
-        let mut holder = self.server_thread.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(thread) = *holder {
-            if thread == me {
-                return None;
-            }
-            holder = self.permit_returned.wait(holder).unwrap_or_else(PoisonError::into_inner);
+        let holder = self.server_thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if *holder == Some(me) {
+            return Err(PermitBusy::OwnThread);
+        }
+        let waited =
+            self.permit_returned.wait_timeout_while(holder, PERMIT_WAIT_MAX, |holder| holder.is_some());
+        let (mut holder, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if holder.is_some() {
+            return Err(PermitBusy::OtherThread);
         }
         *holder = Some(me);
-        Some(ServerPermit(self))
+        Ok(ServerPermit(self))
     }
 
     pub(crate) fn index_url(&self, index: &str) -> String {

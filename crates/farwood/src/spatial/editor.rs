@@ -3,13 +3,13 @@
 
 use super::index::Spatial;
 use super::lookup::Lent;
+use super::server_lease::ServerLease;
 use crate::attached::ServerPermit;
 use crate::error::Result;
 use farwood_fabric::{Client, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    CHANGES_MAX, Change, Item, Record, RecordId, Rectangle, ServerSettings, SpatialRpc as _, TreeServer,
-    Worker,
+    CHANGES_MAX, Change, Item, Record, RecordId, Rectangle, SpatialRpc as _, Worker,
 };
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
@@ -60,14 +60,14 @@ impl Spatial {
     }
 
     /// Calls `work` with an editor, which sends changes on one connection, or applies them as the index's server until
-    /// `work` returns. If another process is the server for the duration of a change, this call waits for it.
+    /// `work` returns. If another process is the server for the duration of a change, this call waits for it, up to a
+    /// minute. If `work` panics, the changes that it has made stay, and the index can be changed at once.
     ///
     /// # Errors
     /// As [`insert`](Self::insert), and the errors of `work`.
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
         self.check_process("change")?;
         let client = self.pool.attachment().client();
-        let failed = |error| self.failed("change", error);
         let server = self.server("change").ok();
         match self.begin_change(&client, server.as_ref())? {
             ChangePath::Messages(lent) => {
@@ -79,10 +79,10 @@ impl Spatial {
                 }
                 done
             }
-            ChangePath::AsServer { tree, server, permit: _permit } => {
-                let path = EditorPath::AsServer(tree.worker(&client, server));
+            ChangePath::AsServer { lease, server, permit: _permit } => {
+                let path = EditorPath::AsServer(lease.worker(&client, server));
                 let done = work(&mut Editor { spatial: self, path, changes: 0 });
-                block_on(tree.release_lease(&client)).map_err(failed)?;
+                lease.release(self, "change")?;
                 done
             }
         }
@@ -99,8 +99,8 @@ impl Spatial {
             let permit = self.server_permit("change", client)?;
             let begun = match server {
                 Some(server) if !self.has_live_server(client)? => {
-                    let tree = block_on(self.index.serve(client, server, ServerSettings::default()));
-                    tree.map(|tree| ChangePath::AsServer { tree: Box::new(tree), server, permit })
+                    let lease = ServerLease::begin(self, client, server);
+                    lease.map(|lease| ChangePath::AsServer { lease: Box::new(lease), server, permit })
                 }
                 // The present server may serve for longer than one change.
                 _ => {
@@ -125,7 +125,7 @@ impl Spatial {
 /// The path of a change to the index.
 enum ChangePath<'c> {
     Messages(Lent<'c>),
-    AsServer { tree: Box<TreeServer>, server: &'c AnyServer, permit: ServerPermit<'c> },
+    AsServer { lease: Box<ServerLease<'c>>, server: &'c AnyServer, permit: ServerPermit<'c> },
 }
 
 /// Applies changes to a spatial index within [`Spatial::change`].

@@ -8,8 +8,9 @@ use super::connection::Connection;
 use super::lookup::{Lent, Lookups, SearchStats};
 use super::lookup_kinds::{CountMatches, Nearest, Search, SearchInto};
 use super::search_options::SearchOptions;
+use super::server_lease::ServerLease;
 use crate::argument::Call;
-use crate::attached::{Attached, ServerPermit};
+use crate::attached::{Attached, PermitBusy, ServerPermit};
 use crate::attachment::Attachment;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
@@ -19,7 +20,7 @@ use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, CatfishConfig, CatfishReport, CoordinateSystem, Count, Issue, Item, KIND, Near, Query, Reader,
-    Rectangle, SearchSink, ServerSettings, ServerStats, describe,
+    Rectangle, SearchSink, ServerStats, describe,
 };
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
@@ -318,7 +319,16 @@ impl Spatial {
         client: &Client<AnyFabric>,
     ) -> Result<ServerPermit<'_>> {
         let by = client.fabric().identity();
-        self.pool.server_permit().ok_or_else(|| self.failed(operation, IndexError::Served { by }))
+        self.pool.server_permit().map_err(|busy| {
+            let name = self.index.entry().name.clone();
+            self.failed(
+                operation,
+                match busy {
+                    PermitBusy::OwnThread => IndexError::Served { by },
+                    PermitBusy::OtherThread => IndexError::BeingChanged { name, by },
+                },
+            )
+        })
     }
 
     fn holder(&self, client: &Client<AnyFabric>) -> Result<Option<ClientId>> {
@@ -361,9 +371,9 @@ impl Spatial {
         #[cfg(not(feature = "tcp"))]
         let server = self.server("bulk load")?;
         let _permit = self.server_permit("bulk load", &client)?;
-        let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
-        let loaded = block_on(tree.worker(&client, &server).bulk_load(items, fill));
-        block_on(tree.release_lease(&client)).map_err(failed)?;
+        let lease = ServerLease::begin(self, &client, &server).map_err(failed)?;
+        let loaded = block_on(lease.worker(&client, &server).bulk_load(items, fill));
+        lease.release(self, "bulk load")?;
         loaded.map_err(failed)
     }
 

@@ -16,6 +16,7 @@ mod path_choice;
 mod records;
 mod search_options;
 mod server;
+mod server_lease;
 mod session;
 #[cfg(feature = "tcp")]
 mod socket;

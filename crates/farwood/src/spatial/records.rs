@@ -2,11 +2,12 @@
 
 use super::index::Spatial;
 use super::lookup_kinds::{Get, NearestRecords, SearchRecords};
+use super::server_lease::ServerLease;
 use crate::argument::Call;
 use crate::error::Result;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
-use farwood_index::catfish::{IdKind, Query, Record, RecordId, Rectangle, ServerSettings};
+use farwood_index::catfish::{IdKind, Query, Record, RecordId, Rectangle};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
 use std::collections::HashSet;
@@ -149,9 +150,9 @@ impl Spatial {
             return self.put_many(records).map(drop);
         };
         let _permit = self.server_permit("bulk load", &client)?;
-        let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
-        let loaded = block_on(tree.worker(&client, &server).bulk_load_records(records, fill));
-        block_on(tree.release_lease(&client)).map_err(failed)?;
+        let lease = ServerLease::begin(self, &client, &server).map_err(failed)?;
+        let loaded = block_on(lease.worker(&client, &server).bulk_load_records(records, fill));
+        lease.release(self, "bulk load")?;
         loaded.map_err(failed)
     }
 

@@ -1,6 +1,7 @@
 //! The server of a spatial index: threads that answer messages in rings and over sockets.
 
 use super::index::Spatial;
+use super::server_lease::ServerLease;
 use super::utilisation::ServerThreads;
 use crate::argument::Call;
 use crate::error::Result;
@@ -144,7 +145,8 @@ impl Spatial {
             // As clients that read the nodes: over a network they verify hashes, in shared memory they do not.
             let settings =
                 ServerSettings { verifies_searches: !options.has_rings(), ..ServerSettings::default() };
-            self.begin_to_serve(&client, &server, settings, stop).map_err(failed)?
+            let tree = self.begin_to_serve(&client, &server, settings, stop).map_err(failed)?;
+            ServerLease::of(tree, &client)
         };
         let heartbeat_ns = options.heartbeat.as_nanos() as u64;
         let settings = ServiceSettings { notice: options.notice, heartbeat_ns, ..ServiceSettings::default() };
@@ -164,7 +166,7 @@ impl Spatial {
         }
         ready();
         let served = serving.run(stop);
-        block_on(tree.release_lease(&client)).map_err(failed)?;
+        tree.release(self, "serve")?;
         served.map_err(failed)
     }
 

@@ -1,7 +1,10 @@
 //! Operations whose futures nobody polls do not stop others for longer than a bound.
 
+use crate::spatial_pool::SpatialPool;
+use farwood::spatial::{CatfishConfig, Item, Rectangle, ServeOptions};
 use farwood::{Index, IndexOptions, Pool, PoolOptions, SmartOptions, block_on};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
@@ -92,4 +95,33 @@ fn a_put_that_nobody_polls_does_not_stop_the_batch_of_its_key() {
     let scratch = Scratch::new("smart");
     let pool = Pool::open(&scratch.0).unwrap();
     of_both(&pool.create_index("i", &SmartOptions::default()).unwrap());
+}
+
+/// A function that panics inside a change, or while the index is served, leaves the index changeable for all.
+#[test]
+fn a_panic_inside_a_change_does_not_stop_the_others() {
+    let pool = SpatialPool::new("panic");
+    let spatial = pool.create("boxes", &CatfishConfig::default());
+    let item = |id| Item { bounds: Rectangle::point([id as f64, 0.0]).unwrap(), id };
+    let panicking = catch_unwind(AssertUnwindSafe(|| {
+        spatial.change(|editor| -> farwood::Result<()> {
+            editor.insert(&item(1))?;
+            panic!("a fault of the program")
+        })
+    }));
+    assert!(panicking.is_err());
+    let ready = || panic!("a fault of the program");
+    let serving = catch_unwind(AssertUnwindSafe(|| {
+        spatial.serve(&ServeOptions::default(), &AtomicBool::new(false), ready)
+    }));
+    assert!(serving.is_err());
+    // The handle of another attachment is like another process.
+    let other = pool.open().open_spatial("boxes").unwrap();
+    let began = Instant::now();
+    other.insert(&item(2)).unwrap();
+    spatial.insert(&item(3)).unwrap();
+    assert!(began.elapsed() < WAIT_MAX, "{:?}", began.elapsed());
+    let mut found: Vec<u64> = other.nearest([0.0, 0.0], 9).unwrap().iter().map(|near| near.item.id).collect();
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 3], "the changes before the panic stay");
 }
