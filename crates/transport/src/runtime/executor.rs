@@ -61,11 +61,11 @@ impl Wake for ThreadWaker {
 
 /// The number of waits of a thread in succession.
 #[derive(Default)]
-struct Backoff(u32);
+pub(super) struct Backoff(u32);
 
 impl Backoff {
     /// Spins in the first waits, then yields the processor.
-    fn wait_awake(&mut self) {
+    pub(super) fn wait_awake(&mut self) {
         self.0 = (self.0 + 1).min(SPINS);
         if self.0 < SPINS {
             std::hint::spin_loop();
@@ -75,7 +75,7 @@ impl Backoff {
     }
 
     /// Spins in the first waits, then yields the processor, and later sleeps.
-    fn wait(&mut self) {
+    pub(super) fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
         if self.0 < SPINS {
             std::hint::spin_loop();
@@ -90,16 +90,16 @@ impl Backoff {
 
 /// The number of waits of a thread that has nothing to poll.
 #[derive(Default)]
-struct ParkBackoff(u32);
+pub(super) struct ParkBackoff(u32);
 
 impl ParkBackoff {
     /// The back-off of a thread that timers have woken up: its futures probably pause again.
-    fn without_spins() -> Self {
+    pub(super) fn without_spins() -> Self {
         Self(SPINS)
     }
 
     /// Spins for a short time and then parks the thread, because another thread often wakes it before it could park.
-    fn wait(&mut self) {
+    pub(super) fn wait(&mut self) {
         if self.0 < SPINS {
             self.0 += 1;
             std::hint::spin_loop();

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `executor.rs` | [`block_on`] for one future, [`run_all`] for several on one thread |
 //! | `poll_source.rs` | connections that the executors poll between futures |
+//! | `task_thread.rs` | a thread that runs futures of other threads |
 //! | `timers.rs` | sleeping, and [`yield_now`] |
 //! | `timer_thread.rs` | sleeping in other executors |
 
 mod executor;
 mod poll_source;
+mod task_thread;
 mod timer_thread;
 mod timers;
 
@@ -16,5 +18,6 @@ pub use executor::{block_on, run_all};
 pub(crate) use poll_source::thread_number;
 #[cfg(feature = "tcp")]
 pub(crate) use poll_source::{PollSource, Progress, add_poll_source, is_polled_by_executor};
+pub use task_thread::TaskThread;
 pub use timers::yield_now;
 pub(crate) use timers::{poll_until, sleep, wake_at};
