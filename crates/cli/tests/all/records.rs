@@ -46,6 +46,23 @@ fn a_record_is_replaced_printed_and_deleted_by_its_id() {
     assert_eq!(machine.ok(&["get", NUMBERS, "18446744073709551615"]), "1,2,1,2\n");
 }
 
+/// RFC 7946 §3.1.6.
+#[test]
+fn printed_shells_are_counter_clockwise_and_holes_clockwise() {
+    let machine = with_records();
+    let polygon = "POLYGON((0 0,0 9,9 9,9 0,0 0),(1 1,2 1,2 2,1 1))";
+    machine.ok(&["put", TEXTS, "lake", "--geometry", polygon]);
+    let printed = [
+        json_of(&machine, &["get", TEXTS, "lake"]),
+        json_of(&machine, &["search", TEXTS, "--at", "5,5"])["features"][0].clone(),
+    ];
+    let (shell, hole) = ([[0, 0], [9, 0], [9, 9], [0, 9], [0, 0]], [[1, 1], [2, 2], [2, 1], [1, 1]]);
+    for feature in printed {
+        let ring = |number: usize| feature["geometry"]["coordinates"][number].to_string().replace(".0", "");
+        assert_eq!([ring(0), ring(1)], [json!(shell).to_string(), json!(hole).to_string()]);
+    }
+}
+
 #[test]
 fn what_an_index_cannot_hold_is_refused() {
     let machine = with_records();

@@ -186,7 +186,7 @@ fn geometries_of_every_type_are_stored_in_x_and_y() {
         (
             file_of(PolygonZ::new(PolygonRing::Outer(ring()))),
             "Polygon",
-            json!([[[0.0, 0.0], [0.0, 4.0], [4.0, 0.0], [0.0, 0.0]]]),
+            json!([[[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 0.0]]]),
         ),
     ] {
         let found = shape(&machine, bytes);
