@@ -224,8 +224,7 @@ pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, 
         Opened::Ordered(index) => index,
     };
     if let Some(edges) = &args.edges {
-        let text =
-            format!("del {}: give only a key, not '{edges}'; this index holds no rectangles", args.url);
+        let text = format!("del {}: give only a key, not '{edges}'; this index holds keys", args.url);
         return Err(Failure::Usage(text));
     }
     let key = key_of(&index, &args.key, "del")?;

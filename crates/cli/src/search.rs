@@ -46,16 +46,17 @@ pub(crate) struct Args {
     /// The geometry to search with, as WKT or GeoJSON
     #[arg(long, value_name = "WKT", conflicts_with_all = ["bbox", "at"])]
     geometry: Option<String>,
-    /// Find only rectangles inside the window
+    /// Find only the rectangles inside the window; with --geometry, the records inside the geometry
     #[arg(long, conflicts_with_all = ["contains", "nearest"])]
     within: bool,
-    /// Find only rectangles that contain the window
+    /// Find only the rectangles that contain the window; with --geometry, the records that contain the geometry
     #[arg(long, conflicts_with = "nearest")]
     contains: bool,
-    /// Print only the number of rectangles
+    /// Print only the number of rectangles or records
     #[arg(long, conflicts_with = "nearest")]
     count: bool,
-    /// Find the K rectangles nearest to the point or to the centre of the window, nearest first
+    /// Find the K rectangles nearest to the point or to the centre of the window, nearest first; in an index of unique
+    /// ids, the K records whose geometries are nearest to the point, to that centre, or to the geometry
     #[arg(long, value_name = "K", value_parser = size::at_least_one)]
     nearest: Option<usize>,
     #[command(flatten)]

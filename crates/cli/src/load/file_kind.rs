@@ -68,10 +68,10 @@ impl FileKind {
                 "{format} files need a spatial index, and this index has keys; create one with `farwood create URL \
                  --index catfish`"
             )),
-            (Self::Text, Target::Rectangles) => Err(
-                "a text file has one key per line, and this index holds rectangles; give another --format"
-                    .to_owned(),
-            ),
+            (Self::Text, Target::Rectangles) => {
+                Err("a text file has one key per line, and this is a spatial index; give another --format"
+                    .to_owned())
+            }
             (format, _) => Ok(format),
         }
     }

@@ -15,7 +15,7 @@ pub(super) fn check_entries(
 ) -> Result<(), String> {
     if let Some(option) = context.first_given(&["columns", "wkt", "id_column", "layer", "corners", "ids"]) {
         return Err(format!(
-            "{option} applies to rectangles, and this index has keys; omit it (--key-column and --value-column select \
+            "{option} applies to spatial indexes, and this index has keys; omit it (--key-column and --value-column select \
              the columns of keys and values)"
         ));
     }
@@ -55,8 +55,8 @@ fn check_fill(args: &Args, index: &Untyped, context: &Context<'_>) -> Result<(),
 pub(super) fn check_no_keys(context: &Context<'_>) -> Result<(), String> {
     if let Some(option) = context.first_given(&["key_column", "value_column", "value", "sort_memory"]) {
         return Err(format!(
-            "{option} applies to keys, and this index holds rectangles; omit it (--columns selects the columns of \
-             rectangles)"
+            "{option} applies to keys, and this is a spatial index; omit it (--columns selects the columns of points \
+             and rectangles)"
         ));
     }
     Ok(())

@@ -74,7 +74,7 @@ fn rows_without_a_geometry_are_refused_with_the_reason() {
         machine.refused(2, &[&["load", "shm://p/s", &file], options].concat(), &[words]);
     }
     machine.ok(&["create", "shm://p/i"]);
-    machine.refused(2, &["load", "shm://p/i", &file, "--wkt", "1"], &["--wkt applies to rectangles"]);
+    machine.refused(2, &["load", "shm://p/i", &file, "--wkt", "1"], &["--wkt applies to spatial indexes"]);
 }
 
 /// A Shapefile of the shapes that a function writes.

@@ -60,8 +60,8 @@ fn options_that_do_not_apply_are_refused_with_the_reason() {
     machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
     let table = machine.file("a.csv", "1,2\n");
     for (options, words) in [
-        (&["--columns", "1,2"][..], "applies to rectangles"),
-        (&["--ids", "position"], "applies to rectangles"),
+        (&["--columns", "1,2"][..], "applies to spatial indexes"),
+        (&["--ids", "position"], "applies to spatial indexes"),
         (&["--value", "1", "--value-column", "2"], "two sources"),
         (&["--fill", "0.9"], "nodes of this index grow"),
         (&["--fill", "0.9", "--sort-memory", "0"], "--sort-memory 0"),

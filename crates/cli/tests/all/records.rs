@@ -252,6 +252,39 @@ fn numbers_of_properties_keep_their_digits() {
 }
 
 #[test]
+fn messages_name_records_where_the_index_has_them() {
+    let machine = with_records();
+    machine.ok(&["create", "shm://p/plain", "--index", "catfish"]);
+    let bad = machine.file("bad.csv", "1,2\nx,2\n");
+    for (index, nothing, contents, one) in [
+        (
+            NUMBERS,
+            "(no record is loaded)",
+            "this index holds records; use `farwood search`, or get",
+            "1 record",
+        ),
+        ("shm://p/plain", "(no rectangle is loaded)", "this index holds rectangles", "1 rectangle"),
+    ] {
+        machine.refused(2, &["load", index, &bad], &[nothing]);
+        machine.refused(2, &["scan", index], &[contents]);
+        machine.refused(
+            2,
+            &["load", index, &bad, "--value", "1"],
+            &["applies to keys, and this is a spatial index"],
+        );
+        machine.ok(&["put", index, "1", "1,2"]);
+        assert!(machine.ok(&["check", index]).contains(&format!("{one} within")), "{index}");
+        assert!(machine.ok(&["check", index, "--scrub"]).contains(&format!("{one} read")), "{index}");
+    }
+    assert!(machine.ok(&["stat", NUMBERS, "--count"]).contains("\n  records      1\n"));
+    let pool = machine.ok(&["stat", "shm://p"]);
+    assert_eq!(
+        (pool.matches(", records, catfish").count(), pool.matches(", rectangles, catfish").count()),
+        (2, 1)
+    );
+}
+
+#[test]
 fn stat_shows_the_ids() {
     let machine = with_records();
     assert!(machine.ok(&["stat", TEXTS]).contains("ids          unique, texts; with records"));
