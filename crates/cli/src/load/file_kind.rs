@@ -92,6 +92,9 @@ impl FileKind {
             )),
             (Some(shown), _) => Ok(shown),
             (None, given) => match given.of(file, Target::Rectangles)? {
+                Self::Shapefile | Self::Geopackage | Self::Geoparquet if start.is_empty() => {
+                    Err("the file is empty; copy, download or export the file again".to_owned())
+                }
                 format @ (Self::Shapefile | Self::Geopackage | Self::Geoparquet) => {
                     Err(format!("the file is not in {format} format: it does not begin as such files do"))
                 }
@@ -204,6 +207,7 @@ mod tests {
         assert!(of(FileKind::Shapefile, "a.gpkg", sqlite).unwrap_err().contains("--format is shapefile"));
         assert!(of(FileKind::Auto, "a.gpkg", text).unwrap_err().contains("not in geopackage format"));
         assert!(of(FileKind::Geoparquet, "a", text).unwrap_err().contains("not in geoparquet format"));
+        assert!(of(FileKind::Auto, "a.shp", b"").unwrap_err().contains("the file is empty; copy"));
         for given in [FileKind::Auto, FileKind::Shapefile] {
             assert!(of(given, "a.SHX", b"\0\0\x27\x0A").unwrap_err().contains("the index of a Shapefile"));
         }

@@ -137,6 +137,28 @@ fn features_are_loaded_with_ids_geometries_and_properties() {
     machine.refused(2, &["load", TEXTS, "bare.geojson"], &["not a feature"]);
 }
 
+/// The remedy is not that of a file that is no GeoJSON.
+#[test]
+fn a_file_that_ends_too_early_is_refused_with_its_remedy() {
+    let machine = with_records();
+    machine.ok(&["create", "shm://p/plain", "--index", "catfish"]);
+    let whole =
+        json!({ "type": "FeatureCollection", "features": [feature(&json!(1), 0, "Oak")] }).to_string();
+    for index in [NUMBERS, "shm://p/plain"] {
+        for end in (0..whole.len()).step_by(13) {
+            let file = machine.file("cut.geojson", &whole[..end]);
+            let ran = machine.run(&["load", index, &file, "--skip-bad"]);
+            assert_eq!(ran.code, 2, "{ran:?}");
+            ran.says(&[
+                "cut.geojson: the file ends too early, at line 1, column",
+                "copy, download or export",
+            ]);
+            assert!(!ran.err.contains("geojson-seq"), "{ran:?}");
+        }
+        machine.refused(1, &["search", index, "--bbox", "-9,-9,9,9"], &[]);
+    }
+}
+
 /// Each file has positions as ids.
 #[test]
 fn a_load_that_replaces_records_by_their_positions_says_so() {
