@@ -37,10 +37,13 @@ Examples for an index of unique ids (`farwood create --ids`), whose records have
 pub(crate) struct Args {
     /// The URL of a spatial index: shm://POOL/INDEX or tcp://HOST:PORT/INDEX
     url: Url,
-    /// The window to search
+    /// The window to search: the search compares it with rectangles. In an index of unique ids, it compares the
+    /// geometries of the records instead if --relation, --within-distance or --nearest is given
     #[arg(long, value_name = "X1,Y1,X2,Y2", allow_hyphen_values = true)]
     bbox: Option<Coordinates<4>>,
-    /// The point to search at
+    /// The point to search at: the search finds the rectangles, or the records with rectangles, that contain it. In an
+    /// index of unique ids, it compares the geometries of the records instead if --relation, --within-distance or
+    /// --nearest is given
     #[arg(long, value_name = "X,Y", allow_hyphen_values = true, conflicts_with = "bbox")]
     at: Option<Coordinates<2>>,
     /// The geometry to search with, as WKT or GeoJSON

@@ -40,6 +40,8 @@ fn records_are_found_by_every_relation() {
     let related = |relation: &str| found(&["--geometry", TRIANGLE, "--relation", relation]);
     assert_eq!(found(&["--bbox", "0,0,4,4"]), ["Oak\\tPark", "corner", "edge", "inside"]);
     assert_eq!(found(&["--bbox", "0,0,3.5,3.5", "--within"]), ["corner", "edge", "inside"]);
+    assert_eq!(found(&["--at", "3,3"]), ["Oak\\tPark", "corner"], "by rectangles");
+    assert_eq!(found(&["--at", "3,3", "--relation", "intersects"]), ["corner"], "by geometries");
     assert_eq!(found(&["--geometry", TRIANGLE]), ["Oak\\tPark", "edge", "inside"]);
     assert_eq!(related("intersects"), ["Oak\\tPark", "edge", "inside"]);
     assert_eq!(related("within"), ["Oak\\tPark", "inside"]);
