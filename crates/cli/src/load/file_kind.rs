@@ -110,6 +110,12 @@ impl FileKind {
         format.is_ok_and(|format| !matches!(format, Self::Text | Self::Tsv | Self::Csv))
     }
 
+    /// Whether the name of the file shows that an index of keys is loaded from it, where `self` is the value of
+    /// `--format`.
+    pub(super) fn shows_keys(self, file: &Path) -> bool {
+        self == Self::Text || self == Self::Auto && extension(file).as_deref() == Some("txt")
+    }
+
     /// The separator of columns, if the format has columns.
     pub(super) fn delimiter(self) -> Option<u8> {
         match self {

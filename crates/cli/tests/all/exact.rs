@@ -123,7 +123,11 @@ fn options_that_do_not_apply_are_refused() {
         &["--at", "1,1", "--nearest", "1", "--ties"],
     ] {
         let option = arguments.iter().rev().find(|word| word.starts_with("--")).unwrap();
-        refused("shm://p/plain", arguments, &[&format!("{option} needs an index of unique ids"), "omit it"]);
+        let remedy = match *option {
+            "--geometry" => "give --bbox or --at instead of --geometry, or".to_owned(),
+            _ => format!("omit {option}, or"),
+        };
+        refused("shm://p/plain", arguments, &[&format!("{option} needs an index of unique ids"), &remedy]);
     }
     refused(PARKS, &["--geometry", "POINT(1"], &["--geometry:"]);
     refused(PARKS, &["--geometry", "{}"], &["--geometry:", "type none"]);

@@ -192,13 +192,21 @@ fn a_load_that_replaces_records_by_their_positions_says_so() {
 
 /// The remedy is followed.
 #[test]
-fn an_absent_index_of_rectangles_is_created_as_the_message_says() {
+fn an_absent_index_is_created_as_the_message_says() {
     let machine = with_records();
     let _ = machine.file("a.geojson", feature(&json!(7), 0, "Oak").to_string());
     let load = ["load", "shm://p/nope", "a.geojson"];
     machine.refused(3, &load, &["`farwood create shm://p/nope --index catfish` creates one", "--ids number"]);
     let keys = machine.run(&["load", "shm://p/nope", "words.txt"]);
     assert!(keys.err.contains("`farwood create shm://p/nope` creates one"), "{keys:?}");
+    assert!(!keys.err.contains("catfish"), "{keys:?}");
+    let (ordered, spatial) =
+        ("`farwood create shm://p/nope`", "`farwood create shm://p/nope --index catfish`");
+    machine.refused(3, &["load", "shm://p/nope", "a.csv"], &[ordered, spatial, "--index smart --keys text"]);
+    let values = machine.run(&["load", "shm://p/nope", "a.csv", "--value", "1"]);
+    assert!(values.err.contains(ordered) && !values.err.contains(spatial), "{values:?}");
+    let wkt = machine.run(&["load", "shm://p/nope", "a.csv", "--wkt", "1"]);
+    assert!(wkt.err.contains(spatial) && !wkt.err.contains(ordered), "{wkt:?}");
     machine.ok(&["create", "shm://p/nope", "--index", "catfish"]);
     machine.ok(&load);
 }
