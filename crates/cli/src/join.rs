@@ -19,9 +19,9 @@ Examples:
 
 /// Find the pairs of records of two spatial indexes whose geometries have a relation
 ///
-/// Prints one line for each pair: the id of the record of the first index, a tab, and the id of the record of the second
-/// index. The pairs are in no particular order. With --json, each pair is an object with `first` and `second`. In an
-/// index whose ids may repeat, the rectangles are the geometries. Exit code 1 if there is no pair.
+/// Prints one line for each pair: the id of the record of the first index, a tab, and the id of the record of the
+/// second index. The pairs are in no particular order. With --json, each pair is an object with `first` and `second`.
+/// In an index whose ids may repeat, the rectangles are the geometries. Exit code 1 if there is no pair.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

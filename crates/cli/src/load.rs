@@ -69,8 +69,8 @@ fn absent(failure: Failure, args: &Args, context: &Context<'_>) -> Failure {
          that are texts"
     );
     let spatial = format!(
-        "`farwood create {url} --index catfish` creates one for rectangles, and with --ids number or --ids text one for \
-         records"
+        "`farwood create {url} --index catfish` creates one for rectangles, and with --ids number or --ids text one \
+         for records"
     );
     let remedy = if args.format.shows_rectangles(&args.file) || context.first_given(&SPATIAL).is_some() {
         spatial

@@ -16,8 +16,8 @@ pub(super) fn check_entries(
 ) -> Result<(), String> {
     if let Some(option) = context.first_given(&SPATIAL) {
         return Err(format!(
-            "{option} applies to spatial indexes, and this index has keys; omit it (--key-column and --value-column select \
-             the columns of keys and values)"
+            "{option} applies to spatial indexes, and this index has keys; omit it (--key-column and --value-column \
+             select the columns of keys and values)"
         ));
     }
     if format == FileKind::Text
