@@ -52,7 +52,10 @@ fn scrub(opened: &Opened, args: &Args, context: &mut Context<'_>) -> Result<Outc
     let progress = progress_of(context);
     let (read, one, many) = match opened {
         Opened::Ordered(index) => (index.scrub(), "entry", "entries"),
-        Opened::Spatial(index) => (index.scrub(), "rectangle", "rectangles"),
+        Opened::Spatial(index) => {
+            let (one, many) = size::spatial_noun(index.ids());
+            (index.scrub(), one, many)
+        }
     };
     progress.finish_and_clear();
     let read = read?;
@@ -154,8 +157,8 @@ fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Res
         }
         Format::Text => {
             let within = bounds.map_or(String::new(), |bounds| format!(" within {bounds}"));
-            let rectangles = size::count(walk.entries, "rectangle", "rectangles");
-            writeln!(context.out, "{}: {rectangles}{within}", args.url)?;
+            let (one, many) = size::spatial_noun(index.ids());
+            writeln!(context.out, "{}: {}{within}", args.url, size::count(walk.entries, one, many))?;
             levels(&walk.nodes, context.out)?;
             if walk.underfull > 0 {
                 let nodes = size::count(walk.underfull, "underfull node", "underfull nodes");

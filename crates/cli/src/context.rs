@@ -91,7 +91,7 @@ pub(crate) fn refuse_search_parameters(url: &Url) -> Result<(), Failure> {
     match url.search_parameter() {
         None => Ok(()),
         Some(parameter) => Err(Failure::Usage(format!(
-            "{url}: this index holds keys, and '{parameter}' is for rectangles; omit it"
+            "{url}: this index holds keys, and '{parameter}' is for spatial indexes; omit it"
         ))),
     }
 }
@@ -100,9 +100,15 @@ pub(crate) fn refuse_search_parameters(url: &Url) -> Result<(), Failure> {
 pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Failure> {
     match open_any(url, context)? {
         Opened::Ordered(index) => Ok(index),
-        Opened::Spatial(_) => Err(Failure::Usage(format!(
-            "{url}: this index holds rectangles; use `farwood search`, or put and del with NUMBER X1,Y1,X2,Y2"
-        ))),
+        Opened::Spatial(index) => {
+            let (contents, instead) = if index.ids().is_unique() {
+                ("records", "get, put and del with an ID")
+            } else {
+                ("rectangles", "put and del with NUMBER X1,Y1,X2,Y2")
+            };
+            let text = format!("{url}: this index holds {contents}; use `farwood search`, or {instead}");
+            Err(Failure::Usage(text))
+        }
     }
 }
 

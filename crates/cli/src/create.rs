@@ -61,7 +61,7 @@ pub(crate) struct Args {
     reserve: bool,
 
     /// The kind of index: sherman (ordered, keys of one length), smart or sphinx (ordered, keys of any length) or
-    /// catfish (spatial, rectangles)
+    /// catfish (spatial, rectangles or records)
     #[arg(long, value_name = "KIND", value_enum, default_value_t = IndexKind::Sherman, help_heading = "Index")]
     index: IndexKind,
     /// The type of the keys: u64, text or hex (byte strings). Texts and byte strings have at most 4096 bytes in smart
@@ -86,13 +86,13 @@ pub(crate) struct Args {
     /// bytes, of which 320 hold 7 rectangles [default: 1984]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Index")]
     node_bytes: Option<u64>,
-    /// catfish only: the coordinates of the rectangles. degrees: longitudes from -180 to 180 and latitudes from -90 to
-    /// 90; windows and features may cross the antimeridian. planar: any numbers, and nothing wraps around. Without this
-    /// option the index does not state its coordinates: windows do not cross the antimeridian, and `load` divides
-    /// features that are cut there
+    /// catfish only: the coordinates of rectangles and geometries. degrees: longitudes from -180 to 180 and latitudes
+    /// from -90 to 90; windows and features may cross the antimeridian. planar: any numbers, and nothing wraps around.
+    /// Without this option the index does not state its coordinates: windows do not cross the antimeridian, and `load`
+    /// divides features that are cut there
     #[arg(long, value_name = "COORDINATES", value_enum, help_heading = "Index")]
     crs: Option<Coordinates>,
-    /// catfish only: the ids of the rectangles. repeated: numbers, and several rectangles may have the same; the index
+    /// catfish only: the ids. repeated: numbers, and several rectangles may have the same; the index
     /// stores rectangles only. number, text: each id at most once; the index stores a record for each id, with a
     /// rectangle, a geometry and attributes, and finds, replaces and deletes it by the id
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Ids::Repeated, help_heading = "Index")]

@@ -77,7 +77,7 @@ fn failure(url: &Url, error: Error) -> Failure {
             "drop {url}: the memory node serves this index, and has it open as client {client}. If the memory node \
              stores its memory in a file, start it again with --file and without --spatial {name}, and drop the index \
              then; without a file, the end of the memory node loses all its indexes: `farwood del` removes single \
-             rectangles"
+             rectangles and records"
         ),
         _ => return error.into(),
     };

@@ -17,6 +17,10 @@ const VALUE_BYTES_MAX: usize = 16 << 20;
 /// The types of the index determine how key and value are written: decimal numbers, text, or hexadecimal digits. In a
 /// spatial index, give a rectangle's id and its edges X1,Y1,X2,Y2, or X,Y for a point. If the ids of the index are
 /// unique, the record with the id is replaced; it may have a geometry, whose bounds are then the edges, and attributes.
+///
+/// A record has one rectangle. If its geometry lies on both sides of the antimeridian, the rectangle reaches around the
+/// globe, and every window of `search --bbox` that meets its latitudes finds the record. Searches with --geometry,
+/// --relation, --within-distance or --nearest compare the geometry, and do not find the record where it is not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  farwood put shm://demo/numbers 7 42\n  \
     farwood put shm://demo/words --if-absent zebra 1\n  farwood put shm://demo/bytes 00ff00ff00ff00ff 0a\n  \
@@ -224,8 +228,7 @@ pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, 
         Opened::Ordered(index) => index,
     };
     if let Some(edges) = &args.edges {
-        let text =
-            format!("del {}: give only a key, not '{edges}'; this index holds no rectangles", args.url);
+        let text = format!("del {}: give only a key, not '{edges}'; this index holds keys", args.url);
         return Err(Failure::Usage(text));
     }
     let key = key_of(&index, &args.key, "del")?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Adds a rectangle under its number.
 pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if let Some(given) = context.first_given(&["if_absent", "if_present", "value_file"]) {
-        let why = format!("{given} applies to keys, and this index holds rectangles; omit it");
+        let why = format!("{given} applies to keys, and this is a spatial index; omit it");
         return Err(refused("put", &args.url, &why));
     }
     if index.ids().is_unique() {

@@ -19,9 +19,9 @@ Examples:
 
 /// Find the pairs of records of two spatial indexes whose geometries have a relation
 ///
-/// Prints the id of the record of the first index and the id of that of the second, separated by a tab, in no
-/// particular order; with --json, one object with `first` and `second` for each pair. Rectangles of an index whose ids
-/// may repeat count as geometries. Exit code 1 if there is no pair.
+/// Prints one line for each pair: the id of the record of the first index, a tab, and the id of the record of the
+/// second index. The pairs are in no particular order. With --json, each pair is an object with `first` and `second`.
+/// In an index whose ids may repeat, the rectangles are the geometries. Exit code 1 if there is no pair.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// The URL of the second index
     #[arg(value_name = "URL2")]
     other: Url,
-    /// The relation of the first record to the second
+    /// The relation: `within` finds the pairs whose first geometry is within the second
     #[arg(long, value_name = "NAME", value_parser = relation_names(), default_value = "intersects")]
     relation: Predicate,
     /// Print only the number of pairs

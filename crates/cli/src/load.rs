@@ -44,6 +44,12 @@ pub(crate) use self::args::Args;
 use super::{Context, Failure, Opened, Outcome, open_any};
 use farwood::{Error, IndexError};
 
+/// Options that only a load into a spatial index has.
+const SPATIAL: [&str; 6] = ["columns", "wkt", "id_column", "layer", "corners", "ids"];
+
+/// Options that only a load into an index of keys has.
+const ORDERED: [&str; 4] = ["key_column", "value_column", "value", "sort_memory"];
+
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match open_any(&args.url, context).map_err(|failure| absent(failure, args, context))? {
         Opened::Spatial(index) => rectangles::run(&index, args, context),
@@ -51,20 +57,28 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     }
 }
 
-/// The failure to open the index: if there is none and the file has rectangles, the remedy creates a spatial one.
+/// The failure to open the index: if there is none, the remedy creates one of the kind that the file and the options
+/// show, or names both kinds.
 fn absent(failure: Failure, args: &Args, context: &Context<'_>) -> Failure {
     let Failure::Farwood(Error::Index { source: IndexError::NoSuchIndex(name), .. }) = &failure else {
         return failure;
     };
-    let has_rectangles = args.format.shows_rectangles(&args.file)
-        || context.first_given(&["columns", "wkt", "id_column", "layer", "corners"]).is_some();
-    if !has_rectangles {
-        return failure;
-    }
-    let text = format!(
-        "load {url}: the pool has no index '{name}'; `farwood create {url} --index catfish` creates one for \
-         rectangles, and with --ids number or --ids text one for records",
-        url = args.url
+    let url = args.url.to_shell_word();
+    let ordered = format!(
+        "`farwood create {url}` creates one for keys that are numbers, and with --index smart --keys text one for keys \
+         that are texts"
     );
+    let spatial = format!(
+        "`farwood create {url} --index catfish` creates one for rectangles, and with --ids number or --ids text one \
+         for records"
+    );
+    let remedy = if args.format.shows_rectangles(&args.file) || context.first_given(&SPATIAL).is_some() {
+        spatial
+    } else if args.format.shows_keys(&args.file) || context.first_given(&ORDERED).is_some() {
+        ordered
+    } else {
+        format!("{ordered}; {spatial}")
+    };
+    let text = format!("load {}: the pool has no index '{name}'; {remedy}", args.url);
     Failure::Other { text, exit_code: failure.exit_code() }
 }

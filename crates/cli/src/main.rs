@@ -65,13 +65,13 @@ const EXIT_CODES: &str = "\
 Exit codes:
    0  done
    1  the key was not found; search found nothing; check or doctor --strict found problems; every line of a load was bad
-   2  the command line, the configuration or the input is wrong
+   2  the command line, the configuration or the input is wrong, or an input file is damaged
    3  no such pool or index
    4  the pool or index exists already
    5  full: the pool, its tables, or memory
    6  no permission
    7  wrong magic, version, format or type
-   8  damaged
+   8  a pool or an index is damaged
    9  busy: the pool, the index or a lock is in use
   10  another error of the operating system
 

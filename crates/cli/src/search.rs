@@ -37,25 +37,29 @@ Examples for an index of unique ids (`farwood create --ids`), whose records have
 pub(crate) struct Args {
     /// The URL of a spatial index: shm://POOL/INDEX or tcp://HOST:PORT/INDEX
     url: Url,
-    /// The window to search
+    /// The window to search: the search compares it with rectangles. In an index of unique ids, it compares the
+    /// geometries of the records instead if --relation, --within-distance or --nearest is given
     #[arg(long, value_name = "X1,Y1,X2,Y2", allow_hyphen_values = true)]
     bbox: Option<Coordinates<4>>,
-    /// The point to search at
+    /// The point to search at: the search finds the rectangles, or the records with rectangles, that contain it. In an
+    /// index of unique ids, it compares the geometries of the records instead if --relation, --within-distance or
+    /// --nearest is given
     #[arg(long, value_name = "X,Y", allow_hyphen_values = true, conflicts_with = "bbox")]
     at: Option<Coordinates<2>>,
     /// The geometry to search with, as WKT or GeoJSON
     #[arg(long, value_name = "WKT", conflicts_with_all = ["bbox", "at"])]
     geometry: Option<String>,
-    /// Find only rectangles inside the window
+    /// Find only the rectangles inside the window; with --geometry, the records inside the geometry
     #[arg(long, conflicts_with_all = ["contains", "nearest"])]
     within: bool,
-    /// Find only rectangles that contain the window
+    /// Find only the rectangles that contain the window; with --geometry, the records that contain the geometry
     #[arg(long, conflicts_with = "nearest")]
     contains: bool,
-    /// Print only the number of rectangles
+    /// Print only the number of rectangles or records
     #[arg(long, conflicts_with = "nearest")]
     count: bool,
-    /// Find the K rectangles nearest to the point or to the centre of the window, nearest first
+    /// Find the K rectangles nearest to the point or to the centre of the window, nearest first; in an index of unique
+    /// ids, the K records whose geometries are nearest to the point, to that centre, or to the geometry
     #[arg(long, value_name = "K", value_parser = size::at_least_one)]
     nearest: Option<usize>,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! Sizes such as `8GiB`, `256KiB` or `4096`, and counts with their noun.
 
 use farwood::MEMORY_NODES_MAX;
+use farwood::spatial::IdKind;
 use std::num::IntErrorKind;
 
 /// The units, with their bytes.
@@ -76,6 +77,11 @@ pub(crate) fn show(bytes: u64) -> String {
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     let what = if number == 1 { one } else { many };
     format!("{number} {what}")
+}
+
+/// The noun for what a spatial index with those ids holds: of one, and of several.
+pub(crate) fn spatial_noun(ids: IdKind) -> (&'static str, &'static str) {
+    if ids.is_unique() { ("record", "records") } else { ("rectangle", "rectangles") }
 }
 
 #[cfg(test)]

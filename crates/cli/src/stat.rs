@@ -128,7 +128,7 @@ fn stat_spatial(
     let out = &mut context.out;
     writeln!(out, "{url}")?;
     if let Some((entries, served)) = counted {
-        writeln!(out, "  rectangles   {entries}")?;
+        writeln!(out, "  {:<12} {entries}", size::spatial_noun(config.ids).1)?;
         writeln!(out, "  served       {}", if served { "yes" } else { "no" })?;
     }
     writeln!(out, "  memory       {}", size::show(chunks * CHUNK_BYTES))?;
@@ -375,7 +375,9 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
                 let variant = if variant == system { String::new() } else { format!(" ({variant})") };
                 writeln!(out, ", {} to {}, {system}{variant}", layout.keys, layout.values)?;
             }
-            Ok(EntryLayout::Spatial(_)) => writeln!(out, ", rectangles, catfish")?,
+            Ok(EntryLayout::Spatial(config)) => {
+                writeln!(out, ", {}, catfish", size::spatial_noun(config.ids).1)?;
+            }
             Err(error) => writeln!(out, "; {error}")?,
         }
     }

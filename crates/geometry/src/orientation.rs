@@ -1,6 +1,6 @@
-//! Exact tests of points against lines through two points.
+//! Exact tests of points against lines through two points, and the area of rings.
 
-use geo_types::Coord;
+use geo_types::{Coord, LineString};
 
 use crate::bounds::Bounds;
 
@@ -22,6 +22,15 @@ pub(crate) fn side(a: Coord<f64>, b: Coord<f64>, p: Coord<f64>) -> f64 {
 /// Whether `p` is on the segment from `a` to `b`, ends included.
 pub(crate) fn is_on(a: Coord<f64>, b: Coord<f64>, p: Coord<f64>) -> bool {
     Bounds::of_segment(a, b).contains_coord(p) && side(a, b, p) == 0.0
+}
+
+/// The area that a ring encloses, doubled: positive if the ring is counter-clockwise, 0 or NaN if it has no direction.
+pub(crate) fn doubled_area(ring: &LineString<f64>) -> f64 {
+    // Relative to a position of the ring: the products of large coordinates would have no digits left for the area.
+    ring.0.first().map_or(0.0, |origin| {
+        let cross = |a: Coord<f64>, b: Coord<f64>| a.x * b.y - a.y * b.x;
+        ring.0.windows(2).map(|edge| cross(edge[0] - *origin, edge[1] - *origin)).sum()
+    })
 }
 
 /// How two segments of positive length meet.

@@ -6,6 +6,7 @@ use geo_types::{LineString, MultiPolygon, Polygon};
 
 use crate::bounds::Bounds;
 use crate::geometry::{Geometry, GeometryError, check_ring};
+use crate::orientation::doubled_area;
 use crate::prepared::{Location, Prepared};
 
 /// A ring with what decides to which polygon it belongs.
@@ -70,11 +71,7 @@ impl Ring {
     fn new(line: LineString<f64>) -> Self {
         let points = line.coords().map(|at| Bounds::point([at.x, at.y]));
         let bounds = points.reduce(|all, point| all.union(&point));
-        // Relative to a position of the ring: the products of large coordinates would have no digits left for the area.
-        let area = line.0.first().map_or(0.0, |origin| {
-            let cross = |a: geo_types::Coord<f64>, b: geo_types::Coord<f64>| a.x * b.y - a.y * b.x;
-            line.0.windows(2).map(|edge| cross(edge[0] - *origin, edge[1] - *origin)).sum()
-        });
+        let area = doubled_area(&line);
         Self { line, bounds, area, prepared: OnceCell::new() }
     }
 

@@ -17,9 +17,10 @@ pub(super) const FIGURE: Figure = Figure {
               arrives, perftest's when the data arrives.",
     claim: "Latencies hardly grow below 2 KiB; RDMA WRITE is the fastest transport and TCP over 1 Gb/s the slowest.",
     key: "",
-    cause: "A message over 1 Gb/s needs 16 us for 2 KiB, so that its latency grows by a third. TCP over 40 Gb/s \
-              reaches 10 Gb/s, and READ reaches 50 of 100 Gb/s, because every station of the model forwards a message \
-              as a whole, and cards forward packets.",
+    cause: "A message over 1 Gb/s needs 16 us for 2 KiB, so that its latency grows by a third. READ and WRITE \
+              reach over 99 of 100 Gb/s. TCP over 40 Gb/s reaches 11 Gb/s, because each kernel of the model processes \
+              a whole message on one core, 0.25 ns for each byte: the 5.9 ms of 8 MiB are 2.1 ms in the kernel of the \
+              memory node, 1.7 ms on the link and 2.1 ms in the kernel of the client, one after the other.",
     runs,
     compare,
 };

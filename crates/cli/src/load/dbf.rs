@@ -94,7 +94,7 @@ pub(super) fn open(path: &Path) -> Result<DbfTable<BufReader<File>>, Trouble> {
 }
 
 fn damaged(why: &str) -> Trouble {
-    Trouble::rest(Place::File, format!("its .dbf file is damaged: {why}"))
+    Trouble::damaged(format_args!("its .dbf file is damaged: {why}"))
 }
 
 /// An end of the file within its header or a row is damage.
@@ -169,7 +169,9 @@ fn fields(descriptions: &[u8], encoding: &Encoding) -> Result<Vec<DbfField>, Tro
             break;
         };
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        let name = encoding.decode(name).map_err(|why| damaged(&format!("the name of a field: {why}")))?;
+        let name = encoding.decode(name).map_err(|why| {
+            Trouble::rest(Place::File, format!("the name of a field of its .dbf file: {why}"))
+        })?;
         let name = name.trim().to_owned();
         if fields.iter().any(|field| field.name == name) {
             let why = format!("its .dbf file has two columns with the name '{name}'; rename one");

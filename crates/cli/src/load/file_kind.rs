@@ -68,10 +68,10 @@ impl FileKind {
                 "{format} files need a spatial index, and this index has keys; create one with `farwood create URL \
                  --index catfish`"
             )),
-            (Self::Text, Target::Rectangles) => Err(
-                "a text file has one key per line, and this index holds rectangles; give another --format"
-                    .to_owned(),
-            ),
+            (Self::Text, Target::Rectangles) => {
+                Err("a text file has one key per line, and this is a spatial index; give another --format"
+                    .to_owned())
+            }
             (format, _) => Ok(format),
         }
     }
@@ -92,6 +92,9 @@ impl FileKind {
             )),
             (Some(shown), _) => Ok(shown),
             (None, given) => match given.of(file, Target::Rectangles)? {
+                Self::Shapefile | Self::Geopackage | Self::Geoparquet if start.is_empty() => {
+                    Err("the file is empty; copy, download or export the file again".to_owned())
+                }
                 format @ (Self::Shapefile | Self::Geopackage | Self::Geoparquet) => {
                     Err(format!("the file is not in {format} format: it does not begin as such files do"))
                 }
@@ -105,6 +108,12 @@ impl FileKind {
     pub(super) fn shows_rectangles(self, file: &Path) -> bool {
         let format = if self == Self::Auto { by_extension(file, Target::Rectangles) } else { Ok(self) };
         format.is_ok_and(|format| !matches!(format, Self::Text | Self::Tsv | Self::Csv))
+    }
+
+    /// Whether the name of the file shows that an index of keys is loaded from it, where `self` is the value of
+    /// `--format`.
+    pub(super) fn shows_keys(self, file: &Path) -> bool {
+        self == Self::Text || self == Self::Auto && extension(file).as_deref() == Some("txt")
     }
 
     /// The separator of columns, if the format has columns.
@@ -204,6 +213,7 @@ mod tests {
         assert!(of(FileKind::Shapefile, "a.gpkg", sqlite).unwrap_err().contains("--format is shapefile"));
         assert!(of(FileKind::Auto, "a.gpkg", text).unwrap_err().contains("not in geopackage format"));
         assert!(of(FileKind::Geoparquet, "a", text).unwrap_err().contains("not in geoparquet format"));
+        assert!(of(FileKind::Auto, "a.shp", b"").unwrap_err().contains("the file is empty; copy"));
         for given in [FileKind::Auto, FileKind::Shapefile] {
             assert!(of(given, "a.SHX", b"\0\0\x27\x0A").unwrap_err().contains("the index of a Shapefile"));
         }

@@ -39,8 +39,8 @@ pub(super) fn read(args: &Args, mut reader: impl BufRead, found: &mut Found<'_>)
         found.add(Place::Feature(number), number, placed)?;
     }
     if header.promised > number {
-        let why = format!("the file ends after {number} of {} features", header.promised);
-        return Err(found.failure(Trouble::rest(Place::File, why)));
+        let why = format!("it ends too early, after {number} of {} features", header.promised);
+        return Err(found.failure(damaged(&why)));
     }
     match reader.fill_buf() {
         Ok([]) => Ok(()),
@@ -86,7 +86,7 @@ fn next_feature(mut reader: impl Read, bytes: &mut Vec<u8>) -> Result<Option<Fea
 }
 
 fn damaged(why: &str) -> Trouble {
-    Trouble::rest(Place::File, format!("the FlatGeobuf file is damaged: {why}"))
+    Trouble::damaged(format_args!("the FlatGeobuf file is damaged: {why}"))
 }
 
 fn trouble(error: Error) -> Trouble {

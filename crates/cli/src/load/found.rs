@@ -5,7 +5,7 @@ use super::geometry::Shaped;
 use super::ids::{FileId, Numbering};
 use super::shape::Shape;
 use super::trouble::{BadRecords, Place, Trouble};
-use crate::Failure;
+use crate::{Failure, size};
 use farwood::spatial::{
     Contents, CoordinateSystem, IdKind, Item, Record, RecordId, Rectangle, Spatial, TEXT_MAX,
 };
@@ -209,17 +209,19 @@ impl<'a> Found<'a> {
 
     /// Counts bad input, or ends the load.
     pub(super) fn bad(&mut self, trouble: Trouble) -> Result<(), Failure> {
-        self.bad.add(trouble, NOTHING)
+        self.bad.add(trouble, &self.nothing())
     }
 
     /// The failure of a load that ends.
     pub(super) fn failure(&self, trouble: Trouble) -> Failure {
-        self.bad.failure(trouble, NOTHING)
+        self.bad.failure(trouble, &self.nothing())
+    }
+
+    /// What a load that ends early has loaded: rectangles and records enter the index after the whole file is read.
+    fn nothing(&self) -> String {
+        format!("no {} is loaded", size::spatial_noun(self.kind).0)
     }
 }
-
-/// Rectangles and records enter the index after the whole file is read.
-const NOTHING: &str = "no rectangle is loaded";
 
 #[cfg(test)]
 mod tests {

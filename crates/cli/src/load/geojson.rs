@@ -78,6 +78,11 @@ pub(super) fn read(reader: impl BufRead, found: &mut Found<'_>) -> Result<(), Fa
             let place = Place::Feature(sink.position + 1);
             Err(found.failure(Trouble::rest(place, format!("it is not GeoJSON: {error}"))))
         }
+        Err(error) if error.is_eof() => {
+            let (line, column) = (error.line(), error.column());
+            let why = format!("the file ends too early, at line {line}, column {column}");
+            Err(found.failure(Trouble::damaged(why)))
+        }
         Err(error) => {
             let hint = "if the file has several texts, one per line or after record separators, give --format \
                         geojson-seq";
@@ -136,6 +141,7 @@ fn read_record(record: &[u8], line: u64, sink: &mut Sink<'_, '_>) -> Result<(), 
     let why = match parsed.and_then(|document| parser.end().map(|()| document)) {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(why)) => why,
+        Err(error) if error.is_eof() => "the text ends too early".to_owned(),
         Err(error) => {
             format!("the text is not JSON: {}, at column {}", without_place(&error), error.column())
         }

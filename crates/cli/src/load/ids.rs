@@ -134,7 +134,7 @@ impl Numbering {
 }
 
 /// The remedy for numbers that cannot be parsed.
-const REMEDY: &str = "--ids position numbers all rectangles by their position in the file";
+const REMEDY: &str = "--ids position takes the positions in the file as the ids";
 
 fn mixed(first: Presence) -> String {
     let what = match first {

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::file_kind::FileKind;
 use super::ids::IdSource;
+use super::{ORDERED, SPATIAL};
 use crate::{Context, Untyped};
 use std::io;
 
@@ -13,10 +14,10 @@ pub(super) fn check_entries(
     index: &Untyped,
     context: &Context<'_>,
 ) -> Result<(), String> {
-    if let Some(option) = context.first_given(&["columns", "wkt", "id_column", "layer", "corners", "ids"]) {
+    if let Some(option) = context.first_given(&SPATIAL) {
         return Err(format!(
-            "{option} applies to rectangles, and this index has keys; omit it (--key-column and --value-column select \
-             the columns of keys and values)"
+            "{option} applies to spatial indexes, and this index has keys; omit it (--key-column and --value-column \
+             select the columns of keys and values)"
         ));
     }
     if format == FileKind::Text
@@ -53,10 +54,10 @@ fn check_fill(args: &Args, index: &Untyped, context: &Context<'_>) -> Result<(),
 
 /// Refuses options of keys.
 pub(super) fn check_no_keys(context: &Context<'_>) -> Result<(), String> {
-    if let Some(option) = context.first_given(&["key_column", "value_column", "value", "sort_memory"]) {
+    if let Some(option) = context.first_given(&ORDERED) {
         return Err(format!(
-            "{option} applies to keys, and this index holds rectangles; omit it (--columns selects the columns of \
-             rectangles)"
+            "{option} applies to keys, and this is a spatial index; omit it (--columns selects the columns of points \
+             and rectangles)"
         ));
     }
     Ok(())

@@ -182,7 +182,7 @@ fn read_record(reader: &mut impl Read, content: &mut Vec<u8>) -> io::Result<u64>
 }
 
 fn damaged(why: &str) -> Trouble {
-    Trouble::rest(Place::File, format!("the Shapefile is damaged: {why}"))
+    Trouble::damaged(format_args!("the Shapefile is damaged: {why}"))
 }
 
 fn trouble(error: Error) -> Trouble {

@@ -5,7 +5,7 @@ use crate::failure::shown;
 use crate::{Failure, size};
 use farwood::printable;
 use std::borrow::Cow;
-use std::io;
+use std::{fmt, io};
 
 /// A position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,11 @@ impl Trouble {
     /// Input that cannot be divided into records.
     pub(super) fn rest(place: Place, why: impl Into<String>) -> Self {
         Self::Rest { place, why: why.into() }
+    }
+
+    /// A file that is damaged, or ends too early.
+    pub(super) fn damaged(why: impl fmt::Display) -> Self {
+        Self::rest(Place::File, format!("{why}; copy, download or export the file again"))
     }
 }
 

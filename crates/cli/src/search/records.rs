@@ -69,11 +69,17 @@ pub(super) fn refuse_options(args: &super::Args) -> Result<(), Failure> {
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
-        Some((option, _)) => Err(Failure::Usage(format!(
-            "search {}: {option} needs an index of unique ids (`farwood create --ids`), and the ids of this one may \
-             repeat; omit it",
-            args.url
-        ))),
+        Some((option, _)) => {
+            let remedy = match option {
+                "--geometry" => "give --bbox or --at instead of --geometry".to_owned(),
+                _ => format!("omit {option}"),
+            };
+            Err(Failure::Usage(format!(
+                "search {url}: {option} needs an index of unique ids, and the ids of this one may repeat; {remedy}, or \
+                 search an index that was created with --ids number or --ids text",
+                url = args.url
+            )))
+        }
     }
 }
 

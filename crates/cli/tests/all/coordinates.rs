@@ -132,6 +132,42 @@ fn countries_at_the_antimeridian_are_not_around_the_world() {
     assert_eq!(found(&machine, "planar", "0,-90,1,90").len(), 3, "a plane has no antimeridian");
 }
 
+/// Fiji is loaded, and put: the record has one rectangle in both cases.
+#[test]
+fn a_record_at_the_antimeridian_is_found_by_its_latitudes_and_exactly_by_its_geometry() {
+    let machine = Machine::with_pool();
+    let records = "shm://p/records";
+    machine.ok(&["create", records, "--index", "catfish", "--ids", "number", "--crs", "degrees"]);
+    let rings = json!([
+        [[177, -17], [180, -17], [180, -16], [177, -16], [177, -17]],
+        [[-180, -17], [-178, -17], [-178, -16], [-180, -16], [-180, -17]]
+    ]);
+    machine.ok(&["load", records, &machine.file("fiji.geojson", country(242, &rings))]);
+    let wkt = "MULTIPOLYGON(((177 -17,180 -17,180 -16,177 -17)),((-180 -17,-178 -17,-180 -16,-180 -17)))";
+    machine.ok(&["put", records, "243", "--geometry", wkt]);
+    machine.ok(&["put", records, "9", "5,5"]);
+    let found = |arguments: &[&str]| {
+        let out = machine.run(&[&["search", records], arguments].concat()).out;
+        let mut ids: Vec<_> = out.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let (atlantic, fiji) = (["--bbox", "-30,-20,-20,-10"], ["--bbox", "170,-20,-170,-10"]);
+    let both = ["242", "243"];
+    assert_eq!(found(&atlantic), both);
+    assert_eq!(found(&["--at", "-25,-16.9"]), both);
+    assert_eq!(found(&[&atlantic[..], &["--count"]].concat()), ["2"]);
+    assert_eq!(found(&["--bbox", "-30,0,-20,1"]), [""; 0], "other latitudes");
+    assert_eq!(found(&[&fiji[..], &["--within"]].concat()), [""; 0]);
+    assert_eq!(found(&[&fiji[..], &["--relation", "within"]].concat()), both);
+    for exact in [&["--relation", "intersects"][..], &["--within-distance", "100000"]] {
+        assert_eq!(found(&[&atlantic[..], exact].concat()), [""; 0], "{exact:?}");
+        assert_eq!(found(&[&fiji[..], exact].concat()), both, "{exact:?}");
+    }
+    assert_eq!(found(&["--geometry", "POLYGON((-30 -20,-20 -20,-20 -10,-30 -20))"]), [""; 0]);
+    assert_eq!(found(&["--at", "-25,-16.5", "--nearest", "1"]), ["9"]);
+}
+
 #[test]
 fn a_bbox_across_the_antimeridian_contains_the_geometry() {
     let machine = with_all();

@@ -40,6 +40,8 @@ fn records_are_found_by_every_relation() {
     let related = |relation: &str| found(&["--geometry", TRIANGLE, "--relation", relation]);
     assert_eq!(found(&["--bbox", "0,0,4,4"]), ["Oak\\tPark", "corner", "edge", "inside"]);
     assert_eq!(found(&["--bbox", "0,0,3.5,3.5", "--within"]), ["corner", "edge", "inside"]);
+    assert_eq!(found(&["--at", "3,3"]), ["Oak\\tPark", "corner"], "by rectangles");
+    assert_eq!(found(&["--at", "3,3", "--relation", "intersects"]), ["corner"], "by geometries");
     assert_eq!(found(&["--geometry", TRIANGLE]), ["Oak\\tPark", "edge", "inside"]);
     assert_eq!(related("intersects"), ["Oak\\tPark", "edge", "inside"]);
     assert_eq!(related("within"), ["Oak\\tPark", "inside"]);
@@ -121,7 +123,11 @@ fn options_that_do_not_apply_are_refused() {
         &["--at", "1,1", "--nearest", "1", "--ties"],
     ] {
         let option = arguments.iter().rev().find(|word| word.starts_with("--")).unwrap();
-        refused("shm://p/plain", arguments, &[&format!("{option} needs an index of unique ids"), "omit it"]);
+        let remedy = match *option {
+            "--geometry" => "give --bbox or --at instead of --geometry, or".to_owned(),
+            _ => format!("omit {option}, or"),
+        };
+        refused("shm://p/plain", arguments, &[&format!("{option} needs an index of unique ids"), &remedy]);
     }
     refused(PARKS, &["--geometry", "POINT(1"], &["--geometry:"]);
     refused(PARKS, &["--geometry", "{}"], &["--geometry:", "type none"]);

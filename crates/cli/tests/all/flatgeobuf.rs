@@ -60,14 +60,22 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
     for (name, bytes, words) in [
         ("none.fgb", b"x,y\n1,2\n".to_vec(), "not in FlatGeobuf format"),
         ("short.fgb", whole[..whole.len() - 20].to_vec(), "FlatGeobuf"),
-        ("empty.fgb", Vec::new(), "damaged: it ends too early"),
-        ("cut.fgb", whole[..40].to_vec(), "damaged: it ends too early"),
-        ("size.fgb", [flatgeobuf(&[]), vec![0xFF; 4], vec![0; 8]].concat(), "damaged: it ends too early"),
+        ("empty.fgb", Vec::new(), "damaged: it ends too early; copy, download or export the file again"),
+        (
+            "cut.fgb",
+            whole[..40].to_vec(),
+            "damaged: it ends too early; copy, download or export the file again",
+        ),
+        (
+            "size.fgb",
+            [flatgeobuf(&[]), vec![0xFF; 4], vec![0; 8]].concat(),
+            "damaged: it ends too early; copy, download or export the file again",
+        ),
         ("none-size.fgb", [flatgeobuf(&[]), vec![0; 4]].concat(), "a feature is not valid"),
         ("tail.fgb", [&whole[..], &[0; 9]].concat(), "bytes follow the last feature"),
         ("cut-size.fgb", [flatgeobuf(&[]), vec![1, 2]].concat(), "ends within"),
         ("scrambled.fgb", scrambled, "damaged"),
-        ("none.geojson", b"{\"type\":".to_vec(), "not JSON"),
+        ("none.geojson", b"{\"type\":".to_vec(), "the file ends too early, at line 1, column 8"),
         ("list.json", b"[1, 2]".to_vec(), "not GeoJSON"),
     ] {
         let file = machine.file(name, bytes);
@@ -78,7 +86,7 @@ fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
     let header_bytes = u32::from_le_bytes(whole[8..12].try_into().unwrap()) as usize;
     let features = 12 + header_bytes + 3 * 40;
     let cut = machine.file("cut.fgb", &whole[..features + (whole.len() - features) / 2]);
-    machine.refused(2, &["load", "shm://p/s", &cut], &["the file ends after 1 of 2 features"]);
+    machine.refused(2, &["load", "shm://p/s", &cut], &["it ends too early, after 1 of 2 features; copy"]);
     machine.refused(1, &["search", "shm://p/s", "--bbox", "-9,-9,9,9"], &[]);
     machine.ok(&["create", "shm://p/keys"]);
     let good = machine.file("good.fgb", whole);

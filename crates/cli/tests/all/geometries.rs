@@ -74,7 +74,7 @@ fn rows_without_a_geometry_are_refused_with_the_reason() {
         machine.refused(2, &[&["load", "shm://p/s", &file], options].concat(), &[words]);
     }
     machine.ok(&["create", "shm://p/i"]);
-    machine.refused(2, &["load", "shm://p/i", &file, "--wkt", "1"], &["--wkt applies to rectangles"]);
+    machine.refused(2, &["load", "shm://p/i", &file, "--wkt", "1"], &["--wkt applies to spatial indexes"]);
 }
 
 /// A Shapefile of the shapes that a function writes.
@@ -129,9 +129,17 @@ fn shapefiles_that_are_damaged_are_refused_and_load_nothing() {
         bytes
     };
     for (name, bytes, words) in [
-        ("cut.shp", whole[..whole.len() - 3].to_vec(), "damaged: it ends too early"),
+        (
+            "cut.shp",
+            whole[..whole.len() - 3].to_vec(),
+            "damaged: it ends too early; copy, download or export the file again",
+        ),
         ("tail.shp", [&whole[..], &[0]].concat(), "bytes follow the last record"),
-        ("header.shp", whole[..40].to_vec(), "damaged: it ends too early"),
+        (
+            "header.shp",
+            whole[..40].to_vec(),
+            "damaged: it ends too early; copy, download or export the file again",
+        ),
         ("kind.shp", changed(108, 99), "feature 1: the record has the unknown type 99"),
         ("size.shp", changed(107, 8), "feature 1: the record is damaged"),
         ("none.shp", b"1,2\n".to_vec(), "not in shapefile format"),

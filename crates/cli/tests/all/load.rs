@@ -60,8 +60,8 @@ fn options_that_do_not_apply_are_refused_with_the_reason() {
     machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
     let table = machine.file("a.csv", "1,2\n");
     for (options, words) in [
-        (&["--columns", "1,2"][..], "applies to rectangles"),
-        (&["--ids", "position"], "applies to rectangles"),
+        (&["--columns", "1,2"][..], "applies to spatial indexes"),
+        (&["--ids", "position"], "applies to spatial indexes"),
         (&["--value", "1", "--value-column", "2"], "two sources"),
         (&["--fill", "0.9"], "nodes of this index grow"),
         (&["--fill", "0.9", "--sort-memory", "0"], "--sort-memory 0"),
@@ -196,13 +196,13 @@ fn positions_that_are_not_numbers_are_refused() {
 fn objects_that_are_not_geojson_are_refused() {
     let machine = with_spatial();
     for (text, why) in [
-        ("", "not JSON"),
+        ("", "the file ends too early, at line 1, column 0; copy, download or export the file again"),
         ("{\"type\":\"Topology\"}", "'Topology'"),
         ("{\"type\":\"FeatureCollection\"}", "no features"),
         ("{\"features\":[{\"type\":\"Point\",\"coordinates\":[1,2]}]}", "not GeoJSON"),
         (
             "{\"type\":\"FeatureCollection\",\"features\":[{\"type\":\"Point\",\"coordinates\":[1,2]}",
-            "line 1 column",
+            "the file ends too early, at line 1, column 76",
         ),
         ("{\"type\":\"Point\",\"coordinates\":[1,2],\"coordinates\":[3,4]}", "occurs twice"),
         (
@@ -260,7 +260,8 @@ fn a_bad_text_of_a_sequence_is_named_and_counted() {
     let machine = with_spatial();
     let good = "{\"type\":\"Point\",\"coordinates\":[1,1]}";
     for (bad, words) in [
-        ("{\"type\":\"Point\",", &["a.ndjson:2", "not JSON", "column"][..]),
+        ("{\"type\":\"Point\",", &["a.ndjson:2", "the text ends too early; correct it"][..]),
+        ("{\"type\":Point}", &["a.ndjson:2", "not JSON", "column 9"]),
         ("{\"type\":\"Point\",\"coordinates\":[1]}", &["a.ndjson:2, feature 2", "only one number"]),
         ("[1,2]", &["a.ndjson:2", "not GeoJSON"]),
         ("{\"type\":\"Point\",\"coordinates\":[1,1]} x", &["a.ndjson:2", "trailing"]),
@@ -278,7 +279,7 @@ fn a_bad_text_of_a_sequence_is_named_and_counted() {
         machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
     }
     let file = machine.file("b.geojsons", format!("\u{1e}{good}\n\u{1e}{good}\n\u{1e}{{\n"));
-    refused(&machine, &[&file], &["b.geojsons:3", "not JSON"]);
+    refused(&machine, &[&file], &["b.geojsons:3", "the text ends too early"]);
     let feature = format!("{{\"type\":\"Feature\",\"geometry\":{good}}}");
     let cut = format!("{{\"type\":\"FeatureCollection\",\"features\":[{feature},{feature},{{");
     let file = machine.file("c.ndjson", lines([good, &cut]));

@@ -46,6 +46,23 @@ fn a_record_is_replaced_printed_and_deleted_by_its_id() {
     assert_eq!(machine.ok(&["get", NUMBERS, "18446744073709551615"]), "1,2,1,2\n");
 }
 
+/// RFC 7946 §3.1.6.
+#[test]
+fn printed_shells_are_counter_clockwise_and_holes_clockwise() {
+    let machine = with_records();
+    let polygon = "POLYGON((0 0,0 9,9 9,9 0,0 0),(1 1,2 1,2 2,1 1))";
+    machine.ok(&["put", TEXTS, "lake", "--geometry", polygon]);
+    let printed = [
+        json_of(&machine, &["get", TEXTS, "lake"]),
+        json_of(&machine, &["search", TEXTS, "--at", "5,5"])["features"][0].clone(),
+    ];
+    let (shell, hole) = ([[0, 0], [9, 0], [9, 9], [0, 9], [0, 0]], [[1, 1], [2, 2], [2, 1], [1, 1]]);
+    for feature in printed {
+        let ring = |number: usize| feature["geometry"]["coordinates"][number].to_string().replace(".0", "");
+        assert_eq!([ring(0), ring(1)], [json!(shell).to_string(), json!(hole).to_string()]);
+    }
+}
+
 #[test]
 fn what_an_index_cannot_hold_is_refused() {
     let machine = with_records();
@@ -120,6 +137,28 @@ fn features_are_loaded_with_ids_geometries_and_properties() {
     machine.refused(2, &["load", TEXTS, "bare.geojson"], &["not a feature"]);
 }
 
+/// The remedy is not that of a file that is no GeoJSON.
+#[test]
+fn a_file_that_ends_too_early_is_refused_with_its_remedy() {
+    let machine = with_records();
+    machine.ok(&["create", "shm://p/plain", "--index", "catfish"]);
+    let whole =
+        json!({ "type": "FeatureCollection", "features": [feature(&json!(1), 0, "Oak")] }).to_string();
+    for index in [NUMBERS, "shm://p/plain"] {
+        for end in (0..whole.len()).step_by(13) {
+            let file = machine.file("cut.geojson", &whole[..end]);
+            let ran = machine.run(&["load", index, &file, "--skip-bad"]);
+            assert_eq!(ran.code, 2, "{ran:?}");
+            ran.says(&[
+                "cut.geojson: the file ends too early, at line 1, column",
+                "copy, download or export",
+            ]);
+            assert!(!ran.err.contains("geojson-seq"), "{ran:?}");
+        }
+        machine.refused(1, &["search", index, "--bbox", "-9,-9,9,9"], &[]);
+    }
+}
+
 /// Each file has positions as ids.
 #[test]
 fn a_load_that_replaces_records_by_their_positions_says_so() {
@@ -153,13 +192,21 @@ fn a_load_that_replaces_records_by_their_positions_says_so() {
 
 /// The remedy is followed.
 #[test]
-fn an_absent_index_of_rectangles_is_created_as_the_message_says() {
+fn an_absent_index_is_created_as_the_message_says() {
     let machine = with_records();
     let _ = machine.file("a.geojson", feature(&json!(7), 0, "Oak").to_string());
     let load = ["load", "shm://p/nope", "a.geojson"];
     machine.refused(3, &load, &["`farwood create shm://p/nope --index catfish` creates one", "--ids number"]);
     let keys = machine.run(&["load", "shm://p/nope", "words.txt"]);
     assert!(keys.err.contains("`farwood create shm://p/nope` creates one"), "{keys:?}");
+    assert!(!keys.err.contains("catfish"), "{keys:?}");
+    let (ordered, spatial) =
+        ("`farwood create shm://p/nope`", "`farwood create shm://p/nope --index catfish`");
+    machine.refused(3, &["load", "shm://p/nope", "a.csv"], &[ordered, spatial, "--index smart --keys text"]);
+    let values = machine.run(&["load", "shm://p/nope", "a.csv", "--value", "1"]);
+    assert!(values.err.contains(ordered) && !values.err.contains(spatial), "{values:?}");
+    let wkt = machine.run(&["load", "shm://p/nope", "a.csv", "--wkt", "1"]);
+    assert!(wkt.err.contains(spatial) && !wkt.err.contains(ordered), "{wkt:?}");
     machine.ok(&["create", "shm://p/nope", "--index", "catfish"]);
     machine.ok(&load);
 }
@@ -232,6 +279,39 @@ fn numbers_of_properties_keep_their_digits() {
         let _ = machine.file(name, of("1e-400"));
         machine.refused(2, &["load", TEXTS, name], &["1e-400"]);
     }
+}
+
+#[test]
+fn messages_name_records_where_the_index_has_them() {
+    let machine = with_records();
+    machine.ok(&["create", "shm://p/plain", "--index", "catfish"]);
+    let bad = machine.file("bad.csv", "1,2\nx,2\n");
+    for (index, nothing, contents, one) in [
+        (
+            NUMBERS,
+            "(no record is loaded)",
+            "this index holds records; use `farwood search`, or get",
+            "1 record",
+        ),
+        ("shm://p/plain", "(no rectangle is loaded)", "this index holds rectangles", "1 rectangle"),
+    ] {
+        machine.refused(2, &["load", index, &bad], &[nothing]);
+        machine.refused(2, &["scan", index], &[contents]);
+        machine.refused(
+            2,
+            &["load", index, &bad, "--value", "1"],
+            &["applies to keys, and this is a spatial index"],
+        );
+        machine.ok(&["put", index, "1", "1,2"]);
+        assert!(machine.ok(&["check", index]).contains(&format!("{one} within")), "{index}");
+        assert!(machine.ok(&["check", index, "--scrub"]).contains(&format!("{one} read")), "{index}");
+    }
+    assert!(machine.ok(&["stat", NUMBERS, "--count"]).contains("\n  records      1\n"));
+    let pool = machine.ok(&["stat", "shm://p"]);
+    assert_eq!(
+        (pool.matches(", records, catfish").count(), pool.matches(", rectangles, catfish").count()),
+        (2, 1)
+    );
 }
 
 #[test]

@@ -116,8 +116,14 @@ fn tables_that_do_not_belong_to_the_main_file_are_refused() {
     for (bytes, words) in [
         (table(&["A"]), "its .dbf file has 1 row, and the .shp file has more records; restore the .dbf file"),
         (table(&["A", "B", "C"]), "its .dbf file has 3 rows, and the .shp file has 2 records"),
-        (whole[..whole.len() - 9].to_vec(), "its .dbf file is damaged: it ends too early"),
-        (whole[..20].to_vec(), "its .dbf file is damaged: it ends too early"),
+        (
+            whole[..whole.len() - 9].to_vec(),
+            "its .dbf file is damaged: it ends too early; copy, download or export the file again",
+        ),
+        (
+            whole[..20].to_vec(),
+            "its .dbf file is damaged: it ends too early; copy, download or export the file again",
+        ),
         (deleted, "feature 2: its row in the .dbf file is marked as deleted"),
     ] {
         let _ = machine.file("sites.dbf", bytes);
@@ -186,7 +192,7 @@ fn geometries_of_every_type_are_stored_in_x_and_y() {
         (
             file_of(PolygonZ::new(PolygonRing::Outer(ring()))),
             "Polygon",
-            json!([[[0.0, 0.0], [0.0, 4.0], [4.0, 0.0], [0.0, 0.0]]]),
+            json!([[[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 0.0]]]),
         ),
     ] {
         let found = shape(&machine, bytes);

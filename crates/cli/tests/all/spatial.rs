@@ -466,7 +466,7 @@ fn parameters_of_searches_are_refused_where_they_have_no_effect() {
     let machine = with_spatial();
     machine.ok(&["create", "shm://p/keys"]);
     for (url, words) in [
-        ("shm://p/keys?search=reads", "is for rectangles"),
+        ("shm://p/keys?search=reads", "is for spatial indexes"),
         ("shm://p/s?search=maybe", "give auto, message or reads"),
         ("shm://p?window=2", "add /INDEX"),
     ] {
@@ -487,7 +487,7 @@ fn parameters_of_searches_are_refused_where_they_have_no_effect() {
         &["create", "shm://p/new?threshold=0.5"],
         &["create", "shm://p/new?threshold=0.5", "--index", "smart"],
     ] {
-        machine.refused(2, arguments, &["this index holds keys, and 'threshold=0.5' is for rectangles"]);
+        machine.refused(2, arguments, &["this index holds keys, and 'threshold=0.5' is for spatial indexes"]);
     }
     machine.refused(3, &["stat", "shm://p/new"], &["no index"]);
     let served = ["serve", "shm://p/s?search=message", "--spatial", "s"];
@@ -554,7 +554,7 @@ fn ends_of_segments_are_corners() {
     assert_eq!(first, "-59.57,-80.04,-59.87,-80.55");
     assert_eq!(search(&machine, &["--at", "-59.7,-80.1"]), ["1 -59.87,-80.55,-59.57,-80.04"]);
     machine.ok(&["create", "shm://p/i"]);
-    machine.refused(2, &["load", "shm://p/i", coast, "--corners"], &["--corners applies to rectangles"]);
+    machine.refused(2, &["load", "shm://p/i", coast, "--corners"], &["--corners applies to spatial indexes"]);
     let geojson = machine.file("a.geojson", "{}");
     machine.refused(2, &["load", "shm://p/s", &geojson, "--corners"], &["--corners applies to TSV and CSV"]);
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::geometry::{Geometry, GeometryError, NESTING_MAX, point_or_empty, polygon};
+use crate::orientation::doubled_area;
 
 /// JSON that is no geometry of GeoJSON.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -54,7 +55,8 @@ impl Geometry {
 }
 
 impl Geometry {
-    /// Returns the geometry object of GeoJSON.
+    /// Returns the geometry object of GeoJSON. Shells are counter-clockwise, and holes clockwise (RFC 7946 §3.1.6),
+    /// whatever their direction in the geometry.
     pub fn to_geojson(&self) -> Value {
         written(self.shape())
     }
@@ -83,12 +85,21 @@ fn written(shape: &Shape<f64>) -> Value {
 }
 
 fn positions(line: &LineString<f64>) -> Value {
-    line.coords().map(|at| json!([at.x, at.y])).collect()
+    written_positions(line.coords())
 }
 
+fn written_positions<'a>(all: impl Iterator<Item = &'a Coord<f64>>) -> Value {
+    all.map(|at| json!([at.x, at.y])).collect()
+}
+
+/// The rings of a polygon, in the directions that RFC 7946 demands. A ring without an area keeps its direction.
 fn written_rings(polygon: &Polygon<f64>) -> Value {
+    let written = |ring: &LineString<f64>, is_reversed: fn(f64) -> bool| {
+        if is_reversed(doubled_area(ring)) { written_positions(ring.0.iter().rev()) } else { positions(ring) }
+    };
     let shell = Some(polygon.exterior()).filter(|shell| !shell.0.is_empty());
-    shell.into_iter().chain(polygon.interiors()).map(positions).collect()
+    let shell = shell.into_iter().map(|shell| written(shell, |area| area < 0.0));
+    shell.chain(polygon.interiors().iter().map(|hole| written(hole, |area| area > 0.0))).collect()
 }
 
 fn geometry(value: &Value, depth: usize) -> Result<Shape<f64>, GeoJsonError> {
@@ -181,6 +192,25 @@ mod tests {
             let again = Geometry::from_geojson(json).unwrap().to_geojson();
             assert_eq!(read(&again.to_string()).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn written_shells_are_counter_clockwise_and_holes_clockwise() {
+        let (shell, hole) = ("(0 0,9 0,9 9,0 0)", "(6 1,8 3,8 1,6 1)");
+        let (reversed_shell, reversed_hole) = ("(0 0,9 9,9 0,0 0)", "(6 1,8 1,8 3,6 1)");
+        let written = |wkt: &str| {
+            let geometry: Geometry = wkt.parse().unwrap();
+            read(&geometry.to_geojson().to_string()).unwrap()
+        };
+        for [one, other] in [[shell, hole], [shell, reversed_hole], [reversed_shell, hole]] {
+            assert_eq!(written(&format!("POLYGON({one},{other})")), format!("POLYGON({shell},{hole})"));
+        }
+        let nested = |one: &str, other: &str| {
+            format!("GEOMETRYCOLLECTION(MULTIPOLYGON(({one},{other}),({one})),LINESTRING{reversed_shell})")
+        };
+        assert_eq!(written(&nested(reversed_shell, reversed_hole)), nested(shell, hole));
+        let flat = "POLYGON((0 0,2 0,1 0,0 0))";
+        assert_eq!(written(flat), flat, "a ring without an area");
     }
 
     #[test]
