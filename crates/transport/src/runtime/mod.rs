@@ -10,6 +10,8 @@
 
 mod executor;
 mod poll_source;
+#[allow(unsafe_code)]
+mod sys;
 mod task_thread;
 mod timer_thread;
 mod timers;

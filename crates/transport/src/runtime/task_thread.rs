@@ -22,9 +22,9 @@ use std::time::Duration;
 const RUNNING_MAX: usize = 256;
 
 /// A future of the thread.
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+pub(super) type Task = Pin<Box<dyn Future<Output = ()>>>;
 /// Creates a future on the thread that runs it.
-type Job = Box<dyn FnOnce() -> Task + Send>;
+pub(super) type Job = Box<dyn FnOnce() -> Task + Send>;
 
 /// The state that the thread shares with its users.
 #[derive(Default)]
@@ -82,13 +82,21 @@ impl TaskThread {
 
     /// Runs the future that `job` creates on the thread.
     pub fn send<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce() -> F + Send + 'static) {
-        let job: Job = Box::new(move || Box::pin(job()));
+        self.send_job(Box::new(move || Box::pin(job())));
+    }
+
+    pub(super) fn send_job(&self, job: Job) {
         self.shared.change(|state| state.jobs.push_back(job));
+    }
+
+    /// Whether this is the calling thread.
+    pub fn is_current(&self) -> bool {
+        thread::current().id() == self.id
     }
 
     /// Waits until the thread has no future left, or `limit` has passed. Returns whether it has none.
     pub fn wait_idle(&self, limit: Duration) -> bool {
-        if thread::current().id() == self.id {
+        if self.is_current() {
             return false;
         }
         let is_busy = |state: &mut State| state.running > 0 || !state.jobs.is_empty();
