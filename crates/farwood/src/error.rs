@@ -333,7 +333,7 @@ fn of_shm(error: &ShmError) -> u8 {
         | ShmError::JournalLost { .. } => 8,
         ShmError::BeingCreated { .. } => 9,
         ShmError::Pool { error, .. } => of_fabric(error),
-        ShmError::Io { source, .. } => of_system(source),
+        ShmError::Io { error, .. } => of_system(error),
         _ => 10,
     }
 }

@@ -35,7 +35,7 @@ impl Args {
     ) -> Result<ServeOptions, Failure> {
         let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
         let bind = |address: IpAddr| {
-            let refused = |source| failed(TcpError::Listen { address: address.to_string(), source });
+            let refused = |error| failed(TcpError::Listen { address: address.to_string(), error });
             TcpListener::bind((address, 0)).map_err(refused)
         };
         let default = ServeOptions::default();
