@@ -5,7 +5,7 @@ use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, w
 use farwood::doctor;
 use farwood::spatial::{CatfishConfig, CoordinateSystem, IdKind};
 use farwood::{
-    Backing, Consistency, Error, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, ShmError,
+    Backing, Consistency, Error, ErrorKind, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, ShmError,
     SmartOptions, SphinxOptions, Url, Values, smart, sphinx,
 };
 use indicatif::ProgressBar;
@@ -327,7 +327,7 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     }
     let pool_url = args.url.pool_url();
     let (pool, made) = match Pool::open(&pool_url) {
-        Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
+        Err(error) if error.kind() == ErrorKind::NotFound && args.memory.is_some() => {
             make_pool(&pool_url, args, context)?;
             (Pool::open(&pool_url)?, true)
         }

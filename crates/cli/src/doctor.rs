@@ -126,7 +126,7 @@ fn pool_text(pool: &PoolReport, context: &mut Context<'_>) -> Result<(), Failure
     }
     match &pool.state {
         Err(_) if !pool.findings().is_empty() => writeln!(out, "; cannot be used, see below")?,
-        Err(error) => writeln!(out, "; {error}")?,
+        Err(error) => writeln!(out, "; {}", error.message_of_command())?,
         Ok(stats) => {
             let attached = stats.clients.iter().filter(|client| client.alive && !client.is_own);
             let attached = names(attached.map(|client| client.process.to_string()));
@@ -196,7 +196,7 @@ fn device_json(device: &Rdma) -> Value {
 fn report_json(pool: &PoolReport) -> Value {
     let mut value = match &pool.state {
         Ok(stats) => pool_json(&pool.url, stats),
-        Err(error) => json!({ "pool": pool.url, "error": error.to_string() }),
+        Err(error) => json!({ "pool": pool.url, "error": error.message_of_command() }),
     };
     let segment = |segment: &doctor::Segment| {
         json!({

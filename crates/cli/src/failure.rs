@@ -29,7 +29,7 @@ impl Outcome {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The library's error.
-    #[error(transparent)]
+    #[error("{}", _0.message_of_command())]
     Farwood(#[from] farwood::Error),
     /// A benchmark's error.
     #[error(transparent)]

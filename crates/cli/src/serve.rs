@@ -256,7 +256,7 @@ impl Args {
                  reach the port"
             )));
         }
-        let source = |source| TcpError::Listen { address: at.to_owned(), source };
+        let source = |error| TcpError::Listen { address: at.to_owned(), error };
         let listen = |error| Failure::Farwood(Error::Tcp { operation: "serve", source: source(error) });
         Watch::listen(address).map(Some).map_err(listen)
     }
@@ -403,7 +403,7 @@ fn failed(source: TcpError) -> Failure {
 }
 
 fn system(operation: &'static str) -> impl Fn(std::io::Error) -> Failure {
-    move |source| failed(TcpError::System { operation, source })
+    move |error| failed(TcpError::System { operation, error })
 }
 
 /// Returns a signal that has arrived. A signal that ends the process has precedence.

@@ -87,7 +87,7 @@ impl Watched<'_> {
                 self.pool = Some(pool);
                 Ok(Ok(stats))
             }
-            Err(error) if may_come_back(&error) => Ok(Err(error.to_string())),
+            Err(error) if may_come_back(&error) => Ok(Err(error.message_of_command())),
             Err(error) => Err(error.into()),
         }
     }

@@ -92,74 +92,103 @@ pub enum FabricError {
     DirectoryBusy(Option<ClientId>),
 }
 
+impl FabricError {
+    /// The text without the remedy.
+    pub fn description(&self) -> String {
+        Description(self).to_string()
+    }
+
+    /// The remedy at the end of the text, for a user of the command `farwood`.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::OutOfRange { .. } | Self::Misaligned { .. } => Some("run `farwood check`"),
+            Self::Revoked(_) => Some("open the pool again"),
+            Self::Forked => Some("open the pool again in this process"),
+            Self::PoolFull { .. } => Some("drop an index, or start again with a larger pool"),
+            Self::NoMemory { .. } => Some("free memory there"),
+            Self::NoClientSlot { .. } => Some("close some of them"),
+            Self::NoDirectoryEntry { .. } => Some("drop one of them"),
+            Self::Damaged { .. } => Some("save what can still be read, and create the pool again"),
+            Self::DirectoryBusy(Some(_)) => Some("try again, or end that client"),
+            Self::DirectoryBusy(None) => Some("create it again"),
+            // The reasons of some of these contain a remedy.
+            Self::NodeLost { .. }
+            | Self::CannotPost { .. }
+            | Self::MemoryLost { .. }
+            | Self::Missing(_)
+            | Self::NotAPool { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for FabricError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OutOfRange { at, bytes } => {
-                write!(
-                    f,
-                    "a verb of {bytes} B at {at} exceeds the memory node: a corrupt pointer; run `farwood check`"
-                )
+        Description(self).fmt(f)?;
+        self.remedy().map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
+    }
+}
+
+/// Formats an error without its remedy.
+struct Description<'a>(&'a FabricError);
+
+impl fmt::Display for Description<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use FabricError as E;
+        match self.0 {
+            E::OutOfRange { at, bytes } => {
+                write!(f, "a verb of {bytes} B at {at} exceeds the memory node: a corrupt pointer")
             }
-            Self::Misaligned { at } => {
-                write!(
-                    f,
-                    "a verb at {at} needs an address that is a multiple of 8: a corrupt pointer; run `farwood check`"
-                )
+            E::Misaligned { at } => {
+                write!(f, "a verb at {at} needs an address that is a multiple of 8: a corrupt pointer")
             }
-            Self::NodeLost { node, why } => write!(f, "memory node {node} cannot be reached: {why}"),
-            Self::CannotPost { node, why } => {
-                write!(f, "this machine cannot reach memory node {node}: {why}")
-            }
-            Self::Revoked(client) => {
-                write!(f, "client {client} was considered crashed and revoked; open the pool again")
-            }
-            Self::Forked => f.write_str(
-                "this process is a forked child of the one that opened the pool, and must not use that handle; \
-                 open the pool again in this process",
+            E::NodeLost { node, why } => write!(f, "memory node {node} cannot be reached: {why}"),
+            E::CannotPost { node, why } => write!(f, "this machine cannot reach memory node {node}: {why}"),
+            E::Revoked(client) => write!(f, "client {client} was considered crashed and revoked"),
+            E::Forked => f.write_str(
+                "this process is a forked child of the one that opened the pool, and must not use that handle",
             ),
-            Self::MemoryLost { node, why } => write!(f, "the memory of memory node {node} is lost: {why}"),
-            Self::Missing(capability) => {
+            E::MemoryLost { node, why } => write!(f, "the memory of memory node {node} is lost: {why}"),
+            E::Missing(capability) => {
                 write!(f, "this fabric lacks a capability that the index needs: {capability}")
             }
-            Self::PoolFull { chunk_bytes, .. } => write!(
-                f,
-                "the pool is full: indexes have all its chunks of {}; drop an index, or start again with a larger \
-                 pool",
-                ByteCount(*chunk_bytes)
-            ),
-            Self::NoMemory { node, why } => {
-                write!(
-                    f,
-                    "the machine of memory node {node} has no memory left for the pool: {why}; free memory there"
-                )
+            E::PoolFull { chunk_bytes, .. } => {
+                write!(f, "the pool is full: indexes have all its chunks of {}", ByteCount(*chunk_bytes))
             }
-            Self::NoClientSlot { slots } => {
-                write!(f, "live clients use all {slots} client slots of the pool; close some of them")
+            E::NoMemory { node, why } => {
+                write!(f, "the machine of memory node {node} has no memory left for the pool: {why}")
             }
-            Self::NoDirectoryEntry { entries } => {
-                write!(f, "the pool's directory is full: it has {entries} indexes; drop one of them")
+            E::NoClientSlot { slots } => {
+                write!(f, "live clients use all {slots} client slots of the pool")
             }
-            Self::NotAPool { node, why } => write!(f, "memory node {node} holds no usable pool: {why}"),
-            Self::Damaged { node, what } => write!(
-                f,
-                "the tables of the pool on memory node {node} are damaged: {what}; save what can still be read, and \
-                 create the pool again"
-            ),
-            Self::DirectoryBusy(Some(client)) => {
-                write!(
-                    f,
-                    "client {client} holds the lock of the pool's directory; try again, or end that client"
-                )
+            E::NoDirectoryEntry { entries } => {
+                write!(f, "the pool's directory is full: it has {entries} indexes")
             }
-            Self::DirectoryBusy(None) => {
-                write!(
-                    f,
-                    "the lock of the pool's directory names no client: the pool is damaged; create it again"
-                )
+            E::NotAPool { node, why } => write!(f, "memory node {node} holds no usable pool: {why}"),
+            E::Damaged { node, what } => {
+                write!(f, "the tables of the pool on memory node {node} are damaged: {what}")
+            }
+            E::DirectoryBusy(Some(client)) => {
+                write!(f, "client {client} holds the lock of the pool's directory")
+            }
+            E::DirectoryBusy(None) => {
+                f.write_str("the lock of the pool's directory names no client: the pool is damaged")
             }
         }
     }
 }
 
 impl std::error::Error for FabricError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_description_and_the_remedy() {
+        let full = FabricError::PoolFull { chunks: 2, chunk_bytes: 8 << 20 };
+        assert_eq!(full.description(), "the pool is full: indexes have all its chunks of 8 MiB");
+        assert_eq!(full.to_string(), format!("{}; {}", full.description(), full.remedy().unwrap()));
+        let lost = FabricError::NodeLost { node: NodeId(1), why: "closed".to_owned() };
+        assert_eq!((lost.to_string(), lost.remedy()), (lost.description(), None));
+    }
+}

@@ -36,7 +36,7 @@
 //! | a server of your own, whose clients use READs while it is busy | [`adaptive`] |
 //! | your own types as keys and values | [`Codec`], [`Key`], [`Value`] |
 //! | the cost of an operation in round trips | `[n RT]` in the documentation of each method, [`Session::take_costs`] |
-//! | errors | [`Error`] |
+//! | errors, and what a program does after them | [`Error`], [`ErrorKind`], [`Effect`] |
 //! | a memory node in your process (feature `tcp`) | `MemoryNode` |
 //! | huge pages for the caches of a process | [`into_huge_pages`] |
 //! | the pools of this machine, and the remains of crashed processes | [`doctor`] |
@@ -86,7 +86,7 @@ mod width;
 
 pub use codec::{Bytes, Codec, Key, Text, Value};
 pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
-pub use error::{Error, Result};
+pub use error::{Effect, Error, ErrorKind, Result};
 pub use farwood_fabric::client_table::DamagedSlot;
 pub use farwood_fabric::directory::DamagedEntry;
 pub use farwood_fabric::{ClientId, Costs, FabricError, printable};

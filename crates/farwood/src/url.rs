@@ -277,10 +277,7 @@ fn place(url: &str, scheme: &str, address: &str) -> Result<PoolLocation, Error> 
             let refuse = |why: EtcdError| Error::Url { url: url.to_owned(), why: why.to_string() };
             Ok(PoolLocation::Etcd(address.parse().map_err(refuse)?))
         }
-        _ => {
-            let why = format!("this program was built without the feature `{scheme}` of the crate farwood");
-            Err(Error::Url { url: url.to_owned(), why })
-        }
+        _ => Err(Error::Feature { url: url.to_owned(), feature: scheme.to_owned() }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The errors of indexes.
 
 use farwood_fabric::{Capability, ClientId, FabricError, NodeId};
+use std::borrow::Cow;
 use std::fmt;
 
 /// An operation on an index failed.
@@ -154,52 +155,30 @@ pub enum IndexError {
     },
 }
 
-impl fmt::Display for IndexError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fabric(error) => error.fmt(f),
-            Self::BadSizes(why) | Self::BadId(why) | Self::BadName(why) | Self::WrongFormat(why) => {
-                f.write_str(why)
-            }
-            Self::NoSnapshot(why) => write!(f, "no snapshot of the range is possible: {why}"),
-            Self::TooLong { .. } | Self::WrongLength { .. } | Self::SameHash => self.fmt_of_data(f),
-            Self::Unsafe { capability, remedy } => {
-                write!(f, "the index needs \"{capability}\", which this fabric does not guarantee; {remedy}")
-            }
-            Self::Damaged { operation, at, what } => write!(
-                f,
-                "{operation}: the node at {at} is damaged: {what}; run `farwood check` to list all damage, and load \
-                 the index again"
-            ),
-            Self::LockHeld { operation, holder, waited_ms } => {
-                let holder =
-                    holder.map_or_else(|| "a client".to_owned(), |holder| format!("client {holder}"));
-                write!(
-                    f,
-                    "{operation}: waited {waited_ms} ms for a lock that {holder} holds, which is alive; resume or end \
-                     its process (`farwood stat` names it)"
-                )
-            }
-            Self::Exhausted { operation, tries } => {
-                write!(f, "{operation}: gave up after {tries} tries under contention; try again")
-            }
-            Self::NoSuchIndex(name) => {
-                write!(
-                    f,
-                    "the pool has no index '{name}'; `farwood stat` lists its indexes, `farwood create` creates one"
-                )
-            }
-            Self::IndexExists(name) => {
-                write!(f, "the pool already has an index '{name}'; choose another name, or `farwood drop` it")
-            }
-            Self::MixedLocks { other } => write!(
-                f,
-                "index '{other}' of this pool has locks of another width in the same memory, and a lock word has one \
-                 width: create the index in another pool"
-            ),
-            Self::InUse { name, client } => {
-                write!(f, "client {client} has the index '{name}' open; end that client first")
-            }
+impl IndexError {
+    /// The text without the operation, for a message that begins with an operation.
+    pub fn cause(&self) -> String {
+        self.with_remedy(self.description())
+    }
+
+    /// The text without the operation and the remedy.
+    pub fn description(&self) -> String {
+        Description(self).to_string()
+    }
+
+    /// The remedy at the end of the text, for a user of the command `farwood`.
+    pub fn remedy(&self) -> Option<Cow<'static, str>> {
+        let remedy = match self {
+            Self::Fabric(error) => error.remedy()?,
+            Self::Unsafe { remedy, .. } => remedy,
+            Self::Damaged { .. } => "run `farwood check` to list all damage, and load the index again",
+            Self::LockHeld { .. } => "resume or end its process (`farwood stat` names it)",
+            Self::Exhausted { .. } => "try again",
+            Self::NoSuchIndex(_) => "`farwood stat` lists its indexes, `farwood create` creates one",
+            Self::IndexExists(_) => "choose another name, or `farwood drop` it",
+            Self::InUse { .. } => "end that client first",
+            Self::SameHash => "change one of them",
+            Self::NotEmpty => "insert one by one, or drop the index and create it again",
             Self::NotServed { .. }
             | Self::NoConnection { .. }
             | Self::NoAnswer { .. }
@@ -208,32 +187,53 @@ impl fmt::Display for IndexError {
             | Self::Crowded { .. }
             | Self::Elsewhere { .. }
             | Self::ServerLost { .. }
-            | Self::Served { .. } => self.fmt_of_servers(f),
-            Self::NotEmpty => f.write_str(
-                "bulk loading needs an empty index; insert one by one, or drop the index and create it again",
-            ),
-            Self::NotSorted { entries } => {
-                write!(
-                    f,
-                    "bulk loading needs strictly increasing keys; the key after the first {entries} is not"
-                )
-            }
-        }
+            | Self::Served { .. } => return Some(self.remedy_of_servers()),
+            // The reasons of some of these contain a remedy.
+            Self::BadSizes(_)
+            | Self::WrongLength { .. }
+            | Self::TooLong { .. }
+            | Self::BadId(_)
+            | Self::NoSnapshot(_)
+            | Self::BadName(_)
+            | Self::WrongFormat(_)
+            | Self::MixedLocks { .. }
+            | Self::NotSorted { .. } => return None,
+        };
+        Some(remedy.into())
     }
-}
 
-impl IndexError {
-    /// The text without the operation, for a message that begins with an operation.
-    pub fn cause(&self) -> String {
-        let text = self.to_string();
-        match self {
-            Self::Damaged { operation, .. }
-            | Self::LockHeld { operation, .. }
-            | Self::Exhausted { operation, .. } => {
-                let rest = text.strip_prefix(operation).and_then(|rest| rest.strip_prefix(": "));
-                rest.map_or_else(|| text.clone(), str::to_owned)
+    /// The remedy of the errors that concern the server of a spatial index.
+    fn remedy_of_servers(&self) -> Cow<'static, str> {
+        let remedy = match self {
+            Self::NotServed { name } => {
+                return format!("start `farwood serve` with `--spatial {name}`").into();
             }
-            _ => text,
+            Self::Elsewhere { name, .. } => {
+                return format!("start `farwood serve --spatial {name}` there").into();
+            }
+            Self::NoConnection { .. } => {
+                "let it continue (`kill -CONT`), or end it; `farwood stat` shows its process"
+            }
+            Self::NoAnswer { .. } => {
+                "let it continue (`kill -CONT`), or end it, and then search the index to see whether the request was \
+                 executed"
+            }
+            Self::BeingChanged { .. } => "try again, or end that client (`farwood stat` shows its process)",
+            Self::NoAccess { .. } => {
+                "give the token of its `farwood serve` in FARWOOD_TOKEN_FILE, or as token-file in the URL"
+            }
+            Self::Crowded { .. } => "end a client, or start `farwood serve` with more `--connections`",
+            Self::ServerLost { .. } => "search the index to see whether the request was executed",
+            Self::Served { .. } => "send it messages, or end it first (`farwood stat` names it)",
+            other => unreachable!("{other:?} concerns no server"),
+        };
+        remedy.into()
+    }
+
+    fn with_remedy(&self, text: String) -> String {
+        match self.remedy() {
+            Some(remedy) => format!("{text}; {remedy}"),
+            None => text,
         }
     }
 
@@ -246,90 +246,149 @@ impl IndexError {
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::Fabric(FabricError::PoolFull { .. } | FabricError::NoMemory { .. }))
     }
+}
 
+impl fmt::Display for IndexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Damaged { operation, .. }
+        | Self::LockHeld { operation, .. }
+        | Self::Exhausted { operation, .. } = self
+        {
+            write!(f, "{operation}: ")?;
+        }
+        f.write_str(&self.cause())
+    }
+}
+
+/// Formats an error without its operation and its remedy.
+struct Description<'a>(&'a IndexError);
+
+impl fmt::Display for Description<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use IndexError as E;
+        match self.0 {
+            E::Fabric(error) => f.write_str(&error.description()),
+            E::BadSizes(why) | E::BadId(why) | E::BadName(why) | E::WrongFormat(why) => f.write_str(why),
+            E::NoSnapshot(why) => write!(f, "no snapshot of the range is possible: {why}"),
+            E::TooLong { .. } | E::WrongLength { .. } | E::SameHash => self.fmt_of_data(f),
+            E::Unsafe { capability, .. } => {
+                write!(f, "the index needs \"{capability}\", which this fabric does not guarantee")
+            }
+            E::Damaged { at, what, .. } => write!(f, "the node at {at} is damaged: {what}"),
+            E::LockHeld { holder, waited_ms, .. } => {
+                let holder =
+                    holder.map_or_else(|| "a client".to_owned(), |holder| format!("client {holder}"));
+                write!(f, "waited {waited_ms} ms for a lock that {holder} holds, which is alive")
+            }
+            E::Exhausted { tries, .. } => write!(f, "gave up after {tries} tries under contention"),
+            E::NoSuchIndex(name) => write!(f, "the pool has no index '{name}'"),
+            E::IndexExists(name) => write!(f, "the pool already has an index '{name}'"),
+            E::MixedLocks { other } => write!(
+                f,
+                "index '{other}' of this pool has locks of another width in the same memory, and a lock word has one \
+                 width: create the index in another pool"
+            ),
+            E::InUse { name, client } => write!(f, "client {client} has the index '{name}' open"),
+            E::NotServed { .. }
+            | E::NoConnection { .. }
+            | E::NoAnswer { .. }
+            | E::BeingChanged { .. }
+            | E::NoAccess { .. }
+            | E::Crowded { .. }
+            | E::Elsewhere { .. }
+            | E::ServerLost { .. }
+            | E::Served { .. } => self.fmt_of_servers(f),
+            E::NotEmpty => f.write_str("bulk loading needs an empty index"),
+            E::NotSorted { entries } => {
+                write!(
+                    f,
+                    "bulk loading needs strictly increasing keys; the key after the first {entries} is not"
+                )
+            }
+        }
+    }
+}
+
+impl Description<'_> {
     /// Formats the errors that concern a key, a value or an id.
     fn fmt_of_data(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong { most, found } => {
-                write!(f, "the value has {found} bytes; the limit is {most}")
-            }
-            Self::WrongLength { what, expected, found } => {
+        use IndexError as E;
+        match self.0 {
+            E::TooLong { most, found } => write!(f, "the value has {found} bytes; the limit is {most}"),
+            E::WrongLength { what, expected, found } => {
                 write!(f, "the index has {what}s of {expected} bytes; this one has {found}")
             }
-            Self::SameHash => {
-                f.write_str("more ids have the same hash than a node holds; change one of them")
-            }
+            E::SameHash => f.write_str("more ids have the same hash than a node holds"),
             other => unreachable!("{other:?} concerns no data"),
         }
     }
 
     /// Formats the errors that concern the server of a spatial index.
     fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotServed { name } => write!(
+        use IndexError as E;
+        match self.0 {
+            E::NotServed { name } => write!(
                 f,
-                "no server serves the index '{name}', so it can only be searched by READs (`?search=reads` in the \
-                 URL); start `farwood serve` with `--spatial {name}`"
+                "no server serves the index '{name}', so it can only be searched by READs (`?search=reads` in the URL)"
             ),
-            Self::NoConnection { name, by, seconds } => write!(
+            E::NoConnection { name, by, seconds } => write!(
                 f,
                 "the server of the index '{name}', client {by}, did not accept a connection for {seconds} s, and \
-                 nothing was changed: it is stopped or overloaded; let it continue (`kill -CONT`), or end it; `farwood \
-                 stat` shows its process"
+                 nothing was changed: it is stopped or overloaded"
             ),
-            Self::NoAnswer { name, seconds } => write!(
+            E::NoAnswer { name, seconds } => write!(
                 f,
                 "the server of the index '{name}' did not answer a request for {seconds} s, and may execute it later: \
-                 it is stopped or overloaded; let it continue (`kill -CONT`), or end it, and then search the index to \
-                 see whether the request was executed"
+                 it is stopped or overloaded"
             ),
-            Self::BeingChanged { name, by } => write!(
+            E::BeingChanged { name, by } => write!(
                 f,
-                "client {by} is changing the index '{name}' and did not end in time, and nothing was changed here; try \
-                 again, or end that client (`farwood stat` shows its process)"
+                "client {by} is changing the index '{name}' and did not end in time, and nothing was changed here"
             ),
-            Self::NoAccess { name, why } => write!(
+            E::NoAccess { name, why } => {
+                write!(f, "no access to the server of the index '{name}': {why}")
+            }
+            E::Crowded { name, connections } => {
+                write!(f, "all {connections} connections to the server of the index '{name}' are in use")
+            }
+            E::Elsewhere { name, node } => write!(
                 f,
-                "no access to the server of the index '{name}': {why}; give the token of its `farwood serve` in \
-                 FARWOOD_TOKEN_FILE, or as token-file in the URL"
-            ),
-            Self::Crowded { name, connections } => write!(
-                f,
-                "all {connections} connections to the server of the index '{name}' are in use; end a client, or start \
-                 `farwood serve` with more `--connections`"
-            ),
-            Self::Elsewhere { name, node } => write!(
-                f,
-                "memory node {} of the pool stores the index '{name}', and only that node can serve it; start \
-                 `farwood serve --spatial {name}` there",
+                "memory node {} of the pool stores the index '{name}', and only that node can serve it",
                 node.0
             ),
-            Self::ServerLost { name } => write!(
-                f,
-                "the server of the index '{name}' was lost before it answered; search the index to see whether the \
-                 request was executed"
-            ),
-            Self::Served { by } => write!(
-                f,
-                "client {by} serves the index, and only a server changes it; send it messages, or end it first \
-                 (`farwood stat` names it)"
-            ),
+            E::ServerLost { name } => {
+                write!(f, "the server of the index '{name}' was lost before it answered")
+            }
+            E::Served { by } => {
+                write!(f, "client {by} serves the index, and only a server changes it")
+            }
             other => unreachable!("{other:?} concerns no server"),
         }
     }
 }
 
-impl std::error::Error for IndexError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Fabric(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+/// The text of an error contains that of its cause, so there is no source.
+impl std::error::Error for IndexError {}
 
 impl From<FabricError> for IndexError {
     fn from(error: FabricError) -> Self {
         Self::Fabric(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_operation_the_description_and_the_remedy() {
+        let exhausted = IndexError::Exhausted { operation: "split", tries: 9 };
+        assert_eq!(exhausted.description(), "gave up after 9 tries under contention");
+        assert_eq!(exhausted.cause(), "gave up after 9 tries under contention; try again");
+        assert_eq!(exhausted.to_string(), "split: gave up after 9 tries under contention; try again");
+        let forked = IndexError::Fabric(FabricError::Forked);
+        assert_eq!(forked.to_string(), FabricError::Forked.to_string());
+        assert_eq!(forked.description(), FabricError::Forked.description());
+        assert!(std::error::Error::source(&forked).is_none(), "the text contains that of the cause");
     }
 }

@@ -1,6 +1,7 @@
 //! Errors of memory nodes, and of the pools that they serve, with remedies.
 
 use farwood_fabric::{ByteCount, FabricError};
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -20,20 +21,20 @@ pub enum TcpError {
     #[error("a memory node cannot be started: {0}")]
     BadShape(String),
     /// A memory node could not listen.
-    #[error("cannot listen on {address}: {source}; {}", remedy_of_listen(source))]
+    #[error("cannot listen on {address}: {error}{}", self.suffix())]
     Listen {
         /// The address.
         address: String,
         /// The error of the operating system.
-        source: io::Error,
+        error: io::Error,
     },
     /// There is not enough memory.
-    #[error("cannot take {} of memory: {source}; {}", ByteCount(*bytes), remedy_of_memory(source))]
+    #[error("cannot take {} of memory: {error}{}", ByteCount(*bytes), self.suffix())]
     Memory {
         /// The requested bytes.
         bytes: u64,
         /// The error of the operating system.
-        source: io::Error,
+        error: io::Error,
     },
     /// The device that executes a memory node's verbs failed.
     #[error("the memory node's RDMA device: {why}")]
@@ -42,19 +43,15 @@ pub enum TcpError {
         why: String,
     },
     /// Any other system error of a memory node.
-    #[error("cannot {operation}: {source}")]
+    #[error("cannot {operation}: {error}")]
     System {
         /// The failed operation.
         operation: &'static str,
         /// The error of the operating system.
-        source: io::Error,
+        error: io::Error,
     },
     /// The file of a token is unreadable or holds no token.
-    #[error(
-        "cannot use the token file {}: {why}; it must hold a line of 16 to 1024 characters, or two of them during a \
-         rotation",
-        path.display()
-    )]
+    #[error("cannot use the token file {}: {why}{}", path.display(), self.suffix())]
     Token {
         /// The file.
         path: PathBuf,
@@ -77,21 +74,20 @@ pub enum TcpError {
         /// The file.
         path: PathBuf,
         /// The reason, and the remedy.
-        #[source]
         fault: FileFault,
     },
     /// The last memory node of a file did not stop cleanly.
     #[error(
-        "{}: the last memory node on this file crashed, so that its last writes may be incomplete; accept it with \
-         --accept-unclean and run `farwood check` on its indexes, or remove it",
-        path.display()
+        "{}: the last memory node on this file crashed, so that its last writes may be incomplete{}",
+        path.display(),
+        self.suffix()
     )]
     Unclean {
         /// The file.
         path: PathBuf,
     },
     /// No memory node answers at the address.
-    #[error("{}", not_there(address, why))]
+    #[error("{}{}", not_there(address, why), self.suffix())]
     NotThere {
         /// The address.
         address: String,
@@ -99,10 +95,7 @@ pub enum TcpError {
         why: String,
     },
     /// The memory node requires another token.
-    #[error(
-        "the memory node at {address} refuses this client: {why}; name the token's file in FARWOOD_TOKEN_FILE, or in \
-         the URL (?token-file=FILE), which takes precedence"
-    )]
+    #[error("the memory node at {address} refuses this client: {why}{}", self.suffix())]
     BadToken {
         /// The address.
         address: String,
@@ -110,10 +103,7 @@ pub enum TcpError {
         why: String,
     },
     /// The memory node does not know the token of this client.
-    #[error(
-        "the memory node at {address} does not know this client's token: {why}; check the address; if its memory nodes \
-         require no token, name none (?environment=no in the URL ignores FARWOOD_TOKEN_FILE)"
-    )]
+    #[error("the memory node at {address} does not know this client's token: {why}{}", self.suffix())]
     Unproven {
         /// The address.
         address: String,
@@ -121,10 +111,7 @@ pub enum TcpError {
         why: String,
     },
     /// The memory node and this program do not trust each other, or only one of them uses TLS.
-    #[error(
-        "no TLS with the memory node at {address}: {why}; name its authority in tls-ca (or FARWOOD_TLS_CA), and a \
-         certificate in tls-cert and tls-key if it requires one; omit all of them if it does not speak TLS"
-    )]
+    #[error("no TLS with the memory node at {address}: {why}{}", self.suffix())]
     Untrusted {
         /// The address.
         address: String,
@@ -140,10 +127,7 @@ pub enum TcpError {
         why: String,
     },
     /// The memory nodes are fresh, and the caller must not form a pool of them.
-    #[error(
-        "{pool}: there is no pool yet: its memory nodes are fresh; name all its memory nodes, and create an index in \
-         it (`farwood create`)"
-    )]
+    #[error("{pool}: there is no pool yet: its memory nodes are fresh{}", self.suffix())]
     NoPool {
         /// The pool's URL.
         pool: String,
@@ -170,10 +154,74 @@ pub enum TcpError {
 pub(crate) const CLOSED: &str = "it closed the connection";
 
 impl TcpError {
+    /// The text without the remedy.
+    pub fn description(&self) -> String {
+        match self {
+            Self::Pool { pool, error } => format!("{pool}: {}", error.description()),
+            Self::File { path, fault } => format!("{}: {}", path.display(), fault.description()),
+            error => {
+                let text = error.to_string();
+                text.strip_suffix(&error.suffix()).unwrap_or(&text).to_owned()
+            }
+        }
+    }
+
+    /// The remedy at the end of the text, for a user of the command `farwood`.
+    pub fn remedy(&self) -> Option<Cow<'static, str>> {
+        let remedy = match self {
+            Self::Listen { error, .. } => remedy_of_listen(error),
+            Self::Memory { error, .. } => remedy_of_memory(error),
+            Self::Token { .. } => {
+                "it must hold a line of 16 to 1024 characters, or two of them during a rotation"
+            }
+            Self::File { fault, .. } => fault.remedy()?,
+            Self::Unclean { .. } => {
+                "accept it with --accept-unclean and run `farwood check` on its indexes, or remove it"
+            }
+            Self::NotThere { why, .. } if why.starts_with(CLOSED) => return None,
+            Self::NotThere { address, .. } => {
+                return Some(format!(
+                    "start it with `farwood serve --listen tcp://{address}`, and with the --file and the other options \
+                     that it had"
+                ).into());
+            }
+            Self::BadToken { .. } => {
+                "name the token's file in FARWOOD_TOKEN_FILE, or in the URL (?token-file=FILE), which takes precedence"
+            }
+            Self::Unproven { .. } => {
+                "check the address; if its memory nodes require no token, name none (?environment=no in the URL \
+                 ignores FARWOOD_TOKEN_FILE)"
+            }
+            Self::Untrusted { .. } => {
+                "name its authority in tls-ca (or FARWOOD_TLS_CA), and a certificate in tls-cert and tls-key if it \
+                 requires one; omit all of them if it does not speak TLS"
+            }
+            Self::NoPool { .. } => "name all its memory nodes, and create an index in it (`farwood create`)",
+            Self::Pool { error, .. } => error.remedy()?,
+            // The reasons contain the remedies.
+            Self::BadAddress { .. }
+            | Self::BadShape(_)
+            | Self::Card { .. }
+            | Self::System { .. }
+            | Self::Tls { .. }
+            | Self::Unusable { .. }
+            | Self::NotThisPool { .. } => return None,
+        };
+        Some(remedy.into())
+    }
+
+    /// The end of the text: the remedy, unless another error that the text contains has added it.
+    fn suffix(&self) -> String {
+        match self {
+            Self::Pool { .. } | Self::File { .. } => String::new(),
+            error => error.remedy().map_or_else(String::new, |remedy| format!("; {remedy}")),
+        }
+    }
+
     /// Whether this process or this machine has no free file descriptor.
     pub fn lacks_descriptors(&self) -> bool {
         match self {
-            Self::Listen { source, .. } | Self::Memory { source, .. } => is_out_of_descriptors(source),
+            Self::Listen { error, .. } | Self::Memory { error, .. } => is_out_of_descriptors(error),
             _ => false,
         }
     }
@@ -205,10 +253,7 @@ fn not_there(address: &str, why: &str) -> String {
     if why.starts_with(CLOSED) {
         return format!("the process at {address} does not answer as a memory node: {why}");
     }
-    format!(
-        "no memory node answers at {address}: {why}; start it with `farwood serve --listen tcp://{address}`, and with \
-         the --file and the other options that it had"
-    )
+    format!("no memory node answers at {address}: {why}")
 }
 
 /// The reason why a file cannot keep a memory node's memory.
@@ -216,17 +261,40 @@ fn not_there(address: &str, why: &str) -> String {
 #[non_exhaustive]
 pub enum FileFault {
     /// Another memory node uses it.
-    #[error("another memory node uses it; stop that one, or name another file")]
+    #[error("another memory node uses it{}", self.suffix())]
     InUse,
     /// The system cannot create, read or write it.
-    #[error("{_0}; {}", remedy_of_file(_0))]
-    System(#[source] io::Error),
+    #[error("{_0}{}", self.suffix())]
+    System(io::Error),
     /// It has another kind, size or version.
     #[error("{0}")]
     Unfit(String),
     /// Its header is invalid.
-    #[error("{0}; remove it, or restore it from a copy")]
+    #[error("{_0}{}", self.suffix())]
     Damaged(String),
+}
+
+impl FileFault {
+    /// The text without the remedy.
+    pub fn description(&self) -> String {
+        let text = self.to_string();
+        text.strip_suffix(&self.suffix()).unwrap_or(&text).to_owned()
+    }
+
+    /// The remedy at the end of the text.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::InUse => Some("stop that one, or name another file"),
+            Self::System(error) => Some(remedy_of_file(error)),
+            Self::Damaged(_) => Some("remove it, or restore it from a copy"),
+            // The reason contains the remedy.
+            Self::Unfit(_) => None,
+        }
+    }
+
+    fn suffix(&self) -> String {
+        self.remedy().map_or_else(String::new, |remedy| format!("; {remedy}"))
+    }
 }
 
 /// The action that lets a memory node use a file.
@@ -248,5 +316,24 @@ fn remedy_of_file(error: &io::Error) -> &'static str {
         }
         IsADirectory => "name a file in the directory",
         _ => "name a file that this user can create, read and write",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_description_and_the_remedy() {
+        let (address, why) = ("10.0.0.1:7000".to_owned(), "refused".to_owned());
+        let file = FileFault::System(io::ErrorKind::StorageFull.into());
+        for error in [
+            TcpError::Listen { address: address.clone(), error: io::ErrorKind::AddrInUse.into() },
+            TcpError::NotThere { address, why },
+            TcpError::File { path: PathBuf::from("/f"), fault: file },
+        ] {
+            assert_eq!(error.to_string(), format!("{}; {}", error.description(), error.remedy().unwrap()));
+            assert!(std::error::Error::source(&error).is_none(), "the text contains that of the cause");
+        }
     }
 }

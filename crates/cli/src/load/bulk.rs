@@ -1,7 +1,7 @@
 //! Loads that fail: what the index holds.
 
 use crate::Failure;
-use farwood::{Error, Url};
+use farwood::{Error, ErrorKind, Url};
 
 /// Whether the pool may have lost what was loaded: a memory node or a segment is lost or damaged.
 pub(super) fn may_have_lost(failure: &Failure) -> bool {
@@ -10,7 +10,7 @@ pub(super) fn may_have_lost(failure: &Failure) -> bool {
 
 /// The failure of a bulk load into the index at `url`. If memory is missing, it states what the index holds.
 pub(super) fn failure(error: Error, url: &Url) -> Failure {
-    if !error.is_full() {
+    if error.kind() != ErrorKind::Full {
         return error.into();
     }
     let exit_code = error.exit_code();

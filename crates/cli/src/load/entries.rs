@@ -15,7 +15,7 @@ use super::table::Table;
 use super::trouble::{BadRecords, Place, Trouble};
 use crate::failure::shown;
 use crate::{Context, Failure, Format, Outcome, Untyped, read, size};
-use farwood::{Kind, Width};
+use farwood::{ErrorKind, Kind, Width};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::time::Instant;
@@ -201,7 +201,7 @@ impl Load<'_> {
                 Ok(())
             }
             // Another process has inserted an entry.
-            Err(error) if error.exit_code() == 4 => {
+            Err(error) if error.kind() == ErrorKind::Exists => {
                 for (key, value) in sorter.in_order() {
                     self.put(key, value)?;
                 }

@@ -35,7 +35,7 @@ impl Args {
     ) -> Result<ServeOptions, Failure> {
         let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
         let bind = |address: IpAddr| {
-            let refused = |source| failed(TcpError::Listen { address: address.to_string(), source });
+            let refused = |error| failed(TcpError::Listen { address: address.to_string(), error });
             TcpListener::bind((address, 0)).map_err(refused)
         };
         let default = ServeOptions::default();
@@ -199,15 +199,16 @@ impl Beside {
         if let Some(error) = damage {
             writeln!(
                 context.messages,
-                "{}: no longer served: {error}; drop it and create it again: the memory node continues, and serves the \
-                 new index",
-                self.at
+                "{}: no longer served: {}; drop it and create it again: the memory node continues, and serves the new \
+                 index",
+                self.at,
+                error.message_of_command()
             )?;
         }
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             let why = match self.ended.insert(thread.join()) {
                 Ok(Ok(())) => String::new(),
-                Ok(Err(error)) => format!(": {error}"),
+                Ok(Err(error)) => format!(": {}", error.message_of_command()),
                 Err(_) => ": its thread panicked".to_owned(),
             };
             writeln!(context.messages, "{}: no longer served{why}; the memory node continues", self.at)?;

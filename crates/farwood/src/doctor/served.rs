@@ -50,6 +50,6 @@ impl PoolReport {
 
 /// The remedy at the end of an error's text.
 fn own_remedy(error: &Error) -> String {
-    let text = error.to_string();
+    let text = error.message_of_command();
     text.split_once("; ").map_or("check its memory nodes and their logs", |(_, remedy)| remedy).to_owned()
 }

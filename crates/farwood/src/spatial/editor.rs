@@ -5,7 +5,7 @@ use super::index::Spatial;
 use super::lookup::Lent;
 use super::server_lease::ServerLease;
 use crate::attached::ServerPermit;
-use crate::error::Result;
+use crate::error::{Result, rest_of};
 use farwood_fabric::{Client, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
@@ -300,7 +300,10 @@ impl Editor<'_> {
                     most = count / 2;
                     continue;
                 }
-                Err(error) => return Err(self.spatial.failed(operation, error)),
+                Err(error) => {
+                    let operation = if found.is_empty() { operation } else { rest_of(operation) };
+                    return Err(self.spatial.failed(operation, error));
+                }
             }
             self.changes += count as u64;
             (rest, most) = (after, (2 * most).min(CHANGES_MAX));

@@ -4,7 +4,7 @@ use crate::spatial_pool::{SpatialPool, served, served_over_tcp};
 use farwood::spatial::{
     CHANGES_MAX, CatfishConfig, Change, Item, Query, Rectangle, SearchMode, ServeOptions, Spatial,
 };
-use farwood::{Error, IndexError};
+use farwood::{Effect, Error, ErrorKind, IndexError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -116,11 +116,15 @@ fn in_a_full_pool_the_first_items_of_a_batch_are_inserted_and_all_are_removed() 
         inserted = editor.changes();
         done
     });
-    assert_full(&full.unwrap_err());
+    let full = full.unwrap_err();
+    assert_full(&full);
+    assert_eq!(full.effect(), Effect::Unknown, "the first items are inserted: {full}");
     assert!(inserted > 0);
     assert_eq!(places.count_all().unwrap(), 130_000 + inserted);
     let whole: Vec<_> = more[inserted as usize..][..800].iter().copied().map(Change::Insert).collect();
-    assert_full(&places.change(|editor| editor.apply(&whole)).unwrap_err());
+    let refused = places.change(|editor| editor.apply(&whole)).unwrap_err();
+    assert_full(&refused);
+    assert_eq!(refused.effect(), Effect::None, "{refused}");
     assert_eq!(places.count_all().unwrap(), 130_000 + inserted, "no change of the batch is made");
     assert_eq!(places.remove_many(&loaded[..5000]).unwrap(), [true; 5000]);
     places.insert_many(&more[inserted as usize..][..1000]).unwrap();
@@ -130,5 +134,5 @@ fn in_a_full_pool_the_first_items_of_a_batch_are_inserted_and_all_are_removed() 
 
 fn assert_full(error: &Error) {
     let full = matches!(error, Error::Index { source: IndexError::Fabric(_), .. });
-    assert!(full && error.exit_code() == 5, "{error}");
+    assert!(full && error.kind() == ErrorKind::Full, "{error}");
 }

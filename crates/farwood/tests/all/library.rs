@@ -2,8 +2,8 @@
 
 use farwood::spatial::{CatfishConfig, Item, Rectangle, ServeOptions};
 use farwood::{
-    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, SmartOptions, Unfit, Url,
-    Value, Values, block_on, run_all,
+    Direction, Effect, Error, ErrorKind, Index, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant,
+    SmartOptions, Unfit, Url, Value, Values, block_on, run_all,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -99,8 +99,8 @@ fn every_type_is_kept_and_checked() {
         pool.open_index::<Vec<u8>, Vec<u8>>("b").unwrap_err(),
     ] {
         assert!(matches!(error, Error::Type { .. }), "{error}");
-        assert_eq!(error.exit_code(), 7);
-        assert!(error.to_string().contains("farwood stat"), "{error}");
+        assert_eq!((error.kind(), error.exit_code()), (ErrorKind::TypeMismatch, 7));
+        assert!(error.help().unwrap().contains("Pool::indexes"), "{error}");
     }
     let plain = pool.open_untyped("a").unwrap();
     assert_eq!(plain.kinds(), [Kind::U64, Kind::Bytes]);
@@ -355,7 +355,7 @@ fn an_index_that_is_open_here_is_not_dropped() {
     drop(scan);
     scratch.pool().drop_index("numbers").unwrap();
     let error = scratch.pool().drop_index("numbers").unwrap_err();
-    assert_eq!(error.exit_code(), 3, "{error}");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::NotFound, Effect::None), "{error}");
     scratch.numbers();
 }
 
@@ -491,7 +491,10 @@ fn an_idle_thread_that_used_a_pool_does_not_prevent_its_removal_by_another_proce
 fn the_last_part_of_a_url_is_an_index_and_not_a_pool() {
     let error = Pool::open("shm://pool/index").unwrap_err();
     assert!(error.to_string().contains("the URL of its pool"), "{error}");
-    assert_eq!(Pool::open("shm://there-is-no-such-pool").unwrap_err().exit_code(), 3);
+    assert_eq!(Pool::open("shm://there-is-no-such-pool").unwrap_err().kind(), ErrorKind::NotFound);
+    let refused = Pool::open("tcp://127.0.0.1:1").unwrap_err();
+    assert_eq!((refused.kind(), refused.effect()), (ErrorKind::Unreachable, Effect::None), "{refused}");
+    assert!(refused.is_retryable(), "a memory node may start there");
 }
 
 /// Without the error, the process would store into memory that no other process can find.
@@ -513,6 +516,8 @@ fn a_process_whose_pool_was_created_again_gets_an_error() {
     for part in ["put", &scratch.url, "was removed while this process was attached", "open the pool again"] {
         assert!(text.contains(part), "{part:?} is missing in: {text}");
     }
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Damaged, Effect::Unknown), "{error}");
+    assert_eq!(index.get(&1).unwrap_err().effect(), Effect::None, "a read has no effect");
     assert_eq!(error.exit_code(), 8);
     for result in [index.get(&1).map(|_| ()), index.count().map(|_| ()), scratch.pool().stats().map(|_| ())] {
         assert_eq!(result.unwrap_err().exit_code(), 8);

@@ -48,10 +48,10 @@ impl MemoryNode {
         if let Some(why) = alone.refuse().or_else(|| spec.refuse()) {
             return Err(TcpError::BadShape(why));
         }
-        let refuse = |source| TcpError::Listen { address: listen.to_string(), source };
+        let refuse = |error| TcpError::Listen { address: listen.to_string(), error };
         let listener = TcpListener::bind(listen).map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
-        let memory = |source| TcpError::Memory { bytes: host_bytes + device_bytes, source };
+        let memory = |error| TcpError::Memory { bytes: host_bytes + device_bytes, error };
         let store = match &spec.file {
             None if attach.is_some() => Store::in_huge_pages(host_bytes, device_bytes).map_err(memory)?,
             None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
@@ -67,7 +67,7 @@ impl MemoryNode {
             Registry::new(spec.token.clone(), spec.connections_max.min(connections_by_descriptors()));
         let threads = threads(spec.threads);
         let shared = Arc::new(Shared::new(store, registry, executor, threads, spec));
-        let system = |operation| move |source| TcpError::System { operation, source };
+        let system = |operation| move |error| TcpError::System { operation, error };
         let (mut workers, mut handles) = (Vec::new(), Vec::new());
         for number in 0..threads {
             let (worker, handle) =
@@ -129,7 +129,7 @@ impl MemoryNode {
     }
 
     fn end(&mut self) -> Result<(), TcpError> {
-        let failed = |source| TcpError::System { operation: "serve", source };
+        let failed = |error| TcpError::System { operation: "serve", error };
         if let Err(error) = self.shared.forks.check() {
             // A forked child has none of the threads, and the thread handles that it inherited may name other threads.
             std::mem::forget(std::mem::take(&mut self.threads));

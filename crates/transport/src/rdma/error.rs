@@ -49,6 +49,16 @@ pub enum RdmaError {
 }
 
 impl RdmaError {
+    /// The text without a remedy.
+    pub fn description(&self) -> String {
+        match self {
+            Self::NoDevices => "this machine has no RDMA device".to_owned(),
+            Self::BadDevice { text, why } => format!("'{text}' names no RDMA device: {why}"),
+            Self::NoLibrary(_) | Self::NoDevice { .. } | Self::Unusable { .. } => self.to_string(),
+            Self::Pool(error) => error.description(),
+        }
+    }
+
     /// Returns the command that resolves the problem.
     pub fn remedy(&self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! Errors of a pool's files: each names the operation, the path and the remedy.
 
 use farwood_fabric::ByteCount;
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,8 +11,7 @@ use std::path::{Path, PathBuf};
 pub enum ShmError {
     /// The pool does not exist.
     #[error(
-        "no pool '{pool}' on this machine ({} does not exist); create it with `farwood create shm://{pool}`",
-        path.display()
+        "no pool '{pool}' on this machine ({} does not exist){}", path.display(), self.suffix()
     )]
     NotFound {
         /// The pool's name.
@@ -22,8 +22,9 @@ pub enum ShmError {
     /// The pool exists, but one of its memory nodes does not.
     #[error(
         "pool '{pool}' is damaged: the segment {} of its memory node {node} does not exist ({nodes} belong to the \
-         pool); put the file back, or remove the pool with `farwood drop shm://{pool} --force` and create it again",
-        path.display()
+         pool){}",
+        path.display(),
+        self.suffix()
     )]
     SegmentLost {
         /// The pool's name.
@@ -36,12 +37,7 @@ pub enum ShmError {
         nodes: u16,
     },
     /// The path of a segment or a journal names something else than a regular file.
-    #[error(
-        "{} is {what}, where a pool has a regular file; remove it with `{} {}`",
-        path.display(),
-        if *is_directory { "rm -r" } else { "rm" },
-        path.display()
-    )]
+    #[error("{} is {what}, where a pool has a regular file{}", path.display(), self.suffix())]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -51,10 +47,7 @@ pub enum ShmError {
         is_directory: bool,
     },
     /// The pool exists already.
-    #[error(
-        "pool '{pool}' exists already ({}); choose another name, or remove it with `farwood drop shm://{pool}`",
-        path.display()
-    )]
+    #[error("pool '{pool}' exists already ({}){}", path.display(), self.suffix())]
     Exists {
         /// The pool's name.
         pool: String,
@@ -62,7 +55,7 @@ pub enum ShmError {
         path: PathBuf,
     },
     /// Another process is creating the same segment now.
-    #[error("pool '{pool}' is being created by another process right now ({}); try again", path.display())]
+    #[error("pool '{pool}' is being created by another process right now ({}){}", path.display(), self.suffix())]
     BeingCreated {
         /// The pool's name.
         pool: String,
@@ -70,12 +63,7 @@ pub enum ShmError {
         path: PathBuf,
     },
     /// The operating system denies permission.
-    #[error(
-        "not permitted to {operation} {}; ask the owner of that file or its directory for access, or choose another \
-         name or directory (FARWOOD_SHM_DIR); the owner shares a pool by creating it with `--group GROUP`, and members \
-         of the group use it with FARWOOD_SHM_GROUP=GROUP",
-        path.display()
-    )]
+    #[error("not permitted to {operation} {}{}", path.display(), self.suffix())]
     Permission {
         /// The failed operation.
         operation: &'static str,
@@ -83,11 +71,7 @@ pub enum ShmError {
         path: PathBuf,
     },
     /// The file system cannot be written.
-    #[error(
-        "cannot {operation} {}: its file system is read-only; mount it read-write, or name a directory of segments on \
-         another file system (FARWOOD_SHM_DIR)",
-        path.display()
-    )]
+    #[error("cannot {operation} {}: its file system is read-only{}", path.display(), self.suffix())]
     ReadOnly {
         /// The failed operation.
         operation: &'static str,
@@ -97,10 +81,9 @@ pub enum ShmError {
     /// A file belongs to another user.
     #[error(
         "{} belongs to user {owner}, and this process is of user {user}: the owner of a pool's file can read and \
-         change the data in it; run as its owner, let that user or root remove it, or choose another name or directory \
-         (FARWOOD_SHM_DIR); the owner shares a pool by creating it with `--group GROUP`, and members of the group use \
-         it with FARWOOD_SHM_GROUP=GROUP",
-        path.display()
+         change the data in it{}",
+        path.display(),
+        self.suffix()
     )]
     ForeignOwner {
         /// The file.
@@ -112,10 +95,9 @@ pub enum ShmError {
     },
     /// A file is shared with a group that this process does not trust.
     #[error(
-        "{} of user {owner} is shared with group {group}, whose members can read and change the data in it; if you \
-         trust them, set FARWOOD_SHM_GROUP={group}; otherwise, if the file is yours, run `chmod 600 {}`",
+        "{} of user {owner} is shared with group {group}, whose members can read and change the data in it{}",
         path.display(),
-        path.display()
+        self.suffix()
     )]
     UntrustedGroup {
         /// The file.
@@ -126,19 +108,16 @@ pub enum ShmError {
         group: u32,
     },
     /// There is no such group.
-    #[error(
-        "'{group}' is no group of this machine; give the name or the number of a group (FARWOOD_SHM_GROUP)"
-    )]
+    #[error("'{group}' is no group of this machine{}", self.suffix())]
     UnknownGroup {
         /// The name.
         group: String,
     },
     /// Other users have access to a file.
     #[error(
-        "{} has mode {mode:04o}: other users may have read or changed what is stored in it, and a pool has mode 0600; \
-         if you trust its content, run `chmod 600 {}`",
+        "{} has mode {mode:04o}: other users may have read or changed what is stored in it, and a pool has mode 0600{}",
         path.display(),
-        path.display()
+        self.suffix()
     )]
     WideMode {
         /// The file.
@@ -148,10 +127,11 @@ pub enum ShmError {
     },
     /// A segment is smaller than required.
     #[error(
-        "{} has {}, and {} are needed; it is damaged, or not a pool of Farwood: run `farwood doctor`",
+        "{} has {}, and {} are needed{}",
         path.display(),
         ByteCount(*bytes),
-        ByteCount(*needed)
+        ByteCount(*needed),
+        self.suffix()
     )]
     TooSmall {
         /// The segment.
@@ -164,9 +144,9 @@ pub enum ShmError {
     /// The journal with the identity that node 0 has does not exist, or is too short.
     #[error(
         "pool '{pool}' is damaged: its journal {} does not exist or is cut off, because somebody removed or truncated \
-         it or the identity in the pool's first segment changed; the pool cannot be used without it: remove the pool \
-         with `farwood drop shm://{pool} --force`, and create it again",
-        path.display()
+         it or the identity in the pool's first segment changed{}",
+        path.display(),
+        self.suffix()
     )]
     JournalLost {
         /// The pool's name.
@@ -176,10 +156,10 @@ pub enum ShmError {
     },
     /// Memory or the file system is full.
     #[error(
-        "not enough memory to {operation} {} for {}; make the pool smaller, free memory, or enlarge the \
-         file system (`mount -o remount,size=…`)",
+        "not enough memory to {operation} {} for {}{}",
         ByteCount(*bytes),
-        path.display()
+        path.display(),
+        self.suffix()
     )]
     NoSpace {
         /// The failed operation.
@@ -190,9 +170,7 @@ pub enum ShmError {
         bytes: u64,
     },
     /// The name is not valid for a pool.
-    #[error(
-        "'{name}' cannot name a pool: {reason}; use 1 to 64 of A-Z a-z 0-9 . _ - and no dot at the start"
-    )]
+    #[error("'{name}' cannot name a pool: {reason}{}", self.suffix())]
     BadName {
         /// The name.
         name: String,
@@ -216,19 +194,19 @@ pub enum ShmError {
         error: farwood_fabric::FabricError,
     },
     /// Any other error of the operating system.
-    #[error("cannot {operation} {}: {source}; {}", path.display(), remedy(source))]
+    #[error("cannot {operation} {}: {error}{}", path.display(), self.suffix())]
     Io {
         /// The failed operation.
         operation: &'static str,
         /// The file.
         path: PathBuf,
         /// The error of the operating system.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
 /// The action that lets an operation succeed which failed with an error of the operating system.
-fn remedy(error: &io::Error) -> &'static str {
+fn remedy_of_system(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -n`)",
         Some(libc::ENOENT | libc::ENOTDIR) => {
@@ -239,6 +217,91 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 impl ShmError {
+    /// The text without the remedy.
+    pub fn description(&self) -> String {
+        match self {
+            Self::Pool { pool, error } => format!("pool '{pool}': {}", error.description()),
+            error => {
+                let text = error.to_string();
+                text.strip_suffix(&error.suffix()).unwrap_or(&text).to_owned()
+            }
+        }
+    }
+
+    /// The remedy at the end of the text, for a user of the command `farwood`.
+    pub fn remedy(&self) -> Option<Cow<'static, str>> {
+        let remedy = match self {
+            Self::BeingCreated { .. } => "try again",
+            Self::Permission { .. } => {
+                "ask the owner of that file or its directory for access, or choose another name or directory \
+                 (FARWOOD_SHM_DIR); the owner shares a pool by creating it with `--group GROUP`, and members of the \
+                 group use it with FARWOOD_SHM_GROUP=GROUP"
+            }
+            Self::ReadOnly { .. } => {
+                "mount it read-write, or name a directory of segments on another file system (FARWOOD_SHM_DIR)"
+            }
+            Self::ForeignOwner { .. } => {
+                "run as its owner, let that user or root remove it, or choose another name or directory \
+                 (FARWOOD_SHM_DIR); the owner shares a pool by creating it with `--group GROUP`, and members of the \
+                 group use it with FARWOOD_SHM_GROUP=GROUP"
+            }
+            Self::UnknownGroup { .. } => "give the name or the number of a group (FARWOOD_SHM_GROUP)",
+            Self::TooSmall { .. } => "it is damaged, or not a pool of Farwood: run `farwood doctor`",
+            Self::NoSpace { .. } => {
+                "make the pool smaller, free memory, or enlarge the file system (`mount -o remount,size=…`)"
+            }
+            Self::BadName { .. } => "use 1 to 64 of A-Z a-z 0-9 . _ - and no dot at the start",
+            Self::Io { error, .. } => remedy_of_system(error),
+            Self::Pool { error, .. } => return error.remedy().map(Cow::from),
+            // The reason contains the remedy.
+            Self::BadShape { .. } => return None,
+            Self::NotFound { .. }
+            | Self::SegmentLost { .. }
+            | Self::NotAFile { .. }
+            | Self::Exists { .. }
+            | Self::UntrustedGroup { .. }
+            | Self::WideMode { .. }
+            | Self::JournalLost { .. } => return Some(self.remedy_with_names().into()),
+        };
+        Some(remedy.into())
+    }
+
+    /// The remedies that name a pool or a file.
+    fn remedy_with_names(&self) -> String {
+        match self {
+            Self::NotFound { pool, .. } => format!("create it with `farwood create shm://{pool}`"),
+            Self::SegmentLost { pool, .. } => format!(
+                "put the file back, or remove the pool with `farwood drop shm://{pool} --force` and create it again"
+            ),
+            Self::NotAFile { path, is_directory, .. } => {
+                format!("remove it with `rm {}{}`", if *is_directory { "-r " } else { "" }, path.display())
+            }
+            Self::Exists { pool, .. } => {
+                format!("choose another name, or remove it with `farwood drop shm://{pool}`")
+            }
+            Self::UntrustedGroup { path, group, .. } => format!(
+                "if you trust them, set FARWOOD_SHM_GROUP={group}; otherwise, if the file is yours, run `chmod 600 {}`",
+                path.display()
+            ),
+            Self::WideMode { path, .. } => {
+                format!("if you trust its content, run `chmod 600 {}`", path.display())
+            }
+            Self::JournalLost { pool, .. } => format!(
+                "the pool cannot be used without it: remove the pool with `farwood drop shm://{pool} --force`, and \
+                 create it again"
+            ),
+            other => unreachable!("the remedy of {other:?} names nothing"),
+        }
+    }
+
+    /// The end of the text: the remedy, unless another error that the text contains has added it.
+    fn suffix(&self) -> String {
+        match self {
+            Self::Pool { .. } => String::new(),
+            error => error.remedy().map_or_else(String::new, |remedy| format!("; {remedy}")),
+        }
+    }
+
     /// Classifies the system's error of `operation` on `path`; `bytes` is the requested size, if any.
     pub(super) fn from_io(operation: &'static str, path: &Path, bytes: u64, source: io::Error) -> Self {
         use io::ErrorKind as Kind;
@@ -249,7 +312,7 @@ impl ShmError {
             Kind::StorageFull | Kind::FileTooLarge | Kind::OutOfMemory | Kind::QuotaExceeded => {
                 Self::NoSpace { operation, path, bytes }
             }
-            _ => Self::Io { operation, path, source },
+            _ => Self::Io { operation, path, error: source },
         }
     }
 
@@ -279,6 +342,19 @@ mod tests {
         assert!(matches!(sorted(libc::EROFS), ShmError::ReadOnly { .. }));
         assert!(matches!(sorted(libc::EIO), ShmError::Io { .. }));
         assert!(sorted(libc::EMFILE).to_string().contains("ulimit -n"));
+    }
+
+    #[test]
+    fn the_text_is_the_description_and_the_remedy() {
+        for errno in [libc::ENOSPC, libc::EACCES, libc::EROFS, libc::EIO] {
+            let error = sorted(errno);
+            assert_eq!(error.to_string(), format!("{}; {}", error.description(), error.remedy().unwrap()));
+            assert!(std::error::Error::source(&error).is_none(), "the text contains that of the cause");
+        }
+        let error = farwood_fabric::FabricError::Forked;
+        let of_pool = ShmError::Pool { pool: "demo".to_owned(), error: error.clone() };
+        assert_eq!(of_pool.to_string(), format!("pool 'demo': {error}"));
+        assert_eq!(of_pool.description(), format!("pool 'demo': {}", error.description()));
     }
 
     #[test]

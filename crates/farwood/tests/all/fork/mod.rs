@@ -9,9 +9,9 @@ mod sys;
 use crate::spatial_pool::{SpatialPool, in_mode, served, served_over_tcp};
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle, SearchMode, ServeOptions, Spatial};
 use farwood::{
-    CreateOptions, Error, FabricError, Identity, Index, IndexError, IndexOptions, MemoryNode, NodeSpec, Pool,
-    PoolOptions, Registrant, Scan, ServerTls, Session, SmartOptions, SphinxOptions, Values, block_on,
-    run_all,
+    CreateOptions, Error, ErrorKind, FabricError, Identity, Index, IndexError, IndexOptions, MemoryNode,
+    NodeSpec, Pool, PoolOptions, Registrant, Scan, ServerTls, Session, SmartOptions, SphinxOptions, Values,
+    block_on, run_all,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::cell::Cell;
@@ -195,9 +195,9 @@ impl Handles {
 #[track_caller]
 fn refused<T: Debug>(result: farwood::Result<T>) {
     let error = result.expect_err("a forked child used a handle of its parent");
-    let text = error.to_string();
-    assert!(text.contains("forked child") && text.contains("open the pool again"), "{text}");
-    assert_eq!(error.exit_code(), 10, "{text}");
+    let (text, remedy) = (error.to_string(), error.help().unwrap());
+    assert!(text.contains("forked child") && remedy.contains("Pool::open"), "{text}; {remedy}");
+    assert_eq!((error.kind(), error.exit_code()), (ErrorKind::Forked, 10), "{text}");
     let forked = match &error {
         Error::Fabric { source, .. } | Error::Index { source: IndexError::Fabric(source), .. } => source,
         other => panic!("{other}"),

@@ -1,11 +1,13 @@
 //! Errors of discovery through etcd.
 
+use std::borrow::Cow;
+
 /// Errors of discovery through etcd.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EtcdError {
     /// The text names no pool in etcd.
-    #[error("'{text}' names no pool in etcd: {why}; write HOST:PORT/POOL")]
+    #[error("'{text}' names no pool in etcd: {why}{}", self.suffix())]
     BadAddress {
         /// The text.
         text: String,
@@ -13,10 +15,7 @@ pub enum EtcdError {
         why: String,
     },
     /// No etcd server answers, or the answer is not that of etcd.
-    #[error(
-        "etcd does not answer: {why}; check that the address is its client port; if it speaks https, name its \
-         authority in etcd-ca"
-    )]
+    #[error("etcd does not answer: {why}{}", self.suffix())]
     NoAnswer {
         /// The reason, for each server.
         why: String,
@@ -30,17 +29,13 @@ pub enum EtcdError {
         why: String,
     },
     /// etcd requires a user, or refuses this one.
-    #[error(
-        "etcd refuses access: {why}; name a file with USER:PASSWORD in etcd-user-file (or FARWOOD_ETCD_USER_FILE)"
-    )]
+    #[error("etcd refuses access: {why}{}", self.suffix())]
     Refused {
         /// The reason.
         why: String,
     },
     /// Some memory nodes have not registered.
-    #[error(
-        "the pool '{pool}' is incomplete in etcd: {found}; start its memory nodes with `farwood serve --etcd {at}`"
-    )]
+    #[error("the pool '{pool}' is incomplete in etcd: {found}{}", self.suffix())]
     Incomplete {
         /// The pool.
         pool: String,
@@ -50,13 +45,43 @@ pub enum EtcdError {
         at: String,
     },
     /// Another memory node has this number.
-    #[error(
-        "etcd lists memory node {node} of the pool at {other} already; give another --node, or stop that one"
-    )]
+    #[error("etcd lists memory node {node} of the pool at {other} already{}", self.suffix())]
     Taken {
         /// The number.
         node: u16,
         /// The address of the other one.
         other: String,
     },
+}
+
+impl EtcdError {
+    /// The text without the remedy.
+    pub fn description(&self) -> String {
+        let text = self.to_string();
+        text.strip_suffix(&self.suffix()).unwrap_or(&text).to_owned()
+    }
+
+    /// The remedy at the end of the text, for a user of the command `farwood`.
+    pub fn remedy(&self) -> Option<Cow<'static, str>> {
+        let remedy = match self {
+            Self::BadAddress { .. } => "write HOST:PORT/POOL",
+            Self::NoAnswer { .. } => {
+                "check that the address is its client port; if it speaks https, name its authority in etcd-ca"
+            }
+            Self::Refused { .. } => {
+                "name a file with USER:PASSWORD in etcd-user-file (or FARWOOD_ETCD_USER_FILE)"
+            }
+            Self::Incomplete { at, .. } => {
+                return Some(format!("start its memory nodes with `farwood serve --etcd {at}`").into());
+            }
+            Self::Taken { .. } => "give another --node, or stop that one",
+            // The reason contains the remedy.
+            Self::Access { .. } => return None,
+        };
+        Some(remedy.into())
+    }
+
+    fn suffix(&self) -> String {
+        self.remedy().map_or_else(String::new, |remedy| format!("; {remedy}"))
+    }
 }
