@@ -1,6 +1,6 @@
 //! The options for creating an index: one type for each system.
 
-use crate::codec::Codec;
+use crate::codec::{Codec, KEY_BYTES_MIN, TypeName};
 use crate::kind::Kind;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
@@ -19,7 +19,8 @@ pub const FILTER_BYTES_DEFAULT: usize = System::Sphinx.cache_bytes_default();
 /// The options of a Sherman index: a B-link tree for keys of one length, suitable for most uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexOptions {
-    /// Bytes of a key, 8 to 1024. Required if the type does not determine it (texts, byte strings).
+    /// Bytes of a key, 8 to 1024. Required if the type does not determine it (texts, byte strings, tuples of them).
+    /// Keys of types of less than 8 bytes are padded to 8.
     pub key_bytes: Option<usize>,
     /// Bytes of a value, 0 to 4096. Required if the type does not determine it. If values have any length: the bytes
     /// that an entry reserves for its value, 16 to 256 (default 32). Values that fit into 4 bytes less are stored in
@@ -105,20 +106,49 @@ pub struct Column {
     kind: Kind,
     /// The length in bytes, if the type determines it.
     width: Option<usize>,
+    /// The name of the type, if it is known.
+    name: Option<&'static TypeName>,
 }
 
 impl Column {
     pub(crate) fn of<T: Codec>() -> Self {
-        Self { kind: T::KIND, width: T::WIDTH }
+        const { assert!(T::KIND.is_creatable(), "`Codec::KIND` is a `Kind::Other` below 128; use 128 or more") }
+        Self { kind: T::KIND, width: T::WIDTH, name: Some(&T::NAME) }
     }
 
     pub(crate) fn of_kind(kind: Kind) -> Self {
-        Self { kind, width: kind.width() }
+        Self { kind, width: kind.width(), name: kind.type_name() }
+    }
+
+    /// The type that the index records.
+    pub(crate) fn name(self) -> Option<&'static TypeName> {
+        self.name
+    }
+
+    /// Refuses a kind that belongs to the library.
+    pub(crate) fn check(self) -> Result<(), String> {
+        if self.kind.is_creatable() {
+            return Ok(());
+        }
+        Err(format!("{} belongs to the library; give a number of 128 to 255", self.kind))
+    }
+
+    /// The name of the type for errors.
+    fn shown(self) -> String {
+        self.name.filter(|_| self.kind == Kind::Structured).map_or(self.kind.to_string(), ToString::to_string)
+    }
+
+    /// The length of a key: that of the type, padded, or the chosen one.
+    fn key_bytes(self, chosen: Option<usize>) -> Result<usize, String> {
+        let padded = |own: usize| own.max(KEY_BYTES_MIN);
+        let chosen =
+            chosen.filter(|&chosen| self.width.map(padded) != Some(chosen) || self.width == Some(chosen));
+        self.bytes("key", chosen).map(|bytes| if self.width.is_some() { padded(bytes) } else { bytes })
     }
 
     /// The length of a key or a value: that of the type, or the chosen one.
     fn bytes(self, what: &str, chosen: Option<usize>) -> Result<usize, String> {
-        let Self { kind, width } = self;
+        let (width, kind) = (self.width, self.shown());
         match (width, chosen) {
             (Some(own), Some(chosen)) if own != chosen => Err(format!(
                 "a {what} of type {kind} has {own} bytes, not {chosen}; omit the length of the {what}"
@@ -149,7 +179,7 @@ impl system::System for IndexOptions {
     fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
         let [keys, values] = columns;
         let sizes = Sizes {
-            key_bytes: keys.bytes("key", self.key_bytes)?,
+            key_bytes: keys.key_bytes(self.key_bytes)?,
             value_bytes: match self.values {
                 Values::Fixed => values.bytes("value", self.value_bytes)?,
                 Values::AnyLength => self.value_bytes.unwrap_or(SLOT_BYTES_DEFAULT),

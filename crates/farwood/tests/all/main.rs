@@ -16,3 +16,4 @@ mod smart;
 mod spatial_paths;
 mod spatial_pool;
 mod spatial_sessions;
+mod types;
