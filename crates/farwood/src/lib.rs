@@ -63,6 +63,7 @@ mod attached;
 mod attachment;
 mod blocking;
 mod codec;
+mod contradiction;
 pub mod doctor;
 mod entry;
 mod error;

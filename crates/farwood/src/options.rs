@@ -1,10 +1,11 @@
 //! The options for creating an index: one type for each system.
 
 use crate::codec::{Codec, KEY_BYTES_MIN, TypeName};
+use crate::contradiction::{self, Contradiction};
 use crate::kind::Kind;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::ordered::{OrderedConfig, System};
+use farwood_index::ordered::{OrderedConfig, OrderedDescription, System};
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes, Values};
 use farwood_index::sherman::{self, ShermanFeatures, ShermanVariant};
 use farwood_index::{smart, sphinx};
@@ -164,11 +165,16 @@ impl Column {
 
 mod system {
     use super::{Column, OrderedConfig};
+    use crate::contradiction::Contradiction;
+    use farwood_index::ordered::OrderedDescription;
 
     /// Combines the options of a system with the types of an index.
     pub trait System {
         /// The configuration of an index with these keys and values, or the reason why there is none.
         fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String>;
+
+        /// The first option that was given, and with which an existing index was not created.
+        fn contradiction(&self, stored: &OrderedDescription) -> Option<Contradiction>;
 
         /// The budget of the cache in bytes.
         fn cache_bytes(&self) -> usize;
@@ -193,6 +199,10 @@ impl system::System for IndexOptions {
         Ok(OrderedConfig::Sherman(sherman::ShermanConfig { sizes, values, options, consistency, kinds }))
     }
 
+    fn contradiction(&self, stored: &OrderedDescription) -> Option<Contradiction> {
+        contradiction::of_sherman(self, stored)
+    }
+
     fn cache_bytes(&self) -> usize {
         self.cache_bytes
     }
@@ -208,6 +218,10 @@ impl system::System for SmartOptions {
         }))
     }
 
+    fn contradiction(&self, stored: &OrderedDescription) -> Option<Contradiction> {
+        contradiction::of_smart(self, stored)
+    }
+
     fn cache_bytes(&self) -> usize {
         self.cache_bytes
     }
@@ -217,6 +231,10 @@ impl system::System for SphinxOptions {
     fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
         let kinds = columns.map(|column| column.kind.number());
         Ok(OrderedConfig::Sphinx(sphinx::SphinxConfig { options: self.variant, kinds }))
+    }
+
+    fn contradiction(&self, stored: &OrderedDescription) -> Option<Contradiction> {
+        contradiction::of_sphinx(self, stored)
     }
 
     fn cache_bytes(&self) -> usize {

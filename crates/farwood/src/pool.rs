@@ -4,6 +4,7 @@ use crate::argument::Call;
 use crate::attached::Attached;
 use crate::attachment::{Attachment, FreshNodes};
 use crate::codec::{Codec, KEY_BYTES_MIN, Key, TypeName, Value};
+use crate::contradiction::Contradiction;
 use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -17,7 +18,7 @@ use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, FabricError, Packed, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
-use farwood_index::ordered::Ordered;
+use farwood_index::ordered::{Ordered, describe};
 use farwood_transport::any::{AnyFabric, PoolLocation};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool, group_number};
@@ -277,26 +278,44 @@ impl Pool {
     }
 
     /// Opens the index, or creates it if it does not exist. If several processes do this at once, one of them creates
-    /// it.
+    /// it. The options must not contradict an existing index: those that differ from their defaults must be the ones
+    /// with which it was created, except for the budget of the cache. [`open_index`](Self::open_index) takes no
+    /// options.
     ///
     /// # Errors
-    /// As [`open_index`](Self::open_index) and [`create_index`](Self::create_index).
+    /// As [`open_index`](Self::open_index) and [`create_index`](Self::create_index); [`Error::Argument`]: an option
+    /// contradicts the existing index.
     pub fn open_or_create<K: Key, V: Value>(
         &self,
         name: &str,
         options: &impl CreateOptions,
     ) -> Result<Index<K, V>> {
-        match self.open_index_with_cache(name, options.cache_bytes()) {
+        match self.open_agreeing(name, options) {
             Err(Error::Index { source: IndexError::NoSuchIndex(_), .. }) => {}
             opened => return opened,
         }
         match self.create_index(name, options) {
             // Another process has created it.
-            Err(Error::Index { source: IndexError::IndexExists(_), .. }) => {
-                self.open_index_with_cache(name, options.cache_bytes())
-            }
+            Err(Error::Index { source: IndexError::IndexExists(_), .. }) => self.open_agreeing(name, options),
             created => created,
         }
+    }
+
+    /// Opens an index that `options` do not contradict.
+    fn open_agreeing<K: Key, V: Value>(
+        &self,
+        name: &str,
+        options: &impl CreateOptions,
+    ) -> Result<Index<K, V>> {
+        let tree = self.open_tree(name, Some(options.cache_bytes()))?;
+        let stored = describe(tree.ordered().entry()).map_err(|error| self.failed("open", name, error))?;
+        if let Some(Contradiction { what, given, stored }) = options.contradiction(&stored) {
+            let call = Call { operation: "open", url: tree.url() };
+            let remedy =
+                format!("the index was created with {stored}; omit the option, or use another index");
+            return Err(call.refused(what, given, remedy));
+        }
+        typed(tree)
     }
 
     /// Drops an index and frees its memory.

@@ -1,8 +1,8 @@
-//! The types of keys and values in indexes, and the check of their names.
+//! The types of keys and values in indexes, the check of their names, and options that contradict an index.
 
 use farwood::{
-    Error, Index, IndexOptions, Key, Kind, Plain, Pool, PoolOptions, Serde, SmartOptions, SphinxOptions,
-    StartsWith, Value, Values, block_on,
+    Consistency, Error, Index, IndexOptions, Key, Kind, Plain, Pool, PoolOptions, Serde, ShermanVariant,
+    SmartOptions, SphinxOptions, StartsWith, Value, Values, block_on, smart,
 };
 use std::fmt::Debug;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -241,4 +241,46 @@ fn indexes_of_the_command_have_the_types_of_the_library() {
     own.put([1, 0, 0, 0, 0, 0, 0, 0], [0x80, 0, 0, 0, 0, 0, 0, 5]).unwrap();
     drop(own);
     assert_eq!(pool.open_index::<bool, i64>("padded").unwrap().get(true).unwrap(), Some(5));
+}
+
+/// Refuses to open the index `i` with `options`; yields the error.
+fn contradicted(pool: &Pool, options: &impl farwood::CreateOptions) -> String {
+    let error = pool.open_or_create::<Vec<u8>, Vec<u8>>("i", options).unwrap_err();
+    assert!(matches!(error, Error::Argument { .. }), "{error}");
+    assert_eq!(error.exit_code(), 2);
+    error.to_string()
+}
+
+#[test]
+fn options_that_contradict_an_index_are_refused() {
+    let scratch = Scratch::new();
+    let pool = scratch.pool();
+    let plain = IndexOptions::default();
+    let created = IndexOptions { key_bytes: Some(8), value_bytes: Some(16), ..plain.clone() };
+    drop(pool.open_or_create::<Vec<u8>, Vec<u8>>("i", &created).unwrap());
+    for same in [plain.clone(), created.clone(), IndexOptions { cache_bytes: 1 << 20, ..created.clone() }] {
+        drop(pool.open_or_create::<Vec<u8>, Vec<u8>>("i", &same).unwrap());
+    }
+    let message = contradicted(&pool, &IndexOptions { key_bytes: Some(64), ..created.clone() });
+    assert!(message.contains("the key length is 64 bytes; the index was created with 8 bytes"), "{message}");
+    let message = contradicted(&pool, &SmartOptions::default());
+    assert!(message.contains("the system is smart; the index was created with sherman"), "{message}");
+    assert!(contradicted(&pool, &SphinxOptions::default()).contains("system is sphinx"));
+    let others = [
+        IndexOptions { value_bytes: Some(8), ..plain.clone() },
+        IndexOptions { values: Values::AnyLength, ..plain.clone() },
+        IndexOptions { node_bytes: 512, ..plain.clone() },
+        IndexOptions { variant: ShermanVariant::Fg.features(), ..plain.clone() },
+        IndexOptions { lock_width: farwood::LockWidth::Packed, ..plain.clone() },
+        IndexOptions { consistency: Consistency::Versions, ..plain },
+    ];
+    for options in others {
+        assert!(contradicted(&pool, &options).contains("the index was created with"), "{options:?}");
+    }
+    let art = SmartOptions { variant: smart::SmartVariant::Art.features(), ..SmartOptions::default() };
+    drop(pool.create_index::<u64, u64>("art", &art).unwrap());
+    drop(pool.open_or_create::<u64, u64>("art", &art).unwrap());
+    drop(pool.open_or_create::<u64, u64>("art", &SmartOptions::default()).unwrap());
+    let other = SmartOptions { variant: smart::SmartVariant::RearLock.features(), ..SmartOptions::default() };
+    assert!(pool.open_or_create::<u64, u64>("art", &other).is_err());
 }
