@@ -64,11 +64,11 @@ pub(crate) struct Args {
     /// catfish (spatial, rectangles or records)
     #[arg(long, value_name = "KIND", value_enum, default_value_t = IndexKind::Sherman, help_heading = "Index")]
     index: IndexKind,
-    /// The type of the keys: u64, text or hex (byte strings). Texts and byte strings have at most 4096 bytes in smart
-    /// and sphinx, and at most --key-bytes in sherman
+    /// The type of the keys: u64, i64, f64, bool, text or hex (byte strings). Texts and byte strings have at most 4096
+    /// bytes in smart and sphinx, and at most --key-bytes in sherman
     #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
     keys: Kind,
-    /// The type of the values: u64, text or hex
+    /// The type of the values: u64, i64, f64, bool, text or hex
     #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
     values: Kind,
     /// sherman only: length of a key in bytes, 8 to 1024; for text, the longest key [default: 8; required for text]

@@ -1,7 +1,7 @@
 //! `farwood scan`: a range of entries.
 
 use super::{Context, Failure, Format, Outcome, Untyped, open, read, tsv};
-use farwood::{Error, Kind, Url, Width};
+use farwood::{Error, Url, Width};
 use serde_json::json;
 use std::ops::Bound;
 
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let to = to.map_or(Bound::Unbounded, Bound::Excluded);
     let mut scan = match &args.prefix {
         Some(words) => index.scan_prefix(prefix(&index, words)?),
-        None => index.scan::<Vec<u8>>((from, to)),
+        None => index.scan((from, to)),
     };
     if let Some(limit) = args.limit {
         scan = scan.limit(limit);
@@ -99,7 +99,7 @@ fn prefix(index: &Untyped, words: &str) -> Result<Vec<u8>, Failure> {
     let [kind, _] = index.kinds();
     let unfit = |why| Error::Unfit { operation: "scan", url: index.url(), what: "prefix", why };
     match kind {
-        Kind::U64 => Err(Failure::Usage(format!(
+        kind if kind.is_number() => Err(Failure::Usage(format!(
             "scan {}: --prefix {words}: the keys are numbers, which have no prefix; give --from and --to",
             index.url()
         ))),

@@ -4,18 +4,22 @@
 //! entry i lies at directory + 256 i
 //! +   0    8   state, a sealed word: 0 free, 1 reserved, 2 live, 3 being dropped
 //! +   8    8   root: a packed pointer in a sealed word, changed by CAS
-//! +  16    8   seal: hash of the 224 bytes from + 32
+//! +  16    8   seal: hash of the 224 bytes from + 32, with zeros from + 240
 //! +  24    8   free list: a packed pointer in a sealed word, 0 = none, changed by CAS
 //! +  32    8   number of the index: never reused in the pool
 //! +  40    4   kind of index           + 44   4   version of the index's format
 //! +  48    1   bytes of the name       + 49  63   the name, UTF-8
 //! + 112  128   parameters of the index, fixed at its creation
-//! + 240   16   zero
+//! + 240    8   hash of the name of the key type, a sealed word; 0 = not recorded
+//! + 248    8   hash of the name of the value type, a sealed word; 0 = not recorded
 //! ```
 //!
-//! Entries change only under the directory lock. A reader detects a concurrent change by the seal and reads again. A
-//! state that is not sealed is damage, and not a free entry: otherwise one flipped bit would lose the index, and the
-//! next client would create an empty one of its name.
+//! Entries change only under the directory lock, except for the words from + 240 on. A reader detects a concurrent
+//! change by the seal and reads again. A state that is not sealed is damage, and not a free entry: otherwise one
+//! flipped bit would lose the index, and the next client would create an empty one of its name.
+//!
+//! The creator stores the hashes of the names of types after the publication, once. Each is a sealed word of its own,
+//! and the seal of the entry does not cover them, so a creator that crashes leaves an intact entry without names.
 
 use crate::chain::Chain;
 use crate::client::Client;
@@ -65,15 +69,32 @@ struct Raw {
     name_bytes: u8,
     name: [u8; NAME_BYTES_MAX],
     parameters: [u8; PARAMETER_BYTES],
-    zeros: [u64; 2],
+    types: [u64; 2],
 }
 
 /// Offset of the first byte that the seal covers.
 const SEALED: usize = 32;
+/// Offset of the hashes of the names of types, up to the end of an entry. The seal covers zeros in their place.
+const TYPES: usize = 240;
+/// Bits of the hash of the name of a type: those of the value of a sealed word.
+const TYPE_HASH_BITS: u32 = 52;
+
+/// The hash of the name of a type: the upper 52 bits of its XXH3-64.
+pub fn type_hash(name: &str) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(name.as_bytes()) >> (u64::BITS - TYPE_HASH_BITS)
+}
 
 impl Raw {
     fn seal_of(bytes: &[u8]) -> u64 {
-        xxhash_rust::xxh3::xxh3_64(&bytes[SEALED..])
+        let mut sealed = [0; DIRECTORY_ENTRY_BYTES - SEALED];
+        sealed[..TYPES - SEALED].copy_from_slice(&bytes[SEALED..TYPES]);
+        xxhash_rust::xxh3::xxh3_64(&sealed)
+    }
+
+    /// The hashes of the names of the types of keys and values, as far as they are recorded. Checked by
+    /// [`refuse`](Self::refuse).
+    fn types(&self, slot: usize) -> [Option<u64>; 2] {
+        [0, 1].map(|column| type_of(slot, column).open(u64::from_le(self.types[column])).ok())
     }
 
     /// The state, as entry `slot`.
@@ -85,16 +106,17 @@ impl Raw {
     fn decode(slot: usize, bytes: &[u8]) -> Result<(u64, Self), FabricError> {
         let Ok(raw) = Self::read_from_bytes(bytes) else { return damaged(slot, "has another length") };
         let state = raw.state(slot)?;
-        raw.refuse(state).map_or(Ok((state, raw)), |why| damaged(slot, why))
+        raw.refuse(slot, state).map_or(Ok((state, raw)), |why| damaged(slot, why))
     }
 
     /// Describes why no client can have written this entry; returns `None` if one can have. An entry that is free or
     /// reserved may hold any bytes.
-    fn refuse(&self, state: u64) -> Option<&'static str> {
+    fn refuse(&self, slot: usize, state: u64) -> Option<&'static str> {
+        let misnamed = || (0..2).any(|column| self.types[column] != 0 && self.types(slot)[column].is_none());
         match state {
             LIVE | DROPPING if self.checked_name().is_none() => Some("has a malformed name"),
             LIVE | DROPPING if self.number == 0 => Some("has no index number"),
-            LIVE | DROPPING if self.zeros != [0; 2] => Some("has reserved bytes that are not zero"),
+            LIVE | DROPPING if misnamed() => Some("has a damaged hash of the name of a type"),
             _ => None,
         }
     }
@@ -376,7 +398,7 @@ impl<F: Fabric> Locked<'_, F> {
             name_bytes: new.name.len() as u8,
             name,
             parameters: new.parameters,
-            zeros: [0; 2],
+            types: [0; 2],
         };
         raw.seal = Raw::seal_of(raw.as_bytes()).to_le();
         self.client.post(write(at(slot), raw.as_bytes())).await?;
@@ -508,6 +530,41 @@ fn free_list_of(slot: usize) -> SealedWord {
     SealedWord::new(at(slot).part(24))
 }
 
+/// The hash of the name of the key type (`column` 0) or the value type of an entry.
+fn type_of(slot: usize, column: usize) -> SealedWord {
+    SealedWord::new(at(slot).part((TYPES + 8 * column) as u64))
+}
+
+/// Records the [hashes](type_hash) of the names of the types of keys and values, where they are known. The caller has
+/// created the index and has it open, so the entry belongs to it. [1 RT]
+///
+/// # Errors
+/// If the fabric fails.
+pub async fn record_types<F: Fabric>(
+    client: &Client<F>,
+    entry: &Entry,
+    hashes: [Option<u64>; 2],
+) -> Result<(), FabricError> {
+    let slot = usize::from(entry.slot);
+    let word =
+        |column: usize| hashes[column].map_or(0, |hash| type_of(slot, column).seal(hash)).to_le_bytes();
+    let (keys, values) = (word(0), word(1));
+    let post = write(type_of(slot, 0).at(), &keys).then(write(type_of(slot, 1).at(), &values));
+    client.post(post).await.map(|_| ())
+}
+
+/// The [hashes](type_hash) of the names of the types of keys and values of an index, as far as they are recorded. [1
+/// RT]
+///
+/// # Errors
+/// If the fabric fails or the entry is damaged.
+pub async fn types<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<[Option<u64>; 2], FabricError> {
+    let slot = usize::from(entry.slot);
+    let (state, raw) = load(client, slot).await?;
+    let is_same = state == LIVE && u64::from_le(raw.number) == entry.number;
+    Ok(if is_same { raw.types(slot) } else { [None; 2] })
+}
+
 /// Whether the directory entry still belongs to the index of `entry`. [1 RT]
 pub async fn still<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<bool, FabricError> {
     let (state, raw) = load(client, usize::from(entry.slot)).await?;
@@ -518,6 +575,7 @@ const _: () = assert!(size_of::<Raw>() == DIRECTORY_ENTRY_BYTES);
 const _: () = assert!(std::mem::offset_of!(Raw, root) == 8 && std::mem::offset_of!(Raw, free_list) == 24);
 const _: () = assert!(std::mem::offset_of!(Raw, number) == SEALED);
 const _: () = assert!(std::mem::offset_of!(Raw, parameters) == 112);
+const _: () = assert!(std::mem::offset_of!(Raw, types) == TYPES);
 
 #[cfg(test)]
 mod tests {
@@ -536,18 +594,29 @@ mod tests {
 
     #[test]
     fn entries_that_no_client_writes_are_refused() {
-        assert_eq!(entry(|_| {}).refuse(LIVE), None);
-        assert_eq!(entry(|raw| raw.number = 0).refuse(FREE), None);
+        assert_eq!(entry(|_| {}).refuse(SLOT, LIVE), None);
+        assert_eq!(entry(|raw| raw.number = 0).refuse(SLOT, FREE), None);
         let damages: [fn(&mut Raw); 5] = [
             |raw| raw.name_bytes = 64,
             |raw| raw.name_bytes = 1,
             |raw| raw.name[..2].copy_from_slice(b"\x1b["),
             |raw| raw.number = 0,
-            |raw| raw.zeros[1] = 1,
+            |raw| raw.types[1] = 1,
         ];
         for damage in damages {
-            assert!(entry(damage).refuse(LIVE).is_some());
+            assert!(entry(damage).refuse(SLOT, LIVE).is_some());
         }
+    }
+
+    #[test]
+    fn the_seal_does_not_cover_the_hashes_of_types() {
+        let hash = type_hash("u64");
+        let named = entry(|raw| raw.types[0] = type_of(SLOT, 0).seal(hash).to_le());
+        assert_eq!(named.refuse(SLOT, LIVE), None);
+        assert_eq!(named.types(SLOT), [Some(hash), None]);
+        assert_eq!(Raw::seal_of(named.as_bytes()), Raw::seal_of(entry(|_| {}).as_bytes()));
+        let moved = entry(|raw| raw.types[1] = type_of(SLOT, 0).seal(hash).to_le());
+        assert!(moved.refuse(SLOT, LIVE).is_some(), "the word of another column");
     }
 
     #[test]

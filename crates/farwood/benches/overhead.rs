@@ -53,7 +53,7 @@ fn through_a_held_client(index: &Index<u64, u64>) -> f64 {
 fn through_the_library(index: &Index<u64, u64>) -> farwood::Result<f64> {
     let start = Instant::now();
     for key in keys() {
-        black_box(index.get(&key)?);
+        black_box(index.get(key)?);
     }
     Ok(start.elapsed().as_nanos() as f64 / OPERATIONS as f64)
 }

@@ -46,7 +46,7 @@ fn main() -> Result<(), Failure> {
 fn compare(url: &str) -> Result<(), Failure> {
     let index = Pool::open(url)?.open_or_create::<u64, u64>("values", &IndexOptions::default())?;
     for key in 0..KEYS {
-        index.put(&key, &(2 * key))?;
+        index.put(key, 2 * key)?;
     }
     for clients in [1, 8] {
         for scheme in [Scheme::Messages, Scheme::Reads, Scheme::Adaptive] {

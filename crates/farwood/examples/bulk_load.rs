@@ -23,7 +23,7 @@ fn use_it(url: &str) -> farwood::Result<()> {
     let loaded = index.bulk_load((0..ENTRIES).map(|number| (number * 2, number)), 0.8, |_| ())?;
     println!("{loaded} entries in {:.2} s", start.elapsed().as_secs_f64());
     for odd in (1..20_000).step_by(2) {
-        index.put(&odd, &0)?;
+        index.put(odd, 0)?;
     }
     let walk = index.check()?;
     assert!(walk.problems().is_empty(), "{:?}", walk.problems());

@@ -17,12 +17,12 @@ fn use_it(url: &str) -> farwood::Result<()> {
     let pool = Pool::open(url)?;
     let prices = pool.create_index::<u64, u64>("prices", &IndexOptions::default())?;
     for article in (10..100).step_by(10) {
-        prices.put(&article, &(article * 5))?;
+        prices.put(article, article * 5)?;
     }
-    assert_eq!(prices.get(&40)?, Some(200));
-    assert!(prices.update(&40, &199)?);
-    assert!(!prices.insert(&40, &1)?, "it is there");
-    assert!(prices.remove(&50)?);
+    assert_eq!(prices.get(40)?, Some(200));
+    assert!(prices.update(40, 199)?);
+    assert!(!prices.insert(40, 1)?, "it is there");
+    assert!(prices.remove(50)?);
     for entry in prices.scan(30..=60) {
         let (article, price) = entry?;
         println!("article {article} costs {price}");

@@ -50,7 +50,7 @@ fn run_all(url: &str) -> Result<(), Failure> {
 fn write(url: &str, process: u64) -> farwood::Result<()> {
     let index = Pool::open(url)?.open_or_create::<u64, u64>("shared", &IndexOptions::default())?;
     for number in 0..KEYS {
-        index.put(&(number * PROCESSES + process), &process)?;
+        index.put(number * PROCESSES + process, process)?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ fn use_it(url: &str) -> farwood::Result<()> {
     let options = IndexOptions { key_bytes: Some(24), ..IndexOptions::default() };
     let words = Pool::open(url)?.create_index::<String, u64>("words", &options)?;
     for word in WORDS.split(' ') {
-        words.put(word, &(word.len() as u64))?;
+        words.put(word, word.len() as u64)?;
     }
     let mut found = Vec::new();
     // All keys that begin with "be": from "be" on, and below the smallest string above all of them.
@@ -32,7 +32,7 @@ fn use_it(url: &str) -> farwood::Result<()> {
     let last: Vec<_> = words.iter().reverse().limit(2).collect::<farwood::Result<_>>()?;
     println!("the last two: {last:?}");
     assert_eq!(last[0].0, "eagle");
-    let error = words.put("a word that is too long for the index", &0).unwrap_err();
+    let error = words.put("a word that is too long for the index", 0).unwrap_err();
     println!("refused: {error}");
     Ok(())
 }

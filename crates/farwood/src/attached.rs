@@ -76,9 +76,15 @@ impl OpenIndexes {
         self.0.get(name)?.tree.upgrade()
     }
 
-    /// Adds a tree that was just opened.
-    pub(crate) fn add(&mut self, name: &str, index: Ordered, pool: &Arc<Attached>) -> Arc<Tree> {
-        let tree = Arc::new(Tree::new(index, Arc::clone(pool)));
+    /// Adds a tree that was just opened, with the hashes of the names of its types.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        index: Ordered,
+        types: [Option<u64>; 2],
+        pool: &Arc<Attached>,
+    ) -> Arc<Tree> {
+        let tree = Arc::new(Tree::new(index, types, Arc::clone(pool)));
         let open = self.0.entry(name.to_owned()).or_default();
         open.tree = Arc::downgrade(&tree);
         open.trees += 1;

@@ -4,7 +4,7 @@
 //! for its own types.
 
 use crate::error::Result;
-use crate::padded::Padded;
+use crate::inline_bytes::InlineBytes;
 use crate::thread_client;
 use crate::tree::Tree;
 use farwood_fabric::Client;
@@ -79,7 +79,7 @@ impl Tree {
 
     pub(crate) fn bulk_load(
         &self,
-        entries: &mut dyn Iterator<Item = (Padded, Padded)>,
+        entries: &mut dyn Iterator<Item = (InlineBytes, InlineBytes)>,
         fill: f64,
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {

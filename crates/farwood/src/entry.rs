@@ -1,7 +1,7 @@
 //! The indexes in the directory of a pool, described without opening them.
 
-use crate::kind::Kind;
-use crate::kind::Type;
+use crate::codec::TypeName;
+use crate::kind::{Kind, Type};
 use farwood_fabric::directory::Entry;
 use farwood_index::IndexError;
 use farwood_index::catfish::{self, CatfishConfig};
@@ -93,8 +93,8 @@ fn of_sherman(description: &sherman::ShermanDescription) -> IndexLayout {
     let value_bytes = (layout.values == Values::Fixed).then_some(layout.value_bytes);
     IndexLayout {
         system: System::Sherman,
-        keys: Type { kind: keys, bytes: Some(layout.key_bytes) },
-        values: Type { kind: values, bytes: value_bytes },
+        keys: Type { kind: keys, bytes: Some(layout.key_bytes), name: None },
+        values: Type { kind: values, bytes: value_bytes, name: None },
         nodes: Some(NodeSizes {
             node_bytes: layout.slot_bytes,
             leaf_entries: layout.leaf_capacity,
@@ -114,28 +114,35 @@ fn of_radix(
     variant: Option<&'static str>,
     options: Vec<(&'static str, String)>,
 ) -> IndexLayout {
-    let [keys, values] = kinds.map(Kind::from_number).map(|kind| Type { kind, bytes: kind.width() });
+    let [keys, values] =
+        kinds.map(Kind::from_number).map(|kind| Type { kind, bytes: kind.width(), name: None });
     let (consistency, lock_width) = (CONSISTENCY, LockWidth::Word);
     IndexLayout { system, keys, values, nodes: None, consistency, variant, lock_width, options }
 }
 
+/// Adds the names of the types, as far as the index records them.
+pub(crate) fn named(mut layout: IndexLayout, types: [Option<u64>; 2]) -> IndexLayout {
+    let [keys, values] = types.map(|hash| hash.map(|hash| TypeName::of_hash(hash, None)));
+    (layout.keys.name, layout.values.name) = (keys, values);
+    layout
+}
+
 impl IndexEntry {
+    /// Describes an index whose types have names with these hashes.
+    pub(crate) fn of(entry: Entry, types: [Option<u64>; 2]) -> Self {
+        let layout = if entry.kind == catfish::KIND {
+            catfish::describe(&entry).map(EntryLayout::Spatial)
+        } else {
+            describe(&entry).map(|description| EntryLayout::Ordered(named(description.into(), types)))
+        };
+        Self { name: entry.name, number: entry.number, slot: entry.slot, layout }
+    }
+
     /// The layout, if it is an index with keys.
     pub fn ordered(&self) -> Option<&IndexLayout> {
         match &self.layout {
             Ok(EntryLayout::Ordered(layout)) => Some(layout),
             _ => None,
         }
-    }
-}
-
-impl From<Entry> for IndexEntry {
-    fn from(entry: Entry) -> Self {
-        let layout = if entry.kind == catfish::KIND {
-            catfish::describe(&entry).map(EntryLayout::Spatial)
-        } else {
-            describe(&entry).map(|description| EntryLayout::Ordered(description.into()))
-        };
-        Self { name: entry.name, number: entry.number, slot: entry.slot, layout }
     }
 }

@@ -1,11 +1,11 @@
 //! Typed handles of ordered indexes, with blocking calls.
 
 use crate::argument::Call;
-use crate::codec::{Key, Value};
+use crate::codec::{Encode, Key, KeyRange, Prefix, Value};
 use crate::error::Result;
 use crate::index_stats::IndexStats;
+use crate::inline_bytes::InlineBytes;
 use crate::kind::Kind;
-use crate::padded::Padded;
 use crate::scan::Scan;
 use crate::session::Session;
 use crate::tree::Tree;
@@ -14,10 +14,8 @@ use farwood_fabric::Client;
 use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_index::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use farwood_transport::any::AnyFabric;
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 /// A handle of an ordered index from `K` to `V`. Clones, and all handles opened through the same pool, share the index
@@ -74,9 +72,9 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # Errors
     /// [`Error::Unfit`](crate::Error::Unfit) if the key does not fit the index; [`Error::Index`](crate::Error::Index).
     #[inline]
-    pub fn get(&self, key: &K::View) -> Result<Option<V>> {
+    pub fn get(&self, key: impl Encode<K>) -> Result<Option<V>> {
         let tree = &*self.tree;
-        let key = tree.key::<K>("get", key)?;
+        let key = tree.key::<K, _>("get", &key)?;
         tree.get(key.as_ref())?.map(|value| tree.decode("get", "value", &value)).transpose()
     }
 
@@ -92,32 +90,32 @@ impl<K: Key, V: Value> Index<K, V> {
     /// A split stores the entry first and updates the parent afterwards. If the pool is full at that moment, or the
     /// parent's lock cannot be acquired, the call still succeeds: readers reach the new leaf through its left sibling,
     /// at the cost of one more READ, until a later operation updates the parent.
-    pub fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
+    pub fn put(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
         let tree = &*self.tree;
-        let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
+        let (key, value) = (tree.key::<K, _>("put", &key)?, tree.value::<V, _>("put", &value)?);
         tree.put(key.as_ref(), value.as_ref()).map(PutOutcome::replaced)
     }
 
     /// Stores `value` under `key` if the key does not exist; returns whether it was stored. Costs and errors as
     /// [`put`](Self::put).
-    pub fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
+    pub fn insert(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
         let tree = &*self.tree;
-        let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
+        let (key, value) = (tree.key::<K, _>("insert", &key)?, tree.value::<V, _>("insert", &value)?);
         tree.insert(key.as_ref(), value.as_ref()).map(InsertOutcome::inserted)
     }
 
     /// Replaces the value of `key` if the key exists; returns whether it does. Costs and errors as
     /// [`put`](Self::put), without splits.
-    pub fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
+    pub fn update(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
         let tree = &*self.tree;
-        let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
+        let (key, value) = (tree.key::<K, _>("update", &key)?, tree.value::<V, _>("update", &value)?);
         tree.update(key.as_ref(), value.as_ref()).map(UpdateOutcome::updated)
     }
 
     /// Removes `key`; returns whether it existed. Costs and errors as [`put`](Self::put), without splits.
-    pub fn remove(&self, key: &K::View) -> Result<bool> {
+    pub fn remove(&self, key: impl Encode<K>) -> Result<bool> {
         let tree = &*self.tree;
-        let key = tree.key::<K>("remove", key)?;
+        let key = tree.key::<K, _>("remove", &key)?;
         tree.remove(key.as_ref()).map(RemoveOutcome::removed)
     }
 
@@ -137,29 +135,30 @@ impl<K: Key, V: Value> Index<K, V> {
     /// let options = IndexOptions { key_bytes: Some(16), ..Default::default() };
     /// let words = pool.create_index::<String, u64>("words", &options)?;
     /// for (word, number) in [("ant", 1), ("bee", 2), ("cat", 3)] {
-    ///     words.put(word, &number)?;
+    ///     words.put(word, number)?;
     /// }
     /// let found: Vec<_> = words.scan("b"..).limit(10).collect::<Result<_, _>>()?;
     /// assert_eq!(found, [("bee".to_owned(), 2), ("cat".to_owned(), 3)]);
-    /// // The range without bounds has no type that the compiler could infer: use `iter`, or name a type.
-    /// assert_eq!((words.iter().count(), words.scan::<String>(..).count()), (3, 3));
+    /// assert_eq!((words.iter().count(), words.scan(..).count()), (3, 3));
     /// let last = words.iter().reverse().next().transpose()?;
     /// assert_eq!(last, Some(("cat".to_owned(), 3)));
-    /// let squares = pool.create_index::<u64, u64>("squares", &IndexOptions::default())?;
-    /// squares.put(&7, &49)?;
-    /// assert_eq!([squares.scan(5..).count(), squares.scan(0u64..).count(), squares.scan::<u64>(..).count()], [1; 3]);
-    /// # drop((words, squares, pool));
+    /// // The next page begins after the last key:
+    /// use std::ops::Bound::{Excluded, Unbounded};
+    /// let next: Vec<_> = words.scan((Excluded("bee"), Unbounded)).collect::<Result<_, _>>()?;
+    /// assert_eq!(next, [("cat".to_owned(), 3)]);
+    /// # drop((words, pool));
     /// # Pool::remove(&url)?;
     /// # Ok::<(), farwood::Error>(())
     /// ```
     ///
     /// If a bound of the range does not fit the index, the first item of the iterator is the error.
-    pub fn scan<Q: Borrow<K::View>>(&self, range: impl RangeBounds<Q>) -> Scan<K, V> {
+    pub fn scan(&self, range: impl KeyRange<K>) -> Scan<K, V> {
         Scan::new(Arc::clone(&self.tree), &range)
     }
 
-    /// Iterates over the entries whose encoded keys begin with the bytes `prefix`; for texts, these are its UTF-8
-    /// bytes.
+    /// Iterates over the entries whose keys begin with `prefix`: a text, a byte string, or a tuple of the first
+    /// components of keys that are tuples. [`StartsWith`](crate::StartsWith) marks a text that is the start of the last
+    /// component.
     ///
     /// ```
     /// # use farwood::{Pool, PoolOptions, SmartOptions};
@@ -168,16 +167,25 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # let pool = Pool::open(&url)?;
     /// let packages = pool.create_index::<String, u64>("packages", &SmartOptions::default())?;
     /// for (name, number) in [("left", 1), ("left-pad", 2), ("leftpad", 3), ("right", 4)] {
-    ///     packages.put(name, &number)?;
+    ///     packages.put(name, number)?;
     /// }
     /// let found: Vec<_> = packages.scan_prefix("left-").collect::<Result<_, _>>()?;
     /// assert_eq!(found, [("left-pad".to_owned(), 2)]);
-    /// # drop((packages, pool));
+    ///
+    /// use farwood::StartsWith;
+    /// let owned = pool.create_index::<(u32, String), u64>("owned", &SmartOptions::default())?;
+    /// for (owner, name, number) in [(7, "left", 1), (7, "left-pad", 2), (7, "right", 3), (8, "left-pad", 4)] {
+    ///     owned.put((owner, name), number)?;
+    /// }
+    /// assert_eq!(owned.scan_prefix((7,)).count(), 3);
+    /// assert_eq!(owned.scan_prefix((7, "left")).count(), 1);
+    /// assert_eq!(owned.scan_prefix((7, StartsWith("left"))).count(), 2);
+    /// # drop((packages, owned, pool));
     /// # Pool::remove(&url)?;
     /// # Ok::<(), farwood::Error>(())
     /// ```
-    pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Scan<K, V> {
-        Scan::of_prefix(Arc::clone(&self.tree), prefix.as_ref())
+    pub fn scan_prefix(&self, prefix: impl Prefix<K>) -> Scan<K, V> {
+        Scan::of_prefix(Arc::clone(&self.tree), &prefix)
     }
 
     /// Iterates over all entries, as [`scan`](Self::scan) does.
@@ -209,8 +217,8 @@ impl<K: Key, V: Value> Index<K, V> {
         mut progress: impl FnMut(u64),
     ) -> Result<u64>
     where
-        A: Borrow<K::View>,
-        B: Borrow<V::View>,
+        A: Encode<K>,
+        B: Encode<V>,
     {
         let tree = &*self.tree;
         Call { operation: "bulk load", url: tree.url() }.check_fill(fill)?;
@@ -218,8 +226,8 @@ impl<K: Key, V: Value> Index<K, V> {
         // An entry that does not fit is replaced by an empty one, which ends the load before the index is visible.
         let mut encoded = entries.into_iter().map(|(key, value)| {
             let encoded = || -> Result<_> {
-                let key = tree.key::<K>("bulk load", key.borrow())?;
-                let value = tree.value::<V>("bulk load", value.borrow())?;
+                let key = tree.key::<K, _>("bulk load", &key)?;
+                let value = tree.value::<V, _>("bulk load", &value)?;
                 Ok((keep(key.as_ref()), keep(value.as_ref())))
             };
             encoded().unwrap_or_else(|error| {
@@ -285,8 +293,8 @@ impl<K: Key, V: Value> IntoIterator for &Index<K, V> {
     }
 }
 
-fn keep(bytes: &[u8]) -> Padded {
-    Padded::new(bytes, bytes.len())
+fn keep(bytes: &[u8]) -> InlineBytes {
+    InlineBytes::padded(bytes, bytes.len())
 }
 
 impl<K, V> fmt::Debug for Index<K, V> {

@@ -1,6 +1,6 @@
 //! The state of an index in this process.
 
-use crate::entry::IndexLayout;
+use crate::entry::{IndexLayout, named};
 use crate::tree::Tree;
 use farwood_index::ordered::describe;
 
@@ -28,7 +28,7 @@ impl IndexStats {
         };
         Self {
             url: tree.url(),
-            layout: description.into(),
+            layout: named(description.into(), tree.types()),
             cache_bytes,
             cache_bytes_max,
             locks_dropped: index.locks_dropped(),

@@ -14,9 +14,9 @@
 //! let pool = Pool::open(url)?;
 //! let index = pool.open_or_create::<u64, u64>("squares", &IndexOptions::default())?;
 //! for number in 0..100 {
-//!     index.put(&number, &(number * number))?;
+//!     index.put(number, number * number)?;
 //! }
-//! assert_eq!(index.get(&12)?, Some(144));
+//! assert_eq!(index.get(12)?, Some(144));
 //! let squares: Vec<u64> = index.scan(3..6).map(|entry| Ok(entry?.1)).collect::<Result<_, farwood::Error>>()?;
 //! assert_eq!(squares, [9, 16, 25]);
 //! # drop((index, pool));
@@ -34,7 +34,7 @@
 //! | range scans, forward or reverse | [`Index::scan`], [`Index::scan_prefix`], [`Scan`] |
 //! | concurrent async operations on one thread | [`Session`], [`spatial::SpatialSession`], [`run_all`] |
 //! | a server of your own, whose clients use READs while it is busy | [`adaptive`] |
-//! | your own types as keys and values | [`Codec`], [`Key`], [`Value`] |
+//! | keys of several components, and your own types | [`Encode`], [`Codec`], [`key_type!`], `Serde`, `Plain` |
 //! | the cost of an operation in round trips | `[n RT]` in the documentation of each method, [`Session::take_costs`] |
 //! | errors, and what a program does after them | [`Error`], [`ErrorKind`], [`Effect`] |
 //! | a memory node in your process (feature `tcp`) | `MemoryNode` |
@@ -52,8 +52,9 @@
 //! A child keeps files and sockets of its parent open until it drops the handles, calls `exec` or ends; until then, a
 //! parent that was killed counts as alive, and keeps its locks.
 //!
-//! Features: `spatial` and `geometry` (default), `tcp`, `rdma` and `etcd`. Without them, the library has shared memory
-//! only. The examples in `crates/farwood/examples` show one task each.
+//! Features: `spatial` and `geometry` (default), `tcp`, `rdma` and `etcd`, and `serde` and `zerocopy` for values of
+//! other types. Without the first five, the library has indexes with keys in shared memory only. The examples in
+//! `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
@@ -62,14 +63,15 @@ mod attached;
 mod attachment;
 mod blocking;
 mod codec;
+mod contradiction;
 pub mod doctor;
 mod entry;
 mod error;
 mod index;
 mod index_stats;
+mod inline_bytes;
 mod kind;
 mod options;
-mod padded;
 mod pool;
 mod scan;
 mod session;
@@ -84,7 +86,11 @@ mod unfit;
 mod url;
 mod width;
 
-pub use codec::{Bytes, Codec, Key, Text, Value};
+#[cfg(feature = "zerocopy")]
+pub use codec::Plain;
+#[cfg(feature = "serde")]
+pub use codec::Serde;
+pub use codec::{Bytes, Codec, Encode, Key, KeyRange, Prefix, PrefixPart, StartsWith, Text, TypeName, Value};
 pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use farwood_fabric::client_table::DamagedSlot;
@@ -118,11 +124,11 @@ pub use farwood_transport::tcp::{
 };
 pub use index::Index;
 pub use index_stats::IndexStats;
+pub use inline_bytes::InlineBytes;
 pub use kind::{Kind, Type};
 pub use options::{
     CACHE_BYTES_DEFAULT, CreateOptions, FILTER_BYTES_DEFAULT, IndexOptions, SmartOptions, SphinxOptions,
 };
-pub use padded::Padded;
 pub use pool::{MEMORY_NODES_MAX, Pool, PoolOptions};
 pub use scan::Scan;
 pub use session::Session;

@@ -1,10 +1,11 @@
 //! The options for creating an index: one type for each system.
 
-use crate::codec::Codec;
+use crate::codec::{Codec, KEY_BYTES_MIN, TypeName};
+use crate::contradiction::{self, Contradiction};
 use crate::kind::Kind;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::ordered::{OrderedConfig, System};
+use farwood_index::ordered::{OrderedConfig, OrderedDescription, System};
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes, Values};
 use farwood_index::sherman::{self, ShermanFeatures, ShermanVariant};
 use farwood_index::{smart, sphinx};
@@ -19,7 +20,8 @@ pub const FILTER_BYTES_DEFAULT: usize = System::Sphinx.cache_bytes_default();
 /// The options of a Sherman index: a B-link tree for keys of one length, suitable for most uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexOptions {
-    /// Bytes of a key, 8 to 1024. Required if the type does not determine it (texts, byte strings).
+    /// Bytes of a key, 8 to 1024. Required if the type does not determine it (texts, byte strings, tuples of them).
+    /// Keys of types of less than 8 bytes are padded to 8.
     pub key_bytes: Option<usize>,
     /// Bytes of a value, 0 to 4096. Required if the type does not determine it. If values have any length: the bytes
     /// that an entry reserves for its value, 16 to 256 (default 32). Values that fit into 4 bytes less are stored in
@@ -105,20 +107,49 @@ pub struct Column {
     kind: Kind,
     /// The length in bytes, if the type determines it.
     width: Option<usize>,
+    /// The name of the type, if it is known.
+    name: Option<&'static TypeName>,
 }
 
 impl Column {
     pub(crate) fn of<T: Codec>() -> Self {
-        Self { kind: T::KIND, width: T::WIDTH }
+        const { assert!(T::KIND.is_creatable(), "`Codec::KIND` is a `Kind::Other` below 128; use 128 or more") }
+        Self { kind: T::KIND, width: T::WIDTH, name: Some(&T::NAME) }
     }
 
     pub(crate) fn of_kind(kind: Kind) -> Self {
-        Self { kind, width: kind.width() }
+        Self { kind, width: kind.width(), name: kind.type_name() }
+    }
+
+    /// The type that the index records.
+    pub(crate) fn name(self) -> Option<&'static TypeName> {
+        self.name
+    }
+
+    /// Refuses a kind that belongs to the library.
+    pub(crate) fn check(self) -> Result<(), String> {
+        if self.kind.is_creatable() {
+            return Ok(());
+        }
+        Err(format!("{} belongs to the library; give a number of 128 to 255", self.kind))
+    }
+
+    /// The name of the type for errors.
+    fn shown(self) -> String {
+        self.name.filter(|_| self.kind == Kind::Structured).map_or(self.kind.to_string(), ToString::to_string)
+    }
+
+    /// The length of a key: that of the type, padded, or the chosen one.
+    fn key_bytes(self, chosen: Option<usize>) -> Result<usize, String> {
+        let padded = |own: usize| own.max(KEY_BYTES_MIN);
+        let chosen =
+            chosen.filter(|&chosen| self.width.map(padded) != Some(chosen) || self.width == Some(chosen));
+        self.bytes("key", chosen).map(|bytes| if self.width.is_some() { padded(bytes) } else { bytes })
     }
 
     /// The length of a key or a value: that of the type, or the chosen one.
     fn bytes(self, what: &str, chosen: Option<usize>) -> Result<usize, String> {
-        let Self { kind, width } = self;
+        let (width, kind) = (self.width, self.shown());
         match (width, chosen) {
             (Some(own), Some(chosen)) if own != chosen => Err(format!(
                 "a {what} of type {kind} has {own} bytes, not {chosen}; omit the length of the {what}"
@@ -134,11 +165,16 @@ impl Column {
 
 mod system {
     use super::{Column, OrderedConfig};
+    use crate::contradiction::Contradiction;
+    use farwood_index::ordered::OrderedDescription;
 
     /// Combines the options of a system with the types of an index.
     pub trait System {
         /// The configuration of an index with these keys and values, or the reason why there is none.
         fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String>;
+
+        /// The first option that was given, and with which an existing index was not created.
+        fn contradiction(&self, stored: &OrderedDescription) -> Option<Contradiction>;
 
         /// The budget of the cache in bytes.
         fn cache_bytes(&self) -> usize;
@@ -149,7 +185,7 @@ impl system::System for IndexOptions {
     fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
         let [keys, values] = columns;
         let sizes = Sizes {
-            key_bytes: keys.bytes("key", self.key_bytes)?,
+            key_bytes: keys.key_bytes(self.key_bytes)?,
             value_bytes: match self.values {
                 Values::Fixed => values.bytes("value", self.value_bytes)?,
                 Values::AnyLength => self.value_bytes.unwrap_or(SLOT_BYTES_DEFAULT),
@@ -161,6 +197,10 @@ impl system::System for IndexOptions {
         let kinds = columns.map(|column| column.kind.number());
         let (values, consistency) = (self.values, Some(self.consistency));
         Ok(OrderedConfig::Sherman(sherman::ShermanConfig { sizes, values, options, consistency, kinds }))
+    }
+
+    fn contradiction(&self, stored: &OrderedDescription) -> Option<Contradiction> {
+        contradiction::of_sherman(self, stored)
     }
 
     fn cache_bytes(&self) -> usize {
@@ -178,6 +218,10 @@ impl system::System for SmartOptions {
         }))
     }
 
+    fn contradiction(&self, stored: &OrderedDescription) -> Option<Contradiction> {
+        contradiction::of_smart(self, stored)
+    }
+
     fn cache_bytes(&self) -> usize {
         self.cache_bytes
     }
@@ -187,6 +231,10 @@ impl system::System for SphinxOptions {
     fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
         let kinds = columns.map(|column| column.kind.number());
         Ok(OrderedConfig::Sphinx(sphinx::SphinxConfig { options: self.variant, kinds }))
+    }
+
+    fn contradiction(&self, stored: &OrderedDescription) -> Option<Contradiction> {
+        contradiction::of_sphinx(self, stored)
     }
 
     fn cache_bytes(&self) -> usize {

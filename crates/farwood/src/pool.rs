@@ -3,12 +3,12 @@
 use crate::argument::Call;
 use crate::attached::Attached;
 use crate::attachment::{Attachment, FreshNodes};
-use crate::codec::{Codec, Key, Value};
+use crate::codec::{Codec, KEY_BYTES_MIN, Key, TypeName, Value};
+use crate::contradiction::Contradiction;
 use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::kind::Kind;
-use crate::kind::Type;
+use crate::kind::{Kind, Type};
 use crate::options::{Column, CreateOptions};
 use crate::thread_client;
 use crate::tree::Tree;
@@ -18,7 +18,7 @@ use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, FabricError, Packed, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
-use farwood_index::ordered::{Ordered, OrderedConfig};
+use farwood_index::ordered::{Ordered, describe};
 use farwood_transport::any::{AnyFabric, PoolLocation};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool, group_number};
@@ -232,18 +232,22 @@ impl Pool {
     /// # Errors
     /// [`Error::Options`]; [`Error::Index`]: the sizes are invalid; [`Error::Argument`]: the cache is too large.
     pub fn check_untyped(url: &Url, kinds: [Kind; 2], options: &impl CreateOptions) -> Result<()> {
-        let config = options.config(kinds.map(Column::of_kind));
-        let config = config.map_err(|why| Error::Options { url: url.to_string(), why })?;
+        let refused = |why| Error::Options { url: url.to_string(), why };
+        let columns = kinds.map(Column::of_kind);
+        columns.iter().try_for_each(|column| column.check()).map_err(refused)?;
+        let config = options.config(columns).map_err(refused)?;
         Call { operation: "create", url: url.to_string() }.check_cache(options.cache_bytes())?;
         config.check().map_err(|source| Error::Index { operation: "create", url: url.to_string(), source })
     }
 
     /// Opens an index, with an index cache of [`CACHE_BYTES_DEFAULT`](crate::CACHE_BYTES_DEFAULT), or a filter of
     /// [`FILTER_BYTES_DEFAULT`](crate::FILTER_BYTES_DEFAULT). Handles of one index share its cache and its local
-    /// locks. [at most 70 RT]
+    /// locks. [at most 71 RT]
     ///
     /// # Errors
-    /// [`Error::Index`]: the index does not exist, or has an unknown format; [`Error::Type`].
+    /// [`Error::Index`]: the index does not exist, or has an unknown format; [`Error::Type`]: its keys or values have
+    /// another kind, length, or name of the type. An index that was created without names is checked by kind and
+    /// length.
     pub fn open_index<K: Key, V: Value>(&self, name: &str) -> Result<Index<K, V>> {
         self.open_typed(name, None)
     }
@@ -262,10 +266,7 @@ impl Pool {
     }
 
     fn open_typed<K: Key, V: Value>(&self, name: &str, cache_bytes: Option<usize>) -> Result<Index<K, V>> {
-        let tree = self.open_tree(name, cache_bytes)?;
-        check_type::<K>(&tree, "keys", 0)?;
-        check_type::<V>(&tree, "values", 1)?;
-        Ok(Index::of(tree))
+        typed(self.open_tree(name, cache_bytes)?)
     }
 
     /// Opens an index of any types. The handle takes and returns encoded bytes; [`Index::kinds`] returns their types.
@@ -277,26 +278,44 @@ impl Pool {
     }
 
     /// Opens the index, or creates it if it does not exist. If several processes do this at once, one of them creates
-    /// it.
+    /// it. The options must not contradict an existing index: those that differ from their defaults must be the ones
+    /// with which it was created, except for the budget of the cache. [`open_index`](Self::open_index) takes no
+    /// options.
     ///
     /// # Errors
-    /// As [`open_index`](Self::open_index) and [`create_index`](Self::create_index).
+    /// As [`open_index`](Self::open_index) and [`create_index`](Self::create_index); [`Error::Argument`]: an option
+    /// contradicts the existing index.
     pub fn open_or_create<K: Key, V: Value>(
         &self,
         name: &str,
         options: &impl CreateOptions,
     ) -> Result<Index<K, V>> {
-        match self.open_index_with_cache(name, options.cache_bytes()) {
+        match self.open_agreeing(name, options) {
             Err(Error::Index { source: IndexError::NoSuchIndex(_), .. }) => {}
             opened => return opened,
         }
         match self.create_index(name, options) {
             // Another process has created it.
-            Err(Error::Index { source: IndexError::IndexExists(_), .. }) => {
-                self.open_index_with_cache(name, options.cache_bytes())
-            }
+            Err(Error::Index { source: IndexError::IndexExists(_), .. }) => self.open_agreeing(name, options),
             created => created,
         }
+    }
+
+    /// Opens an index that `options` do not contradict.
+    fn open_agreeing<K: Key, V: Value>(
+        &self,
+        name: &str,
+        options: &impl CreateOptions,
+    ) -> Result<Index<K, V>> {
+        let tree = self.open_tree(name, Some(options.cache_bytes()))?;
+        let stored = describe(tree.ordered().entry()).map_err(|error| self.failed("open", name, error))?;
+        if let Some(Contradiction { what, given, stored }) = options.contradiction(&stored) {
+            let call = Call { operation: "open", url: tree.url() };
+            let remedy =
+                format!("the index was created with {stored}; omit the option, or use another index");
+            return Err(call.refused(what, given, remedy));
+        }
+        typed(tree)
     }
 
     /// Drops an index and frees its memory.
@@ -313,16 +332,30 @@ impl Pool {
             .map_err(|error| self.failed("drop", name, error))
     }
 
-    /// Lists the indexes of the pool by name, with their sizes and types, without opening them. [64 RT]
+    /// Lists the indexes of the pool by name, with their sizes and types, without opening them. [64 RT, and 1 for each
+    /// index]
     ///
     /// # Errors
     /// [`Error::Fabric`].
     pub fn indexes(&self) -> Result<Vec<IndexEntry>> {
-        let entries = block_on(directory::list(&*self.client("list the indexes of")?))
-            .map_err(|source| self.fabric_failed("list the indexes of", source))?;
-        let mut entries: Vec<_> = entries.into_iter().map(IndexEntry::from).collect();
+        let client = self.client("list the indexes of")?;
+        let failed = |source| self.fabric_failed("list the indexes of", source);
+        let entries = block_on(directory::list(&*client)).map_err(failed)?;
+        let mut entries = Self::describe_entries(&client, entries).map_err(failed)?;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
+    }
+
+    /// Describes indexes of the directory. [1 RT for each]
+    pub(crate) fn describe_entries(
+        client: &Client<AnyFabric>,
+        entries: Vec<directory::Entry>,
+    ) -> Result<Vec<IndexEntry>, FabricError> {
+        let describe = |entry| {
+            let types = block_on(directory::types(client, &entry))?;
+            Ok(IndexEntry::of(entry, types))
+        };
+        entries.into_iter().map(describe).collect()
     }
 
     pub(crate) fn attached(&self) -> &Arc<Attached> {
@@ -347,18 +380,21 @@ impl Pool {
         columns: [Column; 2],
         options: &impl CreateOptions,
     ) -> Result<Arc<Tree>> {
-        let config =
-            options.config(columns).map_err(|why| Error::Options { url: self.0.index_url(name), why })?;
-        self.create_ordered(name, config, options.cache_bytes())
-    }
-
-    fn create_ordered(&self, name: &str, config: OrderedConfig, cache_bytes: usize) -> Result<Arc<Tree>> {
+        let refused = |why| Error::Options { url: self.0.index_url(name), why };
+        columns.iter().try_for_each(|column| column.check()).map_err(refused)?;
+        let (config, cache_bytes) = (options.config(columns).map_err(refused)?, options.cache_bytes());
         Call { operation: "create", url: self.0.index_url(name) }.check_cache(cache_bytes)?;
         let mut open = self.0.open().map_err(|error| self.failed("create", name, error.into()))?;
-        let created =
-            block_on(Ordered::create(&*self.client("create an index in")?, name, config, cache_bytes));
+        let client = self.client("create an index in")?;
+        let created = block_on(Ordered::create(&*client, name, config, cache_bytes));
         let index = created.map_err(|error| self.failed("create", name, error))?;
-        Ok(open.add(name, index, &self.0))
+        let types = columns.map(|column| column.name().map(TypeName::hash));
+        let tree = open.add(name, index, types, &self.0);
+        // After an error below, the destructor of the tree acquires this lock.
+        drop(open);
+        let recorded = block_on(directory::record_types(&*client, tree.ordered().entry(), types));
+        recorded.map_err(|error| self.failed("create", name, error.into()))?;
+        Ok(tree)
     }
 
     pub(crate) fn open_tree(&self, name: &str, cache_bytes: Option<usize>) -> Result<Arc<Tree>> {
@@ -367,9 +403,15 @@ impl Pool {
         if let Some(tree) = open.tree(name) {
             return Ok(tree);
         }
-        let opened = block_on(Ordered::open(&*self.client("open an index of")?, name, cache_bytes));
+        let client = self.client("open an index of")?;
+        let opened = block_on(Ordered::open(&*client, name, cache_bytes));
         let index = opened.map_err(|error| self.failed("open", name, error))?;
-        Ok(open.add(name, index, &self.0))
+        let types = block_on(directory::types(&*client, index.entry()));
+        let tree = open.add(name, index, types.clone().unwrap_or_default(), &self.0);
+        // After an error below, the destructor of the tree acquires this lock.
+        drop(open);
+        types.map_err(|error| self.failed("open", name, error.into()))?;
+        Ok(tree)
     }
 }
 
@@ -387,14 +429,25 @@ fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
     }
 }
 
-fn check_type<T: Codec>(tree: &Tree, what: &'static str, at: usize) -> Result<()> {
-    let found = tree.type_of(at);
-    let fits =
-        found.kind == T::KIND && T::WIDTH.is_none_or(|width| found.bytes.is_none_or(|bytes| bytes == width));
+/// The handle of an index, if it has keys of type `K` and values of type `V`.
+fn typed<K: Key, V: Value>(tree: Arc<Tree>) -> Result<Index<K, V>> {
+    check_type::<K>(&tree, "keys", 0, KEY_BYTES_MIN)?;
+    check_type::<V>(&tree, "values", 1, 0)?;
+    Ok(Index::of(tree))
+}
+
+/// Checks kind, length and name of a type. Shorter types are padded to `bytes_min`.
+fn check_type<T: Codec>(tree: &Tree, what: &'static str, at: usize, bytes_min: usize) -> Result<()> {
+    let found = tree.type_of(at, &T::NAME);
+    let same_length =
+        |own: usize| found.bytes.is_none_or(|bytes| bytes == own || bytes == own.max(bytes_min));
+    let fits = found.kind == T::KIND
+        && T::WIDTH.is_none_or(same_length)
+        && found.name.is_none_or(|name| *name == T::NAME);
     if fits {
         return Ok(());
     }
-    let expected = Type { kind: T::KIND, bytes: T::WIDTH };
+    let expected = Type { kind: T::KIND, bytes: T::WIDTH, name: Some(&T::NAME) };
     Err(Error::Type { url: tree.url(), what, expected, found })
 }
 

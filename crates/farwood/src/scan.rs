@@ -1,16 +1,14 @@
 //! Scans as iterators, which fetch entries in batches.
 
-use crate::codec::{Codec, Key, Value};
+use crate::codec::{Codec, Key, KeyRange, Prefix, Value, prefix_of};
 use crate::error::{Error, Result};
 use crate::span::Span;
 use crate::tree::Tree;
 use crate::width::Width;
 use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 /// Entries of the first batch; each further batch is four times as large as the one before.
@@ -41,20 +39,28 @@ pub struct Scan<K, V> {
 }
 
 impl<K: Key, V: Value> Scan<K, V> {
-    pub(crate) fn new<Q: Borrow<K::View>>(tree: Arc<Tree>, range: &impl RangeBounds<Q>) -> Self {
-        let span = Span::new::<K, Q>(&tree, range);
+    pub(crate) fn new(tree: Arc<Tree>, range: &impl KeyRange<K>) -> Self {
+        let span = Span::new::<K, _>(&tree, range);
+        Self::of(tree, span)
+    }
+
+    /// A scan of the keys that begin with `prefix`.
+    pub(crate) fn of_prefix(tree: Arc<Tree>, prefix: &impl Prefix<K>) -> Self {
+        let span = match prefix_of(prefix) {
+            Ok(prefix) => Ok(Span::of_prefix(tree.key_width(), prefix.as_ref())),
+            Err(why) => Err(tree.unfit("scan", "prefix", why)),
+        };
+        Self::of(tree, span)
+    }
+
+    /// A scan of `span`, or one whose first item is the error.
+    fn of(tree: Arc<Tree>, span: Result<Span>) -> Self {
         let mut scan = Self::all(tree);
         match span {
             Ok(span) => scan.span = span,
             Err(error) => scan.failed = Some(error),
         }
         scan
-    }
-
-    /// A scan of the keys that begin with `prefix`.
-    pub(crate) fn of_prefix(tree: Arc<Tree>, prefix: &[u8]) -> Self {
-        let span = Span::of_prefix(tree.key_width(), prefix);
-        Self { span, ..Self::all(tree) }
     }
 
     pub(crate) fn all(tree: Arc<Tree>) -> Self {

@@ -1,6 +1,6 @@
 //! Sessions: concurrent async calls on one thread.
 
-use crate::codec::{Key, Value};
+use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::error::Result;
 use crate::scan::decode;
 use crate::span::Span;
@@ -10,10 +10,8 @@ use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use farwood_transport::any::AnyFabric;
 use farwood_transport::fork::OneProcess;
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -43,9 +41,9 @@ use std::sync::Arc;
 /// let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
 /// let session = index.session();
 /// block_on(async {
-///     session.put(&1, &10).await?;
+///     session.put(1, 10).await?;
 ///     session.take_costs();
-///     assert_eq!(session.get(&1).await?, Some(10));
+///     assert_eq!(session.get(1).await?, Some(10));
 ///     assert_eq!(session.take_costs().round_trips, 1);
 ///     Ok::<(), farwood::Error>(())
 /// })?;
@@ -78,9 +76,9 @@ impl<K: Key, V: Value> Session<K, V> {
     }
 
     /// As [`Index::get`](crate::Index::get).
-    pub async fn get(&self, key: &K::View) -> Result<Option<V>> {
+    pub async fn get(&self, key: impl Encode<K>) -> Result<Option<V>> {
         let tree = &*self.tree;
-        let key = tree.key::<K>("get", key)?;
+        let key = tree.key::<K, _>("get", &key)?;
         match self.run(tree.ordered().get(&self.client, key.as_ref())).await {
             Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
             Ok(None) => Ok(None),
@@ -89,46 +87,46 @@ impl<K: Key, V: Value> Session<K, V> {
     }
 
     /// As [`Index::put`](crate::Index::put).
-    pub async fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
+    pub async fn put(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
         let tree = &*self.tree;
-        let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
+        let (key, value) = (tree.key::<K, _>("put", &key)?, tree.value::<V, _>("put", &value)?);
         let done = self.run(tree.ordered().put(&self.client, key.as_ref(), value.as_ref())).await;
         done.map(farwood_index::PutOutcome::replaced).map_err(|error| tree.failed("put", error))
     }
 
     /// As [`Index::insert`](crate::Index::insert).
-    pub async fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
+    pub async fn insert(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
         let tree = &*self.tree;
-        let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
+        let (key, value) = (tree.key::<K, _>("insert", &key)?, tree.value::<V, _>("insert", &value)?);
         let done = self.run(tree.ordered().insert(&self.client, key.as_ref(), value.as_ref())).await;
         done.map(farwood_index::InsertOutcome::inserted).map_err(|error| tree.failed("insert", error))
     }
 
     /// As [`Index::update`](crate::Index::update).
-    pub async fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
+    pub async fn update(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
         let tree = &*self.tree;
-        let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
+        let (key, value) = (tree.key::<K, _>("update", &key)?, tree.value::<V, _>("update", &value)?);
         let done = self.run(tree.ordered().update(&self.client, key.as_ref(), value.as_ref())).await;
         done.map(farwood_index::UpdateOutcome::updated).map_err(|error| tree.failed("update", error))
     }
 
     /// As [`Index::remove`](crate::Index::remove).
-    pub async fn remove(&self, key: &K::View) -> Result<bool> {
+    pub async fn remove(&self, key: impl Encode<K>) -> Result<bool> {
         let tree = &*self.tree;
-        let key = tree.key::<K>("remove", key)?;
+        let key = tree.key::<K, _>("remove", &key)?;
         let done = self.run(tree.ordered().remove(&self.client, key.as_ref())).await;
         done.map(farwood_index::RemoveOutcome::removed).map_err(|error| tree.failed("remove", error))
     }
 
     /// Returns up to `limit` entries of `range`, in `direction`; as [`Index::scan`](crate::Index::scan).
-    pub async fn scan<Q: Borrow<K::View>>(
+    pub async fn scan(
         &self,
-        range: impl RangeBounds<Q>,
+        range: impl KeyRange<K>,
         direction: Direction,
         limit: usize,
     ) -> Result<Vec<(K, V)>> {
         let tree = &*self.tree;
-        let span = Span::new::<K, Q>(tree, &range)?;
+        let span = Span::new::<K, _>(tree, &range)?;
         if span.is_void() {
             return Ok(Vec::new());
         }
@@ -139,14 +137,14 @@ impl<K: Key, V: Value> Session<K, V> {
     }
 
     /// Returns these entries as of one moment; as [`Scan::snapshot`](crate::Scan::snapshot).
-    pub async fn scan_snapshot<Q: Borrow<K::View>>(
+    pub async fn scan_snapshot(
         &self,
-        range: impl RangeBounds<Q>,
+        range: impl KeyRange<K>,
         direction: Direction,
         limit: usize,
     ) -> Result<Vec<(K, V)>> {
         let tree = &*self.tree;
-        let span = Span::new::<K, Q>(tree, &range)?;
+        let span = Span::new::<K, _>(tree, &range)?;
         if span.is_void() {
             return Ok(Vec::new());
         }

@@ -1,12 +1,11 @@
 //! The remaining range of a scan.
 
-use crate::codec::Key;
+use crate::codec::{Key, KeyRange};
 use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::width::Width;
 use farwood_index::sherman::{Direction, Range};
-use std::borrow::Borrow;
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 
 /// The remaining range of a scan: keys at or above `from` and below `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,15 +24,16 @@ impl Span {
         Self { from: None, to: None, void: false, keys }
     }
 
-    pub(crate) fn new<K: Key, Q: Borrow<K::View>>(tree: &Tree, range: &impl RangeBounds<Q>) -> Result<Self> {
-        let bytes = |key: &Q| Ok::<_, Error>(tree.key::<K>("scan", key.borrow())?.as_ref().to_vec());
+    pub(crate) fn new<K: Key, R: KeyRange<K>>(tree: &Tree, range: &R) -> Result<Self> {
+        let bytes = |key: &R::End| Ok::<_, Error>(tree.key::<K, _>("scan", key)?.as_ref().to_vec());
+        let [start, end] = range.bounds();
         let mut span = Self::all(tree.key_width());
-        match range.start_bound() {
+        match start {
             Bound::Unbounded => {}
             Bound::Included(key) => span.from = Some(bytes(key)?),
             Bound::Excluded(key) => span.begin_after(bytes(key)?),
         }
-        match range.end_bound() {
+        match end {
             Bound::Unbounded => {}
             Bound::Excluded(key) => span.to = Some(bytes(key)?),
             // The largest possible key has no successor: the range is then unbounded.

@@ -107,28 +107,29 @@ impl Pool {
         Ok(PoolStats { nodes, clients, damaged_slots: table.damaged, indexes, damaged_entries })
     }
 
-    /// Lists the indexes by name, and the damaged entries of the directory. [64 RT]
+    /// Lists the indexes by name, and the damaged entries of the directory. [64 RT, and 1 for each index]
     fn survey(&self) -> Result<(Vec<IndexEntry>, Vec<DamagedEntry>)> {
-        let directory::Survey { entries, damaged } =
-            block_on(directory::survey(&*self.client("examine")?))
-                .map_err(|source| self.fabric_failed("examine", source))?;
-        let mut indexes: Vec<_> = entries.into_iter().map(IndexEntry::from).collect();
+        let client = self.client("examine")?;
+        let failed = |source| self.fabric_failed("examine", source);
+        let directory::Survey { entries, damaged } = block_on(directory::survey(&*client)).map_err(failed)?;
+        let mut indexes = Self::describe_entries(&client, entries).map_err(failed)?;
         indexes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok((indexes, damaged))
     }
 
-    /// Reads the entry of one index without opening it. [at most 64 RT, and 1 per 128 chunks]
+    /// Reads the entry of one index without opening it. [at most 65 RT, and 1 per 128 chunks]
     ///
     /// # Errors
     /// [`Error::Index`] if there is none; [`Error::Fabric`], [`Error::Pool`].
     pub fn index_use(&self, name: &str) -> Result<IndexUse> {
-        let found = block_on(directory::find(&*self.client("examine")?, name))
-            .map_err(|source| self.fabric_failed("examine", source))?;
-        let Some(entry) = found else {
+        let client = self.client("examine")?;
+        let failed = |source| self.fabric_failed("examine", source);
+        let Some(entry) = block_on(directory::find(&*client, name)).map_err(failed)? else {
             return Err(self.failed("examine", name, IndexError::NoSuchIndex(name.to_owned())));
         };
+        let types = block_on(directory::types(&*client, &entry)).map_err(failed)?;
         let (_, entries) = self.node_stats()?;
-        let mut index = IndexUse::new(entry.into(), &entries);
+        let mut index = IndexUse::new(IndexEntry::of(entry, types), &entries);
         index.server = self.server_stats(&index.entry)?;
         Ok(index)
     }

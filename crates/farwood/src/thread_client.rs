@@ -113,9 +113,9 @@ mod tests {
         let scratch = ["a", "b"].map(Scratch::new);
         let [a, b] = scratch.each_ref().map(Scratch::open);
         let index = a.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
-        index.put(&1, &2).unwrap();
+        index.put(1, 2).unwrap();
         b.indexes().unwrap();
-        assert_eq!(index.get(&1).unwrap(), Some(2));
+        assert_eq!(index.get(1).unwrap(), Some(2));
         assert_eq!(clients(), 2);
         drop(b);
         assert_eq!(clients(), 1, "the client of a removed pool");

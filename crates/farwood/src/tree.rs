@@ -1,7 +1,7 @@
 //! An open ordered index, shared by all its handles in this process.
 
 use crate::attached::Attached;
-use crate::codec::{Codec, Key, Value};
+use crate::codec::{Codec, Encode, Key, TypeName, Value};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Type};
 use crate::thread_client;
@@ -15,12 +15,14 @@ use std::sync::Arc;
 /// An open index, shared by all its handles in this process.
 pub(crate) struct Tree {
     ordered: Ordered,
+    /// The hashes of the names of the types of keys and values, if they are recorded.
+    types: [Option<u64>; 2],
     pool: Arc<Attached>,
 }
 
 impl Tree {
-    pub(crate) fn new(ordered: Ordered, pool: Arc<Attached>) -> Self {
-        Self { ordered, pool }
+    pub(crate) fn new(ordered: Ordered, types: [Option<u64>; 2], pool: Arc<Attached>) -> Self {
+        Self { ordered, types, pool }
     }
 
     #[inline]
@@ -42,19 +44,26 @@ impl Tree {
         self.pool.index_url(&self.ordered.entry().name)
     }
 
+    /// The hashes of the names of the types of keys and values, if they are recorded.
+    pub(crate) fn types(&self) -> [Option<u64>; 2] {
+        self.types
+    }
+
     pub(crate) fn kinds(&self) -> [Kind; 2] {
         self.ordered.kinds().map(Kind::from_number)
     }
 
-    /// The type of the keys (`field` 0) or of the values (`field` 1).
-    pub(crate) fn type_of(&self, field: usize) -> Type {
+    /// The type of the keys (`field` 0) or of the values (`field` 1). Its name is `candidate` if the index records the
+    /// hash of that.
+    pub(crate) fn type_of(&self, field: usize, candidate: &'static TypeName) -> Type {
         let width = if field == 0 { self.key_width() } else { self.value_width() };
         let kind = self.kinds()[field];
         let bytes = match width {
             Width::Exactly(bytes) => Some(bytes),
             Width::UpTo(_) => kind.width(),
         };
-        Type { kind, bytes }
+        let name = self.types[field].map(|hash| TypeName::of_hash(hash, Some(candidate)));
+        Type { kind, bytes, name }
     }
 
     /// The permitted length of keys.
@@ -81,22 +90,22 @@ impl Tree {
 
     /// Encodes a key.
     #[inline]
-    pub(crate) fn key<'k, K: Key>(
+    pub(crate) fn key<'k, K: Key, Q: Encode<K>>(
         &self,
         operation: &'static str,
-        key: &'k K::View,
-    ) -> Result<K::Encoded<'k>> {
-        K::encode(key, self.key_width()).map_err(|why| self.unfit(operation, "key", why))
+        key: &'k Q,
+    ) -> Result<Q::Encoded<'k>> {
+        key.encode(self.key_width()).map_err(|why| self.unfit(operation, "key", why))
     }
 
     /// Encodes a value.
     #[inline]
-    pub(crate) fn value<'v, V: Value>(
+    pub(crate) fn value<'v, V: Value, Q: Encode<V>>(
         &self,
         operation: &'static str,
-        value: &'v V::View,
-    ) -> Result<V::Encoded<'v>> {
-        V::encode(value, self.value_width()).map_err(|why| self.unfit(operation, "value", why))
+        value: &'v Q,
+    ) -> Result<Q::Encoded<'v>> {
+        value.encode(self.value_width()).map_err(|why| self.unfit(operation, "value", why))
     }
 
     /// Decodes a key or a value.

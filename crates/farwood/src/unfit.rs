@@ -36,6 +36,18 @@ pub enum Unfit {
     /// The bytes in the index are not UTF-8 text.
     #[error("is not UTF-8 text; open the index with byte strings to read the bytes")]
     NoText,
+    /// The bytes in the index are not an encoding of the type.
+    #[error("is not a {expected}; open the index with byte strings to read the bytes")]
+    Malformed {
+        /// The type.
+        expected: &'static str,
+    },
+    /// A value could not be serialised, or bytes could not be deserialised.
+    #[error("cannot be stored as or read from its serialised form: {why}")]
+    Unserialised {
+        /// The error of the serialisation.
+        why: String,
+    },
     /// The text cannot be parsed as the type of the index.
     #[error("'{text}' is not a {expected}")]
     Unreadable {

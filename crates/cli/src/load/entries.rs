@@ -91,7 +91,7 @@ fn check_values(args: &Args, format: FileKind, index: &Untyped) -> Result<(), Fa
     if let Some(value) = &args.value {
         return read(index, "load", "value", value).map(drop);
     }
-    let numbers = matches!(kind, Kind::U64 | Kind::Text) || index.value_width() == Width::Exactly(0);
+    let numbers = kind.is_number() || kind == Kind::Text || index.value_width() == Width::Exactly(0);
     if format == FileKind::Text && !numbers {
         return Err(Failure::Usage(format!(
             "load {}: the values of this index are byte strings, and a text file has line numbers as values; give \

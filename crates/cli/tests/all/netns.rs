@@ -161,7 +161,7 @@ fn create() -> Index<u64, u64> {
 fn put_until_lost(index: &Index<u64, u64>) {
     let mut last = Instant::now();
     let error = loop {
-        match index.put(&1, &2) {
+        match index.put(1, 2) {
             Ok(_) => last = Instant::now(),
             Err(error) => break error,
         }
@@ -185,11 +185,11 @@ fn a_cut_link_is_reported_in_time_and_a_restored_one_is_used_again() {
         say("READY");
         put_until_lost(&index);
         let since = Instant::now();
-        while index.get(&1).is_err() {
+        while index.get(1).is_err() {
             assert!(since.elapsed() < Duration::from_secs(59), "it does not come back");
             std::thread::sleep(Duration::from_millis(100));
         }
-        assert_eq!(index.get(&1).unwrap(), Some(2));
+        assert_eq!(index.get(1).unwrap(), Some(2));
         say("BACK");
         return;
     }
@@ -217,10 +217,10 @@ fn a_slow_link_causes_no_error() {
         let index = create();
         let start = Instant::now();
         for key in 0..KEYS {
-            index.put(&key, &(key * key)).unwrap();
+            index.put(key, key * key).unwrap();
         }
         for key in 0..KEYS {
-            assert_eq!(index.get(&key).unwrap(), Some(key * key));
+            assert_eq!(index.get(key).unwrap(), Some(key * key));
         }
         assert_eq!(index.count().unwrap(), KEYS);
         say(&format!("DONE {}", start.elapsed().as_millis()));
@@ -246,7 +246,7 @@ fn a_compute_node_whose_machine_is_unreachable_counts_as_crashed_in_time() {
     const TEST: &str = "netns::a_compute_node_whose_machine_is_unreachable_counts_as_crashed_in_time";
     if std::env::var(ROLE).is_ok() {
         let index = create();
-        index.put(&1, &2).unwrap();
+        index.put(1, 2).unwrap();
         say("READY");
         std::thread::sleep(Duration::from_secs(100));
         return;
@@ -286,7 +286,7 @@ fn a_memory_node_that_restarts_with_fresh_memory_is_not_used() {
         let since = Instant::now();
         // Once the client has reconnected, the error states that the memory node has fresh memory.
         loop {
-            let error = index.get(&1).expect_err("what the pool had there is lost");
+            let error = index.get(1).expect_err("what the pool had there is lost");
             if error.to_string().contains("fresh memory") {
                 break;
             }

@@ -182,7 +182,7 @@ fn impossible_sizes_are_refused() {
         (&["create", "shm://p/i", "--variant", "btree"], "+hierarchical"),
         (&["create", "shm://p/i", "--lock-width", "32"], "possible values: 64, 16"),
         (&["create", "shm://p", "--lock-width", "16"], "--lock-width is an option of an index"),
-        (&["create", "shm://p/i", "--keys", "float"], "u64, text or hex"),
+        (&["create", "shm://p/i", "--keys", "float"], "u64, i64, f64, bool, text or hex"),
         (&["create", "shm://p/no good"], "cannot name an index"),
         (&["create", "shm://p", "--key-bytes", "9"], "--key-bytes is an option of an index"),
         (&["drop", "shm://p/i", "--force"], "--force applies to pools"),

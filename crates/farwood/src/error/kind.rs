@@ -132,7 +132,7 @@ impl Error {
 
 fn of_unfit(why: &Unfit) -> ErrorKind {
     match why {
-        Unfit::NoText => ErrorKind::TypeMismatch,
+        Unfit::NoText | Unfit::Malformed { .. } | Unfit::Unserialised { .. } => ErrorKind::TypeMismatch,
         Unfit::Length { .. }
         | Unfit::TooLong { .. }
         | Unfit::Nul { .. }

@@ -155,7 +155,7 @@ impl<O: farwood::CreateOptions> Subject for OrderedSubject<O> {
     fn build(&self, pool: &Pool) {
         let index: Index<u64, Vec<u8>> = pool.create_index("x", &self.options).unwrap();
         for key in 0..ENTRIES {
-            index.put(&(key * 3), &value_of(key * 3, self.longest)).unwrap();
+            index.put(key * 3, value_of(key * 3, self.longest)).unwrap();
         }
     }
 
@@ -166,7 +166,7 @@ impl<O: farwood::CreateOptions> Subject for OrderedSubject<O> {
             return;
         };
         for key in 0..ENTRIES {
-            let found = outcome.run("get", || index.get(&(key * 3)));
+            let found = outcome.run("get", || index.get(key * 3));
             match found {
                 Some(None) if self.lost == LostEntries::Reported => {
                     outcome.expect(false, &format!("get {} finds nothing", key * 3));
@@ -178,7 +178,7 @@ impl<O: farwood::CreateOptions> Subject for OrderedSubject<O> {
                 break;
             }
         }
-        if let Some(found) = outcome.run("get", || index.get(&1)) {
+        if let Some(found) = outcome.run("get", || index.get(1)) {
             assert_eq!(found, None, "an absent key");
         }
         let scanned = outcome.run("scan", || index.iter().collect::<Result<Vec<_>, _>>());
@@ -195,8 +195,8 @@ impl<O: farwood::CreateOptions> Subject for OrderedSubject<O> {
         let reported = outcome.run("check", || index.check());
         outcome.is_reported = reported.is_none_or(|report| !report.problems().is_empty());
         let new = value_of(1, self.longest);
-        if outcome.run("put", || index.put(&1, &new)).is_some()
-            && let Some(found) = outcome.run("get", || index.get(&1))
+        if outcome.run("put", || index.put(1, &new)).is_some()
+            && let Some(found) = outcome.run("get", || index.get(1))
         {
             assert_eq!(found, Some(new), "the entry that was put");
         }

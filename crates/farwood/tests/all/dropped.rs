@@ -36,7 +36,7 @@ impl Place {
         let url = format!("tcp://{}", node.address());
         let pools = [(); 2].map(|()| Pool::open(&url).unwrap());
         let first = pools[0].create_index("numbers", options).unwrap();
-        (0..KEYS).for_each(|number| assert!(!first.put(&(2 * number), &number).unwrap()));
+        (0..KEYS).for_each(|number| assert!(!first.put(2 * number, number).unwrap()));
         let second = pools[1].open_index("numbers").unwrap();
         Self { indexes: [first, second], _pools: pools, _node: node }
     }
@@ -95,9 +95,9 @@ fn others_continue(options: &impl CreateOptions) {
             let key = 2 * (polls as u64 % KEYS);
             pending += drop_operations(&session, key, polls, delay);
             for changed in [key, key + 1, key + 3] {
-                soon(|| other.put(&changed, &7));
+                soon(|| other.put(changed, 7));
                 soon(|| block_on(session.put(&changed, &8)));
-                assert_eq!(other.get(&changed).unwrap(), Some(8));
+                assert_eq!(other.get(changed).unwrap(), Some(8));
             }
         }
     }

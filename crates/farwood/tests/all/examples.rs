@@ -37,6 +37,11 @@ fn text_keys_scan() {
 }
 
 #[test]
+fn composite_keys() {
+    run("composite_keys");
+}
+
+#[test]
 fn async_many_clients() {
     run("async_many_clients");
 }

@@ -162,7 +162,7 @@ impl Churn {
     /// Inserts permanent entries, with long values, which fill three quarters of a chunk.
     fn insert_ballast(&mut self) {
         for number in 0..100 {
-            self.index.put(&(u64::MAX - number), &vec![7; 60_000]).unwrap();
+            self.index.put(u64::MAX - number, vec![7; 60_000]).unwrap();
         }
         self.ballast = 100;
     }
@@ -177,7 +177,7 @@ impl Churn {
                 Keys::Random => self.random.next(),
             };
             let length = self.lengths.next(&mut self.random);
-            match self.index.put(&key, &Self::value(key, length)) {
+            match self.index.put(key, Self::value(key, length)) {
                 Ok(_) => {
                     amount.add(length);
                     self.live.push((key, length));
@@ -200,7 +200,7 @@ impl Churn {
         }
         let mut amount = Amount::default();
         for (key, length) in self.live.drain(..count) {
-            assert!(self.index.remove(&key).unwrap(), "{key} is present");
+            assert!(self.index.remove(key).unwrap(), "{key} is present");
             amount.add(length);
         }
         amount
@@ -210,7 +210,7 @@ impl Churn {
     fn assert_nothing_lost(&self) {
         assert_eq!(self.index.count().unwrap(), self.live.len() as u64 + self.ballast);
         for &(key, length) in &self.live {
-            assert_eq!(self.index.get(&key).unwrap(), Some(Self::value(key, length)), "{key}");
+            assert_eq!(self.index.get(key).unwrap(), Some(Self::value(key, length)), "{key}");
         }
         let report = self.index.check().unwrap();
         assert!(report.problems().is_empty(), "{:?}", report.problems());
@@ -322,7 +322,7 @@ fn sherman_uses_the_memory_that_earlier_processes_freed() {
         let length = if round % 2 == 0 { 5_000 } else { 1 };
         for key in 0..VALUES {
             index
-                .put(&key, &Churn::value(key, length))
+                .put(key, Churn::value(key, length))
                 .unwrap_or_else(|error| panic!("round {round}: {error}"));
         }
     }
@@ -337,7 +337,7 @@ fn sherman_passes_memory_on_from_a_full_pool() {
     scratch.pool = None;
     // Each handle of the pool is another client, like that of another process.
     let open = || Pool::open(&scratch.url).and_then(|pool| pool.open_index::<u64, Vec<u8>>("full")).unwrap();
-    let fits = |index: &Index<u64, Vec<u8>>, key: u64| index.put(&key, &Churn::value(key, LONG)).is_ok();
+    let fits = |index: &Index<u64, Vec<u8>>, key: u64| index.put(key, Churn::value(key, LONG)).is_ok();
 
     let index = open();
     let stored = (0..1 << 20).take_while(|key| fits(&index, *key)).count() as u64;
@@ -346,7 +346,7 @@ fn sherman_passes_memory_on_from_a_full_pool() {
     let half = stored / 2;
     let index = open();
     for key in 0..half {
-        index.put(&key, &Churn::value(key, 1)).unwrap_or_else(|error| panic!("{key}: {error}"));
+        index.put(key, Churn::value(key, 1)).unwrap_or_else(|error| panic!("{key}: {error}"));
     }
     drop(index);
 
@@ -366,11 +366,11 @@ fn sherman_passes_on_the_values_that_short_processes_remove_from_a_full_pool() {
     scratch.pool = None;
     let open = || Pool::open(&scratch.url).and_then(|pool| pool.open_index::<u64, Vec<u8>>("full")).unwrap();
     let index = open();
-    let fits = |index: &Index<u64, Vec<u8>>, key: u64| index.put(&key, &Churn::value(key, LENGTH)).is_ok();
+    let fits = |index: &Index<u64, Vec<u8>>, key: u64| index.put(key, Churn::value(key, LENGTH)).is_ok();
     let stored = (0..1 << 20).take_while(|key| fits(&index, *key)).count() as u64;
     drop(index);
     for key in 1_000..1_000 + REMOVED {
-        assert!(open().remove(&key).unwrap(), "{key} of {stored}");
+        assert!(open().remove(key).unwrap(), "{key} of {stored}");
     }
     let taken = (1_000..1_000 + REMOVED).filter(|key| fits(&open(), *key)).count() as u64;
     let percent = 100 * taken / REMOVED;

@@ -88,9 +88,9 @@ fn handles_may_go_to_other_threads() {
 fn every_type_is_kept_and_checked() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    pool.create_index::<u64, [u8; 3]>("a", &IndexOptions::default()).unwrap().put(&1, &[1, 2, 3]).unwrap();
-    pool.create_index::<String, Vec<u8>>("b", &wide(20)).unwrap().put("key", &[7; 20]).unwrap();
-    assert_eq!(pool.open_index::<u64, [u8; 3]>("a").unwrap().get(&1).unwrap(), Some([1, 2, 3]));
+    pool.create_index::<u64, [u8; 3]>("a", &IndexOptions::default()).unwrap().put(1, [1, 2, 3]).unwrap();
+    pool.create_index::<String, Vec<u8>>("b", &wide(20)).unwrap().put("key", [7; 20]).unwrap();
+    assert_eq!(pool.open_index::<u64, [u8; 3]>("a").unwrap().get(1).unwrap(), Some([1, 2, 3]));
     assert_eq!(pool.open_index::<String, Vec<u8>>("b").unwrap().get("key").unwrap(), Some(vec![7; 20]));
     for error in [
         pool.open_index::<u64, [u8; 4]>("a").unwrap_err(),
@@ -104,7 +104,7 @@ fn every_type_is_kept_and_checked() {
     }
     let plain = pool.open_untyped("a").unwrap();
     assert_eq!(plain.kinds(), [Kind::U64, Kind::Bytes]);
-    assert_eq!(plain.get(&1u64.to_be_bytes()).unwrap(), Some(vec![1, 2, 3]));
+    assert_eq!(plain.get(1u64.to_be_bytes()).unwrap(), Some(vec![1, 2, 3]));
 }
 
 #[test]
@@ -137,14 +137,14 @@ fn values_may_have_any_length() {
     let index = scratch.pool().create_index::<u64, Vec<u8>>("any", &options).unwrap();
     let value = |length: usize| -> Vec<u8> { (0..length).map(|at| at as u8).collect() };
     for length in [0, 28, 29, 5_000, 3 << 20] {
-        index.put(&(length as u64), &value(length)).unwrap();
-        assert_eq!(index.get(&(length as u64)).unwrap(), Some(value(length)), "{length}");
+        index.put(length as u64, value(length)).unwrap();
+        assert_eq!(index.get(length as u64).unwrap(), Some(value(length)), "{length}");
     }
     let all: Vec<_> = index.iter().map(|entry| entry.unwrap().1.len()).collect();
     assert_eq!(all, [0, 28, 29, 5_000, 3 << 20]);
     let back: Vec<_> = index.iter().reverse().limit(2).map(|entry| entry.unwrap().1.len()).collect();
     assert_eq!(back, [3 << 20, 5_000]);
-    let error = index.put(&1, &value((16 << 20) + 1)).unwrap_err();
+    let error = index.put(1, value((16 << 20) + 1)).unwrap_err();
     assert!(matches!(error, Error::Unfit { why: Unfit::TooLong { .. }, .. }), "{error}");
     assert_eq!(index.check().unwrap().problems(), []);
     drop(index);
@@ -162,11 +162,11 @@ fn values_that_do_not_fit_are_refused_with_the_reason() {
     };
     let value = [0; 8];
     assert_eq!(
-        why(index.put("nine char", &value).unwrap_err()),
+        why(index.put("nine char", value).unwrap_err()),
         ("key", Unfit::TooLong { most: 8, found: 9 })
     );
     assert_eq!(why(index.get("a\0").unwrap_err()), ("key", Unfit::Nul { at: 1 }));
-    let short = why(index.put("a", &[0; 7]).unwrap_err());
+    let short = why(index.put("a", [0; 7]).unwrap_err());
     assert_eq!(short, ("value", Unfit::Length { expected: 8, found: 7 }));
     assert!(matches!(index.scan("a much too long text"..).next(), Some(Err(Error::Unfit { .. }))));
     let error = scratch.pool().create_index::<String, u64>("u", &IndexOptions::default()).unwrap_err();
@@ -179,15 +179,15 @@ fn values_that_do_not_fit_are_refused_with_the_reason() {
 fn changes_return_whether_the_key_was_present() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
-    assert!(!index.update(&1, &10).unwrap());
-    assert!(index.insert(&1, &11).unwrap());
-    assert!(!index.insert(&1, &12).unwrap());
-    assert!(index.put(&1, &13).unwrap());
-    assert!(index.update(&1, &14).unwrap());
-    assert_eq!((index.get(&1).unwrap(), index.count().unwrap()), (Some(14), 1));
-    assert!(index.remove(&1).unwrap());
-    assert!(!index.remove(&1).unwrap());
-    assert_eq!(index.get(&1).unwrap(), None);
+    assert!(!index.update(1, 10).unwrap());
+    assert!(index.insert(1, 11).unwrap());
+    assert!(!index.insert(1, 12).unwrap());
+    assert!(index.put(1, 13).unwrap());
+    assert!(index.update(1, 14).unwrap());
+    assert_eq!((index.get(1).unwrap(), index.count().unwrap()), (Some(14), 1));
+    assert!(index.remove(1).unwrap());
+    assert!(!index.remove(1).unwrap());
+    assert_eq!(index.get(1).unwrap(), None);
 }
 
 /// Compares all entries of `range` in both directions, and the first few, with the model.
@@ -224,10 +224,10 @@ fn scans_find_what_a_model_finds() {
     let mut model = BTreeMap::new();
     for number in 0..5_000u64 {
         let key = number.wrapping_mul(2_654_435_761) % 10_000;
-        assert_eq!(index.put(&key, &number).unwrap(), model.insert(key, number).is_some());
+        assert_eq!(index.put(key, number).unwrap(), model.insert(key, number).is_some());
     }
     for key in [0, u64::MAX] {
-        index.put(&key, &key).unwrap();
+        index.put(key, key).unwrap();
         model.insert(key, key);
     }
     let ends = [0, 1, 17, 4_999, 9_999, u64::MAX];
@@ -267,7 +267,7 @@ fn a_scan_ends_at_the_first_entry_of_another_type() {
     let scratch = Scratch::new();
     let plain = scratch.pool().create_untyped("t", [Kind::U64, Kind::Text], &wide(8)).unwrap();
     for (key, value) in [(1u64, b"fine\0\0\0\0"), (2, &[0xff; 8]), (3, b"finetoo\0")] {
-        plain.put(&key.to_be_bytes(), value).unwrap();
+        plain.put(key.to_be_bytes(), value).unwrap();
     }
     let texts = scratch.pool().open_index::<u64, String>("t").unwrap();
     let mut scan = texts.iter();
@@ -285,8 +285,8 @@ fn threads_share_an_index() {
             let index = index.clone();
             scope.spawn(move || {
                 for number in 0..2_000 {
-                    index.put(&(number * 4 + thread), &thread).unwrap();
-                    assert_eq!(index.get(&(number * 4 + thread)).unwrap(), Some(thread));
+                    index.put(number * 4 + thread, thread).unwrap();
+                    assert_eq!(index.get(number * 4 + thread).unwrap(), Some(thread));
                 }
             });
         }
@@ -332,7 +332,7 @@ fn a_cache_hit_costs_one_round_trip() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
     for key in 0..1_000 {
-        index.put(&key, &key).unwrap();
+        index.put(key, key).unwrap();
     }
     let session = index.session();
     block_on(async {
@@ -365,9 +365,9 @@ fn handles_of_one_index_share_it() {
     let index = scratch.numbers();
     let other = scratch.pool().open_or_create::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
     for key in 0..1_000 {
-        index.put(&key, &key).unwrap();
+        index.put(key, key).unwrap();
     }
-    let _ = other.get(&500).unwrap();
+    let _ = other.get(500).unwrap();
     assert_eq!(index.stats().cache_bytes, other.stats().cache_bytes);
     assert!(index.stats().cache_bytes > 0);
 }
@@ -377,11 +377,11 @@ fn an_index_and_a_pool_are_open_until_the_last_handle_is_dropped() {
     let scratch = Scratch::new();
     let pool = Pool::open(&scratch.url).unwrap();
     let index = pool.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
-    index.put(&1, &2).unwrap();
+    index.put(1, 2).unwrap();
     assert_eq!(scratch.pool().drop_index("i").unwrap_err().exit_code(), 9, "another attachment has it open");
     let thread = {
         let index = index.clone();
-        std::thread::spawn(move || index.get(&1).unwrap())
+        std::thread::spawn(move || index.get(1).unwrap())
     };
     assert_eq!(thread.join().unwrap(), Some(2));
     drop((pool, index));
@@ -415,14 +415,14 @@ fn a_child_process_drops_the_url_of_its_environment() {
 fn an_index_that_was_closed_here_can_be_dropped_by_another_process() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
-    index.put(&1, &2).unwrap();
+    index.put(1, 2).unwrap();
     let (session, url) = (index.session(), index.url());
     drop(index);
     assert_eq!(drop_elsewhere(&url), 9, "a session has it open");
     drop(session);
     assert_eq!(drop_elsewhere(&url), 0);
     assert_eq!(scratch.pool().open_index::<u64, u64>("numbers").unwrap_err().exit_code(), 3);
-    assert_eq!(scratch.numbers().get(&1).unwrap(), None);
+    assert_eq!(scratch.numbers().get(1).unwrap(), None);
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn idler(url: &str) -> (Sender<()>, JoinHandle<()>) {
     let (go, gone) = channel::<()>();
     let thread = std::thread::spawn(move || {
         let index = pool.open_or_create::<u64, u64>("idler", &IndexOptions::default()).unwrap();
-        index.put(&1, &2).unwrap();
+        index.put(1, 2).unwrap();
         let last = (index, pool);
         let thread = std::thread::spawn(move || drop(last));
         thread.join().unwrap();
@@ -502,12 +502,12 @@ fn the_last_part_of_a_url_is_an_index_and_not_a_pool() {
 fn a_process_whose_pool_was_created_again_gets_an_error() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
-    index.put(&1, &1).unwrap();
+    index.put(1, 1).unwrap();
     Pool::remove_by_force(&scratch.url).unwrap();
     Pool::create(&scratch.url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let error = loop {
-        match index.put(&2, &2) {
+        match index.put(2, 2) {
             Ok(_) => assert!(std::time::Instant::now() < until, "it does not notice"),
             Err(error) => break error,
         }
@@ -519,7 +519,7 @@ fn a_process_whose_pool_was_created_again_gets_an_error() {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Damaged, Effect::Unknown), "{error}");
     assert_eq!(index.get(&1).unwrap_err().effect(), Effect::None, "a read has no effect");
     assert_eq!(error.exit_code(), 8);
-    for result in [index.get(&1).map(|_| ()), index.count().map(|_| ()), scratch.pool().stats().map(|_| ())] {
+    for result in [index.get(1).map(|_| ()), index.count().map(|_| ()), scratch.pool().stats().map(|_| ())] {
         assert_eq!(result.unwrap_err().exit_code(), 8);
     }
     assert!(Pool::open(&scratch.url).unwrap().indexes().unwrap().is_empty(), "the new pool was changed");
@@ -584,8 +584,8 @@ fn sizes_out_of_range_are_refused_and_a_cache_may_have_any_size() {
         let smart = SmartOptions { cache_bytes, ..SmartOptions::default() };
         let smart = pool.create_index::<u64, u64>(&format!("smart{at}"), &smart).unwrap();
         for index in [&sherman, &smart] {
-            index.put(&1, &2).unwrap();
-            assert_eq!(index.get(&1).unwrap(), Some(2), "{cache_bytes}");
+            index.put(1, 2).unwrap();
+            assert_eq!(index.get(1).unwrap(), Some(2), "{cache_bytes}");
         }
     }
     for cache_bytes in [(1 << 40) + 1, usize::MAX] {

@@ -17,3 +17,4 @@ mod spatial_paths;
 mod spatial_pool;
 mod spatial_sessions;
 mod suspended;
+mod types;

@@ -53,7 +53,7 @@ fn keys_and_values_have_any_length_and_come_back_in_order() {
     }
     for length in [0, 4096] {
         let key = "k".repeat(length);
-        index.put(&key, &[1]).unwrap();
+        index.put(&key, [1]).unwrap();
         model.insert(key, vec![1]);
     }
     for (key, value) in &model {
@@ -93,30 +93,30 @@ fn values_that_outgrow_their_leaves_move() {
     let lengths = [0, 8_000, 8_200, 100_000, 3 << 20, 16 << 20];
     for length in lengths {
         let key = format!("{length:08}");
-        assert!(index.insert(&key, &value(length)).unwrap() && !index.insert(&key, &value(9_000)).unwrap());
+        assert!(index.insert(&key, value(length)).unwrap() && !index.insert(&key, value(9_000)).unwrap());
         assert_eq!(index.get(&key).unwrap(), Some(value(length)), "{length}");
     }
-    assert!(!index.update("none", &value(9_000)).unwrap(), "the memory of unused values is freed");
+    assert!(!index.update("none", value(9_000)).unwrap(), "the memory of unused values is freed");
     let all: Vec<_> = index.iter().map(|entry| entry.unwrap().1.len()).collect();
     assert_eq!((all, index.count().unwrap()), (lengths.to_vec(), 6));
     // One long value is shortened, one short value is lengthened, and one is removed.
     index.put("00100000", b"short").unwrap();
-    index.put("00000000", &value(50_000)).unwrap();
-    index.put("00008200", &value(9_999)).unwrap();
+    index.put("00000000", value(50_000)).unwrap();
+    index.put("00008200", value(9_999)).unwrap();
     assert!(index.remove("16777216").unwrap());
     let back: Vec<_> = index.iter().reverse().map(|entry| entry.unwrap().1.len()).collect();
     assert_eq!(back, [3 << 20, 5, 9_999, 8_000, 50_000]);
-    let error = index.put("k", &value((16 << 20) + 1)).unwrap_err();
+    let error = index.put("k", value((16 << 20) + 1)).unwrap_err();
     assert!(matches!(error, Error::Unfit { .. }), "{error}");
     assert_eq!(index.check().unwrap().problems(), []);
     // Repeated replacement of a value reuses the memory of the old ones.
     for turn in 0..40 {
-        index.put("again", &value((2 << 20) + turn)).unwrap();
+        index.put("again", value((2 << 20) + turn)).unwrap();
     }
     let loaded: Index<u64, Vec<u8>> =
         scratch.pool().create_index("loaded", &SmartOptions::default()).unwrap();
     loaded.bulk_load((0..20_u64).map(|key| (key, value(10_000 + key as usize))), 0.8, |_| {}).unwrap();
-    assert_eq!(loaded.get(&7).unwrap(), Some(value(10_007)));
+    assert_eq!(loaded.get(7).unwrap(), Some(value(10_007)));
     assert_eq!(loaded.check().unwrap().problems(), []);
 }
 
@@ -125,7 +125,7 @@ fn scans_end_at_the_end_of_the_range() {
     let scratch = Scratch::new();
     let index: Index<u64, u64> = scratch.pool().create_index("n", &SmartOptions::default()).unwrap();
     for number in [0, 1, 255, 256, 1 << 40, u64::MAX] {
-        index.put(&number, &number).unwrap();
+        index.put(number, number).unwrap();
     }
     let keys = |scan: farwood::Scan<u64, u64>| -> Vec<u64> { scan.map(|entry| entry.unwrap().0).collect() };
     assert_eq!(keys(index.scan(1..=256)), [1, 255, 256]);
@@ -145,7 +145,7 @@ fn handles_threads_and_sessions_share_one_index() {
             let index = index.clone();
             scope.spawn(move || {
                 for number in 0..500 {
-                    index.put(&(number * 4 + thread), &thread).unwrap();
+                    index.put(number * 4 + thread, thread).unwrap();
                 }
             });
         }
@@ -161,7 +161,7 @@ fn handles_threads_and_sessions_share_one_index() {
         }) as Pin<Box<dyn Future<Output = ()> + '_>>
     });
     run_all(hot.collect::<Vec<_>>());
-    let found = block_on(sessions[0].scan::<u64>(.., Direction::Backward, 3)).unwrap();
+    let found = block_on(sessions[0].scan(.., Direction::Backward, 3)).unwrap();
     assert_eq!(found.iter().map(|(key, _)| *key).collect::<Vec<_>>(), [1999, 1998, 1997]);
     assert_eq!(index.check().unwrap().problems(), []);
 }
@@ -203,6 +203,6 @@ fn types_and_systems_are_kept_and_checked() {
     let index = pool.open_index::<u64, Vec<u8>>("i").unwrap();
     assert_eq!(index.stats().layout, told[0]);
     assert_eq!(pool.open_untyped("i").unwrap().kinds(), [Kind::U64, Kind::Bytes]);
-    let too_long = scratch.texts().put(&"k".repeat(4097), &[]).unwrap_err();
+    let too_long = scratch.texts().put("k".repeat(4097), []).unwrap_err();
     assert!(matches!(too_long, Error::Unfit { .. }), "{too_long}");
 }

@@ -56,10 +56,24 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
             let list = crate::harness::read_word(&client, entry.free_list().at()).await.expect("a READ");
             assert_eq!(entry.free_list().open_pointer::<u64>(list), Ok(None), "no free memory");
             assert!(directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is listed");
+            assert_eq!(
+                directory::types(&client, &entry).await,
+                Ok([None, None]),
+                "{name:?} has no names yet"
+            );
+            let hashes = [Some(directory::type_hash(name)), None];
+            directory::record_types(&client, &entry, hashes).await.expect("a post");
+            assert_eq!(
+                directory::types(&client, &entry).await,
+                Ok(hashes),
+                "the names of types are recorded"
+            );
+            assert_eq!(directory::find(&client, name).await, Ok(Some(found)), "the entry is intact");
             assert_eq!(directory::still(&client, &entry).await, Ok(true));
             remove(&client, &entry).await;
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is removed");
             assert_eq!(directory::still(&client, &entry).await, Ok(false));
+            assert_eq!(directory::types(&client, &entry).await, Ok([None, None]), "{name:?} is removed");
             assert!(!directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is removed");
             assert!(!numbers.contains(&entry.number), "two indexes have the number {}", entry.number);
             numbers.push(entry.number);

@@ -138,7 +138,7 @@ impl Handles {
         let pool = Pool::open(&place.url).unwrap();
         let index = pool.create_index::<Bytes, Bytes>("x", options).unwrap();
         for number in 0..200 {
-            index.put(&key(number), &[b'v'; 200]).unwrap();
+            index.put(key(number), [b'v'; 200]).unwrap();
         }
         let session = index.session();
         block_on(session.put(&key(200), &[b's'; 200])).unwrap();
@@ -154,11 +154,11 @@ impl Handles {
     /// Every use fails, with an error that names the cause and the remedy.
     fn expect_refused(&mut self) {
         let Self { index, session, scan, spatial, pool, place } = self;
-        refused(index.put(&key(1000), &[b'c'; 200]));
-        refused(index.insert(&key(1000), &[b'c'; 200]));
-        refused(index.update(&key(0), &[b'c'; 200]));
-        refused(index.remove(&key(0)));
-        refused(index.get(&key(0)));
+        refused(index.put(key(1000), [b'c'; 200]));
+        refused(index.insert(key(1000), [b'c'; 200]));
+        refused(index.update(key(0), [b'c'; 200]));
+        refused(index.remove(key(0)));
+        refused(index.get(key(0)));
         refused(index.count());
         refused(index.check());
         refused(index.iter().next().unwrap());
@@ -186,9 +186,9 @@ impl Handles {
         let pool = Pool::open(url).unwrap();
         let index = pool.open_index::<Bytes, Bytes>("x").unwrap();
         for at in 0..100 {
-            index.put(&key(number + at), &[b'o'; 100]).unwrap();
+            index.put(key(number + at), [b'o'; 100]).unwrap();
         }
-        assert_eq!(index.get(&key(number)).unwrap().unwrap(), [b'o'; 100]);
+        assert_eq!(index.get(key(number)).unwrap().unwrap(), [b'o'; 100]);
     }
 }
 
@@ -244,11 +244,11 @@ fn fork_children(place: Place, options: &impl CreateOptions, parent_writes: bool
         };
         let until = if parent_writes { written + 500 } else { written };
         for number in written..until {
-            handles.index.put(&key(number), &[b'p'; 200]).unwrap();
+            handles.index.put(key(number), [b'p'; 200]).unwrap();
         }
         sys::expect_success(child);
         for number in until..until + 50 {
-            handles.index.put(&key(number), &[b'q'; 200]).unwrap();
+            handles.index.put(key(number), [b'q'; 200]).unwrap();
         }
         written = until + 50;
     }
@@ -267,14 +267,14 @@ fn expect_undisturbed(handles: &Handles, written: u64) {
     assert_eq!(living, [u64::from(std::process::id())], "the children have left, and the parent has not");
     let view = other.open_index::<Bytes, Bytes>("x").unwrap();
     for number in (0..200).chain(10_000..written) {
-        assert!(view.get(&key(number)).unwrap().is_some(), "{number} is lost");
+        assert!(view.get(key(number)).unwrap().is_some(), "{number} is lost");
     }
-    assert_eq!(view.get(&key(1000)).unwrap(), None, "a child wrote with a handle of its parent");
+    assert_eq!(view.get(key(1000)).unwrap(), None, "a child wrote with a handle of its parent");
     let own = 100 * (ENDS.len() as u64 + 1);
     assert_eq!(view.count().unwrap(), 201 + (written - 10_000) + own);
     assert_eq!(view.check().unwrap().problems().len(), 0);
     block_on(session.put(&key(200), &[b't'; 200])).unwrap();
-    assert_eq!(index.get(&key(200)).unwrap().unwrap(), [b't'; 200]);
+    assert_eq!(index.get(key(200)).unwrap().unwrap(), [b't'; 200]);
     if place.node.is_none() {
         spatial.insert(&item(3)).unwrap();
         assert_eq!(spatial.count_all().unwrap(), 2);
@@ -354,13 +354,13 @@ fn fork_beside_writers(place: Place, options: &impl CreateOptions) {
                     if stop.load(Ordering::Acquire) {
                         break;
                     }
-                    index.put(&key(round % 4), &[thread; 200]).unwrap();
+                    index.put(key(round % 4), [thread; 200]).unwrap();
                 }
             });
         }
         for _ in 0..40 {
             let Some(child) = sys::fork() else {
-                refused(index.put(&key(1), &[b'c'; 200]));
+                refused(index.put(key(1), [b'c'; 200]));
                 refused(pool.open_index::<Bytes, Bytes>("x"));
                 std::mem::drop((index.clone(), pool.clone()));
                 sys::end_at_once();

@@ -1,0 +1,92 @@
+//! The names of types, whose hashes the directory of a pool records.
+
+use farwood_fabric::directory::type_hash;
+use std::fmt;
+
+/// The name of a type of keys or values: a word, `(u64, text)` or `option of u64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeName(Form);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Word(&'static str),
+    Tuple(&'static [TypeName]),
+    Option(&'static TypeName),
+    /// A name of which only the hash is known.
+    Unknown,
+}
+
+/// The types of the library that are neither tuples nor options.
+static WORDS: [TypeName; 20] = [
+    TypeName::new("u8"),
+    TypeName::new("u16"),
+    TypeName::new("u32"),
+    TypeName::new("u64"),
+    TypeName::new("u128"),
+    TypeName::new("i8"),
+    TypeName::new("i16"),
+    TypeName::new("i32"),
+    TypeName::new("i64"),
+    TypeName::new("i128"),
+    TypeName::new("f32"),
+    TypeName::new("f64"),
+    TypeName::new("bool"),
+    TypeName::new("()"),
+    TypeName::new("bytes"),
+    TypeName::new("text"),
+    TypeName::new("duration"),
+    TypeName::new("time"),
+    TypeName::new("postcard"),
+    TypeName::new("plain"),
+];
+
+static UNKNOWN: TypeName = TypeName(Form::Unknown);
+
+impl TypeName {
+    /// A name that the program chooses for its own type.
+    pub const fn new(word: &'static str) -> Self {
+        Self(Form::Word(word))
+    }
+
+    /// The name of a tuple.
+    pub const fn tuple(components: &'static [Self]) -> Self {
+        Self(Form::Tuple(components))
+    }
+
+    /// The name of an optional value.
+    pub const fn option(value: &'static Self) -> Self {
+        Self(Form::Option(value))
+    }
+
+    /// The hash that an index records.
+    pub(crate) fn hash(&self) -> u64 {
+        type_hash(&self.to_string())
+    }
+
+    /// The name with this hash, which may be `candidate` or one of the library.
+    pub(crate) fn of_hash(hash: u64, candidate: Option<&'static Self>) -> &'static Self {
+        candidate.into_iter().chain(&WORDS).find(|name| name.hash() == hash).unwrap_or(&UNKNOWN)
+    }
+
+    /// Whether only the hash is known.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.0 == Form::Unknown
+    }
+}
+
+impl fmt::Display for TypeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Form::Word(word) => f.write_str(word),
+            Form::Tuple([only]) => write!(f, "({only},)"),
+            Form::Tuple(components) => {
+                for (at, component) in components.iter().enumerate() {
+                    write!(f, "{}{component}", if at == 0 { "(" } else { ", " })?;
+                }
+                f.write_str(")")
+            }
+            Form::Option(value) => write!(f, "option of {value}"),
+            Form::Unknown => f.write_str("unknown name"),
+        }
+    }
+}
