@@ -368,3 +368,23 @@ fn the_output_of_a_scan_is_loaded_unchanged() {
         &["bad.tsv:1", "COPY"],
     );
 }
+
+#[test]
+fn signed_numbers_fractions_and_truth_values_are_kinds() {
+    let machine = Machine::with_index();
+    machine.ok(&["create", "shm://p/n", "--keys", "i64", "--values", "f64"]);
+    for (key, value) in [("-7", "-0.5"), ("3", "inf"), ("-20", "2")] {
+        machine.ok(&["put", "shm://p/n", "--", key, value]);
+    }
+    assert_eq!(machine.ok(&["scan", "shm://p/n"]), "-20\t2\n-7\t-0.5\n3\tinf\n");
+    assert_eq!(machine.ok(&["scan", "shm://p/n", "--from=-7", "--to", "3"]), "-7\t-0.5\n");
+    let entries = machine.ok(&["scan", "shm://p/n", "--json"]);
+    assert_eq!(entries.lines().last(), Some("{\"key\":3,\"value\":\"inf\"}"));
+    machine.refused(2, &["put", "shm://p/n", "+3", "1"], &["'+3' is not a number", "without a plus sign"]);
+    machine.refused(2, &["scan", "shm://p/n", "--prefix", "3"], &["the keys are numbers"]);
+    machine.ok(&["create", "shm://p/b", "--keys", "bool", "--values", "bool"]);
+    machine.ok(&["put", "shm://p/b", "true", "false"]);
+    assert_eq!(machine.ok(&["get", "shm://p/b", "true", "--json"]), "{\"key\":true,\"value\":false}\n");
+    machine.refused(2, &["put", "shm://p/b", "yes", "no"], &["give true or false"]);
+    assert!(machine.ok(&["stat", "shm://p/n"]).contains("i64"));
+}
