@@ -53,19 +53,22 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let from = from.map_or(Bound::Unbounded, Bound::Included);
     let to = to.map_or(Bound::Unbounded, Bound::Excluded);
     let mut scan = match &args.prefix {
-        Some(words) => index.scan_prefix(prefix(&index, words)?),
-        None => index.scan((from, to)),
+        Some(words) => index.prefix(prefix(&index, words)?),
+        None => index.range((from, to)),
     };
     if let Some(limit) = args.limit {
         scan = scan.limit(limit);
     }
     if args.reverse {
-        scan = scan.reverse();
+        scan = scan.rev();
     }
     let [key_kind, value_kind] = index.kinds();
     let has_values = index.value_width().most() > 0;
-    let entries: Box<dyn Iterator<Item = _>> =
-        if args.snapshot { Box::new(scan.snapshot()?.into_iter().map(Ok)) } else { Box::new(scan) };
+    let entries: Box<dyn Iterator<Item = _>> = if args.snapshot {
+        Box::new(scan.snapshot()?.into_iter().map(Ok))
+    } else {
+        Box::new(scan.into_iter())
+    };
     for entry in entries {
         let (key, value) = entry?;
         match context.format {

@@ -24,7 +24,7 @@ fn main() -> farwood::Result<()> {
 fn measure(url: &str) -> farwood::Result<()> {
     let pool = Pool::open(url)?;
     let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
-    index.bulk_load((0..KEYS).map(|key| (key, key)), 0.8, |_| ())?;
+    index.bulk_load().run((0..KEYS).map(|key| (key, key)))?;
     let (mut held, mut library) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         held.push(through_a_held_client(&index));

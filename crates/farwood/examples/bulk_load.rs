@@ -20,7 +20,7 @@ fn use_it(url: &str) -> farwood::Result<()> {
     let index = Pool::open(url)?.create_index::<u64, u64>("even", &IndexOptions::default())?;
     let start = Instant::now();
     // Nodes that are 80 % full have space for later inserts.
-    let loaded = index.bulk_load((0..ENTRIES).map(|number| (number * 2, number)), 0.8, |_| ())?;
+    let loaded = index.bulk_load().run((0..ENTRIES).map(|number| (number * 2, number)))?;
     println!("{loaded} entries in {:.2} s", start.elapsed().as_secs_f64());
     for odd in (1..20_000).step_by(2) {
         index.put(odd, 0)?;

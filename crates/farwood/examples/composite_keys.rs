@@ -45,7 +45,8 @@ fn use_it(url: &str) -> farwood::Result<()> {
     let mut from = Included((Owner(7), String::new(), 0));
     let mut pages = Vec::new();
     loop {
-        let page: Vec<_> = packages.scan((from, Unbounded)).limit(3).collect::<farwood::Result<_>>()?;
+        let page: Vec<_> =
+            packages.range((from, Unbounded)).limit(3).into_iter().collect::<farwood::Result<_>>()?;
         let Some((last, _)) = page.last() else { break };
         println!("a page of {} up to {last:?}", page.len());
         from = Excluded(last.clone());

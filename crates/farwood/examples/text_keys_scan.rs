@@ -29,7 +29,7 @@ fn use_it(url: &str) -> farwood::Result<()> {
         found.push(word);
     }
     assert_eq!(found, ["bear", "bee", "beetle"]);
-    let last: Vec<_> = words.iter().reverse().limit(2).collect::<farwood::Result<_>>()?;
+    let last: Vec<_> = words.range(..).rev().limit(2).into_iter().collect::<farwood::Result<_>>()?;
     println!("the last two: {last:?}");
     assert_eq!(last[0].0, "eagle");
     let error = words.put("a word that is too long for the index", 0).unwrap_err();

@@ -10,10 +10,13 @@ use farwood_index::IndexError;
 use farwood_index::ordered::Ordered;
 use farwood_transport::any::PoolLocation;
 use farwood_transport::fork::ForkCount;
+use farwood_transport::runtime::TaskThread;
 use std::collections::BTreeMap;
+use std::io;
 #[cfg(feature = "spatial")]
 use std::sync::Condvar;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 #[cfg(feature = "spatial")]
 use std::thread::ThreadId;
 #[cfg(feature = "spatial")]
@@ -27,6 +30,12 @@ pub(crate) struct Attached {
     /// one of the mutexes here and in the indexes, which other threads of its parent may have held.
     forks: ForkCount,
     open: Mutex<OpenIndexes>,
+    /// The thread that executes the calls of async handles, while there are any.
+    task_thread: Mutex<Weak<TaskThread>>,
+    /// The thread that executes the blocking calls of threads without a client, from the first one on.
+    shared_thread: OnceLock<Option<Arc<TaskThread>>>,
+    /// Threads with a client of their own, if the pool has connections.
+    own_clients: AtomicUsize,
     /// The thread that has the [`ServerPermit`].
     #[cfg(feature = "spatial")]
     server_thread: Mutex<Option<ThreadId>>,
@@ -108,6 +117,9 @@ impl Attached {
             attachment,
             forks: ForkCount::now(),
             open: Mutex::default(),
+            task_thread: Mutex::default(),
+            shared_thread: OnceLock::new(),
+            own_clients: AtomicUsize::new(0),
             #[cfg(feature = "spatial")]
             server_thread: Mutex::default(),
             #[cfg(feature = "spatial")]
@@ -128,6 +140,26 @@ impl Attached {
 
     pub(crate) fn attachment(&self) -> &Attachment {
         &self.attachment
+    }
+
+    /// The thread that executes calls for other threads; it is started if it does not run.
+    pub(crate) fn task_thread(&self) -> io::Result<Arc<TaskThread>> {
+        let mut running = self.task_thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = running.upgrade() {
+            return Ok(thread);
+        }
+        let thread = Arc::new(TaskThread::start("farwood-tasks")?);
+        *running = Arc::downgrade(&thread);
+        Ok(thread)
+    }
+
+    /// The thread that executes the blocking calls of threads without a client; `None`: it cannot be started.
+    pub(crate) fn shared_thread(&self) -> Option<Arc<TaskThread>> {
+        self.shared_thread.get_or_init(|| self.task_thread().ok()).clone()
+    }
+
+    pub(crate) fn own_clients(&self) -> &AtomicUsize {
+        &self.own_clients
     }
 
     /// Waits until no other thread of this process has the permit.

@@ -167,6 +167,11 @@ impl Attachment {
         matches!(self, Self::Shm(..))
     }
 
+    /// Whether each thread with a client has connections of its own.
+    pub(crate) fn has_connections(&self) -> bool {
+        !matches!(self, Self::Shm(..))
+    }
+
     /// Creates a client for the calling thread.
     pub(crate) fn client(&self) -> Client<AnyFabric> {
         Client::new(match self {

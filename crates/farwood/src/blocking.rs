@@ -3,48 +3,100 @@
 //! The functions are not generic, so this crate contains their code, and a program does not compile the indexes again
 //! for its own types.
 
+use crate::batch;
 use crate::error::Result;
+use crate::handle::Handle;
 use crate::inline_bytes::InlineBytes;
-use crate::thread_client;
-use crate::tree::Tree;
+use crate::thread_client::ThreadPath;
 use farwood_fabric::Client;
 use farwood_index::ordered::{Entries, Ordered, OrderedReport, OrderedValue};
 use farwood_index::sherman::{Direction, Range};
-use farwood_index::{IndexError, InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
+use farwood_index::{Accept, Decide, InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use farwood_transport::any::AnyFabric;
-use farwood_transport::runtime::block_on;
 
-impl Tree {
-    /// Runs an operation with this thread's client.
-    #[inline]
-    fn run<T>(
-        &self,
-        operation: &'static str,
-        run: impl FnOnce(&Ordered, &Client<AnyFabric>) -> std::result::Result<T, IndexError>,
-    ) -> Result<T> {
-        let client =
-            thread_client::client(self.pool()).map_err(|error| self.failed(operation, error.into()))?;
-        run(self.ordered(), &client).map_err(|error| self.failed(operation, error))
+/// Decides about the entry of a key, on this thread or on that of the pool.
+pub(crate) type SendDecide<'d> = dyn FnMut(Option<&[u8]>) -> farwood_index::Decision + Send + 'd;
+/// Decides whether the entry of a key is removed, on this thread or on that of the pool.
+pub(crate) type SendAccept<'a> = dyn FnMut(Option<&[u8]>) -> bool + Send + 'a;
+
+impl Handle {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<OrderedValue>> {
+        let get = async |index: &Ordered, client: &Client<AnyFabric>| index.get(client, key).await;
+        match self.path("get")? {
+            ThreadPath::Own(client) => self.run_by(&client, "get", get),
+            ThreadPath::Shared(thread) => {
+                let copy = async |index: &Ordered, client: &Client<AnyFabric>| {
+                    Ok(get(index, client).await?.map(|value| value.to_vec()))
+                };
+                Ok(self.run_on(&thread, "get", copy)?.map(OrderedValue::Copy))
+            }
+        }
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<OrderedValue>> {
-        self.run("get", |index, client| block_on(index.get(client, key)))
+    pub(crate) fn get_many(&self, keys: &[InlineBytes]) -> Result<Vec<Option<OrderedValue>>> {
+        let get =
+            async |index: &Ordered, client: &Client<AnyFabric>| batch::get_many(index, client, keys).await;
+        match self.path("get")? {
+            ThreadPath::Own(client) => self.run_by(&client, "get", get),
+            ThreadPath::Shared(thread) => {
+                let copies = async |index: &Ordered, client: &Client<AnyFabric>| {
+                    let found = get(index, client).await?.into_iter();
+                    Ok(found.map(|value| value.map(|value| value.to_vec())).collect::<Vec<_>>())
+                };
+                let found = self.run_on(&thread, "get", copies)?.into_iter();
+                Ok(found.map(|value| value.map(OrderedValue::Copy)).collect())
+            }
+        }
     }
 
     pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> Result<PutOutcome> {
-        self.run("put", |index, client| block_on(index.put(client, key, value)))
+        self.run("put", async |index, client| index.put(client, key, value).await)
+    }
+
+    pub(crate) fn put_many(&self, entries: &[(InlineBytes, InlineBytes)]) -> Result<Vec<bool>> {
+        self.run("put many", async |index, client| batch::put_many(index, client, entries).await)
     }
 
     pub(crate) fn insert(&self, key: &[u8], value: &[u8]) -> Result<InsertOutcome> {
-        self.run("insert", |index, client| block_on(index.insert(client, key, value)))
+        self.run("insert", async |index, client| index.insert(client, key, value).await)
     }
 
     pub(crate) fn update(&self, key: &[u8], value: &[u8]) -> Result<UpdateOutcome> {
-        self.run("update", |index, client| block_on(index.update(client, key, value)))
+        self.run("update", async |index, client| index.update(client, key, value).await)
     }
 
     pub(crate) fn remove(&self, key: &[u8]) -> Result<RemoveOutcome> {
-        self.run("remove", |index, client| block_on(index.remove(client, key)))
+        self.run("remove", async |index, client| index.remove(client, key).await)
+    }
+
+    pub(crate) fn remove_many(&self, keys: &[InlineBytes]) -> Result<Vec<bool>> {
+        self.run("remove many", async |index, client| batch::remove_many(index, client, keys).await)
+    }
+
+    pub(crate) fn modify(
+        &self,
+        operation: &'static str,
+        key: &[u8],
+        decide: &mut SendDecide<'_>,
+    ) -> Result<()> {
+        let decide = async |index: &Ordered, client: &Client<AnyFabric>| {
+            let decide: &mut Decide<'_> = decide;
+            index.modify(client, key, decide).await.map(drop)
+        };
+        self.run(operation, decide)
+    }
+
+    pub(crate) fn remove_if(
+        &self,
+        operation: &'static str,
+        key: &[u8],
+        accept: &mut SendAccept<'_>,
+    ) -> Result<()> {
+        let accept = async |index: &Ordered, client: &Client<AnyFabric>| {
+            let accept: &mut Accept<'_> = accept;
+            index.remove_if(client, key, accept).await.map(drop)
+        };
+        self.run(operation, accept)
     }
 
     pub(crate) fn scan(
@@ -54,7 +106,7 @@ impl Tree {
         limit: usize,
         entries: &mut Entries,
     ) -> Result<()> {
-        self.run("scan", |index, client| block_on(index.scan(client, range, direction, limit, entries)))
+        self.run("scan", async |index, client| index.scan(client, range, direction, limit, entries).await)
     }
 
     pub(crate) fn snapshot(
@@ -64,17 +116,17 @@ impl Tree {
         limit: usize,
         entries: &mut Entries,
     ) -> Result<()> {
-        self.run("snapshot", |index, client| {
-            block_on(index.scan_snapshot(client, range, direction, limit, entries))
+        self.run("snapshot", async |index, client| {
+            index.scan_snapshot(client, range, direction, limit, entries).await
         })
     }
 
     pub(crate) fn count(&self) -> Result<u64> {
-        self.run("count", |index, client| block_on(index.count(client)))
+        self.run("count", async |index, client| index.count(client).await)
     }
 
     pub(crate) fn check(&self) -> Result<OrderedReport> {
-        self.run("check", |index, client| block_on(index.walk(client)))
+        self.run("check", async |index, client| index.walk(client).await)
     }
 
     pub(crate) fn bulk_load(
@@ -83,6 +135,8 @@ impl Tree {
         fill: f64,
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
-        self.run("bulk load", |index, client| block_on(index.bulk_load(client, entries, fill, progress)))
+        self.run_here("bulk load", async |index, client| {
+            index.bulk_load(client, entries, fill, progress).await
+        })
     }
 }

@@ -7,7 +7,9 @@ use crate::codec::{Encode, Key, Value};
 use crate::error::Result;
 use crate::index::Index;
 use crate::tree::Tree;
+use farwood_fabric::Client;
 use farwood_index::Decision;
+use farwood_transport::any::AnyFabric;
 
 /// Integers that [`Index::fetch_add`] adds.
 pub trait Counter: Value + Copy {
@@ -49,7 +51,7 @@ pub(crate) struct Decided {
 
 /// The operation that the change needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Intent {
+enum Intent {
     /// It stores or removes an entry.
     Modify,
     /// It removes an entry, or changes nothing.
@@ -59,7 +61,7 @@ pub(crate) enum Intent {
 /// A change of one key, and what it has found.
 pub(crate) struct Conditional<V, D> {
     pub(crate) operation: &'static str,
-    pub(crate) intent: Intent,
+    intent: Intent,
     decide: D,
     pub(crate) found: Result<Found<V>>,
 }
@@ -67,6 +69,21 @@ pub(crate) struct Conditional<V, D> {
 impl<V: Value, D: FnMut(&Tree, Option<(&[u8], &V)>) -> Result<Decided>> Conditional<V, D> {
     fn new(operation: &'static str, intent: Intent, decide: D) -> Self {
         Self { operation, intent, decide, found: Ok(Found { value: None, is_met: false }) }
+    }
+
+    /// Makes the change with a client.
+    pub(crate) async fn run(&mut self, tree: &Tree, client: &Client<AnyFabric>, key: &[u8]) -> Result<()> {
+        let (operation, index) = (self.operation, tree.ordered());
+        match self.intent {
+            Intent::Modify => {
+                let mut decide = |value: Option<&[u8]>| self.decide(tree, value);
+                Box::pin(tree.run(operation, index.modify(client, key, &mut decide))).await.map(drop)
+            }
+            Intent::Remove => {
+                let mut accept = |value: Option<&[u8]>| self.decide(tree, value) == Decision::Remove;
+                Box::pin(tree.run(operation, index.remove_if(client, key, &mut accept))).await.map(drop)
+            }
+        }
     }
 
     /// Decides about an entry with these bytes as its value. The entry stays if it would not change, and after an error.
@@ -97,20 +114,20 @@ macro_rules! conditional {
     ($value:ty) => { Conditional<$value, impl FnMut(&Tree, Option<(&[u8], &$value)>) -> Result<Decided>> };
 }
 
-fn met(decision: Decision) -> Result<Decided> {
-    Ok(Decided { decision, is_met: true })
+const fn met(decision: Decision) -> Decided {
+    Decided { decision, is_met: true }
 }
 
 /// Stores an encoded value.
 pub(crate) fn swap<V: Value>(value: Vec<u8>) -> conditional!(V) {
     Conditional::new("swap", Intent::Modify, move |_: &Tree, _: Option<(&[u8], &V)>| {
-        met(Decision::Store(value.clone()))
+        Ok(met(Decision::Store(value.clone())))
     })
 }
 
 /// Removes the entry.
 pub(crate) fn take<V: Value>() -> conditional!(V) {
-    Conditional::new("take", Intent::Remove, |_: &Tree, _: Option<(&[u8], &V)>| met(Decision::Remove))
+    Conditional::new("take", Intent::Remove, |_: &Tree, _: Option<(&[u8], &V)>| Ok(met(Decision::Remove)))
 }
 
 /// Replaces the encoded value `expected` by `new`; `None` is the value of an absent key.
@@ -120,7 +137,7 @@ pub(crate) fn compare_exchange<V: Value>(expected: Option<Vec<u8>>, new: Option<
         if current.map(|(bytes, _)| bytes) != expected.as_deref() {
             return Ok(Decided { decision: Decision::Keep, is_met: false });
         }
-        met(new.clone().map_or(Decision::Remove, Decision::Store))
+        Ok(met(new.clone().map_or(Decision::Remove, Decision::Store)))
     };
     Conditional::new("compare exchange", intent, decide)
 }
@@ -129,8 +146,8 @@ pub(crate) fn compare_exchange<V: Value>(expected: Option<Vec<u8>>, new: Option<
 pub(crate) fn fetch_update<V: Value>(mut f: impl FnMut(Option<&V>) -> Option<V>) -> conditional!(V) {
     const OPERATION: &str = "fetch update";
     let decide = move |tree: &Tree, current: Option<(&[u8], &V)>| match f(current.map(|(_, value)| value)) {
-        Some(new) => met(Decision::Store(tree.value::<V, _>(OPERATION, &new)?.as_ref().to_vec())),
-        None => met(Decision::Remove),
+        Some(new) => Ok(met(Decision::Store(tree.value::<V, _>(OPERATION, &new)?.as_ref().to_vec()))),
+        None => Ok(met(Decision::Remove)),
     };
     Conditional::new(OPERATION, Intent::Modify, decide)
 }
@@ -201,7 +218,7 @@ impl<V> Found<V> {
 impl<K: Key, V: Value> Index<K, V> {
     /// Stores `value` under `key`; returns the value before. Costs and errors as [`put`](Self::put).
     pub fn swap(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<Option<V>> {
-        let value = encoded(self.tree(), "swap", &value)?;
+        let value = encoded(self.handle(), "swap", &value)?;
         Ok(self.change(&key, swap(value))?.value)
     }
 
@@ -220,7 +237,7 @@ impl<K: Key, V: Value> Index<K, V> {
         new: Option<&V>,
     ) -> Result<std::result::Result<(), Option<V>>> {
         let bytes = |value: Option<&V>| {
-            value.map(|value| encoded(self.tree(), "compare exchange", value)).transpose()
+            value.map(|value| encoded(self.handle(), "compare exchange", value)).transpose()
         };
         Ok(self.change(&key, compare_exchange(bytes(expected)?, bytes(new)?))?.exchanged())
     }
@@ -231,7 +248,7 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn fetch_update(
         &self,
         key: impl Encode<K>,
-        f: impl FnMut(Option<&V>) -> Option<V>,
+        f: impl FnMut(Option<&V>) -> Option<V> + Send,
     ) -> Result<Option<V>> {
         Ok(self.change(&key, fetch_update(f))?.value)
     }
@@ -247,19 +264,21 @@ impl<K: Key, V: Value> Index<K, V> {
 
     /// Removes `key` if `f` accepts its value; returns the value that was removed. Costs and errors as
     /// [`remove`](Self::remove).
-    pub fn remove_if(&self, key: impl Encode<K>, f: impl FnMut(&V) -> bool) -> Result<Option<V>> {
+    pub fn remove_if(&self, key: impl Encode<K>, f: impl FnMut(&V) -> bool + Send) -> Result<Option<V>> {
         Ok(self.change(&key, remove_if(f))?.if_met())
     }
 
     fn change<D>(&self, key: &impl Encode<K>, mut change: Conditional<V, D>) -> Result<Found<V>>
     where
-        D: FnMut(&Tree, Option<(&[u8], &V)>) -> Result<Decided>,
+        D: FnMut(&Tree, Option<(&[u8], &V)>) -> Result<Decided> + Send,
     {
-        let tree = self.tree();
+        let tree = self.handle();
         let operation = change.operation;
         let key = tree.key::<K, _>(operation, key)?;
         match change.intent {
-            Intent::Modify => tree.modify(operation, key.as_ref(), &mut |value| change.decide(tree, value))?,
+            Intent::Modify => {
+                tree.modify(operation, key.as_ref(), &mut |value| change.decide(tree, value))?;
+            }
             Intent::Remove => {
                 let accept = &mut |value: Option<&[u8]>| change.decide(tree, value) == Decision::Remove;
                 tree.remove_if(operation, key.as_ref(), accept)?;

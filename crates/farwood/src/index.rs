@@ -1,11 +1,15 @@
 //! Typed handles of ordered indexes, with blocking calls.
 
 use crate::argument::Call;
+use crate::async_index::AsyncIndex;
+use crate::bulk_load::BulkLoad;
 use crate::codec::{Encode, Key, KeyRange, Prefix, Value};
 use crate::error::Result;
+use crate::handle::Handle;
 use crate::index_stats::IndexStats;
 use crate::inline_bytes::InlineBytes;
 use crate::kind::Kind;
+use crate::range::Range;
 use crate::scan::Scan;
 use crate::session::Session;
 use crate::tree::Tree;
@@ -17,6 +21,7 @@ use farwood_transport::any::AnyFabric;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A handle of an ordered index from `K` to `V`. Clones, and all handles opened through the same pool, share the index
 /// cache and the local locks. When the last handle, scan and session is dropped, the index is closed, and other
@@ -31,19 +36,36 @@ use std::sync::Arc;
 /// The costs of the methods are those of a Sherman index of the default variant. `docs/costs.md` has all variants;
 /// `docs/costs-smart.md` and `docs/costs-sphinx.md` have those of the radix trees.
 pub struct Index<K, V> {
-    tree: Arc<Tree>,
+    tree: Handle,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Clone for Index<K, V> {
     fn clone(&self) -> Self {
-        Self { tree: Arc::clone(&self.tree), types: PhantomData }
+        Self { tree: self.tree.clone(), types: PhantomData }
     }
 }
 
 impl<K: Key, V: Value> Index<K, V> {
     pub(crate) fn of(tree: Arc<Tree>) -> Self {
-        Self { tree, types: PhantomData }
+        Self { tree: Handle::new(tree), types: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.tree
+    }
+
+    /// Returns a handle of the same index whose blocking calls end after `limit` at the latest, with the error
+    /// [`TimedOut`](crate::ErrorKind::TimedOut): at a lock that another client holds, or at a memory node that does not
+    /// answer. The effect of a change that was interrupted is unknown; its locks are freed at once. Bulk loads have the
+    /// same limit.
+    ///
+    /// Without a limit, a call waits up to 20 s for a lock whose holder is alive, and 10 s for a memory node that does
+    /// not answer.
+    #[must_use]
+    pub fn with_timeout(&self, limit: Duration) -> Self {
+        Self { tree: self.tree.with_limit(limit), types: PhantomData }
     }
 
     /// The URL of the index.
@@ -73,7 +95,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// [`Error::Unfit`](crate::Error::Unfit) if the key does not fit the index; [`Error::Index`](crate::Error::Index).
     #[inline]
     pub fn get(&self, key: impl Encode<K>) -> Result<Option<V>> {
-        let tree = &*self.tree;
+        let tree = &self.tree;
         let key = tree.key::<K, _>("get", &key)?;
         tree.get(key.as_ref())?.map(|value| tree.decode("get", "value", &value)).transpose()
     }
@@ -91,15 +113,64 @@ impl<K: Key, V: Value> Index<K, V> {
     /// parent's lock cannot be acquired, the call still succeeds: readers reach the new leaf through its left sibling,
     /// at the cost of one more READ, until a later operation updates the parent.
     pub fn put(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
-        let tree = &*self.tree;
+        let tree = &self.tree;
         let (key, value) = (tree.key::<K, _>("put", &key)?, tree.value::<V, _>("put", &value)?);
         tree.put(key.as_ref(), value.as_ref()).map(PutOutcome::replaced)
+    }
+
+    /// Returns the values of many keys, in their order. The lookups of up to 64 keys run at the same time, and their
+    /// verbs share doorbells. [1 RT for 64 keys whose leaves are cached]
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_many<Q: Encode<K>>(&self, keys: impl IntoIterator<Item = Q>) -> Result<Vec<Option<V>>> {
+        let keys = self.keys("get", keys)?;
+        let found = self.tree.get_many(&keys)?;
+        let values = found
+            .iter()
+            .map(|value| value.as_ref().map(|value| self.tree.decode("get", "value", value)).transpose());
+        values.collect()
+    }
+
+    /// Stores many entries; returns for each whether its key existed before. Up to 64 keys are stored at the same time,
+    /// and the entries of one key in their order. Each entry is one atomic change; the batch is not. [2 RT for 64 keys
+    /// whose leaves are cached and differ]
+    ///
+    /// # Errors
+    /// As [`put`](Self::put). The entries before the error may be stored.
+    pub fn put_many<Q: Encode<K>, W: Encode<V>>(
+        &self,
+        entries: impl IntoIterator<Item = (Q, W)>,
+    ) -> Result<Vec<bool>> {
+        let entries = entries.into_iter().map(|(key, value)| {
+            let key = self.tree.key::<K, _>("put many", &key)?;
+            let value = self.tree.value::<V, _>("put many", &value)?;
+            Ok((InlineBytes::copy(key.as_ref()), InlineBytes::copy(value.as_ref())))
+        });
+        self.tree.put_many(&entries.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Removes many keys; returns for each whether it existed. As [`put_many`](Self::put_many).
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove). The keys before the error may be removed.
+    pub fn remove_many<Q: Encode<K>>(&self, keys: impl IntoIterator<Item = Q>) -> Result<Vec<bool>> {
+        self.tree.remove_many(&self.keys("remove many", keys)?)
+    }
+
+    fn keys<Q: Encode<K>>(
+        &self,
+        operation: &'static str,
+        keys: impl IntoIterator<Item = Q>,
+    ) -> Result<Vec<InlineBytes>> {
+        let encoded = |key: Q| Ok(InlineBytes::copy(self.tree.key::<K, _>(operation, &key)?.as_ref()));
+        keys.into_iter().map(encoded).collect()
     }
 
     /// Stores `value` under `key` if the key does not exist; returns whether it was stored. Costs and errors as
     /// [`put`](Self::put).
     pub fn insert(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
-        let tree = &*self.tree;
+        let tree = &self.tree;
         let (key, value) = (tree.key::<K, _>("insert", &key)?, tree.value::<V, _>("insert", &value)?);
         tree.insert(key.as_ref(), value.as_ref()).map(InsertOutcome::inserted)
     }
@@ -107,25 +178,34 @@ impl<K: Key, V: Value> Index<K, V> {
     /// Replaces the value of `key` if the key exists; returns whether it does. Costs and errors as
     /// [`put`](Self::put), without splits.
     pub fn update(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
-        let tree = &*self.tree;
+        let tree = &self.tree;
         let (key, value) = (tree.key::<K, _>("update", &key)?, tree.value::<V, _>("update", &value)?);
         tree.update(key.as_ref(), value.as_ref()).map(UpdateOutcome::updated)
     }
 
     /// Removes `key`; returns whether it existed. Costs and errors as [`put`](Self::put), without splits.
     pub fn remove(&self, key: impl Encode<K>) -> Result<bool> {
-        let tree = &*self.tree;
+        let tree = &self.tree;
         let key = tree.key::<K, _>("remove", &key)?;
         tree.remove(key.as_ref()).map(RemoveOutcome::removed)
     }
 
-    /// Iterates over the entries whose keys are in `range`, in increasing order, or in decreasing order after
-    /// [`reverse`](Scan::reverse). The iterator fetches many leaves at a time. [1 RT for up to 32 leaves whose parent
-    /// is cached; in a radix tree 1 for the node at which the scan starts (the root unless a deeper node is cached),
-    /// and 1 for each 64 nodes or leaves]
+    /// The entries whose keys are in `range`, with a limit, in another order, or as a snapshot: see [`Range`].
+    pub fn range(&self, range: impl KeyRange<K>) -> Range<K, V> {
+        Range::new(self.tree.clone(), &range)
+    }
+
+    /// The entries whose keys begin with `prefix`, as [`scan_prefix`](Self::scan_prefix) selects them.
+    pub fn prefix(&self, prefix: impl Prefix<K>) -> Range<K, V> {
+        Range::of_prefix(self.tree.clone(), &prefix)
+    }
+
+    /// Iterates over the entries whose keys are in `range`, in increasing order, or from the end by `rev()`. The
+    /// iterator fetches many leaves at a time. [1 RT for up to 32 leaves whose parent is cached; in a radix tree 1 for
+    /// the node at which the scan starts (the root unless a deeper node is cached), and 1 for each 64 nodes or leaves]
     ///
     /// A scan is not atomic, but it returns every key that exists during the whole scan. [`iter`](Self::iter) iterates
-    /// over all entries.
+    /// over all entries; [`range`](Self::range) limits their number.
     ///
     /// ```
     /// # use farwood::{IndexOptions, Pool, PoolOptions};
@@ -137,10 +217,10 @@ impl<K: Key, V: Value> Index<K, V> {
     /// for (word, number) in [("ant", 1), ("bee", 2), ("cat", 3)] {
     ///     words.put(word, number)?;
     /// }
-    /// let found: Vec<_> = words.scan("b"..).limit(10).collect::<Result<_, _>>()?;
+    /// let found: Vec<_> = words.scan("b"..).collect::<Result<_, _>>()?;
     /// assert_eq!(found, [("bee".to_owned(), 2), ("cat".to_owned(), 3)]);
     /// assert_eq!((words.iter().count(), words.scan(..).count()), (3, 3));
-    /// let last = words.iter().reverse().next().transpose()?;
+    /// let last = words.iter().next_back().transpose()?;
     /// assert_eq!(last, Some(("cat".to_owned(), 3)));
     /// // The next page begins after the last key:
     /// use std::ops::Bound::{Excluded, Unbounded};
@@ -153,7 +233,7 @@ impl<K: Key, V: Value> Index<K, V> {
     ///
     /// If a bound of the range does not fit the index, the first item of the iterator is the error.
     pub fn scan(&self, range: impl KeyRange<K>) -> Scan<K, V> {
-        Scan::new(Arc::clone(&self.tree), &range)
+        self.range(range).into_iter()
     }
 
     /// Iterates over the entries whose keys begin with `prefix`: a text, a byte string, or a tuple of the first
@@ -185,12 +265,12 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # Ok::<(), farwood::Error>(())
     /// ```
     pub fn scan_prefix(&self, prefix: impl Prefix<K>) -> Scan<K, V> {
-        Scan::of_prefix(Arc::clone(&self.tree), &prefix)
+        self.prefix(prefix).into_iter()
     }
 
     /// Iterates over all entries, as [`scan`](Self::scan) does.
     pub fn iter(&self) -> Scan<K, V> {
-        Scan::all(Arc::clone(&self.tree))
+        Range::all(self.tree.clone()).into_iter()
     }
 
     /// Counts the entries; like a scan, this is not atomic. [1 RT per 32 leaves]
@@ -201,42 +281,9 @@ impl<K: Key, V: Value> Index<K, V> {
         self.tree.count()
     }
 
-    /// Loads `entries`, whose keys are strictly increasing, into the empty index; returns their number. `fill` is the
-    /// fill factor of the nodes (0.5 to 1; 0.8 leaves space for inserts; nodes of radix trees have none). The call
-    /// reports the number of entries so far to `progress`. [1 RT per 64 nodes]
-    ///
-    /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument): the fill factor is out of range.
-    /// [`Error::Index`](crate::Error::Index): the index is not empty, the keys are not sorted, or the pool is full;
-    /// [`Error::Unfit`](crate::Error::Unfit). After an error the index is still empty, and keeps the memory that the
-    /// call allocated until the index is dropped.
-    pub fn bulk_load<A, B>(
-        &self,
-        entries: impl IntoIterator<Item = (A, B)>,
-        fill: f64,
-        mut progress: impl FnMut(u64),
-    ) -> Result<u64>
-    where
-        A: Encode<K>,
-        B: Encode<V>,
-    {
-        let tree = &*self.tree;
-        Call { operation: "bulk load", url: tree.url() }.check_fill(fill)?;
-        let mut unfit = None;
-        // An entry that does not fit is replaced by an empty one, which ends the load before the index is visible.
-        let mut encoded = entries.into_iter().map(|(key, value)| {
-            let encoded = || -> Result<_> {
-                let key = tree.key::<K, _>("bulk load", &key)?;
-                let value = tree.value::<V, _>("bulk load", &value)?;
-                Ok((keep(key.as_ref()), keep(value.as_ref())))
-            };
-            encoded().unwrap_or_else(|error| {
-                unfit = Some(error);
-                (keep(&[]), keep(&[]))
-            })
-        });
-        let loaded = tree.bulk_load(&mut encoded, fill, &mut progress);
-        unfit.map_or(loaded, Err)
+    /// Loads many sorted entries into the empty index, see [`BulkLoad`].
+    pub fn bulk_load(&self) -> BulkLoad<'_, K, V> {
+        BulkLoad::new(&self.tree)
     }
 
     /// Reads every entry and its value, and verifies their checksums, while other processes may change the index;
@@ -271,10 +318,19 @@ impl<K: Key, V: Value> Index<K, V> {
         IndexStats::of(&self.tree)
     }
 
+    /// Creates a handle whose calls return futures that any executor may poll and move between threads. It starts a
+    /// thread, which all async handles of the pool share.
+    ///
+    /// # Errors
+    /// [`Error::Thread`](crate::Error::Thread): the thread cannot be started.
+    pub fn to_async(&self) -> Result<AsyncIndex<K, V>> {
+        AsyncIndex::new(Arc::clone(self.tree.tree()))
+    }
+
     /// Creates a session: async calls for the current thread, with a separate client. Do not interleave them with
     /// blocking calls on the same thread, see [`Session`].
     pub fn session(&self) -> Session<K, V> {
-        Session::new(Arc::clone(&self.tree))
+        Session::new(Arc::clone(self.tree.tree()))
     }
 
     /// Returns the untyped index and a new client for the current thread, for benchmarks.
@@ -291,10 +347,6 @@ impl<K: Key, V: Value> IntoIterator for &Index<K, V> {
     fn into_iter(self) -> Scan<K, V> {
         self.iter()
     }
-}
-
-fn keep(bytes: &[u8]) -> InlineBytes {
-    InlineBytes::padded(bytes, bytes.len())
 }
 
 impl<K, V> fmt::Debug for Index<K, V> {

@@ -37,6 +37,12 @@ impl InlineBytes {
         Self(Storage::Heap(heap))
     }
 
+    /// A copy of `bytes`.
+    #[inline]
+    pub fn copy(bytes: &[u8]) -> Self {
+        Self::padded(bytes, bytes.len())
+    }
+
     /// Appends bytes.
     #[inline]
     pub fn push(&mut self, added: &[u8]) {

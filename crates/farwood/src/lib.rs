@@ -58,21 +58,28 @@
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
+mod answer;
 mod argument;
+mod async_index;
 mod attached;
 mod attachment;
+mod batch;
 mod blocking;
+mod bulk_load;
 mod codec;
+mod conditional;
 mod contradiction;
 pub mod doctor;
 mod entry;
 mod error;
+mod handle;
 mod index;
 mod index_stats;
 mod inline_bytes;
 mod kind;
 mod options;
 mod pool;
+mod range;
 mod scan;
 mod session;
 mod shell_word;
@@ -80,17 +87,22 @@ mod span;
 #[cfg(feature = "spatial")]
 pub mod spatial;
 mod stats;
+mod task_driver;
 mod thread_client;
 mod tree;
 mod unfit;
 mod url;
 mod width;
 
+pub use answer::Answer;
+pub use async_index::AsyncIndex;
+pub use bulk_load::BulkLoad;
 #[cfg(feature = "zerocopy")]
 pub use codec::Plain;
 #[cfg(feature = "serde")]
 pub use codec::Serde;
 pub use codec::{Bytes, Codec, Encode, Key, KeyRange, Prefix, PrefixPart, StartsWith, Text, TypeName, Value};
+pub use conditional::Counter;
 pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use farwood_fabric::client_table::DamagedSlot;
@@ -130,9 +142,11 @@ pub use options::{
     CACHE_BYTES_DEFAULT, CreateOptions, FILTER_BYTES_DEFAULT, IndexOptions, SmartOptions, SphinxOptions,
 };
 pub use pool::{MEMORY_NODES_MAX, Pool, PoolOptions};
+pub use range::Range;
 pub use scan::Scan;
 pub use session::Session;
 pub use stats::{ClientStats, IndexUse, NodeStats, PoolStats};
+pub use task_driver::Finished;
 pub use unfit::Unfit;
 pub use url::Url;
 pub use width::Width;

@@ -1,7 +1,8 @@
 //! Scans as iterators, which fetch entries in batches.
 
-use crate::codec::{Codec, Key, KeyRange, Prefix, Value, prefix_of};
+use crate::codec::{Codec, Key, Value};
 use crate::error::{Error, Result};
+use crate::handle::Handle;
 use crate::span::Span;
 use crate::tree::Tree;
 use crate::width::Width;
@@ -9,7 +10,6 @@ use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 /// Entries of the first batch; each further batch is four times as large as the one before.
 const BATCH_FIRST: usize = 64;
@@ -20,115 +20,119 @@ const BATCH_FIRST_ANY: usize = 4;
 /// The target size of a batch in bytes, if values have any length.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// An iterator over entries. An error ends the iteration.
+/// Entries that were fetched from one end of the range, in the order of their distance from it. Those from `first` to
+/// `end` are left.
+#[derive(Default)]
+struct Batch {
+    entries: Entries,
+    first: usize,
+    end: usize,
+}
+
+impl Batch {
+    fn take_first(&mut self) -> Option<(&[u8], &[u8])> {
+        let at = (self.first < self.end).then_some(self.first)?;
+        self.first += 1;
+        self.entries.get(at)
+    }
+
+    fn take_last(&mut self) -> Option<(&[u8], &[u8])> {
+        self.end = (self.first < self.end).then(|| self.end - 1)?;
+        self.entries.get(self.end)
+    }
+}
+
+/// An iterator over entries, from both ends. An error ends the iteration.
 #[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Scan<K, V> {
-    tree: Arc<Tree>,
+    index: Handle,
+    /// The keys that no batch contains.
     span: Span,
+    /// The direction of `next`.
     direction: Direction,
-    /// The remaining entries up to the limit.
+    /// The number of entries that the iterator may still return.
     remaining: usize,
     batch_max: usize,
-    /// The entries of the batch that the scan fetched last.
-    entries: Entries,
-    /// Entries of the batch that the iterator has returned.
-    returned: usize,
+    /// The batches from the least and from the greatest key of the range.
+    batches: [Batch; 2],
+    /// Whether all entries of the range are in the batches.
+    is_fetched: bool,
     failed: Option<Error>,
-    done: bool,
     types: PhantomData<fn() -> (K, V)>,
 }
 
+const fn other(direction: Direction) -> Direction {
+    match direction {
+        Direction::Forward => Direction::Backward,
+        Direction::Backward => Direction::Forward,
+    }
+}
+
 impl<K: Key, V: Value> Scan<K, V> {
-    pub(crate) fn new(tree: Arc<Tree>, range: &impl KeyRange<K>) -> Self {
-        let span = Span::new::<K, _>(&tree, range);
-        Self::of(tree, span)
-    }
-
-    /// A scan of the keys that begin with `prefix`.
-    pub(crate) fn of_prefix(tree: Arc<Tree>, prefix: &impl Prefix<K>) -> Self {
-        let span = match prefix_of(prefix) {
-            Ok(prefix) => Ok(Span::of_prefix(tree.key_width(), prefix.as_ref())),
-            Err(why) => Err(tree.unfit("scan", "prefix", why)),
-        };
-        Self::of(tree, span)
-    }
-
     /// A scan of `span`, or one whose first item is the error.
-    fn of(tree: Arc<Tree>, span: Result<Span>) -> Self {
-        let mut scan = Self::all(tree);
-        match span {
-            Ok(span) => scan.span = span,
-            Err(error) => scan.failed = Some(error),
-        }
-        scan
-    }
-
-    pub(crate) fn all(tree: Arc<Tree>) -> Self {
-        let batch_max = match tree.value_width() {
+    pub(crate) fn new(index: Handle, span: Result<Span>, direction: Direction, limit: usize) -> Self {
+        let batch_max = match index.value_width() {
             Width::Exactly(_) => BATCH_FIRST,
             Width::UpTo(_) => BATCH_FIRST_ANY,
         };
+        let (span, failed) = match span {
+            Ok(span) => (span, None),
+            Err(error) => (Span::all(index.key_width()), Some(error)),
+        };
         Self {
-            span: Span::all(tree.key_width()),
-            tree,
-            direction: Direction::Forward,
-            remaining: usize::MAX,
+            is_fetched: span.is_void() || failed.is_some(),
+            index,
+            span,
+            direction,
+            remaining: limit,
             batch_max,
-            entries: Entries::new(),
-            returned: 0,
-            failed: None,
-            done: false,
+            batches: Default::default(),
+            failed,
             types: PhantomData,
         }
     }
 
-    /// Limits the scan to `limit` entries. The scan fetches no further entries, so prefer it to [`Iterator::take`].
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.remaining = self.remaining.min(limit);
-        self
-    }
-
-    /// Reverses the order: from the end of the range, by decreasing key.
-    pub fn reverse(mut self) -> Self {
-        self.direction = Direction::Backward;
-        self
-    }
-
-    /// Returns all entries of the scan as of one moment during this call. The range must lie in at most 32 leaves
-    /// (about 900 entries of 8-byte keys and values). [2 RT if the parent of the leaves is cached, 1 more for values
-    /// stored outside their leaf; the same again each time that a client changes one of the leaves during the call]
-    ///
-    /// # Errors
-    /// [`Error::Unfit`]; [`Error::Index`]: the range is too wide, or the leaves
-    /// change too often.
-    pub fn snapshot(mut self) -> Result<Vec<(K, V)>> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
+    /// The next entry from the end of the range at which a scan in `direction` begins.
+    fn take(&mut self, direction: Direction) -> Option<Result<(K, V)>> {
+        while self.remaining > 0 && self.failed.is_none() {
+            let [own, beyond] = match (direction, &mut self.batches) {
+                (Direction::Forward, [least, greatest]) => [least, greatest],
+                (Direction::Backward, [least, greatest]) => [greatest, least],
+            };
+            let entry = match own.take_first() {
+                None if self.is_fetched => beyond.take_last(),
+                entry => entry,
+            };
+            if let Some(entry) = entry {
+                let entry = self.index.check_process("scan").and_then(|()| decode(&self.index, entry));
+                self.remaining = if entry.is_ok() { self.remaining - 1 } else { 0 };
+                return Some(entry);
+            }
+            if self.is_fetched {
+                return None;
+            }
+            self.failed = self.fetch(direction).err();
         }
-        if self.remaining == 0 || self.span.is_void() {
-            return Ok(Vec::new());
-        }
-        let tree = &*self.tree;
-        tree.snapshot(self.span.range(), self.direction, self.remaining, &mut self.entries)?;
-        self.entries.iter().map(|entry| decode(tree, entry)).collect()
+        self.remaining = 0;
+        self.failed.take().map(Err)
     }
 
-    /// Fetches the next batch.
-    fn fetch(&mut self) -> Result<()> {
+    /// Fetches the next batch from the end at which a scan in `direction` begins.
+    fn fetch(&mut self, direction: Direction) -> Result<()> {
         let limit = self.remaining.min(self.batch_max);
-        if limit == 0 || self.span.is_void() {
-            self.done = true;
-            return Ok(());
-        }
-        self.tree.scan(self.span.range(), self.direction, limit, &mut self.entries)?;
-        self.returned = 0;
-        let entry_bytes = (self.entries.bytes() / self.entries.len().max(1)).max(1);
+        let batch = match direction {
+            Direction::Forward => &mut self.batches[0],
+            Direction::Backward => &mut self.batches[1],
+        };
+        self.index.scan(self.span.range(), direction, limit, &mut batch.entries)?;
+        let count = batch.entries.len();
+        (batch.first, batch.end) = (0, count);
+        let entry_bytes = (batch.entries.bytes() / count.max(1)).max(1);
         self.batch_max = (self.batch_max * 4).min(BATCH_MAX).min((BATCH_BYTES / entry_bytes).max(1));
-        self.remaining -= self.entries.len();
-        self.done = self.entries.len() < limit;
-        if let Some((last, _)) = self.entries.iter().next_back() {
-            self.span.pass(last, self.direction);
+        if let Some((last, _)) = batch.entries.iter().next_back() {
+            self.span.pass(last, direction);
         }
+        self.is_fetched = count < limit || self.span.is_void();
         Ok(())
     }
 }
@@ -144,22 +148,14 @@ impl<K: Key, V: Value> Iterator for Scan<K, V> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(entry) = self.entries.get(self.returned) {
-                let entry = self.tree.check_process("scan").and_then(|()| decode(&self.tree, entry));
-                self.returned = if entry.is_ok() { self.returned + 1 } else { self.entries.len() };
-                self.done |= entry.is_err();
-                return Some(entry);
-            }
-            if let Some(error) = self.failed.take() {
-                self.done = true;
-                return Some(Err(error));
-            }
-            if self.done {
-                return None;
-            }
-            self.failed = self.fetch().err();
-        }
+        self.take(self.direction)
+    }
+}
+
+/// A limit counts the entries from both ends together.
+impl<K: Key, V: Value> DoubleEndedIterator for Scan<K, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.take(other(self.direction))
     }
 }
 

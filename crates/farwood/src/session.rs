@@ -1,6 +1,7 @@
 //! Sessions: concurrent async calls on one thread.
 
 use crate::codec::{Encode, Key, KeyRange, Value};
+use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
 use crate::error::Result;
 use crate::scan::decode;
 use crate::span::Span;
@@ -116,6 +117,61 @@ impl<K: Key, V: Value> Session<K, V> {
         let key = tree.key::<K, _>("remove", &key)?;
         let done = self.run(tree.ordered().remove(&self.client, key.as_ref())).await;
         done.map(farwood_index::RemoveOutcome::removed).map_err(|error| tree.failed("remove", error))
+    }
+
+    /// As [`Index::swap`](crate::Index::swap).
+    pub async fn swap(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<Option<V>> {
+        let value = encoded(&self.tree, "swap", &value)?;
+        Ok(self.change(&key, conditional::swap(value)).await?.value)
+    }
+
+    /// As [`Index::take`](crate::Index::take).
+    pub async fn take(&self, key: impl Encode<K>) -> Result<Option<V>> {
+        Ok(self.change(&key, conditional::take()).await?.value)
+    }
+
+    /// As [`Index::compare_exchange`](crate::Index::compare_exchange).
+    pub async fn compare_exchange(
+        &self,
+        key: impl Encode<K>,
+        expected: Option<&V>,
+        new: Option<&V>,
+    ) -> Result<std::result::Result<(), Option<V>>> {
+        let bytes =
+            |value: Option<&V>| value.map(|value| encoded(&self.tree, "compare exchange", value)).transpose();
+        let change = conditional::compare_exchange(bytes(expected)?, bytes(new)?);
+        Ok(self.change(&key, change).await?.exchanged())
+    }
+
+    /// As [`Index::fetch_update`](crate::Index::fetch_update).
+    pub async fn fetch_update(
+        &self,
+        key: impl Encode<K>,
+        f: impl FnMut(Option<&V>) -> Option<V>,
+    ) -> Result<Option<V>> {
+        Ok(self.change(&key, conditional::fetch_update(f)).await?.value)
+    }
+
+    /// As [`Index::fetch_add`](crate::Index::fetch_add).
+    pub async fn fetch_add(&self, key: impl Encode<K>, by: V) -> Result<V>
+    where
+        V: Counter,
+    {
+        Ok(self.change(&key, conditional::fetch_add(by)).await?.value.unwrap_or(V::ZERO))
+    }
+
+    /// As [`Index::remove_if`](crate::Index::remove_if).
+    pub async fn remove_if(&self, key: impl Encode<K>, f: impl FnMut(&V) -> bool) -> Result<Option<V>> {
+        Ok(self.change(&key, conditional::remove_if(f)).await?.if_met())
+    }
+
+    async fn change<D>(&self, key: &impl Encode<K>, mut change: Conditional<V, D>) -> Result<Found<V>>
+    where
+        D: FnMut(&Tree, Option<(&[u8], &V)>) -> Result<Decided>,
+    {
+        let key = self.tree.key::<K, _>(change.operation, key)?;
+        change.run(&self.tree, &self.client, key.as_ref()).await?;
+        change.found
     }
 
     /// Returns up to `limit` entries of `range`, in `direction`; as [`Index::scan`](crate::Index::scan).

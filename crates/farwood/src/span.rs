@@ -69,7 +69,25 @@ impl Span {
         self.void = self.from.is_none();
     }
 
-    /// Removes all keys up to `last` from the range, in the scan's direction.
+    /// Removes all keys up to `last` from the range, in the scan's direction; `last` need not be in the range.
+    pub(crate) fn narrow(&mut self, last: &[u8], direction: Direction) {
+        match direction {
+            Direction::Forward => match successor(last.to_vec(), self.keys) {
+                None => self.void = true,
+                next => self.from = self.from.take().max(next),
+            },
+            Direction::Backward => {
+                if self.to.as_deref().is_none_or(|to| last < to) {
+                    self.to = Some(last.to_vec());
+                }
+            }
+        }
+        if let (Some(from), Some(to)) = (&self.from, &self.to) {
+            self.void |= from >= to;
+        }
+    }
+
+    /// Removes all keys up to `last`, the last one that was read, from the range, in the scan's direction.
     pub(crate) fn pass(&mut self, last: &[u8], direction: Direction) {
         match direction {
             Direction::Forward => self.begin_after(last.to_vec()),
@@ -125,6 +143,21 @@ mod tests {
         assert_eq!(span, Span { from: Some(vec![4]), to: Some(vec![7]), ..Span::all(keys) });
         span.pass(&[255], Direction::Forward);
         assert!(span.is_void());
+    }
+
+    #[test]
+    fn a_span_begins_after_any_key() {
+        let keys = Width::Exactly(1);
+        let span = || Span { from: Some(vec![3]), to: Some(vec![9]), ..Span::all(keys) };
+        let narrowed = |last: u8, direction| {
+            let mut span = span();
+            span.narrow(&[last], direction);
+            (!span.is_void()).then(|| (span.from.unwrap()[0], span.to.unwrap()[0]))
+        };
+        let forward = [1, 3, 7, 8, 20, 255].map(|last| narrowed(last, Direction::Forward));
+        assert_eq!(forward, [Some((3, 9)), Some((4, 9)), Some((8, 9)), None, None, None]);
+        let backward = [20, 9, 5, 3, 0].map(|last| narrowed(last, Direction::Backward));
+        assert_eq!(backward, [Some((3, 9)), Some((3, 9)), Some((3, 5)), None, None]);
     }
 
     #[test]

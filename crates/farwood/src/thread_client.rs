@@ -5,14 +5,19 @@
 //! of a pool drops its client at once; other threads drop theirs when they first use another pool, or end. Until then,
 //! such a client keeps only the memory of the pool mapped: the process has already detached.
 //!
+//! Over a network, each client of a pool has connections of its own. So only the first [`OWN_MAX`] threads have one, and
+//! a thread of the pool executes the blocking calls of the others: it sends them together on its connections.
+//!
 //! A forked child inherits the list of the thread that forked, and gets no client of a pool that its parent opened.
 
 use crate::attached::Attached;
 use farwood_fabric::{Client, FabricError};
 use farwood_transport::any::AnyFabric;
+use farwood_transport::runtime::TaskThread;
 use std::cell::RefCell;
 use std::ptr;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 /// A thread's client of one pool.
@@ -20,6 +25,7 @@ struct ThreadClient {
     /// Cannot be upgraded after the last handle of the pool was dropped. Its address identifies the pool.
     pool: Weak<Attached>,
     client: Rc<Client<AnyFabric>>,
+    _counted: Option<CountedClient>,
 }
 
 impl ThreadClient {
@@ -33,27 +39,89 @@ thread_local! {
     static CLIENTS: RefCell<Vec<ThreadClient>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread's client of `pool`.
+/// Threads with a client of their own, for each pool over a network. The thread of the pool has another one.
+pub(crate) const OWN_MAX: usize = 3;
+
+/// Counts a client of a thread until it is dropped.
+struct CountedClient(Weak<Attached>);
+
+impl Drop for CountedClient {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.own_clients().fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How a thread executes blocking calls.
+pub(crate) enum ThreadPath {
+    /// With its own client.
+    Own(Rc<Client<AnyFabric>>),
+    /// On the thread of the pool.
+    Shared(Arc<TaskThread>),
+}
+
+/// How this thread executes blocking calls on `pool`.
+///
+/// # Errors
+/// [`FabricError::Forked`]: this process is a forked child of the one that opened the pool.
+#[inline]
+pub(crate) fn path(pool: &Arc<Attached>) -> Result<ThreadPath, FabricError> {
+    pool.forks().check()?;
+    match find(pool) {
+        Some(client) => Ok(ThreadPath::Own(client)),
+        None => Ok(new_path(pool)),
+    }
+}
+
+#[cold]
+fn new_path(pool: &Arc<Attached>) -> ThreadPath {
+    if pool.attachment().has_connections() {
+        let count = |count: usize| (count < OWN_MAX).then_some(count + 1);
+        let counted = pool.own_clients().fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
+        if counted.is_err()
+            && let Some(thread) = pool.shared_thread()
+        {
+            return ThreadPath::Shared(thread);
+        }
+        let counted = counted.is_ok().then(|| CountedClient(Arc::downgrade(pool)));
+        return ThreadPath::Own(add_client(pool, counted));
+    }
+    ThreadPath::Own(add_client(pool, None))
+}
+
+/// This thread's client of `pool`, or a client for one call if it has none.
+///
+/// # Errors
+/// [`FabricError::Forked`]: this process is a forked child of the one that opened the pool.
+pub(crate) fn own(pool: &Arc<Attached>) -> Result<Rc<Client<AnyFabric>>, FabricError> {
+    pool.forks().check()?;
+    Ok(find(pool).unwrap_or_else(|| Rc::new(pool.attachment().client())))
+}
+
+/// This thread's client of `pool`, which stays.
 ///
 /// # Errors
 /// [`FabricError::Forked`]: this process is a forked child of the one that opened the pool.
 #[inline]
 pub(crate) fn client(pool: &Arc<Attached>) -> Result<Rc<Client<AnyFabric>>, FabricError> {
     pool.forks().check()?;
+    Ok(find(pool).unwrap_or_else(|| add_client(pool, None)))
+}
+
+#[inline]
+fn find(pool: &Attached) -> Option<Rc<Client<AnyFabric>>> {
     let found = CLIENTS.try_with(|clients| {
         let clients = clients.borrow();
         clients.iter().find(|kept| kept.is_in(pool)).map(|kept| Rc::clone(&kept.client))
     });
-    Ok(match found {
-        Ok(Some(client)) => client,
-        _ => add_client(pool),
-    })
+    found.ok().flatten()
 }
 
 #[cold]
-fn add_client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
+fn add_client(pool: &Arc<Attached>, counted: Option<CountedClient>) -> Rc<Client<AnyFabric>> {
     let client = Rc::new(pool.attachment().client());
-    let kept = ThreadClient { pool: Arc::downgrade(pool), client: Rc::clone(&client) };
+    let kept = ThreadClient { pool: Arc::downgrade(pool), client: Rc::clone(&client), _counted: counted };
     // While the thread ends, its list no longer exists; the client then serves this call only.
     let _ = CLIENTS.try_with(|clients| {
         let gone = take_where(clients, |kept| kept.pool.strong_count() == 0);

@@ -88,6 +88,15 @@ impl Tree {
         Error::Unfit { operation, url: self.url(), what, why }
     }
 
+    /// Runs an operation in this process, and describes its error.
+    pub(crate) async fn run<T>(
+        &self,
+        operation: &'static str,
+        work: impl Future<Output = std::result::Result<T, IndexError>>,
+    ) -> Result<T> {
+        self.pool.forks().guard(work).await.map_err(|error| self.failed(operation, error))
+    }
+
     /// Encodes a key.
     #[inline]
     pub(crate) fn key<'k, K: Key, Q: Encode<K>>(

@@ -93,7 +93,10 @@ fn a_leader_that_is_not_polled_loses_its_batch() {
     let combiner = Combiner::<u32>::new(Leader::First);
     let Role::Lead(first) = ready(pin!(enter(&combiner, 0))) else { panic!("the slot was free") };
     let mut unpolled = pin!(enter(&combiner, 0));
-    let mut third = pin!(combiner.enter(b"k", 0, async || Some(yield_once().await)));
+    let mut third = pin!(combiner.enter(b"k", 0, async || {
+        yield_once().await;
+        Some(())
+    }));
     assert!(poll(unpolled.as_mut()).is_pending() && poll(third.as_mut()).is_pending());
     drop(first);
     // The first pause notices the grant, and the second one finds that it was not taken.

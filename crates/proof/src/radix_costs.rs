@@ -7,7 +7,7 @@ use crate::workload::ScanSpan;
 use farwood_fabric::{Client, Costs};
 use farwood_index::ordered::{self, Ordered};
 use farwood_testkit::Harness;
-use farwood_testkit::history::{Action, Direction, Exchange};
+use farwood_testkit::history::{Action, Direction, Exchange, Expected};
 use farwood_testkit::loopback::Loopback;
 
 /// Bytes of the node cache, enough for all inner nodes.
@@ -130,9 +130,9 @@ fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
     let update = Action::Update(vec![2; 8]);
     row("update", "key absent, another key in its slot", bench.perform(tree, &absent, &update));
     row("remove", "key present", bench.perform(tree, &key(14, 3), &Action::Remove));
-    let exchange = |new| Action::Exchange(Exchange { expected: None, new });
+    let exchange = |new| Action::Exchange(Exchange { expected: Expected::Any, new });
     row("modify", "key present", bench.perform(tree, &present, &exchange(Some(vec![3; 8]))));
-    let kept = Action::Exchange(Exchange { expected: Some(None), new: Some(vec![4; 8]) });
+    let kept = Action::Exchange(Exchange { expected: Expected::Value(None), new: Some(vec![4; 8]) });
     row("modify", "key kept", bench.perform(tree, &present, &kept));
     row("modify", "leaf split", bench.perform(tree, &[15, 7, 1, 1, 1, 1, 1, 1], &exchange(Some(vec![3; 8]))));
     row("modify", "value outgrows its leaf", bench.perform(tree, &key(16, 1), &exchange(Some(vec![3; 100]))));

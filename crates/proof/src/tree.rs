@@ -7,7 +7,7 @@ use farwood_index::sherman::{self, Sherman};
 use farwood_index::smart::{self, Smart};
 use farwood_index::sphinx::{self, Sphinx};
 use farwood_index::{Decision, IndexError};
-use farwood_testkit::history::{Action, Answer, ByteString};
+use farwood_testkit::history::{Action, Answer, ByteString, Expected};
 
 /// The operations of every ordered index.
 #[expect(async_fn_in_trait, reason = "clients belong to one thread")]
@@ -62,7 +62,7 @@ macro_rules! tree {
                     Action::Exchange(wanted) => {
                         let mut found = None;
                         match &wanted.new {
-                            None if wanted.expected != Some(None) => {
+                            None if wanted.expected != Expected::Value(None) => {
                                 let mut accept = |value: Option<&[u8]>| {
                                     found = value.map(<[u8]>::to_vec);
                                     wanted.applies(value)

@@ -6,7 +6,7 @@ use farwood_index::IndexError;
 use farwood_index::sherman::layout::Values;
 use farwood_index::sherman::{self, Range, ShermanConfig, ShermanVariant};
 use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::{Action, Answer, ByteString, Direction, Exchange};
+use farwood_testkit::history::{Action, Answer, ByteString, Direction, Exchange, Expected};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -195,7 +195,11 @@ impl Iterator for Workload<'_> {
 impl Workload<'_> {
     /// An exchange of any value, or of the one that this client wrote last.
     fn exchange(&mut self, key: &[u8]) -> Exchange {
-        let expected = (!self.chance.once_in(3)).then(|| self.written.get(key).cloned().flatten());
+        let expected = if self.chance.once_in(3) {
+            Expected::Any
+        } else {
+            Expected::Value(self.written.get(key).cloned().flatten())
+        };
         let new = (!self.chance.once_in(4)).then(|| self.value());
         self.written.insert(key.to_vec(), new.clone());
         Exchange { expected, new }

@@ -48,20 +48,32 @@ pub enum Action {
 /// A change of one key that depends on its value; `None` is the value of an absent key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The value that the key must have; `None`: any.
-    pub expected: Option<Option<ByteString>>,
+    /// The value that the key must have.
+    pub expected: Expected,
     /// Its new value.
     pub new: Option<ByteString>,
+}
+
+/// The value that a key must have for a change; `None` is the value of an absent key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Any value, or none.
+    Any,
+    /// This value.
+    Value(Option<ByteString>),
 }
 
 impl Exchange {
     /// Whether the change is made if the key has the value `found`.
     pub fn applies(&self, found: Option<&[u8]>) -> bool {
-        self.expected.as_ref().is_none_or(|expected| expected.as_deref() == found)
+        match &self.expected {
+            Expected::Any => true,
+            Expected::Value(expected) => expected.as_deref() == found,
+        }
     }
 
     /// Whether the exchange may have changed the key, with that answer.
-    fn may_change(&self, answer: &Option<(u64, Answer)>) -> bool {
+    fn may_change(&self, answer: Option<&(u64, Answer)>) -> bool {
         match answer {
             Some((_, Answer::Found(found))) => *found != self.new && self.applies(found.as_deref()),
             _ => true,

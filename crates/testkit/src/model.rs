@@ -3,7 +3,7 @@
 //! [`programs`] is a proptest strategy: failures shrink to few steps on few keys. Keys come from families that stress
 //! trees ([`Family`]). [`run`] compares every answer, and at the end the whole contents, in both directions.
 
-use crate::history::{ByteString, Exchange};
+use crate::history::{ByteString, Exchange, Expected};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -173,7 +173,7 @@ pub enum Order {
 
 /// The value that an exchange expects.
 #[derive(Clone, Copy, Debug)]
-pub enum Expected {
+pub enum ExpectedKind {
     /// Any value, or none.
     Any,
     /// No value: the key is absent.
@@ -198,7 +198,7 @@ pub enum Step {
     /// See [`Ordered::remove`].
     Remove,
     /// See [`Ordered::exchange`].
-    Exchange(Expected, Option<u8>),
+    Exchange(ExpectedKind, Option<u8>),
     /// A scan with the step's key as one bound.
     Scan {
         /// Whether the scan is forward.
@@ -298,8 +298,9 @@ pub fn programs(shape: ProgramShape) -> impl Strategy<Value = Program> {
 
 fn step() -> impl Strategy<Value = Step> {
     let scan = (any::<bool>(), any::<Option<Index>>(), any::<bool>(), 0..40usize);
-    let expected =
-        prop::sample::select(&[Expected::Any, Expected::Absent, Expected::Present, Expected::Wrong][..]);
+    let expected = prop::sample::select(
+        &[ExpectedKind::Any, ExpectedKind::Absent, ExpectedKind::Present, ExpectedKind::Wrong][..],
+    );
     prop_oneof![
         3 => Just(Step::Get),
         6 => any::<u8>().prop_map(Step::Put),
@@ -381,10 +382,10 @@ fn one(
         Step::Remove => same(what, &index.remove(key), &Ordered::remove(model, key)),
         Step::Exchange(expected, new) => {
             let expected = match expected {
-                Expected::Any => None,
-                Expected::Absent => Some(None),
-                Expected::Present => Some(Ordered::get(model, key)),
-                Expected::Wrong => Some(Some(value(&1))),
+                ExpectedKind::Any => Expected::Any,
+                ExpectedKind::Absent => Expected::Value(None),
+                ExpectedKind::Present => Expected::Value(Ordered::get(model, key)),
+                ExpectedKind::Wrong => Expected::Value(Some(value(&1))),
             };
             let exchange = Exchange { expected, new: new.as_ref().map(value) };
             same(what, &index.exchange(key, &exchange), &model.exchange(key, &exchange))

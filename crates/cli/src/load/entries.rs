@@ -115,7 +115,7 @@ impl Load<'_> {
     }
 
     fn all(&mut self, rows: &mut Rows, progress: &ProgressBar) -> Result<(), Failure> {
-        let empty = self.index.iter().limit(1).next().transpose()?.is_none();
+        let empty = self.index.range(..).limit(1).into_iter().next().transpose()?.is_none();
         if !empty || self.args.sort_memory == 0 {
             return self.one_by_one(rows);
         }
@@ -194,7 +194,10 @@ impl Load<'_> {
         input::writing(progress, arrived);
         match self
             .index
-            .bulk_load(sorter.in_order(), self.args.fill, |written| progress.set_position(written))
+            .bulk_load()
+            .fill(self.args.fill)
+            .progress(|written| progress.set_position(written))
+            .run(sorter.in_order())
         {
             Ok(loaded) => {
                 self.tally = Tally { loaded: arrived, replaced: arrived - loaded, bulk: true };

@@ -138,7 +138,7 @@ impl<T, A: Encode<T> + ?Sized> Encode<T> for &A {
 /// Pool::open("shm://p").unwrap().create_index::<Own, u64>("i", &IndexOptions::default()).unwrap();
 /// # }
 /// ```
-pub trait Codec: Encode<Self> + Sized + 'static {
+pub trait Codec: Encode<Self> + Sized + Send + Sync + 'static {
     /// The kind that the index records, by which the command reads and shows keys and values.
     const KIND: Kind;
     /// The name that the index records, so that it cannot be opened with another type by mistake. It never changes.

@@ -63,7 +63,7 @@ impl<T: IntoBytes + Immutable> Encode<Plain<T>> for Plain<&T> {
     }
 }
 
-impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + 'static> Codec for Plain<T> {
+impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + Send + Sync + 'static> Codec for Plain<T> {
     const KIND: Kind = Kind::Structured;
     const NAME: TypeName = TypeName::new("plain");
     const WIDTH: Option<usize> = Some(size_of::<T>());
@@ -75,4 +75,4 @@ impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + 'static> Codec for Pla
     }
 }
 
-impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + 'static> Value for Plain<T> {}
+impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + Send + Sync + 'static> Value for Plain<T> {}

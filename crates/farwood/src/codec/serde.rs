@@ -98,7 +98,7 @@ impl<T: Serialize> Encode<Serde<T>> for Serde<&T> {
     }
 }
 
-impl<T: Serialize + DeserializeOwned + 'static> Codec for Serde<T> {
+impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Codec for Serde<T> {
     const KIND: Kind = Kind::Structured;
     const NAME: TypeName = TypeName::new("postcard");
     const WIDTH: Option<usize> = None;
@@ -111,4 +111,4 @@ impl<T: Serialize + DeserializeOwned + 'static> Codec for Serde<T> {
     }
 }
 
-impl<T: Serialize + DeserializeOwned + 'static> Value for Serde<T> {}
+impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Value for Serde<T> {}

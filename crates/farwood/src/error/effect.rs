@@ -48,7 +48,9 @@ impl Error {
     /// The effect of several changes: the first ones are kept, unless an argument was refused before.
     fn effect_of_steps(&self) -> Effect {
         match self {
-            Self::Url { .. } | Self::Unfit { .. } | Self::Argument { .. } => Effect::None,
+            Self::Url { .. } | Self::Unfit { .. } | Self::Argument { .. } | Self::Thread { .. } => {
+                Effect::None
+            }
             _ => Effect::Unknown,
         }
     }
@@ -64,6 +66,7 @@ impl Error {
             | Self::Options { .. }
             | Self::OpenHere { .. }
             | Self::Attached { .. }
+            | Self::Thread { .. }
             | Self::Unusable { .. } => Effect::None,
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => Effect::None,
@@ -82,7 +85,7 @@ impl Error {
             Self::Etcd { .. } => Effect::None,
             Self::Fabric { source, .. } => of_fabric(source),
             Self::Index { source, .. } => of_index(source),
-            Self::System { .. } => Effect::Unknown,
+            Self::TimedOut { .. } | Self::System { .. } => Effect::Unknown,
         }
     }
 }

@@ -37,7 +37,8 @@ impl Error {
             Self::Type { .. } => 7,
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => 8,
-            Self::OpenHere { .. } | Self::Attached { .. } => 9,
+            Self::OpenHere { .. } | Self::Attached { .. } | Self::TimedOut { .. } => 9,
+            Self::Thread { .. } => 10,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
             #[cfg(feature = "tcp")]
             Self::Tcp { source, .. } => of_tcp(source),

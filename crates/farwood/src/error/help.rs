@@ -35,6 +35,11 @@ impl Error {
             }
             Self::OpenHere { .. } => Some("drop all handles of the index in this process first"),
             Self::Attached { .. } => Some("end these processes, or call `Pool::remove_by_force`"),
+            Self::TimedOut { .. } => Some(
+                "give the call more time (`Index::with_timeout`), or repeat it; read the key before you repeat a \
+                 change that is not idempotent",
+            ),
+            Self::Thread { .. } => Some("end other threads, or raise the limit of threads of the user"),
             // The reasons contain the remedies.
             Self::Url { .. }
             | Self::Unfit { .. }

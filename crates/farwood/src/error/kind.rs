@@ -91,6 +91,8 @@ impl Error {
             Self::Etcd { source, .. } => of_etcd(source),
             Self::Fabric { source, .. } => of_fabric(source),
             Self::Index { source, .. } => of_index(source),
+            Self::TimedOut { .. } => Kind::TimedOut,
+            Self::Thread { .. } => Kind::System,
             Self::System { source, .. } => of_system(source),
         }
     }

@@ -33,12 +33,15 @@ impl Error {
             Self::Rdma { .. } => operation.to_owned(),
             #[cfg(feature = "etcd")]
             Self::Etcd { .. } => operation.to_owned(),
-            Self::Served { pool, .. } | Self::Fabric { pool, .. } => format!("{operation} {pool}"),
+            Self::Served { pool, .. } | Self::Fabric { pool, .. } | Self::Thread { pool, .. } => {
+                format!("{operation} {pool}")
+            }
             Self::Index { url, .. }
             | Self::Type { url, .. }
             | Self::Unfit { url, .. }
             | Self::Argument { url, .. }
             | Self::Options { url, .. }
+            | Self::TimedOut { url, .. }
             | Self::OpenHere { url } => format!("{operation} {url}"),
             #[cfg(feature = "geometry")]
             Self::Geometry { url, .. } => format!("{operation} {url}"),
@@ -75,6 +78,8 @@ impl Error {
             Self::Attached { processes, .. } => {
                 format!("processes are attached to it ({})", list(processes))
             }
+            Self::TimedOut { after, .. } => format!("the call did not end within {after:?}"),
+            Self::Thread { source, .. } => format!("no thread can be started: {source}"),
             Self::System { source, .. } => source.to_string(),
         }
     }
@@ -87,6 +92,8 @@ impl Error {
             | Self::Options { .. }
             | Self::Unfit { .. }
             | Self::Argument { .. }
+            | Self::TimedOut { .. }
+            | Self::Thread { .. }
             | Self::System { .. } => description,
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => description,

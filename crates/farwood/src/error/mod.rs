@@ -37,6 +37,7 @@ pub use kind::ErrorKind;
 pub(crate) use operation::rest_of;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -210,6 +211,24 @@ pub enum Error {
         pool: String,
         /// The damage.
         source: ShmError,
+    },
+    /// The time limit of the call has passed. Its locks are free, and a change may have been made or not.
+    TimedOut {
+        /// The operation.
+        operation: &'static str,
+        /// The index.
+        url: String,
+        /// The limit.
+        after: Duration,
+    },
+    /// The operating system cannot start a thread.
+    Thread {
+        /// The operation.
+        operation: &'static str,
+        /// The pool's URL.
+        pool: String,
+        /// The error of the operating system.
+        source: io::Error,
     },
     /// A call of the operating system failed.
     System {

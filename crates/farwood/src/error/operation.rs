@@ -14,7 +14,7 @@ pub(super) enum OperationClass {
 }
 
 /// The class of each operation.
-const CLASSES: [(&str, OperationClass); 36] = [
+const CLASSES: [(&str, OperationClass); 44] = [
     ("get", OperationClass::Read),
     ("scan", OperationClass::Read),
     ("snapshot", OperationClass::Read),
@@ -34,6 +34,12 @@ const CLASSES: [(&str, OperationClass); 36] = [
     ("insert", OperationClass::Change),
     ("update", OperationClass::Change),
     ("remove", OperationClass::Change),
+    ("swap", OperationClass::Change),
+    ("take", OperationClass::Change),
+    ("compare exchange", OperationClass::Change),
+    ("fetch update", OperationClass::Change),
+    ("fetch add", OperationClass::Change),
+    ("start async calls of", OperationClass::Read),
     ("delete", OperationClass::Change),
     ("move", OperationClass::Change),
     ("change", OperationClass::Change),
@@ -46,6 +52,8 @@ const CLASSES: [(&str, OperationClass); 36] = [
     ("use a session", OperationClass::Change),
     ("run a memory node", OperationClass::Change),
     ("register a memory node", OperationClass::Change),
+    ("put many", OperationClass::Steps),
+    ("remove many", OperationClass::Steps),
     ("serve", OperationClass::Steps),
     ("sweep", OperationClass::Steps),
     (REST_OF[0].1, OperationClass::Steps),
@@ -99,6 +107,8 @@ impl Error {
             | Self::Index { operation, .. }
             | Self::Unfit { operation, .. }
             | Self::Argument { operation, .. }
+            | Self::TimedOut { operation, .. }
+            | Self::Thread { operation, .. }
             | Self::System { operation, .. } => operation,
             #[cfg(feature = "tcp")]
             Self::Tcp { operation, .. } => operation,

@@ -142,7 +142,8 @@ fn values_may_have_any_length() {
     }
     let all: Vec<_> = index.iter().map(|entry| entry.unwrap().1.len()).collect();
     assert_eq!(all, [0, 28, 29, 5_000, 3 << 20]);
-    let back: Vec<_> = index.iter().reverse().limit(2).map(|entry| entry.unwrap().1.len()).collect();
+    let back: Vec<_> =
+        index.range(..).rev().limit(2).into_iter().map(|entry| entry.unwrap().1.len()).collect();
     assert_eq!(back, [3 << 20, 5_000]);
     let error = index.put(1, value((16 << 20) + 1)).unwrap_err();
     assert!(matches!(error, Error::Unfit { why: Unfit::TooLong { .. }, .. }), "{error}");
@@ -210,10 +211,10 @@ fn compare<V: Value + PartialEq + std::fmt::Debug + Clone>(
     };
     let found: Vec<_> = index.scan(range).collect::<Result<_, _>>().unwrap();
     assert_eq!(found, expected, "{range:?}");
-    let mut found: Vec<_> = index.scan(range).reverse().collect::<Result<_, _>>().unwrap();
+    let mut found: Vec<_> = index.scan(range).rev().collect::<Result<_, _>>().unwrap();
     found.reverse();
     assert_eq!(found, expected, "{range:?}, reversed");
-    let found: Vec<_> = index.scan(range).limit(100).collect::<Result<_, _>>().unwrap();
+    let found: Vec<_> = index.range(range).limit(100).into_iter().collect::<Result<_, _>>().unwrap();
     assert_eq!(found[..], expected[..expected.len().min(100)], "{range:?}, limited");
 }
 
@@ -251,15 +252,15 @@ fn a_bulk_load_that_fails_leaves_no_entry() {
     let index = index.unwrap();
     let good = (0..500u64).map(|number| (format!("{number:05}"), number));
     let bad = good.clone().chain([("99999 too long".to_owned(), 0)]);
-    assert!(matches!(index.bulk_load(bad, 0.8, |_| ()), Err(Error::Unfit { what: "key", .. })));
+    assert!(matches!(index.bulk_load().run(bad), Err(Error::Unfit { what: "key", .. })));
     let unsorted = good.clone().chain([("00007".to_owned(), 0)]);
-    assert_eq!(index.bulk_load(unsorted, 0.8, |_| ()).unwrap_err().exit_code(), 2);
+    assert_eq!(index.bulk_load().run(unsorted).unwrap_err().exit_code(), 2);
     assert_eq!(index.count().unwrap(), 0);
     let mut seen = 0;
-    assert_eq!(index.bulk_load(good, 0.8, |loaded| seen = loaded).unwrap(), 500);
+    assert_eq!(index.bulk_load().progress(|loaded| seen = loaded).run(good).unwrap(), 500);
     assert_eq!((seen, index.count().unwrap()), (500, 500));
     assert!(index.check().unwrap().problems().is_empty());
-    assert_eq!(index.bulk_load([("x", 1)], 0.8, |_| ()).unwrap_err().exit_code(), 4);
+    assert_eq!(index.bulk_load().run([("x", 1)]).unwrap_err().exit_code(), 4);
 }
 
 #[test]
@@ -517,7 +518,7 @@ fn a_process_whose_pool_was_created_again_gets_an_error() {
         assert!(text.contains(part), "{part:?} is missing in: {text}");
     }
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Damaged, Effect::Unknown), "{error}");
-    assert_eq!(index.get(&1).unwrap_err().effect(), Effect::None, "a read has no effect");
+    assert_eq!(index.get(1).unwrap_err().effect(), Effect::None, "a read has no effect");
     assert_eq!(error.exit_code(), 8);
     for result in [index.get(1).map(|_| ()), index.count().map(|_| ()), scratch.pool().stats().map(|_| ())] {
         assert_eq!(result.unwrap_err().exit_code(), 8);
@@ -535,8 +536,8 @@ fn numbers_out_of_range_are_refused() {
     let city = Item { bounds: Rectangle::point([1.0, 2.0]).unwrap(), id: 1 };
     for fill in [0.0, -1.0, 0.49, 1.01, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         for refused in [
-            index.bulk_load([(1, 2)], fill, |_| ()).unwrap_err(),
-            smart.bulk_load([(1, 2)], fill, |_| ()).unwrap_err(),
+            index.bulk_load().fill(fill).run([(1, 2)]).unwrap_err(),
+            smart.bulk_load().fill(fill).run([(1, 2)]).unwrap_err(),
             cities.bulk_load(&[city], fill).unwrap_err(),
         ] {
             assert!(
@@ -546,14 +547,14 @@ fn numbers_out_of_range_are_refused() {
         }
     }
     assert_eq!((index.count().unwrap(), smart.count().unwrap(), cities.count_all().unwrap()), (0, 0, 0));
-    assert_eq!(index.bulk_load([(1, 2)], 0.5, |_| ()).unwrap(), 1);
+    assert_eq!(index.bulk_load().fill(0.5).run([(1, 2)]).unwrap(), 1);
     cities.bulk_load(&[city], 1.0).unwrap();
     for point in [[f64::NAN, 0.0], [0.0, f64::INFINITY]] {
         assert!(matches!(cities.nearest(point, 1), Err(Error::Argument { .. })), "{point:?}");
     }
     assert_eq!(cities.nearest([0.0; 2], 0).unwrap(), []);
     assert_eq!(cities.nearest([0.0; 2], usize::MAX).unwrap().len(), 1);
-    assert_eq!(index.iter().limit(0).count() + index.iter().limit(usize::MAX).count(), 1);
+    assert_eq!(index.range(..).limit(0).into_iter().count() + index.iter().count(), 1);
     let stop = AtomicBool::new(true);
     for (threads, connections) in [(0, 64), (usize::MAX, 64), (1, 0), (1, 513)] {
         let options = ServeOptions { threads, connections, ..ServeOptions::default() };

@@ -11,6 +11,7 @@ mod full;
 mod library;
 mod random;
 mod records;
+mod service;
 mod shapely;
 mod smart;
 mod spatial_paths;

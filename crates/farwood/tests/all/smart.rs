@@ -62,7 +62,7 @@ fn keys_and_values_have_any_length_and_come_back_in_order() {
     assert_eq!(index.count().unwrap(), model.len() as u64);
     let all: Vec<_> = index.iter().collect::<Result<_, _>>().unwrap();
     assert!(all.iter().map(|(key, value)| (key, value)).eq(&model));
-    let back: Vec<_> = index.iter().reverse().limit(700).collect::<Result<_, _>>().unwrap();
+    let back: Vec<_> = index.range(..).rev().limit(700).into_iter().collect::<Result<_, _>>().unwrap();
     assert!(back.iter().map(|(key, value)| (key, value)).eq(model.iter().rev().take(700)));
     for prefix in ["", "prefix/", "prefix/prefix/1", "k", "none"] {
         let found: Vec<_> = index.scan_prefix(prefix).collect::<Result<_, _>>().unwrap();
@@ -104,7 +104,7 @@ fn values_that_outgrow_their_leaves_move() {
     index.put("00000000", value(50_000)).unwrap();
     index.put("00008200", value(9_999)).unwrap();
     assert!(index.remove("16777216").unwrap());
-    let back: Vec<_> = index.iter().reverse().map(|entry| entry.unwrap().1.len()).collect();
+    let back: Vec<_> = index.iter().rev().map(|entry| entry.unwrap().1.len()).collect();
     assert_eq!(back, [3 << 20, 5, 9_999, 8_000, 50_000]);
     let error = index.put("k", value((16 << 20) + 1)).unwrap_err();
     assert!(matches!(error, Error::Unfit { .. }), "{error}");
@@ -115,7 +115,7 @@ fn values_that_outgrow_their_leaves_move() {
     }
     let loaded: Index<u64, Vec<u8>> =
         scratch.pool().create_index("loaded", &SmartOptions::default()).unwrap();
-    loaded.bulk_load((0..20_u64).map(|key| (key, value(10_000 + key as usize))), 0.8, |_| {}).unwrap();
+    loaded.bulk_load().run((0..20_u64).map(|key| (key, value(10_000 + key as usize)))).unwrap();
     assert_eq!(loaded.get(7).unwrap(), Some(value(10_007)));
     assert_eq!(loaded.check().unwrap().problems(), []);
 }
@@ -131,8 +131,8 @@ fn scans_end_at_the_end_of_the_range() {
     assert_eq!(keys(index.scan(1..=256)), [1, 255, 256]);
     assert_eq!(keys(index.scan(1..256)), [1, 255]);
     assert_eq!(keys(index.scan(256..=u64::MAX)), [256, 1 << 40, u64::MAX]);
-    assert_eq!(keys(index.scan(..2).reverse()), [1, 0]);
-    let error = index.scan(0..9).snapshot().unwrap_err();
+    assert_eq!(keys(index.range(..2).rev().into_iter()), [1, 0]);
+    let error = index.range(0..9).snapshot().unwrap_err();
     assert!(matches!(&error, Error::Index { .. }) && error.exit_code() == 2, "{error}");
 }
 
@@ -172,11 +172,11 @@ fn loads_need_sorted_keys_and_an_empty_index() {
     let index = scratch.texts();
     let words: Vec<String> = (0..5000).map(|number| format!("word {number:05}")).collect();
     let entries = words.iter().map(|word| (word.as_str(), word.as_bytes()));
-    assert_eq!(index.bulk_load(entries.clone(), 0.8, |_| {}).unwrap(), 5000);
-    assert_eq!(index.bulk_load(entries, 0.8, |_| {}).unwrap_err().exit_code(), 4);
+    assert_eq!(index.bulk_load().run(entries.clone()).unwrap(), 5000);
+    assert_eq!(index.bulk_load().run(entries).unwrap_err().exit_code(), 4);
     assert_eq!(index.get("word 04999").unwrap(), Some(b"word 04999".to_vec()));
     let other: Index<String, u64> = scratch.pool().create_index("other", &SmartOptions::default()).unwrap();
-    assert_eq!(other.bulk_load([("b", &1), ("a", &2)], 0.8, |_| {}).unwrap_err().exit_code(), 2);
+    assert_eq!(other.bulk_load().run([("b", &1), ("a", &2)]).unwrap_err().exit_code(), 2);
     assert_eq!(other.count().unwrap(), 0);
 }
 

@@ -42,7 +42,7 @@ fn while_others_write(index: &Index<u64, u64>, work: impl FnOnce()) {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !ends.load(Relaxed) {
-                    index.put(&1, &7).unwrap();
+                    index.put(1, 7).unwrap();
                 }
             });
         }
@@ -59,7 +59,7 @@ fn beside_a_suspended_put(index: &Index<u64, u64>, call: impl Fn()) -> Duration 
     while_others_write(index, || {
         for _ in 0..20 {
             let suspended = loop {
-                let mut put = Box::pin(session.put(&1, &1));
+                let mut put = Box::pin(session.put(1, 1));
                 if poll(put.as_mut()).is_pending() {
                     break put;
                 }
@@ -77,9 +77,9 @@ fn beside_a_suspended_put(index: &Index<u64, u64>, call: impl Fn()) -> Duration 
 
 fn of_both(index: &Index<u64, u64>) {
     let session = index.session();
-    let async_call = beside_a_suspended_put(index, || assert!(block_on(session.put(&1, &2)).unwrap()));
+    let async_call = beside_a_suspended_put(index, || assert!(block_on(session.put(1, 2)).unwrap()));
     assert!(async_call < WAIT_MAX, "a call of the session took {async_call:?}");
-    let blocking = beside_a_suspended_put(index, || assert!(index.put(&1, &2).unwrap()));
+    let blocking = beside_a_suspended_put(index, || assert!(index.put(1, 2).unwrap()));
     assert!(blocking < WAIT_MAX, "a blocking call took {blocking:?}");
 }
 

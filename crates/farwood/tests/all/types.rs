@@ -106,7 +106,7 @@ fn calls_take_keys_values_borrowed_forms_and_references() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
     let numbers = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
-    numbers.bulk_load((0..9).map(|number| (number, number * number)), 0.8, |_| ()).unwrap();
+    numbers.bulk_load().run((0..9).map(|number| (number, number * number))).unwrap();
     numbers.put(9, 81).unwrap();
     assert_eq!(
         (numbers.get(7).unwrap(), numbers.get(7).unwrap(), numbers.get(7).unwrap()),

@@ -126,6 +126,8 @@ pub enum OrderedValue {
     Sherman(sherman::ShermanValue),
     /// A value of a radix tree.
     Radix(tree::FoundValue),
+    /// A copy, which may move to another thread.
+    Copy(Vec<u8>),
 }
 
 impl Deref for OrderedValue {
@@ -136,6 +138,7 @@ impl Deref for OrderedValue {
         match self {
             Self::Sherman(value) => value,
             Self::Radix(value) => value,
+            Self::Copy(value) => value,
         }
     }
 }

@@ -15,7 +15,7 @@ use farwood_fabric::{Client, Fabric};
 /// A decision with the new value ready to be written.
 enum Decided {
     Keep,
-    Store(NewValue),
+    Store(Box<NewValue>),
     Remove,
 }
 
@@ -83,7 +83,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             }
             Ok(Decided::Store(new)) => {
                 let exchanged = self.exchange_locked(locked, key, Change::Put(new.bytes())).await;
-                (ModifyOutcome::Stored, self.linked(new, exchanged)?)
+                (ModifyOutcome::Stored, self.linked(*new, exchanged)?)
             }
             Err(error) => {
                 locked.held.give_up().await?;
@@ -133,7 +133,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             Decision::Keep | Decision::Remove => Ok(Decided::Keep),
             Decision::Store(new) => {
                 self.index.check_value(&new)?;
-                self.new_value(new).await.map(Decided::Store)
+                Ok(Decided::Store(Box::new(self.new_value(new).await?)))
             }
         }
     }

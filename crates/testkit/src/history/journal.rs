@@ -12,7 +12,7 @@
 //! `*`. The line of a call is written before the operation begins, so an operation of a killed process has a call and
 //! no answer. A line without a newline was cut off when its writer was killed, and is ignored.
 
-use super::{Action, Answer, ByteString, Direction, Exchange, History, Operation, Scan};
+use super::{Action, Answer, ByteString, Direction, Exchange, Expected, History, Operation, Scan};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
@@ -67,8 +67,8 @@ impl<W: Write> Recorder<W> {
         }
         if let Action::Exchange(Exchange { expected, new }) = action {
             match expected {
-                None => self.line.push_str(" *"),
-                Some(expected) => self.value_or_absent(expected.as_deref()),
+                Expected::Any => self.line.push_str(" *"),
+                Expected::Value(expected) => self.value_or_absent(expected.as_deref()),
             }
             self.value_or_absent(new.as_deref());
         }
@@ -213,10 +213,10 @@ impl History {
                     "remove" => Action::Remove,
                     "exchange" => {
                         let expected = match words.next()? {
-                            "*" => None,
-                            word => Some(read_value_or_absent(word)?),
+                            "*" => Expected::Any,
+                            word => Expected::Value(read_value(word).ok()?),
                         };
-                        Action::Exchange(Exchange { expected, new: read_value_or_absent(words.next()?)? })
+                        Action::Exchange(Exchange { expected, new: read_value(words.next()?).ok()? })
                     }
                     "get" => Action::Get,
                     _ => return None,
@@ -263,8 +263,9 @@ fn read_scan<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Scan> {
     Some(Scan { client, call, end, direction, from, to, limit, entries })
 }
 
-fn read_value_or_absent(word: &str) -> Option<Option<ByteString>> {
-    if word == "-" { Some(None) } else { unhex(word).map(Some) }
+/// A value, or `None` for an absent key.
+fn read_value(word: &str) -> Result<Option<ByteString>, ()> {
+    if word == "-" { Ok(None) } else { unhex(word).map(Some).ok_or(()) }
 }
 
 fn read_bound(word: &str) -> Option<Bound<ByteString>> {

@@ -4,7 +4,7 @@
 //! Keys are independent, so the history of an index is linearizable if the history of every key is. The search
 //! considers few operations at a time: those that had begun when the first of the others ended.
 
-use super::{Action, Answer, ByteString, Exchange, KeyHistory, Operation, Verdict, Violation};
+use super::{Action, Answer, ByteString, Exchange, Expected, KeyHistory, Operation, Verdict, Violation};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -219,7 +219,10 @@ impl<'a> Values<'a> {
                 let mut state =
                     |value: &'a Option<ByteString>| value.as_ref().map(|value| self.number(value));
                 AnsweredStep::Exchange {
-                    expected: expected.as_ref().map(&mut state),
+                    expected: match expected {
+                        Expected::Any => None,
+                        Expected::Value(expected) => Some(state(expected)),
+                    },
                     new: state(new),
                     found: match answer {
                         Some((_, Answer::Found(found))) => Some(state(found)),

@@ -57,7 +57,7 @@ impl Changes {
             };
             match &operation.action {
                 Action::Get => continue,
-                Action::Exchange(exchange) if !exchange.may_change(&operation.answer) => continue,
+                Action::Exchange(exchange) if !exchange.may_change(operation.answer.as_ref()) => continue,
                 Action::Remove | Action::Exchange(Exchange { new: None, .. }) => removals.push((call, end)),
                 Action::Put(value)
                 | Action::Insert(value)

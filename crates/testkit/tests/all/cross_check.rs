@@ -2,7 +2,7 @@
 //! key. Some histories are right and some are wrong, and some operations were never answered.
 
 use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::{Action, Answer, Exchange, History, Operation};
+use farwood_testkit::history::{Action, Answer, Exchange, Expected, History, Operation};
 use std::time::Duration;
 use todc_utils::specifications::Specification;
 use todc_utils::{Action as Event, WGLChecker};
@@ -56,10 +56,10 @@ fn draw(random: &mut TestRng) -> Vec<Operation> {
             Action::Insert(value.clone()),
             Action::Update(value.clone()),
             Action::Remove,
-            Action::Exchange(Exchange { expected: None, new: Some(value.clone()) }),
-            Action::Exchange(Exchange { expected: Some(state.clone()), new: Some(value.clone()) }),
-            Action::Exchange(Exchange { expected: Some(None), new: Some(value) }),
-            Action::Exchange(Exchange { expected: Some(state.clone()), new: None }),
+            Action::Exchange(Exchange { expected: Expected::Any, new: Some(value.clone()) }),
+            Action::Exchange(Exchange { expected: Expected::Value(state.clone()), new: Some(value.clone()) }),
+            Action::Exchange(Exchange { expected: Expected::Value(None), new: Some(value) }),
+            Action::Exchange(Exchange { expected: Expected::Value(state.clone()), new: None }),
             Action::Get,
         ];
         let action = kinds[random.below(kinds.len() as u64) as usize].clone();

@@ -2,7 +2,7 @@
 
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{
-    Action, Answer, ByteString, Direction, Exchange, History, Operation, Recorder, Scan, Verdict,
+    Action, Answer, ByteString, Direction, Exchange, Expected, History, Operation, Recorder, Scan, Verdict,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -237,8 +237,7 @@ fn an_operation_without_an_answer_takes_effect_or_not() {
     wrong(&[put_a, killed(3, insert("b")), operation(10, 11, Action::Get, NONE)]);
 }
 
-fn exchange(expected: Option<Option<&str>>, new: Option<&str>) -> Action {
-    let expected = expected.map(|value| value.map(bytes));
+fn exchange(expected: Expected, new: Option<&str>) -> Action {
     Action::Exchange(Exchange { expected, new: new.map(bytes) })
 }
 
@@ -246,20 +245,22 @@ fn exchange(expected: Option<Option<&str>>, new: Option<&str>) -> Action {
 fn an_exchange_is_one_step() {
     let put_a = operation(1, 2, put("a"), YES);
     let get = |value| operation(20, 21, Action::Get, found(value));
-    let of_a = |call, end, new, answer| operation(call, end, exchange(Some(Some("a")), Some(new)), answer);
+    let of_a = |call, end, new, answer| {
+        operation(call, end, exchange(Expected::Value(Some(bytes("a"))), Some(new)), answer)
+    };
     right(&[put_a.clone(), of_a(3, 4, "b", found("a")), get("b")]);
     wrong(&[put_a.clone(), of_a(3, 4, "b", found("a")), get("a")]);
     wrong(&[put_a.clone(), of_a(3, 4, "b", found("c")), get("a")]);
     // Two exchanges at the same time: one of them finds the value of the other.
     right(&[put_a.clone(), of_a(3, 9, "b", found("a")), of_a(4, 8, "c", found("b")), get("b")]);
     wrong(&[put_a.clone(), of_a(3, 9, "b", found("a")), of_a(4, 8, "c", found("a")), get("c")]);
-    let any = |call, end, new, answer| operation(call, end, exchange(None, new), answer);
+    let any = |call, end, new, answer| operation(call, end, exchange(Expected::Any, new), answer);
     right(&[put_a.clone(), any(3, 4, None, found("a")), operation(5, 6, Action::Get, NONE)]);
     right(&[any(3, 4, None, NONE), any(5, 6, Some("b"), NONE), any(7, 8, Some("c"), found("b"))]);
     wrong(&[put_a.clone(), any(3, 4, Some("b"), NONE)]);
     // A client that was killed may have made its exchange, if the key had the expected value.
-    right(&[put_a.clone(), killed(3, exchange(Some(Some("a")), Some("b"))), get("b")]);
-    wrong(&[put_a, killed(3, exchange(Some(None), Some("b"))), get("b")]);
+    right(&[put_a.clone(), killed(3, exchange(Expected::Value(Some(bytes("a"))), Some("b"))), get("b")]);
+    wrong(&[put_a, killed(3, exchange(Expected::Value(None), Some("b"))), get("b")]);
 }
 
 #[test]

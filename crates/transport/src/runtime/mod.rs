@@ -8,6 +8,7 @@
 //! | `timers.rs` | sleeping, and [`yield_now`] |
 //! | `timer_thread.rs` | sleeping in other executors |
 
+mod catch_panic;
 mod executor;
 mod poll_source;
 #[allow(unsafe_code)]
@@ -16,6 +17,7 @@ mod task_thread;
 mod timer_thread;
 mod timers;
 
+pub use catch_panic::catch_panic;
 pub use executor::{block_on, run_all};
 pub(crate) use poll_source::thread_number;
 #[cfg(feature = "tcp")]

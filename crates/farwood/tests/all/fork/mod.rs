@@ -162,7 +162,7 @@ impl Handles {
         refused(index.count());
         refused(index.check());
         refused(index.iter().next().unwrap());
-        refused(index.scan(key(0)..key(9)).snapshot());
+        refused(index.range(key(0)..key(9)).snapshot());
         refused(scan.next().unwrap());
         refused(block_on(session.get(&key(0))));
         refused(block_on(session.put(&key(1000), &[b'c'; 200])));
@@ -492,9 +492,10 @@ fn a_call_in_which_the_process_forks_fails_in_the_child() {
     assert_eq!(spatial.count_all().unwrap(), 2);
     let index = pool.create_index::<u64, u64>("x", &IndexOptions::default()).unwrap();
     let mut child = None;
-    let loaded = index.bulk_load((0..20_000).map(|number| (number, number)), 0.8, |_| {
+    let forks = |_| {
         child.get_or_insert_with(sys::fork);
-    });
+    };
+    let loaded = index.bulk_load().progress(forks).run((0..20_000).map(|number| (number, number)));
     let Some(child) = child.unwrap() else {
         refused(loaded);
         sys::end_at_once();

@@ -36,11 +36,11 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     }
 
     /// The value of a leaf whose lock this client holds. [0 RT; 1 for an overflow value, 2 above 2 MiB]
-    pub(super) async fn locked_value<'l>(
+    pub(super) async fn locked_value(
         self,
-        leaf: &'l LeafCopy,
+        leaf: &LeafCopy,
         LeafRef { at, .. }: LeafRef,
-    ) -> Result<LockedValue<'l>, IndexError> {
+    ) -> Result<LockedValue<'_>, IndexError> {
         match leaf.value() {
             LeafValue::Inline(value) => Ok(LockedValue::Inline(value)),
             LeafValue::Overflow(link) => match self.read_overflow(link).await? {

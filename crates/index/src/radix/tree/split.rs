@@ -295,9 +295,10 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let new = self.new_leaf(LinkingNode::from(&**node), node.at.node(), entry).await?;
         let (held, mut old) = self.lock_leaf(leaf_ref).await?;
         let is_linked = old.state() == LeafState::Live && old.reverse().is_linked();
-        let is_moved = match is_linked && old.key() == entry.key {
-            true => self.meets(&old, leaf_ref, condition).await,
-            false => Ok(false),
+        let is_moved = if is_linked && old.key() == entry.key {
+            self.meets(&old, leaf_ref, condition).await
+        } else {
+            Ok(false)
         };
         if !matches!(is_moved, Ok(true)) {
             held.give_up().await?;

@@ -1,0 +1,134 @@
+//! An open index as its blocking calls use it: the index, and the time limit of a call.
+
+use crate::error::{Error, Result};
+use crate::thread_client::{self, ThreadPath};
+use crate::tree::Tree;
+use farwood_fabric::{Client, Fabric as _};
+use farwood_index::IndexError;
+use farwood_index::ordered::Ordered;
+use farwood_transport::any::AnyFabric;
+use farwood_transport::runtime::{TaskThread, block_on};
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// An open index, shared by all handles, with the time limit of this one.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    tree: Arc<Tree>,
+    /// The longest duration of a call; `None`: only the limits of its steps apply.
+    limit: Option<Duration>,
+}
+
+impl Deref for Handle {
+    type Target = Tree;
+
+    #[inline]
+    fn deref(&self) -> &Tree {
+        &self.tree
+    }
+}
+
+impl Handle {
+    pub(crate) fn new(tree: Arc<Tree>) -> Self {
+        Self { tree, limit: None }
+    }
+
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// The same index with another limit.
+    pub(crate) fn with_limit(&self, limit: Duration) -> Self {
+        Self { tree: Arc::clone(&self.tree), limit: Some(limit) }
+    }
+
+    /// Runs an operation with the client of this thread, or on the thread of the pool.
+    #[inline]
+    pub(crate) fn run<T: Send>(
+        &self,
+        operation: &'static str,
+        work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError> + Send,
+    ) -> Result<T> {
+        match self.path(operation)? {
+            ThreadPath::Own(client) => self.run_by(&client, operation, work),
+            ThreadPath::Shared(thread) => self.run_on(&thread, operation, work),
+        }
+    }
+
+    /// How this thread runs an operation.
+    #[inline]
+    pub(crate) fn path(&self, operation: &'static str) -> Result<ThreadPath> {
+        thread_client::path(self.pool()).map_err(|error| self.failed(operation, error.into()))
+    }
+
+    /// Runs an operation with a client of this thread.
+    #[inline]
+    pub(crate) fn run_by<T>(
+        &self,
+        client: &Client<AnyFabric>,
+        operation: &'static str,
+        work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError>,
+    ) -> Result<T> {
+        block_on(self.within_limit(operation, client, work(self.ordered(), client)))
+    }
+
+    /// Runs an operation on the thread of the pool.
+    pub(crate) fn run_on<T: Send>(
+        &self,
+        thread: &TaskThread,
+        operation: &'static str,
+        work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError> + Send,
+    ) -> Result<T> {
+        thread.run(async || {
+            let client = thread_client::client(self.pool());
+            let client = client.map_err(|error| self.failed(operation, error.into()))?;
+            self.within_limit(operation, &client, work(self.ordered(), &client)).await
+        })
+    }
+
+    /// Runs an operation that cannot move to another thread, with a client for it alone if this thread has none.
+    pub(crate) fn run_here<T>(
+        &self,
+        operation: &'static str,
+        work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError>,
+    ) -> Result<T> {
+        let client = thread_client::own(self.pool()).map_err(|error| self.failed(operation, error.into()))?;
+        self.run_by(&client, operation, work)
+    }
+
+    /// Runs an operation until it ends or the limit has passed.
+    #[inline]
+    async fn within_limit<T>(
+        &self,
+        operation: &'static str,
+        client: &Client<AnyFabric>,
+        work: impl Future<Output = Result<T, IndexError>>,
+    ) -> Result<T> {
+        let done = match self.limit {
+            None => Some(work.await),
+            Some(limit) => until(work, client.fabric().sleep(limit.as_nanos() as u64)).await,
+        };
+        match done {
+            Some(done) => done.map_err(|error| self.failed(operation, error)),
+            None => {
+                Err(Error::TimedOut { operation, url: self.url(), after: self.limit.unwrap_or_default() })
+            }
+        }
+    }
+}
+
+/// Runs `work` until it or `pause` ends, and drops the other; `None`: the pause has ended first.
+async fn until<T>(work: impl Future<Output = T>, pause: impl Future<Output = ()>) -> Option<T> {
+    let (mut work, mut pause) = (pin!(work), pin!(pause));
+    poll_fn(|context| {
+        if let Poll::Ready(done) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(done));
+        }
+        pause.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}
