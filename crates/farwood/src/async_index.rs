@@ -3,12 +3,12 @@
 use crate::answer::Answer;
 use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::scan::decode;
 use crate::span::Span;
 use crate::task_driver::{Finished, TaskDriver};
 use crate::tree::Tree;
-use farwood_fabric::Client;
+use farwood_fabric::{Client, FabricError};
 use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use farwood_transport::any::AnyFabric;
@@ -51,13 +51,20 @@ use std::sync::Arc;
 /// ```
 pub struct AsyncIndex<K, V> {
     tree: Arc<Tree>,
+    /// The URL of the index, for errors: an answer must not keep the index open.
+    url: Arc<str>,
     driver: TaskDriver,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Clone for AsyncIndex<K, V> {
     fn clone(&self) -> Self {
-        Self { tree: Arc::clone(&self.tree), driver: self.driver.clone(), types: PhantomData }
+        Self {
+            tree: Arc::clone(&self.tree),
+            url: Arc::clone(&self.url),
+            driver: self.driver.clone(),
+            types: PhantomData,
+        }
     }
 }
 
@@ -74,7 +81,7 @@ macro_rules! ready {
 impl<K: Key, V: Value> AsyncIndex<K, V> {
     pub(crate) fn new(tree: Arc<Tree>) -> Result<Self> {
         let driver = TaskDriver::of(tree.pool(), "start async calls of")?;
-        Ok(Self { tree, driver, types: PhantomData })
+        Ok(Self { url: tree.url().into(), tree, driver, types: PhantomData })
     }
 
     /// The URL of the index.
@@ -272,8 +279,9 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         operation: &'static str,
         work: impl AsyncFnOnce(&Tree, &Client<AnyFabric>) -> Result<T> + Send + 'static,
     ) -> Answer<T> {
-        let (tree, of_error) = (Arc::clone(&self.tree), Arc::clone(&self.tree));
-        let failed = move |error: farwood_fabric::FabricError| of_error.failed(operation, error.into());
+        let (tree, url) = (Arc::clone(&self.tree), Arc::clone(&self.url));
+        let failed =
+            move |error: FabricError| Error::Index { operation, url: url.to_string(), source: error.into() };
         self.driver.ask(failed, move |client| async move { work(&tree, &client).await })
     }
 

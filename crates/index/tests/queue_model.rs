@@ -68,7 +68,10 @@ mod lock {
         tables: &'t LocalTables,
         release_global: &impl Fn(LockWord),
     ) -> LocalGuard<'t> {
-        let pause = async || Ok::<_, Infallible>(super::pause().await);
+        let pause = async || {
+            super::pause().await;
+            Ok::<_, Infallible>(())
+        };
         let Ok(guard) = tables.acquire_queued(0, release_global, pause).await;
         guard
     }

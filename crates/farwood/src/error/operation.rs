@@ -129,7 +129,7 @@ mod tests {
     use std::path::Path;
 
     /// What precedes the name of an operation in the sources of this crate.
-    const PREFIXES: [&str; 18] = [
+    const PREFIXES: [&str; 24] = [
         "operation: \"",
         "OPERATION: &'static str = \"",
         "failed(\"",
@@ -146,8 +146,14 @@ mod tests {
         "change(\"",
         "change_one(\"",
         "change_many(\"",
-        "key::<K>(\"",
-        "value::<V>(\"",
+        "key::<K, _>(\"",
+        "value::<V, _>(\"",
+        "Conditional::new(\"",
+        "OPERATION: &str = \"",
+        "operation = \"",
+        "pool(), \"",
+        "ask(\"",
+        "run_here(\"",
     ];
 
     fn add_names(folder: &Path, names: &mut BTreeSet<String>) {
