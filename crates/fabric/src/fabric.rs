@@ -70,9 +70,9 @@ pub trait Fabric {
     /// Sleeps at least `nanoseconds`; 0 yields.
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 
-    /// Completes after at least `nanoseconds`, in parallel with another wait of the client, whose cost it does not change.
-    /// The client uses it to find operations that nobody polls. A fabric that polls every woken operation may never
-    /// complete it.
+    /// Completes after at least `nanoseconds`, in parallel with another wait of the client, whose cost it does not
+    /// change. The client uses it to find operations that nobody polls. A fabric that polls every woken operation may
+    /// never complete it.
     fn alarm(&self, nanoseconds: u64) -> impl Future<Output = ()> {
         self.sleep(nanoseconds)
     }

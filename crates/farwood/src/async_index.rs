@@ -20,15 +20,15 @@ use std::sync::Arc;
 /// [`Index::to_async`](crate::Index::to_async).
 ///
 /// The futures are `Send + 'static` and need no executor of this library: a thread of the pool, the same for all async
-/// handles of the pool, executes the calls, many at a time on one connection to each memory node. A call begins when the
-/// method is called, before the [`Answer`] is awaited. A dropped answer is forgotten; the call ends as it would have ended,
-/// and holds no lock for longer. So `tokio::time::timeout` and `select!` are safe.
+/// handles of the pool, executes the calls, many at a time on one connection to each memory node. A call begins when
+/// the method is called, before the [`Answer`] is awaited. A dropped answer is forgotten; the call ends as it would
+/// have ended, and holds no lock for longer. So `tokio::time::timeout` and `select!` are safe.
 ///
 /// A call costs the same round trips as that of an [`Index`](crate::Index), and 5 to 20 us to wake the two threads. To
 /// count round trips, or to save that time, use a [`Session`](crate::Session) on one thread.
 ///
-/// Handles may be cloned, and shared by threads. When the last one of a pool is dropped, the thread ends after the calls
-/// that have begun; [`finished`](Self::finished) waits for them.
+/// Handles may be cloned, and shared by threads. When the last one of a pool is dropped, the thread ends after the
+/// calls that have begun; [`finished`](Self::finished) waits for them.
 ///
 /// ```
 /// # use farwood::{IndexOptions, Pool, PoolOptions, block_on};
@@ -255,7 +255,8 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         self.change(&key, conditional::remove_if(f), Found::if_met)
     }
 
-    /// Completes when all calls of this handle and its clones have ended, answered or forgotten: for a graceful shutdown.
+    /// Completes when all calls of this handle and its clones have ended, answered or forgotten: for a graceful
+    /// shutdown.
     pub fn finished(&self) -> Finished {
         self.driver.finished()
     }

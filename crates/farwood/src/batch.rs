@@ -13,8 +13,8 @@ const CONCURRENT_MAX: usize = 64;
 
 type Done<T> = Result<T, IndexError>;
 
-/// Runs an operation for each item of `items`, several at a time, and those of one key one after the other. Yields their
-/// results in order, or the first error after all operations that have begun have ended.
+/// Runs an operation for each item of `items`, several at a time, and those of one key one after the other. Yields
+/// their results in order, or the first error after all operations that have begun have ended.
 async fn run_each<'i, I, T, F>(
     items: &'i [I],
     key: impl Fn(&'i I) -> &'i [u8],

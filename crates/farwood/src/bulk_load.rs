@@ -62,8 +62,8 @@ impl<'i, K: Key, V: Value> BulkLoad<'i, K, V> {
     ///
     /// # Errors
     /// [`Error::Argument`]: the fill factor is out of range. [`Error::Index`]: the index is not empty, the keys are not
-    /// sorted, or the pool is full; [`Error::Unfit`]. After an error the index is still empty, and keeps the memory that
-    /// the call allocated until the index is dropped.
+    /// sorted, or the pool is full; [`Error::Unfit`]. After an error the index is still empty, and keeps the memory
+    /// that the call allocated until the index is dropped.
     pub fn run<A: Encode<K>, B: Encode<V>>(self, entries: impl IntoIterator<Item = (A, B)>) -> Result<u64> {
         self.try_run(entries.into_iter().map(|entry| Ok(Ok::<_, Infallible>(entry)?)))
     }

@@ -68,6 +68,7 @@ mod blocking;
 mod bulk_load;
 mod codec;
 mod conditional;
+mod conditional_calls;
 mod contradiction;
 pub mod doctor;
 mod entry;

@@ -5,8 +5,8 @@
 //! of a pool drops its client at once; other threads drop theirs when they first use another pool, or end. Until then,
 //! such a client keeps only the memory of the pool mapped: the process has already detached.
 //!
-//! Over a network, each client of a pool has connections of its own. So only the first [`OWN_MAX`] threads have one, and
-//! a thread of the pool executes the blocking calls of the others: it sends them together on its connections.
+//! Over a network, each client of a pool has connections of its own. So only the first [`OWN_MAX`] threads have one,
+//! and a thread of the pool executes the blocking calls of the others: it sends them together on its connections.
 //!
 //! A forked child inherits the list of the thread that forked, and gets no client of a pool that its parent opened.
 

@@ -149,8 +149,8 @@ impl<T: Clone> Combiner<T> {
         self.joins_late = true;
     }
 
-    /// Waits until the client may execute `operation` on `key`, or another client has executed it. A client that does not
-    /// lead its batch in the time of a `pause` loses the lead; a pause that ends with `None` ends the wait, and the
+    /// Waits until the client may execute `operation` on `key`, or another client has executed it. A client that does
+    /// not lead its batch in the time of a `pause` loses the lead; a pause that ends with `None` ends the wait, and the
     /// client executes its request alone.
     pub async fn enter(
         &self,

@@ -7,7 +7,7 @@
 use crate::memory::overflow::OverflowValue;
 use std::ops::Deref;
 
-/// The entry that a key shall have.
+/// The entry that a key will have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The entry that it has, or none.
@@ -24,8 +24,8 @@ pub enum Decision {
 /// counts. It must not use the index: the client holds the lock of the leaf.
 pub type Decide<'d> = dyn FnMut(Option<&[u8]>) -> Decision + 'd;
 
-/// Decides whether the entry of a key is removed; `None`: the key is absent, and the decision does not matter. It is called
-/// as [`Decide`] is.
+/// Decides whether the entry of a key is removed; `None`: the key is absent, and the decision does not matter. It is
+/// called as [`Decide`] is.
 pub type Accept<'a> = dyn FnMut(Option<&[u8]>) -> bool + 'a;
 
 /// The outcome of `modify`.

@@ -12,7 +12,7 @@
 //!
 //! A future that nobody polls does not stop the others. A waiter that polls its future with
 //! [`pauses`](Waiting::with_pauses) revokes a grant of its key that has not been taken since the pause before: it
-//! passes the value on as if that waiter had been dropped. The waiter that lost its grant learns of it at its next poll.
+//! passes the value on as if that waiter had been dropped. The waiter that lost its grant finds out at its next poll.
 //!
 //! The local locks, request combining and the writer queue of the Catfish server are built on this queue.
 //! `tests/queue_model.rs` checks all three with `loom`.

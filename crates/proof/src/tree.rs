@@ -34,13 +34,9 @@ pub trait Tree {
     async fn leave_all<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError>;
 }
 
-/// The decision of an exchange.
-fn decision(applies: bool, new: Option<&[u8]>) -> Decision {
-    match (applies, new) {
-        (false, _) => Decision::Keep,
-        (true, Some(value)) => Decision::Store(value.to_vec()),
-        (true, None) => Decision::Remove,
-    }
+/// The decision of an exchange that applies.
+fn decision(new: Option<&[u8]>) -> Decision {
+    new.map_or(Decision::Remove, |value| Decision::Store(value.to_vec()))
 }
 
 macro_rules! tree {
@@ -72,7 +68,11 @@ macro_rules! tree {
                             new => {
                                 let mut decide = |value: Option<&[u8]>| {
                                     found = value.map(<[u8]>::to_vec);
-                                    decision(wanted.applies(value), new.as_deref())
+                                    if wanted.applies(value) {
+                                        decision(new.as_deref())
+                                    } else {
+                                        Decision::Keep
+                                    }
                                 };
                                 self.modify(client, key, &mut decide).await?;
                             }

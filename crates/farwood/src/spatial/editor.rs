@@ -82,7 +82,7 @@ impl Spatial {
             ChangePath::AsServer { lease, server, permit: _permit } => {
                 let path = EditorPath::AsServer(lease.worker(&client, server));
                 let done = work(&mut Editor { spatial: self, path, changes: 0 });
-                lease.release(self, "change")?;
+                lease.release().map_err(|error| self.failed("change", error))?;
                 done
             }
         }
@@ -99,7 +99,7 @@ impl Spatial {
             let permit = self.server_permit("change", client)?;
             let begun = match server {
                 Some(server) if !self.has_live_server(client)? => {
-                    let lease = ServerLease::begin(self, client, server);
+                    let lease = ServerLease::begin(&self.index, client, server);
                     lease.map(|lease| ChangePath::AsServer { lease: Box::new(lease), server, permit })
                 }
                 // The present server may serve for longer than one change.

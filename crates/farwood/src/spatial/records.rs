@@ -150,9 +150,9 @@ impl Spatial {
             return self.put_many(records).map(drop);
         };
         let _permit = self.server_permit("bulk load", &client)?;
-        let lease = ServerLease::begin(self, &client, &server).map_err(failed)?;
+        let lease = ServerLease::begin(&self.index, &client, &server).map_err(failed)?;
         let loaded = block_on(lease.worker(&client, &server).bulk_load_records(records, fill));
-        lease.release(self, "bulk load")?;
+        lease.release().map_err(|error| self.failed("bulk load", error))?;
         loaded.map_err(failed)
     }
 

@@ -166,7 +166,7 @@ impl Spatial {
         }
         ready();
         let served = serving.run(stop);
-        tree.release(self, "serve")?;
+        tree.release().map_err(|error| self.failed("serve", error))?;
         served.map_err(failed)
     }
 

@@ -1,10 +1,8 @@
 //! The lease of an index that this process serves.
 
-use super::index::Spatial;
-use crate::error::Result;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
-use farwood_index::catfish::{ServerSettings, TreeServer};
+use farwood_index::catfish::{Catfish, ServerSettings, TreeServer};
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
 use std::ops::Deref;
@@ -28,11 +26,11 @@ impl<'c> ServerLease<'c> {
     /// # Errors
     /// As `Catfish::serve`.
     pub(super) fn begin(
-        spatial: &Spatial,
+        index: &Catfish,
         client: &'c Client<AnyFabric>,
         server: &AnyServer,
-    ) -> std::result::Result<Self, IndexError> {
-        let tree = block_on(spatial.index.serve(client, server, ServerSettings::default()))?;
+    ) -> Result<Self, IndexError> {
+        let tree = block_on(index.serve(client, server, ServerSettings::default()))?;
         Ok(Self::of(tree, client))
     }
 
@@ -40,9 +38,9 @@ impl<'c> ServerLease<'c> {
     ///
     /// # Errors
     /// The errors of the transport.
-    pub(super) fn release(mut self, spatial: &Spatial, operation: &'static str) -> Result<()> {
+    pub(super) fn release(mut self) -> Result<(), IndexError> {
         self.is_released = true;
-        block_on(self.tree.release_lease(self.client)).map_err(|error| spatial.failed(operation, error))
+        block_on(self.tree.release_lease(self.client))
     }
 }
 

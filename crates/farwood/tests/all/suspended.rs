@@ -51,8 +51,8 @@ fn while_others_write(index: &Index<u64, u64>, work: impl FnOnce()) {
     });
 }
 
-/// Suspends puts until one waits for the lock of its leaf, then runs `call`, and at last the suspended put. Repeats that,
-/// and yields the longest duration of a call.
+/// Suspends puts until one waits for the lock of its leaf, then runs `call`, and at last the suspended put. Repeats
+/// that, and yields the longest duration of a call.
 fn beside_a_suspended_put(index: &Index<u64, u64>, call: impl Fn()) -> Duration {
     let session = index.session();
     let mut longest = Duration::ZERO;

@@ -123,8 +123,8 @@ impl LocalTables {
         Ok(self.granted(lock, Grant::Local))
     }
 
-    /// Acquires local lock number `lock`, in the order of arrival while it is held. A client that does not take the lock
-    /// in the time of a `pause` loses its place.
+    /// Acquires local lock number `lock`, in the order of arrival while it is held. A client that does not take the
+    /// lock in the time of a `pause` loses its place.
     ///
     /// # Errors
     /// The error with which a pause ends.

@@ -1,5 +1,5 @@
-//! Changes that depend on the value of a key: on the loopback fabric, and in the simulator with faults. Each is one step
-//! of a linearizable history.
+//! Changes that depend on the value of a key: on the loopback fabric, and in the simulator with faults. Each is one
+//! step of a linearizable history.
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` one; a failure prints the command that repeats it.
 

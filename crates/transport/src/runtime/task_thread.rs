@@ -32,7 +32,7 @@ struct Shared {
     state: Mutex<State>,
     /// Notified when the thread has no job left.
     idle: Condvar,
-    /// Set together with a change of the state, so that the thread need not lock it in vain.
+    /// Set together with a change of the state, so that the thread locks it only after a change.
     is_changed: AtomicBool,
 }
 

@@ -1,7 +1,7 @@
 //! Timers: a thread whose futures all pause sleeps until the first of them is due.
 //!
-//! The timer of a dropped pause remains, and wakes its executor once without effect. Pauses of a millisecond or more end
-//! at multiples of a millisecond, so that the pauses of one future in the same millisecond share a timer.
+//! The timer of a dropped pause remains, and wakes its executor once without effect. Pauses of a millisecond or more
+//! end at multiples of a millisecond, so that the pauses of one future in the same millisecond share a timer.
 //!
 //! Other executors have no timers of ours: the thread of [`timer_thread`](super::timer_thread) wakes their tasks.
 

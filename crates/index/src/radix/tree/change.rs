@@ -269,8 +269,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Whether a value is written to the leaf of its key. If a crash could interrupt that WRITE, the value is written to
-    /// another leaf, which is then linked.
+    /// Whether a value is written to the leaf of its key. If a crash could interrupt that WRITE, the value is written
+    /// to another leaf, which is then linked.
     pub(super) fn is_written_in_place(self, leaf: &LeafCopy, value: &LeafValue<'_>) -> bool {
         let bytes_max = self.fabric().capabilities().write_survives_writer_bytes_max;
         let survives = leaf.survives_writer(bytes_max);
@@ -359,8 +359,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(Some(Removal::Removed))
     }
 
-    /// Marks the leaf of the traversal's key as removed, under its lock, if its value meets `condition`. [2 RT; 1 more if
-    /// the condition reads an overflow value]
+    /// Marks the leaf of the traversal's key as removed, under its lock, if its value meets `condition`. [2 RT; 1 more
+    /// if the condition reads an overflow value]
     async fn mark_removed(
         self,
         location: &Location,

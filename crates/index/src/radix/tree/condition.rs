@@ -20,8 +20,8 @@ pub(super) enum Condition<'c> {
 }
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
-    /// Whether the value of a leaf whose lock this client holds meets `condition`. [0 RT; 1 to show an overflow value to
-    /// a function, 2 above 2 MiB]
+    /// Whether the value of a leaf whose lock this client holds meets `condition`. [0 RT; 1 to show an overflow value
+    /// to a function, 2 above 2 MiB]
     pub(super) async fn meets(
         self,
         leaf: &LeafCopy,

@@ -42,8 +42,8 @@ struct LockedLeaf<'a, F: Fabric> {
 
 impl<P: Policy> RadixTree<P> {
     /// Calls `decide` with the value of `key`, and changes the entry as it decides, in one atomic step.
-    /// [as the system's `put`, without combining; 1 RT more for a present overflow value, 2 above 2 MiB, and 1 for a new
-    /// one; 4 to remove the entry]
+    /// [as the system's `put`, without combining; 1 RT more for a present overflow value, 2 above 2 MiB, and 1 for a
+    /// new one; 4 to remove the entry]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
