@@ -7,6 +7,7 @@
 use super::executor::{Backoff, ParkBackoff};
 use super::poll_source::{advance_all, poll};
 use super::timers::fire_timers;
+use crate::fork::ForkCount;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -63,9 +64,13 @@ impl Shared {
 }
 
 /// A thread that runs futures. When the value is dropped, the thread ends after the last of its futures.
+///
+/// A forked child must not use it, because it does not have the thread. There the destructor leaks the state: another
+/// thread of the parent may have held the mutex.
 pub struct TaskThread {
     shared: Arc<Shared>,
     id: ThreadId,
+    process: ForkCount,
 }
 
 impl TaskThread {
@@ -77,7 +82,7 @@ impl TaskThread {
         let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&of_thread))?;
-        Ok(Self { shared, id: thread.thread().id() })
+        Ok(Self { shared, id: thread.thread().id(), process: ForkCount::now() })
     }
 
     /// Runs the future that `job` creates on the thread.
@@ -108,7 +113,11 @@ impl TaskThread {
 
 impl Drop for TaskThread {
     fn drop(&mut self) {
-        self.shared.change(|state| state.is_closed = true);
+        if self.process.is_current() {
+            self.shared.change(|state| state.is_closed = true);
+        } else {
+            std::mem::forget(Arc::clone(&self.shared));
+        }
     }
 }
 
