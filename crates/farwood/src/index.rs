@@ -3,7 +3,7 @@
 use crate::argument::Call;
 use crate::async_index::AsyncIndex;
 use crate::bulk_load::BulkLoad;
-use crate::codec::{Encode, Key, KeyRange, Prefix, Value};
+use crate::codec::{Encode, Key, KeyRange, Prefix, Value, View};
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::index_stats::IndexStats;
@@ -116,6 +116,31 @@ impl<K: Key, V: Value> Index<K, V> {
         let tree = &self.tree;
         let (key, value) = (tree.key::<K, _>("put", &key)?, tree.value::<V, _>("put", &value)?);
         tree.put(key.as_ref(), value.as_ref()).map(PutOutcome::replaced)
+    }
+
+    /// Calls `read` with the value of `key` in the buffer into which it was read, without a copy; returns its result, or
+    /// `None` if the key is absent. Costs and errors as [`get`](Self::get).
+    ///
+    /// ```
+    /// # use farwood::{Pool, PoolOptions, SmartOptions};
+    /// # let url = format!("shm://doc-get-with-{}", std::process::id());
+    /// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+    /// # let pool = Pool::open(&url)?;
+    /// let pages = pool.create_index::<String, String>("pages", &SmartOptions::default())?;
+    /// pages.put("home", "<h1>Home</h1>")?;
+    /// assert_eq!(pages.get_with("home", |page| page.len())?, Some(13));
+    /// # drop((pages, pool));
+    /// # Pool::remove(&url)?;
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
+    pub fn get_with<R>(&self, key: impl Encode<K>, read: impl FnOnce(V::View<'_>) -> R) -> Result<Option<R>>
+    where
+        V: View,
+    {
+        let tree = &self.tree;
+        let Some(value) = tree.get(tree.key::<K, _>("get", &key)?.as_ref())? else { return Ok(None) };
+        let view = V::view(&value).map_err(|why| tree.unfit("get", "value", why))?;
+        Ok(Some(read(view)))
     }
 
     /// Returns the values of many keys, in their order. The lookups of up to 64 keys run at the same time, and their

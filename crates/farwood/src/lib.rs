@@ -102,7 +102,9 @@ pub use bulk_load::BulkLoad;
 pub use codec::Plain;
 #[cfg(feature = "serde")]
 pub use codec::Serde;
-pub use codec::{Bytes, Codec, Encode, Key, KeyRange, Prefix, PrefixPart, StartsWith, Text, TypeName, Value};
+pub use codec::{
+    Bytes, Codec, Encode, Key, KeyRange, Prefix, PrefixPart, StartsWith, Text, TypeName, Value, View,
+};
 pub use conditional::Counter;
 pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
 pub use error::{Effect, Error, ErrorKind, Result};

@@ -34,6 +34,7 @@ mod text;
 mod time;
 mod tuple;
 mod type_name;
+mod view;
 
 pub use bytes::Bytes;
 pub use encode::{Codec, Encode, Key, Value};
@@ -47,6 +48,7 @@ pub use serde::Serde;
 pub(crate) use short::KEY_BYTES_MIN;
 pub use text::Text;
 pub use type_name::TypeName;
+pub use view::View;
 
 #[cfg(test)]
 mod tests;

@@ -24,4 +24,6 @@ pub(crate) use poll_source::thread_number;
 pub(crate) use poll_source::{PollSource, Progress, add_poll_source, is_polled_by_executor};
 pub use task_thread::TaskThread;
 pub use timers::yield_now;
-pub(crate) use timers::{poll_until, sleep, wake_at};
+#[cfg(feature = "tcp")]
+pub(crate) use timers::wake_at;
+pub(crate) use timers::{poll_until, sleep};
