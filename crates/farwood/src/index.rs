@@ -118,8 +118,8 @@ impl<K: Key, V: Value> Index<K, V> {
         tree.put(key.as_ref(), value.as_ref()).map(PutOutcome::replaced)
     }
 
-    /// Calls `read` with the value of `key` in the buffer into which it was read, without a copy; returns its result, or
-    /// `None` if the key is absent. Costs and errors as [`get`](Self::get).
+    /// Calls `read` with the value of `key` in the buffer into which it was read, without a copy; returns its result,
+    /// or `None` if the key is absent. Costs and errors as [`get`](Self::get).
     ///
     /// ```
     /// # use farwood::{Pool, PoolOptions, SmartOptions};
