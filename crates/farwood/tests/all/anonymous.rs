@@ -10,7 +10,7 @@ use farwood::{
     Values, doctor,
 };
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -199,7 +199,7 @@ fn a_killed_process_leaves_nothing() {
         let pool = Pool::anonymous(MEMORY_BYTES).unwrap();
         let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
         index.put(&1, &2).unwrap();
-        println!("\nready");
+        writeln!(std::io::stdout(), "\nready").unwrap();
         std::thread::sleep(Duration::from_mins(1));
         return;
     }
