@@ -1,14 +1,13 @@
 //! This process's attachment to a pool and its open indexes, shared by all handles.
 
+use crate::attached_place::AttachedPlace;
 use crate::attachment::Attachment;
 use crate::error::Error;
 use crate::thread_client;
 use crate::tree::Tree;
-use crate::url::Url;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 use farwood_index::ordered::Ordered;
-use farwood_transport::any::PoolLocation;
 use farwood_transport::fork::ForkCount;
 use farwood_transport::runtime::TaskThread;
 use std::collections::BTreeMap;
@@ -24,7 +23,7 @@ use std::time::Duration;
 
 /// The attachment, shared by all handles of this process.
 pub(crate) struct Attached {
-    place: PoolLocation,
+    place: AttachedPlace,
     attachment: Attachment,
     /// The fork count of the process that opened the attachment. A forked child fails with an error before it waits for
     /// one of the mutexes here and in the indexes, which other threads of its parent may have held.
@@ -111,7 +110,7 @@ struct OpenIndex {
 }
 
 impl Attached {
-    pub(crate) fn new(place: PoolLocation, attachment: Attachment) -> Self {
+    pub(crate) fn new(place: AttachedPlace, attachment: Attachment) -> Self {
         Self {
             place,
             attachment,
@@ -127,8 +126,8 @@ impl Attached {
         }
     }
 
-    /// The location of the pool.
-    pub(crate) fn place(&self) -> &PoolLocation {
+    /// The place of the pool.
+    pub(crate) fn place(&self) -> &AttachedPlace {
         &self.place
     }
 
@@ -181,7 +180,7 @@ impl Attached {
     }
 
     pub(crate) fn index_url(&self, index: &str) -> String {
-        Url::of_index(&self.place, index).to_string()
+        self.place.index_url(index)
     }
 
     /// Adds the address of the memory node to an error.

@@ -7,15 +7,14 @@ use farwood_fabric::{Client, ClientId, NodeId, PoolShape};
 use farwood_transport::any::{AnyFabric, PoolLocation};
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::{self, DeviceSpec, NodeDevice, RdmaPool};
-use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
+use farwood_transport::shm::{Pages, SegmentDir, ShmError, ShmPool};
 #[cfg(feature = "tcp")]
 use farwood_transport::tcp::{Credentials, FreshNodePolicy, HostPort, NodeReport, PoolAddress, TcpPool};
-use std::sync::Arc;
 
 /// This process's attachment to a pool.
 pub(crate) enum Attachment {
     /// In shared memory.
-    Shm(ShmPool, SegmentDir, PoolName),
+    Shm(ShmPool),
     /// Over TCP.
     #[cfg(feature = "tcp")]
     Tcp(TcpPool),
@@ -28,7 +27,7 @@ pub(crate) enum Attachment {
 macro_rules! each_pool {
     ($self:ident, $pool:ident => $value:expr) => {
         match $self {
-            Self::Shm($pool, ..) => $value,
+            Self::Shm($pool) => $value,
             #[cfg(feature = "tcp")]
             Self::Tcp($pool) => $value,
             #[cfg(feature = "rdma")]
@@ -97,15 +96,6 @@ pub(crate) enum Unseen {
     Fabric(FabricError),
 }
 
-/// The source of information about which clients are alive.
-pub(crate) enum Liveness {
-    Shm(Presence),
-    #[cfg(feature = "tcp")]
-    Tcp(TcpPool),
-    #[cfg(feature = "rdma")]
-    Rdma(RdmaPool),
-}
-
 impl Attachment {
     /// Attaches to the pool at `place`.
     pub(crate) fn open(place: &PoolLocation, fresh: FreshNodes) -> Result<Self> {
@@ -116,7 +106,7 @@ impl Attachment {
                 let dir = SegmentDir::from_env();
                 let pool =
                     ShmPool::open(&dir, name).map_err(|source| Error::Pool { operation: "open", source })?;
-                Ok(Self::Shm(pool, dir, name.clone()))
+                Ok(Self::Shm(pool))
             }
             #[cfg(feature = "tcp")]
             PoolLocation::Tcp(address) => Self::open_tcp(address, fresh),
@@ -175,7 +165,7 @@ impl Attachment {
     /// Creates a client for the calling thread.
     pub(crate) fn client(&self) -> Client<AnyFabric> {
         Client::new(match self {
-            Self::Shm(pool, ..) => AnyFabric::Shm(pool.fabric()),
+            Self::Shm(pool) => AnyFabric::Shm(pool.fabric()),
             #[cfg(feature = "tcp")]
             Self::Tcp(pool) => AnyFabric::Tcp(pool.fabric()),
             #[cfg(feature = "rdma")]
@@ -187,7 +177,7 @@ impl Attachment {
     #[cfg(feature = "spatial")]
     pub(crate) fn check_files(&self) -> Result<(), FabricError> {
         match self {
-            Self::Shm(pool, ..) => pool.check_files(),
+            Self::Shm(pool) => pool.check_files(),
             #[cfg(feature = "tcp")]
             _ => Ok(()),
         }
@@ -208,7 +198,7 @@ impl Attachment {
     /// The memory of each memory node.
     pub(crate) fn memory(&self) -> Result<Vec<NodeMemory>, Unseen> {
         Ok(match self {
-            Self::Shm(pool, ..) => {
+            Self::Shm(pool) => {
                 let nodes = pool.memory().map_err(Unseen::Shm)?.into_iter();
                 nodes.map(|(pages, bytes)| NodeMemory::of_shared_memory(pages, bytes)).collect()
             }
@@ -228,28 +218,10 @@ impl Attachment {
         })
     }
 
-    pub(crate) fn liveness(&self) -> Result<Liveness> {
-        match self {
-            Self::Shm(_, dir, name) => {
-                let segment =
-                    dir.open(name, 0, 0).map_err(|source| Error::Pool { operation: "examine", source })?;
-                Ok(Liveness::Shm(Presence::new(Arc::new(segment))))
-            }
-            #[cfg(feature = "tcp")]
-            Self::Tcp(pool) => Ok(Liveness::Tcp(pool.clone())),
-            #[cfg(feature = "rdma")]
-            Self::Rdma(pool) => Ok(Liveness::Rdma(pool.clone())),
-        }
-    }
-}
-
-impl Liveness {
     /// Whether a client in the client table is alive.
     pub(crate) fn is_alive(&self, client: ClientId) -> Result<bool, Unseen> {
         match self {
-            Self::Shm(presence) => {
-                presence.is_gone(u32::from(client.slot)).map(|gone| !gone).map_err(Unseen::Shm)
-            }
+            Self::Shm(pool) => pool.is_alive(client).map_err(Unseen::Shm),
             #[cfg(feature = "tcp")]
             Self::Tcp(pool) => pool.is_alive(client).map_err(Unseen::Fabric),
             #[cfg(feature = "rdma")]

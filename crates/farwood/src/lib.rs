@@ -27,6 +27,8 @@
 //! | topic | see |
 //! |---|---|
 //! | pools of memory nodes, named by URL | [`Pool`] |
+//! | a pool for this process alone, without a name | [`Pool::anonymous`] |
+//! | pools for the tests of your program | [Testing](#testing-your-program), [`testing`] |
 //! | typed indexes, usable from any thread | [`Index`] |
 //! | keys of any length: radix trees instead of a B-link tree | [`SmartOptions`], [`SphinxOptions`] |
 //! | rectangles: an R*-tree (feature `spatial`) | [`spatial`] |
@@ -52,16 +54,34 @@
 //! A child keeps files and sockets of its parent open until it drops the handles, calls `exec` or ends; until then, a
 //! parent that was killed counts as alive, and keeps its locks.
 //!
+//! # Testing your program
+//!
+//! A test of one process uses [`Pool::anonymous`]: nothing has to be removed, also after a kill. A test of several
+//! compute nodes or processes uses [`testing::ScratchPool`], which is removed when the test ends, also by a panic. A
+//! test over TCP starts a memory node in its own process, on a free port; [`testing`] has an example.
+//!
+//! ```
+//! use farwood::{IndexOptions, Pool};
+//!
+//! let pool = Pool::anonymous(16 << 20)?;
+//! let index = pool.create_index::<u64, u64>("squares", &IndexOptions::default())?;
+//! index.put(12, 144)?;
+//! assert_eq!(index.get(12)?, Some(144));
+//! # Ok::<(), farwood::Error>(())
+//! ```
+//!
 //! Features: `spatial` and `geometry` (default), `tcp`, `rdma` and `etcd`, and `serde` and `zerocopy` for values of
 //! other types. Without the first five, the library has indexes with keys in shared memory only. The examples in
 //! `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
+mod anonymous;
 mod answer;
 mod argument;
 mod async_index;
 mod attached;
+mod attached_place;
 mod attachment;
 mod batch;
 mod blocking;
@@ -89,6 +109,7 @@ mod span;
 pub mod spatial;
 mod stats;
 mod task_driver;
+pub mod testing;
 mod thread_client;
 mod tree;
 mod unfit;

@@ -2,6 +2,7 @@
 
 use crate::argument::Call;
 use crate::attached::Attached;
+use crate::attached_place::AttachedPlace;
 use crate::attachment::{Attachment, FreshNodes};
 use crate::codec::{Codec, KEY_BYTES_MIN, Key, TypeName, Value};
 use crate::contradiction::Contradiction;
@@ -58,6 +59,20 @@ impl Default for PoolOptions {
     }
 }
 
+impl PoolOptions {
+    /// The options with a name, for shared memory.
+    pub(crate) fn spec(&self, name: PoolName) -> std::result::Result<PoolSpec, ShmError> {
+        Ok(PoolSpec {
+            name,
+            nodes: self.nodes,
+            host_bytes: self.memory_bytes,
+            device_bytes: self.device_bytes,
+            backing: self.backing,
+            group: self.group.as_deref().map(group_number).transpose()?,
+        })
+    }
+}
+
 /// This process's attachment to a pool of memory nodes. Clones share the attachment, which ends when the last handle of
 /// the pool and of its indexes is dropped. Other threads that have used the pool keep its memory mapped until they use
 /// another pool, or end; this does not prevent the removal of the pool.
@@ -94,16 +109,9 @@ impl Pool {
         Error: From<U::Error>,
     {
         let name = expect_shm(url.try_into()?, "create")?;
-        let failed = |source| Error::Pool { operation: "create", source };
-        let spec = PoolSpec {
-            name,
-            nodes: options.nodes,
-            host_bytes: options.memory_bytes,
-            device_bytes: options.device_bytes,
-            backing: options.backing,
-            group: options.group.as_deref().map(group_number).transpose().map_err(failed)?,
-        };
-        farwood_transport::shm::create(&SegmentDir::from_env(), &spec).map_err(failed)
+        let spec = options.spec(name);
+        let created = spec.and_then(|spec| farwood_transport::shm::create(&SegmentDir::from_env(), &spec));
+        created.map_err(|source| Error::Pool { operation: "create", source })
     }
 
     /// Attaches this process to the pool. New memory nodes over TCP or RDMA become a pool. Their credentials are in
@@ -136,7 +144,11 @@ impl Pool {
     fn open_with(url: Url, fresh: FreshNodes) -> Result<Self> {
         let place = url.expect_pool()?;
         let attachment = Attachment::open(&place, fresh)?;
-        Ok(Self(Arc::new(Attached::new(place, attachment))))
+        Ok(Self::of(AttachedPlace::Located(place), attachment))
+    }
+
+    pub(crate) fn of(place: AttachedPlace, attachment: Attachment) -> Self {
+        Self(Arc::new(Attached::new(place, attachment)))
     }
 
     /// Removes a pool. No live process may be attached to it, including the calling one.
@@ -190,7 +202,8 @@ impl Pool {
         remove_files(&SegmentDir::from_env(), &expect_shm(url.try_into()?, "remove")?)
     }
 
-    /// The pool's URL.
+    /// The pool's URL. That of an [anonymous pool](Self::anonymous) is `anonymous://NUMBER`, which only identifies the
+    /// pool in errors: no pool can be opened by it.
     pub fn url(&self) -> String {
         self.0.place().to_string()
     }

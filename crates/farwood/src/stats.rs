@@ -182,15 +182,14 @@ impl Pool {
         indexes: &[IndexEntry],
     ) -> Result<Vec<ClientStats>> {
         let attached = self.attached();
-        let liveness = attached.attachment().liveness()?;
         let open = |bits: u64| {
             let names = indexes.iter().filter(|index| bits >> index.slot & 1 == 1);
             names.map(|index| index.name.clone()).collect()
         };
         let client = |resident: AttachedClient| {
             let is_own = resident.client == attached.attachment().identity();
-            let alive =
-                is_own || liveness.is_alive(resident.client).map_err(|source| self.examined(source))?;
+            let alive = is_own
+                || attached.attachment().is_alive(resident.client).map_err(|source| self.examined(source))?;
             Ok(ClientStats {
                 client: resident.client,
                 process: resident.process,

@@ -149,37 +149,15 @@ fn take_where(
 mod tests {
     use super::*;
     use crate::options::IndexOptions;
-    use crate::pool::{Pool, PoolOptions};
+    use crate::pool::Pool;
 
     fn clients() -> usize {
         CLIENTS.with(|clients| clients.borrow().len())
     }
 
-    /// The pool of one test, removed when the test ends.
-    struct Scratch(String);
-
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            let url = format!("shm://clients-{name}-{}", std::process::id());
-            Pool::create(&url, &PoolOptions { memory_bytes: 16 << 20, ..PoolOptions::default() }).unwrap();
-            Self(url)
-        }
-
-        fn open(&self) -> Pool {
-            Pool::open(&self.0).unwrap()
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = Pool::remove_by_force(&self.0);
-        }
-    }
-
     #[test]
     fn a_thread_has_one_client_for_each_pool() {
-        let scratch = ["a", "b"].map(Scratch::new);
-        let [a, b] = scratch.each_ref().map(Scratch::open);
+        let [a, b] = [(); 2].map(|()| Pool::anonymous(16 << 20).unwrap());
         let index = a.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
         index.put(1, 2).unwrap();
         b.indexes().unwrap();
@@ -193,8 +171,7 @@ mod tests {
 
     #[test]
     fn another_thread_drops_its_client_when_it_uses_another_pool() {
-        let scratch = ["c", "d"].map(Scratch::new);
-        let [a, b] = scratch.each_ref().map(Scratch::open);
+        let [a, b] = [(); 2].map(|()| Pool::anonymous(16 << 20).unwrap());
         let (go, gone) = std::sync::mpsc::channel();
         let weak = Arc::downgrade(a.attached());
         let other = a.clone();

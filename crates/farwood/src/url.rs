@@ -2,6 +2,7 @@
 //! or `rdma://`, with optional parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`. The URL of a spatial
 //! index may have parameters of searches: `shm://POOL/INDEX?search=auto&window=8&threshold=0.95&rule=prose`.
 
+use crate::attached_place::ANONYMOUS;
 use crate::error::Error;
 use crate::shell_word::shell_word;
 #[cfg(feature = "spatial")]
@@ -180,6 +181,11 @@ impl FromStr for Url {
             return refuse(
                 "the simulator has pools only while `farwood bench --fabric sim` or `farwood reproduce` runs; use \
                  shm:// for a pool on this machine",
+            );
+        }
+        if scheme == ANONYMOUS {
+            return refuse(
+                "an anonymous pool is not found by a URL; clone its `Pool`, or create a pool with a name (shm://NAME)",
             );
         }
         if scheme == "etcds" {

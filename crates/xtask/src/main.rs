@@ -10,6 +10,7 @@
 mod campaign;
 mod changes;
 mod features;
+mod msrv;
 mod quick;
 mod skips;
 mod steps;
@@ -74,6 +75,12 @@ const COMMANDS: &[Command] = &[
         summary: "Check that each package compiles on its own, with each of its features",
         help: Some(features::HELP),
         run: run_features,
+    },
+    Command {
+        name: "msrv",
+        summary: "Check that the library compiles with the oldest supported Rust",
+        help: Some(msrv::HELP),
+        run: run_msrv,
     },
     Command { name: "swarm", summary: "Run seeds with faults in the simulator", help: None, run: run_swarm },
     Command {
@@ -276,6 +283,13 @@ fn run_features(arguments: &[&str]) -> Result<ExitCode, Failure> {
         _ => return Err(Failure::Usage),
     };
     features::check(&root(), only).map(verdict).map_err(Failure::CouldNotRun)
+}
+
+fn run_msrv(arguments: &[&str]) -> Result<ExitCode, Failure> {
+    if !arguments.is_empty() {
+        return Err(Failure::Usage);
+    }
+    msrv::check(&root()).map(verdict).map_err(Failure::CouldNotRun)
 }
 
 /// Runs the swarm, an example of the package `farwood-proof`, on which this package may not depend.

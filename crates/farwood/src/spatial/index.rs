@@ -123,7 +123,7 @@ impl Pool {
         let index =
             if self.attached().attachment().is_shared_memory() { index.without_hash_checks() } else { index };
         let memory = match self.attached().attachment() {
-            Attachment::Shm(pool, ..) => pool.server(index.layout().node).map(AnyServer::from),
+            Attachment::Shm(pool) => pool.server(index.layout().node).map(AnyServer::from),
             #[cfg(feature = "tcp")]
             _ => None,
         };
@@ -419,7 +419,7 @@ impl Spatial {
         // Every pool of a build without `tcp` is in shared memory.
         let _ = operation;
         match self.pool.attachment() {
-            Attachment::Shm(pool, ..) => {
+            Attachment::Shm(pool) => {
                 let server = pool.server(self.index.layout().node);
                 Ok(server.expect("the index lies on a memory node of the pool").into())
             }

@@ -43,16 +43,14 @@ fn change_in_batches(places: &Spatial) {
 
 #[test]
 fn batches_are_made_in_place() {
-    change_in_batches(
-        &SpatialPool::with_memory("batches-place", 64 << 20).create("places", &CatfishConfig::default()),
-    );
+    change_in_batches(&SpatialPool::with_memory(64 << 20).create("places", &CatfishConfig::default()));
 }
 
 /// Rings of the smallest size carry four inserts in a message.
 #[test]
 fn batches_are_made_through_rings_of_any_size() {
     for ring_bytes in [1024, CatfishConfig::default().ring_bytes] {
-        let scratch = SpatialPool::with_memory("batches-rings", 64 << 20);
+        let scratch = SpatialPool::with_memory(64 << 20);
         let places = scratch.create("places", &CatfishConfig { ring_bytes, ..CatfishConfig::default() });
         served(&places, &ServeOptions::default(), || change_in_batches(&places));
     }
@@ -67,7 +65,7 @@ fn batches_are_made_over_tcp() {
 #[test]
 fn a_search_sees_all_changes_of_a_batch_or_none() {
     const ITEMS: u64 = 300;
-    let scratch = SpatialPool::with_memory("batches-whole", 64 << 20);
+    let scratch = SpatialPool::with_memory(64 << 20);
     let places = scratch.create("places", &CatfishConfig { blocks: 1, ..CatfishConfig::default() });
     places.insert_many(&(0..ITEMS).map(|id| item(id, 0)).collect::<Vec<_>>()).unwrap();
     let done = AtomicBool::new(false);
@@ -105,7 +103,7 @@ fn a_search_sees_all_changes_of_a_batch_or_none() {
 /// A full pool accepts as many items of a batch as fit, and a batch of removals makes space for others.
 #[test]
 fn in_a_full_pool_the_first_items_of_a_batch_are_inserted_and_all_are_removed() {
-    let scratch = SpatialPool::with_memory("batches-full", 16 << 20);
+    let scratch = SpatialPool::with_memory(16 << 20);
     let places = scratch.create("places", &CatfishConfig::default());
     let loaded: Vec<_> = (0..130_000).map(|id| item(id, id * 7919 % 1000)).collect();
     places.bulk_load(&loaded, 0.8).unwrap();

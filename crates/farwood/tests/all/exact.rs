@@ -159,7 +159,7 @@ fn fill(places: &Spatial, list: &List) {
 
 #[test]
 fn queries_are_those_of_a_list_in_place() {
-    let scratch = SpatialPool::new("exact-place");
+    let scratch = SpatialPool::new();
     let systems = [CoordinateSystem::Planar, CoordinateSystem::Degrees, CoordinateSystem::Unstated];
     for (system, kind) in systems.into_iter().zip([IdKind::Text, IdKind::Number, IdKind::Number]) {
         let random = &mut Random(system as u64 + 1);
@@ -172,7 +172,7 @@ fn queries_are_those_of_a_list_in_place() {
 
 #[test]
 fn queries_are_those_of_a_list_by_message() {
-    let scratch = SpatialPool::new("exact-message");
+    let scratch = SpatialPool::new();
     let random = &mut Random(7);
     let places = create(&scratch, "places", IdKind::Text, CoordinateSystem::Degrees);
     let list = records(300, IdKind::Text, CoordinateSystem::Degrees, random);
@@ -198,7 +198,7 @@ fn queries_are_those_of_a_list_over_tcp() {
 
 #[test]
 fn empty_geometries_are_near_nothing_and_equal_each_other() {
-    let scratch = SpatialPool::new("exact-empty");
+    let scratch = SpatialPool::new();
     let places = create(&scratch, "places", IdKind::Number, CoordinateSystem::Planar);
     let empty: Geometry = "POLYGON EMPTY".parse().unwrap();
     let at = |x: f64| Rectangle::point([x, 0.0]).unwrap();
@@ -220,7 +220,7 @@ fn empty_geometries_are_near_nothing_and_equal_each_other() {
 
 #[test]
 fn payloads_without_a_usable_geometry_are_errors_that_name_the_record() {
-    let scratch = SpatialPool::new("exact-payloads");
+    let scratch = SpatialPool::new();
     let places = create(&scratch, "places", IdKind::Text, CoordinateSystem::Planar);
     let point = Geometry::point([1.0, 1.0]).unwrap();
     let bounds = Rectangle::point([1.0, 1.0]).unwrap();
@@ -247,7 +247,7 @@ fn payloads_without_a_usable_geometry_are_errors_that_name_the_record() {
 
 #[test]
 fn arguments_that_do_not_fit_the_index_are_refused() {
-    let scratch = SpatialPool::new("exact-arguments");
+    let scratch = SpatialPool::new();
     let plane = create(&scratch, "plane", IdKind::Number, CoordinateSystem::Planar);
     let degrees = create(&scratch, "degrees", IdKind::Number, CoordinateSystem::Degrees);
     let plain = create(&scratch, "plain", IdKind::Repeated, CoordinateSystem::Unstated);
@@ -288,7 +288,7 @@ fn expected_pairs(one: &List, other: &List, predicate: Predicate) -> BTreeSet<(R
 
 #[test]
 fn joins_are_those_of_two_lists() {
-    let scratch = SpatialPool::new("exact-joins");
+    let scratch = SpatialPool::new();
     for system in [CoordinateSystem::Planar, CoordinateSystem::Degrees] {
         let random = &mut Random(30 + system as u64);
         let make = |name: &str, kind, count, random: &mut Random| {
@@ -318,7 +318,7 @@ fn joins_are_those_of_two_lists() {
 #[test]
 fn large_indexes_are_joined_in_batches_and_a_join_ends_when_its_caller_breaks() {
     const POINTS: u64 = 10_000;
-    let scratch = SpatialPool::new("exact-batches");
+    let scratch = SpatialPool::new();
     let plain = create(&scratch, "points", IdKind::Repeated, CoordinateSystem::Planar);
     let squares = create(&scratch, "squares", IdKind::Number, CoordinateSystem::Planar);
     let random = &mut Random(40);
@@ -353,7 +353,7 @@ fn large_indexes_are_joined_in_batches_and_a_join_ends_when_its_caller_breaks() 
 
 #[test]
 fn many_searches_return_the_results_of_each_in_order() {
-    let scratch = SpatialPool::new("exact-many");
+    let scratch = SpatialPool::new();
     let plain = create(&scratch, "points", IdKind::Repeated, CoordinateSystem::Planar);
     let point = |id: u64| Rectangle::point([id as f64, 0.0]).unwrap();
     plain.bulk_load(&(0..1000).map(|id| Item { bounds: point(id), id }).collect::<Vec<_>>(), 0.7).unwrap();

@@ -7,8 +7,8 @@
 
 use crate::random::Random;
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
-use farwood::{Error, Index, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions, Values};
-use std::sync::atomic::{AtomicU32, Ordering};
+use farwood::testing::ScratchPool;
+use farwood::{Error, Index, IndexOptions, Pool, SmartOptions, SphinxOptions, Values};
 
 /// Minimum share of the removed bytes that the index must accept again, percent.
 const TAKEN_BACK_MIN: u64 = 95;
@@ -68,33 +68,6 @@ impl Form {
             }
             Err(_) => Form { memory_bytes: 16 << 20, rounds: 1, length: FormLength::Short },
         }
-    }
-}
-
-/// The pool of one case, removed when the case ends.
-struct Scratch {
-    url: String,
-    pool: Option<Pool>,
-}
-
-impl Scratch {
-    fn new(memory_bytes: u64) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let url = format!("shm://full-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Pool::create(&url, &PoolOptions { memory_bytes, ..PoolOptions::default() }).unwrap();
-        let pool = Pool::open(&url).unwrap();
-        Self { url, pool: Some(pool) }
-    }
-
-    fn pool(&self) -> &Pool {
-        self.pool.as_ref().unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.pool = None;
-        let _ = Pool::remove_by_force(&self.url);
     }
 }
 
@@ -226,8 +199,8 @@ fn churn(system: &str, lengths: Lengths, create: impl Fn(&Pool) -> Index<u64, Ve
     let form = Form::of_environment();
     let mut poor = Vec::new();
     for keys in [Keys::Sequential, Keys::Random] {
-        let scratch = Scratch::new(form.memory_bytes);
-        let mut churn = Churn::new(create(scratch.pool()), keys, lengths);
+        let pool = Pool::anonymous(form.memory_bytes).unwrap();
+        let mut churn = Churn::new(create(&pool), keys, lengths);
         if form.length == FormLength::Short && matches!(lengths, Lengths::Fixed(8)) {
             churn.insert_ballast();
         }
@@ -313,11 +286,10 @@ fn sphinx_takes_back_long_values() {
 #[test]
 fn sherman_uses_the_memory_that_earlier_processes_freed() {
     const VALUES: u64 = 1500;
-    let mut scratch = Scratch::new(32 << 20);
-    sherman_of_any_length(scratch.pool());
-    scratch.pool = None;
+    let scratch = ScratchPool::new(32 << 20).unwrap();
+    sherman_of_any_length(&scratch.open().unwrap());
     for round in 0..24 {
-        let pool = Pool::open(&scratch.url).unwrap();
+        let pool = scratch.open().unwrap();
         let index: Index<u64, Vec<u8>> = pool.open_index("full").unwrap();
         let length = if round % 2 == 0 { 5_000 } else { 1 };
         for key in 0..VALUES {
@@ -332,11 +304,10 @@ fn sherman_uses_the_memory_that_earlier_processes_freed() {
 #[test]
 fn sherman_passes_memory_on_from_a_full_pool() {
     const LONG: usize = 5_000;
-    let mut scratch = Scratch::new(16 << 20);
-    sherman_of_any_length(scratch.pool());
-    scratch.pool = None;
+    let scratch = ScratchPool::new(16 << 20).unwrap();
+    sherman_of_any_length(&scratch.open().unwrap());
     // Each handle of the pool is another client, like that of another process.
-    let open = || Pool::open(&scratch.url).and_then(|pool| pool.open_index::<u64, Vec<u8>>("full")).unwrap();
+    let open = || scratch.open().and_then(|pool| pool.open_index::<u64, Vec<u8>>("full")).unwrap();
     let fits = |index: &Index<u64, Vec<u8>>, key: u64| index.put(key, Churn::value(key, LONG)).is_ok();
 
     let index = open();
@@ -361,10 +332,9 @@ fn sherman_passes_memory_on_from_a_full_pool() {
 fn sherman_passes_on_the_values_that_short_processes_remove_from_a_full_pool() {
     const LENGTH: usize = 100;
     const REMOVED: u64 = 600;
-    let mut scratch = Scratch::new(16 << 20);
-    sherman_of_any_length(scratch.pool());
-    scratch.pool = None;
-    let open = || Pool::open(&scratch.url).and_then(|pool| pool.open_index::<u64, Vec<u8>>("full")).unwrap();
+    let scratch = ScratchPool::new(16 << 20).unwrap();
+    sherman_of_any_length(&scratch.open().unwrap());
+    let open = || scratch.open().and_then(|pool| pool.open_index::<u64, Vec<u8>>("full")).unwrap();
     let index = open();
     let fits = |index: &Index<u64, Vec<u8>>, key: u64| index.put(key, Churn::value(key, LENGTH)).is_ok();
     let stored = (0..1 << 20).take_while(|key| fits(&index, *key)).count() as u64;
@@ -379,8 +349,8 @@ fn sherman_passes_on_the_values_that_short_processes_remove_from_a_full_pool() {
 
 #[test]
 fn catfish_removes_all_rectangles_from_a_full_pool() {
-    let scratch = Scratch::new(16 << 20);
-    let places = scratch.pool().create_spatial("full", &CatfishConfig::default()).unwrap();
+    let pool = Pool::anonymous(16 << 20).unwrap();
+    let places = pool.create_spatial("full", &CatfishConfig::default()).unwrap();
     let mut random = Random(3);
     let mut point = |id: u64| Item {
         bounds: Rectangle::point([random.below(1_000) as f64, random.below(1_000) as f64]).unwrap(),
@@ -414,8 +384,8 @@ fn catfish_removes_all_rectangles_from_a_full_pool() {
 #[test]
 fn catfish_takes_back_rectangles() {
     let form = Form::of_environment();
-    let scratch = Scratch::new(form.memory_bytes);
-    let places = scratch.pool().create_spatial("full", &CatfishConfig::default()).unwrap();
+    let pool = Pool::anonymous(form.memory_bytes).unwrap();
+    let places = pool.create_spatial("full", &CatfishConfig::default()).unwrap();
     let (mut random, mut live, mut next) = (Random(7), Vec::new(), 0);
     let mut fill = |random: &mut Random, live: &mut Vec<Item>| {
         let mut amount = Amount::default();

@@ -1,6 +1,7 @@
 //! Tests of the library through its public interface: types, threads, scans, sessions, and refused calls.
 
 use farwood::spatial::{CatfishConfig, Item, Rectangle, ServeOptions};
+use farwood::testing::ScratchPool;
 use farwood::{
     Direction, Effect, Error, ErrorKind, Index, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant,
     SmartOptions, Unfit, Url, Value, Values, block_on, run_all,
@@ -10,24 +11,25 @@ use std::future::Future;
 use std::ops::Bound;
 use std::pin::Pin;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 /// The pool of one test, removed when the test ends.
 struct Scratch {
-    url: String,
     pool: Option<Pool>,
+    scratch: ScratchPool,
 }
 
 impl Scratch {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let url = format!("shm://library-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() })
-            .unwrap();
-        let pool = Pool::open(&url).unwrap();
-        Self { url, pool: Some(pool) }
+        let options = PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() };
+        let scratch = ScratchPool::with(&options).unwrap();
+        Self { pool: Some(scratch.open().unwrap()), scratch }
+    }
+
+    fn url(&self) -> &str {
+        self.scratch.url()
     }
 
     fn pool(&self) -> &Pool {
@@ -36,13 +38,6 @@ impl Scratch {
 
     fn numbers(&self) -> Index<u64, u64> {
         self.pool().create_index("numbers", &IndexOptions::default()).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.pool = None;
-        let _ = Pool::remove_by_force(&self.url);
     }
 }
 
@@ -376,7 +371,7 @@ fn handles_of_one_index_share_it() {
 #[test]
 fn an_index_and_a_pool_are_open_until_the_last_handle_is_dropped() {
     let scratch = Scratch::new();
-    let pool = Pool::open(&scratch.url).unwrap();
+    let pool = Pool::open(scratch.url()).unwrap();
     let index = pool.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
     index.put(1, 2).unwrap();
     assert_eq!(scratch.pool().drop_index("i").unwrap_err().exit_code(), 9, "another attachment has it open");
@@ -387,7 +382,7 @@ fn an_index_and_a_pool_are_open_until_the_last_handle_is_dropped() {
     assert_eq!(thread.join().unwrap(), Some(2));
     drop((pool, index));
     scratch.pool().drop_index("i").unwrap();
-    assert!(matches!(Pool::remove(&scratch.url), Err(Error::Attached { .. })));
+    assert!(matches!(Pool::remove(scratch.url()), Err(Error::Attached { .. })));
 }
 
 /// The index or pool that a child process of this test drops.
@@ -430,7 +425,7 @@ fn an_index_that_was_closed_here_can_be_dropped_by_another_process() {
 fn an_index_that_is_closed_while_another_thread_opens_it_stays_open() {
     let scratch = Scratch::new();
     drop(scratch.numbers());
-    let reader = Pool::open(&scratch.url).unwrap();
+    let reader = Pool::open(scratch.url()).unwrap();
     let open = || reader.stats().unwrap().clients.into_iter().flat_map(|client| client.open).count();
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -468,11 +463,11 @@ fn idler(url: &str) -> (Sender<()>, JoinHandle<()>) {
 #[test]
 fn an_idle_thread_that_used_a_pool_does_not_prevent_its_removal() {
     let mut scratch = Scratch::new();
-    let (go, thread) = idler(&scratch.url);
+    let (go, thread) = idler(scratch.url());
     assert_eq!(scratch.pool().stats().unwrap().clients.len(), 1, "the process that removes the pool");
     scratch.pool().drop_index("idler").unwrap();
     scratch.pool = None;
-    Pool::remove(&scratch.url).unwrap();
+    Pool::remove(scratch.url()).unwrap();
     drop(go);
     thread.join().unwrap();
 }
@@ -480,10 +475,10 @@ fn an_idle_thread_that_used_a_pool_does_not_prevent_its_removal() {
 #[test]
 fn an_idle_thread_that_used_a_pool_does_not_prevent_its_removal_by_another_process() {
     let mut scratch = Scratch::new();
-    let (go, thread) = idler(&scratch.url);
-    assert_eq!(drop_elsewhere(&scratch.url), 9, "this process is attached");
+    let (go, thread) = idler(scratch.url());
+    assert_eq!(drop_elsewhere(scratch.url()), 9, "this process is attached");
     scratch.pool = None;
-    assert_eq!(drop_elsewhere(&scratch.url), 0);
+    assert_eq!(drop_elsewhere(scratch.url()), 0);
     drop(go);
     thread.join().unwrap();
 }
@@ -504,8 +499,8 @@ fn a_process_whose_pool_was_created_again_gets_an_error() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
     index.put(1, 1).unwrap();
-    Pool::remove_by_force(&scratch.url).unwrap();
-    Pool::create(&scratch.url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+    Pool::remove_by_force(scratch.url()).unwrap();
+    Pool::create(scratch.url(), &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let error = loop {
         match index.put(2, 2) {
@@ -514,7 +509,7 @@ fn a_process_whose_pool_was_created_again_gets_an_error() {
         }
     };
     let text = error.to_string();
-    for part in ["put", &scratch.url, "was removed while this process was attached", "open the pool again"] {
+    for part in ["put", scratch.url(), "was removed while this process was attached", "open the pool again"] {
         assert!(text.contains(part), "{part:?} is missing in: {text}");
     }
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Damaged, Effect::Unknown), "{error}");
@@ -523,7 +518,7 @@ fn a_process_whose_pool_was_created_again_gets_an_error() {
     for result in [index.get(1).map(|_| ()), index.count().map(|_| ()), scratch.pool().stats().map(|_| ())] {
         assert_eq!(result.unwrap_err().exit_code(), 8);
     }
-    assert!(Pool::open(&scratch.url).unwrap().indexes().unwrap().is_empty(), "the new pool was changed");
+    assert!(Pool::open(scratch.url()).unwrap().indexes().unwrap().is_empty(), "the new pool was changed");
 }
 
 #[test]

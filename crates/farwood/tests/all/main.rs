@@ -1,5 +1,7 @@
 //! Tests of the library through its public interface.
 
+mod alone;
+mod anonymous;
 mod batches;
 mod coordinates;
 mod damage;
@@ -18,4 +20,5 @@ mod spatial_paths;
 mod spatial_pool;
 mod spatial_sessions;
 mod suspended;
+mod testing;
 mod types;

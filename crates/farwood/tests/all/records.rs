@@ -90,7 +90,7 @@ fn change_and_find(places: &Spatial, handles: &[&Spatial]) {
 #[test]
 fn records_are_changed_in_place() {
     for ids in [IdKind::Number, IdKind::Text] {
-        let scratch = SpatialPool::new("records-place");
+        let scratch = SpatialPool::new();
         let places = scratch.create("places", &config(ids));
         change_and_find(&places, &[&places, &scratch.by(SearchMode::Reads, "places")]);
     }
@@ -98,7 +98,7 @@ fn records_are_changed_in_place() {
 
 #[test]
 fn records_are_changed_through_rings() {
-    let scratch = SpatialPool::new("records-rings");
+    let scratch = SpatialPool::new();
     let places = scratch.create("places", &config(IdKind::Text));
     let handles =
         [SearchMode::Auto, SearchMode::Message, SearchMode::Reads].map(|mode| scratch.by(mode, "places"));
@@ -123,7 +123,7 @@ fn records_are_changed_over_tcp() {
 
 #[test]
 fn records_are_loaded_at_once_and_found_after_a_restart() {
-    let scratch = SpatialPool::new("records-load");
+    let scratch = SpatialPool::new();
     let records: Vec<_> = (0..5_000).map(|number| record(number, number % 313, IdKind::Text)).collect();
     let places = scratch.create("places", &config(IdKind::Text));
     let twice = vec![records[3].clone(), records[3].clone()];
@@ -148,7 +148,7 @@ fn records_are_loaded_at_once_and_found_after_a_restart() {
 /// Requests with the longest ids fit into the smallest rings.
 #[test]
 fn the_longest_ids_fit_into_the_smallest_rings() {
-    let scratch = SpatialPool::new("records-smallest");
+    let scratch = SpatialPool::new();
     let pool = scratch.open();
     let config = CatfishConfig { ids: IdKind::Text, ring_bytes: 4096, ..CatfishConfig::default() };
     let places = pool.create_spatial("places", &config).unwrap();
@@ -170,7 +170,7 @@ fn the_longest_ids_fit_into_the_smallest_rings() {
 /// Words below those of the loaded records go to the first page of each level, which then splits.
 #[test]
 fn smaller_ids_than_the_loaded_ones_are_found() {
-    let scratch = SpatialPool::new("records-smaller");
+    let scratch = SpatialPool::new();
     let places = scratch.create("places", &config(IdKind::Number));
     places
         .bulk_load_records((1000..6000).map(|number| record(number, 1, IdKind::Number)).collect(), 0.7)
@@ -190,7 +190,7 @@ fn smaller_ids_than_the_loaded_ones_are_found() {
 
 #[test]
 fn changes_that_do_not_fit_the_index_are_refused() {
-    let scratch = SpatialPool::new("records-refused");
+    let scratch = SpatialPool::new();
     let places = scratch.create("places", &config(IdKind::Number));
     let refused = |done: Result<bool, Error>| match done {
         Err(Error::Index { source, .. }) => source.to_string(),
@@ -224,7 +224,7 @@ fn changes_that_do_not_fit_the_index_are_refused() {
 /// In a full pool, removals work, and nearly all of the removed memory can be used again.
 #[test]
 fn a_full_pool_takes_records_in_the_place_of_removed_ones() {
-    let scratch = SpatialPool::with_memory("records-full", 24 << 20);
+    let scratch = SpatialPool::with_memory(24 << 20);
     let places = scratch.create("places", &config(IdKind::Text));
     let put_until_full = |from: u64| {
         let full = places.change(|editor| {

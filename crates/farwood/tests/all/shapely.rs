@@ -80,7 +80,7 @@ fn answers_are_those_of_shapely() {
             _ => assert!(line.starts_with('#'), "{line}"),
         }
     }
-    let scratch = SpatialPool::new("shapely");
+    let scratch = SpatialPool::new();
     for (name, coordinates) in [("plane", CoordinateSystem::Planar), ("degrees", CoordinateSystem::Degrees)] {
         let config = CatfishConfig { ids: IdKind::Number, coordinates, ..CatfishConfig::default() };
         let places = scratch.create(name, &config);

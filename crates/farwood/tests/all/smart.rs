@@ -7,44 +7,20 @@ use farwood::{
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The pool of one test, removed when the test ends.
-struct Scratch {
-    url: String,
-    pool: Option<Pool>,
+fn new_pool() -> Pool {
+    let options = PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() };
+    Pool::anonymous_with(&options).unwrap()
 }
 
-impl Scratch {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let url = format!("shm://smart-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() })
-            .unwrap();
-        let pool = Pool::open(&url).unwrap();
-        Self { url, pool: Some(pool) }
-    }
-
-    fn pool(&self) -> &Pool {
-        self.pool.as_ref().unwrap()
-    }
-
-    fn texts(&self) -> Index<String, Vec<u8>> {
-        self.pool().create_index("texts", &SmartOptions::default()).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.pool = None;
-        let _ = Pool::remove_by_force(&self.url);
-    }
+fn texts(pool: &Pool) -> Index<String, Vec<u8>> {
+    pool.create_index("texts", &SmartOptions::default()).unwrap()
 }
 
 #[test]
 fn keys_and_values_have_any_length_and_come_back_in_order() {
-    let scratch = Scratch::new();
-    let index = scratch.texts();
+    let pool = new_pool();
+    let index = texts(&pool);
     let mut model = BTreeMap::new();
     for number in 0..2000_usize {
         let key = format!("{}{}", "prefix/".repeat(number % 5), number * 7 % 2000);
@@ -74,8 +50,8 @@ fn keys_and_values_have_any_length_and_come_back_in_order() {
 
 #[test]
 fn every_operation_returns_whether_the_key_was_present() {
-    let scratch = Scratch::new();
-    let index = scratch.texts();
+    let pool = new_pool();
+    let index = texts(&pool);
     assert!(!index.update("a", b"1").unwrap());
     assert!(index.insert("a", b"1").unwrap() && !index.insert("a", b"2").unwrap());
     assert!(index.update("a", b"a value that is much longer than its leaf").unwrap());
@@ -87,8 +63,8 @@ fn every_operation_returns_whether_the_key_was_present() {
 
 #[test]
 fn values_that_outgrow_their_leaves_move() {
-    let scratch = Scratch::new();
-    let index = scratch.texts();
+    let pool = new_pool();
+    let index = texts(&pool);
     let value = |length: usize| -> Vec<u8> { (0..length).map(|at| (at * 7 + length) as u8).collect() };
     let lengths = [0, 8_000, 8_200, 100_000, 3 << 20, 16 << 20];
     for length in lengths {
@@ -113,8 +89,7 @@ fn values_that_outgrow_their_leaves_move() {
     for turn in 0..40 {
         index.put("again", value((2 << 20) + turn)).unwrap();
     }
-    let loaded: Index<u64, Vec<u8>> =
-        scratch.pool().create_index("loaded", &SmartOptions::default()).unwrap();
+    let loaded: Index<u64, Vec<u8>> = pool.create_index("loaded", &SmartOptions::default()).unwrap();
     loaded.bulk_load().run((0..20_u64).map(|key| (key, value(10_000 + key as usize)))).unwrap();
     assert_eq!(loaded.get(7).unwrap(), Some(value(10_007)));
     assert_eq!(loaded.check().unwrap().problems(), []);
@@ -122,8 +97,8 @@ fn values_that_outgrow_their_leaves_move() {
 
 #[test]
 fn scans_end_at_the_end_of_the_range() {
-    let scratch = Scratch::new();
-    let index: Index<u64, u64> = scratch.pool().create_index("n", &SmartOptions::default()).unwrap();
+    let pool = new_pool();
+    let index: Index<u64, u64> = pool.create_index("n", &SmartOptions::default()).unwrap();
     for number in [0, 1, 255, 256, 1 << 40, u64::MAX] {
         index.put(number, number).unwrap();
     }
@@ -138,8 +113,8 @@ fn scans_end_at_the_end_of_the_range() {
 
 #[test]
 fn handles_threads_and_sessions_share_one_index() {
-    let scratch = Scratch::new();
-    let index: Index<u64, u64> = scratch.pool().create_index("n", &SmartOptions::default()).unwrap();
+    let pool = new_pool();
+    let index: Index<u64, u64> = pool.create_index("n", &SmartOptions::default()).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let index = index.clone();
@@ -168,22 +143,21 @@ fn handles_threads_and_sessions_share_one_index() {
 
 #[test]
 fn loads_need_sorted_keys_and_an_empty_index() {
-    let scratch = Scratch::new();
-    let index = scratch.texts();
+    let pool = new_pool();
+    let index = texts(&pool);
     let words: Vec<String> = (0..5000).map(|number| format!("word {number:05}")).collect();
     let entries = words.iter().map(|word| (word.as_str(), word.as_bytes()));
     assert_eq!(index.bulk_load().run(entries.clone()).unwrap(), 5000);
     assert_eq!(index.bulk_load().run(entries).unwrap_err().exit_code(), 4);
     assert_eq!(index.get("word 04999").unwrap(), Some(b"word 04999".to_vec()));
-    let other: Index<String, u64> = scratch.pool().create_index("other", &SmartOptions::default()).unwrap();
+    let other: Index<String, u64> = pool.create_index("other", &SmartOptions::default()).unwrap();
     assert_eq!(other.bulk_load().run([("b", &1), ("a", &2)]).unwrap_err().exit_code(), 2);
     assert_eq!(other.count().unwrap(), 0);
 }
 
 #[test]
 fn types_and_systems_are_kept_and_checked() {
-    let scratch = Scratch::new();
-    let pool = scratch.pool();
+    let pool = new_pool();
     let options = smart::SmartFeatures {
         node_sizing: smart::NodeSizing::Preallocated,
         ..smart::SmartVariant::RearLock.features()
@@ -203,6 +177,6 @@ fn types_and_systems_are_kept_and_checked() {
     let index = pool.open_index::<u64, Vec<u8>>("i").unwrap();
     assert_eq!(index.stats().layout, told[0]);
     assert_eq!(pool.open_untyped("i").unwrap().kinds(), [Kind::U64, Kind::Bytes]);
-    let too_long = scratch.texts().put("k".repeat(4097), []).unwrap_err();
+    let too_long = texts(&pool).put("k".repeat(4097), []).unwrap_err();
     assert!(matches!(too_long, Error::Unfit { .. }), "{too_long}");
 }

@@ -59,7 +59,7 @@ fn check_results(spatial: &Spatial, rounds: usize) {
 
 #[test]
 fn in_shared_memory_every_path_has_the_same_results() {
-    let scratch = SpatialPool::new("results");
+    let scratch = SpatialPool::new();
     let pool = scratch.open();
     let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
     places.bulk_load(&items(), 0.7).unwrap();
@@ -97,7 +97,7 @@ fn in_shared_memory_every_path_has_the_same_results() {
 /// Several threads have left connections to a server that ended; the next server does not serve them.
 #[test]
 fn connections_of_an_earlier_server_are_replaced() {
-    let scratch = SpatialPool::new("restart");
+    let scratch = SpatialPool::new();
     let pool = scratch.open();
     let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
     places.bulk_load(&items(), 0.7).unwrap();
@@ -178,7 +178,7 @@ fn a_damaged_node_fails_the_searches_that_need_it_by_every_path() {
 /// Clients send an immediate with each message, and the queue of immediates has 4,096 places.
 #[test]
 fn a_polling_server_answers_more_messages_than_the_queue_of_immediates_holds() {
-    let scratch = SpatialPool::new("polling");
+    let scratch = SpatialPool::new();
     let pool = scratch.open();
     let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
     let client = in_mode(scratch.open().open_spatial("places").unwrap(), SearchMode::Message);
@@ -192,7 +192,7 @@ fn a_polling_server_answers_more_messages_than_the_queue_of_immediates_holds() {
 
 #[test]
 fn options_of_searches_out_of_range_are_refused() {
-    let scratch = SpatialPool::new("options");
+    let scratch = SpatialPool::new();
     let pool = scratch.open();
     pool.create_spatial("places", &CatfishConfig::default()).unwrap();
     let default = BackOffSettings::default();

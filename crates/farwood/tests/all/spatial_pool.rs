@@ -1,27 +1,26 @@
 //! Pools with spatial indexes, and threads that serve them.
 
 use farwood::spatial::{CatfishConfig, SearchMode, SearchOptions, ServeOptions, Spatial};
-use farwood::{MemoryNode, NodeSpec, Pool, PoolOptions};
+use farwood::testing::ScratchPool;
+use farwood::{MemoryNode, NodeSpec, Pool};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 /// A pool in shared memory, which is removed at the end of the test.
-pub(crate) struct SpatialPool(String);
+pub(crate) struct SpatialPool(ScratchPool);
 
 impl SpatialPool {
-    pub(crate) fn new(name: &str) -> Self {
-        Self::with_memory(name, 128 << 20)
+    pub(crate) fn new() -> Self {
+        Self::with_memory(128 << 20)
     }
 
-    pub(crate) fn with_memory(name: &str, memory_bytes: u64) -> Self {
-        let url = format!("shm://spatial-{name}-{}", std::process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes, ..PoolOptions::default() }).unwrap();
-        Self(url)
+    pub(crate) fn with_memory(memory_bytes: u64) -> Self {
+        Self(ScratchPool::new(memory_bytes).unwrap())
     }
 
     pub(crate) fn open(&self) -> Pool {
-        Pool::open(&self.0).unwrap()
+        self.0.open().unwrap()
     }
 
     pub(crate) fn create(&self, name: &str, config: &CatfishConfig) -> Spatial {
@@ -31,12 +30,6 @@ impl SpatialPool {
     /// The index of that name, with lookups by one path.
     pub(crate) fn by(&self, mode: SearchMode, name: &str) -> Spatial {
         in_mode(self.open().open_spatial(name).unwrap(), mode)
-    }
-}
-
-impl Drop for SpatialPool {
-    fn drop(&mut self) {
-        let _ = Pool::remove_by_force(&self.0);
     }
 }
 

@@ -75,7 +75,7 @@ const MODES: [SearchMode; 3] = [SearchMode::Auto, SearchMode::Message, SearchMod
 
 #[test]
 fn in_shared_memory_calls_of_a_session_run_concurrently() {
-    let pool = SpatialPool::new("sessions");
+    let pool = SpatialPool::new();
     let places = pool.create("places", &CatfishConfig::default());
     places.insert_many(&(0..ITEMS).map(item).collect::<Vec<_>>()).unwrap();
     served(&places, &ServeOptions::default(), || {
@@ -105,7 +105,7 @@ fn over_tcp_calls_of_a_session_run_concurrently() {
 
 #[test]
 fn without_a_server_a_session_reads_and_does_not_change() {
-    let pool = SpatialPool::new("sessions-unserved");
+    let pool = SpatialPool::new();
     let places = pool.create("places", &CatfishConfig::default());
     places.insert(&item(1)).unwrap();
     let session = Arc::new(in_mode(places, SearchMode::Auto)).session();
@@ -117,7 +117,7 @@ fn without_a_server_a_session_reads_and_does_not_change() {
 /// The second lookup of a handle compares both paths. If it is dropped, a later one does.
 #[test]
 fn a_dropped_comparison_of_the_paths_is_made_later() {
-    let pool = SpatialPool::new("sessions-trial");
+    let pool = SpatialPool::new();
     let places = pool.create("places", &CatfishConfig::default());
     places.insert(&item(1)).unwrap();
     served(&places, &ServeOptions::default(), || {

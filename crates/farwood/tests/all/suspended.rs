@@ -2,7 +2,7 @@
 
 use crate::spatial_pool::SpatialPool;
 use farwood::spatial::{CatfishConfig, Item, Rectangle, ServeOptions};
-use farwood::{Index, IndexOptions, Pool, PoolOptions, SmartOptions, block_on};
+use farwood::{Index, IndexOptions, Pool, SmartOptions, block_on};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,23 +13,6 @@ use std::time::{Duration, Instant};
 
 /// The longest time that a call may wait for operations that nobody polls.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// The pool of one test, removed when the test ends.
-struct Scratch(String);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let url = format!("shm://suspended-{name}-{}", std::process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
-        Self(url)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = Pool::remove_by_force(&self.0);
-    }
-}
 
 fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -85,22 +68,20 @@ fn of_both(index: &Index<u64, u64>) {
 
 #[test]
 fn a_put_that_nobody_polls_loses_the_lock_of_its_leaf() {
-    let scratch = Scratch::new("sherman");
-    let pool = Pool::open(&scratch.0).unwrap();
+    let pool = Pool::anonymous(64 << 20).unwrap();
     of_both(&pool.create_index("i", &IndexOptions::default()).unwrap());
 }
 
 #[test]
 fn a_put_that_nobody_polls_does_not_stop_the_batch_of_its_key() {
-    let scratch = Scratch::new("smart");
-    let pool = Pool::open(&scratch.0).unwrap();
+    let pool = Pool::anonymous(64 << 20).unwrap();
     of_both(&pool.create_index("i", &SmartOptions::default()).unwrap());
 }
 
 /// A function that panics inside a change, or while the index is served, leaves the index changeable for all.
 #[test]
 fn a_panic_inside_a_change_does_not_stop_the_others() {
-    let pool = SpatialPool::new("panic");
+    let pool = SpatialPool::new();
     let spatial = pool.create("boxes", &CatfishConfig::default());
     let item = |id| Item { bounds: Rectangle::point([id as f64, 0.0]).unwrap(), id };
     let panicking = catch_unwind(AssertUnwindSafe(|| {

@@ -23,7 +23,7 @@ pub(crate) use poll_source::thread_number;
 #[cfg(feature = "tcp")]
 pub(crate) use poll_source::{PollSource, Progress, add_poll_source, is_polled_by_executor};
 pub use task_thread::TaskThread;
-pub use timers::yield_now;
 #[cfg(feature = "tcp")]
 pub(crate) use timers::wake_at;
+pub use timers::yield_now;
 pub(crate) use timers::{poll_until, sleep};

@@ -1,4 +1,4 @@
-//! One process's attachment to a pool: its client slot and its journal buffers.
+//! One process's attachment to a pool: its client slot, its journal buffers and the watch over the files.
 
 use super::error::ShmError;
 use super::journal::{Journal, JournalBuffers, WriteRefused, WriteTarget};
@@ -20,9 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct ShmAttachment {
     pub(super) nodes: MappedNodes,
     pub(super) presence: Presence,
-    pub(super) journal: Arc<Journal>,
-    pub(super) buffers: JournalBuffers,
-    pub(super) watch: FileWatch,
+    /// `None` for an anonymous pool, which has no files.
+    pub(super) files: Option<AttachedFiles>,
     pub(super) identity: ClientId,
     /// Set once, when this compute node has left the pool; afterwards none of its clients may post.
     pub(super) left: AtomicBool,
@@ -30,12 +29,19 @@ pub(super) struct ShmAttachment {
     pub(super) forks: ForkCount,
 }
 
+/// The use of a pool's files by one attachment.
+pub(super) struct AttachedFiles {
+    pub(super) journal: Arc<Journal>,
+    pub(super) buffers: JournalBuffers,
+    pub(super) watch: FileWatch,
+}
+
 /// Takes a slot of the client table whose presence lock is free, which proves that it has no owner, or that its owner
 /// has ended. Replays the journal of that owner first.
 pub(super) fn enter(
     nodes: &MappedNodes,
     presence: &Presence,
-    journal: &Journal,
+    journal: Option<&Journal>,
 ) -> Result<ClientId, ShmError> {
     let client = Client::new(Unregistered(nodes));
     let process = u64::from(std::process::id());
@@ -45,7 +51,7 @@ pub(super) fn enter(
         if !presence.claim(u32::from(slot))? {
             continue;
         }
-        if let Err(error) = journal.replay(slot, &nodes.segments) {
+        if let Some(Err(error)) = journal.map(|journal| journal.replay(slot, &nodes.segments)) {
             // The journal of the crashed owner cannot be replayed: its slot keeps its state.
             refused = Some(error);
             presence.release(u32::from(slot))?;
@@ -69,7 +75,7 @@ impl ShmAttachment {
     pub(super) fn leave(&self) {
         if self.forks.is_current() && !self.left.swap(true, Ordering::SeqCst) {
             // Memory beyond the end of a truncated file must not be accessed.
-            if self.watch.examine().is_ok() {
+            if self.examine_files().is_ok() {
                 let client = Client::new(Unregistered(&self.nodes));
                 let _ = block_on(client_table::expire(&client, self.identity));
             }
@@ -80,7 +86,7 @@ impl ShmAttachment {
     /// Allocates memory, but fails if the file was truncated, because the allocation would extend it.
     pub(super) fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
         self.forks.check()?;
-        self.watch.examine()?;
+        self.examine_files()?;
         self.nodes.provision(at, bytes)
     }
 
@@ -90,8 +96,28 @@ impl ShmAttachment {
         if self.left.load(Ordering::Relaxed) {
             return Err(FabricError::Revoked(self.identity));
         }
-        self.watch.check()?;
-        self.nodes.execute(doorbell, |to, bytes| self.buffers.write(buffer, to, bytes))
+        self.check_files()?;
+        self.nodes.execute(doorbell, |to, bytes| match &self.files {
+            Some(files) => files.buffers.write(buffer, to, bytes),
+            None => write_unjournaled(to, bytes),
+        })
+    }
+
+    /// Returns the error of a pool whose files were found to be lost.
+    #[inline]
+    pub(super) fn check_files(&self) -> Result<(), FabricError> {
+        self.files.as_ref().map_or(Ok(()), |files| files.watch.check())
+    }
+
+    /// Examines the files now.
+    fn examine_files(&self) -> Result<(), FabricError> {
+        self.files.as_ref().map_or(Ok(()), |files| files.watch.examine())
+    }
+
+    /// Repeats the WRITEs that the crashed last owner of `slot` may not have completed.
+    pub(super) fn replay(&self, slot: u16) -> Result<(), ShmError> {
+        let files = self.files.as_ref();
+        files.map_or(Ok(()), |files| files.journal.replay(slot, &self.nodes.segments))
     }
 }
 
@@ -101,7 +127,8 @@ impl Drop for ShmAttachment {
     }
 }
 
-/// Executes a WRITE of a process without journal buffers, which writes only single words.
+/// Executes a WRITE without a journal: in an anonymous pool, or of a process that enters or leaves the client table,
+/// which writes only single words.
 fn write_unjournaled(to: WriteTarget<'_>, bytes: &[u8]) -> Result<(), WriteRefused> {
     to.mapping.write_up(to.offset, bytes).map_err(WriteRefused::AccessFault)
 }

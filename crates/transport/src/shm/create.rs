@@ -25,20 +25,28 @@ pub struct PoolSpec {
     pub group: Option<u32>,
 }
 
+impl PoolSpec {
+    /// Returns the shape of the pool, with a new identity.
+    pub(super) fn shape(&self) -> Result<PoolShape, ShmError> {
+        let shape = PoolShape {
+            pool: RandomState::new().build_hasher().finish(),
+            nodes: self.nodes,
+            host_bytes: self.host_bytes,
+            device_bytes: self.device_bytes,
+        };
+        match shape.refuse() {
+            Some(why) => Err(ShmError::BadShape { pool: self.name.to_string(), why }),
+            None => Ok(shape),
+        }
+    }
+}
+
 /// Creates the pool's segments, node 0 last: no process can open the pool before it is complete.
 ///
 /// # Errors
 /// [`ShmError::Exists`], [`ShmError::NoSpace`], [`ShmError::BadShape`] and the errors of the operating system.
 pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
-    let shape = PoolShape {
-        pool: RandomState::new().build_hasher().finish(),
-        nodes: spec.nodes,
-        host_bytes: spec.host_bytes,
-        device_bytes: spec.device_bytes,
-    };
-    if let Some(why) = shape.refuse() {
-        return Err(ShmError::BadShape { pool: spec.name.to_string(), why });
-    }
+    let shape = spec.shape()?;
     // The creation of node 0, the last, checks this reliably; the early check saves the other nodes.
     dir.refuse_existing(&spec.name, 0)?;
     let mut made = Vec::new();
@@ -70,7 +78,7 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
 }
 
 /// Writes the superblock of a new memory node. Its chunk and the device memory get their pages.
-fn initialise(segment: &Segment, shape: &PoolShape, node: u16) -> Result<(), ShmError> {
+pub(super) fn initialise(segment: &Segment, shape: &PoolShape, node: u16) -> Result<(), ShmError> {
     segment.provision(0, farwood_fabric::chunks::CHUNK_BYTES)?;
     segment.provision(shape.host_bytes, shape.device_bytes)?;
     let header = shape.header(NodeId(node));

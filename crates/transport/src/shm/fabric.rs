@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// One client's connection to a shared-memory pool. Posts are complete when they return.
 pub struct ShmFabric {
     pub(super) pool: Arc<ShmAttachment>,
-    /// The number of its journal buffer.
+    /// The number of its journal buffer; 0 in an anonymous pool.
     pub(super) buffer: usize,
     /// The error of a detached post.
     pub(super) failed: RefCell<Option<FabricError>>,
@@ -24,7 +24,7 @@ impl ShmFabric {
     /// Ends a client whose slot has been claimed: replays its journal, then ends its identity.
     async fn end_client(&self, table: &Client<&Self>, client: ClientId) -> Result<Revocation, FabricError> {
         if client_table::slot_state(table, client.slot).await?.is(client) {
-            if self.pool.journal.replay(client.slot, &self.pool.nodes.segments).is_err() {
+            if self.pool.replay(client.slot).is_err() {
                 return Ok(Revocation::Alive);
             }
             client_table::expire(table, client).await?;

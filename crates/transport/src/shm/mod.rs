@@ -11,6 +11,7 @@
 //! | `pages.rs` | [`Pages`]: the page size of a segment, and the available memory |
 //! | `presence.rs` | [`Presence`]: the kernel's proof of which clients' processes are alive |
 //! | `create.rs` | [`PoolSpec`], [`create`]: creating a pool |
+//! | `anonymous.rs` | pools without a name |
 //! | `nodes.rs` | the mapped memory nodes of a pool, and the execution of verbs in them |
 //! | `attachment.rs` | the attachment of one process: client slot, journal buffers, end |
 //! | `pool.rs`, `fabric.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric |
@@ -20,6 +21,7 @@
 //! | `watch.rs` | the watch over the files of an attached pool |
 //! | `error.rs` | [`ShmError`] |
 
+mod anonymous;
 mod attachment;
 pub mod copying;
 mod create;

@@ -19,6 +19,11 @@ const JOURNAL_SUFFIX: &str = ".journal";
 pub struct PoolName(String);
 
 impl PoolName {
+    /// Returns the name of an anonymous pool in errors. No file has it.
+    pub fn anonymous(number: u64) -> Self {
+        Self(format!("anonymous-{number}"))
+    }
+
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0

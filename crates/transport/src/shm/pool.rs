@@ -1,6 +1,8 @@
 //! A pool of shared-memory nodes, and this process's attachment to it.
 
-use super::attachment::{ShmAttachment, enter};
+use super::anonymous::create_anonymous;
+use super::attachment::{AttachedFiles, ShmAttachment, enter};
+use super::create::PoolSpec;
 use super::error::ShmError;
 use super::fabric::ShmFabric;
 use super::journal::{Journal, JournalBuffers};
@@ -47,12 +49,26 @@ impl ShmPool {
             }
             found => Arc::new(found?),
         };
-        let identity = enter(&nodes, &presence, &journal)?;
+        let identity = enter(&nodes, &presence, Some(&journal))?;
         let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
         let watch = FileWatch::start(&nodes.segments, &journal)?;
+        let files = Some(AttachedFiles { journal, buffers, watch });
         let left = AtomicBool::new(false);
-        let attachment = ShmAttachment { nodes, presence, journal, buffers, watch, identity, left, forks };
-        Ok(Self(Arc::new(attachment)))
+        Ok(Self(Arc::new(ShmAttachment { nodes, presence, files, identity, left, forks })))
+    }
+
+    /// Creates an anonymous pool and attaches this process to it. Only this attachment can use the pool, and its memory
+    /// is freed with it. Errors contain the name of `spec`.
+    ///
+    /// # Errors
+    /// [`ShmError::NoSpace`], [`ShmError::BadShape`] (also for a group) and the errors of the operating system.
+    pub fn anonymous(spec: &PoolSpec) -> Result<Self, ShmError> {
+        let forks = ForkCount::now();
+        let nodes = create_anonymous(spec)?;
+        let presence = Presence::new(Arc::clone(&nodes.segments[0]));
+        let identity = enter(&nodes, &presence, None)?;
+        let left = AtomicBool::new(false);
+        Ok(Self(Arc::new(ShmAttachment { nodes, presence, files: None, identity, left, forks })))
     }
 
     /// Returns a new client of this compute node for the calling thread.
@@ -62,7 +78,8 @@ impl ShmPool {
 
     /// Returns the fabric of a new client.
     pub fn fabric(&self) -> ShmFabric {
-        ShmFabric { buffer: self.0.buffers.assign(), pool: Arc::clone(&self.0), failed: RefCell::new(None) }
+        let buffer = self.0.files.as_ref().map_or(0, |files| files.buffers.assign());
+        ShmFabric { buffer, pool: Arc::clone(&self.0), failed: RefCell::new(None) }
     }
 
     /// Leaves the pool before the last handle is dropped: the identity ends, and every later post of this
@@ -78,7 +95,7 @@ impl ShmPool {
     /// [`FabricError::Forked`], [`FabricError::MemoryLost`].
     pub fn check_files(&self) -> Result<(), FabricError> {
         self.0.forks.check()?;
-        self.0.watch.check()
+        self.0.check_files()
     }
 
     /// Returns the memory nodes and their sizes.
@@ -89,6 +106,14 @@ impl ShmPool {
     /// Returns the identity of this compute node.
     pub fn identity(&self) -> ClientId {
         self.0.identity
+    }
+
+    /// Returns whether a process uses the client slot of `client`.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    pub fn is_alive(&self, client: ClientId) -> Result<bool, ShmError> {
+        Ok(!self.0.presence.is_gone(u32::from(client.slot))?)
     }
 
     /// Returns the pages of each memory node, and its number of resident bytes.

@@ -23,6 +23,8 @@
 //! incarnation of the pool. When a pool is removed and created again under its name, the new one is another file with
 //! other locks.
 //!
+//! An anonymous pool has one attachment: its own slots are held, and no other slot is.
+//!
 //! The locks say nothing about the memory nodes 1, 2…: a process that leaves a pool unmaps node 0 last.
 
 use super::error::ShmError;
@@ -79,7 +81,11 @@ impl Presence {
     /// Returns whether no process holds the slot, including this one: its last owner has released it, or can
     /// never store again. Also true of an unclaimed slot, so claim first and announce the slot afterwards.
     pub fn is_gone(&self, slot: u32) -> Result<bool, ShmError> {
-        let locked = sys::is_byte_locked(self.segment.probe(), byte_of(slot)).map_err(self.on("probe"))?;
+        let Some(probe) = self.segment.probe() else {
+            // No other process can hold a slot of a segment without a name.
+            return Ok(!self.held().contains(&slot));
+        };
+        let locked = sys::is_byte_locked(probe, byte_of(slot)).map_err(self.on("probe"))?;
         Ok(!locked)
     }
 

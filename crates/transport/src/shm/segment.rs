@@ -6,6 +6,8 @@
 //! belongs to this user or root, and only its owner may access it; or if it is shared with the group that
 //! `$FARWOOD_SHM_GROUP` names.
 //!
+//! A segment of an anonymous pool has no file: it is a memfd, which its process alone maps.
+//!
 //! A pool of several nodes becomes visible node by node. Opening a pool starts at node 0, so node 0 is created last;
 //! [`SegmentDir::remove`] removes it first.
 
@@ -16,6 +18,8 @@ use super::ownership::{self, MODE};
 use super::pages::{self, Pages};
 use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
 use farwood_fabric::chunks::CHUNK_BYTES;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -77,11 +81,35 @@ pub struct Segment {
     mapping: Mapping,
     /// The mapped file description: locks that are acquired through it last as long as the mapping.
     file: File,
-    /// A second description of the same file, which sees the locks of the first.
-    probe: File,
+    /// A second description of the same file, which sees the locks of the first. `None`: no other process can open
+    /// the segment.
+    probe: Option<File>,
 }
 
 impl Segment {
+    /// Creates and maps a segment without a name. It is sealed: no process can truncate it. The name of `spec` appears
+    /// in errors and in `/proc/PID/maps`.
+    pub(super) fn anonymous(spec: &SegmentSpec) -> Result<Self, ShmError> {
+        let name = spec.name.segment_file(spec.node);
+        let path = PathBuf::from(format!("/memfd:{name}"));
+        let pages = Pages::Ordinary(sys::page_bytes());
+        let file = create_memfd(&name).map_err(ShmError::on("create", &path))?;
+        let bytes = enlarge(&file, &path, pages, spec.bytes)?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals).map_err(|error| ShmError::from_io("seal", &path, 0, error.into()))?;
+        let segment = attach(&spec.name, spec.node, path, pages, file, None, bytes)?;
+        segment.reserve(spec.backing)?;
+        Ok(segment)
+    }
+
+    /// Allocates all pages, if `backing` demands it.
+    fn reserve(&self, backing: Backing) -> Result<(), ShmError> {
+        match backing {
+            Backing::Growable => Ok(()),
+            Backing::Reserved => self.provision(0, self.mapping.bytes()),
+        }
+    }
+
     /// Returns the pool.
     pub fn name(&self) -> &PoolName {
         &self.name
@@ -158,9 +186,9 @@ impl Segment {
         &self.file
     }
 
-    /// Returns the other description.
-    pub(super) fn probe(&self) -> &File {
-        &self.probe
+    /// Returns the other description; `None` for a segment without a name.
+    pub(super) fn probe(&self) -> Option<&File> {
+        self.probe.as_ref()
     }
 }
 
@@ -285,7 +313,7 @@ impl SegmentDir {
                 (Ok(file), Ok(probe)) if same_file(&file, &probe) => {
                     let data = file.metadata().map_err(ShmError::on("examine", &path))?;
                     ownership::check_file(&path, &data, self.trusted_group()?)?;
-                    return attach(name, node, path, pages, file, probe, bytes_min);
+                    return attach(name, node, path, pages, file, Some(probe), bytes_min);
                 }
                 (Ok(_), Ok(_)) => {}
                 (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::NotFound => {}
@@ -498,21 +526,35 @@ fn build(
     spec: &SegmentSpec,
 ) -> Result<Segment, ShmError> {
     let path = directory.join(spec.name.segment_file(spec.node));
-    let bytes = spec.bytes.max(1).checked_next_multiple_of(pages.bytes()).unwrap_or(u64::MAX);
-    file.set_len(bytes).map_err(|error| match error.kind() {
-        // The size exceeds the largest file.
-        ErrorKind::InvalidInput => ShmError::NoSpace { operation: "reserve", path: path.clone(), bytes },
-        _ => ShmError::from_io("reserve", &path, bytes, error),
-    })?;
+    let bytes = enlarge(&file, &path, pages, spec.bytes)?;
     let probe = open_file(draft).map_err(ShmError::on("open", draft))?;
     if let Some(group) = spec.group {
         ownership::share(&file, group).map_err(ShmError::on("share", draft))?;
     }
-    let segment = attach(&spec.name, spec.node, path, pages, file, probe, bytes)?;
-    if spec.backing == Backing::Reserved {
-        segment.provision(0, bytes)?;
-    }
+    let segment = attach(&spec.name, spec.node, path, pages, file, Some(probe), bytes)?;
+    segment.reserve(spec.backing)?;
     Ok(segment)
+}
+
+/// Gives a new file its size, in whole pages; returns the size.
+fn enlarge(file: &File, path: &Path, pages: Pages, bytes_min: u64) -> Result<u64, ShmError> {
+    let bytes = bytes_min.max(1).checked_next_multiple_of(pages.bytes()).unwrap_or(u64::MAX);
+    file.set_len(bytes).map_err(|error| match error.kind() {
+        // The size exceeds the largest file.
+        ErrorKind::InvalidInput => ShmError::NoSpace { operation: "reserve", path: path.to_owned(), bytes },
+        _ => ShmError::from_io("reserve", path, bytes, error),
+    })?;
+    Ok(bytes)
+}
+
+/// Creates an empty file in memory without a name, which can be sealed and not executed.
+fn create_memfd(name: &str) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Linux before 6.3 does not have the flag.
+        Err(Errno::INVAL) => Ok(memfd_create(name, flags)?.into()),
+        created => Ok(created?.into()),
+    }
 }
 
 /// Maps an open segment of the right size.
@@ -522,7 +564,7 @@ fn attach(
     path: PathBuf,
     mut pages: Pages,
     file: File,
-    probe: File,
+    probe: Option<File>,
     bytes_min: u64,
 ) -> Result<Segment, ShmError> {
     let data = file.metadata().map_err(ShmError::on("examine", &path))?;

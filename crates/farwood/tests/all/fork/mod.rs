@@ -6,6 +6,7 @@
 #[allow(unsafe_code, reason = "the calls of the operating system")]
 mod sys;
 
+use crate::alone;
 use crate::spatial_pool::{SpatialPool, in_mode, served, served_over_tcp};
 use farwood::spatial::{CatfishConfig, Item, Query, Rectangle, SearchMode, ServeOptions, Spatial};
 use farwood::{
@@ -19,9 +20,8 @@ use std::fmt::Debug;
 use std::future::Future as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -30,24 +30,9 @@ use std::task::{Context, Waker};
 type Bytes = Vec<u8>;
 
 const MEMORY_BYTES: u64 = 128 << 20;
-/// The variable that names the test of a separate process.
-const ALONE: &str = "FARWOOD_TEST_ALONE";
-
 /// Runs the test `name` in a separate process; returns whether this is that process.
 fn is_alone(name: &str) -> bool {
-    if std::env::var_os(ALONE).is_some_and(|test| test == *name) {
-        return true;
-    }
-    let shm = Path::new("/dev/shm");
-    let root = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
-    let directory = tempfile::TempDir::with_prefix_in("farwood-fork-", root).unwrap();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--nocapture", "--test-threads=1", &format!("fork::{name}")]);
-    command.env(ALONE, name).env("FARWOOD_SHM_DIR", directory.path());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "it did not run");
-    false
+    alone::is_alone(&format!("fork::{name}"))
 }
 
 /// A pool of one memory node.
@@ -384,6 +369,29 @@ fn a_child_waits_for_no_lock_of_a_thread_of_the_parent() {
     }
 }
 
+#[test]
+fn an_anonymous_pool_is_refused_in_a_child() {
+    if !is_alone("an_anonymous_pool_is_refused_in_a_child") {
+        return;
+    }
+    let pool = Pool::anonymous(MEMORY_BYTES).unwrap();
+    let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    index.put(&1, &2).unwrap();
+    let Some(child) = sys::fork() else {
+        refused(index.put(&1, &3));
+        refused(index.get(&1));
+        refused(pool.stats());
+        drop((index, pool));
+        let own = Pool::anonymous(16 << 20).unwrap();
+        own.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap().put(&1, &4).unwrap();
+        std::process::exit(0)
+    };
+    sys::expect_success(child);
+    assert_eq!(index.get(&1).unwrap(), Some(2));
+    index.put(&1, &5).unwrap();
+    assert_eq!(pool.stats().unwrap().clients.len(), 1);
+}
+
 /// A child of a spatial server inherits its rings, its heartbeat and its lease.
 #[test]
 fn a_child_of_a_spatial_server_does_not_serve() {
@@ -456,7 +464,7 @@ fn a_child_is_refused_a_spatial_session() {
     served_over_tcp(&CatfishConfig::default(), |_, open| {
         fork_with_session(open(SearchMode::Message));
     });
-    let scratch = SpatialPool::new("forked-session");
+    let scratch = SpatialPool::new();
     let pool = scratch.open();
     let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
     let client = in_mode(scratch.open().open_spatial("places").unwrap(), SearchMode::Message);

@@ -28,7 +28,7 @@ impl LookupCounts {
         // A client may send any number.
         let _ = self
             .offloaded
-            .try_update(Ordering::Relaxed, Ordering::Relaxed, |sum| Some(sum.saturating_add(count)));
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sum| Some(sum.saturating_add(count)));
     }
 
     /// Lookups that the server executed, and lookups that clients executed by READs.

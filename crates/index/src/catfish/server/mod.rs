@@ -291,7 +291,7 @@ impl TreeServer {
             }
         }
         live.sort_unstable();
-        if let Some(twice) = live.array_windows().find_map(|[one, other]| (one == other).then_some(one)) {
+        if let Some((twice, _)) = live.iter().zip(live.iter().skip(1)).find(|(one, other)| one == other) {
             return Err(self.damaged(format!("the node at offset {twice:#x} has two parents")));
         }
         let mut chunks = chunks::of_entry(client, self.layout.node, self.slot).await?;

@@ -420,7 +420,9 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             check_record(record, tree.ids, &tree.layout)?;
         }
         records.sort_by(|one, other| (one.id.word(), &one.id).cmp(&(other.id.word(), &other.id)));
-        if let Some([twice, _]) = records.array_windows().find(|[one, other]| one.id == other.id) {
+        if let Some((twice, _)) =
+            records.iter().zip(records.iter().skip(1)).find(|(one, other)| one.id == other.id)
+        {
             return Err(IndexError::BadId(format!("two records have the id {}", twice.id)));
         }
         let _guard = tree.writer.lock().await;

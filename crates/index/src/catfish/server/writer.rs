@@ -161,7 +161,8 @@ impl<W, R> WriterQueue<W, R> {
 
 /// Takes entries with work until their weight would exceed `left`, or the next worker needs the tree for itself.
 fn take_up_to<W>(mut left: usize, waiting: &mut VecDeque<Entry<W>>, taken: &mut VecDeque<Entry<W>>) {
-    while let Some(next) = waiting.pop_front_if(|next| next.work.is_some() && next.weight <= left) {
+    while waiting.front().is_some_and(|next| next.work.is_some() && next.weight <= left) {
+        let Some(next) = waiting.pop_front() else { return };
         left -= next.weight;
         taken.push_back(next);
     }

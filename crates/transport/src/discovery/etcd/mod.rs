@@ -112,7 +112,7 @@ impl EtcdAddress {
             nodes.push((number, address, count));
         }
         nodes.sort_unstable();
-        if let Some([one, _]) = nodes.array_windows().find(|[one, next]| one.0 == next.0) {
+        if let Some((one, _)) = nodes.iter().zip(nodes.iter().skip(1)).find(|(one, next)| one.0 == next.0) {
             return Err(format!("node {} is listed twice", one.0));
         }
         let Some(wanted) = nodes.iter().map(|node| node.2).max() else {
