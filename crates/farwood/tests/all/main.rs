@@ -2,6 +2,7 @@
 
 mod batches;
 mod coordinates;
+mod counters;
 mod damage;
 mod dropped;
 mod exact;
