@@ -30,3 +30,4 @@ mod shapefiles;
 mod simulator;
 mod spatial;
 mod terminal;
+mod waiting;
