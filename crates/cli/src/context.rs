@@ -2,8 +2,10 @@
 
 use crate::Failure;
 use crate::show::Numbers;
+use crate::tsv;
 use farwood::spatial::Spatial;
 use farwood::{Error, Index, LockWidth, Pool, Url};
+use serde_json::json;
 use std::io::{self, Write};
 
 /// The format of results.
@@ -38,6 +40,20 @@ impl Context<'_> {
         writeln!(self.out, "{text}")
     }
 
+    /// Prints an entry on a line: key, tab and value with escapes, or a JSON object.
+    pub(crate) fn entry(&mut self, index: &Untyped, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let ([key_kind, value_kind], numbers) = (index.kinds(), self.numbers);
+        if self.format == Format::Json {
+            let (key, value) = (numbers.entry(key_kind, key), numbers.entry(value_kind, value));
+            return self.json(&json!({ "key": key, "value": value }));
+        }
+        write!(self.out, "{}", tsv::escape(&key_kind.show(key)))?;
+        if index.value_width().most() > 0 {
+            write!(self.out, "\t{}", tsv::escape(&value_kind.show(value)))?;
+        }
+        writeln!(self.out)
+    }
+
     /// Whether the option is on the command line: not in the environment or the configuration file, and not a
     /// default.
     pub(crate) fn is_given(&self, option: &str) -> bool {
@@ -65,15 +81,24 @@ pub(crate) fn index_of(url: &Url) -> Result<&str, Failure> {
 }
 
 /// An ordered or spatial index.
-pub(crate) enum Opened {
+pub(crate) enum Opened<I = Untyped> {
     /// An index of keys and values.
-    Ordered(Untyped),
+    Ordered(I),
     /// An index of rectangles.
     Spatial(Box<Spatial>),
 }
 
 /// Opens the index named on the command line, ordered or spatial.
 pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, Failure> {
+    let opened = open_silently(url)?;
+    if let Opened::Ordered(index) = &opened {
+        warn_of_locks(index, context)?;
+    }
+    Ok(opened)
+}
+
+/// Opens an index, ordered or spatial, without a warning.
+pub(crate) fn open_silently(url: &Url) -> Result<Opened, Failure> {
     let name = index_of(url)?;
     let pool = Pool::find(url.pool_url())?;
     if pool.is_spatial(name)? {
@@ -81,9 +106,7 @@ pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, F
         return Ok(Opened::Spatial(Box::new(index)));
     }
     refuse_search_parameters(url)?;
-    let index = pool.open_untyped(name)?;
-    warn_of_locks(&index, context)?;
-    Ok(Opened::Ordered(index))
+    Ok(Opened::Ordered(pool.open_untyped(name)?))
 }
 
 /// Refuses the parameters of searches in the URL of an index of keys.
@@ -96,18 +119,23 @@ pub(crate) fn refuse_search_parameters(url: &Url) -> Result<(), Failure> {
     }
 }
 
-/// Opens the ordered index named on the command line.
-pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Failure> {
-    match open_any(url, context)? {
-        Opened::Ordered(index) => Ok(index),
-        Opened::Spatial(index) => {
-            let (contents, instead) = if index.ids().is_unique() {
-                ("records", "get, put and del with an ID")
-            } else {
-                ("rectangles", "put and del with NUMBER X1,Y1,X2,Y2")
-            };
-            let text = format!("{url}: this index holds {contents}; use `farwood search`, or {instead}");
-            Err(Failure::Usage(text))
+impl<I> Opened<I> {
+    /// The index of keys and values.
+    ///
+    /// # Errors
+    /// Refuses a spatial index.
+    pub(crate) fn into_ordered(self, url: &Url) -> Result<I, Failure> {
+        match self {
+            Self::Ordered(index) => Ok(index),
+            Self::Spatial(index) => {
+                let (contents, instead) = if index.ids().is_unique() {
+                    ("records", "get, put and del with an ID")
+                } else {
+                    ("rectangles", "put and del with NUMBER X1,Y1,X2,Y2")
+                };
+                let text = format!("{url}: this index holds {contents}; use `farwood search`, or {instead}");
+                Err(Failure::Usage(text))
+            }
         }
     }
 }
@@ -125,7 +153,7 @@ pub(crate) fn warn_of_locks(index: &Untyped, context: &mut Context<'_>) -> io::R
     )
 }
 
-/// The "key" or "value" on the command line, as bytes.
+/// The "key", or another text, which is a value, on the command line, as bytes.
 pub(crate) fn read(
     index: &Untyped,
     operation: &'static str,

@@ -1,7 +1,8 @@
-//! `farwood put`, `farwood get` and `farwood del`: one entry.
+//! `farwood put`, `farwood get` and `farwood del`: entries by their keys.
 
 use super::source::Sources;
-use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open_any, read};
+use super::timeout::TimeoutArgs;
+use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, read};
 use crate::failure::shown;
 use farwood::{Error, Kind, Url};
 use serde_json::json;
@@ -21,13 +22,17 @@ const VALUE_BYTES_MAX: usize = 16 << 20;
 /// A record has one rectangle. If its geometry lies on both sides of the antimeridian, the rectangle reaches around the
 /// globe, and every window of `search --bbox` that meets its latitudes finds the record. Searches with --geometry,
 /// --relation, --within-distance or --nearest compare the geometry, and do not find the record where it is not.
+///
+/// If the condition of --if, --if-absent or --if-present is not met, the command stores nothing, prints the present
+/// value on stdout if the key exists, and exits with code 1. The check and the change are one atomic step.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  farwood put shm://demo/numbers 7 42\n  \
-    farwood put shm://demo/words --if-absent zebra 1\n  farwood put shm://demo/bytes 00ff00ff00ff00ff 0a\n  \
+    farwood put shm://demo/words --if-absent zebra 1\n  farwood put shm://demo/words zebra 2 --if 1\n  \
+    farwood put shm://demo/bytes 00ff00ff00ff00ff 0a\n  \
     farwood put shm://demo/pages home --value-file home.html\n  \
     farwood put shm://demo/places 75 2.2,48.8,2.5,48.9\n  \
     farwood put shm://demo/parks 'Stanley Park' --geometry 'POINT(-123.14 49.3)' --attributes '{\"ha\":405}'")]
-#[command(group = clap::ArgGroup::new("condition").args(["if_absent", "if_present"]))]
+#[command(group = clap::ArgGroup::new("condition").args(["if", "if_absent", "if_present"]))]
 pub(crate) struct PutArgs {
     /// shm://POOL/INDEX
     pub(super) url: Url,
@@ -46,23 +51,31 @@ pub(crate) struct PutArgs {
     /// In a spatial index of unique ids: attributes, a JSON object
     #[arg(long, value_name = "JSON")]
     pub(super) attributes: Option<String>,
+    /// Store only if the key has exactly this value; exit code 1 if it has not
+    #[arg(long = "if", id = "if", value_name = "VALUE", allow_hyphen_values = true)]
+    pub(super) if_value: Option<String>,
     /// Store only if the key does not exist; exit code 1 if it does
     #[arg(long)]
     pub(super) if_absent: bool,
     /// Store only if the key exists; exit code 1 if it does not
     #[arg(long)]
     pub(super) if_present: bool,
+    #[command(flatten)]
+    pub(super) timeout: TimeoutArgs,
 }
 
-/// Print the value of a key
+/// Print the values of keys
 ///
-/// If the key does not exist, the command prints nothing on stdout and exits with code 1; with --json, the value is
-/// null. In a spatial index of unique ids, the command prints the edges of the record, then a tab and the attributes if
-/// it has any; with --json the record as a
-/// feature of GeoJSON.
+/// Prints the value of one key. Of several keys, prints one entry per line as `farwood scan` does: key, tab, value;
+/// their lookups share round trips. With --json, prints one object {"key", "value"} per line. For a key that does not
+/// exist, the command prints nothing on stdout, or null as the value with --json, and exits with code 1.
+///
+/// In a spatial index of unique ids, prints the edges of the record, then a tab and the attributes if it has any; of
+/// several ids, the id and a tab before. With --json, prints the record as a feature of GeoJSON.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/words zebra --json\n  \
+    after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/numbers 7 8 9\n  \
+    farwood get shm://demo/words zebra --json\n  \
     farwood get shm://demo/pages home --raw > home.html\n  \
     farwood get shm://demo/parks 'Stanley Park' --json"
 )]
@@ -72,18 +85,33 @@ pub(crate) struct GetArgs {
     /// The key
     #[arg(allow_hyphen_values = true)]
     pub(super) key: String,
-    /// Print the bytes of the value unchanged, without a newline
+    /// More keys. Write -- before the first key if one of these begins with - and is not a number
+    #[arg(value_name = "KEY", allow_negative_numbers = true)]
+    pub(super) more: Vec<String>,
+    /// Print the bytes of the value of one key unchanged, without a newline
     #[arg(long, conflicts_with_all = ["json", "json_strings"])]
     pub(super) raw: bool,
+    #[command(flatten)]
+    pub(super) timeout: TimeoutArgs,
+}
+
+impl GetArgs {
+    /// The keys in their order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.key).chain(&self.more)
+    }
 }
 
 /// Remove a key
 ///
 /// Exit code 1 if the key does not exist. In a spatial index, give a rectangle's number and its edges; the id alone if
 /// the ids of the index are unique.
+///
+/// If the key has another value than that of --if, the command removes nothing, prints the present value on stdout and
+/// exits with code 1. The check and the removal are one atomic step.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  farwood del shm://demo/numbers 7\n  farwood del shm://demo/words zebra\n  \
+    after_help = "Examples:\n  farwood del shm://demo/numbers 7\n  farwood del shm://demo/words zebra --if 2\n  \
     farwood del shm://demo/places 75 2.2,48.8,2.5,48.9"
 )]
 pub(crate) struct DelArgs {
@@ -95,16 +123,21 @@ pub(crate) struct DelArgs {
     /// The edges of the rectangle, as `farwood search` prints them
     #[arg(allow_hyphen_values = true)]
     pub(super) edges: Option<String>,
+    /// Remove the key only if it has exactly this value; exit code 1 if it has not
+    #[arg(long = "if", id = "if", value_name = "VALUE", allow_hyphen_values = true)]
+    pub(super) if_value: Option<String>,
+    #[command(flatten)]
+    pub(super) timeout: TimeoutArgs,
 }
 
 /// Options that end a command with help or the version, and that data may look like.
 const HELP: [&str; 4] = ["-h", "--help", "-V", "--version"];
 
-/// Refuses a request for help after the URL of `put`, `get` or `del`: it may be a key or a value, and the command would
-/// end successfully without an effect.
+/// Refuses a request for help after the URL of `put`, `get`, `del` or `incr`: it may be a key or a value, and the
+/// command would end successfully without an effect.
 pub(crate) fn refuse_help_as_data(sources: &Sources<'_>, error: &clap::Error) -> Option<Failure> {
     let command = sources.subcommand()?.get_name();
-    if error.exit_code() != 0 || !["put", "get", "del"].contains(&command) {
+    if error.exit_code() != 0 || !["put", "get", "del", "incr"].contains(&command) {
         return None;
     }
     let texts: Vec<_> = sources.arguments.iter().map(|argument| argument.to_string_lossy()).collect();
@@ -154,8 +187,105 @@ fn value_in(index: &Untyped, path: &Path) -> Result<Vec<u8>, Failure> {
     read(index, "put", "value", &text)
 }
 
+/// The condition of `put`.
+enum Condition {
+    Always,
+    IfAbsent,
+    IfPresent,
+    IfValue(Vec<u8>),
+}
+
+/// What a command did under a condition.
+enum Conditional {
+    /// It changed the key, which existed before or not.
+    Done { existed: bool },
+    /// It changed nothing. The present value, if the key exists.
+    Refused { current: Option<Vec<u8>> },
+}
+
+impl Conditional {
+    /// The result of a compare-exchange with this expected value.
+    fn of(exchanged: Result<(), Option<Vec<u8>>>, expected: Option<&Vec<u8>>) -> Self {
+        match exchanged {
+            Ok(()) => Self::Done { existed: expected.is_some() },
+            Err(current) => Self::Refused { current },
+        }
+    }
+
+    fn existed(&self) -> bool {
+        match self {
+            Self::Done { existed } => *existed,
+            Self::Refused { current } => current.is_some(),
+        }
+    }
+
+    /// Prints a JSON object, in which `done` says whether the key was changed, or the present value of a key that was
+    /// not changed.
+    fn print(&self, done: &str, index: &Untyped, context: &mut Context<'_>) -> io::Result<()> {
+        let kind = index.kinds()[1];
+        match (context.format, self) {
+            (Format::Json, Self::Done { existed }) => {
+                context.json(&json!({ done: true, "existed": existed }))
+            }
+            (Format::Json, Self::Refused { current }) => {
+                let shown = current.as_ref().map(|value| context.numbers.entry(kind, value));
+                context.json(&json!({ done: false, "existed": current.is_some(), "current": shown }))
+            }
+            (Format::Text, Self::Refused { current: Some(value) }) => {
+                writeln!(context.out, "{}", kind.show(value))
+            }
+            (Format::Text, _) => Ok(()),
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Done { .. } => Outcome::Done,
+            Self::Refused { .. } => Outcome::Negative,
+        }
+    }
+}
+
+/// The value of `--if`, as bytes.
+fn expected(
+    index: &Untyped,
+    operation: &'static str,
+    words: Option<&String>,
+) -> Result<Option<Vec<u8>>, Failure> {
+    words.map(|words| read(index, operation, "value of --if", words)).transpose()
+}
+
+fn condition(index: &Untyped, args: &PutArgs) -> Result<Condition, Failure> {
+    let expected = expected(index, "put", args.if_value.as_ref())?;
+    Ok(match expected {
+        Some(expected) => Condition::IfValue(expected),
+        None if args.if_absent => Condition::IfAbsent,
+        None if args.if_present => Condition::IfPresent,
+        None => Condition::Always,
+    })
+}
+
+/// Stores an entry if the condition is met.
+fn store(
+    index: &Untyped,
+    key: &Vec<u8>,
+    value: &Vec<u8>,
+    condition: &Condition,
+) -> farwood::Result<Conditional> {
+    let exchange = |expected: Option<&Vec<u8>>| {
+        Ok(Conditional::of(index.compare_exchange(key, expected, Some(value))?, expected))
+    };
+    match condition {
+        Condition::Always => Ok(Conditional::Done { existed: index.put(key, value)? }),
+        Condition::IfAbsent => exchange(None),
+        Condition::IfPresent if index.update(key, value)? => Ok(Conditional::Done { existed: true }),
+        Condition::IfPresent => Ok(Conditional::Refused { current: None }),
+        Condition::IfValue(expected) => exchange(Some(expected)),
+    }
+}
+
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = match open_any(&args.url, context)? {
+    let index = match args.timeout.open("put", &args.url, context)? {
         Opened::Spatial(index) => return item::put(&index, args, context),
         Opened::Ordered(index) => index,
     };
@@ -169,61 +299,73 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
         (None, Some(path)) => value_in(&index, path)?,
         (None, None) => unreachable!("clap requires a value or a file"),
     };
-    let (stored, existed) = if args.if_absent {
-        let stored = index.insert(&key, &value)?;
-        (stored, !stored)
-    } else if args.if_present {
-        let existed = index.update(&key, &value)?;
-        (existed, existed)
-    } else {
-        (true, index.put(&key, &value)?)
-    };
-    if context.format == Format::Json {
-        context.json(&json!({ "stored": stored, "existed": existed }))?;
-    } else if !stored {
-        let why = if existed { "exists already" } else { "does not exist" };
+    let condition = condition(&index, args)?;
+    let stored = store(&index, &key, &value, &condition)?;
+    stored.print("stored", &index, context)?;
+    if let Conditional::Refused { current } = &stored {
+        let why = match (current, condition) {
+            (None, _) => "does not exist",
+            (Some(_), Condition::IfAbsent) => "exists already",
+            (Some(_), _) => "has another value",
+        };
         writeln!(context.messages, "put {}: the key '{}' {why}; nothing was stored", args.url, args.key)?;
-    } else if context.progress {
-        let what = if existed { "replaced the value of" } else { "added" };
+    } else if context.progress && context.format == Format::Text {
+        let what = if stored.existed() { "replaced the value of" } else { "added" };
         writeln!(context.messages, "put {}: {what} the key '{}'", args.url, args.key)?;
     }
-    Ok(if stored { Outcome::Done } else { Outcome::Negative })
+    Ok(stored.outcome())
 }
 
-pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if let (true, Some(given)) = (args.raw, context.first_given(&["json", "json_strings"])) {
+/// Refuses `--raw` with an option that contradicts it, or with several keys.
+fn check_raw(args: &GetArgs, context: &Context<'_>) -> Result<(), Failure> {
+    if !args.raw {
+        return Ok(());
+    }
+    if let Some(given) = context.first_given(&["json", "json_strings"]) {
         return Err(Failure::Usage(format!(
             "get {}: --raw and {given} conflict; remove one of them",
             args.url
         )));
     }
-    let index = match open_any(&args.url, context)? {
+    if !args.more.is_empty() {
+        return Err(Failure::Usage(format!(
+            "get {}: --raw prints the bytes of one value, without an end; give one key",
+            args.url
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    check_raw(args, context)?;
+    let index = match args.timeout.open("get", &args.url, context)? {
         Opened::Spatial(index) => return item::get(&index, args, context),
         Opened::Ordered(index) => index,
     };
-    let key = key_of(&index, &args.key, "get")?;
+    let keys = args.keys().map(|words| key_of(&index, words, "get")).collect::<Result<Vec<_>, _>>()?;
     let [key_kind, value_kind] = index.kinds();
-    let Some(value) = index.get(&key)? else {
-        if context.format == Format::Json {
-            context.json(&json!({ "key": context.numbers.entry(key_kind, &key), "value": null }))?;
-        }
-        writeln!(context.messages, "get {}: the key '{}' does not exist", args.url, args.key)?;
-        return Ok(Outcome::Negative);
-    };
-    match context.format {
-        _ if args.raw => context.out.write_all(&value)?,
-        Format::Text => writeln!(context.out, "{}", value_kind.show(&value))?,
-        Format::Json => {
-            let numbers = context.numbers;
-            let (key, value) = (numbers.entry(key_kind, &key), numbers.entry(value_kind, &value));
-            context.json(&json!({ "key": key, "value": value }))?;
+    let mut outcome = Outcome::Done;
+    for ((words, key), value) in args.keys().zip(&keys).zip(index.get_many(&keys)?) {
+        match value {
+            Some(value) if args.raw => context.out.write_all(&value)?,
+            Some(value) if args.more.is_empty() && context.format == Format::Text => {
+                writeln!(context.out, "{}", value_kind.show(&value))?;
+            }
+            Some(value) => context.entry(&index, key, &value)?,
+            None => {
+                if context.format == Format::Json {
+                    context.json(&json!({ "key": context.numbers.entry(key_kind, key), "value": null }))?;
+                }
+                writeln!(context.messages, "get {}: the key '{words}' does not exist", args.url)?;
+                outcome = Outcome::Negative;
+            }
         }
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = match open_any(&args.url, context)? {
+    let index = match args.timeout.open("del", &args.url, context)? {
         Opened::Spatial(index) => return item::del(&index, args, context),
         Opened::Ordered(index) => index,
     };
@@ -232,11 +374,18 @@ pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, 
         return Err(Failure::Usage(text));
     }
     let key = key_of(&index, &args.key, "del")?;
-    let existed = index.remove(&key)?;
-    if context.format == Format::Json {
-        context.json(&json!({ "existed": existed }))?;
-    } else if !existed {
-        writeln!(context.messages, "del {}: the key '{}' does not exist", args.url, args.key)?;
+    let removed = match expected(&index, "del", args.if_value.as_ref())? {
+        Some(expected) => {
+            let exchanged = index.compare_exchange(&key, Some(&expected), None)?;
+            Conditional::of(exchanged, Some(&expected))
+        }
+        None if index.remove(&key)? => Conditional::Done { existed: true },
+        None => Conditional::Refused { current: None },
+    };
+    removed.print("removed", &index, context)?;
+    if let Conditional::Refused { current } = &removed {
+        let why = if current.is_some() { "has another value; it was not removed" } else { "does not exist" };
+        writeln!(context.messages, "del {}: the key '{}' {why}", args.url, args.key)?;
     }
-    Ok(if existed { Outcome::Done } else { Outcome::Negative })
+    Ok(removed.outcome())
 }

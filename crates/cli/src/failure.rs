@@ -88,8 +88,20 @@ fn with_url(text: &str, url: &str) -> String {
 }
 
 /// The operations of the library that a command performs under its own name.
-const OPERATIONS: [&str; 10] =
-    ["bulk load", "put", "insert", "update", "remove", "change", "nearest", "count", "examine", "sweep"];
+const OPERATIONS: [&str; 12] = [
+    "bulk load",
+    "put",
+    "insert",
+    "update",
+    "remove",
+    "compare exchange",
+    "fetch update",
+    "change",
+    "nearest",
+    "count",
+    "examine",
+    "sweep",
+];
 
 impl Failure {
     /// The failure with the name of the command in place of the library's operation.

@@ -3,14 +3,14 @@
 use super::entry::{DelArgs, GetArgs, PutArgs};
 use super::record::{contents_of, feature, read_geometry};
 use super::search::{Coordinates, rectangle_number};
-use super::{Context, Failure, Format, Outcome, json_object};
+use super::{Context, Failure, Format, Outcome, json_object, tsv};
 use farwood::Url;
 use farwood::spatial::{Contents, IdKind, Item, Record, RecordId, Rectangle, Spatial};
 use serde_json::{Value, json};
 
 /// Adds a rectangle under its number.
 pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if let Some(given) = context.first_given(&["if_absent", "if_present", "value_file"]) {
+    if let Some(given) = context.first_given(&["if", "if_absent", "if_present", "value_file"]) {
         let why = format!("{given} applies to keys, and this is a spatial index; omit it");
         return Err(refused("put", &args.url, &why));
     }
@@ -66,32 +66,45 @@ fn put_record(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Res
     Ok(Outcome::Done)
 }
 
-/// Prints a record.
+/// Prints the records of the ids on the command line.
 pub(crate) fn get(index: &Spatial, args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if !index.ids().is_unique() {
         let why = "the ids of this index may repeat, so it finds rectangles by their edges only; use `farwood search`";
         return Err(refused("get", &args.url, why));
     }
-    let id = record_id("get", index, &args.url, &args.key)?;
-    let found = index.get(&id)?;
-    let Some(record) = found else {
+    let ids = args.keys().map(|words| record_id("get", index, &args.url, words));
+    let ids = ids.collect::<Result<Vec<_>, _>>()?;
+    let mut outcome = Outcome::Done;
+    for (words, id) in args.keys().zip(&ids) {
+        if let Some(record) = index.get(id)? {
+            print(&record, words, args, context)?;
+            continue;
+        }
         if context.format == Format::Json {
             context.json(&Value::Null)?;
         }
-        writeln!(context.messages, "get {}: the record '{}' does not exist", args.url, args.key)?;
-        return Ok(Outcome::Negative);
-    };
+        writeln!(context.messages, "get {}: the record '{words}' does not exist", args.url)?;
+        outcome = Outcome::Negative;
+    }
+    Ok(outcome)
+}
+
+/// Prints a record, after its id if several were given.
+fn print(record: &Record, id: &str, args: &GetArgs, context: &mut Context<'_>) -> Result<(), Failure> {
     if args.raw {
         context.out.write_all(&record.payload)?;
     } else if context.format == Format::Json {
-        let feature = feature("get", &args.url, &record, None, context)?;
+        let feature = feature("get", &args.url, record, None, context)?;
         context.json(&feature)?;
     } else {
-        let contents = contents_of("get", &args.url, &record)?;
+        let contents = contents_of("get", &args.url, record)?;
+        if !args.more.is_empty() {
+            write!(context.out, "{}\t", tsv::escape(id))?;
+        }
         let separator = if contents.attributes.is_empty() { "" } else { "\t" };
         writeln!(context.out, "{}{separator}{}", record.bounds, contents.attributes)?;
     }
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 /// The id on the command line.
@@ -106,6 +119,9 @@ fn record_id(operation: &str, index: &Spatial, url: &Url, text: &str) -> Result<
 
 /// Removes a rectangle, or a record.
 pub(crate) fn del(index: &Spatial, args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if context.is_given("if") {
+        return Err(refused("del", &args.url, "--if applies to keys, and this is a spatial index; omit it"));
+    }
     if index.ids().is_unique() {
         if let Some(edges) = &args.edges {
             let why = format!("give only the id, not '{edges}': the ids of this index are unique");
@@ -113,7 +129,7 @@ pub(crate) fn del(index: &Spatial, args: &DelArgs, context: &mut Context<'_>) ->
         }
         let existed = index.delete(&record_id("del", index, &args.url, &args.key)?)?;
         if context.format == Format::Json {
-            context.json(&json!({ "existed": existed }))?;
+            context.json(&json!({ "removed": existed, "existed": existed }))?;
         } else if !existed {
             writeln!(context.messages, "del {}: the record '{}' does not exist", args.url, args.key)?;
         }
@@ -125,7 +141,7 @@ pub(crate) fn del(index: &Spatial, args: &DelArgs, context: &mut Context<'_>) ->
     };
     let existed = index.remove(&item("del", &args.url, &args.key, edges)?)?;
     if context.format == Format::Json {
-        context.json(&json!({ "existed": existed }))?;
+        context.json(&json!({ "removed": existed, "existed": existed }))?;
     } else if !existed {
         writeln!(context.messages, "del {}: there is no rectangle {} at {edges}", args.url, args.key)?;
     }

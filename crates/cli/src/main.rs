@@ -20,6 +20,7 @@ mod drop;
 mod entry;
 mod failure;
 mod heap;
+mod incr;
 mod item;
 mod join;
 mod json_object;
@@ -39,12 +40,13 @@ mod show;
 mod size;
 mod source;
 mod stat;
+mod timeout;
 mod top;
 mod tsv;
 mod worker;
 
 pub(crate) use context::{
-    Context, Format, Opened, Untyped, index_of, open, open_any, read, refuse_search_parameters, warn_of_locks,
+    Context, Format, Opened, Untyped, index_of, open_any, read, refuse_search_parameters, warn_of_locks,
 };
 pub(crate) use failure::{Failure, Outcome};
 
@@ -64,7 +66,8 @@ use std::sync::Arc;
 const EXIT_CODES: &str = "\
 Exit codes:
    0  done
-   1  the key was not found; search found nothing; check or doctor --strict found problems; every line of a load was bad
+   1  the key was not found; its value does not meet the condition; search found nothing; check or doctor --strict found
+      problems; every line of a load was bad
    2  the command line, the configuration or the input is wrong, or an input file is damaged
    3  no such pool or index
    4  the pool or index exists already
@@ -72,7 +75,7 @@ Exit codes:
    6  no permission
    7  wrong magic, version, format or type
    8  a pool or an index is damaged
-   9  busy: the pool, the index or a lock is in use
+   9  busy: the pool, the index or a lock is in use; the time of --timeout has passed
   10  another error of the operating system
 
 A pool is named by a URL: shm://NAME is shared memory of this machine; tcp://HOST:PORT,HOST:PORT are memory nodes that \
@@ -117,6 +120,7 @@ enum Command {
     Put(entry::PutArgs),
     Get(entry::GetArgs),
     Del(entry::DelArgs),
+    Incr(incr::Args),
     Scan(scan::Args),
     Search(Box<search::Args>),
     Join(join::Args),
@@ -226,6 +230,7 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Put(args) => entry::put(&args, context),
         Command::Get(args) => entry::get(&args, context),
         Command::Del(args) => entry::del(&args, context),
+        Command::Incr(args) => incr::run(&args, context),
         Command::Scan(args) => scan::run(&args, context),
         Command::Search(args) => search::run(&args, context),
         Command::Join(args) => join::run(&args, context),

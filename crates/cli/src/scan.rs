@@ -1,8 +1,8 @@
 //! `farwood scan`: a range of entries.
 
-use super::{Context, Failure, Format, Outcome, Untyped, open, read, tsv};
+use super::timeout::TimeoutArgs;
+use super::{Context, Failure, Outcome, Untyped, read};
 use farwood::{Error, Url, Width};
-use serde_json::json;
 use std::ops::Bound;
 
 const EXAMPLES: &str = "\
@@ -42,10 +42,12 @@ pub(crate) struct Args {
     /// sherman only: print all entries as of one moment; for ranges of at most 32 leaves
     #[arg(long)]
     snapshot: bool,
+    #[command(flatten)]
+    timeout: TimeoutArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = open(&args.url, context)?;
+    let index = args.timeout.open("scan", &args.url, context)?.into_ordered(&args.url)?;
     let end =
         |words: &Option<String>| words.as_ref().map(|words| read(&index, "scan", "key", words)).transpose();
     let (from, to) = (end(&args.from)?, end(&args.to)?);
@@ -62,8 +64,6 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if args.reverse {
         scan = scan.rev();
     }
-    let [key_kind, value_kind] = index.kinds();
-    let has_values = index.value_width().most() > 0;
     let entries: Box<dyn Iterator<Item = _>> = if args.snapshot {
         Box::new(scan.snapshot()?.into_iter().map(Ok))
     } else {
@@ -71,21 +71,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     };
     for entry in entries {
         let (key, value) = entry?;
-        match context.format {
-            Format::Json => {
-                let numbers = context.numbers;
-                let (key, value) = (numbers.entry(key_kind, &key), numbers.entry(value_kind, &value));
-                context.json(&json!({ "key": key, "value": value }))?;
-            }
-            Format::Text => {
-                let [key, value] = [key_kind.show(&key), value_kind.show(&value)];
-                write!(context.out, "{}", tsv::escape(&key))?;
-                if has_values {
-                    write!(context.out, "\t{}", tsv::escape(&value))?;
-                }
-                writeln!(context.out)?;
-            }
-        }
+        context.entry(&index, &key, &value)?;
     }
     if let (true, Some(from), Some(to)) = (no_key_fits, &args.from, &args.to) {
         writeln!(

@@ -21,6 +21,19 @@ impl Numbers {
         }
     }
 
+    /// An integer in decimal digits as JSON: a number if 64 bits can hold it.
+    pub(crate) fn integer(self, digits: &str) -> Value {
+        let number = || {
+            let unsigned = digits.parse::<u64>().map(Value::from);
+            unsigned.or_else(|_| digits.parse::<i64>().map(Value::from)).ok()
+        };
+        let number = match self {
+            Self::Plain => number(),
+            Self::Strings => None,
+        };
+        number.unwrap_or_else(|| digits.into())
+    }
+
     /// A key or value as JSON: a number, `true`, `false`, or the text that the command line accepts for it.
     pub(crate) fn entry(self, kind: Kind, bytes: &[u8]) -> Value {
         let shown = kind.show(bytes);

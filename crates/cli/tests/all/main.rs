@@ -1,6 +1,7 @@
 //! Tests of the real binary in separate processes, with valid and invalid input: exit codes, stdout and stderr.
 
 mod bench;
+mod conditions;
 mod configuration;
 mod coordinates;
 mod damage;
@@ -30,3 +31,5 @@ mod shapefiles;
 mod simulator;
 mod spatial;
 mod terminal;
+mod timeouts;
+mod waiting;

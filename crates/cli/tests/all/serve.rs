@@ -16,7 +16,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    fn start(machine: &Machine) -> Self {
+    pub(crate) fn start(machine: &Machine) -> Self {
         Self::start_at(machine, "tcp://127.0.0.1:0", &[])
     }
 
@@ -55,9 +55,14 @@ impl Served {
     }
 
     /// Sends a signal.
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// The number of the process.
+    pub(crate) fn process_number(&self) -> u32 {
+        self.process.id()
     }
 
     /// Stops it with a signal; yields its exit status and its output.

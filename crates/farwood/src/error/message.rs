@@ -1,7 +1,7 @@
 //! The texts of an error: `Display` for programs, and the message of the command `farwood` with its remedies.
 
-use super::Error;
 use super::operation::whole_of;
+use super::{Effect, Error};
 use crate::shell_word::shell_word;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
@@ -92,9 +92,9 @@ impl Error {
             | Self::Options { .. }
             | Self::Unfit { .. }
             | Self::Argument { .. }
-            | Self::TimedOut { .. }
             | Self::Thread { .. }
             | Self::System { .. } => description,
+            Self::TimedOut { .. } => format!("{description}; {}", after_timeout(self.effect())),
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => description,
             Self::Pool { source, .. } => source.to_string(),
@@ -133,6 +133,14 @@ fn remedy_of_served(operation: &str) -> &'static str {
             "stop each of them with SIGTERM, and remove the file of its --file; `farwood drop` with the URL of an \
              index removes an index"
         }
+    }
+}
+
+/// The effect of a call that has exceeded its time limit, and the remedy.
+fn after_timeout(effect: Effect) -> &'static str {
+    match effect {
+        Effect::None => "nothing was changed; repeat the command, or give it more time (--timeout)",
+        Effect::Unknown => "the change may have been made or not; read the key before you repeat the command",
     }
 }
 
@@ -252,6 +260,18 @@ mod tests {
             assert!(error.to_string().starts_with(start), "{error}");
             assert!(error.message_of_command().starts_with(start), "{error}");
         }
+    }
+
+    #[test]
+    fn the_message_of_a_timeout_states_the_effect() {
+        let text = |operation: &'static str| {
+            let after = std::time::Duration::from_millis(1500);
+            Error::TimedOut { operation, url: "shm://p/i".to_owned(), after }.message_of_command()
+        };
+        assert!(
+            text("get").starts_with("get shm://p/i: the call did not end within 1.5s; nothing was changed")
+        );
+        assert!(text("put").contains("may have been made or not; read the key"), "{}", text("put"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod alone;
 mod anonymous;
 mod batches;
 mod coordinates;
+mod counters;
 mod damage;
 mod dropped;
 mod exact;

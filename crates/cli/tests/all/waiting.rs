@@ -1,0 +1,127 @@
+//! Calls that wait for a memory node that does not answer: they end at their limit, and use little processor time.
+//!
+//! Each test measures a separate process, which runs nothing else. The share is printed.
+
+use crate::machine::Machine;
+use crate::serve::Served;
+use farwood::{AsyncIndex, ErrorKind, Index, Pool};
+use rustix::time::{ClockId, clock_gettime};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// The variable that gives a separate process the memory node, and its process number.
+const ALONE: &str = "FARWOOD_TEST_WAITING";
+/// The duration of a wait.
+const WAIT: Duration = Duration::from_secs(2);
+/// The greatest share of a processor that a waiting process uses.
+const SHARE_MAX: f64 = 0.04;
+
+/// A command that runs one test of this program in a separate process.
+pub(crate) fn rerun(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command
+}
+
+/// Runs a test of this file in a separate process, beside a memory node with an index; yields the index in that
+/// process, and the process number of the memory node.
+#[expect(clippy::print_stdout, reason = "libtest prints it with --nocapture, and after a failure")]
+fn alone(test: &str) -> Option<(Index<u64, u64>, String)> {
+    if let Ok(given) = std::env::var(ALONE) {
+        let (url, process) = given.split_once(' ').unwrap();
+        let index = Pool::open(url).unwrap().open_index("i").unwrap();
+        return Some((index, process.to_owned()));
+    }
+    let machine = Machine::new();
+    let node = Served::start(&machine);
+    machine.ok(&["create", &format!("{}/i", node.url)]);
+    let mut command = rerun(&format!("waiting::{test}"));
+    let output = command.env(ALONE, format!("{} {}", node.url, node.process_number())).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}");
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "it did not run: {text}");
+    None
+}
+
+fn signal(name: &str, process: &str) {
+    assert!(Command::new("kill").args([name, process]).status().unwrap().success());
+}
+
+/// The processor time of all threads of this process.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+}
+
+/// A moment, and the processor time until then.
+type Moment = (Instant, Duration);
+
+fn now() -> Moment {
+    (Instant::now(), processor_time())
+}
+
+/// The share of a processor that this process used between two moments.
+fn share(from: Moment, until: Moment) -> f64 {
+    until.1.abs_diff(from.1).as_secs_f64() / until.0.duration_since(from.0).as_secs_f64()
+}
+
+/// Waits with `wait`; asserts that the wait took [`WAIT`] and little processor time.
+#[expect(clippy::print_stdout, reason = "libtest prints it with --nocapture, and after a failure")]
+fn measure(what: &str, wait: impl FnOnce()) {
+    let begin = now();
+    let sampler = std::thread::spawn(|| {
+        std::thread::sleep(WAIT / 2);
+        now()
+    });
+    wait();
+    let (middle, end) = (sampler.join().unwrap(), now());
+    let [first, second, all] =
+        [(begin, middle), (middle, end), (begin, end)].map(|(from, until)| share(from, until));
+    println!(
+        "{what}: {:.2} % of a processor, {:.2} % in the first second and {:.2} % in the second",
+        100.0 * all,
+        100.0 * first,
+        100.0 * second
+    );
+    let elapsed = end.0 - begin.0;
+    assert!(elapsed >= WAIT && elapsed < 2 * WAIT, "{elapsed:?}");
+    assert!(all < SHARE_MAX, "{what} uses {:.1} % of a processor", 100.0 * all);
+}
+
+#[test]
+fn a_blocking_call_that_waits_for_a_memory_node_uses_little_processor_time() {
+    let test = "a_blocking_call_that_waits_for_a_memory_node_uses_little_processor_time";
+    let Some((index, node)) = alone(test) else { return };
+    index.put(7, 70).unwrap();
+    signal("-STOP", &node);
+    let limited = index.with_timeout(WAIT);
+    measure("a blocking get", || {
+        let error = limited.get(7).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    });
+    signal("-CONT", &node);
+    assert_eq!(index.get(7).unwrap(), Some(70));
+    assert_eq!(limited.get(7).unwrap(), Some(70));
+}
+
+#[test]
+fn an_async_call_that_waits_for_a_memory_node_uses_little_processor_time() {
+    let test = "an_async_call_that_waits_for_a_memory_node_uses_little_processor_time";
+    let Some((index, node)) = alone(test) else { return };
+    index.put(7, 70).unwrap();
+    let async_index: AsyncIndex<u64, u64> = index.to_async().unwrap();
+    assert_eq!(farwood::block_on(async_index.get(7)).unwrap(), Some(70));
+    signal("-STOP", &node);
+    let (done, answer) = channel();
+    let pending = async_index.get(7);
+    let waiter = std::thread::spawn(move || done.send(farwood::block_on(pending)));
+    measure("an async get", || {
+        assert!(answer.recv_timeout(WAIT).is_err(), "a stopped memory node has answered");
+    });
+    signal("-CONT", &node);
+    assert_eq!(answer.recv().unwrap().unwrap(), Some(70));
+    waiter.join().unwrap().unwrap();
+    assert_eq!(farwood::block_on(async_index.get(7)).unwrap(), Some(70));
+}
