@@ -82,6 +82,12 @@ impl<F: Fabric> Client<F> {
         Fetched::new(copy)
     }
 
+    /// Returns the costs since the last call of [`take_costs`](Self::take_costs).
+    #[inline]
+    pub fn costs(&self) -> Costs {
+        *self.ledger.borrow()
+    }
+
     /// Returns the costs since the last call, and resets them.
     #[inline]
     pub fn take_costs(&self) -> Costs {

@@ -47,6 +47,29 @@ impl Costs {
     pub fn verbs(&self) -> u64 {
         self.reads + self.writes + self.cas + self.masked_cas + self.faa + self.write_imm
     }
+
+    /// The costs since an earlier value of the same counters; 0 for a counter that was reset in between.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            round_trips: self.round_trips.saturating_sub(earlier.round_trips),
+            reads: self.reads.saturating_sub(earlier.reads),
+            writes: self.writes.saturating_sub(earlier.writes),
+            cas: self.cas.saturating_sub(earlier.cas),
+            masked_cas: self.masked_cas.saturating_sub(earlier.masked_cas),
+            faa: self.faa.saturating_sub(earlier.faa),
+            write_imm: self.write_imm.saturating_sub(earlier.write_imm),
+            bytes_read: self.bytes_read.saturating_sub(earlier.bytes_read),
+            bytes_written: self.bytes_written.saturating_sub(earlier.bytes_written),
+            cas_failures: self.cas_failures.saturating_sub(earlier.cas_failures),
+            torn: self.torn.saturating_sub(earlier.torn),
+            lock: self.lock.saturating_sub(earlier.lock),
+            moved: self.moved.saturating_sub(earlier.moved),
+            cache_hits: self.cache_hits.saturating_sub(earlier.cache_hits),
+            cache_misses: self.cache_misses.saturating_sub(earlier.cache_misses),
+            handed_over: self.handed_over.saturating_sub(earlier.handed_over),
+        }
+    }
 }
 
 impl AddAssign for Costs {

@@ -15,6 +15,7 @@ use farwood_transport::any::AnyFabric;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Async calls on an ordered index, for programs with an executor such as tokio. Create it with
 /// [`Index::to_async`](crate::Index::to_async).
@@ -100,13 +101,13 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
 
     /// As [`Index::get_many`](crate::Index::get_many).
     pub fn get_many<Q: Encode<K>>(&self, keys: impl IntoIterator<Item = Q>) -> Answer<Vec<Option<V>>> {
-        let keys: Result<Vec<_>> = keys.into_iter().map(|key| self.key("get", &key)).collect();
+        let keys: Result<Vec<_>> = keys.into_iter().map(|key| self.key("get many", &key)).collect();
         let keys = ready!(keys);
-        self.ask("get", async move |tree, client| {
-            let found = tree.run("get", crate::batch::get_many(tree.ordered(), client, &keys)).await?;
+        self.ask("get many", async move |tree, client| {
+            let found = tree.run("get many", crate::batch::get_many(tree.ordered(), client, &keys)).await?;
             found
                 .iter()
-                .map(|value| value.as_ref().map(|value| tree.decode("get", "value", value)).transpose())
+                .map(|value| value.as_ref().map(|value| tree.decode("get many", "value", value)).transpose())
                 .collect()
         })
     }
@@ -283,7 +284,11 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         let (tree, url) = (Arc::clone(&self.tree), Arc::clone(&self.url));
         let failed =
             move |error: FabricError| Error::Index { operation, url: url.to_string(), source: error.into() };
-        self.driver.ask(failed, move |client| async move { work(&tree, &client).await })
+        let begun = Instant::now();
+        self.driver.ask(failed, move |client| async move {
+            let work = || work(&tree, &client);
+            client.shared_call(tree.metered(), operation, Some(begun), work).await
+        })
     }
 
     fn change<D, T: Send + 'static>(

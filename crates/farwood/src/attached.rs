@@ -3,6 +3,7 @@
 use crate::attached_place::AttachedPlace;
 use crate::attachment::Attachment;
 use crate::error::Error;
+use crate::observe::{CallRegistry, MeteredClient};
 use crate::thread_client;
 use crate::tree::Tree;
 use farwood_fabric::FabricError;
@@ -35,6 +36,7 @@ pub(crate) struct Attached {
     shared_thread: OnceLock<Option<Arc<TaskThread>>>,
     /// Threads with a client of their own, if the pool has connections.
     own_clients: AtomicUsize,
+    calls: Arc<CallRegistry>,
     /// The thread that has the [`ServerPermit`].
     #[cfg(feature = "spatial")]
     server_thread: Mutex<Option<ThreadId>>,
@@ -111,14 +113,16 @@ struct OpenIndex {
 
 impl Attached {
     pub(crate) fn new(place: AttachedPlace, attachment: Attachment) -> Self {
+        let forks = ForkCount::now();
         Self {
             place,
             attachment,
-            forks: ForkCount::now(),
+            forks,
             open: Mutex::default(),
             task_thread: Mutex::default(),
             shared_thread: OnceLock::new(),
             own_clients: AtomicUsize::new(0),
+            calls: Arc::new(CallRegistry::new(forks)),
             #[cfg(feature = "spatial")]
             server_thread: Mutex::default(),
             #[cfg(feature = "spatial")]
@@ -139,6 +143,16 @@ impl Attached {
 
     pub(crate) fn attachment(&self) -> &Attachment {
         &self.attachment
+    }
+
+    /// The counters of the calls of this process.
+    pub(crate) fn calls(&self) -> &CallRegistry {
+        &self.calls
+    }
+
+    /// A new client, which counts its calls.
+    pub(crate) fn client(&self) -> MeteredClient {
+        MeteredClient::new(self.attachment.client(), Arc::clone(&self.calls))
     }
 
     /// The thread that executes calls for other threads; it is started if it does not run.

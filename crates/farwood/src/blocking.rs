@@ -36,14 +36,14 @@ impl Handle {
     pub(crate) fn get_many(&self, keys: &[InlineBytes]) -> Result<Vec<Option<OrderedValue>>> {
         let get =
             async |index: &Ordered, client: &Client<AnyFabric>| batch::get_many(index, client, keys).await;
-        match self.path("get")? {
-            ThreadPath::Own(client) => self.run_by(&client, "get", get),
+        match self.path("get many")? {
+            ThreadPath::Own(client) => self.run_by(&client, "get many", get),
             ThreadPath::Shared(thread) => {
                 let copies = async |index: &Ordered, client: &Client<AnyFabric>| {
                     let found = get(index, client).await?.into_iter();
                     Ok(found.map(|value| value.map(|value| value.to_vec())).collect::<Vec<_>>())
                 };
-                let found = self.run_on(&thread, "get", copies)?.into_iter();
+                let found = self.run_on(&thread, "get many", copies)?.into_iter();
                 Ok(found.map(|value| value.map(OrderedValue::Copy)).collect())
             }
         }

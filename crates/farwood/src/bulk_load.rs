@@ -85,9 +85,10 @@ impl<'i, K: Key, V: Value> BulkLoad<'i, K, V> {
         let mut encoded = entries.into_iter().map(|entry| {
             let encoded = || -> Result<_, E> {
                 let (key, value) = entry?;
-                let key = index.key::<K, _>("bulk load", &key)?;
-                let value = index.value::<V, _>("bulk load", &value)?;
-                Ok((InlineBytes::copy(key.as_ref()), InlineBytes::copy(value.as_ref())))
+                Ok((
+                    index.encode_within::<K, _>("bulk load", ("key", index.key_width()), &key)?,
+                    index.encode_within::<V, _>("bulk load", ("value", index.value_width()), &value)?,
+                ))
             };
             encoded().unwrap_or_else(|error| {
                 refused = Some(error);

@@ -146,7 +146,10 @@ pub(crate) fn compare_exchange<V: Value>(expected: Option<Vec<u8>>, new: Option<
 pub(crate) fn fetch_update<V: Value>(mut f: impl FnMut(Option<&V>) -> Option<V>) -> conditional!(V) {
     const OPERATION: &str = "fetch update";
     let decide = move |tree: &Tree, current: Option<(&[u8], &V)>| match f(current.map(|(_, value)| value)) {
-        Some(new) => Ok(met(Decision::Store(tree.value::<V, _>(OPERATION, &new)?.as_ref().to_vec()))),
+        Some(new) => {
+            let new = tree.encode_within::<V, _>(OPERATION, ("value", tree.value_width()), &new)?;
+            Ok(met(Decision::Store(new.as_ref().to_vec())))
+        }
         None => Ok(met(Decision::Remove)),
     };
     Conditional::new(OPERATION, Intent::Modify, decide)

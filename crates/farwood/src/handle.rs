@@ -1,6 +1,7 @@
 //! An open index as its blocking calls use it: the index, and the time limit of a call.
 
 use crate::error::{Error, Result};
+use crate::observe::MeteredClient;
 use crate::thread_client::{self, ThreadPath};
 use crate::tree::Tree;
 use farwood_fabric::{Client, Fabric as _};
@@ -13,7 +14,7 @@ use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An open index, shared by all handles, with the time limit of this one.
 #[derive(Clone)]
@@ -69,11 +70,13 @@ impl Handle {
     #[inline]
     pub(crate) fn run_by<T>(
         &self,
-        client: &Client<AnyFabric>,
+        client: &MeteredClient,
         operation: &'static str,
         work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError>,
     ) -> Result<T> {
-        block_on(self.within_limit(operation, client, work(self.ordered(), client)))
+        client.call(self.metered(), operation, || {
+            block_on(self.within_limit(operation, client, work(self.ordered(), client)))
+        })
     }
 
     /// Runs an operation on the thread of the pool.
@@ -83,10 +86,12 @@ impl Handle {
         operation: &'static str,
         work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError> + Send,
     ) -> Result<T> {
+        let begun = Instant::now();
         thread.run(async || {
             let client = thread_client::client(self.pool());
             let client = client.map_err(|error| self.failed(operation, error.into()))?;
-            self.within_limit(operation, &client, work(self.ordered(), &client)).await
+            let work = || self.within_limit(operation, &client, work(self.ordered(), &client));
+            client.shared_call(self.metered(), operation, Some(begun), work).await
         })
     }
 

@@ -149,11 +149,11 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn get_many<Q: Encode<K>>(&self, keys: impl IntoIterator<Item = Q>) -> Result<Vec<Option<V>>> {
-        let keys = self.keys("get", keys)?;
+        let keys = self.keys("get many", keys)?;
         let found = self.tree.get_many(&keys)?;
-        let values = found
-            .iter()
-            .map(|value| value.as_ref().map(|value| self.tree.decode("get", "value", value)).transpose());
+        let values = found.iter().map(|value| {
+            value.as_ref().map(|value| self.tree.decode("get many", "value", value)).transpose()
+        });
         values.collect()
     }
 

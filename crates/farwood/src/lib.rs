@@ -39,6 +39,7 @@
 //! | keys of several components, and your own types | [`Encode`], [`Codec`], [`key_type!`], `Serde`, `Plain` |
 //! | the cost of an operation in round trips | `[n RT]` in the documentation of each method, [`Session::take_costs`] |
 //! | errors, and what a program does after them | [`Error`], [`ErrorKind`], [`Effect`] |
+//! | calls, errors, costs and durations by index and operation | [`Pool::metrics`], [`Observer`] |
 //! | a memory node in your process (feature `tcp`) | `MemoryNode` |
 //! | huge pages for the caches of a process | [`into_huge_pages`] |
 //! | the pools of this machine, and the remains of crashed processes | [`doctor`] |
@@ -70,9 +71,9 @@
 //! # Ok::<(), farwood::Error>(())
 //! ```
 //!
-//! Features: `spatial` and `geometry` (default), `tcp`, `rdma` and `etcd`, and `serde` and `zerocopy` for values of
-//! other types. Without the first five, the library has indexes with keys in shared memory only. The examples in
-//! `crates/farwood/examples` show one task each.
+//! Features: `spatial` and `geometry` (default), `tcp`, `rdma` and `etcd`; `serde` and `zerocopy` for values of other
+//! types; `tracing` and `metrics` for observers. Without the first five, the library has indexes with keys in shared
+//! memory only. The examples in `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
@@ -98,6 +99,7 @@ mod index;
 mod index_stats;
 mod inline_bytes;
 mod kind;
+mod observe;
 mod options;
 mod pool;
 mod range;
@@ -162,6 +164,11 @@ pub use index::Index;
 pub use index_stats::IndexStats;
 pub use inline_bytes::InlineBytes;
 pub use kind::{Kind, Type};
+#[cfg(feature = "metrics")]
+pub use observe::MetricsObserver;
+#[cfg(feature = "tracing")]
+pub use observe::TracingObserver;
+pub use observe::{CallOutcome, Latencies, Metrics, MetricsLevel, ObservedCall, Observer, OperationMetrics};
 pub use options::{
     CACHE_BYTES_DEFAULT, CreateOptions, FILTER_BYTES_DEFAULT, IndexOptions, SmartOptions, SphinxOptions,
 };

@@ -10,6 +10,7 @@ use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::kind::{Kind, Type};
+use crate::observe::{MeteredClient, Metrics, MetricsLevel, Observer};
 use crate::options::{Column, CreateOptions};
 use crate::thread_client;
 use crate::tree::Tree;
@@ -371,11 +372,53 @@ impl Pool {
         entries.into_iter().map(describe).collect()
     }
 
+    /// The calls on the indexes of this pool by this process, with their costs and durations. [0 RT]
+    ///
+    /// A snapshot contains all calls that have ended before it began. In a forked child it is empty.
+    ///
+    /// ```
+    /// # use farwood::{IndexOptions, Pool, PoolOptions};
+    /// # let url = format!("shm://doc-metrics-{}", std::process::id());
+    /// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+    /// # let pool = Pool::open(&url)?;
+    /// let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+    /// index.put(1, 10)?;
+    /// let before = pool.metrics();
+    /// assert_eq!((index.get(1)?, index.get(2)?), (Some(10), None));
+    /// let metrics = pool.metrics().since(&before);
+    /// let gets = metrics.of("numbers", "get").unwrap();
+    /// assert_eq!((gets.calls, gets.costs.round_trips, gets.errors_total()), (2, 2, 0));
+    /// assert_eq!(metrics.of("numbers", "put"), None);
+    /// # drop((index, pool));
+    /// # Pool::remove(&url)?;
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.0.calls().metrics()
+    }
+
+    /// Sets what the calls on the indexes of this pool count in this process. The level of a pool that was just opened
+    /// is [`Sampled`](MetricsLevel::Sampled). [0 RT]
+    pub fn set_metrics_level(&self, level: MetricsLevel) {
+        self.0.calls().set_level(level);
+    }
+
+    /// Sets the observer of all calls on the indexes of this pool by this process, in the place of the one before. The
+    /// durations of all calls are measured from then on. [0 RT]
+    pub fn set_observer(&self, observer: Arc<dyn Observer>) {
+        self.0.calls().set_observer(Some(observer));
+    }
+
+    /// Removes the observer. [0 RT]
+    pub fn remove_observer(&self) {
+        self.0.calls().set_observer(None);
+    }
+
     pub(crate) fn attached(&self) -> &Arc<Attached> {
         &self.0
     }
 
-    pub(crate) fn client(&self, operation: &'static str) -> Result<Rc<Client<AnyFabric>>> {
+    pub(crate) fn client(&self, operation: &'static str) -> Result<Rc<MeteredClient>> {
         thread_client::client(&self.0).map_err(|source| self.fabric_failed(operation, source))
     }
 

@@ -3,14 +3,14 @@
 use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
 use crate::error::Result;
+use crate::observe::MeteredClient;
 use crate::scan::decode;
 use crate::span::Span;
 use crate::tree::Tree;
-use farwood_fabric::{Client, Costs};
+use farwood_fabric::Costs;
+use farwood_index::IndexError;
 use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
-use farwood_transport::any::AnyFabric;
-use farwood_transport::fork::OneProcess;
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -54,7 +54,7 @@ use std::sync::Arc;
 /// ```
 pub struct Session<K, V> {
     // Dropped before the tree: the client must end before the pool does.
-    client: Rc<Client<AnyFabric>>,
+    client: Rc<MeteredClient>,
     tree: Arc<Tree>,
     types: PhantomData<fn() -> (K, V)>,
 }
@@ -67,56 +67,60 @@ impl<K, V> Clone for Session<K, V> {
 
 impl<K: Key, V: Value> Session<K, V> {
     pub(crate) fn new(tree: Arc<Tree>) -> Self {
-        let client = Rc::new(tree.pool().attachment().client());
+        let client = Rc::new(tree.pool().client());
         Self { client, tree, types: PhantomData }
     }
 
-    /// Binds an operation to the process that opened the pool, because a forked child must not run it.
-    fn run<F>(&self, operation: F) -> OneProcess<F> {
-        self.tree.pool().forks().guard(operation)
+    /// Runs an operation, and binds it to the process that opened the pool, because a forked child must not run it.
+    async fn run<T, F: Future<Output = std::result::Result<T, IndexError>>>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce() -> F,
+    ) -> Result<T> {
+        let call = self.client.shared_call(self.tree.metered(), operation, None, work);
+        self.tree.pool().forks().guard(call).await.map_err(|error| self.tree.failed(operation, error))
     }
 
     /// As [`Index::get`](crate::Index::get).
     pub async fn get(&self, key: impl Encode<K>) -> Result<Option<V>> {
         let tree = &*self.tree;
         let key = tree.key::<K, _>("get", &key)?;
-        match self.run(tree.ordered().get(&self.client, key.as_ref())).await {
-            Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
-            Ok(None) => Ok(None),
-            Err(error) => Err(tree.failed("get", error)),
-        }
+        let found = self.run("get", || tree.ordered().get(&self.client, key.as_ref())).await?;
+        found.map(|value| tree.decode("get", "value", &value)).transpose()
     }
 
     /// As [`Index::put`](crate::Index::put).
     pub async fn put(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K, _>("put", &key)?, tree.value::<V, _>("put", &value)?);
-        let done = self.run(tree.ordered().put(&self.client, key.as_ref(), value.as_ref())).await;
-        done.map(farwood_index::PutOutcome::replaced).map_err(|error| tree.failed("put", error))
+        let done = self.run("put", || tree.ordered().put(&self.client, key.as_ref(), value.as_ref())).await;
+        done.map(farwood_index::PutOutcome::replaced)
     }
 
     /// As [`Index::insert`](crate::Index::insert).
     pub async fn insert(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K, _>("insert", &key)?, tree.value::<V, _>("insert", &value)?);
-        let done = self.run(tree.ordered().insert(&self.client, key.as_ref(), value.as_ref())).await;
-        done.map(farwood_index::InsertOutcome::inserted).map_err(|error| tree.failed("insert", error))
+        let done =
+            self.run("insert", || tree.ordered().insert(&self.client, key.as_ref(), value.as_ref())).await;
+        done.map(farwood_index::InsertOutcome::inserted)
     }
 
     /// As [`Index::update`](crate::Index::update).
     pub async fn update(&self, key: impl Encode<K>, value: impl Encode<V>) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K, _>("update", &key)?, tree.value::<V, _>("update", &value)?);
-        let done = self.run(tree.ordered().update(&self.client, key.as_ref(), value.as_ref())).await;
-        done.map(farwood_index::UpdateOutcome::updated).map_err(|error| tree.failed("update", error))
+        let done =
+            self.run("update", || tree.ordered().update(&self.client, key.as_ref(), value.as_ref())).await;
+        done.map(farwood_index::UpdateOutcome::updated)
     }
 
     /// As [`Index::remove`](crate::Index::remove).
     pub async fn remove(&self, key: impl Encode<K>) -> Result<bool> {
         let tree = &*self.tree;
         let key = tree.key::<K, _>("remove", &key)?;
-        let done = self.run(tree.ordered().remove(&self.client, key.as_ref())).await;
-        done.map(farwood_index::RemoveOutcome::removed).map_err(|error| tree.failed("remove", error))
+        let done = self.run("remove", || tree.ordered().remove(&self.client, key.as_ref())).await;
+        done.map(farwood_index::RemoveOutcome::removed)
     }
 
     /// As [`Index::swap`](crate::Index::swap).
@@ -170,7 +174,10 @@ impl<K: Key, V: Value> Session<K, V> {
         D: FnMut(&Tree, Option<(&[u8], &V)>) -> Result<Decided>,
     {
         let key = self.tree.key::<K, _>(change.operation, key)?;
-        change.run(&self.tree, &self.client, key.as_ref()).await?;
+        let call = self.client.shared_call(self.tree.metered(), change.operation, None, || {
+            change.run(&self.tree, &self.client, key.as_ref())
+        });
+        call.await?;
         change.found
     }
 
@@ -187,8 +194,8 @@ impl<K: Key, V: Value> Session<K, V> {
             return Ok(Vec::new());
         }
         let mut entries = Entries::new();
-        let scan = tree.ordered().scan(&self.client, span.range(), direction, limit, &mut entries);
-        self.run(scan).await.map_err(|error| tree.failed("scan", error))?;
+        self.run("scan", || tree.ordered().scan(&self.client, span.range(), direction, limit, &mut entries))
+            .await?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
@@ -205,15 +212,16 @@ impl<K: Key, V: Value> Session<K, V> {
             return Ok(Vec::new());
         }
         let mut entries = Entries::new();
-        let scan = tree.ordered().scan_snapshot(&self.client, span.range(), direction, limit, &mut entries);
-        self.run(scan).await.map_err(|error| tree.failed("snapshot", error))?;
+        self.run("snapshot", || {
+            tree.ordered().scan_snapshot(&self.client, span.range(), direction, limit, &mut entries)
+        })
+        .await?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
     /// As [`Index::count`](crate::Index::count).
     pub async fn count(&self) -> Result<u64> {
-        let done = self.run(self.tree.ordered().count(&self.client)).await;
-        done.map_err(|error| self.tree.failed("count", error))
+        self.run("count", || self.tree.ordered().count(&self.client)).await
     }
 
     /// Returns the costs of this session's operations since the last call.

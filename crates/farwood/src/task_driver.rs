@@ -3,9 +3,9 @@
 use crate::answer::Answer;
 use crate::attached::Attached;
 use crate::error::{Error, Result};
+use crate::observe::MeteredClient;
 use crate::thread_client;
-use farwood_fabric::{Client, FabricError};
-use farwood_transport::any::AnyFabric;
+use farwood_fabric::FabricError;
 use farwood_transport::runtime::{TaskThread, catch_panic};
 use std::fmt;
 use std::future::Future;
@@ -65,7 +65,7 @@ impl TaskDriver {
     pub(crate) fn ask<T, F>(
         &self,
         failed: impl Fn(FabricError) -> Error + Clone + Send + Sync + 'static,
-        work: impl FnOnce(Rc<Client<AnyFabric>>) -> F + Send + 'static,
+        work: impl FnOnce(Rc<MeteredClient>) -> F + Send + 'static,
     ) -> Answer<T>
     where
         T: Send + 'static,

@@ -11,8 +11,8 @@
 //! A forked child inherits the list of the thread that forked, and gets no client of a pool that its parent opened.
 
 use crate::attached::Attached;
-use farwood_fabric::{Client, FabricError};
-use farwood_transport::any::AnyFabric;
+use crate::observe::MeteredClient;
+use farwood_fabric::FabricError;
 use farwood_transport::runtime::TaskThread;
 use std::cell::RefCell;
 use std::ptr;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Weak};
 struct ThreadClient {
     /// Cannot be upgraded after the last handle of the pool was dropped. Its address identifies the pool.
     pool: Weak<Attached>,
-    client: Rc<Client<AnyFabric>>,
+    client: Rc<MeteredClient>,
     _counted: Option<CountedClient>,
 }
 
@@ -56,7 +56,7 @@ impl Drop for CountedClient {
 /// How a thread executes blocking calls.
 pub(crate) enum ThreadPath {
     /// With its own client.
-    Own(Rc<Client<AnyFabric>>),
+    Own(Rc<MeteredClient>),
     /// On the thread of the pool.
     Shared(Arc<TaskThread>),
 }
@@ -94,9 +94,9 @@ fn new_path(pool: &Arc<Attached>) -> ThreadPath {
 ///
 /// # Errors
 /// [`FabricError::Forked`]: this process is a forked child of the one that opened the pool.
-pub(crate) fn own(pool: &Arc<Attached>) -> Result<Rc<Client<AnyFabric>>, FabricError> {
+pub(crate) fn own(pool: &Arc<Attached>) -> Result<Rc<MeteredClient>, FabricError> {
     pool.forks().check()?;
-    Ok(find(pool).unwrap_or_else(|| Rc::new(pool.attachment().client())))
+    Ok(other_use(find(pool).unwrap_or_else(|| Rc::new(pool.client()))))
 }
 
 /// This thread's client of `pool`, which stays.
@@ -104,13 +104,20 @@ pub(crate) fn own(pool: &Arc<Attached>) -> Result<Rc<Client<AnyFabric>>, FabricE
 /// # Errors
 /// [`FabricError::Forked`]: this process is a forked child of the one that opened the pool.
 #[inline]
-pub(crate) fn client(pool: &Arc<Attached>) -> Result<Rc<Client<AnyFabric>>, FabricError> {
+pub(crate) fn client(pool: &Arc<Attached>) -> Result<Rc<MeteredClient>, FabricError> {
     pool.forks().check()?;
-    Ok(find(pool).unwrap_or_else(|| add_client(pool, None)))
+    Ok(other_use(find(pool).unwrap_or_else(|| add_client(pool, None))))
+}
+
+/// The caller may use the client for something that is not a blocking call.
+#[inline]
+fn other_use(client: Rc<MeteredClient>) -> Rc<MeteredClient> {
+    client.expect_other_costs();
+    client
 }
 
 #[inline]
-fn find(pool: &Attached) -> Option<Rc<Client<AnyFabric>>> {
+fn find(pool: &Attached) -> Option<Rc<MeteredClient>> {
     let found = CLIENTS.try_with(|clients| {
         let clients = clients.borrow();
         clients.iter().find(|kept| kept.is_in(pool)).map(|kept| Rc::clone(&kept.client))
@@ -119,8 +126,8 @@ fn find(pool: &Attached) -> Option<Rc<Client<AnyFabric>>> {
 }
 
 #[cold]
-fn add_client(pool: &Arc<Attached>, counted: Option<CountedClient>) -> Rc<Client<AnyFabric>> {
-    let client = Rc::new(pool.attachment().client());
+fn add_client(pool: &Arc<Attached>, counted: Option<CountedClient>) -> Rc<MeteredClient> {
+    let client = Rc::new(pool.client());
     let kept = ThreadClient { pool: Arc::downgrade(pool), client: Rc::clone(&client), _counted: counted };
     // While the thread ends, its list no longer exists; the client then serves this call only.
     let _ = CLIENTS.try_with(|clients| {

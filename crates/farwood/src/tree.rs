@@ -3,7 +3,9 @@
 use crate::attached::Attached;
 use crate::codec::{Codec, Encode, Key, TypeName, Value};
 use crate::error::{Error, Result};
+use crate::inline_bytes::InlineBytes;
 use crate::kind::{Kind, Type};
+use crate::observe::MeteredIndex;
 use crate::thread_client;
 use crate::unfit::Unfit;
 use crate::width::Width;
@@ -18,16 +20,24 @@ pub(crate) struct Tree {
     /// The hashes of the names of the types of keys and values, if they are recorded.
     types: [Option<u64>; 2],
     pool: Arc<Attached>,
+    metered: MeteredIndex,
 }
 
 impl Tree {
     pub(crate) fn new(ordered: Ordered, types: [Option<u64>; 2], pool: Arc<Attached>) -> Self {
-        Self { ordered, types, pool }
+        let metered = pool.calls().index(&ordered.entry().name);
+        Self { ordered, types, pool, metered }
     }
 
     #[inline]
     pub(crate) fn ordered(&self) -> &Ordered {
         &self.ordered
+    }
+
+    /// The index in the counters of calls.
+    #[inline]
+    pub(crate) fn metered(&self) -> &MeteredIndex {
+        &self.metered
     }
 
     pub(crate) fn pool(&self) -> &Arc<Attached> {
@@ -88,6 +98,14 @@ impl Tree {
         Error::Unfit { operation, url: self.url(), what, why }
     }
 
+    /// The error of a call whose key or value does not fit. It is counted.
+    #[cold]
+    fn refused(&self, operation: &'static str, what: &'static str, why: Unfit) -> Error {
+        let error = self.unfit(operation, what, why);
+        self.pool.calls().refuse(&self.metered, operation, error.kind());
+        error
+    }
+
     /// Runs an operation in this process, and describes its error.
     pub(crate) async fn run<T>(
         &self,
@@ -97,24 +115,35 @@ impl Tree {
         self.pool.forks().guard(work).await.map_err(|error| self.failed(operation, error))
     }
 
-    /// Encodes a key.
+    /// Encodes a key of a call. A key that does not fit is counted as a call that failed.
     #[inline]
     pub(crate) fn key<'k, K: Key, Q: Encode<K>>(
         &self,
         operation: &'static str,
         key: &'k Q,
     ) -> Result<Q::Encoded<'k>> {
-        key.encode(self.key_width()).map_err(|why| self.unfit(operation, "key", why))
+        key.encode(self.key_width()).map_err(|why| self.refused(operation, "key", why))
     }
 
-    /// Encodes a value.
+    /// Encodes a value of a call. A value that does not fit is counted as a call that failed.
     #[inline]
     pub(crate) fn value<'v, V: Value, Q: Encode<V>>(
         &self,
         operation: &'static str,
         value: &'v Q,
     ) -> Result<Q::Encoded<'v>> {
-        value.encode(self.value_width()).map_err(|why| self.unfit(operation, "value", why))
+        value.encode(self.value_width()).map_err(|why| self.refused(operation, "value", why))
+    }
+
+    /// Encodes a key or a value in the course of a call, which is counted anyway.
+    pub(crate) fn encode_within<T: Codec, Q: Encode<T>>(
+        &self,
+        operation: &'static str,
+        (what, width): (&'static str, Width),
+        item: &Q,
+    ) -> Result<InlineBytes> {
+        let encoded = item.encode(width).map_err(|why| self.unfit(operation, what, why))?;
+        Ok(InlineBytes::copy(encoded.as_ref()))
     }
 
     /// Decodes a key or a value.

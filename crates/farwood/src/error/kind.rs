@@ -49,7 +49,64 @@ pub enum ErrorKind {
     Other,
 }
 
+/// An error that has a kind.
+pub(crate) trait HasKind {
+    fn kind(&self) -> ErrorKind;
+}
+
+impl HasKind for Error {
+    fn kind(&self) -> ErrorKind {
+        self.kind()
+    }
+}
+
+impl HasKind for IndexError {
+    fn kind(&self) -> ErrorKind {
+        of_index(self)
+    }
+}
+
 impl ErrorKind {
+    /// All kinds, in the order of their declaration.
+    pub(crate) const ALL: [Self; 15] = [
+        Self::NotFound,
+        Self::Exists,
+        Self::Full,
+        Self::Busy,
+        Self::Unreachable,
+        Self::TimedOut,
+        Self::Revoked,
+        Self::Forked,
+        Self::PermissionDenied,
+        Self::TypeMismatch,
+        Self::InvalidArgument,
+        Self::Unsupported,
+        Self::Damaged,
+        Self::System,
+        Self::Other,
+    ];
+
+    /// The name of the kind in lower case, with `_` between words, for labels of metrics: `not_found`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Exists => "exists",
+            Self::Full => "full",
+            Self::Busy => "busy",
+            Self::Unreachable => "unreachable",
+            Self::TimedOut => "timed_out",
+            Self::Revoked => "revoked",
+            Self::Forked => "forked",
+            Self::PermissionDenied => "permission_denied",
+            Self::TypeMismatch => "type_mismatch",
+            Self::InvalidArgument => "invalid_argument",
+            Self::Unsupported => "unsupported",
+            Self::Damaged => "damaged",
+            Self::System => "system",
+            Self::Other => "other",
+        }
+    }
+
     /// Whether the same call may succeed later without a remedy.
     const fn is_temporary(self) -> bool {
         match self {
@@ -337,6 +394,13 @@ mod tests {
             let temporary = matches!(kind, ErrorKind::Busy | ErrorKind::Unreachable);
             assert_eq!(error.is_retryable(), temporary, "{error}");
         }
+    }
+
+    #[test]
+    fn the_number_of_a_kind_is_its_position_in_the_list() {
+        assert!(ErrorKind::ALL.iter().enumerate().all(|(number, kind)| *kind as usize == number));
+        let names: std::collections::BTreeSet<_> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!(names.len(), ErrorKind::ALL.len());
     }
 
     #[test]

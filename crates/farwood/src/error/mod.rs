@@ -33,6 +33,7 @@ use farwood_transport::shm::ShmError;
 #[cfg(feature = "tcp")]
 use farwood_transport::tcp::TcpError;
 pub use kind::ErrorKind;
+pub(crate) use kind::HasKind;
 #[cfg(feature = "spatial")]
 pub(crate) use operation::rest_of;
 use std::io;

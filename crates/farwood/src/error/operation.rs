@@ -14,8 +14,9 @@ pub(super) enum OperationClass {
 }
 
 /// The class of each operation.
-const CLASSES: [(&str, OperationClass); 44] = [
+const CLASSES: [(&str, OperationClass); 45] = [
     ("get", OperationClass::Read),
+    ("get many", OperationClass::Read),
     ("scan", OperationClass::Read),
     ("snapshot", OperationClass::Read),
     ("count", OperationClass::Read),

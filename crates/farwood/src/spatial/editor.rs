@@ -6,6 +6,7 @@ use super::lookup::Lent;
 use super::server_lease::ServerLease;
 use crate::attached::ServerPermit;
 use crate::error::{Result, rest_of};
+use crate::observe::MeteredClient;
 use farwood_fabric::{Client, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
@@ -67,12 +68,16 @@ impl Spatial {
     /// As [`insert`](Self::insert), and the errors of `work`.
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
         self.check_process("change")?;
-        let client = self.pool.attachment().client();
+        let (client, begun) = (self.pool.client(), Some(Instant::now()));
         let server = self.server("change").ok();
-        match self.begin_change(&client, server.as_ref())? {
+        let path = match self.begin_change(&client, server.as_ref()) {
+            Ok(path) => path,
+            Err(error) => return client.call_since(begun, (&self.metered, "change"), || Err(error)),
+        };
+        match path {
             ChangePath::Messages(lent) => {
                 let path = EditorPath::Messages(lent);
-                let mut editor = Editor { spatial: self, path, changes: 0 };
+                let mut editor = Editor { spatial: self, client: &client, begun, path, changes: 0 };
                 let done = work(&mut editor);
                 if let EditorPath::Messages(lent) = editor.path {
                     block_on(self.give_back(lent, &client));
@@ -81,7 +86,7 @@ impl Spatial {
             }
             ChangePath::AsServer { lease, server, permit: _permit } => {
                 let path = EditorPath::AsServer(lease.worker(&client, server));
-                let done = work(&mut Editor { spatial: self, path, changes: 0 });
+                let done = work(&mut Editor { spatial: self, client: &client, begun, path, changes: 0 });
                 lease.release().map_err(|error| self.failed("change", error))?;
                 done
             }
@@ -131,6 +136,9 @@ enum ChangePath<'c> {
 /// Applies changes to a spatial index within [`Spatial::change`].
 pub struct Editor<'e> {
     spatial: &'e Spatial,
+    client: &'e MeteredClient,
+    /// The start of the first change, which comprises the time until changes can be made; `None`: it has been made.
+    begun: Option<Instant>,
     path: EditorPath<'e>,
     /// Changes that are committed.
     changes: u64,
@@ -254,21 +262,25 @@ impl Editor<'_> {
 
     fn change_one(&mut self, operation: &'static str, change: Change) -> Result<bool> {
         check_changes(self.spatial, operation, std::slice::from_ref(&change))?;
-        let done = match (&mut self.path, change) {
-            (EditorPath::Messages(lent), Change::Insert(item)) => {
-                block_on(lent.connection().insert(&item)).map(|()| true)
-            }
-            (EditorPath::Messages(lent), Change::Remove(item)) => block_on(lent.connection().remove(&item)),
-            (EditorPath::Messages(lent), Change::Update(item, bounds)) => {
-                block_on(lent.connection().update(&item, bounds))
-            }
-            (EditorPath::Messages(lent), of_record) => {
-                block_on(lent.connection().apply(&[of_record])).map(|found| found == [true])
-            }
-            (EditorPath::AsServer(worker), change) => {
-                block_on(worker.apply(&[change])).map(|found| found == [true])
-            }
-        };
+        let (begun, path) = (self.begun.take(), &mut self.path);
+        let done =
+            self.client.call_since(begun, (&self.spatial.metered, operation), || match (path, change) {
+                (EditorPath::Messages(lent), Change::Insert(item)) => {
+                    block_on(lent.connection().insert(&item)).map(|()| true)
+                }
+                (EditorPath::Messages(lent), Change::Remove(item)) => {
+                    block_on(lent.connection().remove(&item))
+                }
+                (EditorPath::Messages(lent), Change::Update(item, bounds)) => {
+                    block_on(lent.connection().update(&item, bounds))
+                }
+                (EditorPath::Messages(lent), of_record) => {
+                    block_on(lent.connection().apply(&[of_record])).map(|found| found == [true])
+                }
+                (EditorPath::AsServer(worker), change) => {
+                    block_on(worker.apply(&[change])).map(|found| found == [true])
+                }
+            });
         let found = done.map_err(|error| self.spatial.failed(operation, error))?;
         self.changes += 1;
         Ok(found)
@@ -281,6 +293,16 @@ impl Editor<'_> {
         policy: BatchPolicy,
     ) -> Result<Vec<bool>> {
         check_changes(self.spatial, operation, changes)?;
+        let (client, begun, metered) = (self.client, self.begun.take(), &self.spatial.metered);
+        client.call_since(begun, (metered, operation), || self.change_in_batches(operation, changes, policy))
+    }
+
+    fn change_in_batches(
+        &mut self,
+        operation: &'static str,
+        changes: &[Change],
+        policy: BatchPolicy,
+    ) -> Result<Vec<bool>> {
         let (mut rest, mut found, mut most) = (changes, Vec::with_capacity(changes.len()), CHANGES_MAX);
         while !rest.is_empty() {
             let count = match &mut self.path {
@@ -316,7 +338,8 @@ impl Editor<'_> {
 pub(super) fn check_changes(spatial: &Spatial, operation: &'static str, changes: &[Change]) -> Result<()> {
     spatial.check_process(operation)?;
     let checked = changes.iter().try_for_each(|change| spatial.index.check_change(change));
-    checked.map_err(|error| spatial.failed(operation, error))?;
+    let checked = checked.map_err(|error| spatial.failed(operation, error));
+    spatial.counting_refusal(operation, checked)?;
     changes.iter().try_for_each(|change| match change {
         Change::Insert(item) => spatial.check_bounds(operation, "rectangle", &item.bounds),
         Change::Put(record) => spatial.check_bounds(operation, "rectangle", &record.bounds),

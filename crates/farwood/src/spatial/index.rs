@@ -13,6 +13,7 @@ use crate::argument::Call;
 use crate::attached::{Attached, PermitBusy, ServerPermit};
 use crate::attachment::Attachment;
 use crate::error::{Error, Result};
+use crate::observe::{MeteredClient, MeteredIndex};
 use crate::pool::Pool;
 use crate::thread_client;
 use crate::url::Url;
@@ -61,6 +62,8 @@ pub struct Spatial {
     /// The server's view of the memory node, which this process has in shared memory only.
     pub(super) memory: Option<AnyServer>,
     pub(super) lookups: Lookups,
+    /// The index in the counters of calls.
+    pub(super) metered: MeteredIndex,
     coordinates: CoordinateSystem,
 }
 
@@ -107,7 +110,7 @@ impl Pool {
         }
     }
 
-    fn spatial_client(&self, operation: &'static str, name: &str) -> Result<Rc<Client<AnyFabric>>> {
+    fn spatial_client(&self, operation: &'static str, name: &str) -> Result<Rc<MeteredClient>> {
         thread_client::client(self.attached()).map_err(|error| self.failed(operation, name, error.into()))
     }
 
@@ -128,7 +131,8 @@ impl Pool {
             _ => None,
         };
         let lookups = Lookups::new(SearchOptions::default());
-        Ok(Spatial { index, pool: Arc::clone(self.attached()), memory, lookups, coordinates })
+        let metered = self.attached().calls().index(name);
+        Ok(Spatial { index, pool: Arc::clone(self.attached()), memory, lookups, metered, coordinates })
     }
 }
 
@@ -143,7 +147,7 @@ impl Spatial {
     }
 
     /// This thread's client.
-    pub(super) fn thread_client(&self, operation: &'static str) -> Result<Rc<Client<AnyFabric>>> {
+    pub(super) fn thread_client(&self, operation: &'static str) -> Result<Rc<MeteredClient>> {
         thread_client::client(&self.pool).map_err(|error| self.failed(operation, error.into()))
     }
 
@@ -167,12 +171,19 @@ impl Spatial {
         if self.coordinates.check(bounds).is_ok() {
             return Ok(());
         }
-        Call { operation, url: self.url() }.check_bounds(what, bounds, self.coordinates)
+        let refused = Call { operation, url: self.url() }.check_bounds(what, bounds, self.coordinates);
+        self.counting_refusal(operation, refused)
+    }
+
+    /// Counts the call if it is refused because of an argument.
+    pub(super) fn counting_refusal(&self, operation: &'static str, checked: Result<()>) -> Result<()> {
+        checked.inspect_err(|error| self.pool.calls().refuse(&self.metered, operation, error.kind()))
     }
 
     /// Refuses a point that is not finite, or that the coordinate system of the index does not have.
     pub(super) fn check_nearest(&self, point: [f64; 2]) -> Result<()> {
-        Call { operation: "nearest", url: self.url() }.check_point(point)?;
+        let checked = Call { operation: "nearest", url: self.url() }.check_point(point);
+        self.counting_refusal("nearest", checked)?;
         match Rectangle::point(point) {
             Ok(bounds) => self.check_bounds("nearest", "point", &bounds),
             Err(_) => Ok(()),
@@ -237,7 +248,7 @@ impl Spatial {
 
     pub(super) async fn search_into_by(
         &self,
-        client: &Client<AnyFabric>,
+        client: &MeteredClient,
         query: &Query,
         sink: &mut impl SearchSink,
     ) -> Result<()> {
@@ -245,7 +256,7 @@ impl Spatial {
         self.look_up(client, &SearchInto::new(query, sink)).await
     }
 
-    pub(super) async fn search_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<Vec<Item>> {
+    pub(super) async fn search_by(&self, client: &MeteredClient, query: &Query) -> Result<Vec<Item>> {
         self.check_bounds("search", "window", &query.window)?;
         self.look_up(client, &Search(query)).await
     }
@@ -264,7 +275,7 @@ impl Spatial {
         self.look_up_blocking(&CountMatches(query))
     }
 
-    pub(super) async fn count_by(&self, client: &Client<AnyFabric>, query: &Query) -> Result<u64> {
+    pub(super) async fn count_by(&self, client: &MeteredClient, query: &Query) -> Result<u64> {
         self.check_bounds("count", "window", &query.window)?;
         self.look_up(client, &CountMatches(query)).await
     }
@@ -289,7 +300,7 @@ impl Spatial {
 
     pub(super) async fn nearest_by(
         &self,
-        client: &Client<AnyFabric>,
+        client: &MeteredClient,
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Near>> {
@@ -357,22 +368,26 @@ impl Spatial {
         Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
         items.iter().try_for_each(|item| self.check_bounds("bulk load", "rectangle", &item.bounds))?;
         self.check_process("bulk load")?;
-        let client = self.pool.attachment().client();
+        let client = self.pool.client();
+        client.call(&self.metered, "bulk load", || self.bulk_load_by(&client, items, fill))
+    }
+
+    fn bulk_load_by(&self, client: &Client<AnyFabric>, items: &[Item], fill: f64) -> Result<()> {
         let failed = |error| self.failed("bulk load", error);
         #[cfg(feature = "tcp")]
         let Ok(server) = self.server("bulk load") else {
-            let mut lent = block_on(self.connect(&client)).map_err(failed)?;
+            let mut lent = block_on(self.connect(client)).map_err(failed)?;
             let Connection::Socket(server) = lent.connection() else {
                 unreachable!("a server on another machine is reached over a socket")
             };
             let loaded = block_on(server.load(items, fill));
-            return block_on(self.end(lent, &client, loaded)).map_err(failed);
+            return block_on(self.end(lent, client, loaded)).map_err(failed);
         };
         #[cfg(not(feature = "tcp"))]
         let server = self.server("bulk load")?;
-        let _permit = self.server_permit("bulk load", &client)?;
-        let lease = ServerLease::begin(&self.index, &client, &server).map_err(failed)?;
-        let loaded = block_on(lease.worker(&client, &server).bulk_load(items, fill));
+        let _permit = self.server_permit("bulk load", client)?;
+        let lease = ServerLease::begin(&self.index, client, &server).map_err(failed)?;
+        let loaded = block_on(lease.worker(client, &server).bulk_load(items, fill));
         lease.release().map_err(|error| self.failed("bulk load", error))?;
         loaded.map_err(failed)
     }
@@ -396,13 +411,13 @@ impl Spatial {
         let client = self.thread_client("scrub")?;
         let mut count = Count::default();
         let mut reader = Reader::new(&self.index, &client, Issue::Many).verifying_hashes();
-        if self.ids().is_unique() {
-            let records = block_on(reader.search_records(&everything()));
-            return records.map(|found| found.len() as u64).map_err(|error| self.failed("scrub", error));
-        }
-        let done = block_on(reader.search(&everything(), &mut count));
-        done.map_err(|error| self.failed("scrub", error))?;
-        Ok(count.0)
+        let scrubbed = client.call(&self.metered, "scrub", || {
+            if self.ids().is_unique() {
+                return block_on(reader.search_records(&everything())).map(|found| found.len() as u64);
+            }
+            block_on(reader.search(&everything(), &mut count)).map(|()| count.0)
+        });
+        scrubbed.map_err(|error| self.failed("scrub", error))
     }
 
     /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node]
@@ -411,7 +426,8 @@ impl Spatial {
     /// [`Error::Index`]. The [`CatfishReport`] lists violated invariants.
     pub fn check(&self) -> Result<CatfishReport> {
         let client = self.thread_client("check")?;
-        block_on(self.index.walk(&client)).map_err(|error| self.failed("check", error))
+        let checked = client.call(&self.metered, "check", || block_on(self.index.walk(&client)));
+        checked.map_err(|error| self.failed("check", error))
     }
 
     /// The server of the index's memory node, which this process can be only in shared memory.

@@ -13,6 +13,7 @@ use super::socket::Socket;
 #[cfg(feature = "tcp")]
 use crate::attachment::Attachment;
 use crate::error::Result;
+use crate::observe::MeteredClient;
 use farwood_fabric::{Client, Server as _};
 use farwood_index::IndexError;
 #[cfg(feature = "tcp")]
@@ -266,23 +267,20 @@ impl Spatial {
     /// because each enclosing future would copy its kilobytes once more.
     pub(super) fn look_up_blocking<L: Lookup>(&self, lookup: &L) -> Result<L::Found> {
         let client = self.thread_client(L::OPERATION)?;
-        let done = match self.route(L::KIND) {
+        let done = client.call(&self.metered, L::OPERATION, || match self.route(L::KIND) {
             Route::Reads => {
                 self.lookups.by_reads.fetch_add(1, Ordering::Relaxed);
                 block_on(lookup.by_reads(self.tree_reader(&client)))
             }
             route => block_on(self.by_route(route, &client, lookup)),
-        };
+        });
         done.map_err(|error| self.failed(L::OPERATION, error))
     }
 
     /// Executes a lookup by the path that the options determine.
-    pub(super) async fn look_up<L: Lookup>(
-        &self,
-        client: &Client<AnyFabric>,
-        lookup: &L,
-    ) -> Result<L::Found> {
-        let done = self.by_route(self.route(L::KIND), client, lookup).await;
+    pub(super) async fn look_up<L: Lookup>(&self, client: &MeteredClient, lookup: &L) -> Result<L::Found> {
+        let work = || self.by_route(self.route(L::KIND), client, lookup);
+        let done = client.shared_call(&self.metered, L::OPERATION, None, work).await;
         done.map_err(|error| self.failed(L::OPERATION, error))
     }
 

@@ -5,6 +5,7 @@ use super::lookup_kinds::{Get, NearestRecords, SearchRecords};
 use super::server_lease::ServerLease;
 use crate::argument::Call;
 use crate::error::Result;
+use crate::observe::MeteredClient;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::catfish::{IdKind, Query, Record, RecordId, Rectangle};
@@ -68,7 +69,7 @@ impl Spatial {
         self.look_up_blocking(&Get(id))
     }
 
-    pub(super) async fn get_by(&self, client: &Client<AnyFabric>, id: &RecordId) -> Result<Option<Record>> {
+    pub(super) async fn get_by(&self, client: &MeteredClient, id: &RecordId) -> Result<Option<Record>> {
         self.check_id(id)?;
         self.look_up(client, &Get(id)).await
     }
@@ -86,7 +87,7 @@ impl Spatial {
 
     pub(super) async fn search_records_by(
         &self,
-        client: &Client<AnyFabric>,
+        client: &MeteredClient,
         query: &Query,
     ) -> Result<Vec<Record>> {
         self.check_bounds("search", "window", &query.window)?;
@@ -112,7 +113,7 @@ impl Spatial {
 
     pub(super) async fn nearest_records_by(
         &self,
-        client: &Client<AnyFabric>,
+        client: &MeteredClient,
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Record>> {
@@ -136,9 +137,18 @@ impl Spatial {
     pub fn bulk_load_records(&self, records: Vec<Record>, fill: f64) -> Result<()> {
         Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
         self.check_process("bulk load")?;
-        let client = self.pool.attachment().client();
-        let failed = |error| self.failed("bulk load", error);
         records.iter().try_for_each(|record| self.check_bounds("bulk load", "rectangle", &record.bounds))?;
+        let client = self.pool.client();
+        client.call(&self.metered, "bulk load", || self.bulk_load_records_by(&client, records, fill))
+    }
+
+    fn bulk_load_records_by(
+        &self,
+        client: &Client<AnyFabric>,
+        records: Vec<Record>,
+        fill: f64,
+    ) -> Result<()> {
+        let failed = |error| self.failed("bulk load", error);
         let Ok(server) = self.server("bulk load") else {
             let mut ids = HashSet::new();
             if let Some(twice) = records.iter().find(|record| !ids.insert(&record.id)) {
@@ -149,18 +159,20 @@ impl Spatial {
             }
             return self.put_many(records).map(drop);
         };
-        let _permit = self.server_permit("bulk load", &client)?;
-        let lease = ServerLease::begin(&self.index, &client, &server).map_err(failed)?;
-        let loaded = block_on(lease.worker(&client, &server).bulk_load_records(records, fill));
+        let _permit = self.server_permit("bulk load", client)?;
+        let lease = ServerLease::begin(&self.index, client, &server).map_err(failed)?;
+        let loaded = block_on(lease.worker(client, &server).bulk_load_records(records, fill));
         lease.release().map_err(|error| self.failed("bulk load", error))?;
         loaded.map_err(failed)
     }
 
     fn check_id(&self, id: &RecordId) -> Result<()> {
-        self.index.check_id(id).map_err(|error| self.failed("get", error))
+        let checked = self.index.check_id(id).map_err(|error| self.failed("get", error));
+        self.counting_refusal("get", checked)
     }
 
     fn check_records(&self, operation: &'static str) -> Result<()> {
-        self.index.check_records().map_err(|error| self.failed(operation, error))
+        let checked = self.index.check_records().map_err(|error| self.failed(operation, error));
+        self.counting_refusal(operation, checked)
     }
 }

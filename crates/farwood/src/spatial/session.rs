@@ -4,12 +4,12 @@ use super::editor::check_changes;
 use super::index::Spatial;
 use crate::argument::Call;
 use crate::error::{Error, Result};
-use farwood_fabric::{Client, Costs, FabricError};
+use crate::observe::MeteredClient;
+use farwood_fabric::{Costs, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     Change, Item, Near, Query, Record, RecordId, Rectangle, SearchSink, SpatialRpc as _,
 };
-use farwood_transport::any::AnyFabric;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ use std::sync::Arc;
 /// ```
 pub struct SpatialSession {
     // Dropped before the index: the client must end before the pool does.
-    client: Rc<Client<AnyFabric>>,
+    client: Rc<MeteredClient>,
     spatial: Arc<Spatial>,
 }
 
@@ -65,7 +65,7 @@ impl Clone for SpatialSession {
 impl Spatial {
     /// A session of this thread.
     pub fn session(self: &Arc<Self>) -> SpatialSession {
-        SpatialSession { client: Rc::new(self.pool.attachment().client()), spatial: Arc::clone(self) }
+        SpatialSession { client: Rc::new(self.pool.client()), spatial: Arc::clone(self) }
     }
 }
 
@@ -223,7 +223,7 @@ impl SpatialSession {
             return Ok(Vec::new());
         }
         let failed = |error| spatial.failed(operation, error);
-        self.run(async {
+        let work = || async {
             let mut lent = spatial.connect(&self.client).await.map_err(failed)?;
             let fit = lent.connection().changes_that_fit(changes);
             if fit < changes.len() {
@@ -237,8 +237,8 @@ impl SpatialSession {
                 Err(error @ IndexError::Fabric(FabricError::PoolFull { .. })) => Err(failed(error)),
                 done => spatial.end(lent, &self.client, done).await.map_err(failed),
             }
-        })
-        .await
+        };
+        self.run(self.client.shared_call(&spatial.metered, operation, None, work)).await
     }
 
     /// Returns the costs of this session's operations since the last call.
