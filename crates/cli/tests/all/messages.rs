@@ -237,7 +237,7 @@ fn control_characters_of_the_command_line_are_escaped() {
         &["get", "shm://p/x\x1b[31m", "1"][..],
         &["get", "shm://p\x1b[31m\r/x", "1"],
         &["get", "shm://p/x", "1", "--no-such\x1b[31m"],
-        &["get", "shm://p/x", "1", "\x1b[31m\u{9b}x"],
+        &["drop", "shm://p/x", "\x1b[31m\u{9b}x"],
         &["g\x1b[31m"],
         &["help", "g\x1b[31m"],
         &["create", "shm://p", "--memory", "1\x1b[31m"],

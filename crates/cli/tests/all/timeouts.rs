@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::serve::Served;
-use crate::waiting::rerun;
+use crate::waiting::{rerun, stop};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn a_command_that_opens_an_index_of_a_stopped_memory_node_ends() {
     let url = format!("{}/i", node.url);
     machine.ok(&["create", &url]);
     machine.ok(&["put", &url, "1", "10", "--timeout", "20"]);
-    node.signal("-STOP");
+    stop(&node.process_number().to_string());
     for command in commands(&url) {
         let began = Instant::now();
         let command = [&command[..], &["--timeout", "0.3"]].concat();

@@ -2,7 +2,7 @@
 //!
 //! Each test measures a separate process, which runs nothing else. The share is printed.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, eventually};
 use crate::serve::Served;
 use farwood::{AsyncIndex, ErrorKind, Index, Pool};
 use rustix::time::{ClockId, clock_gettime};
@@ -47,6 +47,21 @@ fn alone(test: &str) -> Option<(Index<u64, u64>, String)> {
 
 fn signal(name: &str, process: &str) {
     assert!(Command::new("kill").args([name, process]).status().unwrap().success());
+}
+
+/// Whether the kernel has stopped all threads of a process.
+fn is_stopped(process: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    threads.map(|thread| thread.unwrap().path().join("stat")).all(|stat| {
+        let stat = std::fs::read_to_string(stat).unwrap();
+        stat.rsplit(") ").next().unwrap().starts_with('T')
+    })
+}
+
+/// Stops a process, and returns when none of its threads runs.
+pub(crate) fn stop(process: &str) {
+    signal("-STOP", process);
+    eventually("the process is stopped", || is_stopped(process));
 }
 
 /// The processor time of all threads of this process.
@@ -95,7 +110,7 @@ fn a_blocking_call_that_waits_for_a_memory_node_uses_little_processor_time() {
     let test = "a_blocking_call_that_waits_for_a_memory_node_uses_little_processor_time";
     let Some((index, node)) = alone(test) else { return };
     index.put(7, 70).unwrap();
-    signal("-STOP", &node);
+    stop(&node);
     let limited = index.with_timeout(WAIT);
     measure("a blocking get", || {
         let error = limited.get(7).unwrap_err();
@@ -113,7 +128,7 @@ fn an_async_call_that_waits_for_a_memory_node_uses_little_processor_time() {
     index.put(7, 70).unwrap();
     let async_index: AsyncIndex<u64, u64> = index.to_async().unwrap();
     assert_eq!(farwood::block_on(async_index.get(7)).unwrap(), Some(70));
-    signal("-STOP", &node);
+    stop(&node);
     let (done, answer) = channel();
     let pending = async_index.get(7);
     let waiter = std::thread::spawn(move || done.send(farwood::block_on(pending)));
