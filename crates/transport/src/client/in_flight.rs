@@ -21,7 +21,7 @@ const BUSY_POLLS_MAX: u32 = 2_000;
 /// The first of these pauses; each further one is longer by a sixteenth of it. Nanoseconds.
 const PAUSE_FIRST: u64 = 60_000;
 /// The longest of these pauses, nanoseconds.
-const PAUSE_MAX: u64 = 1_000_000;
+const PAUSE_MAX: u64 = 2_000_000;
 
 /// A post in flight.
 struct Post {

@@ -27,8 +27,8 @@ const SPINS: u32 = 64;
 const YIELDS: u32 = 2_000;
 /// The duration of the first sleep. Each further one is longer by a sixteenth of it.
 const NAP_FIRST: Duration = Duration::from_micros(50);
-/// The longest sleep: a thread that wakes up a thousand times per second needs less than 2 % of a processor.
-const NAP_MAX: Duration = Duration::from_millis(1);
+/// The longest sleep: a thread that wakes up five hundred times per second needs less than 2 % of a processor.
+const NAP_MAX: Duration = Duration::from_millis(2);
 
 /// A waker of one thread that remembers its wake-ups.
 struct ThreadWaker {
