@@ -1,11 +1,12 @@
-//! The overhead that the library adds to a lookup: `Index::get`, which finds its thread's client, compared with the
-//! tree's own `get` through an existing client. Rounds are short and alternate. The result is that of the fastest
-//! round, because other processes slow down the others.
+//! The overhead that the library adds to a lookup: `Index::get`, which finds its thread's client and counts the call,
+//! compared with the tree's own `get` through an existing client; and the part of it that each level of metrics adds.
+//! Rounds are short and alternate. The result is that of the fastest round, because other processes slow down the
+//! others.
 //!
 //! `cargo bench -p farwood`
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
-use farwood::{Index, IndexOptions, Pool, PoolOptions, block_on};
+use farwood::{Index, IndexOptions, MetricsLevel, Pool, PoolOptions, block_on};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -25,13 +26,20 @@ fn measure(url: &str) -> farwood::Result<()> {
     let pool = Pool::open(url)?;
     let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
     index.bulk_load().run((0..KEYS).map(|key| (key, key)))?;
-    let (mut held, mut library) = (Vec::new(), Vec::new());
+    let levels = [MetricsLevel::Off, MetricsLevel::Counts, MetricsLevel::Sampled, MetricsLevel::Full];
+    let (mut held, mut library) = (Vec::new(), levels.map(|_| Vec::new()));
     for _ in 0..ROUNDS {
         held.push(through_a_held_client(&index));
-        library.push(through_the_library(&index)?);
+        for (level, rounds) in levels.iter().zip(&mut library) {
+            pool.set_metrics_level(*level);
+            rounds.push(through_the_library(&index)?);
+        }
     }
-    let (held, library) = (fastest(&held), fastest(&library));
-    println!("held client {held:.1} ns, library {library:.1} ns: {:+.1} ns for each get", library - held);
+    let (held, library) = (fastest(&held), library.map(|rounds| fastest(&rounds)));
+    println!("held client {held:.1} ns");
+    for (level, library) in levels.iter().zip(&library) {
+        println!("library {library:.1} ns with metrics {level:?}: {:+.1} ns for each get", library - held);
+    }
     Ok(())
 }
 

@@ -132,16 +132,12 @@ impl MeteredClient {
 
     #[inline]
     fn is_sampled(&self) -> bool {
-        match self.unsampled.get().checked_sub(1) {
-            Some(unsampled) => {
-                self.unsampled.set(unsampled);
-                false
-            }
-            None => {
-                self.draw();
-                true
-            }
+        if let Some(unsampled) = self.unsampled.get().checked_sub(1) {
+            self.unsampled.set(unsampled);
+            return false;
         }
+        self.draw();
+        true
     }
 
     /// Chooses the next call whose duration is measured, at random, so that no period of the program's calls matters.
@@ -189,13 +185,11 @@ impl MeteredClient {
         let counters = self.counters.borrow();
         let of_index = counters.get(index.number).map_or(&[][..], Vec::as_slice);
         // The same name may have several addresses, and then several counters.
-        match of_index.iter().find(|(name, _)| std::ptr::eq(*name, operation)) {
-            Some((_, counters)) => change(counters),
-            None => {
-                drop(counters);
-                self.acquire(index, operation, change);
-            }
+        if let Some((_, counters)) = of_index.iter().find(|(name, _)| std::ptr::eq(*name, operation)) {
+            return change(counters);
         }
+        drop(counters);
+        self.acquire(index, operation, change);
     }
 
     #[cold]

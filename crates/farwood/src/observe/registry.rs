@@ -237,7 +237,9 @@ impl CallRegistry {
         for Named { name, operations } in &*self.lock() {
             for (operation, all) in operations {
                 let mut sum = OperationMetrics::new(name, operation);
-                all.iter().for_each(|owned| owned.counters.add_to(&mut sum));
+                for owned in all {
+                    owned.counters.add_to(&mut sum);
+                }
                 metrics.operations.push(sum);
             }
         }

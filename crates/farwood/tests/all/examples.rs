@@ -52,6 +52,11 @@ fn bulk_load() {
 }
 
 #[test]
+fn metrics() {
+    run("metrics");
+}
+
+#[test]
 fn adaptive_server() {
     run("adaptive_server");
 }

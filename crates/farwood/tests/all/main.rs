@@ -12,6 +12,7 @@ mod examples;
 mod fork;
 mod full;
 mod library;
+mod metrics;
 mod random;
 mod records;
 mod service;
