@@ -28,7 +28,8 @@ use std::sync::Arc;
 /// count round trips, or to save that time, use a [`Session`](crate::Session) on one thread.
 ///
 /// Handles may be cloned, and shared by threads. When the last one of a pool is dropped, the thread ends after the calls
-/// that have begun; [`finished`](Self::finished) waits for them.
+/// that have begun. Dropping a handle does not wait: if it is the last handle of the index, of any kind, the thread
+/// closes the index. [`finished`](Self::finished) waits for the calls and for that.
 ///
 /// ```
 /// # use farwood::{IndexOptions, Pool, PoolOptions, block_on};
@@ -50,21 +51,15 @@ use std::sync::Arc;
 /// # Ok::<(), farwood::Error>(())
 /// ```
 pub struct AsyncIndex<K, V> {
-    tree: Arc<Tree>,
+    tree: TaskDriver<Tree>,
     /// The URL of the index, for errors: an answer must not keep the index open.
     url: Arc<str>,
-    driver: TaskDriver,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Clone for AsyncIndex<K, V> {
     fn clone(&self) -> Self {
-        Self {
-            tree: Arc::clone(&self.tree),
-            url: Arc::clone(&self.url),
-            driver: self.driver.clone(),
-            types: PhantomData,
-        }
+        Self { tree: self.tree.clone(), url: Arc::clone(&self.url), types: PhantomData }
     }
 }
 
@@ -80,8 +75,9 @@ macro_rules! ready {
 
 impl<K: Key, V: Value> AsyncIndex<K, V> {
     pub(crate) fn new(tree: Arc<Tree>) -> Result<Self> {
-        let driver = TaskDriver::of(tree.pool(), "start async calls of")?;
-        Ok(Self { url: tree.url().into(), tree, driver, types: PhantomData })
+        let (url, pool) = (tree.url().into(), Arc::clone(tree.pool()));
+        let tree = TaskDriver::new(tree, &pool, "start async calls of")?;
+        Ok(Self { tree, url, types: PhantomData })
     }
 
     /// The URL of the index.
@@ -256,8 +252,9 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
     }
 
     /// Completes when all calls of this handle and its clones have ended, answered or forgotten: for a graceful shutdown.
+    /// If the handles are dropped before it is awaited, it also waits until the thread has closed the index.
     pub fn finished(&self) -> Finished {
-        self.driver.finished()
+        self.tree.finished()
     }
 
     fn key(&self, operation: &'static str, key: &impl Encode<K>) -> Result<Vec<u8>> {
@@ -279,10 +276,10 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         operation: &'static str,
         work: impl AsyncFnOnce(&Tree, &Client<AnyFabric>) -> Result<T> + Send + 'static,
     ) -> Answer<T> {
-        let (tree, url) = (Arc::clone(&self.tree), Arc::clone(&self.url));
+        let url = Arc::clone(&self.url);
         let failed =
             move |error: FabricError| Error::Index { operation, url: url.to_string(), source: error.into() };
-        self.driver.ask(failed, move |client| async move { work(&tree, &client).await })
+        self.tree.ask(failed, move |tree, client| async move { work(&tree, &client).await })
     }
 
     fn change<D, T: Send + 'static>(

@@ -7,6 +7,7 @@
 use super::executor::{Backoff, ParkBackoff};
 use super::poll_source::{advance_all, poll};
 use super::timers::fire_timers;
+use crate::fork::ForkCount;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -66,6 +67,7 @@ impl Shared {
 pub struct TaskThread {
     shared: Arc<Shared>,
     id: ThreadId,
+    forks: ForkCount,
 }
 
 impl TaskThread {
@@ -77,7 +79,7 @@ impl TaskThread {
         let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&of_thread))?;
-        Ok(Self { shared, id: thread.thread().id() })
+        Ok(Self { shared, id: thread.thread().id(), forks: ForkCount::now() })
     }
 
     /// Runs the future that `job` creates on the thread.
@@ -108,7 +110,10 @@ impl TaskThread {
 
 impl Drop for TaskThread {
     fn drop(&mut self) {
-        self.shared.change(|state| state.is_closed = true);
+        // A forked child has no such thread, but perhaps a copy of a mutex that the thread had locked.
+        if self.forks.is_current() {
+            self.shared.change(|state| state.is_closed = true);
+        }
     }
 }
 
