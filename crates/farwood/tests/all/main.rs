@@ -1,5 +1,6 @@
 //! Tests of the library through its public interface.
 
+mod async_spatial;
 mod async_tasks;
 mod batches;
 mod coordinates;
