@@ -29,7 +29,8 @@ use std::time::Instant;
 /// count round trips, or to save that time, use a [`Session`](crate::Session) on one thread.
 ///
 /// Handles may be cloned, and shared by threads. When the last one of a pool is dropped, the thread ends after the
-/// calls that have begun; [`finished`](Self::finished) waits for them.
+/// calls that have begun. Dropping a handle does not wait: if it is the last handle of the index, of any kind, the
+/// thread closes the index. [`finished`](Self::finished) waits for the calls and for that.
 ///
 /// ```
 /// # use farwood::{IndexOptions, Pool, PoolOptions, block_on};
@@ -51,21 +52,15 @@ use std::time::Instant;
 /// # Ok::<(), farwood::Error>(())
 /// ```
 pub struct AsyncIndex<K, V> {
-    tree: Arc<Tree>,
+    tree: TaskDriver<Tree>,
     /// The URL of the index, for errors: an answer must not keep the index open.
     url: Arc<str>,
-    driver: TaskDriver,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Clone for AsyncIndex<K, V> {
     fn clone(&self) -> Self {
-        Self {
-            tree: Arc::clone(&self.tree),
-            url: Arc::clone(&self.url),
-            driver: self.driver.clone(),
-            types: PhantomData,
-        }
+        Self { tree: self.tree.clone(), url: Arc::clone(&self.url), types: PhantomData }
     }
 }
 
@@ -81,8 +76,9 @@ macro_rules! ready {
 
 impl<K: Key, V: Value> AsyncIndex<K, V> {
     pub(crate) fn new(tree: Arc<Tree>) -> Result<Self> {
-        let driver = TaskDriver::of(tree.pool(), "start async calls of")?;
-        Ok(Self { url: tree.url().into(), tree, driver, types: PhantomData })
+        let (url, pool) = (tree.url().into(), Arc::clone(tree.pool()));
+        let tree = TaskDriver::new(tree, &pool, "start async calls of")?;
+        Ok(Self { tree, url, types: PhantomData })
     }
 
     /// The URL of the index.
@@ -257,9 +253,9 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
     }
 
     /// Completes when all calls of this handle and its clones have ended, answered or forgotten: for a graceful
-    /// shutdown.
+    /// shutdown. If the handles are dropped before it is awaited, it also waits until the thread has closed the index.
     pub fn finished(&self) -> Finished {
-        self.driver.finished()
+        self.tree.finished()
     }
 
     fn key(&self, operation: &'static str, key: &impl Encode<K>) -> Result<Vec<u8>> {
@@ -281,11 +277,11 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         operation: &'static str,
         work: impl AsyncFnOnce(&Tree, &Client<AnyFabric>) -> Result<T> + Send + 'static,
     ) -> Answer<T> {
-        let (tree, url) = (Arc::clone(&self.tree), Arc::clone(&self.url));
+        let url = Arc::clone(&self.url);
         let failed =
             move |error: FabricError| Error::Index { operation, url: url.to_string(), source: error.into() };
         let begun = Instant::now();
-        self.driver.ask(failed, move |client| async move {
+        self.tree.ask(failed, move |tree, client| async move {
             let work = || work(&tree, &client);
             client.shared_call(tree.metered(), operation, Some(begun), work).await
         })

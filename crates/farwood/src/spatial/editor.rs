@@ -93,6 +93,20 @@ impl Spatial {
         }
     }
 
+    /// Makes changes in one commit, as [`change`](Self::change) does.
+    pub(super) fn change_at_once(&self, operation: &'static str, changes: &[Change]) -> Result<Vec<bool>> {
+        self.change(|editor| {
+            let fit = match &mut editor.path {
+                EditorPath::Messages(lent) => lent.connection().changes_that_fit(changes),
+                EditorPath::AsServer(_) => CHANGES_MAX,
+            };
+            if fit < changes.len() {
+                return Err(self.too_many(operation, changes, fit));
+            }
+            editor.change_many(operation, changes, BatchPolicy::Whole)
+        })
+    }
+
     /// Connects to the index's server or, in shared memory, becomes the server if there is none.
     fn begin_change<'c>(
         &'c self,

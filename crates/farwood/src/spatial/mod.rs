@@ -1,5 +1,6 @@
 //! Spatial indexes: rectangles that many processes share (Catfish).
 
+mod async_spatial;
 mod connection;
 mod contents;
 mod editor;
@@ -24,6 +25,7 @@ mod socket;
 mod socket_server;
 mod utilisation;
 
+pub use async_spatial::AsyncSpatial;
 #[doc(hidden)]
 pub use connection::{Connection, ServerLocation};
 pub use contents::{Contents, InvalidContents};

@@ -2,6 +2,7 @@
 
 use super::editor::check_changes;
 use super::index::Spatial;
+use super::lookup::Lent;
 use crate::argument::Call;
 use crate::error::{Error, Result};
 use crate::observe::MeteredClient;
@@ -66,6 +67,52 @@ impl Spatial {
     /// A session of this thread.
     pub fn session(self: &Arc<Self>) -> SpatialSession {
         SpatialSession { client: Rc::new(self.pool.client()), spatial: Arc::clone(self) }
+    }
+}
+
+impl Spatial {
+    /// Sends changes to the server in one message.
+    pub(super) async fn change_by(
+        &self,
+        client: &MeteredClient,
+        operation: &'static str,
+        changes: &[Change],
+    ) -> Result<Vec<bool>> {
+        check_changes(self, operation, changes)?;
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let connected = self.connect(client).await;
+        let lent = connected.map_err(|error| self.failed(operation, error))?;
+        self.change_over(lent, client, operation, changes).await
+    }
+
+    /// Sends changes in one message over a connection.
+    pub(super) async fn change_over(
+        &self,
+        mut lent: Lent<'_>,
+        client: &MeteredClient,
+        operation: &'static str,
+        changes: &[Change],
+    ) -> Result<Vec<bool>> {
+        let fit = lent.connection().changes_that_fit(changes);
+        if fit < changes.len() {
+            return Err(self.too_many(operation, changes, fit));
+        }
+        let done = lent.connection().apply(changes).await;
+        let done = match done {
+            // The server has answered.
+            Err(error @ IndexError::Fabric(FabricError::PoolFull { .. })) => Err(error),
+            done => self.end(lent, client, done).await,
+        };
+        done.map_err(|error| self.failed(operation, error))
+    }
+
+    /// Refuses changes of which one message has space for `fit`.
+    pub(super) fn too_many(&self, operation: &'static str, changes: &[Change], fit: usize) -> Error {
+        let remedy = format!("one message has space for {fit} of them; divide them");
+        let call = Call { operation, url: self.url() };
+        call.refused("number of changes", changes.len().to_string(), remedy)
     }
 }
 
@@ -217,28 +264,8 @@ impl SpatialSession {
     }
 
     async fn change(&self, operation: &'static str, changes: &[Change]) -> Result<Vec<bool>> {
-        let spatial = &*self.spatial;
-        check_changes(spatial, operation, changes)?;
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let failed = |error| spatial.failed(operation, error);
-        let work = || async {
-            let mut lent = spatial.connect(&self.client).await.map_err(failed)?;
-            let fit = lent.connection().changes_that_fit(changes);
-            if fit < changes.len() {
-                let call = Call { operation, url: spatial.url() };
-                let remedy = format!("one message has space for {fit} of them; divide them");
-                return Err(call.refused("number of changes", changes.len().to_string(), remedy));
-            }
-            let done = lent.connection().apply(changes).await;
-            match done {
-                // The server has answered.
-                Err(error @ IndexError::Fabric(FabricError::PoolFull { .. })) => Err(failed(error)),
-                done => spatial.end(lent, &self.client, done).await.map_err(failed),
-            }
-        };
-        self.run(self.client.shared_call(&spatial.metered, operation, None, work)).await
+        let work = || self.spatial.change_by(&self.client, operation, changes);
+        self.run(self.client.shared_call(&self.spatial.metered, operation, None, work)).await
     }
 
     /// Returns the costs of this session's operations since the last call.

@@ -62,6 +62,16 @@ fn adaptive_server() {
 }
 
 #[test]
+fn tokio_service() {
+    run("tokio_service");
+}
+
+#[test]
+fn spatial_async() {
+    run("spatial_async");
+}
+
+#[test]
 fn every_example_is_run() {
     let examples = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples")).unwrap();
     let tests = include_str!("examples.rs");

@@ -2,6 +2,8 @@
 
 mod alone;
 mod anonymous;
+mod async_spatial;
+mod async_tasks;
 mod batches;
 mod coordinates;
 mod counters;

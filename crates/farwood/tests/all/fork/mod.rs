@@ -3,6 +3,7 @@
 //! Each test runs alone in a separate process, because a fork copies only the thread that calls it, and the threads of
 //! other tests may hold locks.
 
+mod async_handles;
 #[allow(unsafe_code, reason = "the calls of the operating system")]
 mod sys;
 

@@ -1,16 +1,25 @@
 //! The calls that start, end and await forked children. All unsafe code of these tests.
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 /// The longest time that a child may take.
 const CHILD_MAX: Duration = Duration::from_mins(1);
 
-/// Forks this process. Returns the child's number in the parent, and `None` in the child.
+/// Forks this process. Returns the child's number in the parent, and `None` in the child. A panic of the child ends it
+/// with exit code 101: otherwise it would end with 0, because the thread that panics is its only one.
 pub(super) fn fork() -> Option<libc::pid_t> {
     // SAFETY: the child calls what the documentation permits in a forked child; the C library's allocator works there.
     match unsafe { libc::fork() } {
         -1 => panic!("{}", std::io::Error::last_os_error()),
-        0 => None,
+        0 => {
+            std::panic::set_hook(Box::new(|panic| {
+                let _ = writeln!(std::io::stderr(), "child: {panic}");
+                // SAFETY: ends the process.
+                unsafe { libc::_exit(101) }
+            }));
+            None
+        }
         child => Some(child),
     }
 }
