@@ -208,8 +208,8 @@ impl AsyncSpatial {
         self.change("change", changes.to_vec(), <[bool]>::to_vec)
     }
 
-    /// Completes when all calls of this handle and its clones have ended, answered or forgotten: for a graceful shutdown.
-    /// If the handles are dropped before it is awaited, it also waits until the thread has closed the index.
+    /// Completes when all calls of this handle and its clones have ended, answered or forgotten: for a graceful
+    /// shutdown. If the handles are dropped before it is awaited, it also waits until the thread has closed the index.
     pub fn finished(&self) -> Finished {
         self.spatial.finished()
     }
