@@ -36,7 +36,7 @@ fn use_ordered(pool: &Pool, name: &str, options: &impl CreateOptions) {
             let index = &index;
             scope.spawn(move || {
                 for number in (thread..600).step_by(3) {
-                    index.put(&number, &value(number)).unwrap();
+                    index.put(number, value(number)).unwrap();
                 }
             });
         }
@@ -155,9 +155,9 @@ fn a_full_pool_is_reported() {
     let pool = Pool::anonymous(16 << 20).unwrap();
     let options = IndexOptions { values: Values::AnyLength, ..IndexOptions::default() };
     let index = pool.create_index::<u64, Vec<u8>>("full", &options).unwrap();
-    let error = (0..1 << 20).find_map(|key| index.put(&key, &vec![1; 10_000]).err()).unwrap();
+    let error = (0..1 << 20).find_map(|key| index.put(key, vec![1; 10_000]).err()).unwrap();
     assert_eq!(error.kind(), ErrorKind::Full, "{error}");
-    assert_eq!(index.get(&0).unwrap(), Some(vec![1; 10_000]));
+    assert_eq!(index.get(0).unwrap(), Some(vec![1; 10_000]));
 }
 
 /// Returns the open descriptors, the mappings and the pools in the directory of segments.
@@ -184,9 +184,9 @@ fn a_thousand_pools_leave_nothing() {
         // The memory of an index takes as long as that of the pool.
         if number % 20 == 0 {
             let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
-            index.put(&1, &number).unwrap();
+            index.put(1, number).unwrap();
             drop(pool);
-            assert_eq!(index.get(&1).unwrap(), Some(number), "the index keeps the pool");
+            assert_eq!(index.get(1).unwrap(), Some(number), "the index keeps the pool");
         }
     }
     assert_eq!(remains(), before);
@@ -198,7 +198,7 @@ fn a_killed_process_leaves_nothing() {
     if is_separate_process(NAME) {
         let pool = Pool::anonymous(MEMORY_BYTES).unwrap();
         let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
-        index.put(&1, &2).unwrap();
+        index.put(1, 2).unwrap();
         writeln!(std::io::stdout(), "\nready").unwrap();
         std::thread::sleep(Duration::from_mins(1));
         return;

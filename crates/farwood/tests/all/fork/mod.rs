@@ -377,19 +377,19 @@ fn an_anonymous_pool_is_refused_in_a_child() {
     }
     let pool = Pool::anonymous(MEMORY_BYTES).unwrap();
     let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
-    index.put(&1, &2).unwrap();
+    index.put(1, 2).unwrap();
     let Some(child) = sys::fork() else {
-        refused(index.put(&1, &3));
-        refused(index.get(&1));
+        refused(index.put(1, 3));
+        refused(index.get(1));
         refused(pool.stats());
         drop((index, pool));
         let own = Pool::anonymous(16 << 20).unwrap();
-        own.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap().put(&1, &4).unwrap();
+        own.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap().put(1, 4).unwrap();
         std::process::exit(0)
     };
     sys::expect_success(child);
-    assert_eq!(index.get(&1).unwrap(), Some(2));
-    index.put(&1, &5).unwrap();
+    assert_eq!(index.get(1).unwrap(), Some(2));
+    index.put(1, 5).unwrap();
     assert_eq!(pool.stats().unwrap().clients.len(), 1);
 }
 
