@@ -13,6 +13,7 @@ use farwood_index::ordered::{Entries, Ordered, OrderedReport, OrderedValue};
 use farwood_index::sherman::{Direction, Range};
 use farwood_index::{Accept, Decide, InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use farwood_transport::any::AnyFabric;
+use farwood_transport::runtime::block_on;
 
 /// Decides about the entry of a key, on this thread or on that of the pool.
 pub(crate) type SendDecide<'d> = dyn FnMut(Option<&[u8]>) -> farwood_index::Decision + Send + 'd;
@@ -20,7 +21,19 @@ pub(crate) type SendDecide<'d> = dyn FnMut(Option<&[u8]>) -> farwood_index::Deci
 pub(crate) type SendAccept<'a> = dyn FnMut(Option<&[u8]>) -> bool + Send + 'a;
 
 impl Handle {
+    #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<OrderedValue>> {
+        match self.client_without_limit() {
+            Some(client) => client.call(self.metered(), "get", || {
+                block_on(self.ordered().get(&client, key)).map_err(|error| self.failed("get", error))
+            }),
+            None => self.get_by_any(key),
+        }
+    }
+
+    /// As [`get`](Self::get), with any client.
+    #[cold]
+    fn get_by_any(&self, key: &[u8]) -> Result<Option<OrderedValue>> {
         let get = async |index: &Ordered, client: &Client<AnyFabric>| index.get(client, key).await;
         match self.path("get")? {
             ThreadPath::Own(client) => self.run_by(&client, "get", get),

@@ -12,6 +12,7 @@ use farwood_transport::runtime::{TaskThread, block_on};
 use std::future::poll_fn;
 use std::ops::Deref;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -60,6 +61,15 @@ impl Handle {
         }
     }
 
+    /// This thread's client for a call without a limit; `None`: it has none yet, or none at all, or there is a limit.
+    #[inline]
+    pub(crate) fn client_without_limit(&self) -> Option<Rc<MeteredClient>> {
+        if self.limit.is_some() {
+            return None;
+        }
+        thread_client::present(self.pool())
+    }
+
     /// How this thread runs an operation.
     #[inline]
     pub(crate) fn path(&self, operation: &'static str) -> Result<ThreadPath> {
@@ -75,7 +85,11 @@ impl Handle {
         work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError>,
     ) -> Result<T> {
         client.call(self.metered(), operation, || {
-            block_on(self.within_limit(operation, client, work(self.ordered(), client)))
+            if self.limit.is_some() {
+                return block_on(self.within_limit(operation, client, work(self.ordered(), client)));
+            }
+            // Without the limit, the future is polled where it was made.
+            block_on(work(self.ordered(), client)).map_err(|error| self.failed(operation, error))
         })
     }
 

@@ -90,6 +90,12 @@ fn new_path(pool: &Arc<Attached>) -> ThreadPath {
     ThreadPath::Own(add_client(pool, None))
 }
 
+/// This thread's client of `pool`, if it has one and this is the process that opened the pool.
+#[inline]
+pub(crate) fn present(pool: &Attached) -> Option<Rc<MeteredClient>> {
+    pool.forks().is_current().then(|| find(pool)).flatten()
+}
+
 /// This thread's client of `pool`, or a client for one call if it has none.
 ///
 /// # Errors
