@@ -1,5 +1,5 @@
-//! A store of sessions in a tokio service: log-ins, renewals and counters with time limits, a sweep of expired sessions,
-//! and an end at Ctrl-C or the end of the input that loses no call.
+//! A store of sessions in a tokio service: log-ins, renewals and counters with time limits, a sweep of expired
+//! sessions, and an end at Ctrl-C or the end of the input that loses no call.
 //!
 //! `cargo run --example tokio_service`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

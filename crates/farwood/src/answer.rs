@@ -38,7 +38,7 @@ enum State<T> {
 }
 
 /// Sends the answer.
-pub(crate) struct Reply<T>(Arc<Slot<T>>);
+pub(crate) struct AnswerSender<T>(Arc<Slot<T>>);
 
 impl<T> Slot<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -46,7 +46,7 @@ impl<T> Slot<T> {
     }
 }
 
-impl<T> Reply<T> {
+impl<T> AnswerSender<T> {
     pub(crate) fn send(self, outcome: thread::Result<Result<T>>) {
         let before = std::mem::replace(&mut *self.0.lock(), State::Done(outcome));
         if let State::Waiting(Some(waker)) = before {
@@ -60,10 +60,10 @@ impl<T> Answer<T> {
     pub(crate) fn pair(
         forks: ForkCount,
         forked: impl Fn() -> Error + Send + Sync + 'static,
-    ) -> (Reply<T>, Self) {
+    ) -> (AnswerSender<T>, Self) {
         let slot =
             Arc::new(Slot { state: Mutex::new(State::Waiting(None)), forks, forked: Box::new(forked) });
-        (Reply(Arc::clone(&slot)), Self(Inner::Pending(slot)))
+        (AnswerSender(Arc::clone(&slot)), Self(Inner::Pending(slot)))
     }
 
     /// The answer to a call that has failed before it began.

@@ -20,16 +20,16 @@ use std::sync::Arc;
 /// [`Index::to_async`](crate::Index::to_async).
 ///
 /// The futures are `Send + 'static` and need no executor of this library: a thread of the pool, the same for all async
-/// handles of the pool, executes the calls, many at a time on one connection to each memory node. A call begins when the
-/// method is called, before the [`Answer`] is awaited. A dropped answer is forgotten; the call ends as it would have ended,
-/// and holds no lock for longer. So `tokio::time::timeout` and `select!` are safe.
+/// handles of the pool, executes the calls, many at a time on one connection to each memory node. A call begins when
+/// the method is called, before the [`Answer`] is awaited. A dropped answer is forgotten; the call ends as it would
+/// have ended, and holds no lock for longer. So `tokio::time::timeout` and `select!` are safe.
 ///
-/// A call costs the same round trips as that of an [`Index`](crate::Index), and 5 to 20 us to wake the two threads. To
+/// A call costs the same round trips as that of an [`Index`](crate::Index), and 10 to 20 us to wake the two threads. To
 /// count round trips, or to save that time, use a [`Session`](crate::Session) on one thread.
 ///
-/// Handles may be cloned, and shared by threads. When the last one of a pool is dropped, the thread ends after the calls
-/// that have begun. Dropping a handle does not wait: if it is the last handle of the index, of any kind, the thread
-/// closes the index. [`finished`](Self::finished) waits for the calls and for that.
+/// Handles may be cloned, and shared by threads. When the last one of a pool is dropped, the thread ends after the
+/// calls that have begun. Dropping a handle does not wait: if it is the last handle of the index, of any kind, the
+/// thread closes the index. [`finished`](Self::finished) waits for the calls and for that.
 ///
 /// ```
 /// # use farwood::{IndexOptions, Pool, PoolOptions, block_on};
@@ -251,8 +251,8 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         self.change(&key, conditional::remove_if(f), Found::if_met)
     }
 
-    /// Completes when all calls of this handle and its clones have ended, answered or forgotten: for a graceful shutdown.
-    /// If the handles are dropped before it is awaited, it also waits until the thread has closed the index.
+    /// Completes when all calls of this handle and its clones have ended, answered or forgotten: for a graceful
+    /// shutdown. If the handles are dropped before it is awaited, it also waits until the thread has closed the index.
     pub fn finished(&self) -> Finished {
         self.tree.finished()
     }

@@ -192,7 +192,7 @@ impl<K: Key, V: Value> Session<K, V> {
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
-    /// Returns these entries as of one moment; as [`Scan::snapshot`](crate::Scan::snapshot).
+    /// Returns these entries as of one moment; as [`Range::snapshot`](crate::Range::snapshot).
     pub async fn scan_snapshot(
         &self,
         range: impl KeyRange<K>,
