@@ -25,7 +25,7 @@ use std::time::Instant;
 /// the method is called, before the [`Answer`] is awaited. A dropped answer is forgotten; the call ends as it would
 /// have ended, and holds no lock for longer. So `tokio::time::timeout` and `select!` are safe.
 ///
-/// A call costs the same round trips as that of an [`Index`](crate::Index), and 5 to 20 us to wake the two threads. To
+/// A call costs the same round trips as that of an [`Index`](crate::Index), and 10 to 20 us to wake the two threads. To
 /// count round trips, or to save that time, use a [`Session`](crate::Session) on one thread.
 ///
 /// Handles may be cloned, and shared by threads. When the last one of a pool is dropped, the thread ends after the

@@ -6,6 +6,7 @@ use farwood_index::ordered::{Ordered, OrderedValue};
 use farwood_transport::any::AnyFabric;
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::task::Poll;
 
 /// Operations of a batch that run at the same time.
@@ -27,7 +28,7 @@ where
     let mut left = items;
     while !left.is_empty() {
         let (part, rest) = left.split_at(distinct(left, &key));
-        for result in join_all(part.iter().map(&operation).collect()).await {
+        for result in join_all(part.iter().map(&operation)).await {
             results.push(result?);
         }
         left = rest;
@@ -42,16 +43,28 @@ fn distinct<'i, I>(items: &'i [I], key: &impl Fn(&'i I) -> &'i [u8]) -> usize {
     first.take_while(|item| keys.insert(key(item))).count()
 }
 
-/// Runs futures at the same time; yields their outputs in order.
-async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut running: Vec<_> = futures.into_iter().map(|future| (Some(Box::pin(future)), None)).collect();
+/// Runs futures at the same time; yields their outputs in order. A future that is complete at once, as most are in
+/// shared memory, is dropped before the next one is created: 64 futures have megabytes.
+async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut running = Vec::with_capacity(CONCURRENT_MAX);
+    let mut unstarted = Some(futures);
     poll_fn(|context| {
         let mut is_pending = false;
-        for (future, output) in &mut running {
-            let Some(pending) = future else { continue };
-            match pending.as_mut().poll(context) {
-                Poll::Ready(done) => (*future, *output) = (None, Some(done)),
-                Poll::Pending => is_pending = true,
+        let mut poll = |mut future: Pin<Box<F>>| match future.as_mut().poll(context) {
+            Poll::Ready(done) => (None, Some(done)),
+            Poll::Pending => {
+                is_pending = true;
+                (Some(future), None)
+            }
+        };
+        match unstarted.take() {
+            Some(futures) => running.extend(futures.map(|future| poll(Box::pin(future)))),
+            None => {
+                for state in &mut running {
+                    if let Some(future) = state.0.take() {
+                        *state = poll(future);
+                    }
+                }
             }
         }
         if is_pending {

@@ -152,7 +152,7 @@ mod tests {
         "Conditional::new(\"",
         "OPERATION: &str = \"",
         "operation = \"",
-        "pool(), \"",
+        "pool, \"",
         "ask(\"",
         "run_here(\"",
     ];

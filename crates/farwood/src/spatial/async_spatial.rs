@@ -32,6 +32,9 @@ const CONNECTION_PAUSE_NS: u64 = 1_000_000;
 /// such process: another thread then makes the changes of this handle and its clones one after the other, each as
 /// [`Spatial::change`] does. Over TCP a change fails without a server.
 ///
+/// Exact queries of geometries, such as [`Spatial::find`], compute for longer than they wait, and would stop the calls
+/// of other tasks: execute them on a thread for blocking work.
+///
 /// If all connections of the server are in use, a call waits for one for up to a minute.
 ///
 /// Handles may be cloned, and shared by threads. Dropping a handle does not wait: if it is the last one of the index,
