@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 /// The level of a pool that was just opened.
-const LEVEL_DEFAULT: MetricsLevel = MetricsLevel::Sampled;
+const LEVEL_DEFAULT: MetricsLevel = MetricsLevel::Off;
 
 /// What a call does for metrics and the observer, as bits.
 #[derive(Clone, Copy)]

@@ -24,8 +24,9 @@ impl Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let url = format!("shm://metrics-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
-        let pool = Some(Pool::open(&url).unwrap());
-        Self { url, pool }
+        let pool = Pool::open(&url).unwrap();
+        pool.set_metrics_level(MetricsLevel::Sampled);
+        Self { url, pool: Some(pool) }
     }
 
     fn pool(&self) -> &Pool {
@@ -49,7 +50,9 @@ fn networked() -> (Pool, MemoryNode) {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let node = MemoryNode::start(&NodeSpec::new(listen, 64 << 20)).unwrap();
     let url = format!("tcp://{}", node.address());
-    (Pool::open(&url).unwrap(), node)
+    let pool = Pool::open(&url).unwrap();
+    pool.set_metrics_level(MetricsLevel::Sampled);
+    (pool, node)
 }
 
 fn of<'m>(metrics: &'m Metrics, operation: &str) -> &'m OperationMetrics {
