@@ -78,10 +78,11 @@ pub(crate) fn rest_of(operation: &'static str) -> &'static str {
     rest.map_or(operation, |(_, rest)| rest)
 }
 
-/// The name of the operation in the message of the command, which knows what is in the index.
+/// The name of the operation in the message of the command, which knows what is in the index, and which looks up a
+/// single key as a batch, too.
 pub(super) fn whole_of(operation: &'static str) -> &'static str {
     let whole = REST_OF.iter().find(|(_, rest)| *rest == operation);
-    whole.map_or(operation, |(whole, _)| whole)
+    whole.map_or_else(|| operation.strip_suffix(" many").unwrap_or(operation), |(whole, _)| whole)
 }
 
 fn classified(operation: &str) -> Option<OperationClass> {
