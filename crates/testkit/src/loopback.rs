@@ -477,6 +477,11 @@ impl Fabric for LoopbackFabric {
         Sleep::new(&self.world, nanoseconds).await;
     }
 
+    /// Never completes: the loopback polls every operation that is woken.
+    fn alarm(&self, _: u64) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let alive = self.world.state.borrow().clients.contains(&client);
         if alive && self.world.settings.bug != Some(Bug::RevokesLiveClients) {
