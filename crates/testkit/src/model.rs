@@ -307,9 +307,9 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<u8>().prop_map(Step::Insert),
         2 => any::<u8>().prop_map(Step::Update),
         3 => Just(Step::Remove),
-        3 => (expected, any::<Option<u8>>()).prop_map(|(expected, new)| Step::Exchange(expected, new)),
         2 => scan.prop_map(|(forward, other, included, limit)| Step::Scan { forward, other, included, limit }),
         1 => Just(Step::Count),
+        2 => (expected, any::<Option<u8>>()).prop_map(|(expected, new)| Step::Exchange(expected, new)),
     ]
 }
 
