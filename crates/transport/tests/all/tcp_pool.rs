@@ -262,7 +262,12 @@ fn relay(to: SocketAddr) -> (SocketAddr, impl Fn()) {
     let all = Arc::clone(&open);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (one, other) = (stream.unwrap(), TcpStream::connect(to).unwrap());
+            let one = stream.unwrap();
+            // A cut that follows the node's acceptance of the connection includes it.
+            let mut open = open.lock().unwrap();
+            let other = TcpStream::connect(to).unwrap();
+            open.extend([one.try_clone().unwrap(), other.try_clone().unwrap()]);
+            drop(open);
             let pairs = [(one.try_clone(), other.try_clone()), (other.try_clone(), one.try_clone())];
             for (from, into) in pairs {
                 let (mut from, mut into) = (from.unwrap(), into.unwrap());
@@ -271,7 +276,6 @@ fn relay(to: SocketAddr) -> (SocketAddr, impl Fn()) {
                     let _ = into.shutdown(Shutdown::Both);
                 });
             }
-            open.lock().unwrap().extend([one, other]);
         }
     });
     (at, move || {
