@@ -129,7 +129,10 @@ impl Handle {
     ) -> Result<T> {
         let done = match self.limit {
             None => Some(work.await),
-            Some(limit) => until(work, client.fabric().sleep(limit.as_nanos() as u64)).await,
+            Some(limit) => {
+                let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+                until(work, client.fabric().sleep(nanoseconds)).await
+            }
         };
         match done {
             Some(done) => done.map_err(|error| self.failed(operation, error)),

@@ -125,7 +125,10 @@ pub async fn yield_now() {
 /// never end on a machine so slow that the time is over at the first poll: its executor could not poll the connections.
 pub(crate) async fn sleep(nanoseconds: u64) {
     let due = monotonic_nanoseconds().saturating_add(nanoseconds);
-    let due = if nanoseconds < ROUND_MIN { due } else { due.next_multiple_of(ROUND_MIN) };
+    let due = match due.checked_next_multiple_of(ROUND_MIN) {
+        Some(rounded) if nanoseconds >= ROUND_MIN => rounded,
+        _ => due,
+    };
     // The waker of the timer; another executor, which may continue this future, has another waker.
     let mut set: Option<Waker> = None;
     let mut has_yielded = false;
@@ -231,6 +234,20 @@ mod tests {
             std::thread::sleep(Duration::from_micros(1));
             assert!(pause.as_mut().poll(&mut context).is_ready(), "{nanoseconds}");
         }
+    }
+
+    #[test]
+    fn the_longest_sleep_does_not_end() {
+        let (mut pause, mut polls) = (Box::pin(sleep(u64::MAX)), 0);
+        block_on(poll_fn(|context| {
+            polls += 1;
+            assert!(pause.as_mut().poll(context).is_pending());
+            if polls > 2 {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }));
     }
 
     #[test]
