@@ -1,24 +1,20 @@
 //! Async calls on a spatial index whose futures may move between threads.
 
+use super::caller::Caller;
 use super::editor::check_changes;
 use super::index::Spatial;
 use crate::answer::Answer;
 use crate::error::{Error, Result};
 use crate::observe::MeteredClient;
 use crate::task_driver::{Finished, TaskDriver};
-use farwood_fabric::{Fabric as _, FabricError};
+use farwood_fabric::{Costs, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{Change, Item, Near, Query, Record, RecordId, Rectangle};
 use farwood_transport::runtime::TaskThread;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-/// The longest time that a call waits for a connection while other clients use all of them.
-const CONNECTION_WAIT_MAX: Duration = Duration::from_mins(1);
-/// The pause between two attempts to get a connection.
-const CONNECTION_PAUSE_NS: u64 = 1_000_000;
+use std::time::Instant;
 
 /// Async calls on a spatial index, for programs with an executor such as tokio. Create it with
 /// [`Spatial::to_async`].
@@ -82,23 +78,6 @@ impl Spatial {
         Ok(AsyncSpatial { spatial, url: self.url().into(), changer: Arc::default() })
     }
 
-    /// Executes `work`, again if all connections to the server are in use.
-    async fn with_connection<T>(
-        &self,
-        client: &MeteredClient,
-        work: impl AsyncFn() -> Result<T>,
-    ) -> Result<T> {
-        let until = Instant::now() + CONNECTION_WAIT_MAX;
-        loop {
-            match work().await {
-                Err(Error::Index { source: IndexError::Crowded { .. }, .. }) if Instant::now() < until => {
-                    client.fabric().sleep(CONNECTION_PAUSE_NS).await;
-                }
-                done => return done,
-            }
-        }
-    }
-
     /// Whether this process can make changes itself, and no process answers messages.
     async fn needs_changer(&self, client: &MeteredClient) -> Result<bool, IndexError> {
         Ok(self.memory.is_some() && !self.index.answers_messages(client).await?)
@@ -107,19 +86,15 @@ impl Spatial {
     /// Sends changes to the server; `None`: in shared memory, no process answers messages.
     async fn send_changes(
         &self,
-        client: &MeteredClient,
+        Caller { client, connection_wait, .. }: Caller<'_>,
         operation: &'static str,
         changes: &[Change],
     ) -> Result<Option<Vec<bool>>> {
-        check_changes(self, operation, changes)?;
         let failed = |error| self.failed(operation, error);
-        if changes.is_empty() {
-            return Ok(Some(Vec::new()));
-        }
         if self.needs_changer(client).await.map_err(failed)? {
             return Ok(None);
         }
-        match self.connect(client).await {
+        match self.connect(client, connection_wait).await {
             // The server has ended or crashed meanwhile, or is a client that makes one change.
             Err(
                 IndexError::NotServed { .. }
@@ -142,36 +117,36 @@ impl AsyncSpatial {
     /// As [`Spatial::search`].
     pub fn search(&self, query: &Query) -> Answer<Vec<Item>> {
         let query = *query;
-        self.ask("search", async move |spatial, client| spatial.search_by(client, &query).await)
+        self.ask("search", async move |spatial, caller| spatial.search_by(caller, &query).await)
     }
 
     /// As [`Spatial::count`].
     pub fn count(&self, query: &Query) -> Answer<u64> {
         let query = *query;
-        self.ask("count", async move |spatial, client| spatial.count_by(client, &query).await)
+        self.ask("count", async move |spatial, caller| spatial.count_by(caller, &query).await)
     }
 
     /// As [`Spatial::nearest`].
     pub fn nearest(&self, point: [f64; 2], count: usize) -> Answer<Vec<Near>> {
-        self.ask("nearest", async move |spatial, client| spatial.nearest_by(client, point, count).await)
+        self.ask("nearest", async move |spatial, caller| spatial.nearest_by(caller, point, count).await)
     }
 
     /// As [`Spatial::get`].
     pub fn get(&self, id: &RecordId) -> Answer<Option<Record>> {
         let id = id.clone();
-        self.ask("get", async move |spatial, client| spatial.get_by(client, &id).await)
+        self.ask("get", async move |spatial, caller| spatial.get_by(caller, &id).await)
     }
 
     /// As [`Spatial::search_records`].
     pub fn search_records(&self, query: &Query) -> Answer<Vec<Record>> {
         let query = *query;
-        self.ask("search", async move |spatial, client| spatial.search_records_by(client, &query).await)
+        self.ask("search", async move |spatial, caller| spatial.search_records_by(caller, &query).await)
     }
 
     /// As [`Spatial::nearest_records`].
     pub fn nearest_records(&self, point: [f64; 2], count: usize) -> Answer<Vec<Record>> {
-        self.ask("nearest", async move |spatial, client| {
-            spatial.nearest_records_by(client, point, count).await
+        self.ask("nearest", async move |spatial, caller| {
+            spatial.nearest_records_by(caller, point, count).await
         })
     }
 
@@ -230,10 +205,11 @@ impl AsyncSpatial {
     fn ask<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl AsyncFn(&Spatial, &MeteredClient) -> Result<T> + Send + 'static,
+        work: impl AsyncFnOnce(&Spatial, Caller<'_>) -> Result<T> + Send + 'static,
     ) -> Answer<T> {
+        let begun = Instant::now();
         self.spatial.ask(self.failed(operation), move |spatial, client| async move {
-            spatial.with_connection(&client, async || work(&spatial, &client).await).await
+            work(&spatial, Caller::handle(&client, begun)).await
         })
     }
 
@@ -244,15 +220,23 @@ impl AsyncSpatial {
         answer: impl FnOnce(&[bool]) -> T + Send + 'static,
     ) -> Answer<T> {
         let changer = Arc::clone(&self.changer);
-        let failed = self.failed(operation);
+        let (failed, begun) = (self.failed(operation), Instant::now());
         self.spatial.ask(failed.clone(), move |spatial, client| async move {
-            let send = async || spatial.send_changes(&client, operation, &changes).await;
-            let sent = spatial.with_connection(&client, send).await?;
-            let found = match sent {
-                Some(found) => found,
-                None => change_as_server(&changer, spatial, failed, (operation, changes)).await?,
+            check_changes(&spatial, operation, &changes)?;
+            if changes.is_empty() {
+                return Ok(answer(&[]));
+            }
+            let caller = Caller::handle(&client, begun);
+            let work = async || {
+                if let Some(found) = spatial.send_changes(caller, operation, &changes).await? {
+                    return Ok(answer(&found));
+                }
+                let own = (Arc::clone(&spatial), operation, changes);
+                let (found, costs) = change_as_server(&changer, own, failed).await?;
+                client.note(|all| *all += costs);
+                Ok(answer(&found))
             };
-            Ok(answer(&found))
+            client.shared_call(&spatial.metered, operation, caller.begun, work).await
         })
     }
 }
@@ -265,10 +249,9 @@ fn found_it(found: &[bool]) -> bool {
 /// Makes changes as the server of the index, on the thread for this purpose.
 fn change_as_server(
     changer: &Mutex<Option<Arc<TaskThread>>>,
-    spatial: Arc<Spatial>,
+    (spatial, operation, changes): (Arc<Spatial>, &'static str, Vec<Change>),
     failed: impl Fn(FabricError) -> Error + Send + Sync + 'static,
-    (operation, changes): (&'static str, Vec<Change>),
-) -> Answer<Vec<bool>> {
+) -> Answer<(Vec<bool>, Costs)> {
     let mut running = changer.lock().unwrap_or_else(PoisonError::into_inner);
     let thread = match &*running {
         Some(thread) => Arc::clone(thread),

@@ -7,7 +7,7 @@ use super::server_lease::ServerLease;
 use crate::attached::ServerPermit;
 use crate::error::{Result, rest_of};
 use crate::observe::MeteredClient;
-use farwood_fabric::{Client, FabricError};
+use farwood_fabric::{Client, Costs, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     CHANGES_MAX, Change, Item, Record, RecordId, Rectangle, SpatialRpc as _, Worker,
@@ -74,28 +74,47 @@ impl Spatial {
             Ok(path) => path,
             Err(error) => return client.call_since(begun, (&self.metered, "change"), || Err(error)),
         };
+        self.edit(path, (&client, begun), work)
+    }
+
+    /// Calls `work` with an editor that uses `path`. The first change comprises the time since `begun`.
+    fn edit<'c, T>(
+        &'c self,
+        path: ChangePath<'c>,
+        (client, begun): (&'c MeteredClient, Option<Instant>),
+        work: impl FnOnce(&mut Editor<'_>) -> Result<T>,
+    ) -> Result<T> {
         match path {
             ChangePath::Messages(lent) => {
                 let path = EditorPath::Messages(lent);
-                let mut editor = Editor { spatial: self, client: &client, begun, path, changes: 0 };
+                let mut editor = Editor { spatial: self, client, begun, path, changes: 0 };
                 let done = work(&mut editor);
                 if let EditorPath::Messages(lent) = editor.path {
-                    block_on(self.give_back(lent, &client));
+                    block_on(self.give_back(lent, client));
                 }
                 done
             }
             ChangePath::AsServer { lease, server, permit: _permit } => {
-                let path = EditorPath::AsServer(lease.worker(&client, server));
-                let done = work(&mut Editor { spatial: self, client: &client, begun, path, changes: 0 });
+                let path = EditorPath::AsServer(lease.worker(client, server));
+                let done = work(&mut Editor { spatial: self, client, begun, path, changes: 0 });
                 lease.release().map_err(|error| self.failed("change", error))?;
                 done
             }
         }
     }
 
-    /// Makes changes in one commit, as [`change`](Self::change) does.
-    pub(super) fn change_at_once(&self, operation: &'static str, changes: &[Change]) -> Result<Vec<bool>> {
-        self.change(|editor| {
+    /// Makes changes in one commit, as [`change`](Self::change) does; returns their costs, too. The caller counts the
+    /// call.
+    pub(super) fn change_at_once(
+        &self,
+        operation: &'static str,
+        changes: &[Change],
+    ) -> Result<(Vec<bool>, Costs)> {
+        self.check_process(operation)?;
+        let client = self.pool.client();
+        let server = self.server(operation).ok();
+        let path = self.begin_change(&client, server.as_ref())?;
+        let found = self.edit(path, (&client, None), |editor| {
             let fit = match &mut editor.path {
                 EditorPath::Messages(lent) => lent.connection().changes_that_fit(changes),
                 EditorPath::AsServer(_) => CHANGES_MAX,
@@ -103,8 +122,9 @@ impl Spatial {
             if fit < changes.len() {
                 return Err(self.too_many(operation, changes, fit));
             }
-            editor.change_many(operation, changes, BatchPolicy::Whole)
-        })
+            editor.change_in_batches(operation, changes, BatchPolicy::Whole)
+        })?;
+        Ok((found, client.take_costs()))
     }
 
     /// Connects to the index's server or, in shared memory, becomes the server if there is none.
@@ -124,7 +144,7 @@ impl Spatial {
                 // The present server may serve for longer than one change.
                 _ => {
                     drop(permit);
-                    block_on(self.connect(client)).map(ChangePath::Messages)
+                    block_on(self.connect(client, Duration::ZERO)).map(ChangePath::Messages)
                 }
             };
             match begun {

@@ -3,6 +3,7 @@
 //! Every process that has the pool open searches the index by reading its nodes. One process at a time changes it: a
 //! server that receives changes as messages or, if no process serves the index, a process that makes a change itself.
 
+use super::caller::Caller;
 #[cfg(feature = "tcp")]
 use super::connection::Connection;
 use super::lookup::{Lent, Lookups, SearchStats};
@@ -33,7 +34,9 @@ use std::time::{Duration, Instant};
 /// The longest time that a client waits for a server over TCP that has just started.
 const SERVER_START_MAX: Duration = Duration::from_secs(1);
 /// The pause between two attempts to connect to it.
-const CONNECT_PAUSE: Duration = Duration::from_millis(20);
+const SERVER_START_PAUSE: Duration = Duration::from_millis(20);
+/// The pause between two attempts to get a connection while other clients use all of them.
+const CONNECTION_PAUSE: Duration = Duration::from_millis(1);
 
 /// A handle of a spatial index. The index stays open until this process detaches from the pool. Any number of threads
 /// may use it.
@@ -248,17 +251,17 @@ impl Spatial {
 
     pub(super) async fn search_into_by(
         &self,
-        client: &MeteredClient,
+        caller: Caller<'_>,
         query: &Query,
         sink: &mut impl SearchSink,
     ) -> Result<()> {
         self.check_bounds("search", "window", &query.window)?;
-        self.look_up(client, &SearchInto::new(query, sink)).await
+        self.look_up(caller, &SearchInto::new(query, sink)).await
     }
 
-    pub(super) async fn search_by(&self, client: &MeteredClient, query: &Query) -> Result<Vec<Item>> {
+    pub(super) async fn search_by(&self, caller: Caller<'_>, query: &Query) -> Result<Vec<Item>> {
         self.check_bounds("search", "window", &query.window)?;
-        self.look_up(client, &Search(query)).await
+        self.look_up(caller, &Search(query)).await
     }
 
     /// Counts the items that match the query. Costs and errors as [`search`](Self::search).
@@ -275,9 +278,9 @@ impl Spatial {
         self.look_up_blocking(&CountMatches(query))
     }
 
-    pub(super) async fn count_by(&self, client: &MeteredClient, query: &Query) -> Result<u64> {
+    pub(super) async fn count_by(&self, caller: Caller<'_>, query: &Query) -> Result<u64> {
         self.check_bounds("count", "window", &query.window)?;
-        self.look_up(client, &CountMatches(query)).await
+        self.look_up(caller, &CountMatches(query)).await
     }
 
     /// Counts all items. Costs and errors as [`search`](Self::search): the call reads all leaves.
@@ -300,12 +303,12 @@ impl Spatial {
 
     pub(super) async fn nearest_by(
         &self,
-        client: &MeteredClient,
+        caller: Caller<'_>,
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Near>> {
         self.check_nearest(point)?;
-        self.look_up(client, &Nearest { point, count }).await
+        self.look_up(caller, &Nearest { point, count }).await
     }
 
     /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and the cost
@@ -376,7 +379,7 @@ impl Spatial {
         let failed = |error| self.failed("bulk load", error);
         #[cfg(feature = "tcp")]
         let Ok(server) = self.server("bulk load") else {
-            let mut lent = block_on(self.connect(client)).map_err(failed)?;
+            let mut lent = block_on(self.connect(client, Duration::ZERO)).map_err(failed)?;
             let Connection::Socket(server) = lent.connection() else {
                 unreachable!("a server on another machine is reached over a socket")
             };
@@ -462,24 +465,33 @@ impl Spatial {
     pub(super) async fn connect<'c>(
         &'c self,
         client: &'c Client<AnyFabric>,
+        connection_wait: Duration,
     ) -> std::result::Result<Lent<'c>, IndexError> {
-        self.when_served(client, async || self.connection_for_changes(client).await).await
+        self.when_served(client, connection_wait, async || self.connection_for_changes(client).await).await
     }
 
-    /// Calls `open` again until a server over TCP that has just started has found the index.
+    /// Calls `open` again until a server over TCP that has just started has found the index, and up to
+    /// `connection_wait` while other clients use all connections.
     pub(super) async fn when_served<T>(
         &self,
         client: &Client<AnyFabric>,
+        connection_wait: Duration,
         open: impl AsyncFn() -> std::result::Result<T, IndexError>,
     ) -> std::result::Result<T, IndexError> {
-        let until = Instant::now() + SERVER_START_MAX;
+        let begun = Instant::now();
         loop {
-            match open().await {
-                Err(IndexError::NotServed { .. }) if self.memory.is_none() && Instant::now() < until => {
-                    client.fabric().sleep(CONNECT_PAUSE.as_nanos() as u64).await;
+            let opened = open().await;
+            let (wait_max, pause) = match opened {
+                Err(IndexError::NotServed { .. }) if self.memory.is_none() => {
+                    (SERVER_START_MAX, SERVER_START_PAUSE)
                 }
+                Err(IndexError::Crowded { .. }) => (connection_wait, CONNECTION_PAUSE),
                 opened => return opened,
+            };
+            if begun.elapsed() >= wait_max {
+                return opened;
             }
+            client.fabric().sleep(pause.as_nanos() as u64).await;
         }
     }
 }

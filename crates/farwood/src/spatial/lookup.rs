@@ -1,5 +1,6 @@
 //! Lookups in a spatial index: by message or by READs.
 
+use super::caller::Caller;
 use super::connection::{Connection, ServerLocation};
 use super::idle_rings::IdleRings;
 #[cfg(feature = "tcp")]
@@ -13,7 +14,6 @@ use super::socket::Socket;
 #[cfg(feature = "tcp")]
 use crate::attachment::Attachment;
 use crate::error::Result;
-use crate::observe::MeteredClient;
 use farwood_fabric::{Client, Server as _};
 use farwood_index::IndexError;
 #[cfg(feature = "tcp")]
@@ -272,15 +272,16 @@ impl Spatial {
                 self.lookups.by_reads.fetch_add(1, Ordering::Relaxed);
                 block_on(lookup.by_reads(self.tree_reader(&client)))
             }
-            route => block_on(self.by_route(route, &client, lookup)),
+            route => block_on(self.by_route(route, (&client, Duration::ZERO), lookup)),
         });
         done.map_err(|error| self.failed(L::OPERATION, error))
     }
 
     /// Executes a lookup by the path that the options determine.
-    pub(super) async fn look_up<L: Lookup>(&self, client: &MeteredClient, lookup: &L) -> Result<L::Found> {
-        let work = || self.by_route(self.route(L::KIND), client, lookup);
-        let done = client.shared_call(&self.metered, L::OPERATION, None, work).await;
+    pub(super) async fn look_up<L: Lookup>(&self, caller: Caller<'_>, lookup: &L) -> Result<L::Found> {
+        let Caller { client, begun, connection_wait } = caller;
+        let work = || self.by_route(self.route(L::KIND), (client, connection_wait), lookup);
+        let done = client.shared_call(&self.metered, L::OPERATION, begun, work).await;
         done.map_err(|error| self.failed(L::OPERATION, error))
     }
 
@@ -302,13 +303,13 @@ impl Spatial {
     async fn by_route<L: Lookup>(
         &self,
         route: Route<'_>,
-        client: &Client<AnyFabric>,
+        (client, connection_wait): (&Client<AnyFabric>, Duration),
         lookup: &L,
     ) -> Done<L::Found> {
         // Boxed, because the future of a lookup by READs would otherwise have many kilobytes.
         match route {
             Route::Reads => self.by_reads(client, lookup).await,
-            Route::Message => Box::pin(self.by_message(client, lookup)).await,
+            Route::Message => Box::pin(self.by_message((client, connection_wait), lookup)).await,
             Route::Server(choices, trial) => {
                 Box::pin(self.with_server((choices, trial), client, lookup)).await
             }
@@ -321,16 +322,27 @@ impl Spatial {
     }
 
     /// Sends the lookup to the server; once more, over a new connection, if the server of the first one has ended.
-    async fn by_message<L: Lookup>(&self, client: &Client<AnyFabric>, lookup: &L) -> Done<L::Found> {
+    async fn by_message<L: Lookup>(
+        &self,
+        (client, connection_wait): (&Client<AnyFabric>, Duration),
+        lookup: &L,
+    ) -> Done<L::Found> {
+        // Another call of this handle may give a connection back meanwhile.
+        let open = || {
+            self.when_served(client, connection_wait, async || match self.idle_connection(client) {
+                Some(lent) => Ok(lent),
+                None => self.new_connection(client).await,
+            })
+        };
         let mut lent = match self.idle_connection(client) {
             Some(lent) => lent,
-            None => self.when_served(client, async || self.new_connection(client).await).await?,
+            None => open().await?,
         };
         let mut asked = self.ask(&mut lent, lookup).await;
         if matches!(asked, Err(IndexError::ServerLost { .. })) {
             lent.discard().await;
             self.close_idle_rings(client).await;
-            lent = self.when_served(client, async || self.new_connection(client).await).await?;
+            lent = open().await?;
             asked = self.ask(&mut lent, lookup).await;
         }
         self.end(lent, client, asked).await

@@ -1,6 +1,7 @@
 //! Spatial indexes: rectangles that many processes share (Catfish).
 
 mod async_spatial;
+mod caller;
 mod connection;
 mod contents;
 mod editor;

@@ -1,11 +1,11 @@
 //! Records of a spatial index of unique ids.
 
+use super::caller::Caller;
 use super::index::Spatial;
 use super::lookup_kinds::{Get, NearestRecords, SearchRecords};
 use super::server_lease::ServerLease;
 use crate::argument::Call;
 use crate::error::Result;
-use crate::observe::MeteredClient;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::catfish::{IdKind, Query, Record, RecordId, Rectangle};
@@ -69,9 +69,9 @@ impl Spatial {
         self.look_up_blocking(&Get(id))
     }
 
-    pub(super) async fn get_by(&self, client: &MeteredClient, id: &RecordId) -> Result<Option<Record>> {
+    pub(super) async fn get_by(&self, caller: Caller<'_>, id: &RecordId) -> Result<Option<Record>> {
         self.check_id(id)?;
-        self.look_up(client, &Get(id)).await
+        self.look_up(caller, &Get(id)).await
     }
 
     /// Returns the records that match the query, as of one moment during the call, in no particular order. [by message
@@ -85,14 +85,10 @@ impl Spatial {
         self.records_in(query)
     }
 
-    pub(super) async fn search_records_by(
-        &self,
-        client: &MeteredClient,
-        query: &Query,
-    ) -> Result<Vec<Record>> {
+    pub(super) async fn search_records_by(&self, caller: Caller<'_>, query: &Query) -> Result<Vec<Record>> {
         self.check_bounds("search", "window", &query.window)?;
         self.check_records("search")?;
-        self.look_up(client, &SearchRecords(query)).await
+        self.look_up(caller, &SearchRecords(query)).await
     }
 
     /// The records that match the query, whose window may reach beyond the degrees of the index.
@@ -113,13 +109,13 @@ impl Spatial {
 
     pub(super) async fn nearest_records_by(
         &self,
-        client: &MeteredClient,
+        caller: Caller<'_>,
         point: [f64; 2],
         count: usize,
     ) -> Result<Vec<Record>> {
         self.check_nearest(point)?;
         self.check_records("nearest")?;
-        self.look_up(client, &NearestRecords { point, count }).await
+        self.look_up(caller, &NearestRecords { point, count }).await
     }
 
     /// The records nearest to a point that may be beyond the degrees of the index.

@@ -1,5 +1,6 @@
 //! Sessions of a spatial index: concurrent async calls on one thread.
 
+use super::caller::Caller;
 use super::editor::check_changes;
 use super::index::Spatial;
 use super::lookup::Lent;
@@ -72,9 +73,9 @@ impl Spatial {
 
 impl Spatial {
     /// Sends changes to the server in one message.
-    pub(super) async fn change_by(
+    async fn change_by(
         &self,
-        client: &MeteredClient,
+        caller: Caller<'_>,
         operation: &'static str,
         changes: &[Change],
     ) -> Result<Vec<bool>> {
@@ -82,9 +83,13 @@ impl Spatial {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
-        let connected = self.connect(client).await;
-        let lent = connected.map_err(|error| self.failed(operation, error))?;
-        self.change_over(lent, client, operation, changes).await
+        let Caller { client, begun, connection_wait } = caller;
+        let work = async || {
+            let connected = self.connect(client, connection_wait).await;
+            let lent = connected.map_err(|error| self.failed(operation, error))?;
+            self.change_over(lent, client, operation, changes).await
+        };
+        client.shared_call(&self.metered, operation, begun, work).await
     }
 
     /// Sends changes in one message over a connection.
@@ -130,6 +135,10 @@ impl From<FabricError> for Ended {
 }
 
 impl SpatialSession {
+    fn caller(&self) -> Caller<'_> {
+        Caller::session(&self.client)
+    }
+
     /// Binds an operation to the process that opened the pool, because a forked child must not run it.
     async fn run<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
         let operation = async { operation.await.map_err(Ended::Failed) };
@@ -145,7 +154,7 @@ impl SpatialSession {
     /// # Errors
     /// As [`Spatial::search`].
     pub async fn search(&self, query: &Query) -> Result<Vec<Item>> {
-        self.run(self.spatial.search_by(&self.client, query)).await
+        self.run(self.spatial.search_by(self.caller(), query)).await
     }
 
     /// As [`Spatial::search_into`].
@@ -153,7 +162,7 @@ impl SpatialSession {
     /// # Errors
     /// As [`Spatial::search_into`].
     pub async fn search_into(&self, query: &Query, sink: &mut impl SearchSink) -> Result<()> {
-        self.run(self.spatial.search_into_by(&self.client, query, sink)).await
+        self.run(self.spatial.search_into_by(self.caller(), query, sink)).await
     }
 
     /// As [`Spatial::count`].
@@ -161,7 +170,7 @@ impl SpatialSession {
     /// # Errors
     /// As [`Spatial::count`].
     pub async fn count(&self, query: &Query) -> Result<u64> {
-        self.run(self.spatial.count_by(&self.client, query)).await
+        self.run(self.spatial.count_by(self.caller(), query)).await
     }
 
     /// As [`Spatial::nearest`].
@@ -169,7 +178,7 @@ impl SpatialSession {
     /// # Errors
     /// As [`Spatial::nearest`].
     pub async fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
-        self.run(self.spatial.nearest_by(&self.client, point, count)).await
+        self.run(self.spatial.nearest_by(self.caller(), point, count)).await
     }
 
     /// As [`Spatial::get`].
@@ -177,7 +186,7 @@ impl SpatialSession {
     /// # Errors
     /// As [`Spatial::get`].
     pub async fn get(&self, id: &RecordId) -> Result<Option<Record>> {
-        self.run(self.spatial.get_by(&self.client, id)).await
+        self.run(self.spatial.get_by(self.caller(), id)).await
     }
 
     /// As [`Spatial::search_records`].
@@ -185,7 +194,7 @@ impl SpatialSession {
     /// # Errors
     /// As [`Spatial::search_records`].
     pub async fn search_records(&self, query: &Query) -> Result<Vec<Record>> {
-        self.run(self.spatial.search_records_by(&self.client, query)).await
+        self.run(self.spatial.search_records_by(self.caller(), query)).await
     }
 
     /// As [`Spatial::nearest_records`].
@@ -193,7 +202,7 @@ impl SpatialSession {
     /// # Errors
     /// As [`Spatial::nearest_records`].
     pub async fn nearest_records(&self, point: [f64; 2], count: usize) -> Result<Vec<Record>> {
-        self.run(self.spatial.nearest_records_by(&self.client, point, count)).await
+        self.run(self.spatial.nearest_records_by(self.caller(), point, count)).await
     }
 
     /// Adds an item. [1 RT, and the server's work]
@@ -264,8 +273,7 @@ impl SpatialSession {
     }
 
     async fn change(&self, operation: &'static str, changes: &[Change]) -> Result<Vec<bool>> {
-        let work = || self.spatial.change_by(&self.client, operation, changes);
-        self.run(self.client.shared_call(&self.spatial.metered, operation, None, work)).await
+        self.run(self.spatial.change_by(self.caller(), operation, changes)).await
     }
 
     /// Returns the costs of this session's operations since the last call.

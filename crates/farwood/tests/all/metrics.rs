@@ -1,47 +1,40 @@
 //! Metrics of calls, and observers: each call is counted once, with its own costs.
 
-use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
+use crate::spatial_pool::{SpatialPool, in_mode, served};
+use farwood::spatial::{CatfishConfig, Change, Item, Query, RecordId, Rectangle, SearchMode, ServeOptions};
+use farwood::testing::ScratchPool;
 use farwood::{
     CallOutcome, Costs, CreateOptions, Direction, Effect, ErrorKind, Index, IndexOptions, MemoryNode,
-    Metrics, MetricsLevel, NodeSpec, ObservedCall, Observer, OperationMetrics, Pool, PoolOptions,
-    SmartOptions, SphinxOptions, block_on, run_all,
+    Metrics, MetricsLevel, NodeSpec, ObservedCall, Observer, OperationMetrics, Pool, SmartOptions,
+    SphinxOptions, block_on, run_all,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// The pool of one test, removed when the test ends.
 struct Scratch {
-    url: String,
-    pool: Option<Pool>,
+    // Dropped before the pool is removed.
+    pool: Pool,
+    _scratch: ScratchPool,
 }
 
 impl Scratch {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let url = format!("shm://metrics-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
-        let pool = Pool::open(&url).unwrap();
+        let scratch = ScratchPool::new(64 << 20).unwrap();
+        let pool = scratch.open().unwrap();
         pool.set_metrics_level(MetricsLevel::Sampled);
-        Self { url, pool: Some(pool) }
+        Self { pool, _scratch: scratch }
     }
 
     fn pool(&self) -> &Pool {
-        self.pool.as_ref().unwrap()
+        &self.pool
     }
 
     fn numbers(&self) -> Index<u64, u64> {
         self.pool().create_index("numbers", &IndexOptions::default()).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.pool = None;
-        let _ = Pool::remove_by_force(&self.url);
     }
 }
 
@@ -254,6 +247,60 @@ fn an_observer_sees_each_call_once() {
     scratch.pool().remove_observer();
     index.get(1).unwrap();
     assert_eq!(calls.take(), []);
+}
+
+/// Changes by message, changes that the process makes itself, and refused ones.
+#[test]
+fn each_change_of_a_spatial_index_is_observed_once() {
+    use CallOutcome::{Failed, Succeeded};
+    let scratch = SpatialPool::new();
+    let server = scratch.create("places", &CatfishConfig::default());
+    let (pool, calls) = (scratch.open(), Arc::new(Calls::default()));
+    pool.set_observer(calls.clone());
+    let places = Arc::new(pool.open_spatial("places").unwrap());
+    let (session, tasks) = (places.session(), places.to_async().unwrap());
+    let item = Item { bounds: Rectangle::point([1.0, 1.0]).unwrap(), id: 1 };
+    let outcomes = |calls: &Calls| -> Vec<_> {
+        calls.take().into_iter().map(|(_, operation, outcome)| (operation, outcome)).collect()
+    };
+    let change = || {
+        block_on(tasks.insert(&item)).unwrap();
+        assert_eq!(block_on(tasks.apply(&[Change::Remove(item)])).unwrap(), [true]);
+        assert_eq!(outcomes(&calls), [("insert", Succeeded), ("change", Succeeded)]);
+    };
+    change();
+    served(&server, &ServeOptions::default(), || {
+        change();
+        block_on(session.insert(&item)).unwrap();
+        let delete = RecordId::Number(1);
+        let refused = [block_on(session.delete(&delete)), block_on(tasks.delete(&delete))];
+        let refused = refused.map(|done| ("delete", Failed(done.unwrap_err().kind())));
+        assert_eq!(outcomes(&calls), [&[("insert", Succeeded)], &refused[..]].concat());
+    });
+    assert!(pool.metrics().of("places", "insert").is_none(), "an observer switches no counters on");
+}
+
+#[test]
+fn a_call_that_waits_for_a_connection_is_observed_once() {
+    let scratch = SpatialPool::new();
+    let server = scratch.create("places", &CatfishConfig::default());
+    let (pool, calls) = (scratch.open(), Arc::new(Calls::default()));
+    pool.set_observer(calls.clone());
+    let everything = Query::intersecting(Rectangle::new([-1e9; 2], [1e9; 2]).unwrap());
+    let item = Item { bounds: Rectangle::point([1.0, 1.0]).unwrap(), id: 1 };
+    served(&server, &ServeOptions { connections: 1, ..ServeOptions::default() }, || {
+        let other = scratch.by(SearchMode::Message, "places");
+        assert_eq!(other.count(&everything).unwrap(), 0);
+        let places = in_mode(pool.open_spatial("places").unwrap(), SearchMode::Message);
+        let places = Arc::new(places).to_async().unwrap();
+        let (count, insert) = (places.count(&everything), places.insert(&item));
+        std::thread::sleep(Duration::from_millis(50));
+        drop(other);
+        block_on(async { (count.await.unwrap(), insert.await.unwrap()) });
+        let mut operations: Vec<_> = calls.take().into_iter().map(|(_, operation, _)| operation).collect();
+        operations.sort_unstable();
+        assert_eq!(operations, ["count", "insert"]);
+    });
 }
 
 /// Panics, or calls an index.
