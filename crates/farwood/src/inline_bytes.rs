@@ -1,5 +1,8 @@
 //! Encoded keys and values in a buffer of their own.
 
+use crate::unfit::Unfit;
+use crate::width::Width;
+
 /// The longest byte string that [`InlineBytes`] stores without a heap allocation.
 const INLINE_BYTES: usize = 64;
 
@@ -60,6 +63,19 @@ impl InlineBytes {
             }
             Storage::Heap(bytes) => bytes.extend_from_slice(added),
         }
+    }
+
+    /// Checks the length, and pads an encoding for an index of one length.
+    #[inline]
+    pub(crate) fn fit(mut self, width: Width) -> Result<Self, Unfit> {
+        let found = self.as_ref().len();
+        if found > width.most() {
+            return Err(Unfit::TooLong { most: width.most(), found });
+        }
+        if let Width::Exactly(length) = width {
+            self.pad(length);
+        }
+        Ok(self)
     }
 
     /// Appends zeros up to a length of `width`.

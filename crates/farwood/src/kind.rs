@@ -1,6 +1,6 @@
 //! The types of keys and values, as recorded in an index.
 
-use crate::codec::{Codec, TypeName};
+use crate::codec::{Codec, Encode, TypeName};
 use crate::unfit::Unfit;
 use crate::width::Width;
 use std::fmt;
@@ -120,14 +120,7 @@ impl Kind {
                 Ok(value) => encoded(&value, width),
                 Err(_) => Err(unreadable("truth value; give true or false".to_owned())),
             },
-            Self::Text => {
-                check_text(words, width.most())?;
-                let mut bytes = words.as_bytes().to_vec();
-                if let Width::Exactly(length) = width {
-                    bytes.resize(length, 0);
-                }
-                Ok(bytes)
-            }
+            Self::Text => Ok(Encode::<String>::encode(words, width)?.as_ref().to_vec()),
             Self::Bytes | Self::Structured | Self::Other(_) => match (read_hex(words), width) {
                 (Some(bytes), _) if width.check(bytes.len()).is_ok() => Ok(bytes),
                 (_, Width::Exactly(bytes)) => Err(unreadable(format!(

@@ -38,11 +38,7 @@ impl<T: Codec, A: Encode<T>> Encode<Option<T>> for Option<A> {
         if let Some(own) = T::WIDTH {
             bytes.pad(1 + own);
         }
-        if let Width::Exactly(length) = width {
-            bytes.pad(length);
-        }
-        width.check(bytes.as_ref().len())?;
-        Ok(bytes)
+        bytes.fit(width)
     }
 
     #[inline]

@@ -64,16 +64,9 @@ impl Flavor for Appended {
 }
 
 fn encode<T: Serialize>(value: &T, width: Width) -> Result<InlineBytes, Unfit> {
-    let mut bytes = postcard::serialize_with_flavor(value, Appended(InlineBytes::empty()))
+    let bytes = postcard::serialize_with_flavor(value, Appended(InlineBytes::empty()))
         .map_err(|error| Unfit::Unserialised { why: error.to_string() })?;
-    let found = bytes.as_ref().len();
-    if found > width.most() {
-        return Err(Unfit::TooLong { most: width.most(), found });
-    }
-    if let Width::Exactly(length) = width {
-        bytes.pad(length);
-    }
-    Ok(bytes)
+    bytes.fit(width)
 }
 
 impl<T: Serialize> Encode<Self> for Serde<T> {

@@ -22,19 +22,6 @@ const fn sum(widths: &[Option<usize>]) -> Option<usize> {
     Some(bytes)
 }
 
-/// Pads a tuple in an index of one length, and checks its length.
-#[inline]
-fn fit(mut bytes: InlineBytes, width: Width) -> Result<InlineBytes, Unfit> {
-    let found = bytes.as_ref().len();
-    if found > width.most() {
-        return Err(Unfit::TooLong { most: width.most(), found });
-    }
-    if let Width::Exactly(length) = width {
-        bytes.pad(length);
-    }
-    Ok(bytes)
-}
-
 macro_rules! tuple {
     ($($component:ident $argument:ident $at:tt),+) => {
         impl<$($component: Codec, $argument: Encode<$component>),+> Encode<($($component,)+)> for ($($argument,)+) {
@@ -47,7 +34,7 @@ macro_rules! tuple {
             fn encode(&self, width: Width) -> Result<InlineBytes, Unfit> {
                 let mut parts = InlineBytes::empty();
                 $(self.$at.encode_part(&mut parts)?;)+
-                fit(parts, width)
+                parts.fit(width)
             }
 
             #[inline]

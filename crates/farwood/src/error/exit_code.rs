@@ -1,6 +1,7 @@
-//! The exit codes of the command `farwood`.
+//! The exit codes of the command `farwood`: one for each kind of error, with exceptions.
 
-use super::Error;
+use super::kind::of_system;
+use super::{Error, ErrorKind};
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 #[cfg(feature = "etcd")]
@@ -12,184 +13,88 @@ use farwood_transport::shm::ShmError;
 use farwood_transport::tcp::{FileFault, TcpError};
 use std::io;
 
-/// The exit code for a missing pool or index.
-const NOT_FOUND: u8 = 3;
-/// The exit code for a full pool, table or memory.
-const FULL: u8 = 5;
-
 impl Error {
     /// The exit code of a command that ends with this error of the operating system.
     #[doc(hidden)]
     pub fn exit_code_of(error: &io::Error) -> u8 {
-        of_system(error)
+        exception_of_system(error).unwrap_or_else(|| of_kind(of_system(error)))
     }
 
     /// The exit code of a command that ends with this error; the table is in `docs/cli.md`.
     #[doc(hidden)]
     pub fn exit_code(&self) -> u8 {
+        self.exception().unwrap_or_else(|| of_kind(self.kind()))
+    }
+
+    /// The exit code of an error that differs from that of its kind.
+    fn exception(&self) -> Option<u8> {
         match self {
-            Self::Url { .. }
-            | Self::Feature { .. }
-            | Self::Served { .. }
-            | Self::Unfit { .. }
-            | Self::Argument { .. }
-            | Self::Options { .. } => 2,
-            Self::Type { .. } => 7,
+            Self::Feature { .. } | Self::Served { .. } | Self::Unfit { .. } => Some(2),
             #[cfg(feature = "geometry")]
-            Self::Geometry { .. } => 8,
-            Self::OpenHere { .. } | Self::Attached { .. } | Self::TimedOut { .. } => 9,
-            Self::Thread { .. } => 10,
-            Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
+            Self::Geometry { .. } => Some(8),
+            Self::Pool { source, .. } | Self::Unusable { source, .. } => match source {
+                ShmError::Pool { error, .. } => exception_of_fabric(error),
+                ShmError::Io { error, .. } => exception_of_system(error),
+                _ => None,
+            },
             #[cfg(feature = "tcp")]
-            Self::Tcp { source, .. } => of_tcp(source),
+            Self::Tcp { source, .. } => exception_of_tcp(source),
             #[cfg(feature = "rdma")]
-            Self::Rdma { source, .. } => of_rdma(source),
+            Self::Rdma { source, .. } => match source {
+                RdmaError::NoLibrary(_) | RdmaError::NoDevices | RdmaError::NoDevice { .. } => Some(3),
+                RdmaError::Pool(error) => exception_of_tcp(error),
+                _ => None,
+            },
             #[cfg(feature = "etcd")]
-            Self::Etcd { source, .. } => of_etcd(source),
-            Self::Fabric { source, .. } => of_fabric(source),
-            Self::Index { source, .. } => of_index(source),
-            Self::System { source, .. } => of_system(source),
+            Self::Etcd { source: EtcdError::NoAnswer { .. } | EtcdError::Incomplete { .. }, .. } => Some(3),
+            Self::Index { source: IndexError::NoSnapshot(_), .. } => Some(2),
+            Self::Fabric { source, .. } | Self::Index { source: IndexError::Fabric(source), .. } => {
+                exception_of_fabric(source)
+            }
+            Self::System { source, .. } => exception_of_system(source),
+            _ => None,
         }
     }
 }
 
-fn of_shm(error: &ShmError) -> u8 {
-    match error {
-        ShmError::BadName { .. } | ShmError::BadShape { .. } | ShmError::UnknownGroup { .. } => 2,
-        ShmError::NotFound { .. } => NOT_FOUND,
-        ShmError::Exists { .. } => 4,
-        ShmError::NoSpace { .. } => FULL,
-        ShmError::Permission { .. }
-        | ShmError::ReadOnly { .. }
-        | ShmError::ForeignOwner { .. }
-        | ShmError::UntrustedGroup { .. }
-        | ShmError::WideMode { .. } => 6,
-        ShmError::TooSmall { .. }
-        | ShmError::SegmentLost { .. }
-        | ShmError::NotAFile { .. }
-        | ShmError::JournalLost { .. } => 8,
-        ShmError::BeingCreated { .. } => 9,
-        ShmError::Pool { error, .. } => of_fabric(error),
-        ShmError::Io { error, .. } => of_system(error),
-        _ => 10,
-    }
-}
-
-#[cfg(feature = "etcd")]
-fn of_etcd(error: &EtcdError) -> u8 {
-    match error {
-        EtcdError::BadAddress { .. } | EtcdError::Access { .. } => 2,
-        EtcdError::Refused { .. } => 6,
-        EtcdError::NoAnswer { .. } | EtcdError::Incomplete { .. } => NOT_FOUND,
-        EtcdError::Taken { .. } => 9,
-        // The type is non-exhaustive.
-        _ => 10,
-    }
-}
-
-#[cfg(feature = "rdma")]
-fn of_rdma(error: &RdmaError) -> u8 {
-    match error {
-        RdmaError::BadDevice { .. } => 2,
-        RdmaError::NoLibrary(_) | RdmaError::NoDevices | RdmaError::NoDevice { .. } => NOT_FOUND,
-        RdmaError::Unusable { .. } => 7,
-        RdmaError::Pool(error) => of_tcp(error),
-        // The type is non-exhaustive.
-        _ => 10,
+const fn of_kind(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::InvalidArgument => 2,
+        ErrorKind::NotFound => 3,
+        ErrorKind::Exists => 4,
+        ErrorKind::Full => 5,
+        ErrorKind::PermissionDenied => 6,
+        ErrorKind::TypeMismatch | ErrorKind::Unsupported => 7,
+        ErrorKind::Damaged => 8,
+        ErrorKind::Busy | ErrorKind::Unreachable | ErrorKind::TimedOut => 9,
+        ErrorKind::Revoked | ErrorKind::Forked | ErrorKind::System | ErrorKind::Other => 10,
     }
 }
 
 #[cfg(feature = "tcp")]
-fn of_tcp(error: &TcpError) -> u8 {
+fn exception_of_tcp(error: &TcpError) -> Option<u8> {
     match error {
-        TcpError::BadAddress { .. }
-        | TcpError::BadShape(_)
-        | TcpError::Token { .. }
-        | TcpError::Tls { .. } => 2,
-        TcpError::NotThere { .. } | TcpError::NoPool { .. } => NOT_FOUND,
-        error if error.lacks_descriptors() => 10,
-        TcpError::Memory { .. } => FULL,
-        TcpError::BadToken { .. } | TcpError::Unproven { .. } | TcpError::Untrusted { .. } => 6,
-        TcpError::Unusable { .. } | TcpError::NotThisPool { .. } => 7,
-        TcpError::File { fault, .. } => of_file(fault),
-        TcpError::Unclean { .. } => 8,
-        TcpError::Pool { error, .. } => of_fabric(error),
-        _ => 10,
+        // The pool was never opened.
+        TcpError::NotThere { .. } => Some(3),
+        TcpError::NotThisPool { .. } => Some(7),
+        TcpError::File { fault: FileFault::System(error), .. } => exception_of_system(error),
+        TcpError::Pool { error, .. } => exception_of_fabric(error),
+        _ => None,
     }
 }
 
-#[cfg(feature = "tcp")]
-fn of_file(fault: &FileFault) -> u8 {
-    match fault {
-        FileFault::InUse => 9,
-        FileFault::Unfit(_) => 7,
-        FileFault::Damaged(_) => 8,
-        FileFault::System(source) => of_system(source),
-        // The type is non-exhaustive.
-        _ => 10,
-    }
+/// A file of the command line does not exist, or is a directory.
+fn exception_of_system(error: &io::Error) -> Option<u8> {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | IsADirectory | NotADirectory).then_some(2)
 }
 
-fn of_system(error: &io::Error) -> u8 {
-    use io::ErrorKind::{
-        FileTooLarge, IsADirectory, NotADirectory, NotFound, PermissionDenied, QuotaExceeded,
-        ReadOnlyFilesystem, StorageFull,
-    };
-    match error.kind() {
-        NotFound | IsADirectory | NotADirectory => 2,
-        StorageFull | QuotaExceeded | FileTooLarge => FULL,
-        PermissionDenied | ReadOnlyFilesystem => 6,
-        _ => 10,
-    }
-}
-
-fn of_fabric(error: &FabricError) -> u8 {
+fn exception_of_fabric(error: &FabricError) -> Option<u8> {
     match error {
-        FabricError::PoolFull { .. }
-        | FabricError::NoMemory { .. }
-        | FabricError::CannotPost { .. }
-        | FabricError::NoClientSlot { .. }
-        | FabricError::NoDirectoryEntry { .. } => FULL,
-        FabricError::NotAPool { .. } | FabricError::Missing(_) => 7,
-        FabricError::OutOfRange { .. }
-        | FabricError::Misaligned { .. }
-        | FabricError::Damaged { .. }
-        | FabricError::DirectoryBusy(None)
-        | FabricError::MemoryLost { .. } => 8,
-        FabricError::DirectoryBusy(Some(_)) => 9,
-        _ => 10,
-    }
-}
-
-fn of_index(error: &IndexError) -> u8 {
-    match error {
-        IndexError::Fabric(error) => of_fabric(error),
-        IndexError::BadSizes(_)
-        | IndexError::BadId(_)
-        | IndexError::SameHash
-        | IndexError::MixedLocks { .. }
-        | IndexError::WrongLength { .. }
-        | IndexError::BadName(_)
-        | IndexError::TooLong { .. }
-        | IndexError::NoSnapshot(_)
-        | IndexError::Elsewhere { .. }
-        | IndexError::NotSorted { .. } => 2,
-        IndexError::NoSuchIndex(_) => NOT_FOUND,
-        IndexError::IndexExists(_) | IndexError::NotEmpty => 4,
-        IndexError::NoAccess { .. } => 6,
-        IndexError::Unsafe { .. } | IndexError::WrongFormat(_) => 7,
-        IndexError::Damaged { .. } => 8,
-        IndexError::LockHeld { .. }
-        | IndexError::Exhausted { .. }
-        | IndexError::InUse { .. }
-        | IndexError::Served { .. }
-        | IndexError::NotServed { .. }
-        | IndexError::NoConnection { .. }
-        | IndexError::NoAnswer { .. }
-        | IndexError::BeingChanged { .. }
-        | IndexError::Crowded { .. }
-        | IndexError::ServerLost { .. } => 9,
-        _ => 10,
+        FabricError::CannotPost { .. } => Some(5),
+        // The memory node was lost during the operation.
+        FabricError::NodeLost { .. } => Some(10),
+        _ => None,
     }
 }
 
@@ -217,6 +122,11 @@ mod tests {
             (index(IndexError::InUse { name: "i".to_owned(), client }), 9),
             (index(IndexError::Fabric(FabricError::DirectoryBusy(Some(client)))), 9),
             (index(IndexError::Fabric(FabricError::DirectoryBusy(None))), 8),
+            (index(IndexError::NoSnapshot("a radix tree")), 2),
+            (index(IndexError::Fabric(FabricError::CannotPost { node: NodeId(0), why: String::new() })), 5),
+            (index(IndexError::Fabric(FabricError::NodeLost { node: NodeId(0), why: String::new() })), 10),
+            (index(IndexError::ServerLost { name: "i".to_owned() }), 9),
+            (index(IndexError::Fabric(FabricError::Forked)), 10),
             (Error::OpenHere { url: "shm://p/i".to_owned() }, 9),
         ] {
             assert_eq!(error.exit_code(), code, "{error}");

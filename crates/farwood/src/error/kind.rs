@@ -287,7 +287,7 @@ fn of_file(fault: &FileFault) -> ErrorKind {
 }
 
 /// The kind of an error of the operating system. A missing file is no missing pool.
-fn of_system(error: &io::Error) -> ErrorKind {
+pub(super) fn of_system(error: &io::Error) -> ErrorKind {
     use io::ErrorKind::{
         FileTooLarge, OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
     };
