@@ -195,7 +195,7 @@ enum Condition {
     IfValue(Vec<u8>),
 }
 
-/// What a command did under a condition.
+/// The result of a command with a condition.
 enum Conditional {
     /// It changed the key, which existed before or not.
     Done { existed: bool },

@@ -1,8 +1,9 @@
 //! The option `--timeout`: a limit for each step of a command that uses an index of keys.
 //!
 //! The library limits the operations of an index. It does not limit the opening and the closing of the pool and the
-//! index, which wait for a memory node that does not answer. So another thread executes these steps, and ends with the
-//! process if the limit passes first. What it leaves open is freed as that of a crashed client.
+//! index, which wait for a memory node that does not answer. So another thread opens and closes them. If the limit
+//! passes first, the process ends, and the thread with it. Other clients then free the locks and the slot of this
+//! client, as those of a client that has crashed.
 
 use crate::context::{open_silently, warn_of_locks};
 use crate::{Context, Failure, Opened, Untyped};

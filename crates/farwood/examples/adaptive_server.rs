@@ -27,7 +27,7 @@ type Failure = Box<dyn std::error::Error>;
 /// The first key of a range, and the channel for the answer.
 type Request = (u64, Sender<farwood::Result<u64>>);
 
-/// How clients answer their questions.
+/// The path by which clients get their answers.
 #[derive(Clone, Copy, Debug)]
 enum Scheme {
     Messages,

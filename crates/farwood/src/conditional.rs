@@ -34,7 +34,7 @@ macro_rules! counters {
 
 counters!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128);
 
-/// What a change finds and does.
+/// The value that a change has found, and the result of its condition.
 pub(crate) struct Found<V> {
     /// The value before the change.
     pub(crate) value: Option<V>,
@@ -142,7 +142,7 @@ pub(crate) fn compare_exchange<V: Value>(expected: Option<Vec<u8>>, new: Option<
     Conditional::new("compare exchange", intent, decide)
 }
 
-/// Stores what `f` yields, or removes the entry.
+/// Stores the value that `f` returns, or removes the entry if it returns none.
 pub(crate) fn fetch_update<V: Value>(mut f: impl FnMut(Option<&V>) -> Option<V>) -> conditional!(V) {
     const OPERATION: &str = "fetch update";
     let decide = move |tree: &Tree, current: Option<(&[u8], &V)>| match f(current.map(|(_, value)| value)) {

@@ -62,8 +62,8 @@ impl<K: Key, V: Value> Index<K, V> {
         Ok(self.change(&key, compare_exchange(bytes(expected)?, bytes(new)?))?.exchanged())
     }
 
-    /// Stores what `f` makes of the value of `key`, or removes the key if `f` returns `None`; returns the value before.
-    /// `f` gets `None` if the key is absent. An unchanged value is not written. Costs and errors as
+    /// Stores the value that `f` returns, or removes the key if `f` returns `None`; returns the value before. `f` gets
+    /// the value of `key`, or `None` if the key is absent. An unchanged value is not written. Costs and errors as
     /// [`put`](Self::put); in a radix tree, 2 RT more than [`remove`](Self::remove) if `f` removes the key.
     pub fn fetch_update(
         &self,

@@ -70,7 +70,7 @@ impl Handle {
         thread_client::present(self.pool())
     }
 
-    /// How this thread runs an operation.
+    /// Returns the executor of the operations of this thread.
     #[inline]
     pub(crate) fn path(&self, operation: &'static str) -> Result<ThreadPath> {
         thread_client::path(self.pool()).map_err(|error| self.failed(operation, error.into()))

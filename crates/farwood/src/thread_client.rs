@@ -53,7 +53,7 @@ impl Drop for CountedClient {
     }
 }
 
-/// How a thread executes blocking calls.
+/// The executor of the blocking calls of a thread.
 pub(crate) enum ThreadPath {
     /// With its own client.
     Own(Rc<MeteredClient>),
@@ -61,7 +61,7 @@ pub(crate) enum ThreadPath {
     Shared(Arc<TaskThread>),
 }
 
-/// How this thread executes blocking calls on `pool`.
+/// Returns the executor of the blocking calls of this thread on `pool`.
 ///
 /// # Errors
 /// [`FabricError::Forked`]: this process is a forked child of the one that opened the pool.

@@ -13,7 +13,7 @@ pub enum Ties {
     All,
 }
 
-/// What a nearest search looks for.
+/// The parameters of a nearest search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NearestQuery {
     /// The number of neighbours.

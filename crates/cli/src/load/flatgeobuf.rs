@@ -19,7 +19,7 @@ const FEATURES_MAX: u64 = 1 << 48;
 /// Bytes of the size of a feature.
 const SIZE_BYTES: usize = 4;
 
-/// What the header states.
+/// The contents of the header.
 struct Header {
     kind: GeometryType,
     /// The number of features; 0: the writer did not know it.

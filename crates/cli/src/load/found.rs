@@ -79,7 +79,7 @@ pub(super) struct Found<'a> {
     ids: HashSet<RecordId>,
     /// The names of columns that would be attributes, and whose values JSON cannot hold.
     pub(super) left_out: BTreeSet<String>,
-    /// What the user should know about the file.
+    /// The remarks on the file for the user.
     pub(super) notes: Vec<&'static str>,
     /// The bad rows and features.
     pub(super) bad: BadRecords<'a>,
@@ -217,7 +217,8 @@ impl<'a> Found<'a> {
         self.bad.failure(trouble, &self.nothing())
     }
 
-    /// What a load that ends early has loaded: rectangles and records enter the index after the whole file is read.
+    /// The part that a load that ends early has loaded: rectangles and records enter the index after the whole file is
+    /// read.
     fn nothing(&self) -> String {
         format!("no {} is loaded", size::spatial_noun(self.kind).0)
     }

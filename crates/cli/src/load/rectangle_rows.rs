@@ -47,7 +47,7 @@ enum Columns {
     Wkt { geometry: usize, number: Option<usize> },
 }
 
-/// What happens to columns that are neither edges nor ids.
+/// The use of columns that are neither edges nor ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OtherColumns {
     Ignored,

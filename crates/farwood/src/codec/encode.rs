@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::unfit::Unfit;
 use crate::width::Width;
 
-/// What a call takes for a key or value of type `T`: `T` itself, its borrowed form, or a reference to one of them.
+/// The argument of a call for a key or value of type `T`: `T` itself, its borrowed form, or a reference to one of them.
 ///
 /// | `T` | accepted |
 /// |---|---|

@@ -5,8 +5,8 @@ use std::ops::{
     Bound, Range, RangeBounds as _, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
 };
 
-/// What a scan takes for a range of keys of type `K`: `a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`, or two [`Bound`]s,
-/// with ends that the calls take for keys.
+/// The argument of a scan for a range of keys of type `K`: `a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`, or two
+/// [`Bound`]s, with ends that the calls take for keys.
 ///
 /// [`RangeBounds`](std::ops::RangeBounds) does not serve: `(Excluded(&last), Unbounded)` is a range of `u64` and of
 /// `&u64` there, and `..` is a range of every type, so the compiler could not infer the type of the ends.

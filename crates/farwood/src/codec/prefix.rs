@@ -6,8 +6,8 @@ use crate::inline_bytes::InlineBytes;
 use crate::unfit::Unfit;
 use crate::width::Width;
 
-/// What [`Index::scan_prefix`](crate::Index::scan_prefix) takes for keys of type `K`: the first characters of a text,
-/// the first bytes of a byte string, or the first components of a tuple, of which the last may be [`StartsWith`].
+/// The argument of [`Index::scan_prefix`](crate::Index::scan_prefix) for keys of type `K`: the first characters of a
+/// text, the first bytes of a byte string, or the first components of a tuple, of which the last may be [`StartsWith`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a prefix of keys of type `{K}`",
     note = "give a text, a byte string, or a tuple of the first components: `(7,)` is a prefix of a `(u64, String)`"

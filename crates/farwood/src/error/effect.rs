@@ -16,7 +16,7 @@ use farwood_transport::shm::ShmError;
 #[cfg(feature = "tcp")]
 use farwood_transport::tcp::{FileFault, TcpError};
 
-/// What an operation that failed has changed.
+/// The effect of an operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing: no entry, record, index or pool was changed.

@@ -130,7 +130,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    /// What precedes the name of an operation in the sources of this crate.
+    /// The texts that precede the name of an operation in the sources of this crate.
     const PREFIXES: [&str; 24] = [
         "operation: \"",
         "OPERATION: &'static str = \"",

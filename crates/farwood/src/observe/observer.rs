@@ -4,7 +4,7 @@ use crate::error::ErrorKind;
 use farwood_fabric::Costs;
 use std::time::Duration;
 
-/// How a call has ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
     /// It has returned a result.
@@ -37,7 +37,7 @@ pub struct ObservedCall<'c> {
     pub duration: Duration,
     /// Round trips, verbs, bytes, lost attempts at locks and torn copies.
     pub costs: Costs,
-    /// How the call has ended.
+    /// The outcome of the call.
     pub outcome: CallOutcome,
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The level of a pool that was just opened.
 const LEVEL_DEFAULT: MetricsLevel = MetricsLevel::Off;
 
-/// What a call does for metrics and the observer, as bits.
+/// The work of a call for metrics and the observer, as bits.
 #[derive(Clone, Copy)]
 pub(super) struct Duties(u8);
 

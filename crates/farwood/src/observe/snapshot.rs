@@ -4,7 +4,7 @@ use super::latency::Latencies;
 use crate::error::ErrorKind;
 use farwood_fabric::Costs;
 
-/// What the calls of a pool count, see [`Pool::set_metrics_level`](crate::Pool::set_metrics_level).
+/// The extent to which a pool counts its calls, see [`Pool::set_metrics_level`](crate::Pool::set_metrics_level).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricsLevel {
     /// Nothing.

@@ -183,7 +183,7 @@ enum EditorPath<'e> {
     AsServer(Worker<'e, AnyFabric, AnyServer>),
 }
 
-/// What happens to a batch of changes that does not fit into the pool at once.
+/// The treatment of a batch of changes that does not fit into the pool at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BatchPolicy {
     /// It fails.

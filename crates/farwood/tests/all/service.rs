@@ -1,4 +1,4 @@
-//! What a service does with an index: counters, conditional changes, batches, pages, time limits, async calls.
+//! The calls of a service on an index: counters, conditional changes, batches, pages, time limits, async calls.
 
 use farwood::{
     CreateOptions, Effect, ErrorKind, Index, IndexOptions, MemoryNode, NodeSpec, Pool, PoolOptions, Range,

@@ -17,7 +17,7 @@ const TOLERANCE: f64 = 1e-4 / EARTH_RADIUS_M;
 /// Halvings of an edge of 360 degrees after which its pieces are shorter than rounding can tell.
 const HALVINGS_MAX: u32 = 50;
 
-/// What rounding may add to a lower bound: an absolute and a relative part.
+/// The error that rounding may add to a lower bound: an absolute and a relative part.
 const ROUNDING_M: f64 = 1e-6;
 const ROUNDING: f64 = 1e-12;
 

@@ -24,7 +24,7 @@ const COLLECTION: u32 = 7;
 const FLAG_Z: u32 = 1 << 31;
 const FLAG_M: u32 = 1 << 30;
 const FLAG_SRID: u32 = 1 << 29;
-/// What ISO WKB adds to the type per further dimension: Z 1000, M 2000, both 3000.
+/// The number that ISO WKB adds to the type per further dimension: Z 1000, M 2000, both 3000.
 const ISO_DIMENSION: u32 = 1000;
 
 /// Bytes of the smallest geometry inside another: byte order, type and a count.

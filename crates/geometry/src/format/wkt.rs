@@ -22,7 +22,7 @@ pub enum WktError {
     Syntax {
         /// The position of the text, in bytes, from 1.
         column: usize,
-        /// What the grammar demands.
+        /// The text that the grammar demands.
         expected: &'static str,
         /// The text.
         found: String,

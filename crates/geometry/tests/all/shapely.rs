@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use farwood_geometry::{Geometry, Metric, Predicate, Prepared};
 
-/// What Shapely says about two geometries.
+/// The results of Shapely for two geometries.
 struct Case {
     pair: [usize; 2],
     matrix: String,

@@ -11,7 +11,7 @@ use farwood_geometry::{Geometry, Metric, Ties};
 use farwood_index::catfish::{Record, RecordId};
 use std::collections::HashSet;
 
-/// What [`Spatial::nearest_to`] looks for.
+/// The parameters of [`Spatial::nearest_to`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NearestOptions {
     /// The number of records.

@@ -169,7 +169,7 @@ pub(super) const fn payload_max(layout: &Layout) -> usize {
     (layout.ring_bytes as usize / 4).saturating_sub(MESSAGE_REST_BYTES)
 }
 
-/// What an index of unique ids stores for an id.
+/// A record: the entry of an id in an index of unique ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// The id, of which the index has one record.

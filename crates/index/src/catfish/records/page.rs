@@ -125,7 +125,7 @@ impl StoredRecord {
     }
 }
 
-/// What the first bytes of a stored record say about it.
+/// The description of a stored record in its first bytes.
 struct RecordHead {
     word: u64,
     text_bytes: usize,
