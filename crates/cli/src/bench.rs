@@ -5,7 +5,7 @@ mod spatial;
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, heap, size};
 use crate::failure::shown;
-use farwood::System;
+use farwood::papers::System;
 use farwood_bench::record::Record;
 use farwood_bench::record::table::table;
 use farwood_bench::run::{

@@ -1,7 +1,7 @@
 //! Network cards, in words and as JSON.
 
 use super::size;
-use farwood::{DeviceKind, DeviceMemoryLocation, DeviceReport};
+use farwood::node::{DeviceKind, DeviceMemoryLocation, DeviceReport};
 use serde_json::{Value, json};
 
 /// A card, the port and the address that are used.

@@ -1,8 +1,9 @@
 //! `farwood check`: walks an index and verifies every invariant.
 
 use super::{Context, Failure, Format, Opened, Outcome, open_any, size};
+use farwood::index::{OrderedReport, Problem, RadixReport, ShermanReport};
 use farwood::spatial::Spatial;
-use farwood::{OrderedReport, Pool, Problem, Url, radix, sherman};
+use farwood::{Pool, Url};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -206,7 +207,7 @@ fn summary(args: &Args, walk: &OrderedReport, context: &mut Context<'_>) -> Resu
     Ok(())
 }
 
-fn sherman_summary(url: &Url, walk: &sherman::ShermanReport, out: &mut dyn Write) -> io::Result<()> {
+fn sherman_summary(url: &Url, walk: &ShermanReport, out: &mut dyn Write) -> io::Result<()> {
     let percent = if walk.capacity == 0 { 0.0 } else { 100.0 * walk.entries as f64 / walk.capacity as f64 };
     let entries = size::count(walk.entries, "entry", "entries");
     writeln!(out, "{url}: {entries}, leaves {percent:.0} % full")?;
@@ -233,7 +234,7 @@ fn levels(nodes: &[u64], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn radix_summary(url: &Url, walk: &radix::RadixReport, out: &mut dyn Write) -> io::Result<()> {
+fn radix_summary(url: &Url, walk: &RadixReport, out: &mut dyn Write) -> io::Result<()> {
     let entries = walk.entries.max(1);
     writeln!(
         out,

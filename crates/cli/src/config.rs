@@ -129,7 +129,7 @@ pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Com
 /// The text of the file that `source` names.
 fn read(path: &Path, source: &'static str) -> Result<String, Failure> {
     let refuse = |why| Failure::Usage(format!("{source}: {}: {why}", shown(path)));
-    let bytes = farwood::small_file::read(path).map_err(|error| match error.kind() {
+    let bytes = farwood::internal::small_file::read(path).map_err(|error| match error.kind() {
         ErrorKind::InvalidInput => refuse(format!("{error}; name a configuration file")),
         _ => Failure::file(source, "read", path, error),
     })?;

@@ -3,8 +3,9 @@
 use crate::Failure;
 use crate::show::Numbers;
 use crate::tsv;
+use farwood::papers::LockWidth;
 use farwood::spatial::Spatial;
-use farwood::{Error, Index, LockWidth, Pool, Url};
+use farwood::{Error, Index, Pool, Url};
 use serde_json::json;
 use std::io::{self, Write};
 

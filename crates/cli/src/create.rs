@@ -3,11 +3,11 @@
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::doctor;
-use farwood::spatial::{CatfishConfig, CoordinateSystem, IdKind};
-use farwood::{
-    Backing, Consistency, Error, ErrorKind, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant, ShmError,
-    SmartOptions, SphinxOptions, Url, Values, smart, sphinx,
-};
+use farwood::error::{ErrorKind, ShmError};
+use farwood::papers::{Consistency, NodeSizing, ShermanVariant, SmartVariant, SphinxVariant};
+use farwood::spatial::{CoordinateSystem, IdKind, RTree};
+use farwood::types::Kind;
+use farwood::{BTree, Error, Hashed, Pool, PoolOptions, Radix, Url};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::env;
@@ -60,8 +60,8 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Pool")]
     reserve: bool,
 
-    /// The kind of index: sherman (ordered, keys of one length), smart or sphinx (ordered, keys of any length) or
-    /// catfish (spatial, rectangles or records)
+    /// The kind of index: sherman = btree (ordered, keys of one length), smart = radix or sphinx = hashed (ordered,
+    /// keys of any length) or catfish = rtree (spatial, rectangles or records)
     #[arg(long, value_name = "KIND", value_enum, default_value_t = IndexKind::Sherman, help_heading = "Index")]
     index: IndexKind,
     /// The type of the keys: u64, i64, f64, bool, text or hex (byte strings). Texts and byte strings have at most 4096
@@ -119,12 +119,16 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum IndexKind {
     /// A B-link tree for keys of one length
+    #[value(alias = "btree")]
     Sherman,
     /// A radix tree for keys of any length
+    #[value(alias = "radix")]
     Smart,
     /// A radix tree with hash tables, for keys of any length
+    #[value(alias = "hashed")]
     Sphinx,
     /// An R*-tree for rectangles
+    #[value(alias = "rtree")]
     Catfish,
 }
 
@@ -246,18 +250,16 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
 
 /// Creates the pool, with warnings if the machine has too little memory for it.
 fn make_pool(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<(), Failure> {
-    let options = pool_options(args);
-    if options.backing == Backing::Reserved {
-        warn_of_memory(url, &options, context)?;
+    if args.reserve {
+        warn_of_memory(url, args, context)?;
     }
-    let progress = match (options.backing, context.progress) {
-        (Backing::Reserved, true) => {
-            ProgressBar::new_spinner().with_message("allocating the memory of the pool")
-        }
-        _ => ProgressBar::hidden(),
+    let progress = if args.reserve && context.progress {
+        ProgressBar::new_spinner().with_message("allocating the memory of the pool")
+    } else {
+        ProgressBar::hidden()
     };
     progress.enable_steady_tick(Duration::from_millis(200));
-    let created = Pool::create(url, &options);
+    let created = Pool::create(url, &pool_options(args));
     progress.finish_and_clear();
     created.map_err(|error| creation_failed(url, error))?;
     warn_of_shortage(url, context)
@@ -285,8 +287,8 @@ fn creation_failed(url: &Url, error: Error) -> Failure {
 }
 
 /// Warns of a pool that reserves more than four fifths of the available memory.
-fn warn_of_memory(url: &Url, options: &PoolOptions, context: &mut Context<'_>) -> Result<(), Failure> {
-    let wanted = options.memory_bytes.saturating_mul(options.nodes.into());
+fn warn_of_memory(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<(), Failure> {
+    let wanted = memory_bytes(args).saturating_mul(args.nodes.into());
     let available = doctor::machine()?.1.available_bytes;
     if wanted > available - available / 5 {
         let (wanted, available) = (size::show(wanted), size::show(available));
@@ -366,22 +368,22 @@ fn warn_of_shortage(pool: &Url, context: &mut Context<'_>) -> Result<(), Failure
 
 /// The parsed options of the index.
 enum NewIndex {
-    Sherman(IndexOptions),
-    Smart(SmartOptions),
-    Sphinx(SphinxOptions),
-    Catfish(CatfishConfig),
+    Sherman(BTree),
+    Smart(Radix),
+    Sphinx(Hashed),
+    Catfish(RTree),
 }
 
 impl NewIndex {
     fn of(args: &Args) -> Result<Self, Failure> {
         Ok(match args.index {
-            IndexKind::Sherman => Self::Sherman(index_options(args)?),
-            IndexKind::Smart => Self::Smart(smart_options(args)?),
-            IndexKind::Sphinx => Self::Sphinx(SphinxOptions {
-                variant: variant(args, sphinx::SphinxVariant::RECOMMENDED)?.features(),
-                ..SphinxOptions::default()
-            }),
-            IndexKind::Catfish => Self::Catfish(catfish_config(args)?),
+            IndexKind::Sherman => Self::Sherman(btree(args)?),
+            IndexKind::Smart => Self::Smart(radix(args)?),
+            IndexKind::Sphinx => {
+                let variant = variant(args, SphinxVariant::RECOMMENDED)?;
+                Self::Sphinx(Hashed::new().variant(variant.features()))
+            }
+            IndexKind::Catfish => Self::Catfish(rtree(args)),
         })
     }
 
@@ -391,7 +393,7 @@ impl NewIndex {
             Self::Sherman(options) => Pool::check_untyped(url, kinds, options),
             Self::Smart(options) => Pool::check_untyped(url, kinds, options),
             Self::Sphinx(options) => Pool::check_untyped(url, kinds, options),
-            Self::Catfish(config) => Pool::check_spatial(url, config),
+            Self::Catfish(options) => Pool::check_spatial(url, options),
         }
     }
 
@@ -401,7 +403,7 @@ impl NewIndex {
             Self::Sherman(options) => pool.create_untyped(name, kinds, options).map(Some),
             Self::Smart(options) => pool.create_untyped(name, kinds, options).map(Some),
             Self::Sphinx(options) => pool.create_untyped(name, kinds, options).map(Some),
-            Self::Catfish(config) => pool.create_spatial(name, config).map(|_| None),
+            Self::Catfish(options) => pool.create_spatial(name, options).map(|_| None),
         }
     }
 }
@@ -456,9 +458,8 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
     for url in urls {
         match url.index() {
             None => {
-                let options = pool_options(args);
-                let nodes = size::count(options.nodes.into(), "memory node", "memory nodes");
-                writeln!(context.messages, "created {url}: {nodes} of {}", size::show(options.memory_bytes))?;
+                let nodes = size::count(args.nodes.into(), "memory node", "memory nodes");
+                writeln!(context.messages, "created {url}: {nodes} of {}", size::show(memory_bytes(args)))?;
             }
             Some(_) if args.index == IndexKind::Catfish => {
                 let content = match args.ids {
@@ -474,22 +475,25 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
     Ok(Outcome::Done)
 }
 
+/// Memory of each memory node, in bytes.
+fn memory_bytes(args: &Args) -> u64 {
+    args.memory.unwrap_or(PoolOptions::MEMORY_BYTES)
+}
+
 fn pool_options(args: &Args) -> PoolOptions {
-    let default = PoolOptions::default();
-    PoolOptions {
-        memory_bytes: args.memory.unwrap_or(default.memory_bytes),
-        nodes: args.nodes,
-        device_bytes: args.device_memory,
-        backing: if args.reserve { Backing::Reserved } else { Backing::Growable },
-        group: args.group.clone(),
-    }
+    let options = PoolOptions::new()
+        .memory_bytes(memory_bytes(args))
+        .nodes(args.nodes)
+        .device_bytes(args.device_memory);
+    let options = if args.reserve { options.reserve_memory() } else { options };
+    args.group.iter().fold(options, PoolOptions::group)
 }
 
 fn node_bytes(args: &Args) -> Option<usize> {
     args.node_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-fn catfish_config(args: &Args) -> Result<CatfishConfig, Failure> {
+fn rtree(args: &Args) -> RTree {
     let coordinates = match args.crs {
         None => CoordinateSystem::Unstated,
         Some(Coordinates::Degrees) => CoordinateSystem::Degrees,
@@ -500,40 +504,40 @@ fn catfish_config(args: &Args) -> Result<CatfishConfig, Failure> {
         Ids::Number => IdKind::Number,
         Ids::Text => IdKind::Text,
     };
-    let default = CatfishConfig { coordinates, ids, ..CatfishConfig::default() };
-    let Some(bytes) = node_bytes(args) else { return Ok(default) };
-    let sized = default.with_node_bytes(bytes);
-    sized.map_err(|why| Failure::Usage(format!("create {}: --node-bytes: {why}", args.url)))
+    node_bytes(args).into_iter().fold(RTree::new().coordinates(coordinates).ids(ids), RTree::node_bytes)
 }
 
-fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
-    /// The length of byte strings without --key-bytes or --value-bytes. Texts have no default: the library asks for
-    /// their length.
-    const BYTES_DEFAULT: usize = 8;
-    let default = |kind: Kind| (kind != Kind::Text).then_some(BYTES_DEFAULT);
-    let width = |kind: Kind, chosen: Option<usize>| chosen.or(kind.width()).or(default(kind));
-    Ok(IndexOptions {
-        key_bytes: width(args.keys, args.key_bytes),
-        value_bytes: if args.any_length { args.value_bytes } else { width(args.values, args.value_bytes) },
-        values: if args.any_length { Values::AnyLength } else { Values::Fixed },
-        node_bytes: node_bytes(args).unwrap_or(IndexOptions::default().node_bytes),
-        variant: variant(args, ShermanVariant::RECOMMENDED)?.features(),
-        lock_width: args.lock_width.into(),
-        consistency: match args.consistency {
+fn btree(args: &Args) -> Result<BTree, Failure> {
+    let options = BTree::new()
+        .variant(variant(args, ShermanVariant::RECOMMENDED)?.features())
+        .lock_width(args.lock_width.into())
+        .consistency(match args.consistency {
             Scheme::Versions => Consistency::Versions,
             Scheme::ByteVersions => Consistency::ByteVersions,
             Scheme::Checksum => Consistency::Checksum,
-        },
-        ..IndexOptions::default()
+        });
+    let options = node_bytes(args).into_iter().fold(options, BTree::node_bytes);
+    let options = width(args.keys, args.key_bytes).into_iter().fold(options, BTree::key_bytes);
+    Ok(match args.value_bytes {
+        Some(bytes) if args.any_length => options.slot_bytes(bytes),
+        None if args.any_length => options.any_length_values(),
+        chosen => width(args.values, chosen).into_iter().fold(options, BTree::value_bytes),
     })
 }
 
-fn smart_options(args: &Args) -> Result<SmartOptions, Failure> {
-    let mut options = variant(args, smart::SmartVariant::RECOMMENDED)?.features();
+/// The length of keys or values: the chosen one, or that of the type, or 8 for byte strings. Texts have no default: the
+/// library asks for their length.
+fn width(kind: Kind, chosen: Option<usize>) -> Option<usize> {
+    const BYTES_DEFAULT: usize = 8;
+    chosen.or(kind.width()).or((kind != Kind::Text).then_some(BYTES_DEFAULT))
+}
+
+fn radix(args: &Args) -> Result<Radix, Failure> {
+    let mut features = variant(args, SmartVariant::RECOMMENDED)?.features();
     if args.preallocate {
-        options.node_sizing = smart::NodeSizing::Preallocated;
+        features.node_sizing = NodeSizing::Preallocated;
     }
-    Ok(SmartOptions { variant: options, ..SmartOptions::default() })
+    Ok(Radix::new().variant(features))
 }
 
 /// The variant named on the command line, or the recommended one.

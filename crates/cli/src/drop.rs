@@ -1,7 +1,8 @@
 //! `farwood drop`: removes a pool, or an index from it.
 
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters};
-use farwood::{Error, IndexError, Pool, ShmError, Url};
+use farwood::error::{IndexError, ShmError};
+use farwood::{Error, Pool, Url};
 use serde_json::json;
 
 const EXAMPLES: &str = "\

@@ -2,7 +2,9 @@
 
 use super::parser_error;
 use super::source::Sources;
-use farwood::{RdmaError, TcpError, Url, printable};
+use farwood::Url;
+use farwood::error::{RdmaError, TcpError};
+use farwood::internal::printable;
 use std::io::{self, Write};
 use std::path::Path;
 

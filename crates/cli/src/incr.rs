@@ -2,7 +2,8 @@
 
 use super::timeout::TimeoutArgs;
 use super::{Context, Failure, Format, Outcome, Untyped, read};
-use farwood::{Codec, Error, Kind, Unfit, Url, Width};
+use farwood::types::{Codec, Kind, Unfit, Width};
+use farwood::{Error, Url};
 use serde_json::json;
 use std::fmt::Display;
 use std::num::{IntErrorKind, ParseIntError};

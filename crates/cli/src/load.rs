@@ -42,7 +42,8 @@ mod wkt;
 pub(crate) use self::args::Args;
 
 use super::{Context, Failure, Opened, Outcome, open_any};
-use farwood::{Error, IndexError};
+use farwood::Error;
+use farwood::error::IndexError;
 
 /// Options that only a load into a spatial index has.
 const SPATIAL: [&str; 6] = ["columns", "wkt", "id_column", "layer", "corners", "ids"];

@@ -1,6 +1,6 @@
 //! The option `--lock-width`.
 
-use farwood::LockWidth;
+use farwood::papers::LockWidth;
 
 /// The bits of a lock.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

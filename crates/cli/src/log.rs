@@ -1,6 +1,7 @@
 //! The log of a memory node on stderr: one line per event, as text or as JSON.
 
-use farwood::{NodeEvent, printable};
+use farwood::internal::printable;
+use farwood::node::NodeEvent;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -27,7 +28,7 @@ pub(super) struct Log {
 
 impl Log {
     /// Creates a log and the sender for its events.
-    pub(super) fn new(style: Style) -> (Self, farwood::NodeEvents) {
+    pub(super) fn new(style: Style) -> (Self, farwood::node::NodeEvents) {
         let (sender, events) = sync_channel(WAITING_MAX);
         (Self { style, node: String::new(), events }, sender)
     }

@@ -1,6 +1,6 @@
 //! Stderr, as the commands write it: no text that they quote, of a file or of another machine, controls the terminal.
 
-use farwood::printable;
+use farwood::internal::printable;
 use std::io::{self, Write};
 
 /// A writer that escapes control characters, except line feeds.

@@ -2,8 +2,8 @@
 
 mod http;
 
+use farwood::node::{NodeCounts, NodeMonitor};
 use farwood::spatial::{ServerMonitor, ServerStats};
-use farwood::{NodeCounts, NodeMonitor};
 use http::HttpListener;
 pub(super) use http::HttpServer;
 use std::fmt::Write as _;
@@ -154,7 +154,7 @@ fn histogram(counts: &NodeCounts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farwood::LATENCY_BUCKETS;
+    use farwood::node::LATENCY_BUCKETS;
 
     /// Status, head and body.
     fn answered(request: &[u8]) -> (String, String, String) {

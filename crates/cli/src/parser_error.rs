@@ -4,7 +4,7 @@
 use clap::Error;
 use clap::builder::StyledStr;
 use clap::error::ContextValue;
-use farwood::printable;
+use farwood::internal::printable;
 use std::borrow::Cow;
 use std::io::{self, Write};
 

@@ -2,7 +2,8 @@
 
 use super::timeout::TimeoutArgs;
 use super::{Context, Failure, Outcome, Untyped, read};
-use farwood::{Error, Url, Width};
+use farwood::types::Width;
+use farwood::{Error, Url};
 use std::ops::Bound;
 
 const EXAMPLES: &str = "\

@@ -6,11 +6,13 @@ use super::card::{card_json, card_text};
 use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::spatial::ServerMonitor;
-use farwood::{
-    AcceptedTokens, DeviceReport, DeviceSpec, Error, EtcdAddress, HostPort, Identity, MemoryNode, NodeCounts,
-    NodeEvent, NodeEvents, NodeFile, NodeSpec, RdmaError, Registrant, Registration, ServerTls, TcpError, Url,
+use farwood::error::{RdmaError, TcpError};
+use farwood::node::{
+    AcceptedTokens, DeviceReport, DeviceSpec, EtcdAddress, HostPort, Identity, MemoryNode, NodeCounts,
+    NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant, Registration, ServerTls,
 };
+use farwood::spatial::ServerMonitor;
+use farwood::{Error, Url};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -212,7 +214,7 @@ impl Args {
     /// Warns about secrets that all users of the machine can read.
     fn warn_of_secrets(&self, context: &mut Context<'_>) -> Result<(), Failure> {
         for path in [&self.token_file, &self.tls_key].into_iter().flatten() {
-            if let Some(words) = farwood::secret_warning(path) {
+            if let Some(words) = farwood::node::secret_warning(path) {
                 writeln!(context.messages, "warning: {words}")?;
             }
         }
@@ -430,7 +432,7 @@ fn start(args: &Args, spec: &NodeSpec) -> Result<(MemoryNode, Option<DeviceRepor
     match &args.rdma {
         None => Ok((MemoryNode::start(spec).map_err(start_failure)?, None)),
         Some(device) => {
-            let started = farwood::serve_rdma(spec, device);
+            let started = farwood::node::serve_rdma(spec, device);
             let (node, card) = started.map_err(|source| match source {
                 RdmaError::Pool(source) => start_failure(source),
                 source => Failure::Farwood(Error::Rdma { operation: "serve", source }),

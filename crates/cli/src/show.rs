@@ -1,6 +1,6 @@
 //! Keys and values as JSON.
 
-use farwood::Kind;
+use farwood::types::Kind;
 use serde_json::Value;
 
 /// The form of numbers of 64 bits in JSON.
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn keys_and_values_have_the_types_of_json() {
         let of = |kind: Kind, words: &str, numbers: Numbers| {
-            let bytes = kind.read(words, farwood::Width::UpTo(100)).unwrap();
+            let bytes = kind.read(words, farwood::types::Width::UpTo(100)).unwrap();
             numbers.entry(kind, &bytes).to_string()
         };
         for (kind, words, plain, strings) in [

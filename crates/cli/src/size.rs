@@ -1,6 +1,6 @@
 //! Sizes such as `8GiB`, `256KiB` or `4096`, and counts with their noun.
 
-use farwood::MEMORY_NODES_MAX;
+use farwood::Pool;
 use farwood::spatial::IdKind;
 use std::num::IntErrorKind;
 
@@ -58,8 +58,8 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
 
 /// A number of memory nodes of a pool.
 pub(crate) fn memory_nodes(text: &str) -> Result<u16, String> {
-    let nodes = text.parse().ok().filter(|nodes| (1..=MEMORY_NODES_MAX).contains(nodes));
-    nodes.ok_or_else(|| format!("a pool has 1 to {MEMORY_NODES_MAX} memory nodes, not {text}"))
+    let nodes = text.parse().ok().filter(|nodes| (1..=Pool::MEMORY_NODES_MAX).contains(nodes));
+    nodes.ok_or_else(|| format!("a pool has 1 to {} memory nodes, not {text}", Pool::MEMORY_NODES_MAX))
 }
 
 /// A size in the largest unit that gives a number of at least 1.

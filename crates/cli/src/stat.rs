@@ -2,11 +2,13 @@
 
 use super::card::kind;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
+use farwood::node::{NodeDevice, NodeReport};
 use farwood::spatial::{CatfishConfig, ServerStats};
-use farwood::{
-    ClientStats, DamagedEntry, DamagedSlot, EntryLayout, Error, IndexLayout, IndexUse, NodeDevice,
-    NodeReport, NodeStats, Pool, PoolStats, Type, Url,
+use farwood::stats::{
+    ClientStats, DamagedEntry, DamagedSlot, EntryLayout, IndexLayout, IndexUse, NodeStats, PoolStats,
 };
+use farwood::types::Type;
+use farwood::{Error, Pool, Url};
 use serde_json::{Value, json};
 
 /// Bytes of a chunk, the unit in which a pool allocates memory to an index.

@@ -2,9 +2,10 @@
 
 use super::stat::{CHUNK_BYTES, node_json, server_json, server_text};
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::{
-    Error, EtcdError, FabricError, IndexUse, NodeReport, NodeStats, Pool, PoolStats, RdmaError, TcpError, Url,
-};
+use farwood::error::{EtcdError, FabricError, RdmaError, TcpError};
+use farwood::node::NodeReport;
+use farwood::stats::{IndexUse, NodeStats, PoolStats};
+use farwood::{Error, Pool, Url};
 use serde_json::json;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};

@@ -4,7 +4,8 @@
 //! `cargo bench -p farwood --all-features --bench async_calls`
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
-use farwood::{AsyncIndex, Index, IndexOptions, MemoryNode, NodeSpec, Pool, PoolOptions};
+use farwood::node::{MemoryNode, NodeSpec};
+use farwood::{AsyncIndex, BTree, Index, Pool, PoolOptions};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 use tokio::runtime::Runtime;
@@ -20,7 +21,7 @@ const EACH: u64 = 500;
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://bench-async-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let measured = measure("shared memory", &url);
     Pool::remove_by_force(&url)?;
     measured?;
@@ -35,7 +36,7 @@ fn key(number: u64) -> u64 {
 }
 
 fn measure(transport: &str, url: &str) -> farwood::Result<()> {
-    let index = Pool::open(url)?.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+    let index = Pool::open(url)?.create_index::<u64, u64>("numbers", &BTree::new())?;
     index.bulk_load().run((0..KEYS).map(|key| (key, key)))?;
     let tasks = index.to_async()?;
     let runtime = Runtime::new().expect("tokio starts its threads");

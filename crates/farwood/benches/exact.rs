@@ -4,10 +4,10 @@
 //! `cargo bench -p farwood --bench exact`
 #![expect(clippy::print_stdout, reason = "the program prints its measurements")]
 
-use farwood::geometry::{Geometry, Metric, Predicate};
+use farwood::spatial::geometry::{Geometry, Metric, Predicate};
 use farwood::spatial::{
-    CatfishConfig, Contents, CoordinateSystem, IdKind, Item, NearestOptions, Query, Record, Rectangle,
-    ServeOptions, Spatial,
+    Contents, CoordinateSystem, IdKind, Item, NearestOptions, Query, RTree, Record, Rectangle, ServeOptions,
+    Spatial,
 };
 use farwood::{Pool, PoolOptions};
 use farwood_transport::tcp::{MemoryNode, NodeSpec};
@@ -77,7 +77,7 @@ fn triangle(at: [f64; 2]) -> Geometry {
 
 fn measure_records(pool: &Pool) -> farwood::Result<()> {
     let coordinates = CoordinateSystem::Degrees;
-    let config = CatfishConfig { ids: IdKind::Number, coordinates, ..CatfishConfig::default() };
+    let config = RTree::new().ids(IdKind::Number).coordinates(coordinates);
     let (points, coasts) = (pool.create_spatial("points", &config)?, pool.create_spatial("coasts", &config)?);
     let mut draw = Draw(0x9E37_79B9);
     let point = |at| Geometry::point(at).expect("its coordinates are finite");
@@ -145,7 +145,7 @@ fn measure_tcp() -> farwood::Result<()> {
     let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().expect("an address"), 256 << 20));
     let node = node.expect("a memory node of this process");
     let pool = Pool::open(&format!("tcp://{}", node.address()))?;
-    let places = pool.create_spatial("places", &CatfishConfig::default())?;
+    let places = pool.create_spatial("places", &RTree::new())?;
     let listener = Some(TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let options = ServeOptions { listener, memory_node: Some(node.server()), ..ServeOptions::default() };
     let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -163,10 +163,10 @@ fn measure_tcp() -> farwood::Result<()> {
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://bench-exact-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 512 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(512 << 20))?;
     let pool = Pool::open(&url)?;
     let measured = measure_records(&pool).and_then(|()| {
-        let places = pool.create_spatial("plain", &CatfishConfig::default())?;
+        let places = pool.create_spatial("plain", &RTree::new())?;
         places.bulk_load(&items(), 0.7)?;
         measure_many("shared memory", &places)
     });

@@ -6,7 +6,9 @@
 //! `cargo bench -p farwood`
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
-use farwood::{Index, IndexOptions, MetricsLevel, Pool, PoolOptions, block_on};
+use farwood::runtime::block_on;
+use farwood::stats::MetricsLevel;
+use farwood::{BTree, Index, Pool, PoolOptions};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -16,7 +18,7 @@ const ROUNDS: usize = 1_000;
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://bench-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let measured = measure(&url);
     Pool::remove_by_force(&url)?;
     measured
@@ -24,7 +26,7 @@ fn main() -> farwood::Result<()> {
 
 fn measure(url: &str) -> farwood::Result<()> {
     let pool = Pool::open(url)?;
-    let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+    let index = pool.create_index::<u64, u64>("numbers", &BTree::new())?;
     index.bulk_load().run((0..KEYS).map(|key| (key, key)))?;
     let levels = [MetricsLevel::Off, MetricsLevel::Counts, MetricsLevel::Sampled, MetricsLevel::Full];
     let (mut held, mut library) = (Vec::new(), levels.map(|_| Vec::new()));

@@ -4,7 +4,7 @@
 //! `cargo bench -p farwood --bench spatial_changes`
 #![expect(clippy::print_stdout, reason = "the program prints its measurements")]
 
-use farwood::spatial::{CatfishConfig, Editor, Item, Rectangle, ServeOptions, Spatial};
+use farwood::spatial::{Editor, Item, RTree, Rectangle, ServeOptions, Spatial};
 use farwood::{Pool, PoolOptions};
 use farwood_transport::tcp::{MemoryNode, NodeSpec};
 use std::net::TcpListener;
@@ -140,7 +140,7 @@ const SECONDS: f64 = 2.0;
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://bench-changes-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: POOL_BYTES, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(POOL_BYTES))?;
     let done = in_shared_memory(&url);
     Pool::remove_by_force(&url)?;
     done?;
@@ -151,7 +151,7 @@ fn over_tcp() -> farwood::Result<()> {
     let address = "127.0.0.1:0".parse().expect("an address");
     let node = MemoryNode::start(&NodeSpec::new(address, POOL_BYTES)).expect("a memory node");
     let url = format!("tcp://{}", node.address());
-    let places = Pool::open(url.as_str())?.create_spatial("places", &CatfishConfig::default())?;
+    let places = Pool::open(url.as_str())?.create_spatial("places", &RTree::new())?;
     let listener = Some(TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let options = ServeOptions { listener, memory_node: Some(node.server()), ..ServeOptions::default() };
     served(&places, &options, || {
@@ -162,7 +162,7 @@ fn over_tcp() -> farwood::Result<()> {
 
 fn in_shared_memory(url: &str) -> farwood::Result<()> {
     let pool = Pool::open(url)?;
-    let places = pool.create_spatial("places", &CatfishConfig::default())?;
+    let places = pool.create_spatial("places", &RTree::new())?;
     load(&places)?;
     for calls in [Calls::OneByOne, Calls::Batches] {
         measure("in place", url, (1, calls))?;

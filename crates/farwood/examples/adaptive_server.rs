@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use farwood::adaptive::{BackOff, BackOffSettings, Heartbeat, SearchPath, ServerLoad};
-use farwood::{Index, IndexOptions, Pool, PoolOptions};
+use farwood::{BTree, Index, Pool, PoolOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -37,14 +37,14 @@ enum Scheme {
 
 fn main() -> Result<(), Failure> {
     let url = format!("shm://example-adaptive-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let done = compare(&url);
     Pool::remove_by_force(&url)?;
     done
 }
 
 fn compare(url: &str) -> Result<(), Failure> {
-    let index = Pool::open(url)?.open_or_create::<u64, u64>("values", &IndexOptions::default())?;
+    let index = Pool::open(url)?.open_or_create::<u64, u64>("values", &BTree::new())?;
     for key in 0..KEYS {
         index.put(key, 2 * key)?;
     }

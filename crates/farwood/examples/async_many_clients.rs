@@ -3,7 +3,9 @@
 //! `cargo run --example async_many_clients`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use farwood::{Costs, Index, IndexOptions, Pool, PoolOptions, run_all};
+use farwood::runtime::run_all;
+use farwood::stats::Costs;
+use farwood::{BTree, Index, Pool, PoolOptions};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -12,14 +14,14 @@ const OPERATIONS: u64 = 500;
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://example-async-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let done = use_it(&url);
     Pool::remove_by_force(&url)?;
     done
 }
 
 fn use_it(url: &str) -> farwood::Result<()> {
-    let index = Pool::open(url)?.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+    let index = Pool::open(url)?.create_index::<u64, u64>("numbers", &BTree::new())?;
     let clients = (0..CLIENTS).map(|client| {
         Box::pin(work(&index, client)) as Pin<Box<dyn Future<Output = farwood::Result<Costs>> + '_>>
     });

@@ -3,21 +3,21 @@
 //! `cargo run --release --example bulk_load`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use farwood::{IndexOptions, Pool, PoolOptions};
+use farwood::{BTree, Pool, PoolOptions};
 use std::time::Instant;
 
 const ENTRIES: u64 = 1_000_000;
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://example-bulk-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 128 << 20, nodes: 2, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(128 << 20).nodes(2))?;
     let done = use_it(&url);
     Pool::remove_by_force(&url)?;
     done
 }
 
 fn use_it(url: &str) -> farwood::Result<()> {
-    let index = Pool::open(url)?.create_index::<u64, u64>("even", &IndexOptions::default())?;
+    let index = Pool::open(url)?.create_index::<u64, u64>("even", &BTree::new())?;
     let start = Instant::now();
     // Nodes that are 80 % full have space for later inserts.
     let loaded = index.bulk_load().run((0..ENTRIES).map(|number| (number * 2, number)))?;

@@ -3,7 +3,8 @@
 //! `cargo run --example composite_keys`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use farwood::{Index, Pool, PoolOptions, SmartOptions, StartsWith};
+use farwood::types::StartsWith;
+use farwood::{Index, Pool, PoolOptions, Radix};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// An owner, stored as its number. The index cannot be opened with other numbers.
@@ -16,7 +17,7 @@ type Packages = Index<(Owner, String, u16), u64>;
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://example-composite-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let done = use_it(&url);
     Pool::remove_by_force(&url)?;
     done
@@ -24,7 +25,7 @@ fn main() -> farwood::Result<()> {
 
 fn use_it(url: &str) -> farwood::Result<()> {
     // A radix tree, because the texts have any length.
-    let packages: Packages = Pool::open(url)?.create_index("packages", &SmartOptions::default())?;
+    let packages: Packages = Pool::open(url)?.create_index("packages", &Radix::new())?;
     for (owner, name, versions) in
         [(7, "left", 1), (7, "left-pad", 3), (7, "right-pad", 2), (8, "left-pad", 1)]
     {

@@ -3,11 +3,11 @@
 //! `cargo run --example embedded_u64`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use farwood::{IndexOptions, Pool, PoolOptions};
+use farwood::{BTree, Pool, PoolOptions};
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://example-embedded-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let done = use_it(&url);
     Pool::remove_by_force(&url)?;
     done
@@ -15,7 +15,7 @@ fn main() -> farwood::Result<()> {
 
 fn use_it(url: &str) -> farwood::Result<()> {
     let pool = Pool::open(url)?;
-    let prices = pool.create_index::<u64, u64>("prices", &IndexOptions::default())?;
+    let prices = pool.create_index::<u64, u64>("prices", &BTree::new())?;
     for article in (10..100).step_by(10) {
         prices.put(article, article * 5)?;
     }

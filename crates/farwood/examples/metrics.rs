@@ -3,9 +3,9 @@
 //! `cargo run --example metrics`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use farwood::{
-    Error, IndexOptions, MetricsLevel, ObservedCall, Observer, Pool, PoolOptions, SmartOptions, block_on,
-};
+use farwood::runtime::block_on;
+use farwood::stats::{MetricsLevel, ObservedCall, Observer};
+use farwood::{BTree, Error, Pool, PoolOptions, Radix};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Observer for SlowCalls {
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://example-metrics-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let done = use_it(&url);
     Pool::remove_by_force(&url)?;
     done
@@ -65,7 +65,7 @@ fn use_it(url: &str) -> farwood::Result<()> {
 
 /// Threads that share an index of numbers, and a session on an index of names.
 fn work(pool: &Pool) -> farwood::Result<()> {
-    let numbers = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+    let numbers = pool.create_index::<u64, u64>("numbers", &BTree::new())?;
     std::thread::scope(|scope| {
         let threads = (0..4).map(|thread| {
             let numbers = &numbers;
@@ -80,7 +80,7 @@ fn work(pool: &Pool) -> farwood::Result<()> {
         let threads: Vec<_> = threads.collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
     })?;
-    let names = pool.create_index::<String, u64>("names", &SmartOptions::default())?;
+    let names = pool.create_index::<String, u64>("names", &Radix::new())?;
     let session = names.session();
     block_on(async {
         for number in 0..100 {

@@ -3,7 +3,7 @@
 //! The example starts its own program three more times, as child processes.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use farwood::{IndexOptions, Pool, PoolOptions};
+use farwood::{BTree, Pool, PoolOptions};
 use std::process::Command;
 
 const PROCESSES: u64 = 3;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Failure> {
 /// Creates the pool, runs the child processes and removes the pool.
 fn share() -> Result<(), Failure> {
     let url = format!("shm://example-shared-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20).nodes(2))?;
     let done = run_all(&url);
     Pool::remove_by_force(&url)?;
     done
@@ -48,7 +48,7 @@ fn run_all(url: &str) -> Result<(), Failure> {
 
 /// Writes the keys of a child process. The keys of the processes alternate.
 fn write(url: &str, process: u64) -> farwood::Result<()> {
-    let index = Pool::open(url)?.open_or_create::<u64, u64>("shared", &IndexOptions::default())?;
+    let index = Pool::open(url)?.open_or_create::<u64, u64>("shared", &BTree::new())?;
     for number in 0..KEYS {
         index.put(number * PROCESSES + process, process)?;
     }

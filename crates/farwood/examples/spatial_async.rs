@@ -4,9 +4,7 @@
 //! `cargo run --example spatial_async`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use farwood::spatial::{
-    AsyncSpatial, CatfishConfig, IdKind, Query, Record, RecordId, Rectangle, ServeOptions,
-};
+use farwood::spatial::{AsyncSpatial, IdKind, Query, RTree, Record, RecordId, Rectangle, ServeOptions};
 use farwood::{Pool, PoolOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,8 +79,8 @@ async fn run(taxis: AsyncSpatial) -> Result<(), Failure> {
 
 fn main() -> Result<(), Failure> {
     let url = format!("shm://example-taxis-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
-    let config = CatfishConfig { ids: IdKind::Number, ..CatfishConfig::default() };
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
+    let config = RTree::new().ids(IdKind::Number);
     let served = Pool::open(&url)?.create_spatial("taxis", &config)?;
     let stop = AtomicBool::new(false);
     let done = std::thread::scope(|scope| {

@@ -3,20 +3,20 @@
 //! `cargo run --example text_keys_scan`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use farwood::{IndexOptions, Pool, PoolOptions};
+use farwood::{BTree, Pool, PoolOptions};
 
 const WORDS: &str = "ant bee beetle bear bat cat cattle caterpillar dog donkey eagle";
 
 fn main() -> farwood::Result<()> {
     let url = format!("shm://example-text-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let done = use_it(&url);
     Pool::remove_by_force(&url)?;
     done
 }
 
 fn use_it(url: &str) -> farwood::Result<()> {
-    let options = IndexOptions { key_bytes: Some(24), ..IndexOptions::default() };
+    let options = BTree::new().key_bytes(24);
     let words = Pool::open(url)?.create_index::<String, u64>("words", &options)?;
     for word in WORDS.split(' ') {
         words.put(word, word.len() as u64)?;

@@ -4,7 +4,7 @@
 //! `cargo run --example tokio_service`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use farwood::{AsyncIndex, Index, IndexOptions, Pool, PoolOptions, SmartOptions};
+use farwood::{AsyncIndex, BTree, Index, Pool, PoolOptions, Radix};
 use std::io::{Read as _, stdin};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{oneshot, watch};
@@ -106,10 +106,10 @@ async fn serve(sessions: Index<u64, Session>, counters: &Index<String, u64>) -> 
 
 fn main() -> Result<(), Failure> {
     let url = format!("shm://example-tokio-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let pool = Pool::open(&url)?;
-    let sessions = pool.create_index("sessions", &IndexOptions::default())?;
-    let counters = pool.create_index("counters", &SmartOptions::default())?;
+    let sessions = pool.create_index("sessions", &BTree::new())?;
+    let counters = pool.create_index("counters", &Radix::new())?;
     let done = serve(sessions, &counters);
     drop((counters, pool));
     Pool::remove_by_force(&url)?;

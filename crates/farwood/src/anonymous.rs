@@ -3,7 +3,8 @@
 use crate::attached_place::AttachedPlace;
 use crate::attachment::Attachment;
 use crate::error::{Error, Result};
-use crate::pool::{Pool, PoolOptions};
+use crate::pool::Pool;
+use crate::pool_options::PoolOptions;
 use farwood_transport::shm::{PoolName, ShmPool};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,10 +14,10 @@ impl Pool {
     /// which takes about 10 ms.
     ///
     /// ```
-    /// use farwood::{IndexOptions, Pool};
+    /// use farwood::{BTree, Pool};
     ///
     /// let pool = Pool::anonymous(16 << 20)?;
-    /// let squares = pool.create_index::<u64, u64>("squares", &IndexOptions::default())?;
+    /// let squares = pool.create_index::<u64, u64>("squares", &BTree::new())?;
     /// squares.put(12, 144)?;
     /// assert_eq!(squares.get(12)?, Some(144));
     /// # Ok::<(), farwood::Error>(())
@@ -42,7 +43,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Pool`]: the size is invalid, or the machine has too little memory or no free file descriptor.
     pub fn anonymous(memory_bytes: u64) -> Result<Self> {
-        Self::anonymous_with(&PoolOptions { memory_bytes, ..PoolOptions::default() })
+        Self::anonymous_with(&PoolOptions::new().memory_bytes(memory_bytes))
     }
 
     /// Creates a pool as [`anonymous`](Self::anonymous), with several memory nodes, for example, or with all memory

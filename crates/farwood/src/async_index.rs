@@ -26,18 +26,19 @@ use std::time::Instant;
 /// have ended, and holds no lock for longer. So `tokio::time::timeout` and `select!` are safe.
 ///
 /// A call costs the same round trips as that of an [`Index`](crate::Index), and 10 to 20 us to wake the two threads. To
-/// count round trips, or to save that time, use a [`Session`](crate::Session) on one thread.
+/// count round trips, or to save that time, use a [`Session`](crate::index::Session) on one thread.
 ///
 /// Handles may be cloned, and shared by threads. When the last one of a pool is dropped, the thread ends after the
 /// calls that have begun. Dropping a handle does not wait: if it is the last handle of the index, of any kind, the
 /// thread closes the index. [`finished`](Self::finished) waits for the calls and for that.
 ///
 /// ```
-/// # use farwood::{IndexOptions, Pool, PoolOptions, block_on};
+/// # use farwood::runtime::block_on;
+/// # use farwood::{BTree, Pool, PoolOptions};
 /// # let url = format!("shm://doc-async-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
-/// let visits = pool.create_index::<String, u64>("visits", &farwood::SmartOptions::default())?.to_async()?;
+/// let visits = pool.create_index::<String, u64>("visits", &farwood::Radix::new())?.to_async()?;
 /// # let executor = |future: std::pin::Pin<Box<dyn Future<Output = farwood::Result<()>> + Send>>| block_on(future);
 /// executor(Box::pin({
 ///     let visits = visits.clone();
@@ -181,7 +182,7 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         })
     }
 
-    /// Returns these entries as of one moment; as [`Range::snapshot`](crate::Range::snapshot).
+    /// Returns these entries as of one moment; as [`Range::snapshot`](crate::index::Range::snapshot).
     pub fn snapshot(&self, range: impl KeyRange<K>, direction: Direction, limit: usize) -> Answer<Vec<(K, V)>>
     where
         K: Send,

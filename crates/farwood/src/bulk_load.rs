@@ -15,16 +15,16 @@ const FILL: f64 = 0.8;
 /// A bulk load of an empty index, created by [`Index::bulk_load`](crate::Index::bulk_load).
 ///
 /// ```
-/// # use farwood::{IndexOptions, Pool, PoolOptions};
+/// # use farwood::{BTree, Pool, PoolOptions};
 /// # let url = format!("shm://doc-bulk-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
-/// let squares = pool.create_index::<u64, u64>("squares", &IndexOptions::default())?;
+/// let squares = pool.create_index::<u64, u64>("squares", &BTree::new())?;
 /// let loaded = squares.bulk_load().fill(0.9).run((0..1000).map(|number| (number, number * number)))?;
 /// assert_eq!(loaded, 1000);
 ///
 /// // Entries from a file: its errors end the load.
-/// let lines = pool.create_index::<u64, u64>("lines", &IndexOptions::default())?;
+/// let lines = pool.create_index::<u64, u64>("lines", &BTree::new())?;
 /// let entries = "1\n2\nx".lines().map(|line| Ok((line.parse::<u64>()?, 0)));
 /// let loaded: Result<u64, Box<dyn std::error::Error>> = lines.bulk_load().try_run(entries);
 /// assert!(loaded.is_err() && lines.count()? == 0);

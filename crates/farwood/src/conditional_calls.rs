@@ -6,8 +6,8 @@ use crate::conditional::{
     remove_if, swap, take,
 };
 use crate::error::Result;
-use crate::index::Index;
 use crate::tree::Tree;
+use crate::typed_index::Index;
 use farwood_index::Decision;
 
 /// Changes that depend on the value of the key. Each is one atomic step: no other client changes the entry between the
@@ -19,11 +19,11 @@ use farwood_index::Decision;
 /// on the same leaf would wait for the lock, and fail after 20 s.
 ///
 /// ```
-/// # use farwood::{IndexOptions, Pool, PoolOptions};
+/// # use farwood::{BTree, Pool, PoolOptions};
 /// # let url = format!("shm://doc-conditional-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
-/// let visits = pool.create_index::<u64, u64>("visits", &IndexOptions::default())?;
+/// let visits = pool.create_index::<u64, u64>("visits", &BTree::new())?;
 /// assert_eq!((visits.fetch_add(7, 1)?, visits.fetch_add(7, 1)?), (0, 1));
 /// assert_eq!(visits.swap(7, 10)?, Some(2));
 /// assert_eq!(visits.compare_exchange(7, Some(&10), Some(&11))?, Ok(()));

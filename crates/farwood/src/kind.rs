@@ -25,8 +25,8 @@ pub enum Kind {
     Bool,
     /// Another type of the library, such as a tuple. The command shows hexadecimal digits.
     Structured,
-    /// A type defined by the program, 128 or more; see [`Codec::KIND`](crate::Codec::KIND). Smaller numbers belong to
-    /// the library: an index of such a number was created by a later version.
+    /// A type defined by the program, 128 or more; see [`Codec::KIND`](crate::types::Codec::KIND). Smaller numbers
+    /// belong to the library: an index of such a number was created by a later version.
     Other(u8),
 }
 

@@ -3,16 +3,16 @@
 //! Any number of processes share an index without a server between them and the data: the nodes of the tree are in the
 //! memory of *memory nodes*, and every process reads and changes them with one-sided READ, WRITE and compare-and-swap.
 //! On one machine the memory nodes are shared memory (`shm://`); over a network they are daemons (`tcp://`, or
-//! `rdma://` if network cards execute the verbs; `MemoryNode`, `farwood serve`).
+//! `rdma://` if network cards execute the verbs; `node::MemoryNode`, `farwood serve`).
 //!
 //! ```
-//! use farwood::{IndexOptions, Pool, PoolOptions};
+//! use farwood::{BTree, Pool, PoolOptions};
 //!
 //! # let url = format!("shm://doc-lib-{}", std::process::id());
 //! # let url = url.as_str();
-//! Pool::create(url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+//! Pool::create(url, &PoolOptions::new().memory_bytes(64 << 20))?;
 //! let pool = Pool::open(url)?;
-//! let index = pool.open_or_create::<u64, u64>("squares", &IndexOptions::default())?;
+//! let index = pool.open_or_create::<u64, u64>("squares", &BTree::new())?;
 //! for number in 0..100 {
 //!     index.put(number, number * number)?;
 //! }
@@ -26,31 +26,34 @@
 //!
 //! | topic | see |
 //! |---|---|
-//! | pools of memory nodes, named by URL | [`Pool`] |
+//! | pools of memory nodes, named by URL | [`Pool`], [`PoolOptions`] |
 //! | a pool for this process alone, without a name | [`Pool::anonymous`] |
 //! | pools for the tests of your program | [Testing](#testing-your-program), [`testing`] |
 //! | typed indexes, usable from any thread | [`Index`] |
-//! | keys of any length: radix trees instead of a B-link tree | [`SmartOptions`], [`SphinxOptions`] |
+//! | the structure of an index: keys of one length, or of any length | [`BTree`], [`Radix`], [`Hashed`] |
 //! | rectangles: an R*-tree (feature `spatial`) | [`spatial`] |
-//! | points, lines and polygons in records (feature `geometry`) | [`spatial::Spatial::find`], [`geometry`] |
-//! | range scans, forward or reverse | [`Index::scan`], [`Index::scan_prefix`], [`Scan`] |
-//! | concurrent async operations on one thread | [`Session`], [`spatial::SpatialSession`], [`run_all`] |
+//! | points, lines and polygons in records (feature `geometry`) | [`spatial::Spatial::find`], [`spatial::geometry`] |
+//! | conditional changes: counters, sessions, locks | [`Index::compare_exchange`], [`Index::fetch_update`] |
+//! | range scans, forward or reverse | [`Index::range`], [`Index::prefix`], [`index::Scan`] |
+//! | many keys in one call | [`Index::get_many`], [`Index::put_many`], [`Index::bulk_load`] |
+//! | async calls from any task, such as with tokio | [`AsyncIndex`], `spatial::AsyncSpatial` |
+//! | concurrent async operations on one thread | [`index::Session`], [`runtime::run_all`] |
 //! | a server of your own, whose clients use READs while it is busy | [`adaptive`] |
-//! | keys of several components, and your own types | [`Encode`], [`Codec`], [`key_type!`], `Serde`, `Plain` |
-//! | the cost of an operation in round trips | `[n RT]` in the documentation of each method, [`Session::take_costs`] |
-//! | errors, and what a program does after them | [`Error`], [`ErrorKind`], [`Effect`] |
-//! | calls, errors, costs and durations by index and operation | [`Pool::metrics`], [`Observer`] |
-//! | a memory node in your process (feature `tcp`) | `MemoryNode` |
-//! | huge pages for the caches of a process | [`into_huge_pages`] |
+//! | keys of several components, and your own types | [`types`], [`key_type!`] |
+//! | the cost of an operation in round trips | `[n RT]` in the documentation of each method |
+//! | errors, and what a program does after them | [`Error`], [`error::ErrorKind`], [`error::Effect`] |
+//! | calls, errors, costs and durations by index and operation | [`Pool::metrics`], [`stats::Observer`] |
+//! | a memory node in your process (feature `tcp`) | `node::MemoryNode` |
+//! | huge pages for the caches of a process | [`runtime::into_huge_pages`] |
 //! | the pools of this machine, and the remains of crashed processes | [`doctor`] |
 //!
 //! # Fork
 //!
 //! A forked child must not use what its parent has opened: both would write as one compute node. So every use of an
-//! inherited handle in the child ([`Pool`], [`Index`], [`Session`], [`Scan`], [`spatial::Spatial`], a suspended future)
-//! fails with [`FabricError::Forked`], and dropping it there changes nothing for the parent. The remedy is to call
-//! [`Pool::open`] in the child; the child can then use the pool at the same time as the parent, whether or not it has
-//! dropped the inherited handles.
+//! inherited handle in the child ([`Pool`], [`Index`], [`index::Session`], [`index::Scan`], [`spatial::Spatial`], a
+//! suspended future) fails with [`FabricError::Forked`](error::FabricError::Forked), and dropping it there changes
+//! nothing for the parent. The remedy is to call [`Pool::open`] in the child; the child can then use the pool at the
+//! same time as the parent, whether or not it has dropped the inherited handles.
 //!
 //! A child keeps files and sockets of its parent open until it drops the handles, calls `exec` or ends; until then, a
 //! parent that was killed counts as alive, and keeps its locks.
@@ -62,10 +65,10 @@
 //! test over TCP starts a memory node in its own process, on a free port; [`testing`] has an example.
 //!
 //! ```
-//! use farwood::{IndexOptions, Pool};
+//! use farwood::{BTree, Pool};
 //!
 //! let pool = Pool::anonymous(16 << 20)?;
-//! let index = pool.create_index::<u64, u64>("squares", &IndexOptions::default())?;
+//! let index = pool.create_index::<u64, u64>("squares", &BTree::new())?;
 //! index.put(12, 144)?;
 //! assert_eq!(index.get(12)?, Some(144));
 //! # Ok::<(), farwood::Error>(())
@@ -90,18 +93,17 @@ mod bulk_load;
 mod codec;
 mod conditional;
 mod conditional_calls;
-mod contradiction;
 pub mod doctor;
 mod entry;
-mod error;
+pub mod error;
 mod handle;
-mod index;
 mod index_stats;
 mod inline_bytes;
 mod kind;
 mod observe;
-mod options;
 mod pool;
+mod pool_options;
+mod pool_stats;
 mod range;
 mod scan;
 mod session;
@@ -109,96 +111,111 @@ mod shell_word;
 mod span;
 #[cfg(feature = "spatial")]
 pub mod spatial;
-mod stats;
+mod structure;
 mod task_driver;
 pub mod testing;
 mod thread_client;
 mod tree;
+mod typed_index;
 mod unfit;
 mod url;
 mod width;
 
-pub use answer::Answer;
 pub use async_index::AsyncIndex;
-pub use bulk_load::BulkLoad;
-#[cfg(feature = "zerocopy")]
-pub use codec::Plain;
-#[cfg(feature = "serde")]
-pub use codec::Serde;
-pub use codec::{
-    Bytes, Codec, Encode, Key, KeyRange, Prefix, PrefixPart, StartsWith, Text, TypeName, Value, View,
-};
-pub use conditional::Counter;
-pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
-pub use error::{Effect, Error, ErrorKind, Result};
-pub use farwood_fabric::client_table::DamagedSlot;
-pub use farwood_fabric::directory::DamagedEntry;
-pub use farwood_fabric::{ClientId, Costs, FabricError, printable};
-#[cfg(feature = "geometry")]
-pub use farwood_geometry as geometry;
-pub use farwood_index::IndexError;
-pub use farwood_index::consistency::Consistency;
-pub use farwood_index::lock::LockWidth;
-pub use farwood_index::ordered::{OrderedReport, System};
-pub use farwood_index::sherman::layout::Values;
-pub use farwood_index::sherman::{Direction, Problem, ShermanFeatures, ShermanVariant};
-#[doc(hidden)]
-pub use farwood_transport::any::AnyFabric;
-#[cfg(feature = "etcd")]
-pub use farwood_transport::etcd::{EtcdAddress, EtcdError, Registrant, Registration};
-pub use farwood_transport::heap::into_huge_pages;
-#[cfg(feature = "rdma")]
-pub use farwood_transport::rdma::{
-    DeviceKind, DeviceMemoryLocation, DeviceReport, DeviceSpec, LinkKind, NodeDevice, RdmaError,
-    serve as serve_rdma,
-};
-pub use farwood_transport::runtime::{block_on, run_all};
-pub use farwood_transport::shm::{Backing, Pages, ShmError};
-pub use farwood_transport::small_file;
-#[cfg(feature = "tcp")]
-pub use farwood_transport::tcp::{
-    AcceptedTokens, GoneClient, HostPort, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent,
-    NodeEvents, NodeFile, NodeMonitor, NodeReport, NodeSpec, ServerTls, TcpError, Token, secret_warning,
-};
-pub use index::Index;
-pub use index_stats::IndexStats;
-pub use inline_bytes::InlineBytes;
-pub use kind::{Kind, Type};
-#[cfg(feature = "metrics")]
-pub use observe::MetricsObserver;
-#[cfg(feature = "tracing")]
-pub use observe::TracingObserver;
-pub use observe::{CallOutcome, Latencies, Metrics, MetricsLevel, ObservedCall, Observer, OperationMetrics};
-pub use options::{
-    CACHE_BYTES_DEFAULT, CreateOptions, FILTER_BYTES_DEFAULT, IndexOptions, SmartOptions, SphinxOptions,
-};
-pub use pool::{MEMORY_NODES_MAX, Pool, PoolOptions};
-pub use range::Range;
-pub use scan::Scan;
-pub use session::Session;
-pub use stats::{ClientStats, IndexUse, NodeStats, PoolStats};
-pub use task_driver::Finished;
-pub use unfit::Unfit;
+pub use codec::{Key, Value};
+pub use error::{Error, Result};
+pub use pool::Pool;
+pub use pool_options::PoolOptions;
+pub use structure::{BTree, Hashed, Radix};
+pub use typed_index::Index;
 pub use url::Url;
-pub use width::Width;
 
-/// The variants and options of SMART.
-pub mod smart {
-    pub use farwood_index::smart::options::Scans;
-    pub use farwood_index::smart::{NodeSizing, SmartFeatures, SmartVariant};
+/// The types that calls of an [`Index`] take and return.
+pub mod index {
+    pub use crate::answer::Answer;
+    pub use crate::bulk_load::BulkLoad;
+    pub use crate::range::Range;
+    pub use crate::scan::Scan;
+    pub use crate::session::Session;
+    pub use crate::structure::Structure;
+    pub use crate::task_driver::Finished;
+    pub use farwood_index::ordered::OrderedReport;
+    pub use farwood_index::radix::tree::RadixReport;
+    pub use farwood_index::sherman::{Direction, Problem, ShermanReport};
 }
 
-/// The variants and options of Sphinx.
-pub mod sphinx {
+/// Statistics of pools and indexes, metrics of calls, and observers.
+pub mod stats {
+    pub use crate::entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
+    pub use crate::index_stats::IndexStats;
+    #[cfg(feature = "metrics")]
+    pub use crate::observe::MetricsObserver;
+    #[cfg(feature = "tracing")]
+    pub use crate::observe::TracingObserver;
+    pub use crate::observe::{
+        CallOutcome, Latencies, Metrics, MetricsLevel, ObservedCall, Observer, OperationMetrics,
+    };
+    pub use crate::pool_stats::{ClientStats, IndexUse, NodeStats, PoolStats};
+    pub use farwood_fabric::client_table::DamagedSlot;
+    pub use farwood_fabric::directory::DamagedEntry;
+    pub use farwood_fabric::{ClientId, Costs};
+    pub use farwood_index::sherman::layout::Values;
+    pub use farwood_transport::shm::Pages;
+}
+
+/// The types of keys and values, and their encodings.
+pub mod types {
+    #[cfg(feature = "zerocopy")]
+    pub use crate::codec::Plain;
+    #[cfg(feature = "serde")]
+    pub use crate::codec::Serde;
+    pub use crate::codec::{
+        Bytes, Codec, Encode, KeyRange, Prefix, PrefixPart, StartsWith, Text, TypeName, View,
+    };
+    pub use crate::conditional::Counter;
+    pub use crate::inline_bytes::InlineBytes;
+    pub use crate::kind::{Kind, Type};
+    pub use crate::unfit::Unfit;
+    pub use crate::width::Width;
+}
+
+/// The variants and options of the papers' systems. Programs that reproduce figures need them.
+pub mod papers {
+    pub use farwood_index::consistency::Consistency;
+    pub use farwood_index::lock::LockWidth;
+    pub use farwood_index::ordered::System;
+    pub use farwood_index::sherman::{ShermanFeatures, ShermanVariant};
+    pub use farwood_index::smart::options::Scans;
+    pub use farwood_index::smart::{NodeSizing, SmartFeatures, SmartVariant};
     pub use farwood_index::sphinx::{Groups, SphinxFeatures, SphinxVariant, TraversalStart};
 }
 
-/// Radix trees in general.
-pub mod radix {
-    pub use farwood_index::radix::tree::RadixReport;
+/// Executors of a thread, and the memory of its process.
+pub mod runtime {
+    pub use farwood_transport::heap::into_huge_pages;
+    pub use farwood_transport::runtime::{block_on, run_all};
 }
 
-/// Sherman.
-pub mod sherman {
-    pub use farwood_index::sherman::ShermanReport;
+/// Memory nodes: daemons that store the pages of a pool, in processes of their own or in yours.
+#[cfg(any(feature = "tcp", feature = "rdma", feature = "etcd"))]
+pub mod node {
+    #[cfg(feature = "etcd")]
+    pub use farwood_transport::etcd::{EtcdAddress, Registrant, Registration};
+    #[cfg(feature = "rdma")]
+    pub use farwood_transport::rdma::{
+        DeviceKind, DeviceMemoryLocation, DeviceReport, DeviceSpec, LinkKind, NodeDevice, serve as serve_rdma,
+    };
+    #[cfg(feature = "tcp")]
+    pub use farwood_transport::tcp::{
+        AcceptedTokens, GoneClient, HostPort, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent,
+        NodeEvents, NodeFile, NodeMonitor, NodeReport, NodeSpec, ServerTls, Token, secret_warning,
+    };
+}
+
+/// Parts for the commands and benchmarks of this repository, without a promise of stability.
+#[doc(hidden)]
+pub mod internal {
+    pub use farwood_fabric::printable;
+    pub use farwood_transport::any::AnyFabric;
+    pub use farwood_transport::small_file;
 }

@@ -5,89 +5,42 @@ use crate::attached::Attached;
 use crate::attached_place::AttachedPlace;
 use crate::attachment::{Attachment, FreshNodes};
 use crate::codec::{Codec, KEY_BYTES_MIN, Key, TypeName, Value};
-use crate::contradiction::Contradiction;
 use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
-use crate::index::Index;
 use crate::kind::{Kind, Type};
 use crate::observe::{MeteredClient, Metrics, MetricsLevel, Observer};
-use crate::options::{Column, CreateOptions};
+use crate::pool_options::PoolOptions;
+use crate::structure::{Column, Contradiction, Structure};
 use crate::thread_client;
 use crate::tree::Tree;
+use crate::typed_index::Index;
 use crate::url::Url;
 use farwood_fabric::directory;
-use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, FabricError, Packed, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
 use farwood_index::ordered::{Ordered, describe};
 use farwood_transport::any::{AnyFabric, PoolLocation};
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool, group_number};
+use farwood_transport::shm::{PoolName, SegmentDir, ShmError, ShmPool};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The options for creating a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolOptions {
-    /// Memory of each memory node in bytes: a multiple of 8 MiB, at least 16 MiB. The default is 1 GiB.
-    ///
-    /// Each memory node uses 8 MiB for the superblock. From the remaining memory, each index uses 8 MiB for every
-    /// process that inserts at the same time, plus the memory of its entries: about 32 B for each entry with keys and
-    /// values of 8 bytes in leaves that are 80 % full. So 16 MiB are enough for one writing process and one index.
-    pub memory_bytes: u64,
-    /// Number of memory nodes, 1 to 256. The default is 1.
-    pub nodes: u16,
-    /// Device memory of each memory node in bytes, which holds the locks. The default is 256 KiB, as on a ConnectX-5.
-    pub device_bytes: u64,
-    /// Whether memory is allocated on demand (the default) or all at once.
-    pub backing: Backing,
-    /// The group of users that shares the pool, by name or number. The default is none: only the user who creates the
-    /// pool uses it. A process uses a shared pool, whoever created it, only if `FARWOOD_SHM_GROUP` names the group.
-    pub group: Option<String>,
-}
-
-impl Default for PoolOptions {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 1 << 30,
-            nodes: 1,
-            device_bytes: DEVICE_BYTES_DEFAULT,
-            backing: Backing::Growable,
-            group: None,
-        }
-    }
-}
-
-impl PoolOptions {
-    /// The options with a name, for shared memory.
-    pub(crate) fn spec(&self, name: PoolName) -> std::result::Result<PoolSpec, ShmError> {
-        Ok(PoolSpec {
-            name,
-            nodes: self.nodes,
-            host_bytes: self.memory_bytes,
-            device_bytes: self.device_bytes,
-            backing: self.backing,
-            group: self.group.as_deref().map(group_number).transpose()?,
-        })
-    }
-}
 
 /// This process's attachment to a pool of memory nodes. Clones share the attachment, which ends when the last handle of
 /// the pool and of its indexes is dropped. Other threads that have used the pool keep its memory mapped until they use
 /// another pool, or end; this does not prevent the removal of the pool.
 ///
 /// ```
-/// use farwood::{IndexOptions, Pool, PoolOptions};
+/// use farwood::{BTree, Pool, PoolOptions};
 ///
 /// # let url = format!("shm://doc-pool-{}", std::process::id());
 /// # let url = url.as_str();
 /// // In the first process:
-/// Pool::create(url, &PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..Default::default() })?;
+/// Pool::create(url, &PoolOptions::new().memory_bytes(64 << 20).nodes(2))?;
 /// // In every process:
 /// let pool = Pool::open(url)?;
-/// let prices = pool.open_or_create::<u64, u64>("prices", &IndexOptions::default())?;
+/// let prices = pool.open_or_create::<u64, u64>("prices", &BTree::new())?;
 /// prices.put(&4711, &1999)?;
 /// assert_eq!(prices.get(&4711)?, Some(1999));
 /// # drop((prices, pool));
@@ -99,7 +52,11 @@ impl PoolOptions {
 pub struct Pool(Arc<Attached>);
 
 impl Pool {
-    /// Creates the pool. With [`Backing::Reserved`], this takes about a second per GiB.
+    /// Maximum memory nodes of a pool.
+    pub const MEMORY_NODES_MAX: u16 = Packed::<u64>::NODES_MAX as u16;
+
+    /// Creates the pool. With [`PoolOptions::reserve_memory`], this takes about a second per
+    /// GiB.
     ///
     /// # Errors
     /// [`Error::Pool`]: the pool exists, or the machine has too little memory; [`Error::Url`]; [`Error::Served`]: a
@@ -210,8 +167,8 @@ impl Pool {
     }
 
     /// Creates an index with keys of type `K` and values of type `V`, and opens it. The type of the options selects the
-    /// system: [`IndexOptions`](crate::IndexOptions) for Sherman, [`SmartOptions`](crate::SmartOptions) for SMART,
-    /// [`SphinxOptions`](crate::SphinxOptions) for Sphinx. [about 140 RT]
+    /// system: [`BTree`](crate::BTree) for Sherman, [`Radix`](crate::Radix) for SMART,
+    /// [`Hashed`](crate::Hashed) for Sphinx. [about 140 RT]
     ///
     /// # Errors
     /// [`Error::Index`]: the index exists, the name or the sizes are invalid, the pool or its directory is full, or
@@ -221,7 +178,7 @@ impl Pool {
     pub fn create_index<K: Key, V: Value>(
         &self,
         name: &str,
-        options: &impl CreateOptions,
+        options: &impl Structure,
     ) -> Result<Index<K, V>> {
         Ok(Index::of(self.create_tree(name, [Column::of::<K>(), Column::of::<V>()], options)?))
     }
@@ -235,7 +192,7 @@ impl Pool {
         &self,
         name: &str,
         kinds: [Kind; 2],
-        options: &impl CreateOptions,
+        options: &impl Structure,
     ) -> Result<Index<Vec<u8>, Vec<u8>>> {
         Ok(Index::of(self.create_tree(name, kinds.map(Column::of_kind), options)?))
     }
@@ -245,17 +202,17 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Options`]; [`Error::Index`]: the sizes are invalid; [`Error::Argument`]: the cache is too large.
-    pub fn check_untyped(url: &Url, kinds: [Kind; 2], options: &impl CreateOptions) -> Result<()> {
+    pub fn check_untyped(url: &Url, kinds: [Kind; 2], options: &impl Structure) -> Result<()> {
         let refused = |why| Error::Options { url: url.to_string(), why };
         let columns = kinds.map(Column::of_kind);
         columns.iter().try_for_each(|column| column.check()).map_err(refused)?;
         let config = options.config(columns).map_err(refused)?;
-        Call { operation: "create", url: url.to_string() }.check_cache(options.cache_bytes())?;
+        Call { operation: "create", url: url.to_string() }.check_cache(options.cache_budget())?;
         config.check().map_err(|source| Error::Index { operation: "create", url: url.to_string(), source })
     }
 
-    /// Opens an index, with an index cache of [`CACHE_BYTES_DEFAULT`](crate::CACHE_BYTES_DEFAULT), or a filter of
-    /// [`FILTER_BYTES_DEFAULT`](crate::FILTER_BYTES_DEFAULT). Handles of one index share its cache and its local
+    /// Opens an index, with an index cache of [`BTree::CACHE_BYTES`](crate::BTree::CACHE_BYTES), or a filter of
+    /// [`Hashed::FILTER_BYTES`](crate::Hashed::FILTER_BYTES). Handles of one index share its cache and its local
     /// locks. [at most 71 RT]
     ///
     /// # Errors
@@ -302,7 +259,7 @@ impl Pool {
     pub fn open_or_create<K: Key, V: Value>(
         &self,
         name: &str,
-        options: &impl CreateOptions,
+        options: &impl Structure,
     ) -> Result<Index<K, V>> {
         match self.open_agreeing(name, options) {
             Err(Error::Index { source: IndexError::NoSuchIndex(_), .. }) => {}
@@ -316,12 +273,8 @@ impl Pool {
     }
 
     /// Opens an index that `options` do not contradict.
-    fn open_agreeing<K: Key, V: Value>(
-        &self,
-        name: &str,
-        options: &impl CreateOptions,
-    ) -> Result<Index<K, V>> {
-        let tree = self.open_tree(name, Some(options.cache_bytes()))?;
+    fn open_agreeing<K: Key, V: Value>(&self, name: &str, options: &impl Structure) -> Result<Index<K, V>> {
+        let tree = self.open_tree(name, Some(options.cache_budget()))?;
         let stored = describe(tree.ordered().entry()).map_err(|error| self.failed("open", name, error))?;
         if let Some(Contradiction { what, given, stored }) = options.contradiction(&stored) {
             let call = Call { operation: "open", url: tree.url() };
@@ -378,12 +331,13 @@ impl Pool {
     /// A snapshot contains all calls that have ended before it began. In a forked child it is empty.
     ///
     /// ```
-    /// # use farwood::{IndexOptions, MetricsLevel, Pool, PoolOptions};
+    /// # use farwood::stats::MetricsLevel;
+    /// # use farwood::{BTree, Pool, PoolOptions};
     /// # let url = format!("shm://doc-metrics-{}", std::process::id());
-    /// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+    /// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     /// # let pool = Pool::open(&url)?;
     /// pool.set_metrics_level(MetricsLevel::Sampled);
-    /// let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+    /// let index = pool.create_index::<u64, u64>("numbers", &BTree::new())?;
     /// index.put(1, 10)?;
     /// let before = pool.metrics();
     /// assert_eq!((index.get(1)?, index.get(2)?), (Some(10), None));
@@ -432,15 +386,10 @@ impl Pool {
         self.0.failed(operation, name, source)
     }
 
-    fn create_tree(
-        &self,
-        name: &str,
-        columns: [Column; 2],
-        options: &impl CreateOptions,
-    ) -> Result<Arc<Tree>> {
+    fn create_tree(&self, name: &str, columns: [Column; 2], options: &impl Structure) -> Result<Arc<Tree>> {
         let refused = |why| Error::Options { url: self.0.index_url(name), why };
         columns.iter().try_for_each(|column| column.check()).map_err(refused)?;
-        let (config, cache_bytes) = (options.config(columns).map_err(refused)?, options.cache_bytes());
+        let (config, cache_bytes) = (options.config(columns).map_err(refused)?, options.cache_budget());
         Call { operation: "create", url: self.0.index_url(name) }.check_cache(cache_bytes)?;
         let mut open = self.0.open().map_err(|error| self.failed("create", name, error.into()))?;
         let client = self.client("create an index in")?;
@@ -472,9 +421,6 @@ impl Pool {
         Ok(tree)
     }
 }
-
-/// Maximum memory nodes of a pool.
-pub const MEMORY_NODES_MAX: u16 = Packed::<u64>::NODES_MAX as u16;
 
 /// The name of a pool in shared memory. Other pools cannot be created or removed with a URL.
 fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {

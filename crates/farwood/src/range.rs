@@ -14,11 +14,11 @@ use std::marker::PhantomData;
 /// [`Index::prefix`](crate::Index::prefix) create it; `into_iter` or a `for` loop reads the entries.
 ///
 /// ```
-/// # use farwood::{IndexOptions, Pool, PoolOptions};
+/// # use farwood::{BTree, Pool, PoolOptions};
 /// # let url = format!("shm://doc-range-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
-/// let squares = pool.create_index::<u64, u64>("squares", &IndexOptions::default())?;
+/// let squares = pool.create_index::<u64, u64>("squares", &BTree::new())?;
 /// for number in 0..100 {
 ///     squares.put(number, number * number)?;
 /// }

@@ -18,15 +18,17 @@ use std::sync::Arc;
 
 /// Async calls on an index for the current thread, with their costs.
 ///
-/// A session and its futures stay on the thread that created them. Run the futures with [`block_on`](crate::block_on),
-/// with [`run_all`](crate::run_all), in a `tokio::task::LocalSet`, or in any other executor for local futures. A future
-/// that waits for a lock or pauses before a retry wakes its task itself; no reactor is needed.
+/// A session and its futures stay on the thread that created them. Run the futures with
+/// [`block_on`](crate::runtime::block_on), with [`run_all`](crate::runtime::run_all), in a `tokio::task::LocalSet`, or
+/// in any other executor for local futures. A future that waits for a lock or pauses before a retry wakes its task
+/// itself; no reactor is needed.
 ///
 /// Do not interleave them with blocking calls of [`Index`](crate::Index) on the same thread: a suspended operation of a
-/// session may hold the lock of a leaf or be the next to receive it, and a blocking call that changes the same leaf
-/// waits for that lock while it keeps the other operation from running. It may wait forever. The same holds for a
-/// [`block_on`](crate::block_on) inside a future. Before a blocking call, complete the session's operations on this
-/// thread. Blocking calls on other threads do no harm.
+/// session may hold the lock of a leaf, and a blocking call that changes the same leaf waits for that lock while it
+/// keeps the other operation from running. It fails with [`Busy`](crate::error::ErrorKind::Busy) after 20 s. (A lock
+/// that was granted to a suspended operation, and that it has not taken, passes to the next client after about 1 ms.)
+/// The same holds for a [`block_on`](crate::runtime::block_on) inside a future. Before a blocking call, complete the
+/// session's operations on this thread. Blocking calls on other threads do no harm.
 ///
 /// A future may be dropped at any time, by a timeout for example. Its operation may then have taken effect or not. Its
 /// locks are freed within about half a round trip, and the session is usable at once; another client completes or
@@ -35,11 +37,12 @@ use std::sync::Arc;
 /// Clones share the client. For a separate client with separate costs, create another session.
 ///
 /// ```
-/// # use farwood::{IndexOptions, Pool, PoolOptions, block_on};
+/// # use farwood::runtime::block_on;
+/// # use farwood::{BTree, Pool, PoolOptions};
 /// # let url = format!("shm://doc-session-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
-/// let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+/// let index = pool.create_index::<u64, u64>("numbers", &BTree::new())?;
 /// let session = index.session();
 /// block_on(async {
 ///     session.put(1, 10).await?;
@@ -199,7 +202,7 @@ impl<K: Key, V: Value> Session<K, V> {
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
-    /// Returns these entries as of one moment; as [`Range::snapshot`](crate::Range::snapshot).
+    /// Returns these entries as of one moment; as [`Range::snapshot`](crate::index::Range::snapshot).
     pub async fn scan_snapshot(
         &self,
         range: impl KeyRange<K>,

@@ -13,12 +13,13 @@
 # A pool over TCP
 
 ```
-use farwood::{IndexOptions, MemoryNode, NodeSpec, Pool};
+use farwood::node::{MemoryNode, NodeSpec};
+use farwood::{BTree, Pool};
 
 // The operating system selects a free port.
 let node = MemoryNode::start(&NodeSpec::new(([127, 0, 0, 1], 0).into(), 64 << 20))?;
 let pool = Pool::open(format!("tcp://{}", node.address()).as_str())?;
-let squares = pool.create_index::<u64, u64>("squares", &IndexOptions::default())?;
+let squares = pool.create_index::<u64, u64>("squares", &BTree::new())?;
 squares.put(12, 144)?;
 assert_eq!(squares.get(12)?, Some(144));
 assert_eq!(pool.stats()?.clients.len(), 1);
@@ -30,7 +31,8 @@ drop((squares, pool, node));
 )]
 
 use crate::error::Result;
-use crate::pool::{Pool, PoolOptions};
+use crate::pool::Pool;
+use crate::pool_options::PoolOptions;
 use farwood_transport::fork::ForkCount;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -40,18 +42,18 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 ///
 /// ```
 /// use farwood::testing::ScratchPool;
-/// use farwood::IndexOptions;
+/// use farwood::BTree;
 ///
 /// let scratch = ScratchPool::new(64 << 20)?;
 /// // Two compute nodes:
 /// let (writer, reader) = (scratch.open()?, scratch.open()?);
-/// writer.create_index::<u64, u64>("squares", &IndexOptions::default())?.put(12, 144)?;
+/// writer.create_index::<u64, u64>("squares", &BTree::new())?.put(12, 144)?;
 /// assert_eq!(reader.open_index::<u64, u64>("squares")?.get(12)?, Some(144));
 /// # Ok::<(), farwood::Error>(())
 /// ```
 ///
 /// Keep the value as long as the handles of the pool: within half a second after the value was dropped, operations fail
-/// with [`FabricError::MemoryLost`](crate::FabricError::MemoryLost). A forked child that drops the value removes
+/// with [`FabricError::MemoryLost`](crate::error::FabricError::MemoryLost). A forked child that drops the value removes
 /// nothing.
 pub struct ScratchPool {
     url: String,
@@ -65,7 +67,7 @@ impl ScratchPool {
     /// # Errors
     /// As [`Pool::create`].
     pub fn new(memory_bytes: u64) -> Result<Self> {
-        Self::with(&PoolOptions { memory_bytes, ..PoolOptions::default() })
+        Self::with(&PoolOptions::new().memory_bytes(memory_bytes))
     }
 
     /// Creates a pool with these options.

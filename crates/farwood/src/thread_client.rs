@@ -161,8 +161,8 @@ fn take_where(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::IndexOptions;
     use crate::pool::Pool;
+    use crate::structure::BTree;
 
     fn clients() -> usize {
         CLIENTS.with(|clients| clients.borrow().len())
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_thread_has_one_client_for_each_pool() {
         let [a, b] = [(); 2].map(|()| Pool::anonymous(16 << 20).unwrap());
-        let index = a.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
+        let index = a.create_index::<u64, u64>("i", &BTree::default()).unwrap();
         index.put(1, 2).unwrap();
         b.indexes().unwrap();
         assert_eq!(index.get(1).unwrap(), Some(2));

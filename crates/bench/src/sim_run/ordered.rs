@@ -8,7 +8,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use farwood::small_file;
+use farwood::internal::small_file;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{Client, Fabric as _, NodeId};
 use farwood_index::ordered::{Ordered, OrderedReport};

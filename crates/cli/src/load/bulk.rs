@@ -1,7 +1,8 @@
 //! Loads that fail: what the index holds.
 
 use crate::Failure;
-use farwood::{Error, ErrorKind, Url};
+use farwood::error::ErrorKind;
+use farwood::{Error, Url};
 
 /// Whether the pool may have lost what was loaded: a memory node or a segment is lost or damaged.
 pub(super) fn may_have_lost(failure: &Failure) -> bool {

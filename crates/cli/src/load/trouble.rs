@@ -3,7 +3,7 @@
 use super::args::Args;
 use crate::failure::shown;
 use crate::{Failure, size};
-use farwood::printable;
+use farwood::internal::printable;
 use std::borrow::Cow;
 use std::{fmt, io};
 

@@ -3,8 +3,11 @@
 
 use super::super::{Context, Failure, Format, Outcome};
 use super::{Args, LOOK, system};
+use farwood::error::{FabricError, IndexError, TcpError};
+use farwood::internal::printable;
+use farwood::node::{AcceptedTokens, MemoryNode};
 use farwood::spatial::{NotificationMode, ServeOptions, ServerMonitor, Spatial};
-use farwood::{AcceptedTokens, Error, FabricError, IndexError, MemoryNode, Pool, TcpError, Url, printable};
+use farwood::{Error, Pool, Url};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Write as _;

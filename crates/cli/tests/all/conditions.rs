@@ -212,7 +212,7 @@ const CREATES: &str = "FARWOOD_TEST_CREATES";
 #[test]
 fn a_program_creates_counters_of_other_types() {
     let Ok(url) = std::env::var(CREATES) else { return };
-    let (pool, options) = (farwood::Pool::open(&url).unwrap(), farwood::IndexOptions::default());
+    let (pool, options) = (farwood::Pool::open(&url).unwrap(), farwood::BTree::new());
     pool.create_index::<u64, u8>("u8", &options).unwrap();
     pool.create_index::<u64, i16>("i16", &options).unwrap();
     pool.create_index::<u64, u128>("u128", &options).unwrap();

@@ -154,7 +154,7 @@ fn say(line: &str) {
 
 fn create() -> Index<u64, u64> {
     let pool = Pool::open(URL_POOL).unwrap();
-    pool.create_index("i", &farwood::IndexOptions::default()).unwrap()
+    pool.create_index("i", &farwood::BTree::new()).unwrap()
 }
 
 /// Puts until it fails; says how long that took, and why.

@@ -450,7 +450,7 @@ fn nodes_of_a_spatial_index_have_the_chosen_size() {
     }
     for bytes in ["383", "20545", "1GiB"] {
         let create = ["create", "shm://p/x", "--index", "catfish", "--node-bytes", bytes];
-        machine.refused(2, &create, &["--node-bytes", "give 384 to 20544"]);
+        machine.refused(2, &create, &["give 384 to 20544"]);
     }
 }
 

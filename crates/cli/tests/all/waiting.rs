@@ -4,7 +4,8 @@
 
 use crate::machine::{Machine, eventually};
 use crate::serve::Served;
-use farwood::{AsyncIndex, ErrorKind, Index, Pool};
+use farwood::error::ErrorKind;
+use farwood::{AsyncIndex, Index, Pool};
 use rustix::time::{ClockId, clock_gettime};
 use std::process::Command;
 use std::sync::mpsc::channel;
@@ -127,16 +128,16 @@ fn an_async_call_that_waits_for_a_memory_node_uses_little_processor_time() {
     let Some((index, node)) = alone(test) else { return };
     index.put(7, 70).unwrap();
     let async_index: AsyncIndex<u64, u64> = index.to_async().unwrap();
-    assert_eq!(farwood::block_on(async_index.get(7)).unwrap(), Some(70));
+    assert_eq!(farwood::runtime::block_on(async_index.get(7)).unwrap(), Some(70));
     stop(&node);
     let (done, answer) = channel();
     let pending = async_index.get(7);
-    let waiter = std::thread::spawn(move || done.send(farwood::block_on(pending)));
+    let waiter = std::thread::spawn(move || done.send(farwood::runtime::block_on(pending)));
     measure("an async get", || {
         assert!(answer.recv_timeout(WAIT).is_err(), "a stopped memory node has answered");
     });
     signal("-CONT", &node);
     assert_eq!(answer.recv().unwrap().unwrap(), Some(70));
     waiter.join().unwrap().unwrap();
-    assert_eq!(farwood::block_on(async_index.get(7)).unwrap(), Some(70));
+    assert_eq!(farwood::runtime::block_on(async_index.get(7)).unwrap(), Some(70));
 }

@@ -79,7 +79,8 @@ impl<T, A: Encode<T> + ?Sized> Encode<T> for &A {
 /// types implement it, and [`Key`] or [`Value`], with a [`Kind::Other`] of 128 or more:
 ///
 /// ```
-/// use farwood::{Codec, Encode, Key, Kind, TypeName, Unfit, Width};
+/// use farwood::types::{Codec, Encode, Kind, TypeName, Unfit, Width};
+/// use farwood::Key;
 ///
 /// /// A version of a package. Its order is that of the numbers.
 /// #[derive(Debug, PartialEq)]
@@ -102,12 +103,12 @@ impl<T, A: Encode<T> + ?Sized> Encode<T> for &A {
 ///     }
 /// }
 /// impl Key for Version {}
-/// # use farwood::{IndexOptions, Pool, PoolOptions};
+/// # use farwood::{BTree, Pool, PoolOptions};
 /// # let url = format!("shm://doc-codec-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
 ///
-/// let releases = pool.create_index::<Version, u64>("releases", &IndexOptions::default())?;
+/// let releases = pool.create_index::<Version, u64>("releases", &BTree::new())?;
 /// releases.put(Version([1, 10, 0, 0]), 2026)?;
 /// releases.put(Version([1, 9, 0, 0]), 2025)?;
 /// let first = releases.iter().next().transpose()?;
@@ -120,7 +121,8 @@ impl<T, A: Encode<T> + ?Sized> Encode<T> for &A {
 /// A kind of the library is refused when the program is compiled:
 ///
 /// ```compile_fail,E0080
-/// # use farwood::{Codec, Encode, IndexOptions, Key, Kind, Pool, TypeName, Unfit, Width};
+/// # use farwood::types::{Codec, Encode, Kind, TypeName, Unfit, Width};
+/// # use farwood::{BTree, Key, Pool};
 /// # struct Own(u64);
 /// # impl Encode<Own> for Own {
 /// #     type Encoded<'a> = [u8; 8];
@@ -135,7 +137,7 @@ impl<T, A: Encode<T> + ?Sized> Encode<T> for &A {
 /// }
 /// # impl Key for Own {}
 /// # fn main() {
-/// Pool::open("shm://p").unwrap().create_index::<Own, u64>("i", &IndexOptions::default()).unwrap();
+/// Pool::open("shm://p").unwrap().create_index::<Own, u64>("i", &BTree::new()).unwrap();
 /// # }
 /// ```
 pub trait Codec: Encode<Self> + Sized + Send + Sync + 'static {

@@ -9,12 +9,12 @@
 /// #[derive(Debug, PartialEq)]
 /// struct UserId(u64);
 /// farwood::key_type!(UserId(u64), "user id");
-/// # use farwood::{IndexOptions, Pool, PoolOptions};
+/// # use farwood::{BTree, Pool, PoolOptions};
 /// # let url = format!("shm://doc-key-type-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
 ///
-/// let managers = pool.create_index::<UserId, UserId>("managers", &IndexOptions::default())?;
+/// let managers = pool.create_index::<UserId, UserId>("managers", &BTree::new())?;
 /// managers.put(UserId(7), UserId(1))?;
 /// assert_eq!(managers.get(UserId(7))?, Some(UserId(1)));
 /// # drop(managers);
@@ -37,39 +37,39 @@ macro_rules! key_type {
 #[macro_export]
 macro_rules! value_type {
     ($own:ident($field:ty), $name:literal) => {
-        impl $crate::Encode<$own> for $own {
-            type Encoded<'a> = <$field as $crate::Encode<$field>>::Encoded<'a>;
+        impl $crate::types::Encode<$own> for $own {
+            type Encoded<'a> = <$field as $crate::types::Encode<$field>>::Encoded<'a>;
 
             #[inline]
             fn encode(
                 &self,
-                width: $crate::Width,
-            ) -> ::std::result::Result<Self::Encoded<'_>, $crate::Unfit> {
-                <$field as $crate::Encode<$field>>::encode(&self.0, width)
+                width: $crate::types::Width,
+            ) -> ::std::result::Result<Self::Encoded<'_>, $crate::types::Unfit> {
+                <$field as $crate::types::Encode<$field>>::encode(&self.0, width)
             }
 
             #[inline]
             fn encode_part(
                 &self,
-                parts: &mut $crate::InlineBytes,
-            ) -> ::std::result::Result<(), $crate::Unfit> {
-                <$field as $crate::Encode<$field>>::encode_part(&self.0, parts)
+                parts: &mut $crate::types::InlineBytes,
+            ) -> ::std::result::Result<(), $crate::types::Unfit> {
+                <$field as $crate::types::Encode<$field>>::encode_part(&self.0, parts)
             }
         }
 
-        impl $crate::Codec for $own {
-            const KIND: $crate::Kind = <$field as $crate::Codec>::KIND;
-            const NAME: $crate::TypeName = $crate::TypeName::new($name);
-            const WIDTH: ::std::option::Option<usize> = <$field as $crate::Codec>::WIDTH;
+        impl $crate::types::Codec for $own {
+            const KIND: $crate::types::Kind = <$field as $crate::types::Codec>::KIND;
+            const NAME: $crate::types::TypeName = $crate::types::TypeName::new($name);
+            const WIDTH: ::std::option::Option<usize> = <$field as $crate::types::Codec>::WIDTH;
 
             #[inline]
-            fn decode(bytes: &[u8]) -> ::std::result::Result<Self, $crate::Unfit> {
-                <$field as $crate::Codec>::decode(bytes).map(Self)
+            fn decode(bytes: &[u8]) -> ::std::result::Result<Self, $crate::types::Unfit> {
+                <$field as $crate::types::Codec>::decode(bytes).map(Self)
             }
 
             #[inline]
-            fn decode_part(parts: &mut &[u8]) -> ::std::result::Result<Self, $crate::Unfit> {
-                <$field as $crate::Codec>::decode_part(parts).map(Self)
+            fn decode_part(parts: &mut &[u8]) -> ::std::result::Result<Self, $crate::types::Unfit> {
+                <$field as $crate::types::Codec>::decode_part(parts).map(Self)
             }
         }
 

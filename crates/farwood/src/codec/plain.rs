@@ -15,7 +15,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// type. [`value_type!`](crate::value_type) gives a type with a field of type `Plain<T>` a name of its own.
 ///
 /// ```
-/// # use farwood::{IndexOptions, Plain, Pool, PoolOptions};
+/// # use farwood::types::Plain;
+/// # use farwood::{BTree, Pool, PoolOptions};
 /// use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///
 /// #[derive(Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -25,10 +26,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///     ask: u32,
 /// }
 /// # let url = format!("shm://doc-plain-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
 ///
-/// let quotes = pool.create_index::<u64, Plain<Quote>>("quotes", &IndexOptions::default())?;
+/// let quotes = pool.create_index::<u64, Plain<Quote>>("quotes", &BTree::new())?;
 /// let quote = Quote { bid: 1999, ask: 2001 };
 /// quotes.put(7, Plain(&quote))?;
 /// assert_eq!(quotes.get(7)?, Some(Plain(quote)));

@@ -18,17 +18,19 @@ use postcard::ser_flavors::Flavor;
 /// of a stored type only if the index is loaded again, or store an `enum` with a variant for each version.
 ///
 /// ```
-/// # use farwood::{IndexOptions, Pool, PoolOptions, Serde, Values};
+/// # use farwood::stats::Values;
+/// # use farwood::types::Serde;
+/// # use farwood::{BTree, Pool, PoolOptions};
 /// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 /// struct Profile {
 ///     name: String,
 ///     tags: Vec<String>,
 /// }
 /// # let url = format!("shm://doc-serde-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
 ///
-/// let options = IndexOptions { values: Values::AnyLength, ..Default::default() };
+/// let options = BTree::new().any_length_values();
 /// let profiles = pool.create_index::<u64, Serde<Profile>>("profiles", &options)?;
 /// let ada = Profile { name: "Ada".to_owned(), tags: vec!["engines".to_owned()] };
 /// profiles.put(7, Serde(&ada))?;

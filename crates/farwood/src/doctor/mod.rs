@@ -9,8 +9,8 @@ mod shortage;
 
 use crate::error::{Error, Result};
 use crate::pool::Pool;
+use crate::pool_stats::PoolStats;
 use crate::shell_word::shell_word;
-use crate::stats::PoolStats;
 use crate::url::Url;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::RdmaError;

@@ -19,7 +19,7 @@ impl From<Infallible> for Error {
 ///
 /// ```
 /// # #[cfg(feature = "tcp")] {
-/// use farwood::{MemoryNode, NodeSpec};
+/// use farwood::node::{MemoryNode, NodeSpec};
 ///
 /// fn start(spec: &NodeSpec) -> farwood::Result<MemoryNode> {
 ///     Ok(MemoryNode::start(spec)?)

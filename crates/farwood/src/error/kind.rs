@@ -162,7 +162,8 @@ impl Error {
     /// spatial index adds two items. Reads, and `put` of a key that only one client writes, may be repeated.
     ///
     /// ```
-    /// use farwood::{Effect, Index, Result};
+    /// use farwood::error::Effect;
+    /// use farwood::{Index, Result};
     /// use std::time::Duration;
     ///
     /// const ATTEMPTS_MAX: u32 = 8;
@@ -171,7 +172,7 @@ impl Error {
     /// fn insert_patiently(index: &Index<u64, u64>, key: u64, value: u64) -> Result<bool> {
     ///     let mut attempt = 0;
     ///     loop {
-    ///         match index.insert(&key, &value) {
+    ///         match index.insert(key, value) {
     ///             Err(error)
     ///                 if error.is_retryable() && error.effect() == Effect::None && attempt < ATTEMPTS_MAX =>
     ///             {

@@ -21,17 +21,17 @@ mod operation;
 use crate::kind::Type;
 use crate::unfit::Unfit;
 pub use effect::Effect;
-use farwood_fabric::FabricError;
-use farwood_index::IndexError;
+pub use farwood_fabric::FabricError;
+pub use farwood_index::IndexError;
 #[cfg(feature = "geometry")]
 use farwood_index::catfish::RecordId;
 #[cfg(feature = "etcd")]
-use farwood_transport::etcd::EtcdError;
+pub use farwood_transport::etcd::EtcdError;
 #[cfg(feature = "rdma")]
-use farwood_transport::rdma::RdmaError;
-use farwood_transport::shm::ShmError;
+pub use farwood_transport::rdma::RdmaError;
+pub use farwood_transport::shm::ShmError;
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::TcpError;
+pub use farwood_transport::tcp::TcpError;
 pub use kind::ErrorKind;
 pub(crate) use kind::HasKind;
 #[cfg(feature = "spatial")]
@@ -59,7 +59,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// the structure.
 ///
 /// ```
-/// use farwood::{Effect, ErrorKind};
+/// use farwood::error::{Effect, ErrorKind};
 ///
 /// let error = farwood::Pool::open("shm://nowhere-at-all").unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::NotFound);

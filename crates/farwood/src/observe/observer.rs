@@ -45,12 +45,13 @@ pub struct ObservedCall<'c> {
 /// [`Pool::set_observer`](crate::Pool::set_observer).
 ///
 /// [`done`](Self::done) runs on the thread that executed the call, before the call returns; for asynchronous handles,
-/// that is a thread of the pool, which all of them wait for. So it must be short. If it panics, the panic is caught
-/// and counted ([`Metrics::observer_panics`](crate::Metrics::observer_panics)), and the call returns its result. Calls
-/// that it makes on indexes itself are counted, and not observed.
+/// that is a thread of the pool, which all of them wait for. So it must be short. If it panics, the panic is caught and
+/// counted ([`Metrics::observer_panics`](crate::stats::Metrics::observer_panics)), and the call returns its result.
+/// Calls that it makes on indexes itself are counted, and not observed.
 ///
 /// ```
-/// use farwood::{ObservedCall, Observer, Pool, PoolOptions, IndexOptions};
+/// use farwood::stats::{ObservedCall, Observer};
+/// use farwood::{Pool, PoolOptions, BTree};
 /// use std::sync::{Arc, Mutex};
 ///
 /// #[derive(Default)]
@@ -63,11 +64,11 @@ pub struct ObservedCall<'c> {
 /// }
 ///
 /// # let url = format!("shm://doc-observer-{}", std::process::id());
-/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(&url)?;
 /// let operations = Arc::new(Operations::default());
 /// pool.set_observer(operations.clone());
-/// let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+/// let index = pool.create_index::<u64, u64>("numbers", &BTree::new())?;
 /// index.put(1, 2)?;
 /// index.get(1)?;
 /// assert_eq!(*operations.0.lock().unwrap(), ["put", "get"]);

@@ -93,7 +93,7 @@ impl OperationMetrics {
 pub struct Metrics {
     /// The operations that have been called, in the order of indexes and operations.
     pub operations: Vec<OperationMetrics>,
-    /// Panics of the [`Observer`](crate::Observer).
+    /// Panics of the [`Observer`](crate::stats::Observer).
     pub observer_panics: u64,
 }
 

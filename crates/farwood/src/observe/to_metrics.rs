@@ -5,7 +5,7 @@ use metrics::{Label, counter, histogram};
 use std::sync::Arc;
 
 /// Records each call with the recorder of the crate `metrics`. The labels are `index` and `operation`, and `error`, the
-/// [name](crate::ErrorKind::name) of its kind, for failed calls.
+/// [name](crate::error::ErrorKind::name) of its kind, for failed calls.
 ///
 /// | name | kind | value |
 /// |---|---|---|

@@ -5,7 +5,7 @@ use super::observer::{CallOutcome, ObservedCall, Observer};
 /// Emits an event for each call, with the target `farwood`: at the level `DEBUG`, or `WARN` if the call has failed.
 ///
 /// The fields are `index`, `operation`, `duration_us`, `round_trips`, `verbs`, `bytes_read`, `bytes_written`,
-/// `lock_retries` and `torn`; and `error`, the [name](crate::ErrorKind::name) of its kind, or `unfinished`.
+/// `lock_retries` and `torn`; and `error`, the [name](crate::error::ErrorKind::name) of its kind, or `unfinished`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TracingObserver;
 

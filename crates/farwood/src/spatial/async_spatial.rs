@@ -38,10 +38,11 @@ use std::time::Instant;
 ///
 /// ```
 /// # use farwood::spatial::{Item, Query, Rectangle};
-/// # use farwood::{Pool, PoolOptions, block_on};
+/// # use farwood::runtime::block_on;
+/// # use farwood::{Pool, PoolOptions};
 /// # use std::sync::Arc;
 /// # let url = format!("shm://doc-async-spatial-{}", std::process::id());
-/// # Pool::create(url.as_str(), &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(url.as_str(), &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(url.as_str())?;
 /// let places = Arc::new(pool.create_spatial("places", &Default::default())?).to_async()?;
 /// let place = |at: f64| Rectangle::point([at, at]).expect("two finite numbers");

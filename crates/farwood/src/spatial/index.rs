@@ -8,6 +8,7 @@ use super::caller::Caller;
 use super::connection::Connection;
 use super::lookup::{Lent, Lookups, SearchStats};
 use super::lookup_kinds::{CountMatches, Nearest, Search, SearchInto};
+use super::rtree::RTree;
 use super::search_options::SearchOptions;
 use super::server_lease::ServerLease;
 use crate::argument::Call;
@@ -21,8 +22,8 @@ use crate::url::Url;
 use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, CatfishConfig, CatfishReport, CoordinateSystem, Count, Issue, Item, KIND, Near, Query, Reader,
-    Rectangle, SearchSink, ServerStats, describe,
+    Catfish, CatfishReport, CoordinateSystem, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle,
+    SearchSink, ServerStats, describe,
 };
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::block_on;
@@ -46,7 +47,7 @@ const CONNECTION_PAUSE: Duration = Duration::from_millis(1);
 /// use farwood::{Pool, PoolOptions};
 ///
 /// # let url = format!("shm://doc-spatial-{}", std::process::id());
-/// Pool::create(url.as_str(), &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// Pool::create(url.as_str(), &PoolOptions::new().memory_bytes(64 << 20))?;
 /// let pool = Pool::open(url.as_str())?;
 /// let cities = pool.create_spatial("cities", &Default::default())?;
 /// let place = |x, y| Rectangle::point([x, y]).expect("two finite numbers");
@@ -75,9 +76,10 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Index`]: it exists, the name or the sizes are invalid, or the pool or its directory is full.
-    pub fn create_spatial(&self, name: &str, config: &CatfishConfig) -> Result<Spatial> {
+    pub fn create_spatial(&self, name: &str, options: &RTree) -> Result<Spatial> {
+        let config = options.config().map_err(|error| self.failed("create", name, error))?;
         let client = self.spatial_client("create", name)?;
-        let created = block_on(Catfish::create(&client, name, *config));
+        let created = block_on(Catfish::create(&client, name, config));
         self.spatial(name, "create", created)
     }
 
@@ -86,8 +88,9 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Index`]: the sizes are invalid.
-    pub fn check_spatial(url: &Url, config: &CatfishConfig) -> Result<()> {
-        config.check().map_err(|source| Error::Index { operation: "create", url: url.to_string(), source })
+    pub fn check_spatial(url: &Url, options: &RTree) -> Result<()> {
+        let checked = options.config().map(drop);
+        checked.map_err(|source| Error::Index { operation: "create", url: url.to_string(), source })
     }
 
     /// Opens a spatial index.

@@ -16,6 +16,7 @@ mod lookup_kinds;
 mod many;
 mod path_choice;
 mod records;
+mod rtree;
 mod search_options;
 mod server;
 mod server_lease;
@@ -33,6 +34,8 @@ pub use contents::{Contents, InvalidContents};
 pub use editor::Editor;
 #[cfg(feature = "geometry")]
 pub use exact::NearestOptions;
+#[cfg(feature = "geometry")]
+pub use farwood_geometry as geometry;
 pub use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};
 pub use farwood_index::catfish::{
     CHANGES_MAX, CatfishConfig, CatfishProblem, CatfishReport, Change, CoordinateSystem, IdKind,
@@ -43,6 +46,7 @@ pub use index::Spatial;
 #[doc(hidden)]
 pub use index::parts;
 pub use lookup::SearchStats;
+pub use rtree::RTree;
 pub use search_options::{SearchMode, SearchOptions};
 pub use server::{ServeOptions, ServerMonitor};
 pub use session::SpatialSession;

@@ -18,11 +18,12 @@ use std::sync::Arc;
 
 /// Async calls on a spatial index for the current thread, with their costs.
 ///
-/// A session and its futures stay on the thread that created them. Run the futures with [`block_on`](crate::block_on),
-/// with [`run_all`](crate::run_all), or in any other executor for local futures. Over a network, all requests of a
-/// thread and an `Arc<Spatial>` that are on the way use the same socket, which a blocking call opens. In shared memory,
-/// each needs a connection of its own while it is on the way (`farwood serve --connections`); by
-/// [`SearchMode::Auto`](super::SearchMode), a lookup uses READs if no connection is left.
+/// A session and its futures stay on the thread that created them. Run the futures with
+/// [`block_on`](crate::runtime::block_on), with [`run_all`](crate::runtime::run_all), or in any other executor for
+/// local futures. Over a network, all requests of a thread and an `Arc<Spatial>` that are on the way use the same
+/// socket, which a blocking call opens. In shared memory, each needs a connection of its own while it is on the way
+/// (`farwood serve --connections`); by [`SearchMode::Auto`](super::SearchMode), a lookup uses READs if no connection is
+/// left.
 ///
 /// Changes are sent to the process that serves the index. Without one they fail: use [`Spatial::change`], with which
 /// this process serves the index itself for the duration of a change.
@@ -33,10 +34,11 @@ use std::sync::Arc;
 ///
 /// ```
 /// # use farwood::spatial::{Item, Query, Rectangle};
-/// # use farwood::{Pool, PoolOptions, run_all};
+/// # use farwood::runtime::run_all;
+/// # use farwood::{Pool, PoolOptions};
 /// # use std::sync::Arc;
 /// # let url = format!("shm://doc-spatial-session-{}", std::process::id());
-/// # Pool::create(url.as_str(), &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # Pool::create(url.as_str(), &PoolOptions::new().memory_bytes(64 << 20))?;
 /// # let pool = Pool::open(url.as_str())?;
 /// let places = Arc::new(pool.create_spatial("places", &Default::default())?);
 /// let place = |at: f64| Rectangle::point([at, at]).expect("two finite numbers");

@@ -2,13 +2,10 @@
 
 use crate::alone::{is_alone, is_separate_process, separate_process};
 use crate::spatial_pool::{in_mode, served};
-use farwood::spatial::{
-    CatfishConfig, IdKind, Item, Query, Record, RecordId, Rectangle, SearchMode, ServeOptions,
-};
-use farwood::{
-    Backing, CreateOptions, Error, ErrorKind, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions,
-    Values, doctor,
-};
+use farwood::error::ErrorKind;
+use farwood::index::Structure;
+use farwood::spatial::{IdKind, Item, Query, RTree, Record, RecordId, Rectangle, SearchMode, ServeOptions};
+use farwood::{BTree, Error, Hashed, Pool, PoolOptions, Radix, doctor};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -28,7 +25,7 @@ fn everything() -> Query {
 }
 
 /// Several threads use the same index.
-fn use_ordered(pool: &Pool, name: &str, options: &impl CreateOptions) {
+fn use_ordered(pool: &Pool, name: &str, options: &impl Structure) {
     let index = pool.create_index::<u64, Vec<u8>>(name, options).unwrap();
     let value = |number: u64| vec![number as u8; 1 + number as usize % 100];
     std::thread::scope(|scope| {
@@ -48,12 +45,12 @@ fn use_ordered(pool: &Pool, name: &str, options: &impl CreateOptions) {
 
 #[test]
 fn indexes_of_every_system_work() {
-    let options = PoolOptions { memory_bytes: MEMORY_BYTES, nodes: 2, ..PoolOptions::default() };
+    let options = PoolOptions::new().memory_bytes(MEMORY_BYTES).nodes(2);
     let pool = Pool::anonymous_with(&options).unwrap();
-    let any_length = IndexOptions { values: Values::AnyLength, ..IndexOptions::default() };
+    let any_length = BTree::new().any_length_values();
     use_ordered(&pool, "sherman", &any_length);
-    use_ordered(&pool, "smart", &SmartOptions::default());
-    use_ordered(&pool, "sphinx", &SphinxOptions::default());
+    use_ordered(&pool, "smart", &Radix::new());
+    use_ordered(&pool, "sphinx", &Hashed::new());
     let stats = pool.stats().unwrap();
     assert_eq!((stats.nodes.len(), stats.indexes.len()), (2, 3));
     assert!(stats.clients.iter().all(|client| client.is_own && client.alive) && stats.clients.len() == 1);
@@ -65,7 +62,7 @@ fn indexes_of_every_system_work() {
 #[test]
 fn a_spatial_index_works_without_and_with_a_server() {
     let pool = Pool::anonymous(MEMORY_BYTES).unwrap();
-    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let places = pool.create_spatial("places", &RTree::new()).unwrap();
     places.bulk_load(&(0..1000).map(item).collect::<Vec<_>>(), 0.8).unwrap();
     places.insert(&item(1000)).unwrap();
     let [message, reads] = [SearchMode::Message, SearchMode::Reads]
@@ -95,7 +92,7 @@ fn a_spatial_index_works_without_and_with_a_server() {
 #[test]
 fn an_index_of_records_works() {
     let pool = Pool::anonymous(MEMORY_BYTES).unwrap();
-    let config = CatfishConfig { ids: IdKind::Number, ..CatfishConfig::default() };
+    let config = RTree::new().ids(IdKind::Number);
     let places = pool.create_spatial("records", &config).unwrap();
     let record = Record { id: RecordId::Number(7), bounds: item(7).bounds, payload: vec![1; 300] };
     places.put(record.clone()).unwrap();
@@ -109,7 +106,7 @@ fn an_index_of_records_works() {
 #[test]
 fn no_url_leads_to_an_anonymous_pool() {
     let pool = Pool::anonymous(16 << 20).unwrap();
-    let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
     assert!(pool.url().starts_with("anonymous://"), "{}", pool.url());
     assert_eq!(index.url(), format!("{}/numbers", pool.url()));
     let missing = pool.open_index::<u64, u64>("none").unwrap_err();
@@ -127,8 +124,7 @@ fn no_url_leads_to_an_anonymous_pool() {
 
 #[test]
 fn all_memory_may_be_reserved() {
-    let options =
-        PoolOptions { memory_bytes: MEMORY_BYTES, backing: Backing::Reserved, ..PoolOptions::default() };
+    let options = PoolOptions::new().memory_bytes(MEMORY_BYTES).reserve_memory();
     let pool = Pool::anonymous_with(&options).unwrap();
     let node = pool.stats().unwrap().nodes[0];
     assert!(node.resident_bytes >= MEMORY_BYTES, "{node:?}");
@@ -136,8 +132,8 @@ fn all_memory_may_be_reserved() {
 
 #[test]
 fn invalid_options_are_refused_with_the_reason() {
-    let group = PoolOptions { group: Some("0".to_owned()), ..PoolOptions::default() };
-    let no_nodes = PoolOptions { nodes: 0, ..PoolOptions::default() };
+    let group = PoolOptions::new().group("0".to_owned());
+    let no_nodes = PoolOptions::new().nodes(0);
     for (refused, part) in [
         (Pool::anonymous(1 << 20), "8 MiB"),
         (Pool::anonymous(1 << 60), ""),
@@ -153,7 +149,7 @@ fn invalid_options_are_refused_with_the_reason() {
 #[test]
 fn a_full_pool_is_reported() {
     let pool = Pool::anonymous(16 << 20).unwrap();
-    let options = IndexOptions { values: Values::AnyLength, ..IndexOptions::default() };
+    let options = BTree::new().any_length_values();
     let index = pool.create_index::<u64, Vec<u8>>("full", &options).unwrap();
     let error = (0..1 << 20).find_map(|key| index.put(key, vec![1; 10_000]).err()).unwrap();
     assert_eq!(error.kind(), ErrorKind::Full, "{error}");
@@ -183,7 +179,7 @@ fn a_thousand_pools_leave_nothing() {
         assert_eq!(remains().1, 1, "the mapping of this pool");
         // The memory of an index takes as long as that of the pool.
         if number % 20 == 0 {
-            let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+            let index = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
             index.put(1, number).unwrap();
             drop(pool);
             assert_eq!(index.get(1).unwrap(), Some(number), "the index keeps the pool");
@@ -197,7 +193,7 @@ fn a_killed_process_leaves_nothing() {
     const NAME: &str = "anonymous::a_killed_process_leaves_nothing";
     if is_separate_process(NAME) {
         let pool = Pool::anonymous(MEMORY_BYTES).unwrap();
-        let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+        let index = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
         index.put(1, 2).unwrap();
         writeln!(std::io::stdout(), "\nready").unwrap();
         std::thread::sleep(Duration::from_mins(1));

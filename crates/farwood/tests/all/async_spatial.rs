@@ -1,11 +1,13 @@
 //! Async handles of spatial indexes in the tasks of a tokio runtime.
 
 use crate::spatial_pool::{SpatialPool, served, served_over_tcp};
+use farwood::Pool;
+use farwood::error::{Effect, ErrorKind};
+use farwood::node::{MemoryNode, NodeSpec};
+use farwood::runtime::block_on;
 use farwood::spatial::{
-    AsyncSpatial, CatfishConfig, Change, IdKind, Item, Query, Record, Rectangle, SearchMode, ServeOptions,
-    Spatial,
+    AsyncSpatial, Change, IdKind, Item, Query, RTree, Record, Rectangle, SearchMode, ServeOptions, Spatial,
 };
-use farwood::{Effect, ErrorKind, MemoryNode, NodeSpec, Pool, block_on};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -79,7 +81,7 @@ fn own_items(task: u64) -> [Item; 4] {
 #[test]
 fn in_shared_memory_tasks_share_a_served_index() {
     let pool = SpatialPool::new();
-    let places = pool.create("places", &CatfishConfig::default());
+    let places = pool.create("places", &RTree::new());
     served(&places, &ServeOptions { connections: 8, ..ServeOptions::default() }, || {
         for mode in [SearchMode::Auto, SearchMode::Message, SearchMode::Reads] {
             share(pool.by(mode, "places"));
@@ -91,14 +93,14 @@ fn in_shared_memory_tasks_share_a_served_index() {
 #[test]
 fn in_shared_memory_tasks_change_an_index_that_nobody_serves() {
     let pool = SpatialPool::new();
-    let places = pool.create("places", &CatfishConfig::default());
+    let places = pool.create("places", &RTree::new());
     share(pool.by(SearchMode::Auto, "places"));
     assert!(places.check().unwrap().problems.is_empty());
 }
 
 #[test]
 fn over_tcp_tasks_share_an_index_and_one_connection() {
-    served_over_tcp(&CatfishConfig::default(), |node, open| {
+    served_over_tcp(&RTree::new(), |node, open| {
         for mode in [SearchMode::Auto, SearchMode::Message, SearchMode::Reads] {
             let places = open(mode);
             let before = node.counts().accepted;
@@ -115,7 +117,7 @@ fn over_tcp_tasks_share_an_index_and_one_connection() {
 fn over_tcp_a_change_without_a_server_fails() {
     let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
     let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
-    let places = Arc::new(pool.create_spatial("places", &CatfishConfig::default()).unwrap());
+    let places = Arc::new(pool.create_spatial("places", &RTree::new()).unwrap());
     let places = places.to_async().unwrap();
     let refused = block_on(places.insert(&item(1))).unwrap_err();
     assert_eq!((refused.effect(), refused.operation()), (Effect::None, "insert"), "{refused}");
@@ -128,7 +130,7 @@ fn over_tcp_a_change_without_a_server_fails() {
 #[test]
 fn records_are_stored_moved_and_deleted() {
     let pool = SpatialPool::new();
-    let config = CatfishConfig { ids: IdKind::Number, ..CatfishConfig::default() };
+    let config = RTree::new().ids(IdKind::Number);
     let places = Arc::new(pool.create("places", &config)).to_async().unwrap();
     block_on(async {
         let record = |id: u64| Record { id: id.into(), bounds: at(id as f64), payload: vec![7; 100] };
@@ -150,7 +152,7 @@ fn records_are_stored_moved_and_deleted() {
 #[test]
 fn a_call_does_not_wait_for_a_change_of_another_process() {
     let pool = SpatialPool::new();
-    let owner = pool.create("places", &CatfishConfig::default());
+    let owner = pool.create("places", &RTree::new());
     let places = Arc::new(pool.by(SearchMode::Auto, "places")).to_async().unwrap();
     let waiting = owner
         .change(|editor| {
@@ -170,7 +172,7 @@ fn a_call_does_not_wait_for_a_change_of_another_process() {
 fn an_answer_keeps_neither_index_nor_pool_open() {
     let pool = SpatialPool::new();
     let opened = pool.open();
-    let places = opened.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let places = opened.create_spatial("places", &RTree::new()).unwrap();
     let places = Arc::new(places).to_async().unwrap();
     let (count, insert) = (places.count(&everything()), places.insert(&item(1)));
     let finished = places.finished();

@@ -1,9 +1,9 @@
 //! Async handles of ordered indexes in the tasks of a tokio runtime.
 
-use farwood::{
-    AsyncIndex, Direction, Effect, ErrorKind, Index, IndexOptions, MemoryNode, NodeSpec, Pool, PoolOptions,
-    SmartOptions, SphinxOptions,
-};
+use farwood::error::{Effect, ErrorKind};
+use farwood::index::Direction;
+use farwood::node::{MemoryNode, NodeSpec};
+use farwood::{AsyncIndex, BTree, Hashed, Index, Pool, PoolOptions, Radix};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Place {
 impl Place {
     fn shm(name: &str) -> Self {
         let url = format!("shm://tasks-{name}-{}", std::process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+        Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20)).unwrap();
         Self { url, node: None }
     }
 
@@ -62,9 +62,9 @@ impl Drop for Place {
 /// An index of each system.
 fn indexes(pool: &Pool) -> [Index<u64, u64>; 3] {
     [
-        pool.create_index("sherman", &IndexOptions::default()).unwrap(),
-        pool.create_index("smart", &SmartOptions::default()).unwrap(),
-        pool.create_index("sphinx", &SphinxOptions::default()).unwrap(),
+        pool.create_index("sherman", &BTree::new()).unwrap(),
+        pool.create_index("smart", &Radix::new()).unwrap(),
+        pool.create_index("sphinx", &Hashed::new()).unwrap(),
     ]
 }
 
@@ -228,7 +228,7 @@ fn calls_end_when_their_runtime_has_ended() {
             }
             thread::sleep(Duration::from_millis(30));
             runtime.shutdown_background();
-            farwood::block_on(tasks.finished());
+            farwood::runtime::block_on(tasks.finished());
             index.with_timeout(CALL_MAX).put(0, 0).unwrap();
             assert_eq!(index.check().unwrap().problems(), []);
         }
@@ -270,7 +270,7 @@ async fn calls_of_a_silent_memory_node_fail_and_dropping_the_last_handle_does_no
     let stopped = Arc::default();
     let address = forward(place.node.as_ref().unwrap().address(), &stopped);
     let pool = Pool::open(&format!("tcp://{address}")).unwrap();
-    let tasks = pool.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap().to_async().unwrap();
+    let tasks = pool.create_index::<u64, u64>("i", &BTree::new()).unwrap().to_async().unwrap();
     drop(pool);
     tasks.put(1, 1).await.unwrap();
     stopped.store(true, Ordering::Release);

@@ -1,10 +1,11 @@
 //! Batches of changes of a spatial index: in place, through rings, and over TCP.
 
 use crate::spatial_pool::{SpatialPool, served, served_over_tcp};
+use farwood::Error;
+use farwood::error::{Effect, ErrorKind, IndexError};
 use farwood::spatial::{
-    CHANGES_MAX, CatfishConfig, Change, Item, Query, Rectangle, SearchMode, ServeOptions, Spatial,
+    CHANGES_MAX, Change, Item, Query, RTree, Rectangle, SearchMode, ServeOptions, Spatial,
 };
-use farwood::{Effect, Error, ErrorKind, IndexError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -43,22 +44,22 @@ fn change_in_batches(places: &Spatial) {
 
 #[test]
 fn batches_are_made_in_place() {
-    change_in_batches(&SpatialPool::with_memory(64 << 20).create("places", &CatfishConfig::default()));
+    change_in_batches(&SpatialPool::with_memory(64 << 20).create("places", &RTree::new()));
 }
 
 /// Rings of the smallest size carry four inserts in a message.
 #[test]
 fn batches_are_made_through_rings_of_any_size() {
-    for ring_bytes in [1024, CatfishConfig::default().ring_bytes] {
+    for options in [RTree::new().ring_bytes(1024), RTree::new()] {
         let scratch = SpatialPool::with_memory(64 << 20);
-        let places = scratch.create("places", &CatfishConfig { ring_bytes, ..CatfishConfig::default() });
+        let places = scratch.create("places", &options);
         served(&places, &ServeOptions::default(), || change_in_batches(&places));
     }
 }
 
 #[test]
 fn batches_are_made_over_tcp() {
-    served_over_tcp(&CatfishConfig::default(), |_, open| change_in_batches(&open(SearchMode::Auto)));
+    served_over_tcp(&RTree::new(), |_, open| change_in_batches(&open(SearchMode::Auto)));
 }
 
 /// Every batch moves all items to the next position. No search sees items at two positions.
@@ -66,7 +67,7 @@ fn batches_are_made_over_tcp() {
 fn a_search_sees_all_changes_of_a_batch_or_none() {
     const ITEMS: u64 = 300;
     let scratch = SpatialPool::with_memory(64 << 20);
-    let places = scratch.create("places", &CatfishConfig { blocks: 1, ..CatfishConfig::default() });
+    let places = scratch.create("places", &RTree::new().node_bytes(384));
     places.insert_many(&(0..ITEMS).map(|id| item(id, 0)).collect::<Vec<_>>()).unwrap();
     let done = AtomicBool::new(false);
     served(&places, &ServeOptions::default(), || {
@@ -104,7 +105,7 @@ fn a_search_sees_all_changes_of_a_batch_or_none() {
 #[test]
 fn in_a_full_pool_the_first_items_of_a_batch_are_inserted_and_all_are_removed() {
     let scratch = SpatialPool::with_memory(16 << 20);
-    let places = scratch.create("places", &CatfishConfig::default());
+    let places = scratch.create("places", &RTree::new());
     let loaded: Vec<_> = (0..130_000).map(|id| item(id, id * 7919 % 1000)).collect();
     places.bulk_load(&loaded, 0.8).unwrap();
     let more: Vec<_> = (130_000..300_000).map(|id| item(id, id * 7919 % 1000)).collect();

@@ -1,14 +1,14 @@
 //! An index of degrees has no other coordinates, whichever call they come from.
 
-use farwood::spatial::{CatfishConfig, Change, CoordinateSystem, Item, Query, Rectangle};
+use farwood::spatial::{Change, CoordinateSystem, Item, Query, RTree, Rectangle};
 use farwood::{Error, Pool, PoolOptions};
 
 #[test]
 fn every_call_refuses_coordinates_outside_the_degrees_of_the_index() {
     let url = format!("shm://coordinates-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+    Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20)).unwrap();
     let pool = Pool::open(&url).unwrap();
-    let config = CatfishConfig { coordinates: CoordinateSystem::Degrees, ..CatfishConfig::default() };
+    let config = RTree::new().coordinates(CoordinateSystem::Degrees);
     pool.create_spatial("places", &config).unwrap();
     let places = pool.open_spatial("places").unwrap();
     assert_eq!(places.coordinates(), CoordinateSystem::Degrees);

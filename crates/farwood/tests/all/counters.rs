@@ -1,6 +1,7 @@
 //! Counters that several processes increment.
 
-use farwood::{CreateOptions, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions};
+use farwood::index::Structure;
+use farwood::{BTree, Hashed, Pool, PoolOptions, Radix};
 use std::process::{Child, Command, Stdio};
 
 /// The variable that gives a child process the URL of the pool, and the index.
@@ -28,7 +29,7 @@ fn start_child(pool: &str, index: &str) -> Child {
     command.env(COUNTER, format!("{pool} {index}")).stdout(Stdio::null()).spawn().unwrap()
 }
 
-fn count_with(pool: &str, index: &str, options: &impl CreateOptions) {
+fn count_with(pool: &str, index: &str, options: &impl Structure) {
     let counters = Pool::open(pool).unwrap().create_index::<u64, u64>(index, options).unwrap();
     let mut children: Vec<_> = (0..PROCESSES).map(|_| start_child(pool, index)).collect();
     for child in &mut children {
@@ -46,11 +47,11 @@ fn four_processes_increment_one_counter() {
     }
     let url = format!("shm://counters-{}", std::process::id());
     let memory_bytes = 256 << 20;
-    Pool::create(&url, &PoolOptions { memory_bytes, ..PoolOptions::default() }).unwrap();
+    Pool::create(&url, &PoolOptions::new().memory_bytes(memory_bytes)).unwrap();
     let counted = std::panic::catch_unwind(|| {
-        count_with(&url, "sherman", &IndexOptions::default());
-        count_with(&url, "smart", &SmartOptions::default());
-        count_with(&url, "sphinx", &SphinxOptions::default());
+        count_with(&url, "sherman", &BTree::new());
+        count_with(&url, "smart", &Radix::new());
+        count_with(&url, "sphinx", &Hashed::new());
     });
     Pool::remove_by_force(&url).unwrap();
     counted.unwrap();

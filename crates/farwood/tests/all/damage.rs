@@ -7,8 +7,8 @@
 //! `cargo xtask campaign damage` runs thousands.
 
 use crate::random::Random;
-use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
-use farwood::{Index, IndexOptions, Pool, PoolOptions, SmartOptions, SphinxOptions, Values};
+use farwood::spatial::{Item, Query, RTree, Rectangle};
+use farwood::{BTree, Hashed, Index, Pool, PoolOptions, Radix};
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
@@ -151,7 +151,7 @@ enum LostEntries {
     Reported,
 }
 
-impl<O: farwood::CreateOptions> Subject for OrderedSubject<O> {
+impl<O: farwood::index::Structure> Subject for OrderedSubject<O> {
     fn build(&self, pool: &Pool) {
         let index: Index<u64, Vec<u8>> = pool.create_index("x", &self.options).unwrap();
         for key in 0..ENTRIES {
@@ -219,7 +219,7 @@ fn everything() -> Query {
 
 impl Subject for SpatialSubject {
     fn build(&self, pool: &Pool) {
-        let index = pool.create_spatial("x", &CatfishConfig::default()).unwrap();
+        let index = pool.create_spatial("x", &RTree::new()).unwrap();
         index.bulk_load(&(0..ENTRIES).map(item).collect::<Vec<_>>(), 0.7).unwrap();
         for id in ENTRIES..ENTRIES + 100 {
             index.insert(&item(id)).unwrap();
@@ -278,7 +278,7 @@ fn read_all(subject: &dyn Subject, url: &str, outcome: &mut Outcome) {
 #[expect(clippy::print_stdout, reason = "a campaign reports the number of trials")]
 fn campaign(name: &str, subject: &dyn Subject) {
     let url = format!("shm://damage-{name}-{}", std::process::id());
-    Pool::create(&url, &PoolOptions { memory_bytes: MEMORY_BYTES, ..PoolOptions::default() }).unwrap();
+    Pool::create(&url, &PoolOptions::new().memory_bytes(MEMORY_BYTES)).unwrap();
     subject.build(&Pool::open(&url).unwrap());
     let image = Image::of(&url);
     for (name, at, count) in TABLES_OF_CHUNKS {
@@ -312,26 +312,26 @@ fn campaign(name: &str, subject: &dyn Subject) {
 
 #[test]
 fn damage_to_sherman_is_noticed() {
-    let options = IndexOptions { value_bytes: Some(8), ..IndexOptions::default() };
+    let options = BTree::new().value_bytes(8);
     campaign("sherman", &OrderedSubject { options, longest: 8, lost: LostEntries::Fail });
 }
 
 #[test]
 fn damage_to_sherman_with_values_of_any_length_is_noticed() {
-    let options = IndexOptions { values: Values::AnyLength, ..IndexOptions::default() };
+    let options = BTree::new().any_length_values();
     campaign("any-length", &OrderedSubject { options, longest: 300, lost: LostEntries::Fail });
 }
 
 #[test]
 fn damage_to_smart_is_noticed() {
     let lost = LostEntries::Reported;
-    campaign("smart", &OrderedSubject { options: SmartOptions::default(), longest: 300, lost });
+    campaign("smart", &OrderedSubject { options: Radix::new(), longest: 300, lost });
 }
 
 #[test]
 fn damage_to_sphinx_is_noticed() {
     let lost = LostEntries::Reported;
-    campaign("sphinx", &OrderedSubject { options: SphinxOptions::default(), longest: 300, lost });
+    campaign("sphinx", &OrderedSubject { options: Hashed::new(), longest: 300, lost });
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Futures of a session over TCP that are dropped while their verbs are in flight: the locks that they hold or are
 //! about to acquire block no other client.
 
-use farwood::{
-    CreateOptions, Direction, Error, Index, IndexError, IndexOptions, MemoryNode, NodeSpec, Pool, Session,
-    SmartOptions, SphinxOptions, block_on,
-};
+use farwood::error::IndexError;
+use farwood::index::{Direction, Session, Structure};
+use farwood::node::{MemoryNode, NodeSpec};
+use farwood::runtime::block_on;
+use farwood::{BTree, Error, Hashed, Index, Pool, Radix};
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
@@ -30,7 +31,7 @@ struct Place {
 }
 
 impl Place {
-    fn new(options: &impl CreateOptions) -> Self {
+    fn new(options: &impl Structure) -> Self {
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let node = MemoryNode::start(&NodeSpec::new(listen, 64 << 20)).unwrap();
         let url = format!("tcp://{}", node.address());
@@ -86,7 +87,7 @@ fn soon<T>(operation: impl FnOnce() -> farwood::Result<T>) {
     assert!(waited < WAIT_MAX, "it waited {waited:?}");
 }
 
-fn others_continue(options: &impl CreateOptions) {
+fn others_continue(options: &impl Structure) {
     let place = Place::new(options);
     let [index, other] = &place.indexes;
     let (session, mut pending) = (index.session(), 0);
@@ -111,15 +112,15 @@ fn others_continue(options: &impl CreateOptions) {
 
 #[test]
 fn a_dropped_future_blocks_no_client_of_a_sherman_index() {
-    others_continue(&IndexOptions::default());
+    others_continue(&BTree::new());
 }
 
 #[test]
 fn a_dropped_future_blocks_no_client_of_a_smart_index() {
-    others_continue(&SmartOptions::default());
+    others_continue(&Radix::new());
 }
 
 #[test]
 fn a_dropped_future_blocks_no_client_of_a_sphinx_index() {
-    others_continue(&SphinxOptions::default());
+    others_continue(&Hashed::new());
 }

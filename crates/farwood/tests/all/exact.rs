@@ -2,16 +2,16 @@
 
 use crate::spatial_pool::{SpatialPool, served, served_over_tcp};
 use farwood::Error;
-use farwood::geometry::{Bounds, Geometry, Metric, Predicate, Prepared, Ties};
+use farwood::spatial::geometry::{Bounds, Geometry, Metric, Predicate, Prepared, Ties};
 use farwood::spatial::{
-    CatfishConfig, Contents, CoordinateSystem, IdKind, Item, NearestOptions, Query, Record, RecordId,
-    Rectangle, SearchMode, ServeOptions, Spatial,
+    Contents, CoordinateSystem, IdKind, Item, NearestOptions, Query, RTree, Record, RecordId, Rectangle,
+    SearchMode, ServeOptions, Spatial,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 fn create(pool: &SpatialPool, name: &str, ids: IdKind, coordinates: CoordinateSystem) -> Spatial {
-    pool.create(name, &CatfishConfig { ids, coordinates, ..CatfishConfig::default() })
+    pool.create(name, &RTree::new().ids(ids).coordinates(coordinates))
 }
 
 /// Random numbers (splitmix64).
@@ -187,7 +187,7 @@ fn queries_are_those_of_a_list_by_message() {
 #[test]
 fn queries_are_those_of_a_list_over_tcp() {
     let coordinates = CoordinateSystem::Planar;
-    let config = CatfishConfig { ids: IdKind::Number, coordinates, ..CatfishConfig::default() };
+    let config = RTree::new().ids(IdKind::Number).coordinates(coordinates);
     served_over_tcp(&config, |_, open| {
         let (places, random) = (open(SearchMode::Auto), &mut Random(8));
         let list = records(300, IdKind::Number, coordinates, random);

@@ -6,9 +6,9 @@
 //! entries are small, permanent entries fill most of the pool.
 
 use crate::random::Random;
-use farwood::spatial::{CatfishConfig, Item, Query, Rectangle};
+use farwood::spatial::{Item, Query, RTree, Rectangle};
 use farwood::testing::ScratchPool;
-use farwood::{Error, Index, IndexOptions, Pool, SmartOptions, SphinxOptions, Values};
+use farwood::{BTree, Error, Hashed, Index, Pool, Radix};
 
 /// Minimum share of the removed bytes that the index must accept again, percent.
 const TAKEN_BACK_MIN: u64 = 95;
@@ -215,21 +215,21 @@ fn churn(system: &str, lengths: Lengths, create: impl Fn(&Pool) -> Index<u64, Ve
 }
 
 fn sherman(pool: &Pool) -> Index<u64, Vec<u8>> {
-    let options = IndexOptions { value_bytes: Some(100), ..IndexOptions::default() };
+    let options = BTree::new().value_bytes(100);
     pool.create_index("full", &options).unwrap()
 }
 
 fn sherman_of_any_length(pool: &Pool) -> Index<u64, Vec<u8>> {
-    let options = IndexOptions { values: Values::AnyLength, ..IndexOptions::default() };
+    let options = BTree::new().any_length_values();
     pool.create_index("full", &options).unwrap()
 }
 
 fn smart(pool: &Pool) -> Index<u64, Vec<u8>> {
-    pool.create_index("full", &SmartOptions::default()).unwrap()
+    pool.create_index("full", &Radix::new()).unwrap()
 }
 
 fn sphinx(pool: &Pool) -> Index<u64, Vec<u8>> {
-    pool.create_index("full", &SphinxOptions::default()).unwrap()
+    pool.create_index("full", &Hashed::new()).unwrap()
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn sherman_passes_on_the_values_that_short_processes_remove_from_a_full_pool() {
 #[test]
 fn catfish_removes_all_rectangles_from_a_full_pool() {
     let pool = Pool::anonymous(16 << 20).unwrap();
-    let places = pool.create_spatial("full", &CatfishConfig::default()).unwrap();
+    let places = pool.create_spatial("full", &RTree::new()).unwrap();
     let mut random = Random(3);
     let mut point = |id: u64| Item {
         bounds: Rectangle::point([random.below(1_000) as f64, random.below(1_000) as f64]).unwrap(),
@@ -385,7 +385,7 @@ fn catfish_removes_all_rectangles_from_a_full_pool() {
 fn catfish_takes_back_rectangles() {
     let form = Form::of_environment();
     let pool = Pool::anonymous(form.memory_bytes).unwrap();
-    let places = pool.create_spatial("full", &CatfishConfig::default()).unwrap();
+    let places = pool.create_spatial("full", &RTree::new()).unwrap();
     let (mut random, mut live, mut next) = (Random(7), Vec::new(), 0);
     let mut fill = |random: &mut Random, live: &mut Vec<Item>| {
         let mut amount = Amount::default();

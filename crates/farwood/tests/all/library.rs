@@ -1,11 +1,13 @@
 //! Tests of the library through its public interface: types, threads, scans, sessions, and refused calls.
 
-use farwood::spatial::{CatfishConfig, Item, Rectangle, ServeOptions};
+use farwood::error::{Effect, ErrorKind};
+use farwood::index::Direction;
+use farwood::papers::ShermanVariant;
+use farwood::runtime::{block_on, run_all};
+use farwood::spatial::{Item, RTree, Rectangle, ServeOptions};
 use farwood::testing::ScratchPool;
-use farwood::{
-    Direction, Effect, Error, ErrorKind, Index, IndexOptions, Kind, Pool, PoolOptions, ShermanVariant,
-    SmartOptions, Unfit, Url, Value, Values, block_on, run_all,
-};
+use farwood::types::{Kind, Unfit};
+use farwood::{BTree, Error, Index, Pool, PoolOptions, Radix, Url, Value};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
@@ -23,7 +25,7 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> Self {
-        let options = PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() };
+        let options = PoolOptions::new().memory_bytes(64 << 20).nodes(2);
         let scratch = ScratchPool::with(&options).unwrap();
         Self { pool: Some(scratch.open().unwrap()), scratch }
     }
@@ -37,12 +39,12 @@ impl Scratch {
     }
 
     fn numbers(&self) -> Index<u64, u64> {
-        self.pool().create_index("numbers", &IndexOptions::default()).unwrap()
+        self.pool().create_index("numbers", &BTree::new()).unwrap()
     }
 }
 
-fn wide(key_bytes: usize) -> IndexOptions {
-    IndexOptions { key_bytes: Some(key_bytes), value_bytes: Some(key_bytes), ..IndexOptions::default() }
+fn wide(key_bytes: usize) -> BTree {
+    BTree::new().key_bytes(key_bytes).value_bytes(key_bytes)
 }
 
 /// Each thread is the server for the duration of one change, one after the other.
@@ -51,8 +53,7 @@ fn threads_change_a_spatial_index_together() {
     const THREADS: u64 = 4;
     const EACH: u64 = 40;
     let scratch = Scratch::new();
-    let places =
-        scratch.pool().create_spatial("places", &farwood::spatial::CatfishConfig::default()).unwrap();
+    let places = scratch.pool().create_spatial("places", &farwood::spatial::RTree::new()).unwrap();
     let item = |id: u64| Item { bounds: Rectangle::point([id as f64, 0.0]).unwrap(), id };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -75,7 +76,7 @@ fn handles_may_go_to_other_threads() {
     fn onwards<T: Send>() {}
     everywhere::<Pool>();
     everywhere::<Index<String, u64>>();
-    onwards::<farwood::Scan<String, u64>>();
+    onwards::<farwood::index::Scan<String, u64>>();
     onwards::<Error>();
 }
 
@@ -83,7 +84,7 @@ fn handles_may_go_to_other_threads() {
 fn every_type_is_kept_and_checked() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    pool.create_index::<u64, [u8; 3]>("a", &IndexOptions::default()).unwrap().put(1, [1, 2, 3]).unwrap();
+    pool.create_index::<u64, [u8; 3]>("a", &BTree::new()).unwrap().put(1, [1, 2, 3]).unwrap();
     pool.create_index::<String, Vec<u8>>("b", &wide(20)).unwrap().put("key", [7; 20]).unwrap();
     assert_eq!(pool.open_index::<u64, [u8; 3]>("a").unwrap().get(1).unwrap(), Some([1, 2, 3]));
     assert_eq!(pool.open_index::<String, Vec<u8>>("b").unwrap().get("key").unwrap(), Some(vec![7; 20]));
@@ -106,8 +107,8 @@ fn every_type_is_kept_and_checked() {
 fn a_pool_lists_its_indexes_without_opening_them() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let fg = IndexOptions { variant: ShermanVariant::Fg.features(), node_bytes: 512, ..wide(20) };
-    drop(pool.create_index::<u64, [u8; 3]>("b", &IndexOptions::default()).unwrap());
+    let fg = wide(20).variant(ShermanVariant::Fg.features()).node_bytes(512);
+    drop(pool.create_index::<u64, [u8; 3]>("b", &BTree::new()).unwrap());
     drop(pool.create_index::<String, Vec<u8>>("a", &fg).unwrap());
     let stats = pool.stats().unwrap();
     assert!(stats.clients.iter().all(|client| client.open.is_empty()), "{:?}", stats.clients);
@@ -128,7 +129,7 @@ fn a_pool_lists_its_indexes_without_opening_them() {
 #[test]
 fn values_may_have_any_length() {
     let scratch = Scratch::new();
-    let options = IndexOptions { values: Values::AnyLength, ..IndexOptions::default() };
+    let options = BTree::new().any_length_values();
     let index = scratch.pool().create_index::<u64, Vec<u8>>("any", &options).unwrap();
     let value = |length: usize| -> Vec<u8> { (0..length).map(|at| at as u8).collect() };
     for length in [0, 28, 29, 5_000, 3 << 20] {
@@ -165,7 +166,7 @@ fn values_that_do_not_fit_are_refused_with_the_reason() {
     let short = why(index.put("a", [0; 7]).unwrap_err());
     assert_eq!(short, ("value", Unfit::Length { expected: 8, found: 7 }));
     assert!(matches!(index.scan("a much too long text"..).next(), Some(Err(Error::Unfit { .. }))));
-    let error = scratch.pool().create_index::<String, u64>("u", &IndexOptions::default()).unwrap_err();
+    let error = scratch.pool().create_index::<String, u64>("u", &BTree::new()).unwrap_err();
     assert!(error.to_string().contains("key_bytes"), "{error}");
     let error = scratch.pool().create_index::<u64, u64>("u", &wide(9)).unwrap_err();
     assert!(error.to_string().contains("not 9"), "{error}");
@@ -241,9 +242,7 @@ fn scans_find_what_a_model_finds() {
 #[test]
 fn a_bulk_load_that_fails_leaves_no_entry() {
     let scratch = Scratch::new();
-    let index = scratch
-        .pool()
-        .create_index::<String, u64>("t", &IndexOptions { key_bytes: Some(8), ..IndexOptions::default() });
+    let index = scratch.pool().create_index::<String, u64>("t", &BTree::new().key_bytes(8));
     let index = index.unwrap();
     let good = (0..500u64).map(|number| (format!("{number:05}"), number));
     let bad = good.clone().chain([("99999 too long".to_owned(), 0)]);
@@ -296,7 +295,7 @@ fn threads_share_an_index() {
 fn sessions_of_one_thread_alternate() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
-    let add = |session: farwood::Session<u64, u64>| {
+    let add = |session: farwood::index::Session<u64, u64>| {
         Box::pin(async move {
             for _ in 0..100 {
                 // All change one leaf, so they wait for its lock one after the other.
@@ -304,7 +303,7 @@ fn sessions_of_one_thread_alternate() {
                 session.put(&1, &(number + 1)).await.unwrap();
             }
             session.take_costs()
-        }) as Pin<Box<dyn Future<Output = farwood::Costs>>>
+        }) as Pin<Box<dyn Future<Output = farwood::stats::Costs>>>
     };
     let costs = run_all((0..8).map(|_| add(index.session())).collect());
     assert!(costs.iter().all(|costs| costs.round_trips >= 200), "{costs:?}");
@@ -359,7 +358,7 @@ fn an_index_that_is_open_here_is_not_dropped() {
 fn handles_of_one_index_share_it() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
-    let other = scratch.pool().open_or_create::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    let other = scratch.pool().open_or_create::<u64, u64>("numbers", &BTree::new()).unwrap();
     for key in 0..1_000 {
         index.put(key, key).unwrap();
     }
@@ -372,7 +371,7 @@ fn handles_of_one_index_share_it() {
 fn an_index_and_a_pool_are_open_until_the_last_handle_is_dropped() {
     let scratch = Scratch::new();
     let pool = Pool::open(scratch.url()).unwrap();
-    let index = pool.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("i", &BTree::new()).unwrap();
     index.put(1, 2).unwrap();
     assert_eq!(scratch.pool().drop_index("i").unwrap_err().exit_code(), 9, "another attachment has it open");
     let thread = {
@@ -448,7 +447,7 @@ fn idler(url: &str) -> (Sender<()>, JoinHandle<()>) {
     let (idle, idles) = channel::<()>();
     let (go, gone) = channel::<()>();
     let thread = std::thread::spawn(move || {
-        let index = pool.open_or_create::<u64, u64>("idler", &IndexOptions::default()).unwrap();
+        let index = pool.open_or_create::<u64, u64>("idler", &BTree::new()).unwrap();
         index.put(1, 2).unwrap();
         let last = (index, pool);
         let thread = std::thread::spawn(move || drop(last));
@@ -500,7 +499,7 @@ fn a_process_whose_pool_was_created_again_gets_an_error() {
     let index = scratch.numbers();
     index.put(1, 1).unwrap();
     Pool::remove_by_force(scratch.url()).unwrap();
-    Pool::create(scratch.url(), &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+    Pool::create(scratch.url(), &PoolOptions::new().memory_bytes(64 << 20)).unwrap();
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let error = loop {
         match index.put(2, 2) {
@@ -525,9 +524,9 @@ fn a_process_whose_pool_was_created_again_gets_an_error() {
 fn numbers_out_of_range_are_refused() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let index = pool.create_index::<u64, u64>("sherman", &IndexOptions::default()).unwrap();
-    let smart = pool.create_index::<u64, u64>("smart", &SmartOptions::default()).unwrap();
-    let cities = pool.create_spatial("cities", &CatfishConfig::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("sherman", &BTree::new()).unwrap();
+    let smart = pool.create_index::<u64, u64>("smart", &Radix::new()).unwrap();
+    let cities = pool.create_spatial("cities", &RTree::new()).unwrap();
     let city = Item { bounds: Rectangle::point([1.0, 2.0]).unwrap(), id: 1 };
     for fill in [0.0, -1.0, 0.49, 1.01, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         for refused in [
@@ -562,22 +561,22 @@ fn numbers_out_of_range_are_refused() {
 fn sizes_out_of_range_are_refused_and_a_cache_may_have_any_size() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let default = || IndexOptions { key_bytes: Some(16), value_bytes: Some(16), ..IndexOptions::default() };
+    let default = || BTree::new().key_bytes(16).value_bytes(16);
     for options in [
-        IndexOptions { key_bytes: Some(usize::MAX), ..default() },
-        IndexOptions { key_bytes: Some(0), ..default() },
-        IndexOptions { value_bytes: Some(usize::MAX), ..default() },
-        IndexOptions { node_bytes: usize::MAX, ..default() },
-        IndexOptions { node_bytes: usize::MAX - 63, ..default() },
-        IndexOptions { node_bytes: 0, ..default() },
+        default().key_bytes(usize::MAX),
+        default().key_bytes(0),
+        default().value_bytes(usize::MAX),
+        default().node_bytes(usize::MAX),
+        default().node_bytes(usize::MAX - 63),
+        default().node_bytes(0),
     ] {
         let refused = pool.create_index::<Vec<u8>, Vec<u8>>("x", &options).unwrap_err();
         assert_eq!(refused.exit_code(), 2, "{options:?}: {refused}");
     }
     for (at, cache_bytes) in [0, 1, 4096].into_iter().enumerate() {
-        let sherman = IndexOptions { cache_bytes, ..IndexOptions::default() };
+        let sherman = BTree::new().cache_bytes(cache_bytes);
         let sherman = pool.create_index::<u64, u64>(&format!("sherman{at}"), &sherman).unwrap();
-        let smart = SmartOptions { cache_bytes, ..SmartOptions::default() };
+        let smart = Radix::new().cache_bytes(cache_bytes);
         let smart = pool.create_index::<u64, u64>(&format!("smart{at}"), &smart).unwrap();
         for index in [&sherman, &smart] {
             index.put(1, 2).unwrap();
@@ -585,7 +584,7 @@ fn sizes_out_of_range_are_refused_and_a_cache_may_have_any_size() {
         }
     }
     for cache_bytes in [(1 << 40) + 1, usize::MAX] {
-        let options = SmartOptions { cache_bytes, ..SmartOptions::default() };
+        let options = Radix::new().cache_bytes(cache_bytes);
         let refused = pool.create_index::<u64, u64>("x", &options).unwrap_err();
         assert!(refused.to_string().contains("at most 1 TiB"), "{refused}");
         let refused = pool.open_index_with_cache::<u64, u64>("smart0", cache_bytes).unwrap_err();
@@ -594,7 +593,7 @@ fn sizes_out_of_range_are_refused_and_a_cache_may_have_any_size() {
     for (memory_bytes, nodes, device_bytes) in
         [(0, 1, 64), (u64::MAX, 1, 64), (64 << 20, 0, 64), (64 << 20, u16::MAX, 64), (64 << 20, 1, u64::MAX)]
     {
-        let options = PoolOptions { memory_bytes, nodes, device_bytes, ..PoolOptions::default() };
+        let options = PoolOptions::new().memory_bytes(memory_bytes).nodes(nodes).device_bytes(device_bytes);
         let refused = Pool::create("shm://sizes-that-are-refused", &options).unwrap_err();
         assert_eq!(refused.exit_code(), 2, "{options:?}: {refused}");
     }
@@ -613,7 +612,7 @@ fn an_unreadable_token_is_not_reported_as_a_missing_server() {
     let listen = "127.0.0.1:0".parse().unwrap();
     let node = MemoryNode::start(&NodeSpec { token, ..NodeSpec::new(listen, 64 << 20) }).unwrap();
     let pool = Pool::open(&format!("tcp://{}?token-file={}", node.address(), file.display())).unwrap();
-    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let places = pool.create_spatial("places", &RTree::new()).unwrap();
     std::fs::remove_file(&file).unwrap();
     let item = Item { bounds: Rectangle::point([1.0, 1.0]).unwrap(), id: 1 };
     let refused = places.insert(&item).unwrap_err();

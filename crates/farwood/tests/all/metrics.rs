@@ -1,13 +1,14 @@
 //! Metrics of calls, and observers: each call is counted once, with its own costs.
 
 use crate::spatial_pool::{SpatialPool, in_mode, served};
-use farwood::spatial::{CatfishConfig, Change, Item, Query, RecordId, Rectangle, SearchMode, ServeOptions};
+use farwood::error::{Effect, ErrorKind};
+use farwood::index::{Direction, Structure};
+use farwood::node::{MemoryNode, NodeSpec};
+use farwood::runtime::{block_on, run_all};
+use farwood::spatial::{Change, Item, Query, RTree, RecordId, Rectangle, SearchMode, ServeOptions};
+use farwood::stats::{CallOutcome, Costs, Metrics, MetricsLevel, ObservedCall, Observer, OperationMetrics};
 use farwood::testing::ScratchPool;
-use farwood::{
-    CallOutcome, Costs, CreateOptions, Direction, Effect, ErrorKind, Index, IndexOptions, MemoryNode,
-    Metrics, MetricsLevel, NodeSpec, ObservedCall, Observer, OperationMetrics, Pool, SmartOptions,
-    SphinxOptions, block_on, run_all,
-};
+use farwood::{BTree, Hashed, Index, Pool, Radix};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
@@ -34,7 +35,7 @@ impl Scratch {
     }
 
     fn numbers(&self) -> Index<u64, u64> {
-        self.pool().create_index("numbers", &IndexOptions::default()).unwrap()
+        self.pool().create_index("numbers", &BTree::new()).unwrap()
     }
 }
 
@@ -87,7 +88,7 @@ fn call_everything(index: &Index<u64, u64>) {
 }
 
 /// A scan of 8 entries fetches them in `batches`.
-fn counts_are_exact(options: &impl CreateOptions, batches: u64) {
+fn counts_are_exact(options: &impl Structure, batches: u64) {
     let scratch = Scratch::new();
     let index = scratch.pool().create_index("numbers", options).unwrap();
     call_everything(&index);
@@ -118,17 +119,17 @@ fn counts_are_exact(options: &impl CreateOptions, batches: u64) {
 
 #[test]
 fn counts_are_exact_in_a_sherman_tree() {
-    counts_are_exact(&IndexOptions::default(), 1);
+    counts_are_exact(&BTree::new(), 1);
 }
 
 #[test]
 fn counts_are_exact_in_a_smart_tree() {
-    counts_are_exact(&SmartOptions::default(), 2);
+    counts_are_exact(&Radix::new(), 2);
 }
 
 #[test]
 fn counts_are_exact_in_a_sphinx_tree() {
-    counts_are_exact(&SphinxOptions::default(), 2);
+    counts_are_exact(&Hashed::new(), 2);
 }
 
 /// `docs/costs.md` has these costs.
@@ -153,7 +154,7 @@ fn a_cached_lookup_costs_a_round_trip_and_a_put_two() {
 #[test]
 fn each_call_of_a_session_has_its_own_costs() {
     let (pool, _node) = networked();
-    let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
     (0..200).for_each(|key| assert!(!index.put(key, key).unwrap()));
     let session = index.session();
     block_on(session.get(1)).unwrap();
@@ -184,14 +185,14 @@ fn each_call_of_a_session_has_its_own_costs() {
 #[test]
 fn errors_are_counted_by_kind() {
     let scratch = Scratch::new();
-    let options = IndexOptions { key_bytes: Some(16), ..IndexOptions::default() };
+    let options = BTree::new().key_bytes(16);
     let texts = scratch.pool().create_index::<String, u64>("texts", &options).unwrap();
     let long = "a text that is longer than a key";
     assert_eq!(texts.get(long).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(block_on(texts.session().get(long)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(block_on(texts.to_async().unwrap().get(long)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(texts.get("short").unwrap(), None);
-    let radix = scratch.pool().create_index::<u64, u64>("radix", &SmartOptions::default()).unwrap();
+    let radix = scratch.pool().create_index::<u64, u64>("radix", &Radix::new()).unwrap();
     radix.put(1, 1).unwrap();
     assert_eq!(radix.range(..).snapshot().unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(radix.bulk_load().run([(1, 1)]).unwrap_err().kind(), ErrorKind::Exists);
@@ -227,7 +228,7 @@ fn an_observer_sees_each_call_once() {
     use CallOutcome::{Failed, Succeeded};
     let scratch = Scratch::new();
     let (index, calls) = (scratch.numbers(), Arc::new(Calls::default()));
-    let places = Arc::new(scratch.pool().create_spatial("places", &CatfishConfig::default()).unwrap());
+    let places = Arc::new(scratch.pool().create_spatial("places", &RTree::new()).unwrap());
     scratch.pool().set_observer(calls.clone());
     index.put(1, 1).unwrap();
     block_on(index.session().get(1)).unwrap();
@@ -254,7 +255,7 @@ fn an_observer_sees_each_call_once() {
 fn each_change_of_a_spatial_index_is_observed_once() {
     use CallOutcome::{Failed, Succeeded};
     let scratch = SpatialPool::new();
-    let server = scratch.create("places", &CatfishConfig::default());
+    let server = scratch.create("places", &RTree::new());
     let (pool, calls) = (scratch.open(), Arc::new(Calls::default()));
     pool.set_observer(calls.clone());
     let places = Arc::new(pool.open_spatial("places").unwrap());
@@ -283,7 +284,7 @@ fn each_change_of_a_spatial_index_is_observed_once() {
 #[test]
 fn a_call_that_waits_for_a_connection_is_observed_once() {
     let scratch = SpatialPool::new();
-    let server = scratch.create("places", &CatfishConfig::default());
+    let server = scratch.create("places", &RTree::new());
     let (pool, calls) = (scratch.open(), Arc::new(Calls::default()));
     pool.set_observer(calls.clone());
     let everything = Query::intersecting(Rectangle::new([-1e9; 2], [1e9; 2]).unwrap());
@@ -353,7 +354,7 @@ fn counts_survive_the_threads_that_made_them() {
 #[test]
 fn calls_of_threads_without_a_client_are_counted() {
     let (pool, _node) = networked();
-    let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
     index.put(1, 1).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -368,7 +369,7 @@ fn calls_of_threads_without_a_client_are_counted() {
 #[test]
 fn a_dropped_call_is_unfinished_and_a_panicking_one_too() {
     let (pool, _node) = networked();
-    let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
     index.put(1, 1).unwrap();
     let session = index.session();
     {

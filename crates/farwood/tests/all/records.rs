@@ -1,15 +1,16 @@
 //! Records of a spatial index of unique ids: in place, through rings, and over TCP, by message and by READs.
 
 use crate::spatial_pool::{SpatialPool, served, served_over_tcp};
+use farwood::Error;
+use farwood::error::IndexError;
 use farwood::spatial::{
-    CatfishConfig, IdKind, Item, Query, Record, RecordId, Rectangle, SearchMode, ServeOptions, Spatial,
+    IdKind, Item, Query, RTree, Record, RecordId, Rectangle, SearchMode, ServeOptions, Spatial,
 };
-use farwood::{Error, IndexError};
 use std::collections::BTreeMap;
 
 /// An index of unique ids.
-fn config(ids: IdKind) -> CatfishConfig {
-    CatfishConfig { ids, ..CatfishConfig::default() }
+fn config(ids: IdKind) -> RTree {
+    RTree::new().ids(ids)
 }
 
 fn point(x: u64, y: u64) -> Rectangle {
@@ -150,7 +151,7 @@ fn records_are_loaded_at_once_and_found_after_a_restart() {
 fn the_longest_ids_fit_into_the_smallest_rings() {
     let scratch = SpatialPool::new();
     let pool = scratch.open();
-    let config = CatfishConfig { ids: IdKind::Text, ring_bytes: 4096, ..CatfishConfig::default() };
+    let config = RTree::new().ids(IdKind::Text).ring_bytes(4096);
     let places = pool.create_spatial("places", &config).unwrap();
     let long = |number: u64| RecordId::from(&*format!("{number:0255}"));
     let payload = vec![7; places.payload_max()];
@@ -209,14 +210,14 @@ fn changes_that_do_not_fit_the_index_are_refused() {
     assert!(refused(places.insert(&item).map(|()| true)).contains("put, delete and move records"));
     assert!(refused(places.bulk_load(&[item], 0.7).map(|()| true)).contains("load records"));
     let pool = scratch.open();
-    let plain = pool.create_spatial("plain", &CatfishConfig::default()).unwrap();
+    let plain = pool.create_spatial("plain", &RTree::new()).unwrap();
     assert!(refused(plain.put(record(1, 1, IdKind::Number))).contains("without records"));
     assert!(refused(plain.get(&RecordId::from(1)).map(|_| true)).contains("without records"));
     assert!(refused(plain.search_records(&everything()).map(|_| true)).contains("without records"));
-    let rings = CatfishConfig { ring_bytes: 2048, ids: IdKind::Text, ..CatfishConfig::default() };
+    let rings = RTree::new().ring_bytes(2048).ids(IdKind::Text);
     let rings = pool.create_spatial("rings", &rings).unwrap_err();
     assert!(rings.to_string().contains("rings of at least 4096 bytes"), "{rings}");
-    let small = CatfishConfig { blocks: 4, ids: IdKind::Number, ..CatfishConfig::default() };
+    let small = RTree::new().node_bytes(1344).ids(IdKind::Number);
     let small = pool.create_spatial("small", &small).unwrap_err();
     assert!(small.to_string().contains("at least 1664 bytes"), "{small}");
 }

@@ -1,9 +1,9 @@
 //! The calls of a service on an index: counters, conditional changes, batches, pages, time limits, async calls.
 
-use farwood::{
-    CreateOptions, Effect, ErrorKind, Index, IndexOptions, MemoryNode, NodeSpec, Pool, PoolOptions, Range,
-    SmartOptions, SphinxOptions, Value,
-};
+use farwood::error::{Effect, ErrorKind};
+use farwood::index::{Range, Structure};
+use farwood::node::{MemoryNode, NodeSpec};
+use farwood::{BTree, Hashed, Index, Pool, PoolOptions, Radix, Value};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ struct Scratch(String);
 impl Scratch {
     fn new(name: &str) -> Self {
         let url = format!("shm://service-{name}-{}", process::id());
-        Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
+        Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20)).unwrap();
         Self(url)
     }
 
@@ -40,9 +40,9 @@ fn memory_node() -> (MemoryNode, String) {
 
 /// Calls `test` with an index of each system.
 fn with_each<V: Value>(pool: &Pool, test: impl Fn(&Index<u64, V>)) {
-    test(&pool.create_index("sherman", &IndexOptions::default()).unwrap());
-    test(&pool.create_index("smart", &SmartOptions::default()).unwrap());
-    test(&pool.create_index("sphinx", &SphinxOptions::default()).unwrap());
+    test(&pool.create_index("sherman", &BTree::new()).unwrap());
+    test(&pool.create_index("smart", &Radix::new()).unwrap());
+    test(&pool.create_index("sphinx", &Hashed::new()).unwrap());
     for name in ["sherman", "smart", "sphinx"] {
         pool.drop_index(name).unwrap();
     }
@@ -81,7 +81,7 @@ fn conditional_changes_have_the_results_of_a_map() {
 fn long_values_are_changed_conditionally() {
     let scratch = Scratch::new("long");
     let pool = scratch.open();
-    let index = pool.create_index::<String, Vec<u8>>("long", &SmartOptions::default()).unwrap();
+    let index = pool.create_index::<String, Vec<u8>>("long", &Radix::new()).unwrap();
     let value = |byte: u8, length: usize| vec![byte; length];
     assert_eq!(index.swap("k", value(1, 5_000_000)).unwrap(), None);
     assert_eq!(index.swap("k", value(2, 3)).unwrap(), Some(value(1, 5_000_000)));
@@ -121,7 +121,9 @@ fn no_increment_is_lost() {
             scope.spawn(|| {
                 let index = index.to_async().unwrap();
                 let answers: Vec<_> = (0..1_000).map(|_| index.fetch_add(1, 1)).collect();
-                assert!(answers.into_iter().all(|answer| farwood::block_on(answer).unwrap() < 4_000));
+                assert!(
+                    answers.into_iter().all(|answer| farwood::runtime::block_on(answer).unwrap() < 4_000)
+                );
             });
         });
         assert_eq!(index.get(1).unwrap(), Some(4_000));
@@ -134,7 +136,7 @@ fn no_increment_is_lost() {
 fn a_renewed_session_is_not_swept() {
     let scratch = Scratch::new("sweep");
     let pool = scratch.open();
-    let sessions = pool.create_index::<u64, u64>("sessions", &IndexOptions::default()).unwrap();
+    let sessions = pool.create_index::<u64, u64>("sessions", &BTree::new()).unwrap();
     let sessions = &sessions;
     thread::scope(|scope| {
         // Odd values have expired. A session is renewed by an even value, and stays until it expires again.
@@ -171,10 +173,10 @@ fn a_panic_in_a_function_frees_the_lock() {
         assert_eq!(index.fetch_add(1, 1).unwrap(), 1);
         let index = index.to_async().unwrap();
         let panicking = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            farwood::block_on(index.fetch_update(1, |_| panic!("a fault of the program")))
+            farwood::runtime::block_on(index.fetch_update(1, |_| panic!("a fault of the program")))
         }));
         assert!(panicking.is_err());
-        assert_eq!(farwood::block_on(index.fetch_add(1, 1)).unwrap(), 2);
+        assert_eq!(farwood::runtime::block_on(index.fetch_add(1, 1)).unwrap(), 2);
         assert!(began.elapsed() < Duration::from_secs(5));
     });
 }
@@ -293,7 +295,7 @@ fn a_call_ends_after_its_time_limit() {
 fn many_threads_share_few_connections() {
     let (node, url) = memory_node();
     let pool = Pool::open(&url).unwrap();
-    let index = pool.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("i", &BTree::new()).unwrap();
     let before = node.counts().accepted;
     let together = std::sync::Barrier::new(64);
     thread::scope(|scope| {
@@ -341,10 +343,10 @@ fn a_batch_over_tcp_is_faster_than_a_loop() {
 }
 
 fn with_each_over(pool: &Pool, test: impl Fn(&Index<u64, u64>)) {
-    fn create(pool: &Pool, options: &impl CreateOptions) -> Index<u64, u64> {
+    fn create(pool: &Pool, options: &impl Structure) -> Index<u64, u64> {
         pool.create_index("i", options).unwrap()
     }
-    test(&create(pool, &IndexOptions::default()));
+    test(&create(pool, &BTree::new()));
     pool.drop_index("i").unwrap();
-    test(&create(pool, &SmartOptions::default()));
+    test(&create(pool, &Radix::new()));
 }

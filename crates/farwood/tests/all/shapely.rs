@@ -3,9 +3,9 @@
 //! `data/queries.py` writes the queries. `FARWOOD_QUERIES` names another file of them.
 
 use crate::spatial_pool::SpatialPool;
-use farwood::geometry::{Geometry, Metric, Predicate};
+use farwood::spatial::geometry::{Geometry, Metric, Predicate};
 use farwood::spatial::{
-    CatfishConfig, Contents, CoordinateSystem, IdKind, NearestOptions, Record, RecordId, Rectangle, Spatial,
+    Contents, CoordinateSystem, IdKind, NearestOptions, RTree, Record, RecordId, Rectangle, Spatial,
 };
 use std::path::Path;
 
@@ -82,7 +82,7 @@ fn answers_are_those_of_shapely() {
     }
     let scratch = SpatialPool::new();
     for (name, coordinates) in [("plane", CoordinateSystem::Planar), ("degrees", CoordinateSystem::Degrees)] {
-        let config = CatfishConfig { ids: IdKind::Number, coordinates, ..CatfishConfig::default() };
+        let config = RTree::new().ids(IdKind::Number).coordinates(coordinates);
         let places = scratch.create(name, &config);
         places.bulk_load_records(geometries.iter().enumerate().map(record).collect(), 0.7).unwrap();
         let differ: Vec<_> = queries.iter().flat_map(|line| differences(&places, line)).collect();

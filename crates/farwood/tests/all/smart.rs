@@ -1,20 +1,21 @@
 //! SMART indexes through the public interface: keys and values of any length, with the same calls as for any index.
 
-use farwood::{
-    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, SmartOptions, System, block_on, run_all,
-    smart,
-};
+use farwood::index::Direction;
+use farwood::papers::System;
+use farwood::runtime::{block_on, run_all};
+use farwood::types::Kind;
+use farwood::{BTree, Error, Index, Pool, PoolOptions, Radix};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 
 fn new_pool() -> Pool {
-    let options = PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() };
+    let options = PoolOptions::new().memory_bytes(64 << 20).nodes(2);
     Pool::anonymous_with(&options).unwrap()
 }
 
 fn texts(pool: &Pool) -> Index<String, Vec<u8>> {
-    pool.create_index("texts", &SmartOptions::default()).unwrap()
+    pool.create_index("texts", &Radix::new()).unwrap()
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn values_that_outgrow_their_leaves_move() {
     for turn in 0..40 {
         index.put("again", value((2 << 20) + turn)).unwrap();
     }
-    let loaded: Index<u64, Vec<u8>> = pool.create_index("loaded", &SmartOptions::default()).unwrap();
+    let loaded: Index<u64, Vec<u8>> = pool.create_index("loaded", &Radix::new()).unwrap();
     loaded.bulk_load().run((0..20_u64).map(|key| (key, value(10_000 + key as usize)))).unwrap();
     assert_eq!(loaded.get(7).unwrap(), Some(value(10_007)));
     assert_eq!(loaded.check().unwrap().problems(), []);
@@ -98,11 +99,12 @@ fn values_that_outgrow_their_leaves_move() {
 #[test]
 fn scans_end_at_the_end_of_the_range() {
     let pool = new_pool();
-    let index: Index<u64, u64> = pool.create_index("n", &SmartOptions::default()).unwrap();
+    let index: Index<u64, u64> = pool.create_index("n", &Radix::new()).unwrap();
     for number in [0, 1, 255, 256, 1 << 40, u64::MAX] {
         index.put(number, number).unwrap();
     }
-    let keys = |scan: farwood::Scan<u64, u64>| -> Vec<u64> { scan.map(|entry| entry.unwrap().0).collect() };
+    let keys =
+        |scan: farwood::index::Scan<u64, u64>| -> Vec<u64> { scan.map(|entry| entry.unwrap().0).collect() };
     assert_eq!(keys(index.scan(1..=256)), [1, 255, 256]);
     assert_eq!(keys(index.scan(1..256)), [1, 255]);
     assert_eq!(keys(index.scan(256..=u64::MAX)), [256, 1 << 40, u64::MAX]);
@@ -114,7 +116,7 @@ fn scans_end_at_the_end_of_the_range() {
 #[test]
 fn handles_threads_and_sessions_share_one_index() {
     let pool = new_pool();
-    let index: Index<u64, u64> = pool.create_index("n", &SmartOptions::default()).unwrap();
+    let index: Index<u64, u64> = pool.create_index("n", &Radix::new()).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let index = index.clone();
@@ -150,7 +152,7 @@ fn loads_need_sorted_keys_and_an_empty_index() {
     assert_eq!(index.bulk_load().run(entries.clone()).unwrap(), 5000);
     assert_eq!(index.bulk_load().run(entries).unwrap_err().exit_code(), 4);
     assert_eq!(index.get("word 04999").unwrap(), Some(b"word 04999".to_vec()));
-    let other: Index<String, u64> = pool.create_index("other", &SmartOptions::default()).unwrap();
+    let other: Index<String, u64> = pool.create_index("other", &Radix::new()).unwrap();
     assert_eq!(other.bulk_load().run([("b", &1), ("a", &2)]).unwrap_err().exit_code(), 2);
     assert_eq!(other.count().unwrap(), 0);
 }
@@ -158,15 +160,13 @@ fn loads_need_sorted_keys_and_an_empty_index() {
 #[test]
 fn types_and_systems_are_kept_and_checked() {
     let pool = new_pool();
-    let options = smart::SmartFeatures {
-        node_sizing: smart::NodeSizing::Preallocated,
-        ..smart::SmartVariant::RearLock.features()
+    let options = farwood::papers::SmartFeatures {
+        node_sizing: farwood::papers::NodeSizing::Preallocated,
+        ..farwood::papers::SmartVariant::RearLock.features()
     };
-    let created = SmartOptions { variant: options, ..SmartOptions::default() };
+    let created = Radix::new().variant(options);
     drop(pool.create_index::<u64, Vec<u8>>("i", &created).unwrap());
-    drop(
-        pool.create_index::<u64, Vec<u8>>("j", &IndexOptions { value_bytes: Some(3), ..Default::default() }),
-    );
+    drop(pool.create_index::<u64, Vec<u8>>("j", &BTree::new().value_bytes(3)));
     let told: Vec<_> = pool.indexes().unwrap().iter().map(|index| index.ordered().unwrap().clone()).collect();
     assert_eq!([told[0].system, told[1].system], [System::Smart, System::Sherman]);
     assert_eq!(

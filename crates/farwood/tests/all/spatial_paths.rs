@@ -2,8 +2,8 @@
 
 use crate::spatial_pool::{SpatialPool, in_mode, served, served_over_tcp};
 use farwood::spatial::{
-    BackOffSettings, CatfishConfig, Item, NotificationMode, Query, Rectangle, SearchMode, SearchOptions,
-    SearchSink, ServeOptions, Spatial,
+    BackOffSettings, Item, NotificationMode, Query, RTree, Rectangle, SearchMode, SearchOptions, SearchSink,
+    ServeOptions, Spatial,
 };
 use farwood_fabric::{Server as _, ServerMemory as _};
 use std::time::Duration;
@@ -61,7 +61,7 @@ fn check_results(spatial: &Spatial, rounds: usize) {
 fn in_shared_memory_every_path_has_the_same_results() {
     let scratch = SpatialPool::new();
     let pool = scratch.open();
-    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let places = pool.create_spatial("places", &RTree::new()).unwrap();
     places.bulk_load(&items(), 0.7).unwrap();
     let client = scratch.open();
     let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
@@ -99,7 +99,7 @@ fn in_shared_memory_every_path_has_the_same_results() {
 fn connections_of_an_earlier_server_are_replaced() {
     let scratch = SpatialPool::new();
     let pool = scratch.open();
-    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let places = pool.create_spatial("places", &RTree::new()).unwrap();
     places.bulk_load(&items(), 0.7).unwrap();
     let client = scratch.open();
     let open = |mode| in_mode(client.open_spatial("places").unwrap(), mode);
@@ -128,7 +128,7 @@ fn connections_of_an_earlier_server_are_replaced() {
 
 #[test]
 fn over_tcp_every_path_has_the_same_results() {
-    served_over_tcp(&CatfishConfig::default(), |_, open| {
+    served_over_tcp(&RTree::new(), |_, open| {
         open(SearchMode::Auto).bulk_load(&items(), 0.7).unwrap();
         check_results(&open(SearchMode::Message), 20);
         check_results(&open(SearchMode::Reads), 20);
@@ -151,7 +151,7 @@ fn over_tcp_every_path_has_the_same_results() {
 /// Over a network, every path detects a node that changed at rest, and the server continues to serve the others.
 #[test]
 fn a_damaged_node_fails_the_searches_that_need_it_by_every_path() {
-    served_over_tcp(&CatfishConfig::default(), |node, open| {
+    served_over_tcp(&RTree::new(), |node, open| {
         let odd = Item { bounds: Rectangle::point([0.123_456_789, 0.5]).unwrap(), id: 9_999 };
         let mut loaded = items();
         loaded.push(odd);
@@ -180,7 +180,7 @@ fn a_damaged_node_fails_the_searches_that_need_it_by_every_path() {
 fn a_polling_server_answers_more_messages_than_the_queue_of_immediates_holds() {
     let scratch = SpatialPool::new();
     let pool = scratch.open();
-    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let places = pool.create_spatial("places", &RTree::new()).unwrap();
     let client = in_mode(scratch.open().open_spatial("places").unwrap(), SearchMode::Message);
     let options = ServeOptions { notice: NotificationMode::Polling, ..ServeOptions::default() };
     served(&places, &options, || {
@@ -194,7 +194,7 @@ fn a_polling_server_answers_more_messages_than_the_queue_of_immediates_holds() {
 fn options_of_searches_out_of_range_are_refused() {
     let scratch = SpatialPool::new();
     let pool = scratch.open();
-    pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    pool.create_spatial("places", &RTree::new()).unwrap();
     let default = BackOffSettings::default();
     for back_off in [
         BackOffSettings { window: 0, ..default },

@@ -1,8 +1,9 @@
 //! Pools with spatial indexes, and threads that serve them.
 
-use farwood::spatial::{CatfishConfig, SearchMode, SearchOptions, ServeOptions, Spatial};
+use farwood::Pool;
+use farwood::node::{MemoryNode, NodeSpec};
+use farwood::spatial::{RTree, SearchMode, SearchOptions, ServeOptions, Spatial};
 use farwood::testing::ScratchPool;
-use farwood::{MemoryNode, NodeSpec, Pool};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -23,7 +24,7 @@ impl SpatialPool {
         self.0.open().unwrap()
     }
 
-    pub(crate) fn create(&self, name: &str, config: &CatfishConfig) -> Spatial {
+    pub(crate) fn create(&self, name: &str, config: &RTree) -> Spatial {
         self.open().create_spatial(name, config).unwrap()
     }
 
@@ -54,7 +55,7 @@ pub(crate) fn served<T>(spatial: &Spatial, options: &ServeOptions, work: impl Fn
 /// Calls `work` with a memory node that serves the empty index `places`, and a function that opens the index as a
 /// client.
 pub(crate) fn served_over_tcp(
-    config: &CatfishConfig,
+    config: &RTree,
     work: impl FnOnce(&MemoryNode, &dyn Fn(SearchMode) -> Spatial),
 ) {
     let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();

@@ -1,10 +1,10 @@
 //! Concurrent async calls on a spatial index on one thread.
 
 use crate::spatial_pool::{SpatialPool, in_mode, served, served_over_tcp};
-use farwood::spatial::{
-    CatfishConfig, Change, Item, Query, Rectangle, SearchMode, ServeOptions, SpatialSession,
-};
-use farwood::{MemoryNode, NodeSpec, Pool, block_on, run_all};
+use farwood::Pool;
+use farwood::node::{MemoryNode, NodeSpec};
+use farwood::runtime::{block_on, run_all};
+use farwood::spatial::{Change, Item, Query, RTree, Rectangle, SearchMode, ServeOptions, SpatialSession};
 use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ const MODES: [SearchMode; 3] = [SearchMode::Auto, SearchMode::Message, SearchMod
 #[test]
 fn in_shared_memory_calls_of_a_session_run_concurrently() {
     let pool = SpatialPool::new();
-    let places = pool.create("places", &CatfishConfig::default());
+    let places = pool.create("places", &RTree::new());
     places.insert_many(&(0..ITEMS).map(item).collect::<Vec<_>>()).unwrap();
     served(&places, &ServeOptions::default(), || {
         for mode in MODES {
@@ -90,7 +90,7 @@ fn in_shared_memory_calls_of_a_session_run_concurrently() {
 
 #[test]
 fn over_tcp_calls_of_a_session_run_concurrently() {
-    served_over_tcp(&CatfishConfig::default(), |_, open| {
+    served_over_tcp(&RTree::new(), |_, open| {
         let places = open(SearchMode::Auto);
         places.insert_many(&(0..ITEMS).map(item).collect::<Vec<_>>()).unwrap();
         for mode in MODES {
@@ -106,7 +106,7 @@ fn over_tcp_calls_of_a_session_run_concurrently() {
 #[test]
 fn without_a_server_a_session_reads_and_does_not_change() {
     let pool = SpatialPool::new();
-    let places = pool.create("places", &CatfishConfig::default());
+    let places = pool.create("places", &RTree::new());
     places.insert(&item(1)).unwrap();
     let session = Arc::new(in_mode(places, SearchMode::Auto)).session();
     assert_eq!(block_on(session.count(&between(0, 9))).unwrap(), 1);
@@ -118,7 +118,7 @@ fn without_a_server_a_session_reads_and_does_not_change() {
 #[test]
 fn a_dropped_comparison_of_the_paths_is_made_later() {
     let pool = SpatialPool::new();
-    let places = pool.create("places", &CatfishConfig::default());
+    let places = pool.create("places", &RTree::new());
     places.insert(&item(1)).unwrap();
     served(&places, &ServeOptions::default(), || {
         let places = Arc::new(pool.by(SearchMode::Auto, "places"));
@@ -139,8 +139,7 @@ fn a_dropped_comparison_of_the_paths_is_made_later() {
 fn calls_over_the_socket_of_a_server_that_ended_use_a_new_one() {
     let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
     let url = format!("tcp://{}", node.address());
-    let places =
-        Pool::open(url.as_str()).unwrap().create_spatial("places", &CatfishConfig::default()).unwrap();
+    let places = Pool::open(url.as_str()).unwrap().create_spatial("places", &RTree::new()).unwrap();
     let client = Pool::open(url.as_str()).unwrap();
     let session = Arc::new(in_mode(client.open_spatial("places").unwrap(), SearchMode::Message)).session();
     for round in 0..3 {

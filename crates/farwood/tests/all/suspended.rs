@@ -1,8 +1,9 @@
 //! Operations whose futures nobody polls do not stop others for longer than a bound.
 
 use crate::spatial_pool::SpatialPool;
-use farwood::spatial::{CatfishConfig, Item, Rectangle, ServeOptions};
-use farwood::{Index, IndexOptions, Pool, SmartOptions, block_on};
+use farwood::runtime::block_on;
+use farwood::spatial::{Item, RTree, Rectangle, ServeOptions};
+use farwood::{BTree, Index, Pool, Radix};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -69,20 +70,20 @@ fn of_both(index: &Index<u64, u64>) {
 #[test]
 fn a_put_that_nobody_polls_loses_the_lock_of_its_leaf() {
     let pool = Pool::anonymous(64 << 20).unwrap();
-    of_both(&pool.create_index("i", &IndexOptions::default()).unwrap());
+    of_both(&pool.create_index("i", &BTree::new()).unwrap());
 }
 
 #[test]
 fn a_put_that_nobody_polls_does_not_stop_the_batch_of_its_key() {
     let pool = Pool::anonymous(64 << 20).unwrap();
-    of_both(&pool.create_index("i", &SmartOptions::default()).unwrap());
+    of_both(&pool.create_index("i", &Radix::new()).unwrap());
 }
 
 /// A function that panics inside a change, or while the index is served, leaves the index changeable for all.
 #[test]
 fn a_panic_inside_a_change_does_not_stop_the_others() {
     let pool = SpatialPool::new();
-    let spatial = pool.create("boxes", &CatfishConfig::default());
+    let spatial = pool.create("boxes", &RTree::new());
     let item = |id| Item { bounds: Rectangle::point([id as f64, 0.0]).unwrap(), id };
     let panicking = catch_unwind(AssertUnwindSafe(|| {
         spatial.change(|editor| -> farwood::Result<()> {

@@ -1,8 +1,10 @@
 //! The pools that the library offers to tests of other programs.
 
 use crate::alone::is_alone;
+use farwood::error::ErrorKind;
+use farwood::node::{MemoryNode, NodeSpec};
 use farwood::testing::ScratchPool;
-use farwood::{ErrorKind, IndexOptions, MemoryNode, NodeSpec, Pool};
+use farwood::{BTree, Pool};
 
 const MEMORY_BYTES: u64 = 64 << 20;
 
@@ -12,7 +14,7 @@ fn a_scratch_pool_is_removed_by_a_panic() {
     let test = move || {
         let scratch = ScratchPool::new(MEMORY_BYTES).unwrap();
         let pool = scratch.open().unwrap();
-        pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap().put(1, 2).unwrap();
+        pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap().put(1, 2).unwrap();
         send.send(scratch.url().to_owned()).unwrap();
         panic!("the test fails");
     };
@@ -25,7 +27,7 @@ fn a_scratch_pool_is_removed_by_a_panic() {
 fn scratch_pools_have_different_names() {
     let [a, b] = [(); 2].map(|()| ScratchPool::new(16 << 20).unwrap());
     assert_ne!(a.url(), b.url());
-    a.open().unwrap().create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    a.open().unwrap().create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
     assert!(b.open().unwrap().indexes().unwrap().is_empty());
 }
 
@@ -49,7 +51,7 @@ fn statistics_do_not_depend_on_the_names_of_files() {
 fn a_memory_node_in_this_process_reports_its_statistics() {
     let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), MEMORY_BYTES)).unwrap();
     let pool = Pool::open(format!("tcp://{}", node.address()).as_str()).unwrap();
-    let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
     index.put(1, 2).unwrap();
     let stats = pool.stats().unwrap();
     assert_eq!((stats.nodes.len(), stats.indexes.len(), stats.clients.len()), (1, 1, 1));

@@ -1,9 +1,9 @@
 //! The types of keys and values in indexes, the check of their names, and options that contradict an index.
 
-use farwood::{
-    Consistency, Error, Index, IndexOptions, Key, Kind, Plain, Pool, PoolOptions, Serde, ShermanVariant,
-    SmartOptions, SphinxOptions, StartsWith, Value, Values, block_on, smart,
-};
+use farwood::papers::{Consistency, ShermanVariant};
+use farwood::runtime::block_on;
+use farwood::types::{Kind, Plain, Serde, StartsWith};
+use farwood::{BTree, Error, Hashed, Index, Key, Pool, PoolOptions, Radix, Value};
 use std::fmt::Debug;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ impl Scratch {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let url = format!("shm://types-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Pool::create(&url, &PoolOptions { memory_bytes: 128 << 20, ..PoolOptions::default() }).unwrap();
+        Pool::create(&url, &PoolOptions::new().memory_bytes(128 << 20)).unwrap();
         Self(url)
     }
 
@@ -35,11 +35,12 @@ impl Drop for Scratch {
 /// Creates an index of each system.
 fn each<K: Key, V: Value>(pool: &Pool, bytes: [Option<usize>; 2]) -> [Index<K, V>; 3] {
     let [key_bytes, value_bytes] = bytes;
-    let sherman = IndexOptions { key_bytes, value_bytes, ..IndexOptions::default() };
+    let sherman = key_bytes.into_iter().fold(BTree::new(), BTree::key_bytes);
+    let sherman = value_bytes.into_iter().fold(sherman, BTree::value_bytes);
     [
         pool.create_index("sherman", &sherman).unwrap(),
-        pool.create_index("smart", &SmartOptions::default()).unwrap(),
-        pool.create_index("sphinx", &SphinxOptions::default()).unwrap(),
+        pool.create_index("smart", &Radix::new()).unwrap(),
+        pool.create_index("sphinx", &Hashed::new()).unwrap(),
     ]
 }
 
@@ -105,7 +106,7 @@ fn composite_keys_are_keys_of_every_system() {
 fn calls_take_keys_values_borrowed_forms_and_references() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let numbers = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    let numbers = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
     numbers.bulk_load().run((0..9).map(|number| (number, number * number))).unwrap();
     numbers.put(9, 81).unwrap();
     assert_eq!(
@@ -127,10 +128,10 @@ fn calls_take_keys_values_borrowed_forms_and_references() {
     let session = numbers.session();
     block_on(async {
         assert_eq!(session.get(7).await.unwrap(), Some(49));
-        assert_eq!(session.scan(7.., farwood::Direction::Forward, 1).await.unwrap(), [(7, 49)]);
+        assert_eq!(session.scan(7.., farwood::index::Direction::Forward, 1).await.unwrap(), [(7, 49)]);
         assert!(!session.put(&10, 100).await.unwrap());
     });
-    let texts = pool.create_index::<String, Vec<u8>>("texts", &SmartOptions::default()).unwrap();
+    let texts = pool.create_index::<String, Vec<u8>>("texts", &Radix::new()).unwrap();
     let (owned, bytes) = ("b".to_owned(), vec![2]);
     texts.put("a", b"1").unwrap();
     texts.put(&owned, &bytes).unwrap();
@@ -142,7 +143,7 @@ fn calls_take_keys_values_borrowed_forms_and_references() {
         (2, 2, 2)
     );
     assert_eq!((texts.scan_prefix("a").count(), texts.scan_prefix(&owned).count()), (1, 1));
-    let pairs = pool.create_index::<(u64, String), u64>("pairs", &SmartOptions::default()).unwrap();
+    let pairs = pool.create_index::<(u64, String), u64>("pairs", &Radix::new()).unwrap();
     pairs.put((7, "left"), 1).unwrap();
     pairs.put((7, &owned), 2).unwrap();
     pairs.put(&(8, owned), 3).unwrap();
@@ -156,18 +157,18 @@ fn calls_take_keys_values_borrowed_forms_and_references() {
 fn serialised_and_plain_values_are_kept() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let options = IndexOptions { values: Values::AnyLength, ..IndexOptions::default() };
+    let options = BTree::new().any_length_values();
     let lists = pool.create_index::<u64, Serde<Vec<String>>>("lists", &options).unwrap();
     let list: Vec<String> = (0..100).map(|number| number.to_string()).collect();
     lists.put(1, Serde(&list)).unwrap();
     lists.put(2, Serde(Vec::new())).unwrap();
     assert_eq!((lists.get(1).unwrap(), lists.get(2).unwrap()), (Some(Serde(list)), Some(Serde(Vec::new()))));
-    let padded = IndexOptions { value_bytes: Some(8), ..IndexOptions::default() };
+    let padded = BTree::new().value_bytes(8);
     let short = pool.create_index::<u64, Serde<(u8, String)>>("short", &padded).unwrap();
     short.put(1, Serde((7, "abc".to_owned()))).unwrap();
     assert_eq!(short.get(1).unwrap(), Some(Serde((7, "abc".to_owned()))));
     assert!(matches!(short.put(1, Serde((7, "too long".to_owned()))), Err(Error::Unfit { .. })));
-    let plain = pool.create_index::<u64, Plain<[u32; 3]>>("plain", &IndexOptions::default()).unwrap();
+    let plain = pool.create_index::<u64, Plain<[u32; 3]>>("plain", &BTree::new()).unwrap();
     plain.put(1, Plain([1, 2, 3])).unwrap();
     assert_eq!(plain.get(1).unwrap(), Some(Plain([1, 2, 3])));
 }
@@ -184,7 +185,7 @@ farwood::value_type!(Tags(Serde<Vec<String>>), "tags");
 fn the_name_of_a_type_is_checked_when_an_index_is_opened() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let any = SmartOptions::default();
+    let any = Radix::new();
     let users = pool.create_index::<UserId, Tags>("users", &any).unwrap();
     users.put(UserId(7), Tags(Serde(vec!["a".to_owned()]))).unwrap();
     drop(users);
@@ -218,7 +219,7 @@ fn the_name_of_a_type_is_checked_when_an_index_is_opened() {
 fn indexes_of_the_command_have_the_types_of_the_library() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let any = SmartOptions::default();
+    let any = Radix::new();
     let kinds = [Kind::U64, Kind::Text, Kind::Bytes, Kind::I64, Kind::F64, Kind::Bool];
     for kind in kinds {
         drop(pool.create_untyped(&kind.to_string(), [kind, kind], &any).unwrap());
@@ -237,14 +238,14 @@ fn indexes_of_the_command_have_the_types_of_the_library() {
         "{reserved}"
     );
     drop(pool.create_untyped("own", [Kind::Other(200), Kind::U64], &any).unwrap());
-    let own = pool.create_untyped("padded", [Kind::Bool, Kind::I64], &IndexOptions::default()).unwrap();
+    let own = pool.create_untyped("padded", [Kind::Bool, Kind::I64], &BTree::new()).unwrap();
     own.put([1, 0, 0, 0, 0, 0, 0, 0], [0x80, 0, 0, 0, 0, 0, 0, 5]).unwrap();
     drop(own);
     assert_eq!(pool.open_index::<bool, i64>("padded").unwrap().get(true).unwrap(), Some(5));
 }
 
 /// Refuses to open the index `i` with `options`; yields the error.
-fn contradicted(pool: &Pool, options: &impl farwood::CreateOptions) -> String {
+fn contradicted(pool: &Pool, options: &impl farwood::index::Structure) -> String {
     let error = pool.open_or_create::<Vec<u8>, Vec<u8>>("i", options).unwrap_err();
     assert!(matches!(error, Error::Argument { .. }), "{error}");
     assert_eq!(error.exit_code(), 2);
@@ -255,32 +256,32 @@ fn contradicted(pool: &Pool, options: &impl farwood::CreateOptions) -> String {
 fn options_that_contradict_an_index_are_refused() {
     let scratch = Scratch::new();
     let pool = scratch.pool();
-    let plain = IndexOptions::default();
-    let created = IndexOptions { key_bytes: Some(8), value_bytes: Some(16), ..plain.clone() };
+    let plain = BTree::new();
+    let created = plain.clone().key_bytes(8).value_bytes(16);
     drop(pool.open_or_create::<Vec<u8>, Vec<u8>>("i", &created).unwrap());
-    for same in [plain.clone(), created.clone(), IndexOptions { cache_bytes: 1 << 20, ..created.clone() }] {
+    for same in [plain.clone(), created.clone(), created.clone().cache_bytes(1 << 20)] {
         drop(pool.open_or_create::<Vec<u8>, Vec<u8>>("i", &same).unwrap());
     }
-    let message = contradicted(&pool, &IndexOptions { key_bytes: Some(64), ..created.clone() });
+    let message = contradicted(&pool, &created.clone().key_bytes(64));
     assert!(message.contains("the key length is 64 bytes; the index was created with 8 bytes"), "{message}");
-    let message = contradicted(&pool, &SmartOptions::default());
+    let message = contradicted(&pool, &Radix::new());
     assert!(message.contains("the system is smart; the index was created with sherman"), "{message}");
-    assert!(contradicted(&pool, &SphinxOptions::default()).contains("system is sphinx"));
+    assert!(contradicted(&pool, &Hashed::new()).contains("system is sphinx"));
     let others = [
-        IndexOptions { value_bytes: Some(8), ..plain.clone() },
-        IndexOptions { values: Values::AnyLength, ..plain.clone() },
-        IndexOptions { node_bytes: 512, ..plain.clone() },
-        IndexOptions { variant: ShermanVariant::Fg.features(), ..plain.clone() },
-        IndexOptions { lock_width: farwood::LockWidth::Packed, ..plain.clone() },
-        IndexOptions { consistency: Consistency::Versions, ..plain },
+        plain.clone().value_bytes(8),
+        plain.clone().any_length_values(),
+        plain.clone().node_bytes(512),
+        plain.clone().variant(ShermanVariant::Fg.features()),
+        plain.clone().lock_width(farwood::papers::LockWidth::Packed),
+        plain.consistency(Consistency::Versions),
     ];
     for options in others {
         assert!(contradicted(&pool, &options).contains("the index was created with"), "{options:?}");
     }
-    let art = SmartOptions { variant: smart::SmartVariant::Art.features(), ..SmartOptions::default() };
+    let art = Radix::new().variant(farwood::papers::SmartVariant::Art.features());
     drop(pool.create_index::<u64, u64>("art", &art).unwrap());
     drop(pool.open_or_create::<u64, u64>("art", &art).unwrap());
-    drop(pool.open_or_create::<u64, u64>("art", &SmartOptions::default()).unwrap());
-    let other = SmartOptions { variant: smart::SmartVariant::RearLock.features(), ..SmartOptions::default() };
+    drop(pool.open_or_create::<u64, u64>("art", &Radix::new()).unwrap());
+    let other = Radix::new().variant(farwood::papers::SmartVariant::RearLock.features());
     assert!(pool.open_or_create::<u64, u64>("art", &other).is_err());
 }

@@ -17,7 +17,7 @@ pub use source::{KeySource, words};
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use farwood::small_file;
+use farwood::internal::small_file;
 use serde::{Deserialize, Serialize};
 
 use crate::workload::random::{Generator, mix, unmix};

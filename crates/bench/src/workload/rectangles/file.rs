@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use farwood::small_file;
+use farwood::internal::small_file;
 use farwood_index::catfish::{Item, Rectangle};
 
 use crate::{Error, Result};

@@ -2,7 +2,7 @@
 //!
 //! The payload of a record is that of [`Contents`](super::Contents). A record without a geometry stands for its
 //! rectangle. The rectangle of a record must contain its geometry: a query that reads another record fails. Predicates
-//! work in the plane, in indexes of degrees as well ([`crate::geometry`]).
+//! work in the plane, in indexes of degrees as well ([`crate::spatial::geometry`]).
 //!
 //! | file | content |
 //! |---|---|
@@ -44,14 +44,14 @@ impl Spatial {
     /// two searches if the antimeridian splits `query` in an index of degrees]
     ///
     /// ```
-    /// use farwood::geometry::{Geometry, Predicate};
-    /// use farwood::spatial::{CatfishConfig, Contents, IdKind, Record, Rectangle};
+    /// use farwood::spatial::geometry::{Geometry, Predicate};
+    /// use farwood::spatial::{RTree, Contents, IdKind, Record, Rectangle};
     /// use farwood::{Pool, PoolOptions};
     ///
     /// # let url = format!("shm://doc-find-{}", std::process::id());
-    /// # Pool::create(url.as_str(), &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+    /// # Pool::create(url.as_str(), &PoolOptions::new().memory_bytes(64 << 20))?;
     /// # let pool = Pool::open(url.as_str())?;
-    /// let config = CatfishConfig { ids: IdKind::Text, ..Default::default() };
+    /// let config = RTree::new().ids(IdKind::Text);
     /// let parks = pool.create_spatial("parks", &config)?;
     /// let triangle: Geometry = "POLYGON((0 0,4 0,0 4,0 0))".parse().expect("it is WKT");
     /// let contents = Contents { geometry: triangle.to_wkb(), attributes: r#"{"trees":7}"#.to_owned() };

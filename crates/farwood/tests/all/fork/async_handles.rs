@@ -1,8 +1,9 @@
 //! Async handles and their answers in a forked child.
 
 use super::{Place, is_alone, refused, sys};
-use farwood::spatial::{AsyncSpatial, CatfishConfig, Item, Query, Rectangle};
-use farwood::{AsyncIndex, Index, IndexOptions, Pool, block_on};
+use farwood::runtime::block_on;
+use farwood::spatial::{AsyncSpatial, Item, Query, RTree, Rectangle};
+use farwood::{AsyncIndex, BTree, Index, Pool};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -21,8 +22,8 @@ struct AsyncHandles {
 impl AsyncHandles {
     fn open(place: &Place) -> Self {
         let pool = Pool::open(&place.url).unwrap();
-        let index = pool.create_index::<u64, u64>("x", &IndexOptions::default()).unwrap();
-        let places = Arc::new(pool.create_spatial("s", &CatfishConfig::default()).unwrap());
+        let index = pool.create_index::<u64, u64>("x", &BTree::new()).unwrap();
+        let places = Arc::new(pool.create_spatial("s", &RTree::new()).unwrap());
         let (tasks, places) = (index.to_async().unwrap(), places.to_async().unwrap());
         Self { tasks, places, index, pool }
     }

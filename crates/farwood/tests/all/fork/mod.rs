@@ -9,12 +9,12 @@ mod sys;
 
 use crate::alone;
 use crate::spatial_pool::{SpatialPool, in_mode, served, served_over_tcp};
-use farwood::spatial::{CatfishConfig, Item, Query, Rectangle, SearchMode, ServeOptions, Spatial};
-use farwood::{
-    CreateOptions, Error, ErrorKind, FabricError, Identity, Index, IndexError, IndexOptions, MemoryNode,
-    NodeSpec, Pool, PoolOptions, Registrant, Scan, ServerTls, Session, SmartOptions, SphinxOptions, Values,
-    block_on, run_all,
-};
+use farwood::error::{ErrorKind, FabricError, IndexError};
+use farwood::index::{Scan, Session, Structure};
+use farwood::node::{Identity, MemoryNode, NodeSpec, Registrant, ServerTls};
+use farwood::runtime::{block_on, run_all};
+use farwood::spatial::{Item, Query, RTree, Rectangle, SearchMode, ServeOptions, Spatial};
+use farwood::{BTree, Error, Hashed, Index, Pool, PoolOptions, Radix};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -46,7 +46,7 @@ struct Place {
 impl Place {
     fn shm() -> Self {
         let url = "shm://forked".to_owned();
-        Pool::create(&url, &PoolOptions { memory_bytes: MEMORY_BYTES, ..PoolOptions::default() }).unwrap();
+        Pool::create(&url, &PoolOptions::new().memory_bytes(MEMORY_BYTES)).unwrap();
         Self { url, node: None }
     }
 
@@ -110,17 +110,12 @@ fn item(id: u64) -> Item {
     Item { bounds: Rectangle::point([id as f64, 0.0]).unwrap(), id }
 }
 
-fn any_length() -> IndexOptions {
-    IndexOptions {
-        key_bytes: Some(8),
-        values: Values::AnyLength,
-        value_bytes: Some(32),
-        ..IndexOptions::default()
-    }
+fn any_length() -> BTree {
+    BTree::new().key_bytes(8).any_length_values()
 }
 
 impl Handles {
-    fn open(place: Place, options: &impl CreateOptions) -> Self {
+    fn open(place: Place, options: &impl Structure) -> Self {
         let pool = Pool::open(&place.url).unwrap();
         let index = pool.create_index::<Bytes, Bytes>("x", options).unwrap();
         for number in 0..200 {
@@ -130,7 +125,7 @@ impl Handles {
         block_on(session.put(&key(200), &[b's'; 200])).unwrap();
         let mut scan = index.iter();
         scan.next().unwrap().unwrap();
-        let spatial = pool.create_spatial("s", &CatfishConfig::default()).unwrap();
+        let spatial = pool.create_spatial("s", &RTree::new()).unwrap();
         if place.node.is_none() {
             spatial.insert(&item(1)).unwrap();
         }
@@ -156,7 +151,7 @@ impl Handles {
         refused(pool.indexes());
         refused(pool.stats());
         refused(pool.open_index::<Bytes, Bytes>("x"));
-        refused(pool.create_index::<u64, u64>("y", &IndexOptions::default()));
+        refused(pool.create_index::<u64, u64>("y", &BTree::new()));
         refused(pool.drop_index("x"));
         refused(spatial.search(&Query::intersecting(item(1).bounds)));
         refused(spatial.insert(&item(2)));
@@ -220,7 +215,7 @@ fn inherit(mut handles: Handles, end: End, number: u64) {
 }
 
 /// Runs children that use inherited handles, one after the other, while the parent waits or writes.
-fn fork_children(place: Place, options: &impl CreateOptions, parent_writes: bool) -> Role {
+fn fork_children(place: Place, options: &impl Structure, parent_writes: bool) -> Role {
     let handles = Handles::open(place, options);
     let mut written = 10_000;
     for (end, number) in ENDS.into_iter().zip((1..).map(|child| child * 1_000_000)) {
@@ -269,7 +264,7 @@ fn expect_undisturbed(handles: &Handles, written: u64) {
     assert_eq!(pool.indexes().unwrap().len(), 2);
 }
 
-fn all_cases(place: fn() -> Place, options: &impl CreateOptions) {
+fn all_cases(place: fn() -> Place, options: &impl Structure) {
     for parent_writes in [false, true] {
         if fork_children(place(), options, parent_writes) == Role::Child {
             return;
@@ -288,14 +283,14 @@ fn sherman_in_shared_memory() {
 #[test]
 fn smart_in_shared_memory() {
     if is_alone("smart_in_shared_memory") {
-        all_cases(Place::shm, &SmartOptions::default());
+        all_cases(Place::shm, &Radix::new());
     }
 }
 
 #[test]
 fn sphinx_in_shared_memory() {
     if is_alone("sphinx_in_shared_memory") {
-        all_cases(Place::shm, &SphinxOptions::default());
+        all_cases(Place::shm, &Hashed::new());
     }
 }
 
@@ -316,19 +311,19 @@ fn sherman_over_tls() {
 #[test]
 fn smart_over_tcp() {
     if is_alone("smart_over_tcp") {
-        all_cases(Place::tcp, &SmartOptions::default());
+        all_cases(Place::tcp, &Radix::new());
     }
 }
 
 #[test]
 fn sphinx_over_tcp() {
     if is_alone("sphinx_over_tcp") {
-        all_cases(Place::tcp, &SphinxOptions::default());
+        all_cases(Place::tcp, &Hashed::new());
     }
 }
 
 /// At most moments of a fork, some thread of the parent holds a lock of the index, locally and in the pool.
-fn fork_beside_writers(place: Place, options: &impl CreateOptions) {
+fn fork_beside_writers(place: Place, options: &impl Structure) {
     let Handles { index, session, scan, spatial, pool, place } = Handles::open(place, options);
     drop((session, scan, spatial));
     let stop = AtomicBool::new(false);
@@ -366,7 +361,7 @@ fn a_child_waits_for_no_lock_of_a_thread_of_the_parent() {
             fork_beside_writers(place(), &any_length());
             let _ = Pool::remove_by_force("shm://forked");
         }
-        fork_beside_writers(Place::shm(), &SphinxOptions::default());
+        fork_beside_writers(Place::shm(), &Hashed::new());
     }
 }
 
@@ -376,7 +371,7 @@ fn an_anonymous_pool_is_refused_in_a_child() {
         return;
     }
     let pool = Pool::anonymous(MEMORY_BYTES).unwrap();
-    let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
     index.put(1, 2).unwrap();
     let Some(child) = sys::fork() else {
         refused(index.put(1, 3));
@@ -384,7 +379,7 @@ fn an_anonymous_pool_is_refused_in_a_child() {
         refused(pool.stats());
         drop((index, pool));
         let own = Pool::anonymous(16 << 20).unwrap();
-        own.create_index::<u64, u64>("numbers", &IndexOptions::default()).unwrap().put(1, 4).unwrap();
+        own.create_index::<u64, u64>("numbers", &BTree::new()).unwrap().put(1, 4).unwrap();
         std::process::exit(0)
     };
     sys::expect_success(child);
@@ -401,7 +396,7 @@ fn a_child_of_a_spatial_server_does_not_serve() {
     }
     let place = Place::shm();
     let (served, pool) = (Pool::open(&place.url).unwrap(), Pool::open(&place.url).unwrap());
-    let server = served.create_spatial("s", &CatfishConfig::default()).unwrap();
+    let server = served.create_spatial("s", &RTree::new()).unwrap();
     let client = pool.open_spatial("s").unwrap();
     let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -462,12 +457,12 @@ fn a_child_is_refused_a_spatial_session() {
     if !is_alone("a_child_is_refused_a_spatial_session") {
         return;
     }
-    served_over_tcp(&CatfishConfig::default(), |_, open| {
+    served_over_tcp(&RTree::new(), |_, open| {
         fork_with_session(open(SearchMode::Message));
     });
     let scratch = SpatialPool::new();
     let pool = scratch.open();
-    let places = pool.create_spatial("places", &CatfishConfig::default()).unwrap();
+    let places = pool.create_spatial("places", &RTree::new()).unwrap();
     let client = in_mode(scratch.open().open_spatial("places").unwrap(), SearchMode::Message);
     served(&places, &ServeOptions::default(), || fork_with_session(client));
 }
@@ -480,7 +475,7 @@ fn a_call_in_which_the_process_forks_fails_in_the_child() {
     }
     let place = Place::shm();
     let pool = Pool::open(&place.url).unwrap();
-    let spatial = pool.create_spatial("s", &CatfishConfig::default()).unwrap();
+    let spatial = pool.create_spatial("s", &RTree::new()).unwrap();
     // No other process serves the index: this one is its server during the change.
     let changed = spatial.change(|editor| {
         editor.insert(&item(1))?;
@@ -499,7 +494,7 @@ fn a_call_in_which_the_process_forks_fails_in_the_child() {
         }
     }
     assert_eq!(spatial.count_all().unwrap(), 2);
-    let index = pool.create_index::<u64, u64>("x", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("x", &BTree::new()).unwrap();
     let mut child = None;
     let forks = |_| {
         child.get_or_insert_with(sys::fork);
@@ -522,7 +517,7 @@ fn operations_in_progress_fail_in_the_child_and_continue_in_the_parent() {
     }
     let place = Place::tcp();
     let pool = Pool::open(&place.url).unwrap();
-    let index = pool.create_index::<u64, u64>("x", &IndexOptions::default()).unwrap();
+    let index = pool.create_index::<u64, u64>("x", &BTree::new()).unwrap();
     let (session, child) = (index.session(), Cell::new(None));
     let writer = |me: u64| {
         let (session, child) = (&session, &child);

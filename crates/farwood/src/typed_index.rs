@@ -30,8 +30,8 @@ use std::time::Duration;
 /// Calls block the calling thread for the duration of their round trips. Any number of threads may use a handle. To run
 /// many operations concurrently on one thread, use [sessions](Self::session).
 ///
-/// Each blocking call looks up the client of its thread and converts keys and values to bytes, which takes 6 to 8 ns of
-/// a lookup of 240 ns (10,000 keys, warm cache, a shared two-core machine; `cargo bench -p farwood` measures it).
+/// Each blocking call looks up the client of its thread and converts keys and values to bytes, which takes about 12 ns
+/// of a lookup of 390 ns (10,000 keys, warm cache, a shared two-core machine; `cargo bench -p farwood` measures it).
 ///
 /// The costs of the methods are those of a Sherman index of the default variant. `docs/costs.md` has all variants;
 /// `docs/costs-smart.md` and `docs/costs-sphinx.md` have those of the radix trees.
@@ -57,9 +57,9 @@ impl<K: Key, V: Value> Index<K, V> {
     }
 
     /// Returns a handle of the same index whose blocking calls end after `limit` at the latest, with the error
-    /// [`TimedOut`](crate::ErrorKind::TimedOut): at a lock that another client holds, or at a memory node that does not
-    /// answer. The effect of a change that was interrupted is unknown; its locks are freed at once. Bulk loads have the
-    /// same limit.
+    /// [`TimedOut`](crate::error::ErrorKind::TimedOut): at a lock that another client holds, or at a memory node that
+    /// does not answer. The effect of a change that was interrupted is unknown; its locks are freed at once. Bulk loads
+    /// have the same limit.
     ///
     /// Without a limit, a call waits up to 20 s for a lock whose holder is alive, and 10 s for a memory node that does
     /// not answer.
@@ -122,11 +122,11 @@ impl<K: Key, V: Value> Index<K, V> {
     /// or `None` if the key is absent. Costs and errors as [`get`](Self::get).
     ///
     /// ```
-    /// # use farwood::{Pool, PoolOptions, SmartOptions};
+    /// # use farwood::{Pool, PoolOptions, Radix};
     /// # let url = format!("shm://doc-get-with-{}", std::process::id());
-    /// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+    /// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     /// # let pool = Pool::open(&url)?;
-    /// let pages = pool.create_index::<String, String>("pages", &SmartOptions::default())?;
+    /// let pages = pool.create_index::<String, String>("pages", &Radix::new())?;
     /// pages.put("home", "<h1>Home</h1>")?;
     /// assert_eq!(pages.get_with("home", |page| page.len())?, Some(13));
     /// # drop((pages, pool));
@@ -233,11 +233,11 @@ impl<K: Key, V: Value> Index<K, V> {
     /// over all entries; [`range`](Self::range) limits their number.
     ///
     /// ```
-    /// # use farwood::{IndexOptions, Pool, PoolOptions};
+    /// # use farwood::{BTree, Pool, PoolOptions};
     /// # let url = format!("shm://doc-scan-{}", std::process::id());
-    /// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+    /// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     /// # let pool = Pool::open(&url)?;
-    /// let options = IndexOptions { key_bytes: Some(16), ..Default::default() };
+    /// let options = BTree::new().key_bytes(16);
     /// let words = pool.create_index::<String, u64>("words", &options)?;
     /// for (word, number) in [("ant", 1), ("bee", 2), ("cat", 3)] {
     ///     words.put(word, number)?;
@@ -262,23 +262,23 @@ impl<K: Key, V: Value> Index<K, V> {
     }
 
     /// Iterates over the entries whose keys begin with `prefix`: a text, a byte string, or a tuple of the first
-    /// components of keys that are tuples. [`StartsWith`](crate::StartsWith) marks a text that is the start of the last
-    /// component.
+    /// components of keys that are tuples. [`StartsWith`](crate::types::StartsWith) marks a text that is the start of
+    /// the last component.
     ///
     /// ```
-    /// # use farwood::{Pool, PoolOptions, SmartOptions};
+    /// # use farwood::{Pool, PoolOptions, Radix};
     /// # let url = format!("shm://doc-prefix-{}", std::process::id());
-    /// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+    /// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     /// # let pool = Pool::open(&url)?;
-    /// let packages = pool.create_index::<String, u64>("packages", &SmartOptions::default())?;
+    /// let packages = pool.create_index::<String, u64>("packages", &Radix::new())?;
     /// for (name, number) in [("left", 1), ("left-pad", 2), ("leftpad", 3), ("right", 4)] {
     ///     packages.put(name, number)?;
     /// }
     /// let found: Vec<_> = packages.scan_prefix("left-").collect::<Result<_, _>>()?;
     /// assert_eq!(found, [("left-pad".to_owned(), 2)]);
     ///
-    /// use farwood::StartsWith;
-    /// let owned = pool.create_index::<(u32, String), u64>("owned", &SmartOptions::default())?;
+    /// use farwood::types::StartsWith;
+    /// let owned = pool.create_index::<(u32, String), u64>("owned", &Radix::new())?;
     /// for (owner, name, number) in [(7, "left", 1), (7, "left-pad", 2), (7, "right", 3), (8, "left-pad", 4)] {
     ///     owned.put((owner, name), number)?;
     /// }

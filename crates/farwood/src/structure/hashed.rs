@@ -1,0 +1,73 @@
+//! Radix trees with hash tables (Sphinx).
+
+use super::Column;
+use super::contradiction::{Contradiction, compare, other_system, show_variant};
+use super::sealed::Structure;
+use farwood_index::ordered::{OrderedConfig, OrderedDescription, System};
+use farwood_index::sphinx::{SphinxConfig, SphinxFeatures, SphinxVariant};
+
+/// A radix tree whose inner nodes are found through a hash table (Sphinx): keys and values as in
+/// [`Radix`](crate::Radix), with a cache of less than two bytes for each inner node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Hashed {
+    pub(crate) variant: SphinxFeatures,
+    pub(crate) filter_bytes: usize,
+}
+
+impl Default for Hashed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Hashed {
+    /// The default budget of a filter in bytes: 2 MiB, enough for the inner nodes of about 20 million integers or 3
+    /// million names.
+    pub const FILTER_BYTES: usize = System::Sphinx.cache_bytes_default();
+
+    /// The default options: Sphinx as in its paper.
+    pub fn new() -> Self {
+        Self { variant: SphinxFeatures::default(), filter_bytes: Self::FILTER_BYTES }
+    }
+
+    /// The preset of the paper's Sphinx, which is the default.
+    pub fn sphinx() -> Self {
+        Self::new().variant(SphinxVariant::RECOMMENDED.features())
+    }
+
+    /// Sets the variant of the tree: `SphinxVariant::Art.features()` and others are the paper's baselines.
+    pub fn variant(self, variant: SphinxFeatures) -> Self {
+        Self { variant, ..self }
+    }
+
+    /// Sets the budget of this process's filter in bytes: less than two for each inner node. The default is
+    /// [`FILTER_BYTES`](Self::FILTER_BYTES).
+    pub fn filter_bytes(self, bytes: usize) -> Self {
+        Self { filter_bytes: bytes, ..self }
+    }
+}
+
+impl Structure for Hashed {
+    fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
+        let kinds = columns.map(|column| column.kind.number());
+        Ok(OrderedConfig::Sphinx(SphinxConfig { options: self.variant, kinds }))
+    }
+
+    fn contradiction(&self, stored: &OrderedDescription) -> Option<Contradiction> {
+        let OrderedDescription::Sphinx(stored) = stored else {
+            return Some(other_system(System::Sphinx, stored));
+        };
+        compare(
+            "variant",
+            [self.variant, stored.options, Self::new().variant],
+            |features: &SphinxFeatures| {
+                show_variant(features.variant().map(SphinxVariant::name), features.describe())
+            },
+        )
+    }
+
+    fn cache_budget(&self) -> usize {
+        self.filter_bytes
+    }
+}
