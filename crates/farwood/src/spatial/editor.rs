@@ -7,14 +7,19 @@ use super::server_lease::ServerLease;
 use crate::attached::ServerPermit;
 use crate::error::{Result, rest_of};
 use crate::observe::MeteredClient;
+#[cfg(feature = "tcp")]
+use crate::thread_client::ThreadPath;
 use farwood_fabric::{Client, Costs, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     CHANGES_MAX, Change, Item, Record, RecordId, Rectangle, SpatialRpc as _, Worker,
 };
 use farwood_transport::any::{AnyFabric, AnyServer};
+#[cfg(feature = "tcp")]
+use farwood_transport::runtime::TaskThread;
 use farwood_transport::runtime::block_on;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,7 +73,8 @@ impl Spatial {
     /// As [`insert`](Self::insert), and the errors of `work`.
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
         self.check_process("change")?;
-        let (client, begun) = (self.pool.client(), Some(Instant::now()));
+        let begun = Some(Instant::now());
+        let client = self.change_client()?;
         let server = self.server("change").ok();
         let path = match self.begin_change(&client, server.as_ref()) {
             Ok(path) => path,
@@ -111,7 +117,7 @@ impl Spatial {
         changes: &[Change],
     ) -> Result<(Vec<bool>, Costs)> {
         self.check_process(operation)?;
-        let client = self.pool.client();
+        let client = self.change_client()?;
         let server = self.server(operation).ok();
         let path = self.begin_change(&client, server.as_ref())?;
         let found = self.edit(path, (&client, None), |editor| {
@@ -125,6 +131,38 @@ impl Spatial {
             editor.change_in_batches(operation, changes, BatchPolicy::Whole)
         })?;
         Ok((found, client.take_costs()))
+    }
+
+    /// The client of a change: its own in shared memory, where it needs no connection to a memory node. Over a network it
+    /// is this thread's. If this thread has none, the client sends nothing: the thread of the pool finds the server.
+    fn change_client(&self) -> Result<Rc<MeteredClient>> {
+        #[cfg(feature = "tcp")]
+        if self.memory.is_none() {
+            return match self.thread_path("change")? {
+                ThreadPath::Own(client) => Ok(client),
+                ThreadPath::Shared(thread) => {
+                    let client = Rc::new(self.pool.client());
+                    self.open_socket_by(&thread, &client)?;
+                    Ok(client)
+                }
+            };
+        }
+        Ok(Rc::new(self.pool.client()))
+    }
+
+    /// Opens this thread's socket to the server, unless it has one. The thread of the pool reads the port. [1 RT there]
+    #[cfg(feature = "tcp")]
+    fn open_socket_by(&self, thread: &TaskThread, client: &Client<AnyFabric>) -> Result<()> {
+        let failed = |error| self.failed("change", error);
+        if block_on(self.has_open_socket(client)).map_err(failed)? {
+            return Ok(());
+        }
+        let port = thread.run(async || {
+            let client = self.thread_client("change")?;
+            let port = self.when_served(&client, Duration::ZERO, async || self.index.port(&client).await);
+            port.await.map_err(failed)
+        })?;
+        block_on(self.connect_socket(client, port)).map(drop).map_err(failed)
     }
 
     /// Connects to the index's server or, in shared memory, becomes the server if there is none.

@@ -240,16 +240,17 @@ impl Spatial {
 
     /// Passes the items that match the query to `sink` while it finds them. With READs, it passes the items of one leaf
     /// at a time; with messages in shared memory, those of one part of the response. Over a socket it holds the whole
-    /// response first. The result is the items that the sink has received since the last call of
-    /// [`restart`](SearchSink::restart), as of one moment during the search. The search calls `restart` at the start of
-    /// each attempt, the first one too: another attempt begins if changes overtake the search, if the search executes
-    /// both paths to compare them, or if it uses the other path after a failure. Costs as [`search`](Self::search).
+    /// response first, and so does each thread beyond the third that uses a pool over a network. The result is the
+    /// items that the sink has received since the last call of [`restart`](SearchSink::restart), as of one moment
+    /// during the search. The search calls `restart` at the start of each attempt, the first one too: another attempt
+    /// begins if changes overtake the search, if the search executes both paths to compare them, or if it uses the
+    /// other path after a failure. Costs as [`search`](Self::search).
     ///
     /// # Errors
     /// As [`search`](Self::search); the sink may have received a part of the items: discard them.
     pub fn search_into(&self, query: &Query, sink: &mut impl SearchSink) -> Result<()> {
         self.check_bounds("search", "window", &query.window)?;
-        self.look_up_blocking(&SearchInto::new(query, sink))
+        self.look_up_into(query, sink)
     }
 
     pub(super) async fn search_into_by(

@@ -48,7 +48,7 @@ pub(super) type Done<T> = std::result::Result<T, IndexError>;
 
 /// The choice between the paths of a kind of lookup.
 #[derive(Debug)]
-struct Choices {
+pub(super) struct Choices {
     /// While the server is idle.
     idle: PathChoice,
     /// While Algorithm 1 offloads.
@@ -222,6 +222,10 @@ impl Lookups {
     }
 
     /// Whether lookups do not try to reach the server now.
+    pub(super) fn count_by_reads(&self) {
+        self.by_reads.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn is_paused(&self) -> bool {
         let until = self.paused_until.load(Ordering::Relaxed);
         until != 0 && (self.created.elapsed().as_millis() as u64) < until
@@ -254,7 +258,7 @@ impl Lookups {
 }
 
 /// How a lookup begins.
-enum Route<'l> {
+pub(super) enum Route<'l> {
     Reads,
     Message,
     /// Asks the server, unless it does not answer or Algorithm 1 offloads. With a trial, executes both paths to compare
@@ -263,20 +267,6 @@ enum Route<'l> {
 }
 
 impl Spatial {
-    /// Executes a lookup by the path that the options determine, and blocks. It polls the future of READs directly,
-    /// because each enclosing future would copy its kilobytes once more.
-    pub(super) fn look_up_blocking<L: Lookup>(&self, lookup: &L) -> Result<L::Found> {
-        let client = self.thread_client(L::OPERATION)?;
-        let done = client.call(&self.metered, L::OPERATION, || match self.route(L::KIND) {
-            Route::Reads => {
-                self.lookups.by_reads.fetch_add(1, Ordering::Relaxed);
-                block_on(lookup.by_reads(self.tree_reader(&client)))
-            }
-            route => block_on(self.by_route(route, (&client, Duration::ZERO), lookup)),
-        });
-        done.map_err(|error| self.failed(L::OPERATION, error))
-    }
-
     /// Executes a lookup by the path that the options determine.
     pub(super) async fn look_up<L: Lookup>(&self, caller: Caller<'_>, lookup: &L) -> Result<L::Found> {
         let Caller { client, begun, connection_wait } = caller;
@@ -286,7 +276,7 @@ impl Spatial {
     }
 
     /// Determines how the next lookup begins.
-    fn route(&self, kind: LookupKind) -> Route<'_> {
+    pub(super) fn route(&self, kind: LookupKind) -> Route<'_> {
         let choices = &self.lookups.choices[kind as usize];
         match self.lookups.options.mode {
             SearchMode::Reads => Route::Reads,
@@ -300,7 +290,7 @@ impl Spatial {
         }
     }
 
-    async fn by_route<L: Lookup>(
+    pub(super) async fn by_route<L: Lookup>(
         &self,
         route: Route<'_>,
         (client, connection_wait): (&Client<AnyFabric>, Duration),
@@ -317,7 +307,7 @@ impl Spatial {
     }
 
     async fn by_reads<L: Lookup>(&self, client: &Client<AnyFabric>, lookup: &L) -> Done<L::Found> {
-        self.lookups.by_reads.fetch_add(1, Ordering::Relaxed);
+        self.lookups.count_by_reads();
         lookup.by_reads(self.tree_reader(client)).await
     }
 
@@ -440,7 +430,7 @@ impl Spatial {
         Ok(())
     }
 
-    fn tree_reader<'c>(&'c self, client: &'c Client<AnyFabric>) -> TreeReader<'c> {
+    pub(super) fn tree_reader<'c>(&'c self, client: &'c Client<AnyFabric>) -> TreeReader<'c> {
         TreeReader::new(&self.index, client, Issue::Many)
     }
 
@@ -503,13 +493,36 @@ impl Spatial {
     /// A connection over this thread's socket to the server. The operations of a thread share it.
     #[cfg(feature = "tcp")]
     async fn new_socket<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
-        let address = self.machine()?;
         let port = self.index.port(client).await?;
         // Another operation of this thread may have connected meanwhile.
-        if let Some(lent) = self.idle_connection(client) {
-            return Ok(lent);
+        match self.idle_connection(client) {
+            Some(lent) => Ok(lent),
+            None => self.connect_socket(client, port).await,
         }
-        let socket = Socket::connect(&self.index, client, (address, port)).await?;
+    }
+
+    /// Whether this thread has an open socket to the server. Closes those whose server has ended.
+    #[cfg(feature = "tcp")]
+    pub(super) async fn has_open_socket(&self, client: &Client<AnyFabric>) -> Done<bool> {
+        while let Some(mut lent) = self.idle_connection(client) {
+            let is_open = lent.connection().is_open().await;
+            if is_open == Ok(true) {
+                return Ok(true);
+            }
+            lent.discard().await;
+            is_open?;
+        }
+        Ok(false)
+    }
+
+    /// Opens this thread's socket to the server.
+    #[cfg(feature = "tcp")]
+    pub(super) async fn connect_socket<'c>(
+        &'c self,
+        client: &'c Client<AnyFabric>,
+        port: u16,
+    ) -> Done<Lent<'c>> {
+        let socket = Socket::connect(&self.index, client, (self.machine()?, port)).await?;
         let back_off = Rc::new(RefCell::new(self.lookups.back_off()));
         add_socket(&self.lookups.rings, socket.clone(), Rc::clone(&back_off));
         let connection = Connection::Socket(SocketRpc::new(socket));

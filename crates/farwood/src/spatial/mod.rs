@@ -1,6 +1,7 @@
 //! Spatial indexes: rectangles that many processes share (Catfish).
 
 mod async_spatial;
+mod blocking_lookup;
 mod caller;
 mod connection;
 mod contents;

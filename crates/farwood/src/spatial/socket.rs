@@ -31,13 +31,12 @@ impl Socket {
     pub(super) async fn connect(
         index: &Catfish,
         client: &Client<AnyFabric>,
-        (address, port): (&PoolAddress, Option<u16>),
+        (address, port): (&PoolAddress, u16),
     ) -> Result<Socket, IndexError> {
         let name = &index.entry().name;
         let not_served = || IndexError::NotServed { name: name.clone() };
         let no_access = |why: String| IndexError::NoAccess { name: name.clone(), why };
         let token = Credentials::find(address).map_err(|error| no_access(error.to_string()))?.token;
-        let port = port.ok_or_else(not_served)?;
         let node = &address.nodes()[usize::from(index.layout().node.0)];
         let begun = Instant::now();
         let error = match Exchange::open((node.host(), port), token.as_ref()) {

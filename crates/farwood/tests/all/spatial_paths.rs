@@ -6,6 +6,7 @@ use farwood::spatial::{
     ServeOptions, Spatial,
 };
 use farwood_fabric::{Server as _, ServerMemory as _};
+use std::sync::Barrier;
 use std::time::Duration;
 
 const SIDE: u64 = 40;
@@ -206,4 +207,38 @@ fn options_of_searches_out_of_range_are_refused() {
             spatial.with_search(SearchOptions { back_off, ..SearchOptions::default() }).unwrap_err();
         assert!(matches!(refused, farwood::Error::Argument { .. }), "{refused}");
     }
+}
+
+/// 64 threads that search and change share three connections of their own and one of the pool, in every mode.
+#[test]
+fn many_threads_share_few_connections_to_a_memory_node() {
+    const THREADS: u64 = 64;
+    served_over_tcp(&RTree::new(), |node, open| {
+        for mode in [SearchMode::Reads, SearchMode::Message, SearchMode::Auto] {
+            let places = open(mode);
+            let (before, together) = (node.counts().accepted, Barrier::new(THREADS as usize));
+            std::thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let (places, together) = (&places, &together);
+                    scope.spawn(move || {
+                        together.wait();
+                        let item =
+                            Item { bounds: Rectangle::point([thread as f64, 0.5]).unwrap(), id: thread };
+                        places.insert(&item).unwrap();
+                        let query = Query::intersecting(item.bounds);
+                        assert_eq!(places.search(&query).unwrap(), [item]);
+                        assert_eq!(places.count(&query).unwrap(), 1);
+                        assert_eq!(places.nearest([thread as f64, 0.5], 1).unwrap()[0].item, item);
+                        let mut found = vec![item; 3];
+                        places.search_into(&query, &mut found).unwrap();
+                        assert_eq!(found, [item]);
+                        assert!(places.remove(&item).unwrap());
+                        together.wait();
+                    });
+                }
+            });
+            let accepted = node.counts().accepted - before;
+            assert!(accepted <= 4, "{mode:?}: the threads opened {accepted} connections to the memory node");
+        }
+    });
 }

@@ -240,18 +240,16 @@ impl Catfish {
         self.lease.holder(client).await
     }
 
-    /// The port at which the server listens for requests over an ordinary socket, on the machine of its memory node;
-    /// `None`: there is no server, or it does not listen. [2 RT]
+    /// The port at which the server listens for requests over an ordinary socket, on the machine of its memory node.
+    /// [2 RT]
     ///
     /// # Errors
-    /// The errors of the fabric.
-    pub async fn port<F: Fabric>(&self, client: &Client<F>) -> Result<Option<u16>, IndexError> {
-        if self.lease.holder(client).await?.is_none() {
-            return Ok(None);
-        }
+    /// [`IndexError::NotServed`]: there is no server, or it does not listen; the errors of the fabric.
+    pub async fn port<F: Fabric>(&self, client: &Client<F>) -> Result<u16, IndexError> {
+        let not_served = || IndexError::NotServed { name: self.entry.name.clone() };
+        self.lease.holder(client).await?.ok_or_else(not_served)?;
         let port = client.post(read(word_of(self.head, PORT))).await?;
-        let port = port.whole_word();
-        Ok(u16::try_from(port).ok().filter(|port| *port != 0))
+        u16::try_from(port.whole_word()).ok().filter(|port| *port != 0).ok_or_else(not_served)
     }
 
     /// Marks the index as closed by this compute node, so that others may drop it. [at most 2 RT]

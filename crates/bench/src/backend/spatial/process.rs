@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use farwood::spatial::{Connection, Socket};
 use farwood_fabric::{Client, Fabric as _, NodeId, Server};
-use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, Count, Inbox, Issue, Query, Reader, Rectangle, RingRpc, ServerSettings, SocketRpc, TreeServer,
 };
@@ -269,9 +268,6 @@ impl SpatialDriver<'_> {
             return Ok(None);
         }
         let port = block_on(self.index.port(&self.clients[0]))?;
-        let Some(port) = port else {
-            return Err(IndexError::NotServed { name: self.job.name.clone() }.into());
-        };
         let token = self.job.token.as_deref().and_then(|token| Token::new(token).ok());
         let open = open_exchange(self.pool, port, token.as_ref());
         let exchange = open.map_err(|source| Error::Processes {

@@ -178,7 +178,6 @@ fn open_over_tcp(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) -> 
 fn load_over_socket(pool: &TcpPool, index: &Catfish, items: &[Item]) -> Result<()> {
     let name = &index.entry().name;
     let port = block_on(index.port(&pool.client()))?;
-    let port = port.ok_or_else(|| farwood_index::IndexError::NotServed { name: name.clone() })?;
     let failed = |source| Error::Processes { doing: format!("connect to the server at port {port}"), source };
     let exchange = Exchange::open(("127.0.0.1", port), None).map_err(failed)?;
     let mut connection = SocketRpc::new(Socket::new(exchange, name));
