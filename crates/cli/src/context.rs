@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::show::Numbers;
+use crate::size;
 use crate::tsv;
 use farwood::papers::LockWidth;
 use farwood::spatial::Spatial;
@@ -129,10 +130,11 @@ impl<I> Opened<I> {
         match self {
             Self::Ordered(index) => Ok(index),
             Self::Spatial(index) => {
-                let (contents, instead) = if index.ids().is_unique() {
-                    ("records", "get, put and del with an ID")
+                let contents = size::spatial_noun(index.ids()).1;
+                let instead = if index.ids().is_unique() {
+                    "get, put and del with an ID"
                 } else {
-                    ("rectangles", "put and del with NUMBER X1,Y1,X2,Y2")
+                    "put and del with NUMBER X1,Y1,X2,Y2"
                 };
                 let text = format!("{url}: this index holds {contents}; use `farwood search`, or {instead}");
                 Err(Failure::Usage(text))
@@ -154,7 +156,7 @@ pub(crate) fn warn_of_locks(index: &Untyped, context: &mut Context<'_>) -> io::R
     )
 }
 
-/// The "key", or another text, which is a value, on the command line, as bytes.
+/// Converts a key (`what` is "key") or a value (any other `what`) of the command line to bytes.
 pub(crate) fn read(
     index: &Untyped,
     operation: &'static str,

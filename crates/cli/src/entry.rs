@@ -67,12 +67,14 @@ pub(crate) struct PutArgs {
 
 /// Print the values of keys
 ///
-/// Prints the value of one key. Of several keys, prints one entry per line as `farwood scan` does: key, tab, value;
-/// their lookups share round trips. With --json, prints one object {"key", "value"} per line. For a key that does not
-/// exist, the command prints nothing on stdout, or null as the value with --json, and exits with code 1.
+/// For one key, the command prints its value. For several keys, it prints one entry per line as `farwood scan` does:
+/// key, tab, value; their lookups share round trips. With --json, it prints one object {"key", "value"} per line. For a
+/// key that does not exist, the command prints nothing on stdout, or null as the value with --json, and exits with code
+/// 1.
 ///
-/// In a spatial index of unique ids, prints the edges of the record, then a tab and the attributes if it has any; of
-/// several ids, the id and a tab before. With --json, prints the record as a feature of GeoJSON.
+/// In a spatial index of unique ids, the command prints the edges of the record, then a tab and the attributes if it
+/// has any. For several ids, each line begins with the id and a tab. With --json, the command prints the record as a
+/// feature of GeoJSON.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/numbers 7 8 9\n  \
@@ -89,7 +91,8 @@ pub(crate) struct GetArgs {
     /// More keys. Write -- before the first key if one of these begins with - and is not a number
     #[arg(value_name = "KEY", allow_negative_numbers = true)]
     pub(super) more: Vec<String>,
-    /// Print the bytes of the value of one key unchanged, without a newline
+    /// Print the bytes of the value of one key unchanged, without a newline. As a setting, it applies to commands with
+    /// one key
     #[arg(long, conflicts_with_all = ["json", "json_strings"])]
     pub(super) raw: bool,
     #[command(flatten)]
@@ -97,6 +100,11 @@ pub(crate) struct GetArgs {
 }
 
 impl GetArgs {
+    /// Whether the value is printed unchanged.
+    pub(super) fn is_raw(&self) -> bool {
+        self.raw && self.more.is_empty()
+    }
+
     /// The keys in their order.
     pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.key).chain(&self.more)
@@ -328,7 +336,7 @@ fn check_raw(args: &GetArgs, context: &Context<'_>) -> Result<(), Failure> {
             args.url
         )));
     }
-    if !args.more.is_empty() {
+    if !args.more.is_empty() && context.is_given("raw") {
         return Err(Failure::Usage(format!(
             "get {}: --raw prints the bytes of one value, without an end; give one key",
             args.url
@@ -348,7 +356,7 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
     let mut outcome = Outcome::Done;
     for ((words, key), value) in args.keys().zip(&keys).zip(index.get_many(&keys)?) {
         match value {
-            Some(value) if args.raw => context.out.write_all(&value)?,
+            Some(value) if args.is_raw() => context.out.write_all(&value)?,
             Some(value) if args.more.is_empty() && context.format == Format::Text => {
                 writeln!(context.out, "{}", value_kind.show(&value))?;
             }

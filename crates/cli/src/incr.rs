@@ -2,7 +2,7 @@
 
 use super::timeout::TimeoutArgs;
 use super::{Context, Failure, Format, Outcome, Untyped, read};
-use farwood::types::{Codec, Kind, Unfit, Width};
+use farwood::types::{Counter, Kind, Unfit, Width};
 use farwood::{Error, Url};
 use serde_json::json;
 use std::fmt::Display;
@@ -32,6 +32,9 @@ pub(crate) struct Args {
 
 /// Reads an integer. For clap's `value_parser`.
 fn integer(text: &str) -> Result<i128, String> {
+    if text.starts_with('+') {
+        return Err("give an integer without a plus sign, such as 5 or -5".to_owned());
+    }
     text.parse().map_err(|error: ParseIntError| match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => {
             "give an integer of at most 128 bits".to_owned()
@@ -41,9 +44,7 @@ fn integer(text: &str) -> Result<i128, String> {
 }
 
 /// A type of integers.
-trait Integer: Codec + Copy + Display {
-    /// The value of an absent key.
-    const ZERO: Self;
+trait Integer: Counter + Display {
     /// The least and the greatest value.
     const RANGE: [Self; 2];
 
@@ -54,7 +55,6 @@ trait Integer: Codec + Copy + Display {
 macro_rules! integers {
     ($($integer:ty: |$own:ident, $by:ident| $sum:expr;)+) => {
         $(impl Integer for $integer {
-            const ZERO: Self = 0;
             const RANGE: [Self; 2] = [Self::MIN, Self::MAX];
 
             fn plus(self, by: i128) -> Option<Self> {

@@ -91,7 +91,7 @@ pub(crate) fn get(index: &Spatial, args: &GetArgs, context: &mut Context<'_>) ->
 
 /// Prints a record, after its id if several were given.
 fn print(record: &Record, id: &str, args: &GetArgs, context: &mut Context<'_>) -> Result<(), Failure> {
-    if args.raw {
+    if args.is_raw() {
         context.out.write_all(&record.payload)?;
     } else if context.format == Format::Json {
         let feature = feature("get", &args.url, record, None, context)?;

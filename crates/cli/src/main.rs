@@ -93,8 +93,8 @@ struct Cli {
     /// Print JSON on stdout
     #[arg(long, global = true, help_heading = "Options of all commands")]
     json: bool,
-    /// Print JSON as --json does, with keys, values and ids of 64 bits as strings, because many readers of JSON round
-    /// numbers above 2^53
+    /// Print JSON as --json does, with integers of 64 bits as strings, because many readers of JSON round numbers above
+    /// 2^53
     #[arg(long, global = true, help_heading = "Options of all commands")]
     json_strings: bool,
     /// Read this configuration file instead of farwood.toml or ~/.config/farwood/farwood.toml

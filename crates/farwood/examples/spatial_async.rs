@@ -8,6 +8,7 @@ use farwood::spatial::{AsyncSpatial, IdKind, Query, RTree, Record, RecordId, Rec
 use farwood::{Pool, PoolOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -77,19 +78,32 @@ async fn run(taxis: AsyncSpatial) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Stops the server, also if the tasks panic.
+struct StopsOnDrop<'s>(&'s AtomicBool);
+
+impl Drop for StopsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 fn main() -> Result<(), Failure> {
     let url = format!("shm://example-taxis-{}", std::process::id());
     Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
     let config = RTree::new().ids(IdKind::Number);
     let served = Pool::open(&url)?.create_spatial("taxis", &config)?;
     let stop = AtomicBool::new(false);
+    let (ready, is_ready) = channel::<()>();
     let done = std::thread::scope(|scope| {
-        let server = scope.spawn(|| served.serve(&ServeOptions::default(), &stop, || ()));
+        let stops = StopsOnDrop(&stop);
+        let server = scope.spawn(|| served.serve(&ServeOptions::default(), stops.0, move || drop(ready)));
+        // The sender is dropped when the server answers, or has failed.
+        let _ = is_ready.recv();
         let done = Pool::open(&url)
             .and_then(|pool| Arc::new(pool.open_spatial("taxis")?).to_async())
             .map_err(Failure::from)
             .and_then(run);
-        stop.store(true, Ordering::Release);
+        drop(stops);
         server.join().expect("the server does not panic")?;
         done
     });

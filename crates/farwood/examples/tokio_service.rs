@@ -38,13 +38,13 @@ impl Store {
 
     /// Renews a session; returns whether it had not expired.
     async fn renew(&self, number: u64) -> Result<bool, Failure> {
-        let renewed = self.sessions.fetch_update(number, |session| {
+        let now = SystemTime::now();
+        let renewed = self.sessions.fetch_update(number, move |session| {
             let (user, expires) = *session?;
-            let now = SystemTime::now();
             // `None` would remove the session; the sweep removes an expired one.
             Some((user, if expires < now { expires } else { now + LIFETIME }))
         });
-        Ok(timeout(ANSWER_MAX, renewed).await??.is_some_and(|(_, expires)| expires >= SystemTime::now()))
+        Ok(timeout(ANSWER_MAX, renewed).await??.is_some_and(|(_, expires)| expires >= now))
     }
 }
 

@@ -16,8 +16,8 @@ Examples:
   cargo xtask msrv
 ";
 
-/// The package that other programs use. Cargo refuses a package of the workspace that it needs and that demands a newer
-/// release.
+/// The package that other programs use. Cargo fails if this package depends on a package of the workspace with a newer
+/// `rust-version`.
 const LIBRARY: &str = "farwood";
 /// The target directory, because another compiler would replace the output of the pinned one.
 const TARGET: &str = "target/msrv";

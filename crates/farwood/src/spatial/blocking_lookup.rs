@@ -32,7 +32,9 @@ impl Spatial {
             ThreadPath::Shared(thread) => {
                 let found = self.look_up_on(&thread, &Search(query))?;
                 sink.restart();
-                found.into_iter().for_each(|item| sink.item(item));
+                for item in found {
+                    sink.item(item);
+                }
                 Ok(())
             }
         }

@@ -52,8 +52,9 @@ impl<'t> Connection<'t, AnyFabric, AnyMemory> {
             }
             #[cfg(feature = "tcp")]
             ServerLocation::Machine(address) => {
+                let token = Socket::token(index, address)?;
                 let port = index.port(client).await?;
-                let socket = Socket::connect(index, client, (address, port)).await?;
+                let socket = Socket::connect(index, client, (address, port), token.as_ref()).await?;
                 Ok(Connection::Socket(SocketRpc::new(socket)))
             }
         }

@@ -133,8 +133,9 @@ impl Spatial {
         Ok((found, client.take_costs()))
     }
 
-    /// The client of a change: its own in shared memory, where it needs no connection to a memory node. Over a network it
-    /// is this thread's. If this thread has none, the client sends nothing: the thread of the pool finds the server.
+    /// The client of a change: in shared memory one of its own, which needs no connection to a memory node; over a
+    /// network that of this thread. If this thread has none, the client sends nothing: the thread of the pool finds the
+    /// server.
     fn change_client(&self) -> Result<Rc<MeteredClient>> {
         #[cfg(feature = "tcp")]
         if self.memory.is_none() {
@@ -157,12 +158,13 @@ impl Spatial {
         if block_on(self.has_open_socket(client)).map_err(failed)? {
             return Ok(());
         }
+        let token = self.server_token().map_err(failed)?;
         let port = thread.run(async || {
             let client = self.thread_client("change")?;
             let port = self.when_served(&client, Duration::ZERO, async || self.index.port(&client).await);
             port.await.map_err(failed)
         })?;
-        block_on(self.connect_socket(client, port)).map(drop).map_err(failed)
+        block_on(self.connect_socket(client, (port, token))).map(drop).map_err(failed)
     }
 
     /// Connects to the index's server or, in shared memory, becomes the server if there is none.

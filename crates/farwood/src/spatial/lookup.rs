@@ -23,7 +23,7 @@ use farwood_index::catfish::{Count, Issue, Request, RingConnection, RingRpc, Spa
 use farwood_transport::any::{AnyFabric, AnyMemory};
 use farwood_transport::runtime::block_on;
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::PoolAddress;
+use farwood_transport::tcp::{PoolAddress, Token};
 #[cfg(feature = "tcp")]
 use std::cell::RefCell;
 #[cfg(feature = "tcp")]
@@ -493,12 +493,19 @@ impl Spatial {
     /// A connection over this thread's socket to the server. The operations of a thread share it.
     #[cfg(feature = "tcp")]
     async fn new_socket<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
+        let token = self.server_token()?;
         let port = self.index.port(client).await?;
         // Another operation of this thread may have connected meanwhile.
         match self.idle_connection(client) {
             Some(lent) => Ok(lent),
-            None => self.connect_socket(client, port).await,
+            None => self.connect_socket(client, (port, token)).await,
         }
+    }
+
+    /// The token that the server on another machine expects.
+    #[cfg(feature = "tcp")]
+    pub(super) fn server_token(&self) -> Done<Option<Token>> {
+        Socket::token(&self.index, self.machine()?)
     }
 
     /// Whether this thread has an open socket to the server. Closes those whose server has ended.
@@ -520,9 +527,10 @@ impl Spatial {
     pub(super) async fn connect_socket<'c>(
         &'c self,
         client: &'c Client<AnyFabric>,
-        port: u16,
+        (port, token): (u16, Option<Token>),
     ) -> Done<Lent<'c>> {
-        let socket = Socket::connect(&self.index, client, (self.machine()?, port)).await?;
+        let at = (self.machine()?, port);
+        let socket = Socket::connect(&self.index, client, at, token.as_ref()).await?;
         let back_off = Rc::new(RefCell::new(self.lookups.back_off()));
         add_socket(&self.lookups.rings, socket.clone(), Rc::clone(&back_off));
         let connection = Connection::Socket(SocketRpc::new(socket));

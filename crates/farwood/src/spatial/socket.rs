@@ -5,7 +5,7 @@ use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, RequestTransport};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::tcp::exchange::Exchange;
-use farwood_transport::tcp::{Credentials, PoolAddress};
+use farwood_transport::tcp::{Credentials, PoolAddress, TcpError, Token};
 use std::io::ErrorKind;
 use std::time::Instant;
 
@@ -23,23 +23,34 @@ impl Socket {
         Socket { exchange, name: name.to_owned() }
     }
 
+    /// Reads the token for the server of `index`. [0 RT]
+    ///
+    /// # Errors
+    /// [`IndexError::NoAccess`]: the token cannot be read.
+    pub(super) fn token(index: &Catfish, address: &PoolAddress) -> Result<Option<Token>, IndexError> {
+        let name = || index.entry().name.clone();
+        let credentials = Credentials::find(address);
+        let no_access = |error: TcpError| IndexError::NoAccess { name: name(), why: error.to_string() };
+        Ok(credentials.map_err(no_access)?.token)
+    }
+
     /// Connects to the port that the server of `index` has announced in the index. [1 RT]
     ///
     /// # Errors
     /// [`IndexError::NotServed`]; [`IndexError::NoConnection`] for a server that does not answer;
-    /// [`IndexError::NoAccess`] for a token that cannot be read, or that the server refuses.
+    /// [`IndexError::NoAccess`] for a token that the server refuses.
     pub(super) async fn connect(
         index: &Catfish,
         client: &Client<AnyFabric>,
         (address, port): (&PoolAddress, u16),
+        token: Option<&Token>,
     ) -> Result<Socket, IndexError> {
         let name = &index.entry().name;
         let not_served = || IndexError::NotServed { name: name.clone() };
         let no_access = |why: String| IndexError::NoAccess { name: name.clone(), why };
-        let token = Credentials::find(address).map_err(|error| no_access(error.to_string()))?.token;
         let node = &address.nodes()[usize::from(index.layout().node.0)];
         let begun = Instant::now();
-        let error = match Exchange::open((node.host(), port), token.as_ref()) {
+        let error = match Exchange::open((node.host(), port), token) {
             Ok(exchange) => return Ok(Socket::new(exchange, name)),
             Err(error) => error,
         };

@@ -158,12 +158,14 @@ impl Structure for BTree {
         let schemes = [self.consistency, layout.consistency, default.consistency];
         compare_bytes("key length", self.key_bytes, layout.key_bytes)
             .or_else(|| {
-                compare("length of values", [self.values, layout.values, default.values], show_values)
+                compare("length of values", [self.values, layout.values, default.values], |values| {
+                    show_values(*values)
+                })
             })
             .or_else(|| compare_bytes("value length", self.value_bytes, layout.value_bytes))
             .or_else(|| compare_bytes("node size", node_bytes, layout.slot_bytes))
             .or_else(|| compare("variant", variants, show_features))
-            .or_else(|| compare("size of locks", widths, show_width))
+            .or_else(|| compare("size of locks", widths, |width| show_width(*width)))
             .or_else(|| compare("consistency scheme", schemes, |scheme| scheme.name().to_owned()))
     }
 
@@ -178,14 +180,14 @@ fn with_word_locks(mut features: ShermanFeatures) -> ShermanFeatures {
     features
 }
 
-fn show_values(values: &Values) -> String {
+fn show_values(values: Values) -> String {
     match values {
         Values::Fixed => "of one length".to_owned(),
         Values::AnyLength => "of any length".to_owned(),
     }
 }
 
-fn show_width(width: &LockWidth) -> String {
+fn show_width(width: LockWidth) -> String {
     match width {
         LockWidth::Word => "64 bits".to_owned(),
         LockWidth::Packed => "16 bits".to_owned(),

@@ -102,21 +102,38 @@ async fn tasks_share_an_index_of_each_system() {
     }
 }
 
-/// Calls `work` while a thread keeps the lock of key 1, in the function of a change.
-async fn while_locked<F: Future<Output = ()>>(index: &Index<u64, u64>, work: impl FnOnce() -> F) {
+/// Calls `work` while a thread keeps the lock of key 1, in the function of a change, until `wait` returns.
+async fn while_locked_during<F: Future<Output = ()>>(
+    index: &Index<u64, u64>,
+    wait: impl Fn() + Send + 'static,
+    work: impl FnOnce() -> F,
+) {
     index.put(1, 1).unwrap();
     let (locked, is_locked) = channel();
     let holder = index.clone();
     let holder = thread::spawn(move || {
-        holder.fetch_update(1, |value| {
+        holder.fetch_update(1, move |value| {
             let _ = locked.send(());
-            thread::sleep(HOLD);
+            wait();
             value.copied()
         })
     });
     is_locked.recv().unwrap();
     work().await;
     holder.join().unwrap().unwrap();
+}
+
+/// Calls `work` while a thread keeps the lock of key 1.
+async fn while_locked<F: Future<Output = ()>>(index: &Index<u64, u64>, work: impl FnOnce() -> F) {
+    let (working, has_worked) = channel::<()>();
+    let wait = move || {
+        let _ = has_worked.recv();
+    };
+    while_locked_during(index, wait, async || {
+        work().await;
+        drop(working);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -279,7 +296,7 @@ async fn calls_of_a_silent_memory_node_fail_and_dropping_the_last_handle_does_no
     let (finished, began) = (tasks.finished(), Instant::now());
     drop(tasks);
     let took = began.elapsed();
-    assert!(took < Duration::from_millis(200), "it took {took:?}");
+    assert!(took < CALL_MAX, "it took {took:?}");
     let error = timeout(LOST_MAX, put).await.expect("the call fails").unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
     timeout(2 * LOST_MAX, finished).await.expect("the thread closes the index");
@@ -294,12 +311,16 @@ async fn more_calls_than_the_thread_runs_at_a_time_are_answered() {
             for put in puts {
                 assert!(!put.await.unwrap());
             }
-            while_locked(&index, async || {
-                let puts: Vec<_> = (0..600).map(|number| tasks.put(1, number)).collect();
-                for put in puts {
-                    assert!(soon(put).await);
-                }
-            })
+            while_locked_during(
+                &index,
+                || thread::sleep(HOLD),
+                async || {
+                    let puts: Vec<_> = (0..600).map(|number| tasks.put(1, number)).collect();
+                    for put in puts {
+                        assert!(soon(put).await);
+                    }
+                },
+            )
             .await;
             assert_eq!(soon(tasks.count()).await, 3_000);
         }
@@ -362,9 +383,7 @@ async fn put_beside_a_suspended_one(index: &Index<u64, u64>) {
         assert!(timeout(Duration::ZERO, &mut put).await.is_err());
     })
     .await;
-    let began = Instant::now();
     soon(session.put(1, 4)).await;
-    assert!(began.elapsed() < Duration::from_secs(1), "it took {:?}", began.elapsed());
     soon(put).await;
 }
 

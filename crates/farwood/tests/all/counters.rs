@@ -1,7 +1,8 @@
 //! Counters that several processes increment.
 
 use farwood::index::Structure;
-use farwood::{BTree, Hashed, Pool, PoolOptions, Radix};
+use farwood::testing::ScratchPool;
+use farwood::{BTree, Hashed, Pool, Radix};
 use std::process::{Child, Command, Stdio};
 
 /// The variable that gives a child process the URL of the pool, and the index.
@@ -45,14 +46,8 @@ fn four_processes_increment_one_counter() {
         let (pool, index) = counter.split_once(' ').unwrap();
         return increment(pool, index);
     }
-    let url = format!("shm://counters-{}", std::process::id());
-    let memory_bytes = 256 << 20;
-    Pool::create(&url, &PoolOptions::new().memory_bytes(memory_bytes)).unwrap();
-    let counted = std::panic::catch_unwind(|| {
-        count_with(&url, "sherman", &BTree::new());
-        count_with(&url, "smart", &Radix::new());
-        count_with(&url, "sphinx", &Hashed::new());
-    });
-    Pool::remove_by_force(&url).unwrap();
-    counted.unwrap();
+    let scratch = ScratchPool::new(256 << 20).unwrap();
+    count_with(scratch.url(), "sherman", &BTree::new());
+    count_with(scratch.url(), "smart", &Radix::new());
+    count_with(scratch.url(), "sphinx", &Hashed::new());
 }

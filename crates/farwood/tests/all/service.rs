@@ -3,31 +3,17 @@
 use farwood::error::{Effect, ErrorKind};
 use farwood::index::{Range, Structure};
 use farwood::node::{MemoryNode, NodeSpec};
-use farwood::{BTree, Hashed, Index, Pool, PoolOptions, Radix, Value};
+use farwood::testing::ScratchPool;
+use farwood::{BTree, Hashed, Index, Pool, Radix, Value};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{process, thread};
 
-/// The pool of one test, removed when the test ends.
-struct Scratch(String);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let url = format!("shm://service-{name}-{}", process::id());
-        Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20)).unwrap();
-        Self(url)
-    }
-
-    fn open(&self) -> Pool {
-        Pool::open(&self.0).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = Pool::remove_by_force(&self.0);
-    }
+/// The pool of one test.
+fn scratch() -> ScratchPool {
+    ScratchPool::new(64 << 20).unwrap()
 }
 
 /// A memory node of this process, and its URL.
@@ -50,8 +36,8 @@ fn with_each<V: Value>(pool: &Pool, test: impl Fn(&Index<u64, V>)) {
 
 #[test]
 fn conditional_changes_have_the_results_of_a_map() {
-    let scratch = Scratch::new("conditional");
-    with_each::<i64>(&scratch.open(), |index| {
+    let scratch = scratch();
+    with_each::<i64>(&scratch.open().unwrap(), |index| {
         assert_eq!((index.fetch_add(1, 5).unwrap(), index.fetch_add(1, -7).unwrap()), (0, 5));
         assert_eq!(index.get(1).unwrap(), Some(-2));
         assert_eq!(index.swap(1, 9).unwrap(), Some(-2));
@@ -79,8 +65,8 @@ fn conditional_changes_have_the_results_of_a_map() {
 
 #[test]
 fn long_values_are_changed_conditionally() {
-    let scratch = Scratch::new("long");
-    let pool = scratch.open();
+    let scratch = scratch();
+    let pool = scratch.open().unwrap();
     let index = pool.create_index::<String, Vec<u8>>("long", &Radix::new()).unwrap();
     let value = |byte: u8, length: usize| vec![byte; length];
     assert_eq!(index.swap("k", value(1, 5_000_000)).unwrap(), None);
@@ -90,25 +76,14 @@ fn long_values_are_changed_conditionally() {
     let (old, new) = (value(2, 12_000), value(3, 12_001));
     assert_eq!(index.compare_exchange("k", Some(&old), Some(&new)).unwrap(), Ok(()));
     assert_eq!(index.take("k").unwrap(), Some(new));
-    assert!(index.is_empty_index());
-}
-
-/// Whether an index has no entry.
-trait IsEmptyIndex {
-    fn is_empty_index(&self) -> bool;
-}
-
-impl<K: farwood::Key, V: Value> IsEmptyIndex for Index<K, V> {
-    fn is_empty_index(&self) -> bool {
-        self.iter().next().is_none()
-    }
+    assert!(index.iter().next().is_none());
 }
 
 /// Threads increment one counter of each system, blocking and async; none of the increments is lost.
 #[test]
 fn no_increment_is_lost() {
-    let scratch = Scratch::new("counter");
-    with_each::<u64>(&scratch.open(), |index| {
+    let scratch = scratch();
+    with_each::<u64>(&scratch.open().unwrap(), |index| {
         let seen = AtomicU64::new(0);
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -134,8 +109,8 @@ fn no_increment_is_lost() {
 /// A session is removed when it has expired, while another thread renews it: the renewed one stays.
 #[test]
 fn a_renewed_session_is_not_swept() {
-    let scratch = Scratch::new("sweep");
-    let pool = scratch.open();
+    let scratch = scratch();
+    let pool = scratch.open().unwrap();
     let sessions = pool.create_index::<u64, u64>("sessions", &BTree::new()).unwrap();
     let sessions = &sessions;
     thread::scope(|scope| {
@@ -162,8 +137,8 @@ fn a_renewed_session_is_not_swept() {
 
 #[test]
 fn a_panic_in_a_function_frees_the_lock() {
-    let scratch = Scratch::new("panic");
-    with_each::<u64>(&scratch.open(), |index| {
+    let scratch = scratch();
+    with_each::<u64>(&scratch.open().unwrap(), |index| {
         index.put(1, 1).unwrap();
         let panicking = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             index.fetch_update(1, |_| panic!("a fault of the program"))
@@ -183,8 +158,8 @@ fn a_panic_in_a_function_frees_the_lock() {
 
 #[test]
 fn batches_have_the_results_of_single_calls() {
-    let scratch = Scratch::new("batches");
-    with_each::<u64>(&scratch.open(), |index| {
+    let scratch = scratch();
+    with_each::<u64>(&scratch.open().unwrap(), |index| {
         let entries: Vec<(u64, u64)> = (0..500).map(|number| (number % 400, number)).collect();
         let existed = index.put_many(entries).unwrap();
         assert!(existed.iter().enumerate().all(|(at, existed)| *existed == (at >= 400)));
@@ -203,8 +178,8 @@ fn keys(range: Range<u64, u64>) -> Vec<u64> {
 
 #[test]
 fn ranges_have_limits_directions_and_pages() {
-    let scratch = Scratch::new("ranges");
-    with_each::<u64>(&scratch.open(), |index| {
+    let scratch = scratch();
+    with_each::<u64>(&scratch.open().unwrap(), |index| {
         index.put_many((0..1_000).map(|number| (number, number))).unwrap();
         assert_eq!(keys(index.range(10..20).limit(3)), [10, 11, 12]);
         assert_eq!(keys(index.range(10..20).rev().limit(3)), [19, 18, 17]);
@@ -235,8 +210,8 @@ fn ranges_have_limits_directions_and_pages() {
 /// Every way to take entries from both ends yields each entry once.
 #[test]
 fn a_scan_from_both_ends_meets_in_the_middle() {
-    let scratch = Scratch::new("ends");
-    with_each::<u64>(&scratch.open(), |index| {
+    let scratch = scratch();
+    with_each::<u64>(&scratch.open().unwrap(), |index| {
         index.put_many((0..700).map(|number| (number, number))).unwrap();
         for pattern in 0..6_u32 {
             let (mut front, mut back) = (Vec::new(), Vec::new());
@@ -266,22 +241,24 @@ fn a_scan_from_both_ends_meets_in_the_middle() {
 /// A thread that stops in a function holds the lock of the leaf.
 #[test]
 fn a_call_ends_after_its_time_limit() {
-    let scratch = Scratch::new("limit");
-    with_each::<u64>(&scratch.open(), |index| {
+    let scratch = scratch();
+    with_each::<u64>(&scratch.open().unwrap(), |index| {
         index.put(1, 1).unwrap();
         thread::scope(|scope| {
-            let (begun, has_begun) = std::sync::mpsc::channel();
+            let ((begun, has_begun), (tried, has_tried)) = (channel(), channel::<()>());
             let holder = scope.spawn(move || {
-                index.fetch_update(1, |value| {
+                index.fetch_update(1, move |value| {
                     let _ = begun.send(());
-                    thread::sleep(Duration::from_millis(400));
+                    let _ = has_tried.recv();
                     value.copied()
                 })
             });
             has_begun.recv().unwrap();
             let began = Instant::now();
             let error = index.with_timeout(Duration::from_millis(50)).swap(1, 2).unwrap_err();
-            assert!(began.elapsed() < Duration::from_millis(350), "{:?}", began.elapsed());
+            // Without a limit of its own, the call waits for 20 s.
+            assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+            drop(tried);
             assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
             assert!(error.is_retryable());
             holder.join().unwrap().unwrap();
@@ -322,7 +299,8 @@ fn many_threads_share_few_connections() {
     assert!(accepted <= 4, "the threads opened {accepted} connections");
 }
 
-/// A batch of 64 gets over TCP shares doorbells.
+/// The lookups of a batch share doorbells. docs/library.md has the measured ratio; beside other tests, the fastest of
+/// several runs show the direction.
 #[test]
 fn a_batch_over_tcp_is_faster_than_a_loop() {
     let (_node, url) = memory_node();
@@ -330,14 +308,16 @@ fn a_batch_over_tcp_is_faster_than_a_loop() {
     with_each_over(&pool, |index| {
         index.put_many((0..640).map(|number| (number, number))).unwrap();
         index.get_many(0..640).unwrap();
-        let timed = |work: &dyn Fn()| {
-            let began = Instant::now();
-            work();
-            began.elapsed()
+        let fastest = |work: &dyn Fn()| {
+            let timed = (0..5).map(|_| {
+                let began = Instant::now();
+                work();
+                began.elapsed()
+            });
+            timed.min()
         };
-        let looped = timed(&|| (0..640).for_each(|key| assert!(index.get(key).unwrap().is_some())));
-        let batched = timed(&|| drop(index.get_many(0..640).unwrap()));
-        // The measured ratio is in docs/library.md; a test beside others checks the direction only.
+        let looped = fastest(&|| (0..640).for_each(|key| assert!(index.get(key).unwrap().is_some())));
+        let batched = fastest(&|| drop(index.get_many(0..640).unwrap()));
         assert!(batched < looped, "a batch took {batched:?}, a loop {looped:?}");
     });
 }

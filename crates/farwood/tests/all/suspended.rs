@@ -5,7 +5,7 @@ use farwood::runtime::block_on;
 use farwood::spatial::{Item, RTree, Rectangle, ServeOptions};
 use farwood::{BTree, Index, Pool, Radix};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
@@ -30,8 +30,9 @@ fn while_others_write(index: &Index<u64, u64>, work: impl FnOnce()) {
                 }
             });
         }
-        work();
+        let worked = catch_unwind(AssertUnwindSafe(work));
         ends.store(true, Relaxed);
+        worked.unwrap_or_else(|panic| resume_unwind(panic));
     });
 }
 

@@ -2,34 +2,16 @@
 
 use farwood::papers::{Consistency, ShermanVariant};
 use farwood::runtime::block_on;
+use farwood::testing::ScratchPool;
 use farwood::types::{Kind, Plain, Serde, StartsWith};
-use farwood::{BTree, Error, Hashed, Index, Key, Pool, PoolOptions, Radix, Value};
+use farwood::{BTree, Error, Hashed, Index, Key, Pool, Radix, Value};
 use std::fmt::Debug;
 use std::ops::Bound::{Excluded, Included, Unbounded};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The pool of one test, removed when the test ends.
-struct Scratch(String);
-
-impl Scratch {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let url = format!("shm://types-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Pool::create(&url, &PoolOptions::new().memory_bytes(128 << 20)).unwrap();
-        Self(url)
-    }
-
-    /// A new attachment to the pool.
-    fn pool(&self) -> Pool {
-        Pool::open(&self.0).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = Pool::remove_by_force(&self.0);
-    }
+/// The pool of one test.
+fn scratch() -> ScratchPool {
+    ScratchPool::new(128 << 20).unwrap()
 }
 
 /// Creates an index of each system.
@@ -50,8 +32,8 @@ where
     K: Key + Clone + PartialEq + Debug,
     V: Value + Clone + PartialEq + Debug,
 {
-    let scratch = Scratch::new();
-    let pool = scratch.pool();
+    let scratch = scratch();
+    let pool = scratch.open().unwrap();
     for index in each::<K, V>(&pool, bytes) {
         for (key, value) in entries.iter().rev() {
             assert!(!index.put(key, value).unwrap());
@@ -104,8 +86,8 @@ fn composite_keys_are_keys_of_every_system() {
 
 #[test]
 fn calls_take_keys_values_borrowed_forms_and_references() {
-    let scratch = Scratch::new();
-    let pool = scratch.pool();
+    let scratch = scratch();
+    let pool = scratch.open().unwrap();
     let numbers = pool.create_index::<u64, u64>("numbers", &BTree::new()).unwrap();
     numbers.bulk_load().run((0..9).map(|number| (number, number * number))).unwrap();
     numbers.put(9, 81).unwrap();
@@ -155,8 +137,8 @@ fn calls_take_keys_values_borrowed_forms_and_references() {
 
 #[test]
 fn serialised_and_plain_values_are_kept() {
-    let scratch = Scratch::new();
-    let pool = scratch.pool();
+    let scratch = scratch();
+    let pool = scratch.open().unwrap();
     let options = BTree::new().any_length_values();
     let lists = pool.create_index::<u64, Serde<Vec<String>>>("lists", &options).unwrap();
     let list: Vec<String> = (0..100).map(|number| number.to_string()).collect();
@@ -183,13 +165,13 @@ farwood::value_type!(Tags(Serde<Vec<String>>), "tags");
 
 #[test]
 fn the_name_of_a_type_is_checked_when_an_index_is_opened() {
-    let scratch = Scratch::new();
-    let pool = scratch.pool();
+    let scratch = scratch();
+    let pool = scratch.open().unwrap();
     let any = Radix::new();
     let users = pool.create_index::<UserId, Tags>("users", &any).unwrap();
     users.put(UserId(7), Tags(Serde(vec!["a".to_owned()]))).unwrap();
     drop(users);
-    for pool in [&pool, &scratch.pool()] {
+    for pool in [&pool, &scratch.open().unwrap()] {
         pool.open_index::<UserId, Tags>("users").unwrap();
         let refused = pool.open_index::<u64, Tags>("users").unwrap_err();
         assert_eq!(refused.exit_code(), 7);
@@ -217,14 +199,14 @@ fn the_name_of_a_type_is_checked_when_an_index_is_opened() {
 
 #[test]
 fn indexes_of_the_command_have_the_types_of_the_library() {
-    let scratch = Scratch::new();
-    let pool = scratch.pool();
+    let scratch = scratch();
+    let pool = scratch.open().unwrap();
     let any = Radix::new();
     let kinds = [Kind::U64, Kind::Text, Kind::Bytes, Kind::I64, Kind::F64, Kind::Bool];
     for kind in kinds {
         drop(pool.create_untyped(&kind.to_string(), [kind, kind], &any).unwrap());
     }
-    let fresh = scratch.pool();
+    let fresh = scratch.open().unwrap();
     fresh.open_index::<u64, u64>("u64").unwrap();
     fresh.open_index::<String, String>("text").unwrap();
     fresh.open_index::<Vec<u8>, [u8; 3]>("hex").unwrap();
@@ -254,8 +236,8 @@ fn contradicted(pool: &Pool, options: &impl farwood::index::Structure) -> String
 
 #[test]
 fn options_that_contradict_an_index_are_refused() {
-    let scratch = Scratch::new();
-    let pool = scratch.pool();
+    let scratch = scratch();
+    let pool = scratch.open().unwrap();
     let plain = BTree::new();
     let created = plain.clone().key_bytes(8).value_bytes(16);
     drop(pool.open_or_create::<Vec<u8>, Vec<u8>>("i", &created).unwrap());
