@@ -5,7 +5,6 @@
 
 use farwood::types::StartsWith;
 use farwood::{Index, Pool, PoolOptions, Radix};
-use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// An owner, stored as its number. The index cannot be opened with other numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,16 +42,23 @@ fn use_it(url: &str) -> farwood::Result<()> {
     println!("owner 7: {} versions, {} of names with 'left', {} of 'left'", counts[0], counts[1], counts[2]);
     assert_eq!(counts, [6, 4, 1]);
 
-    let mut from = Included((Owner(7), String::new(), 0));
-    let mut pages = Vec::new();
+    let (mut last, mut pages) = (None, Vec::new());
     loop {
-        let page: Vec<_> =
-            packages.range((from, Unbounded)).limit(3).into_iter().collect::<farwood::Result<_>>()?;
-        let Some((last, _)) = page.last() else { break };
-        println!("a page of {} up to {last:?}", page.len());
-        from = Excluded(last.clone());
+        let rest = packages.prefix((Owner(7),)).limit(4);
+        let rest = match &last {
+            Some(last) => rest.after(last),
+            None => rest,
+        };
+        let page: Vec<_> = rest.into_iter().collect::<farwood::Result<_>>()?;
+        let Some((key, _)) = page.last() else { break };
+        println!("a page of {} up to {key:?}", page.len());
         pages.push(page.len());
+        last = Some(key.clone());
     }
-    assert_eq!(pages, [3, 3, 1]);
+    assert_eq!(pages, [4, 2]);
+
+    // The newest version of each name, by a scan from the end.
+    let newest = packages.scan_prefix((Owner(7), "left-pad")).next_back().transpose()?;
+    assert_eq!(newest, Some(((Owner(7), "left-pad".to_owned(), 3), 300)));
     Ok(())
 }

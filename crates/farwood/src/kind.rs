@@ -182,7 +182,7 @@ pub struct Type {
 impl std::fmt::Display for Type {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.name {
-            Some(name) if name.is_unknown() => write!(f, "'{name}' ({})", self.kind)?,
+            Some(name) if name.is_unknown() => write!(f, "{name} ({})", self.kind)?,
             Some(name) if self.kind.type_name() != Some(name) => match self.kind {
                 Kind::Structured | Kind::Other(_) => write!(f, "{name}")?,
                 kind => write!(f, "'{name}' ({kind})")?,
@@ -326,6 +326,6 @@ mod tests {
         );
         assert_eq!(shown(Kind::Other(128), Some(8), Some(&VERSION)), "version of 8 bytes");
         let unknown = TypeName::of_hash(1, None);
-        assert_eq!(shown(Kind::Other(128), Some(8), Some(unknown)), "'unknown name' (kind 128) of 8 bytes");
+        assert_eq!(shown(Kind::Other(128), Some(8), Some(unknown)), "custom (kind 128) of 8 bytes");
     }
 }

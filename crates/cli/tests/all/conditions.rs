@@ -199,11 +199,7 @@ fn incr_adds_to_integers_of_other_types() {
     assert_eq!(machine.ok(&["incr", "shm://p/u128", "7", &most]), format!("{sum}\n"));
     let shown = machine.json(&["incr", "shm://p/u128", "7", "0"]);
     assert_eq!(shown[0], json!({ "key": 7, "value": sum }), "JSON has no numbers of 128 bits");
-    machine.refused(
-        2,
-        &["incr", "shm://p/pair", "7"],
-        &["the type 'unknown name' (structured)", "only integers"],
-    );
+    machine.refused(2, &["incr", "shm://p/pair", "7"], &["the type custom (structured)", "only integers"]);
 }
 
 /// The variable that gives a child process the URL of the pool.

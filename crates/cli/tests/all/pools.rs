@@ -24,6 +24,18 @@ fn help_has_examples_and_exit_codes() {
 }
 
 #[test]
+fn indexes_are_created_by_the_name_of_their_structure() {
+    let machine = Machine::with_pool();
+    for (structure, system) in
+        [("btree", "sherman"), ("radix", "smart"), ("hashed", "sphinx"), ("rtree", "catfish")]
+    {
+        let url = format!("shm://p/{structure}");
+        machine.ok(&["create", &url, "--index", structure]);
+        assert_eq!(machine.json(&["stat", &url])[0]["system"], system);
+    }
+}
+
+#[test]
 fn a_pool_is_created_and_dropped() {
     let machine = Machine::new();
     machine.ok(&["create", "shm://p", "--memory", "32MiB", "--nodes", "2", "--device-memory", "64KiB"]);

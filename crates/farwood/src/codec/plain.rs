@@ -2,10 +2,11 @@
 
 use super::encode::{Codec, Encode, Value};
 use super::type_name::TypeName;
+use super::view::View;
 use crate::kind::Kind;
 use crate::unfit::Unfit;
 use crate::width::Width;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// A value of a type whose bytes are its contents, as `zerocopy` derives it: a `repr(C)` struct of numbers without
 /// padding, say. It is not a key, because the bytes of little-endian numbers are not in their order.
@@ -77,3 +78,16 @@ impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + Send + Sync + 'static>
 }
 
 impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + Send + Sync + 'static> Value for Plain<T> {}
+
+/// A type without alignment, such as a struct of numbers of `zerocopy::byteorder`, can be read where its bytes are.
+impl<T> View for Plain<T>
+where
+    T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned + Send + Sync + 'static,
+{
+    type View<'v> = &'v T;
+
+    #[inline]
+    fn view(bytes: &[u8]) -> Result<&T, Unfit> {
+        T::ref_from_bytes(bytes).map_err(|_| Unfit::Length { expected: size_of::<T>(), found: bytes.len() })
+    }
+}

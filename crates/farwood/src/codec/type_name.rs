@@ -86,7 +86,7 @@ impl fmt::Display for TypeName {
                 f.write_str(")")
             }
             Form::Option(value) => write!(f, "option of {value}"),
-            Form::Unknown => f.write_str("unknown name"),
+            Form::Unknown => f.write_str("custom"),
         }
     }
 }

@@ -76,6 +76,26 @@ fn adaptive_server() {
 }
 
 #[test]
+fn session_store() {
+    run("session_store");
+}
+
+#[test]
+fn errors() {
+    run("errors");
+}
+
+#[test]
+fn own_types() {
+    run("own_types");
+}
+
+#[test]
+fn spatial_updates() {
+    run("spatial_updates");
+}
+
+#[test]
 fn tokio_service() {
     let shown = run_with_input("tokio_service", Duration::from_millis(800));
     assert!(shown.contains("expired sessions removed") && !shown.contains(" 0 expired"), "{shown}");
