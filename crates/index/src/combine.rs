@@ -151,7 +151,7 @@ impl<T: Clone> Combiner<T> {
 
     /// Waits until the client may execute `operation` on `key`, or another client has executed it. A client that does
     /// not lead its batch in the time of a `pause` loses the lead; a pause that ends with `None` ends the wait, and the
-    /// client executes its request alone.
+    /// client executes its request alone, unless it has been granted the lead or a result by then.
     pub async fn enter(
         &self,
         key: &[u8],

@@ -190,7 +190,8 @@ impl<T, S, G: Fn(T) + Unpin> Waiting<'_, T, S, G> {
     /// one is passed on.
     ///
     /// # Errors
-    /// The error with which a pause ends. The waiter has left the queue.
+    /// The error with which a pause ends, unless the waiter has been granted a value by then: a grant that arrives with
+    /// the error is not lost. The waiter has left the queue.
     pub(crate) async fn with_pauses<E>(
         mut self,
         mut pause: impl AsyncFnMut() -> Result<(), E>,
@@ -207,7 +208,8 @@ impl<T, S, G: Fn(T) + Unpin> Waiting<'_, T, S, G> {
             });
             match ended.await {
                 Ok(value) => return Ok(value),
-                Err(paused) => paused?,
+                Err(Ok(())) => {}
+                Err(Err(error)) => return self.leave().map_or(Err(error), |value| Ok(Some(value))),
             }
             suspect = self.pass_on_stale(suspect);
         }
@@ -228,15 +230,19 @@ impl<T, S, G: Fn(T) + Unpin> Waiting<'_, T, S, G> {
     }
 }
 
+impl<T, S, G: Fn(T)> Waiting<'_, T, S, G> {
+    /// Leaves the queue; yields the value that the waiter was granted and has not taken.
+    fn leave(&mut self) -> Option<T> {
+        let ticket = self.ticket.take()?;
+        let mut list = self.queue.lock();
+        let position = list.position(ticket);
+        list.remove(position)
+    }
+}
+
 impl<T, S, G: Fn(T)> Drop for Waiting<'_, T, S, G> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket else { return };
-        let granted = {
-            let mut list = self.queue.lock();
-            let position = list.position(ticket);
-            list.remove(position)
-        };
-        if let Some(value) = granted {
+        if let Some(value) = self.leave() {
             (self.give_up)(value);
         }
     }
