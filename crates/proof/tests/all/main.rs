@@ -22,6 +22,7 @@ mod fabric {
     mod tcp;
 }
 mod killed_writers;
+mod lock_timeouts;
 mod radix;
 mod superblock;
 mod sherman {
