@@ -45,6 +45,7 @@ mod sherman {
     mod values;
 }
 mod smart {
+    mod changed_values;
     mod costs;
     mod crash_points;
     mod interleavings;

@@ -194,8 +194,12 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             Decision::Remove => {
                 leaf.held.give_up().await?;
                 let unchanged = Condition::Unchanged(leaf.copy.value());
-                let removal = self.remove_leaf(location, leaf.at, unchanged, traversal).await?;
-                Ok(removal.filter(|&removal| removal == Removal::Removed).map(|_| ModifyOutcome::Removed))
+                match self.remove_leaf(location, leaf.at, unchanged, traversal).await? {
+                    Some(Removal::Removed) => return Ok(Some(ModifyOutcome::Removed)),
+                    Some(Removal::Kept) => traversal.retry_after_change(self.client).await?,
+                    Some(Removal::Absent) | None => {}
+                }
+                Ok(None)
             }
             Decision::Store(value) => {
                 let leaf = match self.index.mutant {
