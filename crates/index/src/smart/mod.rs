@@ -164,7 +164,7 @@ impl Smart {
     }
 
     /// Stores `value` under `key`; yields whether the key existed. [2 RT for an existing key; 1 for a new key whose
-    /// slot is empty; 4 for a leaf split; with a warm cache and one memory node; more if other clients interfere or a
+    /// slot is empty; 5 for a leaf split; with a warm cache and one memory node; more if other clients interfere or a
     /// node grows]
     ///
     /// # Errors

@@ -61,7 +61,8 @@ impl<P: Policy> RadixTree<P> {
     }
 
     /// Removes `key`.
-    /// [3 RT with a warm cache and one memory node; more if its node shrinks]
+    /// [4 RT with a warm cache; 6 in Sphinx, which reads an entry of its table and a node first; more if its node
+    /// shrinks]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::LockHeld`]; the fabric's errors.
@@ -309,7 +310,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     }
 
     /// Removes the key at a location that has a leaf of this key or of another, if its value meets `condition`: marks
-    /// the leaf under both locks, then empties the slot. [3 RT on one memory node]
+    /// the leaf under both locks, then empties the slot. [4 RT]
     pub(super) async fn remove_leaf(
         self,
         location: &Location,

@@ -42,8 +42,8 @@ struct LockedLeaf<'a, F: Fabric> {
 
 impl<P: Policy> RadixTree<P> {
     /// Calls `decide` with the value of `key`, and changes the entry as it decides, in one atomic step.
-    /// [as the system's `put`, without combining; 1 RT more for a present overflow value, 2 above 2 MiB, and 1 for a
-    /// new one; 4 to remove the entry]
+    /// [as the system's `put`, without combining; to remove the entry, 2 RT more than [`remove`](Self::remove); 1 RT
+    /// more for a present overflow value, 2 above 2 MiB, and 1 for a new one]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
@@ -171,7 +171,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     }
 
     /// Modifies the key of a locked leaf. `None`: the caller tries again. [1 RT to write the value in place, or to keep
-    /// it; 5 to move it to another leaf; 4 to remove it]
+    /// it; 7 to move it to another leaf; 5 to remove it]
     async fn modify_leaf(
         self,
         location: &Location,

@@ -269,7 +269,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     }
 
     /// Moves the value of a key to a new leaf, if the old value meets `condition`: marks the old leaf, then swaps the
-    /// slot. `false`: the location has changed, or the condition is not met. [4 RT on one memory node]
+    /// slot. `false`: the location has changed, or the condition is not met. [6 RT; 1 more if the new leaf reuses
+    /// memory]
     pub(super) async fn move_leaf(
         self,
         location: &Location,
