@@ -15,7 +15,6 @@ use super::condition::Condition;
 use super::copy::LeafCopy;
 use super::find::{LeafAt, LeafVerdict, Location};
 use super::traversal::Traversal;
-use super::values::check_value;
 use super::{Policy, RadixTree};
 use crate::error::IndexError;
 use crate::lock::HeldLock;
@@ -24,7 +23,7 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::RemoveOutcome;
 use crate::radix::key::check_key;
-use crate::radix::leaf::{LeafEntry, LeafValue};
+use crate::radix::leaf::LeafEntry;
 use farwood_fabric::{Client, Fabric};
 
 /// A requested modification.
@@ -111,20 +110,6 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Whether a location without a leaf proves that the key is absent. `false`: the caller tries again. [0 RT; as
-    /// [`resolve`](Self::resolve)]
-    async fn is_absent(
-        self,
-        location: &Location,
-        traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<bool, IndexError> {
-        let proven = self.proves_absence(location, traversal);
-        if !proven {
-            self.resolve(&location.node, location.number(), traversal).await?;
-        }
-        Ok(proven)
-    }
-
     /// Modifies a key that is absent; `at` is the leaf of another key in its slot. `None`: the caller tries again.
     async fn modify_absent(
         self,
@@ -138,11 +123,13 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             let proven = at.is_some() || self.is_absent(location, traversal).await?;
             return Ok(proven.then_some(ModifyOutcome::Kept));
         };
-        let added = self.with_entry(wanted.key, &value, async |entry| match at {
-            None => Ok(self.add(location, entry, traversal).await?.is_some()),
+        let new = self.new_value(wanted.key, &value).await?;
+        let entry = new.entry(wanted.key);
+        let added = match at {
+            None => self.add(location, entry, traversal).await.map(|added| added.is_some()),
             Some(at) => self.split_leaf(location, at, entry, traversal).await,
-        });
-        Ok(added.await?.then_some(ModifyOutcome::Stored))
+        };
+        Ok(self.linked(new, added, |&added| added)?.then_some(ModifyOutcome::Stored))
     }
 
     /// Modifies the key at a location that has a leaf of this key or of another. `None`: the caller tries again.
@@ -223,50 +210,34 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     async fn store_in_leaf(
         self,
         location: &Location,
-        LockedLeaf { held, mut copy, at }: LockedLeaf<'_, F>,
+        leaf: LockedLeaf<'_, F>,
         (key, value): (&[u8], &[u8]),
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
-        let mut held = Some(held);
-        let stored = self.with_entry(key, value, async |entry| {
-            let held = held.take().expect("the entry is stored once");
-            if self.is_written_in_place(&copy, &entry.value) {
-                let replaced = copy.link();
-                copy.set_value(&entry.value);
-                self.write_leaf(held, at.leaf, &copy).await?;
-                self.free_overflow(replaced).await;
-                return Ok(true);
+        let new = match self.new_value(key, value).await {
+            Ok(new) => new,
+            Err(error) => {
+                leaf.held.give_up().await?;
+                return Err(error);
             }
-            held.give_up().await?;
-            self.move_leaf(location, at, entry, Condition::Unchanged(copy.value()), traversal).await
-        });
-        let stored = stored.await;
-        if let Some(held) = held {
-            held.give_up().await?;
-        }
-        stored
+        };
+        let stored = self.store_entry(location, leaf, new.entry(key), traversal).await;
+        self.linked(new, stored, |&stored| stored)
     }
 
-    /// Calls `store` with the entry of a value. An overflow value is written before, and freed again unless `store`
-    /// returns `true`. [0 RT; 1 for an overflow value]
-    async fn with_entry(
+    /// As [`store_in_leaf`](Self::store_in_leaf), with an entry whose value fits a leaf.
+    async fn store_entry(
         self,
-        key: &[u8],
-        value: &[u8],
-        store: impl AsyncFnOnce(LeafEntry<'_>) -> Result<bool, IndexError>,
+        location: &Location,
+        LockedLeaf { held, mut copy, at }: LockedLeaf<'_, F>,
+        entry: LeafEntry<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
-        check_value(value)?;
-        let Some(overflow) = self.write_overflow(key, value).await? else {
-            return store(LeafEntry { key, value: LeafValue::Inline(value) }).await;
-        };
-        let stored = store(LeafEntry { key, value: LeafValue::Overflow(overflow.link) }).await;
-        let is_unused = match &stored {
-            Ok(linked) => !linked,
-            Err(error) => !error.may_be_written(),
-        };
-        if is_unused {
-            self.free_unlinked(overflow);
+        if self.is_written_in_place(&copy, &entry.value) {
+            self.write_in_place(held, at.leaf, &mut copy, &entry.value).await?;
+            return Ok(true);
         }
-        stored
+        held.give_up().await?;
+        self.move_leaf(location, at, entry, Condition::Unchanged(copy.value()), traversal).await
     }
 }
