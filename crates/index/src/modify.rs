@@ -28,17 +28,6 @@ pub type Decide<'d> = dyn FnMut(Option<&[u8]>) -> Decision + 'd;
 /// called as [`Decide`] is.
 pub type Accept<'a> = dyn FnMut(Option<&[u8]>) -> bool + 'a;
 
-/// The outcome of `modify`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ModifyOutcome {
-    /// Nothing has changed.
-    Kept,
-    /// The value is stored.
-    Stored,
-    /// The entry is removed.
-    Removed,
-}
-
 /// The value of an entry whose lock this client holds.
 pub(crate) enum LockedValue<'v> {
     Inline(&'v [u8]),

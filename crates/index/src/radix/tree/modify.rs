@@ -18,10 +18,9 @@ use super::traversal::Traversal;
 use super::{Policy, RadixTree};
 use crate::error::IndexError;
 use crate::lock::HeldLock;
-use crate::modify::{Accept, Decide, Decision, ModifyOutcome};
+use crate::modify::{Accept, Decide, Decision};
 use crate::mutant::Mutant;
 use crate::op::Op;
-use crate::outcome::RemoveOutcome;
 use crate::radix::key::check_key;
 use crate::radix::leaf::LeafEntry;
 use farwood_fabric::{Client, Fabric};
@@ -51,7 +50,7 @@ impl<P: Policy> RadixTree<P> {
         client: &Client<F>,
         key: &[u8],
         decide: &mut Decide<'_>,
-    ) -> Result<ModifyOutcome, IndexError> {
+    ) -> Result<(), IndexError> {
         Op::new(self, client, "modify").modify(key, decide).await
     }
 
@@ -65,14 +64,13 @@ impl<P: Policy> RadixTree<P> {
         client: &Client<F>,
         key: &[u8],
         accept: &mut Accept<'_>,
-    ) -> Result<RemoveOutcome, IndexError> {
-        let removed = Op::new(self, client, "remove").remove_if(key, accept).await?;
-        Ok(if removed { RemoveOutcome::Removed } else { RemoveOutcome::Absent })
+    ) -> Result<(), IndexError> {
+        Op::new(self, client, "remove").remove_if(key, accept).await
     }
 }
 
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
-    async fn remove_if(self, key: &[u8], accept: &mut Accept<'_>) -> Result<bool, IndexError> {
+    async fn remove_if(self, key: &[u8], accept: &mut Accept<'_>) -> Result<(), IndexError> {
         check_key(key)?;
         let mut traversal = Traversal::new(&self.index.scratch, self.name, key);
         loop {
@@ -80,48 +78,49 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             let Some(leaf) = location.leaf() else {
                 if self.is_absent(&location, &mut traversal).await? {
                     accept(None);
-                    return Ok(false);
+                    return Ok(());
                 }
                 continue;
             };
             let condition = Condition::Accepted(accept);
             match self.remove_leaf(&location, leaf, condition, &mut traversal).await? {
-                Some(Removal::Absent) => accept(None),
-                Some(removal) => return Ok(removal == Removal::Removed),
-                None => continue,
-            };
-            return Ok(false);
+                Some(Removal::Removed | Removal::Kept) => return Ok(()),
+                Some(Removal::Absent) => {
+                    accept(None);
+                    return Ok(());
+                }
+                None => {}
+            }
         }
     }
 
-    async fn modify(self, key: &[u8], decide: &mut Decide<'_>) -> Result<ModifyOutcome, IndexError> {
+    async fn modify(self, key: &[u8], decide: &mut Decide<'_>) -> Result<(), IndexError> {
         check_key(key)?;
         let mut wanted = Modification { key, decide };
         let mut traversal = Traversal::new(&self.index.scratch, self.name, key);
         loop {
             let location = self.locate(&mut traversal).await?;
-            let done = match location.leaf() {
+            let is_done = match location.leaf() {
                 None => self.modify_absent(&location, None, &mut wanted, &mut traversal).await?,
                 Some(at) => self.modify_at_leaf(&location, at, &mut wanted, &mut traversal).await?,
             };
-            if let Some(outcome) = done {
-                return Ok(outcome);
+            if is_done {
+                return Ok(());
             }
         }
     }
 
-    /// Modifies a key that is absent; `at` is the leaf of another key in its slot. `None`: the caller tries again.
+    /// Modifies a key that is absent; `at` is the leaf of another key in its slot. `false`: the caller tries again.
     async fn modify_absent(
         self,
         location: &Location,
         at: Option<LeafAt>,
         wanted: &mut Modification<'_, '_, '_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Option<ModifyOutcome>, IndexError> {
+    ) -> Result<bool, IndexError> {
         let Decision::Store(value) = (wanted.decide)(None) else {
             // The leaf of another key has proven the absence already.
-            let proven = at.is_some() || self.is_absent(location, traversal).await?;
-            return Ok(proven.then_some(ModifyOutcome::Kept));
+            return Ok(at.is_some() || self.is_absent(location, traversal).await?);
         };
         let new = self.new_value(wanted.key, &value).await?;
         let entry = new.entry(wanted.key);
@@ -129,17 +128,17 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             None => self.add(location, entry, traversal).await.map(|added| added.is_some()),
             Some(at) => self.split_leaf(location, at, entry, traversal).await,
         };
-        Ok(self.linked(new, added, |&added| added)?.then_some(ModifyOutcome::Stored))
+        self.linked(new, added, |&added| added)
     }
 
-    /// Modifies the key at a location that has a leaf of this key or of another. `None`: the caller tries again.
+    /// Modifies the key at a location that has a leaf of this key or of another. `false`: the caller tries again.
     async fn modify_at_leaf(
         self,
         location: &Location,
         at: LeafAt,
         wanted: &mut Modification<'_, '_, '_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Option<ModifyOutcome>, IndexError> {
+    ) -> Result<bool, IndexError> {
         let (held, copy) = self.lock_leaf(at.leaf).await?;
         match self.judge(&copy, location, traversal) {
             LeafVerdict::Match => {
@@ -152,20 +151,20 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             LeafVerdict::Ambiguous => {
                 held.give_up().await?;
                 self.resolve(&location.node, at.number, traversal).await?;
-                Ok(None)
+                Ok(false)
             }
         }
     }
 
-    /// Modifies the key of a locked leaf. `None`: the caller tries again. [1 RT to write the value in place, or to keep
-    /// it; 7 to move it to another leaf; 5 to remove it]
+    /// Modifies the key of a locked leaf. `false`: the caller tries again. [1 RT to write the value in place, or to
+    /// keep it; 7 to move it to another leaf; 5 to remove it]
     async fn modify_leaf(
         self,
         location: &Location,
         leaf: LockedLeaf<'a, F>,
         wanted: &mut Modification<'_, '_, '_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Option<ModifyOutcome>, IndexError> {
+    ) -> Result<bool, IndexError> {
         let decision = match self.locked_value(&leaf.copy, leaf.at.leaf).await {
             Ok(value) => (wanted.decide)(Some(&value)),
             Err(error) => {
@@ -176,25 +175,24 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         match decision {
             Decision::Keep => {
                 leaf.held.give_up().await?;
-                Ok(Some(ModifyOutcome::Kept))
+                Ok(true)
             }
             Decision::Remove => {
                 leaf.held.give_up().await?;
                 let unchanged = Condition::Unchanged(leaf.copy.value());
                 match self.remove_leaf(location, leaf.at, unchanged, traversal).await? {
-                    Some(Removal::Removed) => return Ok(Some(ModifyOutcome::Removed)),
+                    Some(Removal::Removed) => return Ok(true),
                     Some(Removal::Kept) => traversal.retry_after_change(self.client).await?,
                     Some(Removal::Absent) | None => {}
                 }
-                Ok(None)
+                Ok(false)
             }
             Decision::Store(value) => {
                 let leaf = match self.index.mutant {
                     Some(Mutant::DecidesUnlocked) => self.lock_again(leaf).await?,
                     _ => leaf,
                 };
-                let stored = self.store_in_leaf(location, leaf, (wanted.key, &value), traversal).await?;
-                Ok(stored.then_some(ModifyOutcome::Stored))
+                self.store_in_leaf(location, leaf, (wanted.key, &value), traversal).await
             }
         }
     }
