@@ -110,7 +110,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Modifies a key that is absent; `at` is the leaf of another key in its slot. `false`: the caller tries again.
+    /// Modifies a key that is absent, unless the location does not prove its absence; `at` is a leaf that has proven
+    /// the absence. `false`: the caller tries again.
     async fn modify_absent(
         self,
         location: &Location,
@@ -119,7 +120,6 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
         let Decision::Store(value) = (wanted.decide)(None) else {
-            // The leaf of another key has proven the absence already.
             return Ok(at.is_some() || self.is_absent(location, traversal).await?);
         };
         let new = self.new_value(wanted.key, &value).await?;
