@@ -45,7 +45,7 @@ impl Sherman {
         accept: &mut Accept<'_>,
     ) -> Result<(), IndexError> {
         let mut decide = |value: Option<&[u8]>| if accept(value) { Decision::Remove } else { Decision::Keep };
-        Op::new(self, client, "modify").modify(key, &mut decide).await
+        Op::new(self, client, "remove").modify(key, &mut decide).await
     }
 }
 

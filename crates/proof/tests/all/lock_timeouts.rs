@@ -1,13 +1,24 @@
-//! The error of a lock timeout names the compute node that holds the global lock.
+//! The error of a lock timeout names the operation, and the compute node that holds the global lock.
 
-use farwood_fabric::{Client, ClientId, Fabric as _, Memory, NodeId, PoolShape, Remote, Words};
-use farwood_index::IndexError;
+use farwood_fabric::{
+    Client, ClientId, Doorbell, Fabric, FabricError, Memory, NodeId, PoolShape, Remote, Words,
+};
 use farwood_index::lock::{
     GlobalLock, LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, NodeLocks, Release,
 };
+use farwood_index::ordered::{Ordered, OrderedConfig};
+use farwood_index::sherman::{ShermanConfig, ShermanVariant, layout::Sizes};
+use farwood_index::smart::SmartConfig;
+use farwood_index::{Decision, IndexError};
+use farwood_proof::hooked::{Hooked, PostHook};
 use farwood_sim::{NicModel, SimFabric, World, WorldSpec};
-use std::cell::RefCell;
+use farwood_testkit::Harness as _;
+use farwood_testkit::loopback::{Loopback, LoopbackFabric};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 /// Locks in the nodes, with a local lock on which clients spin: the simulator completes no alarm, with which a client
 /// ends its wait in a queue.
@@ -80,4 +91,63 @@ fn a_client_that_waited_for_the_local_lock_names_the_compute_node_that_holds_the
     group.run().expect("the clients end");
     drop(group);
     assert_eq!(ended.into_inner(), [("second", Err(holder)), ("first", Err(holder))]);
+}
+
+const CACHE_BYTES: usize = 1 << 20;
+const KEY: &[u8] = &[7; 8];
+
+/// Never answers the posts that follow a decision: the client keeps the lock of the leaf.
+struct Stopped<'d> {
+    has_decided: &'d Cell<bool>,
+}
+
+impl<F: Fabric> PostHook<F> for Stopped<'_> {
+    async fn submit(&self, fabric: &F, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
+        if self.has_decided.get() {
+            return pending().await;
+        }
+        fabric.submit(doorbell).await
+    }
+}
+
+/// Runs `blocked` while `client` holds the lock of the leaf of [`KEY`].
+async fn with_locked_leaf<T>(
+    tree: &Ordered,
+    client: &Client<LoopbackFabric>,
+    blocked: impl Future<Output = T>,
+) -> T {
+    let has_decided = Cell::new(false);
+    let hook = Stopped { has_decided: &has_decided };
+    let client = Client::new(Hooked { fabric: client.fabric(), hook });
+    let mut decide = |_: Option<&[u8]>| {
+        has_decided.set(true);
+        Decision::Keep
+    };
+    let mut modified = pin!(tree.modify(&client, KEY, &mut decide));
+    poll_fn(|context| {
+        assert!(modified.as_mut().poll(context).is_pending(), "the client keeps the lock");
+        if has_decided.get() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    blocked.await
+}
+
+#[test]
+fn a_conditional_removal_that_waits_too_long_is_named_a_removal() {
+    let sherman = ShermanConfig {
+        sizes: Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 },
+        options: ShermanVariant::RECOMMENDED.features(),
+        ..ShermanConfig::default()
+    };
+    for config in [OrderedConfig::Sherman(sherman), OrderedConfig::Smart(SmartConfig::default())] {
+        let world = Loopback::default();
+        let (client, other) = (world.client(), world.separate_client());
+        let tree = world.block_on(Ordered::create(&client, "locked", config, CACHE_BYTES)).expect("a tree");
+        world.block_on(tree.put(&client, KEY, &[0; 8])).expect("a put");
+        let others = world.block_on(Ordered::open(&other, "locked", CACHE_BYTES)).expect("the tree");
+        let mut accept = |_: Option<&[u8]>| true;
+        let removed = others.remove_if(&other, KEY, &mut accept);
+        let removed = world.block_on(with_locked_leaf(&tree, &client, removed));
+        assert!(matches!(removed, Err(IndexError::LockHeld { operation: "remove", .. })), "{removed:?}");
+    }
 }
