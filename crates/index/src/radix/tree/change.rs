@@ -49,7 +49,8 @@ impl<P: Policy> RadixTree<P> {
     /// [1 RT for a key that is present; otherwise as the system's `put`]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::TooLong`] if the value is;
+    /// [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn insert<F: Fabric>(
         &self,
         client: &Client<F>,

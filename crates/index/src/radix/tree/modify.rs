@@ -44,7 +44,8 @@ impl<P: Policy> RadixTree<P> {
     /// more for a present overflow value, 2 above 2 MiB, and 1 for a new one]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::TooLong`] if the value is;
+    /// [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn modify<F: Fabric>(
         &self,
         client: &Client<F>,
