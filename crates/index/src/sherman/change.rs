@@ -106,9 +106,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
     /// Makes a change of an entry, whose value has the length that the layout gives it.
     pub(super) async fn exchange(self, key: &[u8], change: Change<'_>) -> Result<Exchanged, IndexError> {
-        let from = self.leaf_for(key).await?;
-        let locked = self.lock_leaf(from, key).await?;
-        self.charge_search();
+        let locked = self.lock_leaf_of(key).await?;
         self.exchange_locked(locked, key, change).await
     }
 

@@ -52,9 +52,7 @@ impl Sherman {
 impl<F: Fabric> Op<'_, F, Sherman> {
     async fn modify(self, key: &[u8], decide: &mut Decide<'_>) -> Result<(), IndexError> {
         self.index.check_key(key)?;
-        let from = self.leaf_for(key).await?;
-        let locked = self.lock_leaf(from, key).await?;
-        self.charge_search();
+        let locked = self.lock_leaf_of(key).await?;
         self.modify_locked(locked, key, decide).await
     }
 
@@ -98,8 +96,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         Self: 'n,
     {
         held.give_up().await?;
-        let from = self.leaf_for(key).await?;
-        self.lock_leaf(from, key).await
+        self.lock_leaf_of(key).await
     }
 
     /// The value of `key` in a leaf whose lock this client holds. [0 RT; 1 for an overflow value, 2 above 2 MiB]
