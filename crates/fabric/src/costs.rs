@@ -48,47 +48,38 @@ impl Costs {
         self.reads + self.writes + self.cas + self.masked_cas + self.faa + self.write_imm
     }
 
-    /// The costs since an earlier value of the same counters; 0 for a counter that was reset in between.
+    /// The costs after `earlier`, a value that the same counters had before; 0 for a counter that is less than in
+    /// `earlier`, because it was reset.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
+        self.zip(earlier, u64::saturating_sub)
+    }
+
+    /// Combines each counter with the same counter of `other`.
+    fn zip(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            round_trips: self.round_trips.saturating_sub(earlier.round_trips),
-            reads: self.reads.saturating_sub(earlier.reads),
-            writes: self.writes.saturating_sub(earlier.writes),
-            cas: self.cas.saturating_sub(earlier.cas),
-            masked_cas: self.masked_cas.saturating_sub(earlier.masked_cas),
-            faa: self.faa.saturating_sub(earlier.faa),
-            write_imm: self.write_imm.saturating_sub(earlier.write_imm),
-            bytes_read: self.bytes_read.saturating_sub(earlier.bytes_read),
-            bytes_written: self.bytes_written.saturating_sub(earlier.bytes_written),
-            cas_failures: self.cas_failures.saturating_sub(earlier.cas_failures),
-            torn: self.torn.saturating_sub(earlier.torn),
-            lock: self.lock.saturating_sub(earlier.lock),
-            moved: self.moved.saturating_sub(earlier.moved),
-            cache_hits: self.cache_hits.saturating_sub(earlier.cache_hits),
-            cache_misses: self.cache_misses.saturating_sub(earlier.cache_misses),
-            handed_over: self.handed_over.saturating_sub(earlier.handed_over),
+            round_trips: combine(self.round_trips, other.round_trips),
+            reads: combine(self.reads, other.reads),
+            writes: combine(self.writes, other.writes),
+            cas: combine(self.cas, other.cas),
+            masked_cas: combine(self.masked_cas, other.masked_cas),
+            faa: combine(self.faa, other.faa),
+            write_imm: combine(self.write_imm, other.write_imm),
+            bytes_read: combine(self.bytes_read, other.bytes_read),
+            bytes_written: combine(self.bytes_written, other.bytes_written),
+            cas_failures: combine(self.cas_failures, other.cas_failures),
+            torn: combine(self.torn, other.torn),
+            lock: combine(self.lock, other.lock),
+            moved: combine(self.moved, other.moved),
+            cache_hits: combine(self.cache_hits, other.cache_hits),
+            cache_misses: combine(self.cache_misses, other.cache_misses),
+            handed_over: combine(self.handed_over, other.handed_over),
         }
     }
 }
 
 impl AddAssign for Costs {
     fn add_assign(&mut self, other: Self) {
-        self.round_trips += other.round_trips;
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.cas += other.cas;
-        self.masked_cas += other.masked_cas;
-        self.faa += other.faa;
-        self.write_imm += other.write_imm;
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
-        self.cas_failures += other.cas_failures;
-        self.torn += other.torn;
-        self.lock += other.lock;
-        self.moved += other.moved;
-        self.cache_hits += other.cache_hits;
-        self.cache_misses += other.cache_misses;
-        self.handed_over += other.handed_over;
+        *self = self.zip(other, |one, other| one + other);
     }
 }

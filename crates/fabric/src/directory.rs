@@ -254,6 +254,16 @@ fn entry_of(slot: usize, raw: &Raw) -> Entry {
     }
 }
 
+/// A live index, and the [hashes](type_hash) of the names of the types of its keys and values, as far as they are
+/// recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypedEntry {
+    /// The index.
+    pub entry: Entry,
+    /// The hashes for keys and values.
+    pub types: [Option<u64>; 2],
+}
+
 /// A directory entry that no client can have written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedEntry {
@@ -267,7 +277,7 @@ pub struct DamagedEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// The live indexes.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TypedEntry>,
     /// The damaged entries: whether they have indexes is unknown.
     pub damaged: Vec<DamagedEntry>,
 }
@@ -280,7 +290,9 @@ pub async fn survey<F: Fabric>(client: &Client<F>) -> Result<Survey, FabricError
     let mut survey = Survey::default();
     for slot in 0..DIRECTORY_ENTRIES {
         match load(client, slot).await {
-            Ok((LIVE, raw)) => survey.entries.push(entry_of(slot, &raw)),
+            Ok((LIVE, raw)) => {
+                survey.entries.push(TypedEntry { entry: entry_of(slot, &raw), types: raw.types(slot) });
+            }
             Ok(_) => {}
             Err(error @ FabricError::Damaged { .. }) => {
                 survey.damaged.push(DamagedEntry { slot: slot as u8, error });
@@ -295,7 +307,7 @@ pub async fn survey<F: Fabric>(client: &Client<F>) -> Result<Survey, FabricError
 ///
 /// # Errors
 /// If the fabric fails or an entry is damaged.
-pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<Entry>, FabricError> {
+pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<TypedEntry>, FabricError> {
     let Survey { entries, damaged } = survey(client).await?;
     damaged.into_iter().next().map_or(Ok(entries), |damaged| Err(damaged.error))
 }

@@ -71,8 +71,9 @@ pub trait Fabric {
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 
     /// Completes after at least `nanoseconds`, in parallel with another wait of the client, whose cost it does not
-    /// change. The client uses it to find operations that nobody polls. A fabric that polls every woken operation may
-    /// never complete it.
+    /// change. A client that waits for other clients of its process uses it to find operations that nobody polls, and
+    /// to limit its wait. A fabric that polls every woken operation may never complete it; these waits have no limit
+    /// then.
     fn alarm(&self, nanoseconds: u64) -> impl Future<Output = ()> {
         self.sleep(nanoseconds)
     }

@@ -34,7 +34,7 @@ fn use_it(url: &str) -> Result<(), Failure> {
     // Nodes that are 80 % full have space for later inserts.
     let progress = |entries| {
         if entries % 250_000 == 0 {
-            println!("{entries} entries")
+            println!("{entries} entries");
         }
     };
     let load = index.bulk_load().fill(0.8).progress(progress);

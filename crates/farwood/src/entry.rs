@@ -2,7 +2,7 @@
 
 use crate::codec::TypeName;
 use crate::kind::{Kind, Type};
-use farwood_fabric::directory::Entry;
+use farwood_fabric::directory::{Entry, TypedEntry};
 use farwood_index::IndexError;
 use farwood_index::catfish::{self, CatfishConfig};
 use farwood_index::lock::LockWidth;
@@ -128,6 +128,14 @@ pub(crate) fn named(mut layout: IndexLayout, types: [Option<u64>; 2]) -> IndexLa
 }
 
 impl IndexEntry {
+    /// Describes indexes of the directory, in the order of their names.
+    pub(crate) fn by_name(entries: Vec<TypedEntry>) -> Vec<Self> {
+        let describe = |TypedEntry { entry, types }| Self::of(entry, types);
+        let mut indexes: Vec<_> = entries.into_iter().map(describe).collect();
+        indexes.sort_by(|a, b| a.name.cmp(&b.name));
+        indexes
+    }
+
     /// Describes an index whose types have names with these hashes.
     pub(crate) fn of(entry: Entry, types: [Option<u64>; 2]) -> Self {
         let layout = if entry.kind == catfish::KIND {

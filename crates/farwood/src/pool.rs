@@ -16,11 +16,11 @@ use crate::tree::Tree;
 use crate::typed_index::Index;
 use crate::url::Url;
 use farwood_fabric::directory;
-use farwood_fabric::{Client, FabricError, Packed, Revocation, client_table};
+use farwood_fabric::{FabricError, Packed, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
 use farwood_index::ordered::{Ordered, describe};
-use farwood_transport::any::{AnyFabric, PoolLocation};
+use farwood_transport::any::PoolLocation;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{PoolName, SegmentDir, ShmError, ShmPool};
 use std::fmt;
@@ -299,8 +299,7 @@ impl Pool {
             .map_err(|error| self.failed("drop", name, error))
     }
 
-    /// Lists the indexes of the pool by name, with their sizes and types, without opening them. [64 RT, and 1 for each
-    /// index]
+    /// Lists the indexes of the pool by name, with their sizes and types, without opening them. [64 RT]
     ///
     /// # Errors
     /// [`Error::Fabric`].
@@ -308,21 +307,7 @@ impl Pool {
         let client = self.client("list the indexes of")?;
         let failed = |source| self.fabric_failed("list the indexes of", source);
         let entries = block_on(directory::list(&*client)).map_err(failed)?;
-        let mut entries = Self::describe_entries(&client, entries).map_err(failed)?;
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
-    }
-
-    /// Describes indexes of the directory. [1 RT for each]
-    pub(crate) fn describe_entries(
-        client: &Client<AnyFabric>,
-        entries: Vec<directory::Entry>,
-    ) -> Result<Vec<IndexEntry>, FabricError> {
-        let describe = |entry| {
-            let types = block_on(directory::types(client, &entry))?;
-            Ok(IndexEntry::of(entry, types))
-        };
-        entries.into_iter().map(describe).collect()
+        Ok(IndexEntry::by_name(entries))
     }
 
     /// The calls on the indexes of this pool by this process, with their costs and durations, since

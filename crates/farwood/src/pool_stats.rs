@@ -107,14 +107,12 @@ impl Pool {
         Ok(PoolStats { nodes, clients, damaged_slots: table.damaged, indexes, damaged_entries })
     }
 
-    /// Lists the indexes by name, and the damaged entries of the directory. [64 RT, and 1 for each index]
+    /// Lists the indexes by name, and the damaged entries of the directory. [64 RT]
     fn survey(&self) -> Result<(Vec<IndexEntry>, Vec<DamagedEntry>)> {
         let client = self.client("examine")?;
         let failed = |source| self.fabric_failed("examine", source);
         let directory::Survey { entries, damaged } = block_on(directory::survey(&*client)).map_err(failed)?;
-        let mut indexes = Self::describe_entries(&client, entries).map_err(failed)?;
-        indexes.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok((indexes, damaged))
+        Ok((IndexEntry::by_name(entries), damaged))
     }
 
     /// Reads the entry of one index without opening it. [at most 65 RT, and 1 per 128 chunks]

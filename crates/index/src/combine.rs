@@ -149,9 +149,10 @@ impl<T: Clone> Combiner<T> {
         self.joins_late = true;
     }
 
-    /// Waits until the client may execute `operation` on `key`, or another client has executed it. A client that does
-    /// not lead its batch in the time of a `pause` loses the lead; a pause that ends with `None` ends the wait, and the
-    /// client executes its request alone.
+    /// Waits until the client may execute `operation` on `key`, or another client has executed it. A client that was
+    /// granted the lead and does not take it loses the lead after two pauses of another client of its batch. A `pause`
+    /// that ends with `None` ends the wait, and the client executes its request alone, unless it has been granted the
+    /// lead or a result by then.
     pub async fn enter(
         &self,
         key: &[u8],

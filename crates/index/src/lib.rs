@@ -51,5 +51,5 @@ pub use coverage::MARKS;
 pub use error::IndexError;
 pub use key::successor;
 pub use lifecycle::{check_index_name, drop_index};
-pub use modify::{Accept, Decide, Decision, ModifyOutcome};
+pub use modify::{Accept, Decide, Decision};
 pub use outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};

@@ -2,7 +2,7 @@
 
 use crate::error::IndexError;
 use crate::params;
-use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewDirectoryEntry};
+use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewDirectoryEntry, TypedEntry};
 use farwood_fabric::{Client, Fabric, NodeId, Remote, chunks, client_table};
 
 /// Creates the entry of a new index. `write_root` writes the object that the entry points to, and yields its
@@ -31,7 +31,7 @@ async fn create_locked<F: Fabric, T: ?Sized>(
 ) -> Result<Entry, IndexError> {
     directory.settle().await?;
     let others = directory::list(client).await?;
-    if others.iter().any(|other| other.name == new.name) {
+    if others.iter().any(|other| other.entry.name == new.name) {
         return Err(IndexError::IndexExists(new.name.to_owned()));
     }
     refuse_mixed_locks(&others, new)?;
@@ -44,10 +44,10 @@ async fn create_locked<F: Fabric, T: ?Sized>(
 }
 
 /// Refuses an index whose locks have another width than those of an index in the same table.
-fn refuse_mixed_locks(others: &[Entry], new: &NewDirectoryEntry<'_>) -> Result<(), IndexError> {
+fn refuse_mixed_locks(others: &[TypedEntry], new: &NewDirectoryEntry<'_>) -> Result<(), IndexError> {
     let conflicts =
         |other: &&Entry| params::locks_conflict((new.kind, &new.parameters), (other.kind, &other.parameters));
-    match others.iter().find(conflicts) {
+    match others.iter().map(|other| &other.entry).find(conflicts) {
         Some(other) => Err(IndexError::MixedLocks { other: other.name.clone() }),
         None => Ok(()),
     }

@@ -10,9 +10,10 @@
 //! - a waiter that is dropped afterwards, with the value still in the queue, passes the value to its `give_up` closure,
 //!   which grants it to the next waiter, or frees the resource that it stands for. No grant is lost.
 //!
-//! A future that nobody polls does not stop the others. A waiter that polls its future with
-//! [`pauses`](Waiting::with_pauses) revokes a grant of its key that has not been taken since the pause before: it
-//! passes the value on as if that waiter had been dropped. The waiter that lost its grant finds out at its next poll.
+//! A future that nobody polls does not stop waiters that use [`pauses`](Waiting::with_pauses). At the end of each
+//! pause, such a waiter looks for a grant of its key that has not been taken. If it finds the one that it found at the
+//! end of the pause before, it revokes this grant: it passes the value on as if the granted waiter had been dropped. So
+//! a revocation takes two pauses. The waiter that lost its grant finds out at its next poll.
 //!
 //! The local locks, request combining and the writer queue of the Catfish server are built on this queue.
 //! `tests/queue_model.rs` checks all three with `loom`.
@@ -186,11 +187,12 @@ impl<T, S, G: Fn(T) + Unpin> Future for Waiting<'_, T, S, G> {
 }
 
 impl<T, S, G: Fn(T) + Unpin> Waiting<'_, T, S, G> {
-    /// Waits for the value. At the end of each `pause`, a grant of the same key that has not been taken since the last
-    /// one is passed on.
+    /// Waits for the value. At the end of each `pause`, the waiter passes on the first grant of the same key if it
+    /// found the same grant at the end of the pause before.
     ///
     /// # Errors
-    /// The error with which a pause ends. The waiter has left the queue.
+    /// The error with which a pause ends, unless the waiter has been granted a value by then: a grant that arrives with
+    /// the error is not lost. The waiter has left the queue.
     pub(crate) async fn with_pauses<E>(
         mut self,
         mut pause: impl AsyncFnMut() -> Result<(), E>,
@@ -207,7 +209,8 @@ impl<T, S, G: Fn(T) + Unpin> Waiting<'_, T, S, G> {
             });
             match ended.await {
                 Ok(value) => return Ok(value),
-                Err(paused) => paused?,
+                Err(Ok(())) => {}
+                Err(Err(error)) => return self.leave().map_or(Err(error), |value| Ok(Some(value))),
             }
             suspect = self.pass_on_stale(suspect);
         }
@@ -228,15 +231,19 @@ impl<T, S, G: Fn(T) + Unpin> Waiting<'_, T, S, G> {
     }
 }
 
+impl<T, S, G: Fn(T)> Waiting<'_, T, S, G> {
+    /// Leaves the queue; yields the value that the waiter was granted and has not taken.
+    fn leave(&mut self) -> Option<T> {
+        let ticket = self.ticket.take()?;
+        let mut list = self.queue.lock();
+        let position = list.position(ticket);
+        list.remove(position)
+    }
+}
+
 impl<T, S, G: Fn(T)> Drop for Waiting<'_, T, S, G> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket else { return };
-        let granted = {
-            let mut list = self.queue.lock();
-            let position = list.position(ticket);
-            list.remove(position)
-        };
-        if let Some(value) = granted {
+        if let Some(value) = self.leave() {
             (self.give_up)(value);
         }
     }

@@ -70,10 +70,7 @@ impl Retry {
     /// # Errors
     /// [`IndexError::Exhausted`] after the last attempt; [`IndexError::Damaged`] if no client is responsible.
     pub async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
-        self.tries += 1;
-        if self.tries >= self.tries_max {
-            return Err(IndexError::Exhausted { operation: self.operation, tries: self.tries });
-        }
+        self.count()?;
         if self.tries.is_multiple_of(TRIES_PER_LOOK) && self.is_damage(client).await? {
             let what = format!("{} attempts failed, and no client holds a lock", self.tries);
             return Err(IndexError::Damaged {
@@ -82,12 +79,36 @@ impl Retry {
                 what,
             });
         }
+        self.pause(client).await;
+        Ok(())
+    }
+
+    /// Counts an attempt that failed because another client changed the object in between, and pauses before the next
+    /// one. The change proves that the memory is not damaged. [0 RT]
+    ///
+    /// # Errors
+    /// [`IndexError::Exhausted`] after the last attempt.
+    pub async fn again_after_change<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
+        self.looks = 0;
+        self.count()?;
+        self.pause(client).await;
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<(), IndexError> {
+        self.tries += 1;
+        if self.tries >= self.tries_max {
+            return Err(IndexError::Exhausted { operation: self.operation, tries: self.tries });
+        }
+        Ok(())
+    }
+
+    async fn pause<F: Fabric>(&self, client: &Client<F>) {
         let pause = match self.tries.checked_sub(EAGER) {
             None => 0,
             Some(late) => (PAUSE_NS << late.min(10)).min(PAUSE_NS_MAX),
         };
         client.fabric().sleep(jittered(pause, client.fabric().now())).await;
-        Ok(())
     }
 }
 

@@ -324,6 +324,40 @@ fn requests_are_combined_with_the_last_as_leader() {
     check(3, || combine_requests!(crate::combine, Last));
 }
 
+/// The clients that a leader counts, minus the clients that get its result.
+fn counted(role: combine::Role<'_, ()>) -> isize {
+    match role {
+        combine::Role::Lead(lead) => lead.share(|| ()).cast_signed(),
+        combine::Role::Done { .. } => -1,
+        combine::Role::Alone => 0,
+    }
+}
+
+/// A client stops waiting at any moment while a batch is executed: the leader counts it if and only if it gets the
+/// result.
+fn count_served_clients(leader: combine::Leader) {
+    let combiner = Arc::new(combine::Combiner::<()>::with_slots(leader, 1));
+    let first = block_on(combiner.enter(b"key", 0, async || std::future::pending().await));
+    let mut second = Box::pin(combiner.enter(b"key", 0, async || std::future::pending().await));
+    assert!(poll(second.as_mut()).is_pending());
+    let thread = {
+        let combiner = Arc::clone(&combiner);
+        let fail = async || {
+            pause().await;
+            None
+        };
+        thread::spawn(move || counted(block_on(combiner.enter(b"key", 0, fail))))
+    };
+    let shared = counted(first) + counted(block_on(second));
+    assert_eq!(shared + thread.join().unwrap(), 0, "every counted client gets the result");
+}
+
+#[test]
+fn a_client_that_stops_waiting_takes_a_result_that_was_granted() {
+    check(3, || count_served_clients(combine::Leader::First));
+    check(3, || count_served_clients(combine::Leader::Last));
+}
+
 /// A lock on the queue, and broken variants of it.
 struct SimpleLock {
     held: AtomicU64,

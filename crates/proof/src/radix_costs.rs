@@ -136,7 +136,9 @@ fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
     row("modify", "key kept", bench.perform(tree, &present, &kept));
     row("modify", "leaf split", bench.perform(tree, &[15, 7, 1, 1, 1, 1, 1, 1], &exchange(Some(vec![3; 8]))));
     row("modify", "value outgrows its leaf", bench.perform(tree, &key(16, 1), &exchange(Some(vec![3; 100]))));
-    row("remove_if", "key present", bench.perform(tree, &key(14, 4), &exchange(None)));
+    row("modify", "entry removed", bench.perform(tree, &key(14, 5), &exchange(None)));
+    let stored = Action::Exchange(Exchange { expected: Expected::Value(Some(vec![1; 8])), new: None });
+    row("remove_if", "key present", bench.perform(tree, &key(14, 4), &stored));
     let last = bench.perform(tree, &[9, 7, 1, 1, 1, 1, 1, 1], &Action::Remove);
     row("remove", "key present, its inner node is removed", last);
     row("scan", "100 entries", bench.scan(tree, key(50, 0)));

@@ -58,7 +58,7 @@ macro_rules! tree {
                     Action::Exchange(wanted) => {
                         let mut found = None;
                         match &wanted.new {
-                            None if wanted.expected != Expected::Value(None) => {
+                            None if matches!(wanted.expected, Expected::Value(Some(_))) => {
                                 let mut accept = |value: Option<&[u8]>| {
                                     found = value.map(<[u8]>::to_vec);
                                     wanted.applies(value)

@@ -118,8 +118,8 @@ pub struct Workload<'k> {
     mix: Mix,
     client: u64,
     step: u64,
-    /// The value that this client last wrote under each key; `None`: it removed the key.
-    written: BTreeMap<ByteString, Option<ByteString>>,
+    /// The new value in the last exchange of each key, stored or not; `None`: that exchange requested a removal.
+    requested: BTreeMap<ByteString, Option<ByteString>>,
     chance: TestRng,
 }
 
@@ -127,7 +127,7 @@ impl<'k> Workload<'k> {
     /// The requests of client number `client`.
     pub fn new(keys: &'k [ByteString], lengths: ValueLengths, mix: Mix, client: u64, seed: u64) -> Self {
         let chance = TestRng::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
-        Self { keys, lengths, snapshots: false, mix, client, step: 0, written: BTreeMap::new(), chance }
+        Self { keys, lengths, snapshots: false, mix, client, step: 0, requested: BTreeMap::new(), chance }
     }
 
     /// Turns every scan with a limit into a scan of a snapshot.
@@ -193,15 +193,15 @@ impl Iterator for Workload<'_> {
 }
 
 impl Workload<'_> {
-    /// An exchange of any value, or of the one that this client wrote last.
+    /// An exchange of any value, or of the one that this client requested in its last exchange of the key.
     fn exchange(&mut self, key: &[u8]) -> Exchange {
         let expected = if self.chance.once_in(3) {
             Expected::Any
         } else {
-            Expected::Value(self.written.get(key).cloned().flatten())
+            Expected::Value(self.requested.get(key).cloned().flatten())
         };
         let new = (!self.chance.once_in(4)).then(|| self.value());
-        self.written.insert(key.to_vec(), new.clone());
+        self.requested.insert(key.to_vec(), new.clone());
         Exchange { expected, new }
     }
 

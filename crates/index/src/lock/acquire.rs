@@ -346,17 +346,31 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         }
         self.free_uncertain(None).await;
         let abandon = |word| self.index.release_dropped(self.client, lock, word);
-        let local = self.index.tables.acquire(self.client, lock, self.index.options.pauses, &abandon).await;
-        let local = local.map_err(|waited| {
-            self.hit(coverage::LOCK_TIMEOUT);
-            let holder = Some(self.fabric().identity());
-            IndexError::LockHeld { operation: self.name, holder, waited_ms: waited / 1_000_000 }
-        })?;
+        let pauses = self.index.options.pauses;
+        let local = match self.index.tables.acquire(self.client, lock, pauses, &abandon).await {
+            Ok(local) => local,
+            Err(waited) => return Err(self.local_timeout(lock, waited / 1_000_000).await?),
+        };
         if local.handed_over().is_some() {
             self.client.note(|costs| costs.handed_over += 1);
             self.index.clear_uncertain(lock);
         }
         Ok(self.held(lock, local))
+    }
+
+    /// Returns the error for a client that waited `waited_ms` for the local lock that guards `lock`. The client that
+    /// holds the local lock may itself wait for another compute node, which the error names then. [1 RT, and a
+    /// revocation of the holder]
+    ///
+    /// # Errors
+    /// The errors of the fabric.
+    async fn local_timeout(self, lock: GlobalLock, waited_ms: u64) -> Result<IndexError, IndexError> {
+        self.hit(coverage::LOCK_TIMEOUT);
+        let foreign = self.foreign(lock, waited_ms).await?;
+        Ok(foreign.unwrap_or_else(|| {
+            let holder = Some(self.fabric().identity());
+            IndexError::LockHeld { operation: self.name, holder, waited_ms }
+        }))
     }
 
     /// Acquires the global lock for a client that holds the local one, with a READ chained after the atomic in the same

@@ -28,7 +28,7 @@ const QUEUES_MAX: usize = 64;
 /// number of its attempts grows with the logarithm of the wait, and the pause extends the wait by at most a hundredth.
 const SPINS: u64 = 100;
 /// The time after which a waiting client looks for a client that was granted the lock and has not taken it,
-/// nanoseconds.
+/// nanoseconds. The second time that it finds the same grant, it revokes the grant.
 const PATIENCE_NS: u64 = 1_000_000;
 /// Maximum idle payloads that a table keeps.
 const PAYLOADS_MAX: usize = 64;
@@ -123,8 +123,8 @@ impl LocalTables {
         Ok(self.granted(lock, Grant::Local))
     }
 
-    /// Acquires local lock number `lock`, in the order of arrival while it is held. A client that does not take the
-    /// lock in the time of a `pause` loses its place.
+    /// Acquires local lock number `lock`, in the order of arrival while it is held. A client that was granted the
+    /// lock and does not take it loses it after two pauses of another client that waits for the lock.
     ///
     /// # Errors
     /// The error with which a pause ends.
@@ -179,7 +179,7 @@ impl LocalTables {
     }
 
     /// Joins the queue of a held lock, and waits for the lock; `None`: the lock was released before the client had
-    /// joined, or the client lost its place.
+    /// joined, or the client lost the lock that it was granted.
     async fn wait<E>(
         &self,
         lock: usize,

@@ -1,8 +1,9 @@
 //! Storing, reading and freeing overflow values, for every kind of index.
 //!
-//! A change stores the new value before it looks for its leaf, and frees the old value after the answer to the WRITE
-//! of the leaf. A change that stores nothing frees the new value. The slots of an interrupted change are lost until the
-//! index is dropped.
+//! A change stores the new value before it looks for its leaf. A conditional change stores it after the decision; if
+//! the key is present, the client holds the lock of the leaf meanwhile. Both free the old value after the answer to the
+//! WRITE of the leaf. A change that stores nothing frees the new value. The slots of an interrupted change are lost
+//! until the index is dropped.
 
 use super::overflow::{
     self, Link, OVERFLOW_KIND, OverflowValue, PART_BYTES_MAX, PARTS_MAX, RawOverflow, UNIT_BYTES,

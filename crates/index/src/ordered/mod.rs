@@ -14,7 +14,7 @@ pub use report::OrderedReport;
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockWidth};
 use crate::memory::overflow::VALUE_BYTES_MAX;
-use crate::modify::{Accept, Decide, ModifyOutcome};
+use crate::modify::{Accept, Decide};
 use crate::mutant::Mutant;
 use crate::outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use crate::radix::key::KEY_BYTES_MAX;
@@ -341,7 +341,7 @@ impl Ordered {
         client: &Client<F>,
         key: &[u8],
         decide: &mut Decide<'_>,
-    ) -> Result<ModifyOutcome, IndexError> {
+    ) -> Result<(), IndexError> {
         dispatch!(self, index => index.modify(client, key, decide).await)
     }
 
@@ -355,7 +355,7 @@ impl Ordered {
         client: &Client<F>,
         key: &[u8],
         accept: &mut Accept<'_>,
-    ) -> Result<RemoveOutcome, IndexError> {
+    ) -> Result<(), IndexError> {
         dispatch!(self, index => index.remove_if(client, key, accept).await)
     }
 

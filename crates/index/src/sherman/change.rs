@@ -47,9 +47,9 @@ impl Sherman {
     /// 3 per level, 1 if the sibling is on another memory node, and 5 if it reuses a slot]
     ///
     /// # Errors
-    /// [`IndexError::WrongLength`]; [`IndexError::Damaged`]; [`IndexError::LockHeld`]; a full pool and other errors of
-    /// the fabric. The entry is not stored in these cases, except that after a failure of the fabric the client does
-    /// not know whether it was.
+    /// [`IndexError::WrongLength`]; [`IndexError::TooLong`]; [`IndexError::Damaged`]; [`IndexError::LockHeld`]; a full
+    /// pool and other errors of the fabric. The entry is not stored in these cases, except that after a failure of the
+    /// fabric the client does not know whether it was.
     pub async fn put<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -106,9 +106,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
     /// Makes a change of an entry, whose value has the length that the layout gives it.
     pub(super) async fn exchange(self, key: &[u8], change: Change<'_>) -> Result<Exchanged, IndexError> {
-        let from = self.leaf_for(key).await?;
-        let locked = self.lock_leaf(from, key).await?;
-        self.charge_search();
+        let locked = self.lock_leaf_of(key).await?;
         self.exchange_locked(locked, key, change).await
     }
 

@@ -41,6 +41,15 @@ pub(super) struct Write<'n> {
 pub(super) type WholeNode<'n> = Option<(u64, &'n [u8])>;
 
 impl<'a, F: Fabric> Op<'a, F, Sherman> {
+    /// Finds, locks and reads the leaf that covers `key`, to search it. [as [`leaf_for`](Self::leaf_for) and
+    /// [`lock_covering`](Self::lock_covering)]
+    pub(super) async fn lock_leaf_of(self, key: &[u8]) -> Result<LockedNode<'a, F>, IndexError> {
+        let from = self.leaf_for(key).await?;
+        let locked = self.lock_leaf(from, key).await?;
+        self.charge_search();
+        Ok(locked)
+    }
+
     /// Locks and reads the leaf that covers `key`, as [`lock_covering`](Self::lock_covering) does.
     pub(super) async fn lock_leaf(
         self,

@@ -6,10 +6,9 @@ use super::lock_node::LockedNode;
 use super::read::{HALF_WRITTEN, NO_LINK};
 use super::values::{NewValue, StoredValue};
 use crate::error::IndexError;
-use crate::modify::{Accept, Decide, Decision, LockedValue, ModifyOutcome};
+use crate::modify::{Accept, Decide, Decision, LockedValue};
 use crate::mutant::Mutant;
 use crate::op::Op;
-use crate::outcome::RemoveOutcome;
 use farwood_fabric::{Client, Fabric};
 
 /// A decision with the new value ready to be written.
@@ -30,13 +29,8 @@ impl Sherman {
         client: &Client<F>,
         key: &[u8],
         decide: &mut Decide<'_>,
-    ) -> Result<ModifyOutcome, IndexError> {
-        self.check_key(key)?;
-        let op = Op::new(self, client, "modify");
-        let from = op.leaf_for(key).await?;
-        let locked = op.lock_leaf(from, key).await?;
-        op.charge_search();
-        op.modify_locked(locked, key, decide).await
+    ) -> Result<(), IndexError> {
+        Op::new(self, client, "modify").modify(key, decide).await
     }
 
     /// Removes `key` if `accept` accepts its value, in one atomic step.
@@ -49,22 +43,25 @@ impl Sherman {
         client: &Client<F>,
         key: &[u8],
         accept: &mut Accept<'_>,
-    ) -> Result<RemoveOutcome, IndexError> {
+    ) -> Result<(), IndexError> {
         let mut decide = |value: Option<&[u8]>| if accept(value) { Decision::Remove } else { Decision::Keep };
-        Ok(match self.modify(client, key, &mut decide).await? {
-            ModifyOutcome::Removed => RemoveOutcome::Removed,
-            ModifyOutcome::Kept | ModifyOutcome::Stored => RemoveOutcome::Absent,
-        })
+        Op::new(self, client, "remove").modify(key, &mut decide).await
     }
 }
 
 impl<F: Fabric> Op<'_, F, Sherman> {
+    async fn modify(self, key: &[u8], decide: &mut Decide<'_>) -> Result<(), IndexError> {
+        self.index.check_key(key)?;
+        let locked = self.lock_leaf_of(key).await?;
+        self.modify_locked(locked, key, decide).await
+    }
+
     async fn modify_locked(
         self,
         locked: LockedNode<'_, F>,
         key: &[u8],
         decide: &mut Decide<'_>,
-    ) -> Result<ModifyOutcome, IndexError> {
+    ) -> Result<(), IndexError> {
         let decided = match self.locked_value(&locked, key).await {
             Ok(value) => self.decided(value.as_deref(), decide).await,
             Err(error) => Err(error),
@@ -73,17 +70,12 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             Some(Mutant::DecidesUnlocked) => self.lock_again(locked, key).await?,
             _ => locked,
         };
-        let (outcome, exchanged) = match decided {
-            Ok(Decided::Keep) => {
-                locked.held.give_up().await?;
-                return Ok(ModifyOutcome::Kept);
-            }
-            Ok(Decided::Remove) => {
-                (ModifyOutcome::Removed, self.exchange_locked(locked, key, Change::Remove).await?)
-            }
+        let exchanged = match decided {
+            Ok(Decided::Keep) => return locked.held.give_up().await,
+            Ok(Decided::Remove) => self.exchange_locked(locked, key, Change::Remove).await?,
             Ok(Decided::Store(new)) => {
                 let exchanged = self.exchange_locked(locked, key, Change::Put(new.bytes())).await;
-                (ModifyOutcome::Stored, self.linked(*new, exchanged)?)
+                self.linked(*new, exchanged)?
             }
             Err(error) => {
                 locked.held.give_up().await?;
@@ -91,7 +83,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             }
         };
         self.free_replaced(exchanged).await;
-        Ok(outcome)
+        Ok(())
     }
 
     /// Releases the lock of a leaf and acquires it again, for a mutant.
@@ -104,8 +96,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         Self: 'n,
     {
         held.give_up().await?;
-        let from = self.leaf_for(key).await?;
-        self.lock_leaf(from, key).await
+        self.lock_leaf_of(key).await
     }
 
     /// The value of `key` in a leaf whose lock this client holds. [0 RT; 1 for an overflow value, 2 above 2 MiB]

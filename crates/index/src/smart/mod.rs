@@ -164,11 +164,12 @@ impl Smart {
     }
 
     /// Stores `value` under `key`; yields whether the key existed. [2 RT for an existing key; 1 for a new key whose
-    /// slot is empty; 4 for a leaf split; with a warm cache and one memory node; more if other clients interfere or a
+    /// slot is empty; 5 for a leaf split; with a warm cache and one memory node; more if other clients interfere or a
     /// node grows]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::TooLong`] if the value is;
+    /// [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn put<F: Fabric>(
         &self,
         client: &Client<F>,

@@ -203,7 +203,8 @@ impl Sphinx {
     /// entered]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::TooLong`] if the value is;
+    /// [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn put<F: Fabric>(
         &self,
         client: &Client<F>,

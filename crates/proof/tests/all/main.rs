@@ -22,6 +22,7 @@ mod fabric {
     mod tcp;
 }
 mod killed_writers;
+mod lock_timeouts;
 mod radix;
 mod superblock;
 mod sherman {
@@ -44,6 +45,7 @@ mod sherman {
     mod values;
 }
 mod smart {
+    mod changed_values;
     mod costs;
     mod crash_points;
     mod interleavings;

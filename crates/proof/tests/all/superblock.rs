@@ -164,7 +164,7 @@ fn two_indexes_never_have_the_same_number() {
     pool.block_on(async {
         fill(&client, "second").await.expect("a new index");
         let entries = directory::list(&client).await.expect("READs");
-        assert_ne!(entries[0].number, entries[1].number);
+        assert_ne!(entries[0].entry.number, entries[1].entry.number);
     });
 }
 

@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 use farwood_fabric::client_table;
 use farwood_fabric::directory::{
-    self, DIRECTORY_ENTRIES, Entry, NAME_BYTES_MAX, NewDirectoryEntry, PARAMETER_BYTES,
+    self, DIRECTORY_ENTRIES, Entry, NAME_BYTES_MAX, NewDirectoryEntry, PARAMETER_BYTES, TypedEntry,
 };
 use farwood_fabric::{Client, Fabric, FabricError, Memory, NodeId, Remote};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -55,7 +55,9 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
             assert_eq!(entry.root().open_pointer(root), Ok(Some(ROOT)), "the root");
             let list = crate::harness::read_word(&client, entry.free_list().at()).await.expect("a READ");
             assert_eq!(entry.free_list().open_pointer::<u64>(list), Ok(None), "no free memory");
-            assert!(directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is listed");
+            let listed = directory::list(&client).await.expect("READs");
+            let untyped = TypedEntry { entry: entry.clone(), types: [None; 2] };
+            assert!(listed.contains(&untyped), "{name:?} is listed");
             assert_eq!(
                 directory::types(&client, &entry).await,
                 Ok([None, None]),
@@ -68,13 +70,17 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
                 Ok(hashes),
                 "the names of types are recorded"
             );
+            let listed = directory::list(&client).await.expect("READs");
+            let typed = TypedEntry { entry: entry.clone(), types: hashes };
+            assert!(listed.contains(&typed), "{name:?} is listed with the names of types");
             assert_eq!(directory::find(&client, name).await, Ok(Some(found)), "the entry is intact");
             assert_eq!(directory::still(&client, &entry).await, Ok(true));
             remove(&client, &entry).await;
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is removed");
             assert_eq!(directory::still(&client, &entry).await, Ok(false));
             assert_eq!(directory::types(&client, &entry).await, Ok([None, None]), "{name:?} is removed");
-            assert!(!directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is removed");
+            let listed = directory::list(&client).await.expect("READs");
+            assert!(listed.iter().all(|listed| listed.entry != entry), "{name:?} is removed");
             assert!(!numbers.contains(&entry.number), "two indexes have the number {}", entry.number);
             numbers.push(entry.number);
         }
@@ -115,7 +121,7 @@ pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
         harness.block_on(async {
             let client = harness.client();
             let listed = directory::list(&client).await.expect("READs");
-            let named = listed.iter().filter(|entry| entry.name == "wanted").count();
+            let named = listed.iter().filter(|listed| listed.entry.name == "wanted").count();
             assert_eq!(named, 1, "one index of that name");
             remove(&client, &created[0]).await;
         });

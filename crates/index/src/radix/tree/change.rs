@@ -49,7 +49,8 @@ impl<P: Policy> RadixTree<P> {
     /// [1 RT for a key that is present; otherwise as the system's `put`]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::TooLong`] if the value is;
+    /// [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn insert<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -61,7 +62,8 @@ impl<P: Policy> RadixTree<P> {
     }
 
     /// Removes `key`.
-    /// [3 RT with a warm cache and one memory node; more if its node shrinks]
+    /// [4 RT with a warm cache; 6 in Sphinx, which reads an entry of its table and a node first; more if its node
+    /// shrinks]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::LockHeld`]; the fabric's errors.
@@ -83,21 +85,13 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let Some(value) = change.value() else {
             return self.apply(change, LeafEntry { key, value: LeafValue::Inline(&[]) }).await;
         };
-        super::values::check_value(value)?;
-        let Some(stored) = self.write_overflow(key, value).await? else {
-            return self.apply(change, LeafEntry { key, value: LeafValue::Inline(value) }).await;
-        };
-        let done = self.apply(change, LeafEntry { key, value: LeafValue::Overflow(stored.link) }).await;
-        let unused = match (&done, change) {
-            (Ok(existed), Change::Insert(_)) => *existed,
-            (Ok(existed), Change::Update(_)) => !existed,
-            (Ok(_), Change::Put(_) | Change::Remove) => false,
-            (Err(error), _) => !error.may_be_written(),
-        };
-        if unused {
-            self.free_unlinked(stored);
-        }
-        done
+        let new = self.new_value(key, value).await?;
+        let changed = self.apply(change, new.entry(key)).await;
+        self.linked(new, changed, |&existed| match change {
+            Change::Insert(_) => !existed,
+            Change::Update(_) => existed,
+            Change::Put(_) | Change::Remove => true,
+        })
     }
 
     /// Performs a change that stores `entry`; yields whether the key was present before.
@@ -110,12 +104,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                     self.add(&location, entry, &mut traversal).await?
                 }
                 (None, Change::Update(_) | Change::Remove) => {
-                    if self.proves_absence(&location, &traversal) {
-                        Some(false)
-                    } else {
-                        self.resolve(&location.node, location.number(), &mut traversal).await?;
-                        None
-                    }
+                    self.is_absent(&location, &mut traversal).await?.then_some(false)
                 }
                 (Some(leaf), Change::Remove) => {
                     let removal = self.remove_leaf(&location, leaf, Condition::Any, &mut traversal).await?;
@@ -246,10 +235,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let verdict = self.judge(&leaf, location, traversal);
         let in_place = self.is_written_in_place(&leaf, &entry.value);
         if verdict == LeafVerdict::Match && in_place {
-            let replaced = leaf.link();
-            leaf.set_value(&entry.value);
-            self.write_leaf(held, at.leaf, &leaf).await?;
-            self.free_overflow(replaced).await;
+            self.write_in_place(held, at.leaf, &mut leaf, &entry.value).await?;
             return Ok(Some(true));
         }
         held.give_up().await?;
@@ -275,6 +261,22 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let bytes_max = self.fabric().capabilities().write_survives_writer_bytes_max;
         let survives = leaf.survives_writer(bytes_max);
         self.index.options.updates == Updates::InPlace && leaf.fits(value) && survives
+    }
+
+    /// Writes a value to the leaf of its key, releases the lock of the leaf, and frees the overflow value that the leaf
+    /// linked. [as [`write_leaf`](Self::write_leaf); 1 RT more to free an overflow value of several parts]
+    pub(super) async fn write_in_place(
+        self,
+        held: HeldLock<'_, F>,
+        at: LeafRef,
+        leaf: &mut LeafCopy,
+        value: &LeafValue<'_>,
+    ) -> Result<(), IndexError> {
+        let replaced = leaf.link();
+        leaf.set_value(value);
+        self.write_leaf(held, at, leaf).await?;
+        self.free_overflow(replaced).await;
+        Ok(())
     }
 
     /// Writes a leaf back, and releases its lock. [1 RT; 2 if the lock is released separately]
@@ -309,7 +311,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     }
 
     /// Removes the key at a location that has a leaf of this key or of another, if its value meets `condition`: marks
-    /// the leaf under both locks, then empties the slot. [3 RT on one memory node]
+    /// the leaf under both locks, then empties the slot. [4 RT]
     pub(super) async fn remove_leaf(
         self,
         location: &Location,

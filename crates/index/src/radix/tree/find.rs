@@ -252,7 +252,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     }
 
     /// Whether a location proves that its key is absent.
-    pub(crate) fn proves_absence(self, location: &Location, traversal: &Traversal<'_, P::Route>) -> bool {
+    fn proves_absence(self, location: &Location, traversal: &Traversal<'_, P::Route>) -> bool {
         if self.index.mutant == Some(Mutant::MissUnchecked) {
             return true;
         }
@@ -261,6 +261,20 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             SlotTarget::OtherPrefix { linked, .. } => linked && traversal.is_fresh(&location.node),
             SlotTarget::Leaf(_) => false,
         }
+    }
+
+    /// Whether a location without a leaf proves that the key is absent. `false`: the caller tries again. [0 RT; as
+    /// [`resolve`](Self::resolve)]
+    pub(super) async fn is_absent(
+        self,
+        location: &Location,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<bool, IndexError> {
+        let proven = self.proves_absence(location, traversal);
+        if !proven {
+            self.resolve(&location.node, location.number(), traversal).await?;
+        }
+        Ok(proven)
     }
 
     /// Returns what a leaf that was read through `location` proves about the traversal's key.

@@ -62,10 +62,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         loop {
             let location = self.locate(&mut traversal).await?;
             let SlotTarget::Leaf(at) = location.target else {
-                if self.proves_absence(&location, &traversal) {
+                if self.is_absent(&location, &mut traversal).await? {
                     return Ok(None);
                 }
-                self.resolve(&location.node, location.number(), &mut traversal).await?;
                 continue;
             };
             let leaf = self.read_leaf(at.leaf).await?;

@@ -15,16 +15,14 @@ use super::condition::Condition;
 use super::copy::LeafCopy;
 use super::find::{LeafAt, LeafVerdict, Location};
 use super::traversal::Traversal;
-use super::values::check_value;
 use super::{Policy, RadixTree};
 use crate::error::IndexError;
 use crate::lock::HeldLock;
-use crate::modify::{Accept, Decide, Decision, ModifyOutcome};
+use crate::modify::{Accept, Decide, Decision};
 use crate::mutant::Mutant;
 use crate::op::Op;
-use crate::outcome::RemoveOutcome;
 use crate::radix::key::check_key;
-use crate::radix::leaf::{LeafEntry, LeafValue};
+use crate::radix::leaf::LeafEntry;
 use farwood_fabric::{Client, Fabric};
 
 /// A requested modification.
@@ -42,17 +40,18 @@ struct LockedLeaf<'a, F: Fabric> {
 
 impl<P: Policy> RadixTree<P> {
     /// Calls `decide` with the value of `key`, and changes the entry as it decides, in one atomic step.
-    /// [as the system's `put`, without combining; 1 RT more for a present overflow value, 2 above 2 MiB, and 1 for a
-    /// new one; 4 to remove the entry]
+    /// [as the system's `put`, without combining; to remove the entry, 2 RT more than [`remove`](Self::remove); 1 RT
+    /// more for a present overflow value, 2 above 2 MiB, and 1 for a new one]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::TooLong`] if the value is;
+    /// [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn modify<F: Fabric>(
         &self,
         client: &Client<F>,
         key: &[u8],
         decide: &mut Decide<'_>,
-    ) -> Result<ModifyOutcome, IndexError> {
+    ) -> Result<(), IndexError> {
         Op::new(self, client, "modify").modify(key, decide).await
     }
 
@@ -66,14 +65,13 @@ impl<P: Policy> RadixTree<P> {
         client: &Client<F>,
         key: &[u8],
         accept: &mut Accept<'_>,
-    ) -> Result<RemoveOutcome, IndexError> {
-        let removed = Op::new(self, client, "remove").remove_if(key, accept).await?;
-        Ok(if removed { RemoveOutcome::Removed } else { RemoveOutcome::Absent })
+    ) -> Result<(), IndexError> {
+        Op::new(self, client, "remove").remove_if(key, accept).await
     }
 }
 
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
-    async fn remove_if(self, key: &[u8], accept: &mut Accept<'_>) -> Result<bool, IndexError> {
+    async fn remove_if(self, key: &[u8], accept: &mut Accept<'_>) -> Result<(), IndexError> {
         check_key(key)?;
         let mut traversal = Traversal::new(&self.index.scratch, self.name, key);
         loop {
@@ -81,78 +79,67 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             let Some(leaf) = location.leaf() else {
                 if self.is_absent(&location, &mut traversal).await? {
                     accept(None);
-                    return Ok(false);
+                    return Ok(());
                 }
                 continue;
             };
             let condition = Condition::Accepted(accept);
             match self.remove_leaf(&location, leaf, condition, &mut traversal).await? {
-                Some(Removal::Absent) => accept(None),
-                Some(removal) => return Ok(removal == Removal::Removed),
-                None => continue,
-            };
-            return Ok(false);
+                Some(Removal::Removed | Removal::Kept) => return Ok(()),
+                Some(Removal::Absent) => {
+                    accept(None);
+                    return Ok(());
+                }
+                None => {}
+            }
         }
     }
 
-    async fn modify(self, key: &[u8], decide: &mut Decide<'_>) -> Result<ModifyOutcome, IndexError> {
+    async fn modify(self, key: &[u8], decide: &mut Decide<'_>) -> Result<(), IndexError> {
         check_key(key)?;
         let mut wanted = Modification { key, decide };
         let mut traversal = Traversal::new(&self.index.scratch, self.name, key);
         loop {
             let location = self.locate(&mut traversal).await?;
-            let done = match location.leaf() {
+            let is_done = match location.leaf() {
                 None => self.modify_absent(&location, None, &mut wanted, &mut traversal).await?,
                 Some(at) => self.modify_at_leaf(&location, at, &mut wanted, &mut traversal).await?,
             };
-            if let Some(outcome) = done {
-                return Ok(outcome);
+            if is_done {
+                return Ok(());
             }
         }
     }
 
-    /// Whether a location without a leaf proves that the key is absent. `false`: the caller tries again. [0 RT; as
-    /// [`resolve`](Self::resolve)]
-    async fn is_absent(
-        self,
-        location: &Location,
-        traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<bool, IndexError> {
-        let proven = self.proves_absence(location, traversal);
-        if !proven {
-            self.resolve(&location.node, location.number(), traversal).await?;
-        }
-        Ok(proven)
-    }
-
-    /// Modifies a key that is absent; `at` is the leaf of another key in its slot. `None`: the caller tries again.
+    /// Modifies a key that is absent, unless the location does not prove its absence; `at` is a leaf that has proven
+    /// the absence. `false`: the caller tries again.
     async fn modify_absent(
         self,
         location: &Location,
         at: Option<LeafAt>,
         wanted: &mut Modification<'_, '_, '_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Option<ModifyOutcome>, IndexError> {
+    ) -> Result<bool, IndexError> {
         let Decision::Store(value) = (wanted.decide)(None) else {
-            // The leaf of another key has proven the absence already.
-            let proven = at.is_some() || self.is_absent(location, traversal).await?;
-            return Ok(proven.then_some(ModifyOutcome::Kept));
+            return Ok(at.is_some() || self.is_absent(location, traversal).await?);
         };
-        let added = self.with_entry(wanted.key, &value, async |entry| match at {
-            None => Ok(self.add(location, entry, traversal).await?.is_some()),
+        let new = self.new_value(wanted.key, &value).await?;
+        let entry = new.entry(wanted.key);
+        let added = match at {
+            None => self.add(location, entry, traversal).await.map(|added| added.is_some()),
             Some(at) => self.split_leaf(location, at, entry, traversal).await,
-        });
-        Ok(added.await?.then_some(ModifyOutcome::Stored))
+        };
+        self.linked(new, added, |&added| added)
     }
 
-    /// Modifies the key at a location that has a leaf of this key or of another. `None`: the caller tries again.
+    /// Modifies the key at a location that has a leaf of this key or of another. `false`: the caller tries again.
     async fn modify_at_leaf(
         self,
         location: &Location,
         at: LeafAt,
         wanted: &mut Modification<'_, '_, '_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Option<ModifyOutcome>, IndexError> {
+    ) -> Result<bool, IndexError> {
         let (held, copy) = self.lock_leaf(at.leaf).await?;
         match self.judge(&copy, location, traversal) {
             LeafVerdict::Match => {
@@ -165,20 +152,20 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             LeafVerdict::Ambiguous => {
                 held.give_up().await?;
                 self.resolve(&location.node, at.number, traversal).await?;
-                Ok(None)
+                Ok(false)
             }
         }
     }
 
-    /// Modifies the key of a locked leaf. `None`: the caller tries again. [1 RT to write the value in place, or to keep
-    /// it; 5 to move it to another leaf; 4 to remove it]
+    /// Modifies the key of a locked leaf. `false`: the caller tries again. [1 RT to write the value in place, or to
+    /// keep it; 7 to move it to another leaf; 5 to remove it]
     async fn modify_leaf(
         self,
         location: &Location,
         leaf: LockedLeaf<'a, F>,
         wanted: &mut Modification<'_, '_, '_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Option<ModifyOutcome>, IndexError> {
+    ) -> Result<bool, IndexError> {
         let decision = match self.locked_value(&leaf.copy, leaf.at.leaf).await {
             Ok(value) => (wanted.decide)(Some(&value)),
             Err(error) => {
@@ -189,21 +176,24 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         match decision {
             Decision::Keep => {
                 leaf.held.give_up().await?;
-                Ok(Some(ModifyOutcome::Kept))
+                Ok(true)
             }
             Decision::Remove => {
                 leaf.held.give_up().await?;
                 let unchanged = Condition::Unchanged(leaf.copy.value());
-                let removal = self.remove_leaf(location, leaf.at, unchanged, traversal).await?;
-                Ok(removal.filter(|&removal| removal == Removal::Removed).map(|_| ModifyOutcome::Removed))
+                match self.remove_leaf(location, leaf.at, unchanged, traversal).await? {
+                    Some(Removal::Removed) => return Ok(true),
+                    Some(Removal::Kept) => traversal.retry_after_change(self.client).await?,
+                    Some(Removal::Absent) | None => {}
+                }
+                Ok(false)
             }
             Decision::Store(value) => {
                 let leaf = match self.index.mutant {
                     Some(Mutant::DecidesUnlocked) => self.lock_again(leaf).await?,
                     _ => leaf,
                 };
-                let stored = self.store_in_leaf(location, leaf, (wanted.key, &value), traversal).await?;
-                Ok(stored.then_some(ModifyOutcome::Stored))
+                self.store_in_leaf(location, leaf, (wanted.key, &value), traversal).await
             }
         }
     }
@@ -219,50 +209,34 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     async fn store_in_leaf(
         self,
         location: &Location,
-        LockedLeaf { held, mut copy, at }: LockedLeaf<'_, F>,
+        leaf: LockedLeaf<'_, F>,
         (key, value): (&[u8], &[u8]),
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
-        let mut held = Some(held);
-        let stored = self.with_entry(key, value, async |entry| {
-            let held = held.take().expect("the entry is stored once");
-            if self.is_written_in_place(&copy, &entry.value) {
-                let replaced = copy.link();
-                copy.set_value(&entry.value);
-                self.write_leaf(held, at.leaf, &copy).await?;
-                self.free_overflow(replaced).await;
-                return Ok(true);
+        let new = match self.new_value(key, value).await {
+            Ok(new) => new,
+            Err(error) => {
+                leaf.held.give_up().await?;
+                return Err(error);
             }
-            held.give_up().await?;
-            self.move_leaf(location, at, entry, Condition::Unchanged(copy.value()), traversal).await
-        });
-        let stored = stored.await;
-        if let Some(held) = held {
-            held.give_up().await?;
-        }
-        stored
+        };
+        let stored = self.store_entry(location, leaf, new.entry(key), traversal).await;
+        self.linked(new, stored, |&stored| stored)
     }
 
-    /// Calls `store` with the entry of a value. An overflow value is written before, and freed again unless `store`
-    /// returns `true`. [0 RT; 1 for an overflow value]
-    async fn with_entry(
+    /// As [`store_in_leaf`](Self::store_in_leaf), with an entry whose value fits a leaf.
+    async fn store_entry(
         self,
-        key: &[u8],
-        value: &[u8],
-        store: impl AsyncFnOnce(LeafEntry<'_>) -> Result<bool, IndexError>,
+        location: &Location,
+        LockedLeaf { held, mut copy, at }: LockedLeaf<'_, F>,
+        entry: LeafEntry<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
-        check_value(value)?;
-        let Some(overflow) = self.write_overflow(key, value).await? else {
-            return store(LeafEntry { key, value: LeafValue::Inline(value) }).await;
-        };
-        let stored = store(LeafEntry { key, value: LeafValue::Overflow(overflow.link) }).await;
-        let is_unused = match &stored {
-            Ok(linked) => !linked,
-            Err(error) => !error.may_be_written(),
-        };
-        if is_unused {
-            self.free_unlinked(overflow);
+        if self.is_written_in_place(&copy, &entry.value) {
+            self.write_in_place(held, at.leaf, &mut copy, &entry.value).await?;
+            return Ok(true);
         }
-        stored
+        held.give_up().await?;
+        self.move_leaf(location, at, entry, Condition::Unchanged(copy.value()), traversal).await
     }
 }

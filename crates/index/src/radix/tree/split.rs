@@ -39,6 +39,16 @@ struct ReverseChange {
     to: Reverse,
 }
 
+/// Result of moving a value to a new leaf.
+enum Moved {
+    /// The old leaf, and the slot that points to the new one.
+    Done(UnlinkedLeaf, NodeSlot),
+    /// The leaf is not the leaf of the key, or the slot has changed.
+    Refused,
+    /// The old value does not meet the condition.
+    Kept,
+}
+
 impl ReverseChange {
     fn swap(&self) -> Cas {
         cas(self.at, self.from.word(), self.to.word())
@@ -259,7 +269,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     }
 
     /// Moves the value of a key to a new leaf, if the old value meets `condition`: marks the old leaf, then swaps the
-    /// slot. `false`: the location has changed, or the condition is not met. [4 RT on one memory node]
+    /// slot. `false`: the location has changed, or the condition is not met. [6 RT; 1 more if the new leaf reuses
+    /// memory]
     pub(super) async fn move_leaf(
         self,
         location: &Location,
@@ -272,38 +283,44 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let at = SlotAt { number, slot: copy.slot(number) };
         let moved = self.swap_leaf(location, at, (leaf, condition), entry).await;
         held.give_up().await?;
-        if let Some((old, new)) = moved? {
-            self.hit(coverage::LEAF_MOVED);
-            self.index.free_leaf(leaf, old.version);
-            self.free_overflow(old.link).await;
-            self.index.cache.learn(location.node.at, number, new);
-            return Ok(true);
+        match moved? {
+            Moved::Done(old, new) => {
+                self.hit(coverage::LEAF_MOVED);
+                self.index.free_leaf(leaf, old.version);
+                self.free_overflow(old.link).await;
+                self.index.cache.learn(location.node.at, number, new);
+                return Ok(true);
+            }
+            Moved::Refused => self.resolve(&location.node, number, traversal).await?,
+            Moved::Kept => traversal.retry_after_change(self.client).await?,
         }
-        self.resolve(&location.node, number, traversal).await?;
         Ok(false)
     }
 
-    /// The part of [`move_leaf`](Self::move_leaf) under the node's lock; yields the old leaf and the new slot.
+    /// The part of [`move_leaf`](Self::move_leaf) under the node's lock.
     async fn swap_leaf(
         self,
         location: &Location,
         SlotAt { number, slot }: SlotAt,
         (leaf_ref, condition): (LeafRef, Condition<'_>),
         entry: LeafEntry<'_>,
-    ) -> Result<Option<(UnlinkedLeaf, NodeSlot)>, IndexError> {
+    ) -> Result<Moved, IndexError> {
         let (node, client) = (&location.node, self.client);
         let new = self.new_leaf(LinkingNode::from(&**node), node.at.node(), entry).await?;
         let (held, mut old) = self.lock_leaf(leaf_ref).await?;
         let is_linked = old.state() == LeafState::Live && old.reverse().is_linked();
-        let is_moved = if is_linked && old.key() == entry.key {
-            self.meets(&old, leaf_ref, condition).await
+        let unmoved = if is_linked && old.key() == entry.key {
+            match self.meets(&old, leaf_ref, condition).await {
+                Ok(true) => None,
+                unmet => Some(unmet.map(|_| Moved::Kept)),
+            }
         } else {
-            Ok(false)
+            Some(Ok(Moved::Refused))
         };
-        if !matches!(is_moved, Ok(true)) {
+        if let Some(unmoved) = unmoved {
             held.give_up().await?;
             self.index.free_new_leaf(new);
-            return is_moved.map(|_| None);
+            return unmoved;
         }
         if let Err(error) = client.post(new.write()).await {
             held.give_up().await?;
@@ -315,6 +332,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let swap = cas(node.at.part(slot_offset(number)), slot.word(), next.word());
         let won = client.post(swap).await? == Swapped::Won;
         self.confirm_all([new.confirm()]).await?;
-        Ok(won.then(|| (UnlinkedLeaf { version: old.version(), link: old.link() }, next)))
+        let old = UnlinkedLeaf { version: old.version(), link: old.link() };
+        Ok(if won { Moved::Done(old, next) } else { Moved::Refused })
     }
 }

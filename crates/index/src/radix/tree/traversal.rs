@@ -124,6 +124,15 @@ impl<'k, R: Route> Traversal<'k, R> {
         self.retry.again(client).await
     }
 
+    /// Prepares another try after another client changed the value of the key in between.
+    pub(super) async fn retry_after_change<F: Fabric>(
+        &mut self,
+        client: &Client<F>,
+    ) -> Result<(), IndexError> {
+        self.clear();
+        self.retry.again_after_change(client).await
+    }
+
     /// Whether the ambiguous slot must be repaired before the next try.
     pub(super) fn repairs_now(&self) -> bool {
         self.retry.tries().is_multiple_of(TRIES_PER_REPAIR)

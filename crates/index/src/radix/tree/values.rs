@@ -8,8 +8,26 @@ use crate::memory::overflow_store::{self, OverflowMemory, UnlinkedValue};
 use crate::memory::slot::{MemorySlot, SlotKind};
 use crate::op::Op;
 use crate::radix::heap::ObjectKind;
+use crate::radix::leaf::{LeafEntry, LeafValue};
 use farwood_fabric::{Fabric, NodeId};
 use xxhash_rust::xxh3::xxh3_64;
+
+/// The value of a new entry, and the overflow value that holds it if it is too long for a leaf.
+pub(super) struct NewLeafValue<'v> {
+    value: &'v [u8],
+    overflow: Option<UnlinkedValue>,
+}
+
+impl NewLeafValue<'_> {
+    /// The entry of `key` with this value.
+    pub(super) fn entry<'e>(&'e self, key: &'e [u8]) -> LeafEntry<'e> {
+        let value = match &self.overflow {
+            Some(overflow) => LeafValue::Overflow(overflow.link),
+            None => LeafValue::Inline(self.value),
+        };
+        LeafEntry { key, value }
+    }
+}
 
 /// The memory of a tree, for overflow values on memory node `near`.
 struct TreeMemory<'a, F, P: Policy> {
@@ -85,8 +103,38 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         overflow_store::store(self.client, &self.memory(near), value).await.map(Some)
     }
 
+    /// Prepares the value of a new entry. [0 RT; 1 for an overflow value]
+    pub(super) async fn new_value<'v>(
+        self,
+        key: &[u8],
+        value: &'v [u8],
+    ) -> Result<NewLeafValue<'v>, IndexError> {
+        check_value(value)?;
+        Ok(NewLeafValue { value, overflow: self.write_overflow(key, value).await? })
+    }
+
+    /// Frees a new overflow value unless a leaf links it, as `links` says of the result of the change. Returns that
+    /// result.
+    pub(super) fn linked<T>(
+        self,
+        new: NewLeafValue<'_>,
+        changed: Result<T, IndexError>,
+        links: impl FnOnce(&T) -> bool,
+    ) -> Result<T, IndexError> {
+        let is_linked = match &changed {
+            Ok(changed) => links(changed),
+            Err(error) => error.may_be_written(),
+        };
+        if let Some(overflow) = new.overflow
+            && !is_linked
+        {
+            self.free_unlinked(overflow);
+        }
+        changed
+    }
+
     /// Frees an overflow value that no leaf links.
-    pub(super) fn free_unlinked(self, value: UnlinkedValue) {
+    fn free_unlinked(self, value: UnlinkedValue) {
         value.free(&self.memory(NodeId(0)));
     }
 
