@@ -19,7 +19,7 @@ fn log(error: &Error) {
         error.kind(),
         match error.effect() {
             Effect::None => "nothing was changed",
-            _ => "the change may have been made",
+            Effect::Unknown => "the change may have been made",
         },
         if error.is_retryable() { "repeat the call" } else { "do not repeat the call" }
     );
