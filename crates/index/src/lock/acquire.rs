@@ -267,17 +267,40 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         node: Remote<T>,
         holding: &[HeldLock<'_, F>],
     ) -> Result<TryLock<'a, F>, IndexError> {
+        Ok(self.try_acquire_and_read(node, holding, None).await?.0)
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), and reads three words of the node's memory node after the atomic, in the
+    /// same doorbell. The fabric executes an atomic and a READ after it in order. Yields the words if the attempt
+    /// acquired the lock.
+    ///
+    /// # Errors
+    /// The errors of the fabric.
+    pub(crate) async fn try_acquire_and_read<T: ?Sized>(
+        self,
+        node: Remote<T>,
+        holding: &[HeldLock<'_, F>],
+        words: Option<[Remote<u64>; 3]>,
+    ) -> Result<(TryLock<'a, F>, Option<[u64; 3]>), IndexError> {
         let lock = self.index.lock_of(node);
         if holding.iter().any(|held| held.lock == lock) {
-            return Ok(TryLock::Mine);
+            return Ok((TryLock::Mine, None));
         }
-        let Some(local) = self.index.tables.try_acquire(lock) else { return Ok(TryLock::Busy) };
+        let Some(local) = self.index.tables.try_acquire(lock) else { return Ok((TryLock::Busy, None)) };
         let mut held = self.held(lock, local);
-        match self.post_take(&held, lock.try_take(held.word)).await.map(Either::value) {
-            Ok(Swapped::Lost(found)) if !self.owns_uncertain(&mut held, found) => Ok(TryLock::Busy),
-            Ok(_) => {
+        let reads = words.map(|[one, two, three]| read(one).then(read(two)).then(read(three)));
+        match self.post_take(&held, lock.try_take(held.word).then_maybe(reads)).await {
+            Ok((taken, found)) => {
+                let won = taken.value() == Swapped::Won;
+                if let Swapped::Lost(found) = taken.value()
+                    && !self.owns_uncertain(&mut held, found)
+                {
+                    return Ok((TryLock::Busy, None));
+                }
                 self.index.clear_uncertain(lock);
-                Ok(TryLock::Taken(held.with_global()))
+                let found = found.filter(|_| won).map(|((one, two), three)| [one, two, three]);
+                let found = found.map(|words| words.map(Fetched::<u64>::whole_word));
+                Ok((TryLock::Taken(held.with_global()), found))
             }
             Err(error) => {
                 // The CAS may have been executed, and its answer lost.
@@ -431,11 +454,10 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         let mut wait = LockWait::new(self.fabric().now(), self.index.options.pauses);
         loop {
             self.client.note(|costs| costs.lock += 1);
-            let pause = wait.pause_ns();
-            if pause > 0 {
+            if wait.is_long() {
                 self.hit(coverage::LONG_LOCK_WAIT);
             }
-            self.fabric().sleep(pause).await;
+            self.fabric().sleep(wait.pause_ns()).await;
             let copy = again.map(|span| read_bytes(span.at, span.bytes));
             let attempt = lock.try_take(held.word).then_maybe(copy);
             let (attempt, copy) = self.post_take(held, attempt).await?;

@@ -10,6 +10,8 @@ const LIVENESS_CHECK_NS: u64 = 2_000_000;
 pub const WAIT_NS_MAX: u64 = 20_000_000_000;
 /// Wait after which a client pauses between attempts, nanoseconds: the holder is stopped, not busy.
 const LONG_WAIT_NS: u64 = 50_000_000;
+/// Longest pause in a wait that is not long yet, nanoseconds.
+const SHORT_PAUSE_NS_MAX: u64 = 20_000;
 /// Longest pause between two attempts, nanoseconds.
 const PAUSE_NS_MAX: u64 = 1_000_000;
 /// Failed attempts between two reads of the clock.
@@ -32,6 +34,9 @@ impl LockWait {
     /// Counts a failed attempt; returns whether to check now that the holder is alive.
     pub(super) fn liveness_check_due(&mut self, fabric: &impl Fabric) -> bool {
         self.attempts += 1;
+        if self.pauses == LockPauses::Growing {
+            self.now_ns = fabric.now();
+        }
         if !self.attempts.is_multiple_of(ATTEMPTS_PER_CLOCK_READ) {
             return false;
         }
@@ -43,13 +48,20 @@ impl LockWait {
         true
     }
 
-    /// The pause before the next attempt: none at first, then a hundredth of the time waited, unless the options forbid
+    /// Whether the holder is probably stopped, not busy, and the options permit pauses.
+    pub(super) fn is_long(&self) -> bool {
+        self.pauses != LockPauses::None && self.now_ns - self.since_ns >= LONG_WAIT_NS
+    }
+
+    /// The pause before the next attempt. In a long wait it is a hundredth of the time waited, unless the options forbid
     /// pauses.
     pub(super) fn pause_ns(&self) -> u64 {
-        match self.now_ns - self.since_ns {
-            _ if self.pauses == LockPauses::None => 0,
-            waited if waited < LONG_WAIT_NS => 0,
-            waited => (waited / 100).min(PAUSE_NS_MAX),
+        let waited = self.now_ns - self.since_ns;
+        match self.pauses {
+            LockPauses::None => 0,
+            _ if self.is_long() => (waited / 100).min(PAUSE_NS_MAX),
+            LockPauses::LongWait => 0,
+            LockPauses::Growing => (waited / 8).min(SHORT_PAUSE_NS_MAX),
         }
     }
 

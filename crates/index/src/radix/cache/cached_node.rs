@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relax
 
 /// Bit of a version that is set when the copy is evicted from the cache.
 pub(super) const EVICTED: u32 = 1 << 31;
+/// Bit of a version that is set when an insert that followed the copy lost its slot to another client.
+const LOST: u32 = 1 << 30;
 /// Bytes of a copy besides its slots: its other fields, the counters of an [`Arc`], and the allocator's header.
 const OVERHEAD: usize = 64;
 
@@ -29,7 +31,8 @@ pub struct CachedNode<S: ?Sized = [AtomicU64]> {
     /// Header of the node, in state live.
     pub header: NodeHeader,
     hash: u64,
-    /// Incremented by every change of the copy; [`EVICTED`] is set when the copy leaves the cache.
+    /// Incremented by every change of the copy; [`EVICTED`] is set when the copy leaves the cache, [`LOST`] when its
+    /// slots are probably out of date.
     version: AtomicU32,
     /// Time of the last use.
     used: AtomicU32,
@@ -130,7 +133,19 @@ impl CachedNode {
         for (number, slot) in node.slots().enumerate() {
             self.slots[number].store(slot.word(), Relaxed);
         }
+        self.version.fetch_and(!LOST, Relaxed);
         self.advance();
+    }
+
+    /// Records that an insert that followed this copy lost its slot to another client, so that other slots have
+    /// probably changed as well.
+    pub(super) fn mark_lost(&self) {
+        self.version.fetch_or(LOST, Release);
+    }
+
+    /// Whether the last insert that followed this copy lost its slot, and the node was not read since.
+    pub fn is_outdated(&self) -> bool {
+        self.version.load(Relaxed) & LOST != 0
     }
 
     /// Invalidates the copies that threads made of this copy.
@@ -151,7 +166,9 @@ impl CachedNode {
 
     /// Duplicates the copy for one thread.
     pub(super) fn duplicate(&self) -> Arc<Self> {
-        Self::of(self.at, self.header, self.hash, |number| self.slot(number))
+        let copy = Self::of(self.at, self.header, self.hash, |number| self.slot(number));
+        copy.version.store(self.version.load(Relaxed) & LOST, Relaxed);
+        copy
     }
 
     /// Whether this is a copy of `node`, in the same state.

@@ -239,6 +239,13 @@ impl NodeCache {
         }
     }
 
+    /// Records that an insert that followed the copy of the node at `at` lost its slot to another client.
+    pub fn mark_lost(&self, at: Remote<RawInner>) {
+        if let Some(node) = self.shared(at, 0) {
+            node.mark_lost();
+        }
+    }
+
     /// Evicts the copy of the node at `at`.
     pub fn remove(&self, at: Remote<RawInner>) {
         let position = self.position(at);

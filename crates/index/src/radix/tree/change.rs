@@ -13,12 +13,14 @@ use crate::memory::overflow::Link;
 use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::{InsertOutcome, RemoveOutcome};
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::slot_offset;
+use crate::radix::inner::{SlotSearch, slot_offset};
 use crate::radix::key::check_key;
 use crate::radix::leaf::{LeafEntry, LeafRef, LeafState, LeafValue, WRITE_BACK};
 use crate::radix::slot::{Child, NodeSlot};
 use farwood_fabric::{Chain as _, Client, Fabric, Remote, Swapped, cas, write};
+use std::sync::Arc;
 
 /// Version and overflow value of a leaf that is being unlinked.
 pub(super) struct UnlinkedLeaf {
@@ -144,8 +146,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(done.then_some(false))
     }
 
-    /// Puts a new leaf into a slot without a child (SMART, "normal insert"). `false`: the slot has changed.
-    /// [1 RT; 2 if the leaf is on another memory node; 2 more if inserts lock the node]
+    /// Puts a new leaf into a slot without a child (SMART, "normal insert"). `false`: the slot has changed, or the copy
+    /// of the node was out of date. [1 RT; 2 if the leaf is on another memory node; 2 more if inserts lock the node]
     async fn insert_leaf(
         self,
         location: &Location,
@@ -153,6 +155,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         entry: LeafEntry<'_>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
+        if location.node.is_outdated() && !traversal.is_fresh(&location.node) {
+            self.read_again(&location.node, traversal).await?;
+            return Ok(false);
+        }
         if self.index.options.inserts == Inserts::LockFree {
             return self.insert_leaf_by_cas(location, at, entry, traversal).await;
         }
@@ -162,41 +168,62 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         inserted
     }
 
+    /// As [`insert_leaf`](Self::insert_leaf), without a lock. If the slot has changed, the same leaf is put into another
+    /// slot of the node, which is read again for that. [1 RT; 2 if the leaf is on another memory node; 2 for each slot
+    /// that has changed]
     async fn insert_leaf_by_cas(
         self,
         location: &Location,
-        SlotAt { number, slot }: SlotAt,
+        mut at: SlotAt,
         entry: LeafEntry<'_>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
         let (node, client) = (&location.node, self.client);
         let leaf = self.new_leaf(LinkingNode::from(&**node), node.at.node(), entry).await?;
         let new = leaf.slot(partial_at(entry.key, node.header.depth()));
-        let swap = cas(node.at.part(slot_offset(number)), slot.word(), new.word());
-        let swapped = if leaf.node() == node.at.node() {
-            client.post(leaf.write().then_yield(swap)).await?
+        let swap = |at: SlotAt| cas(node.at.part(slot_offset(at.number)), at.slot.word(), new.word());
+        let mut swapped = if leaf.node() == node.at.node() {
+            client.post(leaf.write().then_yield(swap(at))).await?
         } else {
             client.post(leaf.write()).await?;
-            client.post(swap).await?
+            client.post(swap(at)).await?
         };
-        match swapped {
-            Swapped::Won => {
-                self.index.cache.learn(node.at, number, new);
-                if let Some(confirm) = leaf.confirm() {
-                    client.post_detached(confirm);
-                }
-                Ok(true)
-            }
-            // The word that the CAS found proves nothing: a slot with a child does not identify its node, so the word
-            // may belong to another node in the same memory, which is not linked yet or never will be.
-            Swapped::Lost(_) => {
-                self.hit(coverage::SLOT_LOST);
+        // The word that a failed CAS found proves nothing: a slot with a child does not identify its node, so the word
+        // may belong to another node in the same memory, which is not linked yet or never will be.
+        while swapped != Swapped::Won {
+            self.hit(coverage::SLOT_LOST);
+            traversal.retry(client).await?;
+            let Some(next) = self.next_open_slot(node, entry.key, traversal).await? else {
                 self.index.free_new_leaf(leaf);
-                traversal.retry(client).await?;
-                self.read_again(node, traversal).await?;
-                Ok(false)
-            }
+                return Ok(false);
+            };
+            at = next;
+            swapped = client.post(swap(at)).await?;
         }
+        self.index.cache.learn(node.at, at.number, new);
+        if let Some(confirm) = leaf.confirm() {
+            client.post_detached(confirm);
+        }
+        Ok(true)
+    }
+
+    /// Reads a node again after a slot was lost; yields the slot into which a leaf of `key` can be put instead, if the
+    /// node is still the same. [1 RT]
+    async fn next_open_slot(
+        self,
+        node: &Arc<CachedNode>,
+        key: &[u8],
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<Option<SlotAt>, IndexError> {
+        self.read_again(node, traversal).await?;
+        self.index.cache.mark_lost(node.at);
+        let fresh = traversal.node_read(node.at).filter(|fresh| fresh.header == node.header);
+        Ok(fresh.and_then(|fresh| match fresh.find(key) {
+            SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => {
+                slot.is_open().then_some(SlotAt { number, slot })
+            }
+            SlotSearch::Full => None,
+        }))
     }
 
     /// Inserts the key at a location that has a leaf of this key or of another.

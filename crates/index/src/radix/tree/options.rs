@@ -10,7 +10,7 @@ pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
     width: LockWidth::Word,
     release: Release::Write,
     local: LocalLocks::Queued { hand_over_max: 4 },
-    pauses: LockPauses::LongWait,
+    pauses: LockPauses::Growing,
 };
 
 /// The method by which a new key is put into a slot that has no child.

@@ -35,7 +35,7 @@ use super::policy::Policy;
 use super::sample_key::SampleKey;
 use super::traversal::Traversal;
 use crate::error::IndexError;
-use crate::lock::{HeldLock, TryLock};
+use crate::lock::{HeldLock, PendingRelease, TryLock};
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
@@ -48,7 +48,7 @@ use crate::radix::key::Step;
 use crate::radix::leaf;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
-use farwood_fabric::{Fabric, Remote, Swapped, all, cas};
+use farwood_fabric::{Chain as _, Fabric, Parallel as _, Remote, Swapped, all, cas};
 use std::ops::RangeInclusive;
 
 /// Maximum CASes of one doorbell.
@@ -111,9 +111,49 @@ struct OldNode<'p> {
 }
 
 impl OldNode<'_> {
+    /// The words of the parent that show whether the node is linked where the client saw it: header, reverse pointer,
+    /// slot.
+    fn link_words(&self) -> [Remote<u64>; 3] {
+        [HEADER, REVERSE, slot_offset(self.number)].map(|offset| self.parent.at.part::<u64>(offset))
+    }
+
+    /// Whether these are the words of a parent that links the node.
+    fn links(&self, [header, reverse, slot]: [u64; 3]) -> bool {
+        self.parent.header.state() == Some(NodeState::Live)
+            && NodeHeader::from_word(header) == self.parent.header
+            && Reverse::from_word(reverse).is_linked()
+            && NodeSlot::from_word(slot) == self.slot
+    }
+
     fn parent_slot(&self) -> ParentSlot {
         ParentSlot { at: self.parent.at, header: self.parent.header, partial: self.slot.partial() }
     }
+}
+
+/// The locks that a client holds when it replaces a node.
+enum Locks<'l, 'a, F: Fabric> {
+    /// That of the node.
+    Node(&'l mut Option<HeldLock<'a, F>>),
+    /// Those of the node and of its parent, which the caller releases.
+    Both,
+}
+
+impl<'a, F: Fabric> Locks<'_, 'a, F> {
+    /// Takes the lock that is to be released with the swap of the slot.
+    fn take(&mut self) -> Option<HeldLock<'a, F>> {
+        match self {
+            Locks::Node(held) => held.take(),
+            Locks::Both => None,
+        }
+    }
+}
+
+/// The result of an attempt to lock the parent of a node.
+enum LockedParent<'a, F: Fabric> {
+    /// The client holds the parent's lock: `lock`, or one that it held before. `is_linked`: the parent links the node.
+    Held { lock: Option<HeldLock<'a, F>>, is_linked: bool },
+    /// Every attempt found the lock held.
+    Busy,
 }
 
 /// The children of a closed node, and its prefix if the client knows it.
@@ -140,7 +180,7 @@ pub(super) enum Fate {
 
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     /// Replaces a location's node, which is not the root, by one with a free slot.
-    /// [9 RT; more if other clients interfere]
+    /// [6 RT; more if other clients interfere]
     pub(super) async fn grow(
         self,
         location: &Location,
@@ -221,8 +261,11 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let ParentLink { node: parent, number } = link;
         let (held, node) = self.lock_inner(old.inner_ref()).await?;
         let locked = OldNode { parent, number: *number, slot: parent.slot(*number), at: old.at, node };
-        let outcome = self.resize_locked(&locked, old.header, Some(&held), resize).await;
-        held.give_up().await?;
+        let mut own = Some(held);
+        let outcome = self.resize_locked(&locked, old.header, Locks::Node(&mut own), resize).await;
+        if let Some(held) = own {
+            held.give_up().await?;
+        }
         let outcome = match outcome? {
             ResizeOutcome::Busy => {
                 self.hit(coverage::PARENT_LOCK_BUSY);
@@ -267,7 +310,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             Ok(node) => {
                 let locked =
                     OldNode { parent, number: *number, slot: parent.slot(*number), at: old.at, node };
-                self.resize_locked(&locked, old.header, None, resize).await
+                self.resize_locked(&locked, old.header, Locks::Both, resize).await
             }
             Err(error) => Err(error),
         };
@@ -280,13 +323,13 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         outcome
     }
 
-    /// The part of [`resize`](Self::resize) under the node's lock, which is `own`. `None`: the client holds the
-    /// parent's lock as well.
+    /// The part of [`resize`](Self::resize) under the node's lock. It releases the lock of [`Locks::Node`] if it swaps
+    /// the slot of the parent.
     async fn resize_locked(
         self,
         old: &OldNode<'_>,
         header: NodeHeader,
-        own: Option<&HeldLock<'a, F>>,
+        mut locks: Locks<'_, 'a, F>,
         resize: Resize<'_>,
     ) -> Result<ResizeOutcome, IndexError> {
         let OldNode { at, node, .. } = old;
@@ -324,44 +367,72 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             self.hit(LEFT_UNFINISHED);
             return Ok(ResizeOutcome::Ambiguous);
         };
-        let parent_lock = match self.try_lock_parent(old, own).await {
-            Ok(TryLock::Taken(lock)) => Some(lock),
-            Ok(TryLock::Mine) => None,
-            busy_or_error => {
+        let parent = match self.try_lock_parent(old, &locks).await {
+            Ok(parent) => parent,
+            Err(error) => {
                 self.discard(replacement);
-                return busy_or_error.map(|_| ResizeOutcome::Busy);
+                return Err(error);
             }
         };
-        let change = match self.is_linked(old).await {
-            Ok(true) => self.swap_in(old, &children, &replacement).await,
-            elsewhere_or_error => {
+        let (parent_lock, is_linked) = match parent {
+            LockedParent::Busy => {
                 self.discard(replacement);
-                elsewhere_or_error.map(|_| None)
+                return Ok(ResizeOutcome::Busy);
             }
+            LockedParent::Held { lock, is_linked } => (lock, is_linked),
         };
+        if is_linked {
+            let held = [parent_lock, locks.take()];
+            let change = self.swap_in(old, &children, &replacement, held).await?;
+            return Ok(change.map_or(ResizeOutcome::Ambiguous, ResizeOutcome::Done));
+        }
+        self.discard(replacement);
         if let Some(lock) = parent_lock {
             lock.give_up().await?;
         }
-        Ok(change?.map_or(ResizeOutcome::Ambiguous, ResizeOutcome::Done))
+        Ok(ResizeOutcome::Ambiguous)
     }
 
-    /// Tries for a while to take the parent's lock while the client holds the node's lock, `own`. `None`: the client
-    /// holds both.
+    /// Tries for a while to take the parent's lock while the client holds the node's lock, and reads whether the node
+    /// is still linked. [1 RT; 2 if one lock guards both nodes, or without
+    /// [`AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
     async fn try_lock_parent(
         self,
         old: &OldNode<'_>,
-        own: Option<&HeldLock<'a, F>>,
-    ) -> Result<TryLock<'a, F>, IndexError> {
-        let Some(own) = own else { return Ok(TryLock::Mine) };
-        for _ in 0..PARENT_LOCK_TRIES {
-            let held = std::slice::from_ref(own);
-            let attempt = self.on(&self.index.nodes).try_acquire(old.parent.at, held).await?;
-            if !matches!(attempt, TryLock::Busy) {
-                return Ok(attempt);
+        locks: &Locks<'_, 'a, F>,
+    ) -> Result<LockedParent<'a, F>, IndexError> {
+        let held = match locks {
+            Locks::Both => {
+                return Ok(LockedParent::Held { lock: None, is_linked: self.is_linked(old).await? });
             }
-            self.fabric().sleep(PARENT_LOCK_PAUSE_NS).await;
+            Locks::Node(held) => held.as_slice(),
+        };
+        let words = old.link_words();
+        let words = self.fabric().capabilities().atomic_then_read.then_some(words);
+        for _ in 0..PARENT_LOCK_TRIES {
+            let attempt = self.on(&self.index.nodes).try_acquire_and_read(old.parent.at, held, words).await?;
+            let (lock, words) = match attempt {
+                (TryLock::Taken(lock), words) => (Some(lock), words),
+                (TryLock::Mine, _) => (None, None),
+                (TryLock::Busy, _) => {
+                    self.fabric().sleep(PARENT_LOCK_PAUSE_NS).await;
+                    continue;
+                }
+            };
+            let is_linked = match words {
+                Some(words) => Ok(old.links(words)),
+                None => self.is_linked(old).await,
+            };
+            return match (is_linked, lock) {
+                (Ok(is_linked), lock) => Ok(LockedParent::Held { lock, is_linked }),
+                (Err(error), Some(lock)) => {
+                    lock.give_up().await?;
+                    Err(error)
+                }
+                (Err(error), None) => Err(error),
+            };
         }
-        Ok(TryLock::Busy)
+        Ok(LockedParent::Busy)
     }
 
     /// Frees the memory of a new node to which no slot points. The old node stays closed.
@@ -374,25 +445,54 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
 
     /// Whether a node is still linked where the client saw it. [1 RT]
     async fn is_linked(self, old: &OldNode<'_>) -> Result<bool, IndexError> {
-        let OldNode { parent, number, slot, .. } = old;
-        let addresses = [HEADER, REVERSE, slot_offset(*number)].map(|offset| parent.at.part::<u64>(offset));
-        let words = words(self.client, addresses.into_iter()).await?;
-        Ok(parent.header.state() == Some(NodeState::Live)
-            && NodeHeader::from_word(words[0]) == parent.header
-            && Reverse::from_word(words[1]).is_linked()
-            && NodeSlot::from_word(words[2]) == *slot)
+        let words = words(self.client, old.link_words().into_iter()).await?;
+        Ok(old.links([words[0], words[1], words[2]]))
     }
 
-    /// Steps 3 and 4, under the parent's lock as well; yields the change if the slot of the parent was swapped.
+    /// Steps 3 and 4, under the parent's lock as well, and the release of the locks; yields the change if the slot of
+    /// the parent was swapped. [2 RT]
+    ///
+    /// On another memory node, the lock of the old node may be released before the swap is executed. A client that then
+    /// acquires this lock finds the node dead, and needs the parent's lock to replace it. The release of that lock
+    /// follows the swap in its chain.
     async fn swap_in(
         self,
         old: &OldNode<'_>,
         children: &[(Step, NodeSlot)],
         replacement: &Replacement,
+        [parent, own]: [Option<HeldLock<'a, F>>; 2],
     ) -> Result<Option<NodeChange>, IndexError> {
-        self.redirect_children(old, children, replacement).await?;
+        if let Err(error) = self.redirect_children(old, children, replacement).await {
+            for held in [parent, own].into_iter().flatten() {
+                held.give_up().await?;
+            }
+            return Err(error);
+        }
+        let (unlock_parent, parent) = parent.map(HeldLock::release).unzip();
+        let (unlock_own, own) = own.map(HeldLock::release).unzip();
         let at = old.parent.at.part(slot_offset(old.number));
-        if self.client.post(cas(at, old.slot.word(), replacement.slot.word())).await? != Swapped::Won {
+        let swap =
+            cas(at, old.slot.word(), replacement.slot.word()).then_maybe_quiet(unlock_parent.flatten());
+        let swapped = match unlock_own.flatten() {
+            Some(unlock_own) if old.at.node() != old.parent.at.node() => {
+                self.client.post(swap.and(unlock_own)).await.map(|(swapped, _)| swapped)
+            }
+            unlock_own => self.client.post(swap.then_maybe_quiet(unlock_own)).await,
+        };
+        let released = [parent, own].into_iter().flatten();
+        let swapped = match swapped {
+            Ok(swapped) => {
+                released.for_each(PendingRelease::complete);
+                swapped
+            }
+            Err(error) => {
+                for pending in released {
+                    pending.failed().await;
+                }
+                return Err(error.into());
+            }
+        };
+        if swapped != Swapped::Won {
             return Ok(None);
         }
         if let Some(confirm) = replacement.node.as_ref().and_then(NewInner::confirm) {

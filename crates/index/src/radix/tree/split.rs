@@ -221,7 +221,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     }
 
     /// Writes a split node and swaps the slot of the locked parent to it; then releases the lock.
-    /// [1 RT; 4 if the objects are on several memory nodes]
+    /// [1 RT; 2 if the objects are on several memory nodes]
     async fn link_split(
         self,
         held: HeldLock<'_, F>,
@@ -249,15 +249,24 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 }
             }
         } else {
-            let swapped: Result<Swapped, IndexError> = async {
-                let _ = client.post(node.write().and(leaf.write()).and(child.swap())).await?;
-                let swapped = client.post(swap).await?;
-                self.confirm_all([node.confirm(), leaf.confirm()]).await?;
-                Ok(swapped)
+            if let Err(error) = client.post(node.write().and(leaf.write()).and(child.swap())).await {
+                held.give_up().await?;
+                return Err(error.into());
             }
-            .await;
-            held.give_up().await?;
-            swapped?
+            let (unlock, local) = held.release();
+            match client.post(swap.then_maybe_quiet(unlock)).await {
+                Ok(swapped) => {
+                    local.complete();
+                    [node.confirm(), leaf.confirm()].into_iter().flatten().for_each(|confirm| {
+                        client.post_detached(confirm);
+                    });
+                    swapped
+                }
+                Err(error) => {
+                    local.failed().await;
+                    return Err(error.into());
+                }
+            }
         };
         if swapped == Swapped::Won {
             self.index.cache.learn(parent.at, number, new);
