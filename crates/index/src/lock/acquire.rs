@@ -210,19 +210,20 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         Ok(held)
     }
 
-    /// Acquires the lock as [`acquire`](Self::acquire) does; the first attempt reads `bytes` bytes of the node after
-    /// the atomic, in the same doorbell. The fabric executes an atomic and a READ after it in order. A lock that is
+    /// Acquires the lock of `guard` as [`acquire`](Self::acquire) does; the first attempt reads `bytes` bytes of the
+    /// node after the atomic, in the same doorbell. Both are on the same memory node. The fabric executes an atomic and a READ after it in order. A lock that is
     /// handed over carries the node. Returns no copy if the handed-over lock carries another node, or if a later
     /// attempt acquired the lock. [1 RT; 0 when it is handed over; otherwise as `acquire`]
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
-    pub(crate) async fn acquire_and_read<T: Object + ?Sized>(
+    pub(crate) async fn acquire_and_read<G: ?Sized, T: Object + ?Sized>(
         self,
+        guard: Remote<G>,
         node: Remote<T>,
         bytes: usize,
     ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
-        let held = self.acquire_local(self.index.lock_of(node)).await?;
+        let held = self.acquire_local(self.index.lock_of(guard)).await?;
         if held.local.handed_over().is_some() {
             let mut held = held.with_global();
             let copy = held.local.read_handed_over(node.word(), |bytes| self.client.copy_of(bytes));

@@ -105,7 +105,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         let locks = self.on(&tree.locks);
         let in_order = self.fabric().capabilities().atomic_then_read;
         let (held, copy) = if tree.options.lock_read == LockRead::Together && in_order && beside.is_none() {
-            locks.acquire_and_read(at, tree.layout.node_bytes).await?
+            locks.acquire_and_read(at, at, tree.layout.node_bytes).await?
         } else {
             (locks.acquire(at).await?, None)
         };

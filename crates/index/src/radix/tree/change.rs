@@ -418,7 +418,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Acquires the lock of a location's node. `None`: the node or its slot `number` has changed. [1 RT]
+    /// Acquires the lock of slot `number` of a location's node. `None`: the node or its slot `number` has changed. [1 RT]
     pub(super) async fn lock_slot(
         self,
         location: &Location,
@@ -426,7 +426,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<(HeldLock<'a, F>, InnerCopy)>, IndexError> {
         let node = &location.node;
-        let (held, copy) = self.lock_inner(node.inner_ref()).await?;
+        let (held, copy) = self.lock_inner(node.inner_ref(), number).await?;
         let slot = copy.slot(number);
         let unchanged = match location.target {
             SlotTarget::Leaf(LeafAt { leaf, .. }) => slot.child() == Child::Leaf(leaf),

@@ -5,10 +5,10 @@ use super::copy::{InnerCopy, LeafCopy, front_of, fronts, proves};
 use super::damage::damaged;
 use super::policy::Policy;
 use crate::error::IndexError;
-use crate::lock::HeldLock;
+use crate::lock::{BYTES_PER_LOCK, HeldLock};
 use crate::op::Op;
 use crate::radix::coverage;
-use crate::radix::inner::{Inner, InnerFormat, InnerRef};
+use crate::radix::inner::{Inner, InnerFormat, InnerRef, RawInner};
 use crate::radix::leaf::{Leaf, LeafFormat, LeafRef};
 use crate::retry::{Retry, reap_crashed_clients};
 use farwood_fabric::{Checked, Client, Fabric, Object, Remote, read_bytes};
@@ -129,15 +129,29 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         self.read_object(leaf.at, leaf.class.bytes(), &format, LockPlace::Rear).await.map(Leaf::new)
     }
 
-    /// Acquires the lock of an inner node, and reads the node under it.
+    /// The object whose address selects the lock of slot `number` of the node at `at`. A node has one lock. The root has
+    /// one for each slot: it is never replaced, so no change needs all of its slots, and changes below different slots
+    /// need not wait for each other. The root has slots for all partial keys in their order, and many clients of a new
+    /// tree change them at the same time.
+    pub(super) fn guard(self, at: Remote<RawInner>, number: usize) -> Remote<u64> {
+        let number = if at == self.index.root { number as u64 } else { 0 };
+        at.part(number * BYTES_PER_LOCK)
+    }
+
+    /// Acquires the lock of slot `number` of an inner node, and reads the node under it.
     /// [1 RT; 2 without [`AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
-    pub(super) async fn lock_inner(self, node: InnerRef) -> Result<(HeldLock<'a, F>, InnerCopy), IndexError> {
+    pub(super) async fn lock_inner(
+        self,
+        node: InnerRef,
+        number: usize,
+    ) -> Result<(HeldLock<'a, F>, InnerCopy), IndexError> {
         let (locks, promised) = (self.on(&self.index.nodes), self.fabric().capabilities());
+        let guard = self.guard(node.at, number);
         let bytes = node.size.bytes();
         let (held, copy) = if promised.atomic_then_read {
-            locks.acquire_and_read(node.at, bytes).await?
+            locks.acquire_and_read(guard, node.at, bytes).await?
         } else {
-            (locks.acquire(node.at).await?, None)
+            (locks.acquire(guard).await?, None)
         };
         let copy = copy.filter(|_| proves(promised, node.at, bytes));
         if let Some(Ok(copy)) = copy.map(|copy| copy.check(&InnerFormat { number: self.index.number })) {

@@ -70,7 +70,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         number: usize,
         key: &[u8],
     ) -> Result<(), IndexError> {
-        let (held, copy) = self.lock_inner(node.inner_ref()).await?;
+        let (held, copy) = self.lock_inner(node.inner_ref(), number).await?;
         let is_live = node.header.state() == Some(NodeState::Live);
         if !is_live || copy.header() != node.header || !copy.reverse().is_linked() {
             self.index.cache.remove(node.at);

@@ -56,7 +56,7 @@ const CAS_PER_POST: usize = 64;
 /// Attempts to take the parent's lock while the node's lock is held.
 const PARENT_LOCK_TRIES: usize = 500;
 /// Pause between two of these attempts, nanoseconds.
-const PARENT_LOCK_PAUSE_NS: u64 = 2_000;
+const PARENT_LOCK_PAUSE_NS: u64 = 4_000;
 /// Attempts to replace a node, which may be linked elsewhere after each.
 const RESIZES_MAX: usize = 8;
 
@@ -259,7 +259,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         resize: Resize<'_>,
     ) -> Result<Fate, IndexError> {
         let ParentLink { node: parent, number } = link;
-        let (held, node) = self.lock_inner(old.inner_ref()).await?;
+        let (held, node) = self.lock_inner(old.inner_ref(), 0).await?;
         let locked = OldNode { parent, number: *number, slot: parent.slot(*number), at: old.at, node };
         let mut own = Some(held);
         let outcome = self.resize_locked(&locked, old.header, Locks::Node(&mut own), resize).await;
@@ -297,8 +297,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         resize: Resize<'_>,
     ) -> Result<ResizeOutcome, IndexError> {
         let locks = self.on(&self.index.nodes);
-        let parent_lock = locks.acquire(parent.at).await?;
-        let own = match locks.try_acquire(old.at, std::slice::from_ref(&parent_lock)).await {
+        let parent_lock = locks.acquire(self.guard(parent.at, *number)).await?;
+        let own = match locks.try_acquire(self.guard(old.at, 0), std::slice::from_ref(&parent_lock)).await {
             Ok(TryLock::Taken(own)) => Some(own),
             Ok(TryLock::Mine) => None,
             busy_or_error => {
@@ -407,10 +407,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             }
             Locks::Node(held) => held.as_slice(),
         };
-        let words = old.link_words();
+        let (guard, words) = (self.guard(old.parent.at, old.number), old.link_words());
         let words = self.fabric().capabilities().atomic_then_read.then_some(words);
         for _ in 0..PARENT_LOCK_TRIES {
-            let attempt = self.on(&self.index.nodes).try_acquire_and_read(old.parent.at, held, words).await?;
+            let attempt = self.on(&self.index.nodes).try_acquire_and_read(guard, held, words).await?;
             let (lock, words) = match attempt {
                 (TryLock::Taken(lock), words) => (Some(lock), words),
                 (TryLock::Mine, _) => (None, None),
