@@ -10,7 +10,7 @@
 //! If a future forks the process, the executor of the child polls all futures once more: a future that waits for
 //! another thread of the parent would never be woken, and can fail instead ([`ForkCount::guard`]).
 
-use super::poll_source::{advance_all, poll};
+use super::poll_source::{FIRST_POLL, advance_all, poll};
 use super::timers::{fire_timers, park};
 use crate::fork::ForkCount;
 use std::future::Future;
@@ -113,7 +113,7 @@ impl ParkBackoff {
 #[inline]
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
+    let mut context = Context::from_waker(FIRST_POLL);
     match future.as_mut().poll(&mut context) {
         Poll::Ready(output) => output,
         Poll::Pending => block_on_pending(future),
@@ -264,7 +264,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
 #[cfg(test)]
 mod tests {
     use super::super::poll_source::{PollSource, Progress, add_poll_source};
-    use super::super::timers::yield_now;
+    use super::super::sleep::yield_now;
     use super::*;
     use std::cell::{Cell, RefCell};
     use std::future::poll_fn;

@@ -99,7 +99,7 @@ impl TaskThread {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timers::{sleep, yield_now};
+    use super::super::sleep::{sleep, yield_now};
     use super::*;
     use std::time::Duration;
 

@@ -244,7 +244,7 @@ fn run(shared: &Arc<Shared>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timers::{sleep, yield_now};
+    use super::super::sleep::{sleep, yield_now};
     use super::*;
     use std::sync::mpsc::channel;
 
