@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `executor.rs` | [`block_on`] for one future, [`run_all`] for several on one thread |
+//! | `round_waits.rs` | the waits of an executor between its polls |
 //! | `idle_pause.rs` | the lengths of pauses without an answer |
 //! | `poll_source.rs` | connections that the executors poll between futures |
 //! | `task_thread.rs` | a thread that runs futures of other threads |
@@ -15,6 +16,7 @@ mod catch_panic;
 mod executor;
 mod idle_pause;
 mod poll_source;
+mod round_waits;
 mod sleep;
 #[allow(unsafe_code)]
 mod sys;

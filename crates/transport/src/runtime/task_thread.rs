@@ -4,8 +4,8 @@
 //! The futures themselves stay on the thread, because clients belong to one thread. The thread polls them as
 //! [`run_all`](super::run_all) does, and sleeps while it has none.
 
-use super::executor::{Backoff, ParkBackoff};
-use super::poll_source::{advance_all, poll};
+use super::poll_source::poll;
+use super::round_waits::{Round, RoundWaits};
 use super::timers::fire_timers;
 use crate::fork::ForkCount;
 use slab::Slab;
@@ -159,12 +159,15 @@ struct Tasks {
     running: Slab<Running>,
     /// Tasks to poll next.
     ready: Vec<usize>,
+    /// Whether a job has begun in this round.
+    has_begun: bool,
     closed: bool,
 }
 
 impl Tasks {
     /// Takes woken tasks and new jobs. Returns whether there are any.
     fn take(&mut self) -> bool {
+        self.has_begun = false;
         if !self.shared.is_changed.swap(false, Ordering::Acquire) {
             return false;
         }
@@ -187,6 +190,7 @@ impl Tasks {
             let waker = Waker::from(Arc::clone(&state));
             self.ready.push(entry.key());
             entry.insert(Running { task: job(), state, waker });
+            self.has_begun = true;
         }
         !self.ready.is_empty()
     }
@@ -216,29 +220,22 @@ impl Tasks {
 
 fn run(shared: &Arc<Shared>) {
     shared.lock().thread = Some(thread::current());
-    let mut tasks =
-        Tasks { shared: Arc::clone(shared), running: Slab::new(), ready: Vec::new(), closed: false };
-    let (mut backoff, mut park_backoff) = (Backoff::default(), ParkBackoff::default());
+    let mut tasks = Tasks {
+        shared: Arc::clone(shared),
+        running: Slab::new(),
+        ready: Vec::new(),
+        has_begun: false,
+        closed: false,
+    };
+    let mut waits = RoundWaits::default();
     loop {
         let fired = fire_timers();
         let polled = tasks.take();
-        let ended = tasks.poll();
+        let has_ended = tasks.poll();
         if tasks.closed && tasks.running.is_empty() {
             return;
         }
-        if polled {
-            park_backoff = if fired { ParkBackoff::without_spins() } else { ParkBackoff::default() };
-        }
-        let progress = advance_all();
-        if ended || progress.answered {
-            backoff = Backoff::default();
-        } else if !polled && !progress.awaited {
-            park_backoff.wait();
-        } else if polled {
-            backoff.wait_awake();
-        } else {
-            backoff.wait();
-        }
+        waits.end(Round { fired, polled, advanced: has_ended || tasks.has_begun });
     }
 }
 

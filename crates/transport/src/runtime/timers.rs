@@ -49,6 +49,12 @@ pub(super) fn park() {
     }
 }
 
+/// Sleeps until this thread is woken, its next timer is due, or `nanoseconds` have passed.
+pub(super) fn park_for(nanoseconds: u64) {
+    let end = monotonic_nanoseconds().saturating_add(nanoseconds);
+    park_until(next_due().map_or(end, |due| due.min(end)));
+}
+
 fn park_until(end: u64) {
     let left = end.saturating_sub(monotonic_nanoseconds());
     if left > 0 {
@@ -157,5 +163,20 @@ mod tests {
             if polls > 2 { Poll::Ready(()) } else { Poll::Pending }
         }));
         assert_eq!(next_due(), None);
+    }
+
+    #[test]
+    fn a_parked_thread_continues_when_its_timer_is_due_or_it_is_woken() {
+        let key = TIMERS.with_borrow_mut(|timers| {
+            timers.add(HOUR + monotonic_nanoseconds(), Waker::noop().clone());
+            timers.add(5_000_000 + monotonic_nanoseconds(), Waker::noop().clone())
+        });
+        // A thread can wake up early.
+        while monotonic_nanoseconds() < key.due() {
+            park_for(HOUR);
+        }
+        assert!(fire_timers() && !fire_timers());
+        thread::current().unpark();
+        park_for(HOUR);
     }
 }
