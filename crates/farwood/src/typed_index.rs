@@ -61,8 +61,8 @@ impl<K: Key, V: Value> Index<K, V> {
     /// does not answer. The effect of a change that was interrupted is unknown; its locks are freed at once. Bulk loads
     /// have the same limit.
     ///
-    /// Without a limit, a call waits up to 20 s for a lock whose holder is alive, and 10 s for a memory node that does
-    /// not answer.
+    /// Without a limit, a call waits up to 20 s for a lock whose holder is alive, and for a memory node that does not
+    /// answer.
     #[must_use]
     pub fn with_timeout(&self, limit: Duration) -> Self {
         Self { tree: self.tree.with_limit(limit), types: PhantomData }

@@ -17,8 +17,9 @@ use tokio::time::{sleep, timeout};
 /// The longest time of a call that waits for no other client, on a busy machine. A call waits 20 s for the lock of a
 /// live client.
 const CALL_MAX: Duration = Duration::from_secs(5);
-/// Calls of a memory node that has ended fail within this time: the limit of a post is 10 s.
-const LOST_MAX: Duration = Duration::from_secs(15);
+/// Calls of a lost memory node fail within this time. A client that gets no answer for 10 s reconnects, and a memory
+/// node that accepts the connection has 5 s for the greeting. The rest is for a busy machine.
+const LOST_MAX: Duration = Duration::from_secs(40);
 /// The time for which a thread keeps a lock.
 const HOLD: Duration = Duration::from_millis(300);
 
