@@ -9,7 +9,6 @@ use crate::span::Span;
 use crate::task_driver::{Finished, TaskDriver};
 use crate::tree::Tree;
 use farwood_fabric::{Client, FabricError};
-use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use farwood_transport::any::AnyFabric;
 use std::fmt;
@@ -167,17 +166,28 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
     }
 
     /// Returns up to `limit` entries of `range`, in `direction`; as [`Index::range`](crate::Index::range).
+    ///
+    /// ```
+    /// use farwood::index::Direction;
+    /// use farwood::runtime::block_on;
+    /// use farwood::{AsyncIndex, Result};
+    ///
+    /// async fn first_page(squares: &AsyncIndex<u64, u64>) -> Result<Vec<(u64, u64)>> {
+    ///     squares.scan(10.., Direction::Forward, 20).await
+    /// }
+    /// # use farwood::{BTree, Pool};
+    /// # let pool = Pool::anonymous(16 << 20)?;
+    /// # let squares = pool.create_index::<u64, u64>("squares", &BTree::new())?.to_async()?;
+    /// assert_eq!(block_on(first_page(&squares))?, []);
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
     pub fn scan(&self, range: impl KeyRange<K>, direction: Direction, limit: usize) -> Answer<Vec<(K, V)>>
     where
         K: Send,
     {
         let span = ready!(Span::new::<K, _>(&self.tree, &range));
         self.ask("scan", async move |tree, client| {
-            let mut entries = Entries::new();
-            if !span.is_void() {
-                let scan = tree.ordered().scan(client, span.range(), direction, limit, &mut entries);
-                tree.run("scan", scan).await?;
-            }
+            let entries = tree.run("scan", tree.scan(client, (&span, direction), limit)).await?;
             entries.iter().map(|entry| decode(tree, entry)).collect()
         })
     }
@@ -189,18 +199,24 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
     {
         let span = ready!(Span::new::<K, _>(&self.tree, &range));
         self.ask("snapshot", async move |tree, client| {
-            let mut entries = Entries::new();
-            if !span.is_void() {
-                let scan = tree.ordered().scan_snapshot(client, span.range(), direction, limit, &mut entries);
-                tree.run("snapshot", scan).await?;
-            }
+            let entries = tree.run("snapshot", tree.snapshot(client, (&span, direction), limit)).await?;
             entries.iter().map(|entry| decode(tree, entry)).collect()
         })
     }
 
     /// As [`Index::count`](crate::Index::count).
+    ///
+    /// ```
+    /// use farwood::runtime::block_on;
+    /// use farwood::{BTree, Pool};
+    ///
+    /// let pool = Pool::anonymous(16 << 20)?;
+    /// let squares = pool.create_index::<u64, u64>("squares", &BTree::new())?.to_async()?;
+    /// assert_eq!(block_on(squares.count())?, 0);
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
     pub fn count(&self) -> Answer<u64> {
-        self.ask("count", async move |tree, client| tree.run("count", tree.ordered().count(client)).await)
+        self.ask("count", async move |tree, client| tree.run("count", tree.count(client)).await)
     }
 
     /// As [`Index::swap`](crate::Index::swap).

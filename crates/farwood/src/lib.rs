@@ -95,6 +95,7 @@ mod conditional;
 mod conditional_calls;
 pub mod doctor;
 mod entry;
+mod erased;
 pub mod error;
 mod handle;
 mod index_stats;

@@ -9,7 +9,6 @@ use crate::span::Span;
 use crate::tree::Tree;
 use farwood_fabric::Costs;
 use farwood_index::IndexError;
-use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use std::fmt;
 use std::marker::PhantomData;
@@ -193,12 +192,7 @@ impl<K: Key, V: Value> Session<K, V> {
     ) -> Result<Vec<(K, V)>> {
         let tree = &*self.tree;
         let span = Span::new::<K, _>(tree, &range)?;
-        if span.is_void() {
-            return Ok(Vec::new());
-        }
-        let mut entries = Entries::new();
-        self.run("scan", || tree.ordered().scan(&self.client, span.range(), direction, limit, &mut entries))
-            .await?;
+        let entries = self.run("scan", || tree.scan(&self.client, (&span, direction), limit)).await?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
@@ -211,20 +205,13 @@ impl<K: Key, V: Value> Session<K, V> {
     ) -> Result<Vec<(K, V)>> {
         let tree = &*self.tree;
         let span = Span::new::<K, _>(tree, &range)?;
-        if span.is_void() {
-            return Ok(Vec::new());
-        }
-        let mut entries = Entries::new();
-        self.run("snapshot", || {
-            tree.ordered().scan_snapshot(&self.client, span.range(), direction, limit, &mut entries)
-        })
-        .await?;
+        let entries = self.run("snapshot", || tree.snapshot(&self.client, (&span, direction), limit)).await?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
     /// As [`Index::count`](crate::Index::count).
     pub async fn count(&self) -> Result<u64> {
-        self.run("count", || self.tree.ordered().count(&self.client)).await
+        self.run("count", || self.tree.count(&self.client)).await
     }
 
     /// Returns the costs of this session's operations since the last call.
