@@ -4,6 +4,7 @@ use crate::answer::Answer;
 use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
 use crate::error::{Error, Result};
+use crate::handle::within;
 use crate::scan::decode;
 use crate::span::Span;
 use crate::task_driver::{Finished, TaskDriver};
@@ -14,7 +15,7 @@ use farwood_transport::any::AnyFabric;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Async calls on an ordered index, for programs with an executor such as tokio. Create it with
 /// [`Index::to_async`](crate::Index::to_async).
@@ -55,12 +56,14 @@ pub struct AsyncIndex<K, V> {
     tree: TaskDriver<Tree>,
     /// The URL of the index, for errors: an answer must not keep the index open.
     url: Arc<str>,
+    /// The longest duration of a call.
+    limit: Option<Duration>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Clone for AsyncIndex<K, V> {
     fn clone(&self) -> Self {
-        Self { tree: self.tree.clone(), url: Arc::clone(&self.url), types: PhantomData }
+        Self { tree: self.tree.clone(), url: Arc::clone(&self.url), limit: self.limit, types: PhantomData }
     }
 }
 
@@ -75,10 +78,10 @@ macro_rules! ready {
 }
 
 impl<K: Key, V: Value> AsyncIndex<K, V> {
-    pub(crate) fn new(tree: Arc<Tree>) -> Result<Self> {
+    pub(crate) fn new(tree: Arc<Tree>, limit: Option<Duration>) -> Result<Self> {
         let (url, pool) = (tree.url().into(), Arc::clone(tree.pool()));
         let tree = TaskDriver::new(tree, &pool, "start async calls of")?;
-        Ok(Self { tree, url, types: PhantomData })
+        Ok(Self { tree, url, limit, types: PhantomData })
     }
 
     /// The URL of the index.
@@ -297,10 +300,17 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         let url = Arc::clone(&self.url);
         let failed =
             move |error: FabricError| Error::Index { operation, url: url.to_string(), source: error.into() };
-        let begun = Instant::now();
+        let (begun, limit) = (Instant::now(), self.limit);
         self.tree.ask(failed, move |tree, client| async move {
-            let work = || work(&tree, &client);
-            client.shared_call(tree.metered(), operation, Some(begun), work).await
+            let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+            let call = || async {
+                let call = work(&tree, &client);
+                match left {
+                    None => call.await,
+                    Some(left) => within(left, (&tree, operation), &client, Box::pin(call)).await,
+                }
+            };
+            client.shared_call(tree.metered(), operation, Some(begun), call).await
         })
     }
 

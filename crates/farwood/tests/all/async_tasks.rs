@@ -287,7 +287,7 @@ async fn calls_of_a_silent_memory_node_fail_and_dropping_the_last_handle_does_no
     let place = Place::tcp();
     let stopped = Arc::default();
     let address = forward(place.node.as_ref().unwrap().address(), &stopped);
-    let pool = Pool::open(&format!("tcp://{address}")).unwrap();
+    let pool = Pool::open(format!("tcp://{address}")).unwrap();
     let tasks = pool.create_index::<u64, u64>("i", &BTree::new()).unwrap().to_async().unwrap();
     drop(pool);
     tasks.put(1, 1).await.unwrap();
