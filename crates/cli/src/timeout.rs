@@ -24,7 +24,7 @@ const SECONDS_MAX: f64 = 1e9;
 pub(crate) struct TimeoutArgs {
     /// End with exit code 9 if opening the index, or an operation on it, takes longer than this. In a scan, an
     /// operation is the fetch of up to 4096 entries. Without the option, a command waits up to 20 s for a lock, and up
-    /// to 20 s for a memory node that does not answer: 10 s for the operation, and 10 s to close the index
+    /// to 20 s for a memory node that does not answer
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 }

@@ -144,7 +144,7 @@ fn items() -> Vec<Item> {
 fn measure_tcp() -> farwood::Result<()> {
     let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().expect("an address"), 256 << 20));
     let node = node.expect("a memory node of this process");
-    let pool = Pool::open(&format!("tcp://{}", node.address()))?;
+    let pool = Pool::open(format!("tcp://{}", node.address()))?;
     let places = pool.create_spatial("places", &RTree::new())?;
     let listener = Some(TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let options = ServeOptions { listener, memory_node: Some(node.server()), ..ServeOptions::default() };

@@ -4,18 +4,18 @@ use crate::answer::Answer;
 use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
 use crate::error::{Error, Result};
+use crate::handle::within;
 use crate::scan::decode;
 use crate::span::Span;
 use crate::task_driver::{Finished, TaskDriver};
 use crate::tree::Tree;
 use farwood_fabric::{Client, FabricError};
-use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use farwood_transport::any::AnyFabric;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Async calls on an ordered index, for programs with an executor such as tokio. Create it with
 /// [`Index::to_async`](crate::Index::to_async).
@@ -56,12 +56,14 @@ pub struct AsyncIndex<K, V> {
     tree: TaskDriver<Tree>,
     /// The URL of the index, for errors: an answer must not keep the index open.
     url: Arc<str>,
+    /// The longest duration of a call.
+    limit: Option<Duration>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Clone for AsyncIndex<K, V> {
     fn clone(&self) -> Self {
-        Self { tree: self.tree.clone(), url: Arc::clone(&self.url), types: PhantomData }
+        Self { tree: self.tree.clone(), url: Arc::clone(&self.url), limit: self.limit, types: PhantomData }
     }
 }
 
@@ -76,10 +78,10 @@ macro_rules! ready {
 }
 
 impl<K: Key, V: Value> AsyncIndex<K, V> {
-    pub(crate) fn new(tree: Arc<Tree>) -> Result<Self> {
+    pub(crate) fn new(tree: Arc<Tree>, limit: Option<Duration>) -> Result<Self> {
         let (url, pool) = (tree.url().into(), Arc::clone(tree.pool()));
         let tree = TaskDriver::new(tree, &pool, "start async calls of")?;
-        Ok(Self { tree, url, types: PhantomData })
+        Ok(Self { tree, url, limit, types: PhantomData })
     }
 
     /// The URL of the index.
@@ -167,17 +169,28 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
     }
 
     /// Returns up to `limit` entries of `range`, in `direction`; as [`Index::range`](crate::Index::range).
+    ///
+    /// ```
+    /// use farwood::index::Direction;
+    /// use farwood::runtime::block_on;
+    /// use farwood::{AsyncIndex, Result};
+    ///
+    /// async fn first_page(squares: &AsyncIndex<u64, u64>) -> Result<Vec<(u64, u64)>> {
+    ///     squares.scan(10.., Direction::Forward, 20).await
+    /// }
+    /// # use farwood::{BTree, Pool};
+    /// # let pool = Pool::anonymous(16 << 20)?;
+    /// # let squares = pool.create_index::<u64, u64>("squares", &BTree::new())?.to_async()?;
+    /// assert_eq!(block_on(first_page(&squares))?, []);
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
     pub fn scan(&self, range: impl KeyRange<K>, direction: Direction, limit: usize) -> Answer<Vec<(K, V)>>
     where
         K: Send,
     {
         let span = ready!(Span::new::<K, _>(&self.tree, &range));
         self.ask("scan", async move |tree, client| {
-            let mut entries = Entries::new();
-            if !span.is_void() {
-                let scan = tree.ordered().scan(client, span.range(), direction, limit, &mut entries);
-                tree.run("scan", scan).await?;
-            }
+            let entries = tree.run("scan", tree.scan(client, (&span, direction), limit)).await?;
             entries.iter().map(|entry| decode(tree, entry)).collect()
         })
     }
@@ -189,18 +202,24 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
     {
         let span = ready!(Span::new::<K, _>(&self.tree, &range));
         self.ask("snapshot", async move |tree, client| {
-            let mut entries = Entries::new();
-            if !span.is_void() {
-                let scan = tree.ordered().scan_snapshot(client, span.range(), direction, limit, &mut entries);
-                tree.run("snapshot", scan).await?;
-            }
+            let entries = tree.run("snapshot", tree.snapshot(client, (&span, direction), limit)).await?;
             entries.iter().map(|entry| decode(tree, entry)).collect()
         })
     }
 
     /// As [`Index::count`](crate::Index::count).
+    ///
+    /// ```
+    /// use farwood::runtime::block_on;
+    /// use farwood::{BTree, Pool};
+    ///
+    /// let pool = Pool::anonymous(16 << 20)?;
+    /// let squares = pool.create_index::<u64, u64>("squares", &BTree::new())?.to_async()?;
+    /// assert_eq!(block_on(squares.count())?, 0);
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
     pub fn count(&self) -> Answer<u64> {
-        self.ask("count", async move |tree, client| tree.run("count", tree.ordered().count(client)).await)
+        self.ask("count", async move |tree, client| tree.run("count", tree.count(client)).await)
     }
 
     /// As [`Index::swap`](crate::Index::swap).
@@ -281,10 +300,17 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         let url = Arc::clone(&self.url);
         let failed =
             move |error: FabricError| Error::Index { operation, url: url.to_string(), source: error.into() };
-        let begun = Instant::now();
+        let (begun, limit) = (Instant::now(), self.limit);
         self.tree.ask(failed, move |tree, client| async move {
-            let work = || work(&tree, &client);
-            client.shared_call(tree.metered(), operation, Some(begun), work).await
+            let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+            let call = || async {
+                let call = work(&tree, &client);
+                match left {
+                    None => call.await,
+                    Some(left) => within(left, (&tree, operation), &client, Box::pin(call)).await,
+                }
+            };
+            client.shared_call(tree.metered(), operation, Some(begun), call).await
         })
     }
 

@@ -94,7 +94,7 @@ impl Handle {
     ) -> Result<()> {
         let decide = async |index: &Ordered, client: &Client<AnyFabric>| {
             let decide: &mut Decide<'_> = decide;
-            index.modify(client, key, decide).await.map(drop)
+            index.modify(client, key, decide).await
         };
         self.run(operation, decide)
     }
@@ -107,7 +107,7 @@ impl Handle {
     ) -> Result<()> {
         let accept = async |index: &Ordered, client: &Client<AnyFabric>| {
             let accept: &mut Accept<'_> = accept;
-            index.remove_if(client, key, accept).await.map(drop)
+            index.remove_if(client, key, accept).await
         };
         self.run(operation, accept)
     }

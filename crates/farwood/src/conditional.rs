@@ -76,11 +76,11 @@ impl<V: Value, D: FnMut(&Tree, Option<(&[u8], &V)>) -> Result<Decided>> Conditio
         match self.intent {
             Intent::Modify => {
                 let mut decide = |value: Option<&[u8]>| self.decide(tree, value);
-                Box::pin(tree.run(operation, index.modify(client, key, &mut decide))).await.map(drop)
+                Box::pin(tree.run(operation, index.modify(client, key, &mut decide))).await
             }
             Intent::Remove => {
                 let mut accept = |value: Option<&[u8]>| self.decide(tree, value) == Decision::Remove;
-                Box::pin(tree.run(operation, index.remove_if(client, key, &mut accept))).await.map(drop)
+                Box::pin(tree.run(operation, index.remove_if(client, key, &mut accept))).await
             }
         }
     }

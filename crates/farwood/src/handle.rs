@@ -11,7 +11,7 @@ use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::{TaskThread, block_on};
 use std::future::poll_fn;
 use std::ops::Deref;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -46,6 +46,11 @@ impl Handle {
     /// The same index with another limit.
     pub(crate) fn with_limit(&self, limit: Duration) -> Self {
         Self { tree: Arc::clone(&self.tree), limit: Some(limit) }
+    }
+
+    /// The longest duration of a call.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.limit
     }
 
     /// Runs an operation with the client of this thread, or on the thread of the pool.
@@ -127,20 +132,26 @@ impl Handle {
         client: &Client<AnyFabric>,
         work: impl Future<Output = Result<T, IndexError>>,
     ) -> Result<T> {
-        let done = match self.limit {
-            None => Some(work.await),
+        match self.limit {
+            None => work.await.map_err(|error| self.failed(operation, error)),
             Some(limit) => {
-                let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-                until(work, client.fabric().sleep(nanoseconds)).await
-            }
-        };
-        match done {
-            Some(done) => done.map_err(|error| self.failed(operation, error)),
-            None => {
-                Err(Error::TimedOut { operation, url: self.url(), after: self.limit.unwrap_or_default() })
+                let call = Box::pin(async { work.await.map_err(|error| self.failed(operation, error)) });
+                within(limit, (&self.tree, operation), client, call).await
             }
         }
     }
+}
+
+/// Runs a call of the index until it ends or `limit` has passed.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    (tree, operation): (&Tree, &'static str),
+    client: &Client<AnyFabric>,
+    call: Pin<Box<impl Future<Output = Result<T>>>>,
+) -> Result<T> {
+    let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    let done = until(call, client.fabric().sleep(nanoseconds)).await;
+    done.unwrap_or_else(|| Err(Error::TimedOut { operation, url: tree.url(), after: limit }))
 }
 
 /// Runs `work` until it or `pause` ends, and drops the other; `None`: the pause has ended first.

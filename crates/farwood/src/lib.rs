@@ -1,4 +1,4 @@
-//! Farwood: tree indexes for far memory.
+//! Farwood: sorted maps and spatial indexes that processes share, in far memory.
 //!
 //! Any number of processes share an index without a server between them and the data: the nodes of the tree are in the
 //! memory of *memory nodes*, and every process reads and changes them with one-sided READ, WRITE and compare-and-swap.
@@ -30,11 +30,13 @@
 //! | a pool for this process alone, without a name | [`Pool::anonymous`] |
 //! | pools for the tests of your program | [Testing](#testing-your-program), [`testing`] |
 //! | typed indexes, usable from any thread | [`Index`] |
-//! | the structure of an index: keys of one length, or of any length | [`BTree`], [`Radix`], [`Hashed`] |
+//! | keys of one length, the default: a B-link tree | [`BTree`] |
+//! | keys and values of any length: radix trees | [`Radix`] with a cache of nodes, [`Hashed`] with a small filter |
 //! | rectangles: an R*-tree (feature `spatial`) | [`spatial`] |
 //! | points, lines and polygons in records (feature `geometry`) | [`spatial::Spatial::find`], [`spatial::geometry`] |
 //! | conditional changes: counters, sessions, locks | [`Index::compare_exchange`], [`Index::fetch_update`] |
-//! | range scans, forward or reverse | [`Index::range`], [`Index::prefix`], [`index::Scan`] |
+//! | range scans, forward or reverse, pages | [`Index::range`], [`Index::prefix`], [`index::Scan`] |
+//! | a limit of the time that a call waits | [`Index::with_timeout`] |
 //! | many keys in one call | [`Index::get_many`], [`Index::put_many`], [`Index::bulk_load`] |
 //! | async calls from any task, such as with tokio | [`AsyncIndex`], `spatial::AsyncSpatial` |
 //! | concurrent async operations on one thread | [`index::Session`], [`runtime::run_all`] |
@@ -95,6 +97,7 @@ mod conditional;
 mod conditional_calls;
 pub mod doctor;
 mod entry;
+mod erased;
 pub mod error;
 mod handle;
 mod index_stats;
@@ -123,6 +126,7 @@ mod width;
 
 pub use async_index::AsyncIndex;
 pub use codec::{Key, Value};
+#[doc(inline)]
 pub use error::{Error, Result};
 pub use pool::Pool;
 pub use pool_options::PoolOptions;

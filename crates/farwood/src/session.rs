@@ -3,18 +3,19 @@
 use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
 use crate::error::Result;
+use crate::handle::within;
 use crate::observe::MeteredClient;
 use crate::scan::decode;
 use crate::span::Span;
 use crate::tree::Tree;
 use farwood_fabric::Costs;
 use farwood_index::IndexError;
-use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Async calls on an index for the current thread, with their costs.
 ///
@@ -59,19 +60,22 @@ pub struct Session<K, V> {
     // Dropped before the tree: the client must end before the pool does.
     client: Rc<MeteredClient>,
     tree: Arc<Tree>,
+    /// The longest duration of a call.
+    limit: Option<Duration>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Clone for Session<K, V> {
     fn clone(&self) -> Self {
-        Self { client: Rc::clone(&self.client), tree: Arc::clone(&self.tree), types: PhantomData }
+        let (client, tree) = (Rc::clone(&self.client), Arc::clone(&self.tree));
+        Self { client, tree, limit: self.limit, types: PhantomData }
     }
 }
 
 impl<K: Key, V: Value> Session<K, V> {
-    pub(crate) fn new(tree: Arc<Tree>) -> Self {
+    pub(crate) fn new(tree: Arc<Tree>, limit: Option<Duration>) -> Self {
         let client = Rc::new(tree.pool().client());
-        Self { client, tree, types: PhantomData }
+        Self { client, tree, limit, types: PhantomData }
     }
 
     /// Runs an operation, and binds it to the process that opened the pool, because a forked child must not run it.
@@ -80,8 +84,14 @@ impl<K: Key, V: Value> Session<K, V> {
         operation: &'static str,
         work: impl FnOnce() -> F,
     ) -> Result<T> {
-        let call = self.client.shared_call(self.tree.metered(), operation, None, work);
-        self.tree.pool().forks().guard(call).await.map_err(|error| self.tree.failed(operation, error))
+        let (tree, failed) = (&*self.tree, |error| self.tree.failed(operation, error));
+        if let Some(limit) = self.limit {
+            let call = Box::pin(async { tree.run(operation, work()).await });
+            let call = || within(limit, (tree, operation), &self.client, call);
+            return self.client.shared_call(tree.metered(), operation, None, call).await;
+        }
+        let call = self.client.shared_call(tree.metered(), operation, None, work);
+        tree.pool().forks().guard(call).await.map_err(failed)
     }
 
     /// As [`Index::get`](crate::Index::get).
@@ -176,9 +186,15 @@ impl<K: Key, V: Value> Session<K, V> {
     where
         D: FnMut(&Tree, Option<(&[u8], &V)>) -> Result<Decided>,
     {
-        let key = self.tree.key::<K, _>(change.operation, key)?;
-        let call = self.client.shared_call(self.tree.metered(), change.operation, None, || {
-            change.run(&self.tree, &self.client, key.as_ref())
+        let (tree, operation) = (&*self.tree, change.operation);
+        let key = tree.key::<K, _>(operation, key)?;
+        let client = &*self.client;
+        let call = client.shared_call(tree.metered(), operation, None, || async {
+            let call = change.run(tree, client, key.as_ref());
+            match self.limit {
+                None => call.await,
+                Some(limit) => within(limit, (tree, operation), client, Box::pin(call)).await,
+            }
         });
         call.await?;
         change.found
@@ -193,12 +209,7 @@ impl<K: Key, V: Value> Session<K, V> {
     ) -> Result<Vec<(K, V)>> {
         let tree = &*self.tree;
         let span = Span::new::<K, _>(tree, &range)?;
-        if span.is_void() {
-            return Ok(Vec::new());
-        }
-        let mut entries = Entries::new();
-        self.run("scan", || tree.ordered().scan(&self.client, span.range(), direction, limit, &mut entries))
-            .await?;
+        let entries = self.run("scan", || tree.scan(&self.client, (&span, direction), limit)).await?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
@@ -211,20 +222,13 @@ impl<K: Key, V: Value> Session<K, V> {
     ) -> Result<Vec<(K, V)>> {
         let tree = &*self.tree;
         let span = Span::new::<K, _>(tree, &range)?;
-        if span.is_void() {
-            return Ok(Vec::new());
-        }
-        let mut entries = Entries::new();
-        self.run("snapshot", || {
-            tree.ordered().scan_snapshot(&self.client, span.range(), direction, limit, &mut entries)
-        })
-        .await?;
+        let entries = self.run("snapshot", || tree.snapshot(&self.client, (&span, direction), limit)).await?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
     /// As [`Index::count`](crate::Index::count).
     pub async fn count(&self) -> Result<u64> {
-        self.run("count", || self.tree.ordered().count(&self.client)).await
+        self.run("count", || self.tree.count(&self.client)).await
     }
 
     /// Returns the costs of this session's operations since the last call.

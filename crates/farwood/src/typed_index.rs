@@ -56,13 +56,14 @@ impl<K: Key, V: Value> Index<K, V> {
         &self.tree
     }
 
-    /// Returns a handle of the same index whose blocking calls end after `limit` at the latest, with the error
+    /// Returns a handle of the same index whose calls wait no longer than `limit`, and then end with the error
     /// [`TimedOut`](crate::error::ErrorKind::TimedOut): at a lock that another client holds, or at a memory node that
-    /// does not answer. The effect of a change that was interrupted is unknown; its locks are freed at once. Bulk loads
-    /// have the same limit.
+    /// does not answer. The effect of a change that was interrupted is unknown, even if it waited for a lock only; its
+    /// locks are freed at once. A call that does not wait is not interrupted. Each batch of a range or a bulk load has
+    /// the limit. Sessions and async handles that are created from the handle have the same limit.
     ///
-    /// Without a limit, a call waits up to 20 s for a lock whose holder is alive, and 10 s for a memory node that does
-    /// not answer.
+    /// Without a limit, a call waits up to 20 s for a lock whose holder is alive, and for a memory node that does not
+    /// answer.
     #[must_use]
     pub fn with_timeout(&self, limit: Duration) -> Self {
         Self { tree: self.tree.with_limit(limit), types: PhantomData }
@@ -349,13 +350,13 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # Errors
     /// [`Error::Thread`](crate::Error::Thread): the thread cannot be started.
     pub fn to_async(&self) -> Result<AsyncIndex<K, V>> {
-        AsyncIndex::new(Arc::clone(self.tree.tree()))
+        AsyncIndex::new(Arc::clone(self.tree.tree()), self.tree.limit())
     }
 
     /// Creates a session: async calls for the current thread, with a separate client. Do not interleave them with
     /// blocking calls on the same thread, see [`Session`].
     pub fn session(&self) -> Session<K, V> {
-        Session::new(Arc::clone(self.tree.tree()))
+        Session::new(Arc::clone(self.tree.tree()), self.tree.limit())
     }
 
     /// Returns the untyped index and a new client for the current thread, for benchmarks.

@@ -16,8 +16,8 @@ pub enum Unfit {
     },
     /// The key or value is too long.
     #[error(
-        "has {}, and the limit of this index is {}; shorten it, or create an index with a higher limit, which is at \
-         most 4 KiB for keys and 16 MiB for values",
+        "has {}, and the limit of this index is {}; shorten it, or create an index with a higher limit (keys have at \
+         most 1 KiB in a B-link tree and 4 KiB in a radix tree, values 16 MiB)",
         ByteCount(*found as u64),
         ByteCount(*most as u64)
     )]

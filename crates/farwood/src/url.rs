@@ -306,6 +306,14 @@ impl TryFrom<&str> for Url {
     }
 }
 
+impl TryFrom<String> for Url {
+    type Error = Error;
+
+    fn try_from(url: String) -> Result<Self, Error> {
+        url.parse()
+    }
+}
+
 impl TryFrom<&String> for Url {
     type Error = Error;
 

@@ -172,7 +172,7 @@ impl Fabric for SimFabric {
         Sleep { device: Rc::clone(&self.device), nanoseconds, untimed: self.untimed, timer: None }
     }
 
-    /// Never completes: the simulator polls every operation that is woken.
+    /// The alarm never completes, because the simulator polls every operation that is woken.
     fn alarm(&self, _: u64) -> impl Future<Output = ()> {
         std::future::pending()
     }

@@ -477,7 +477,7 @@ impl Fabric for LoopbackFabric {
         Sleep::new(&self.world, nanoseconds).await;
     }
 
-    /// Never completes: the loopback polls every operation that is woken.
+    /// The alarm never completes, because the loopback polls every operation that is woken.
     fn alarm(&self, _: u64) -> impl Future<Output = ()> {
         std::future::pending()
     }

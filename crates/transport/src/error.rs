@@ -1,5 +1,6 @@
 //! Errors of memory nodes, and of the pools that they serve, with remedies.
 
+use crate::remedy;
 use farwood_fabric::{ByteCount, FabricError};
 use std::borrow::Cow;
 use std::io;
@@ -159,10 +160,7 @@ impl TcpError {
         match self {
             Self::Pool { pool, error } => format!("{pool}: {}", error.description()),
             Self::File { path, fault } => format!("{}: {}", path.display(), fault.description()),
-            error => {
-                let text = error.to_string();
-                text.strip_suffix(&error.suffix()).unwrap_or(&text).to_owned()
-            }
+            error => remedy::without(error, &error.suffix()),
         }
     }
 
@@ -214,7 +212,7 @@ impl TcpError {
     fn suffix(&self) -> String {
         match self {
             Self::Pool { .. } | Self::File { .. } => String::new(),
-            error => error.remedy().map_or_else(String::new, |remedy| format!("; {remedy}")),
+            error => remedy::suffix(error.remedy()),
         }
     }
 
@@ -277,8 +275,7 @@ pub enum FileFault {
 impl FileFault {
     /// The text without the remedy.
     pub fn description(&self) -> String {
-        let text = self.to_string();
-        text.strip_suffix(&self.suffix()).unwrap_or(&text).to_owned()
+        remedy::without(self, &self.suffix())
     }
 
     /// The remedy at the end of the text.
@@ -293,7 +290,7 @@ impl FileFault {
     }
 
     fn suffix(&self) -> String {
-        self.remedy().map_or_else(String::new, |remedy| format!("; {remedy}"))
+        remedy::suffix(self.remedy())
     }
 }
 
@@ -323,17 +320,50 @@ fn remedy_of_file(error: &io::Error) -> &'static str {
 mod tests {
     use super::*;
 
+    fn faults() -> [FileFault; 4] {
+        let damaged = FileFault::Damaged("bad magic".to_owned());
+        let full = FileFault::System(io::ErrorKind::StorageFull.into());
+        [FileFault::InUse, full, FileFault::Unfit("it is a pipe".to_owned()), damaged]
+    }
+
+    fn errors() -> Vec<TcpError> {
+        let (address, why) = ("10.0.0.1:7000".to_owned(), "refused".to_owned());
+        let (pool, path) = ("tcp://10.0.0.1:7000".to_owned(), PathBuf::from("/f"));
+        let error = || io::ErrorKind::AddrInUse.into();
+        let no_descriptor = || io::Error::from_raw_os_error(libc::EMFILE);
+        let mut errors = vec![
+            TcpError::BadAddress { text: address.clone(), why: why.clone() },
+            TcpError::BadShape(why.clone()),
+            TcpError::Listen { address: address.clone(), error: error() },
+            TcpError::Listen { address: address.clone(), error: no_descriptor() },
+            TcpError::Memory { bytes: 1 << 20, error: error() },
+            TcpError::Memory { bytes: 1 << 20, error: no_descriptor() },
+            TcpError::Card { why: why.clone() },
+            TcpError::System { operation: "listen", error: error() },
+            TcpError::Token { path: path.clone(), why: why.clone() },
+            TcpError::Tls { option: "tls-ca", path: path.clone(), why: why.clone() },
+            TcpError::Unclean { path: path.clone() },
+            TcpError::NotThere { address: address.clone(), why: why.clone() },
+            TcpError::NotThere { address: address.clone(), why: CLOSED.to_owned() },
+            TcpError::BadToken { address: address.clone(), why: why.clone() },
+            TcpError::Unproven { address: address.clone(), why: why.clone() },
+            TcpError::Untrusted { address: address.clone(), why: why.clone() },
+            TcpError::Unusable { address, why: why.clone() },
+            TcpError::NoPool { pool: pool.clone() },
+            TcpError::NotThisPool { pool: pool.clone(), why },
+            TcpError::Pool { pool, error: FabricError::Forked },
+        ];
+        errors.extend(faults().map(|fault| TcpError::File { path: path.clone(), fault }));
+        errors
+    }
+
     #[test]
     fn the_text_is_the_description_and_the_remedy() {
-        let (address, why) = ("10.0.0.1:7000".to_owned(), "refused".to_owned());
-        let file = FileFault::System(io::ErrorKind::StorageFull.into());
-        for error in [
-            TcpError::Listen { address: address.clone(), error: io::ErrorKind::AddrInUse.into() },
-            TcpError::NotThere { address, why },
-            TcpError::File { path: PathBuf::from("/f"), fault: file },
-        ] {
-            assert_eq!(error.to_string(), format!("{}; {}", error.description(), error.remedy().unwrap()));
-            assert!(std::error::Error::source(&error).is_none(), "the text contains that of the cause");
+        for error in errors() {
+            remedy::assert_in_text(&error, &error.description(), error.remedy());
+        }
+        for fault in faults() {
+            remedy::assert_in_text(&fault, &fault.description(), fault.remedy());
         }
     }
 }

@@ -40,6 +40,7 @@ pub mod fork;
 pub mod heap;
 #[cfg(feature = "rdma")]
 pub mod rdma;
+mod remedy;
 pub mod runtime;
 pub mod shm;
 pub mod small_file;

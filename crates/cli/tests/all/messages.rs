@@ -50,7 +50,7 @@ fn sizes_are_shown_as_they_were_typed() {
 fn the_largest_limits_are_named() {
     let machine = Machine::with_pool();
     machine.ok(&["create", "shm://p/t", "--index", "smart", "--keys", "text", "--values", "hex"]);
-    let limits = "at most 4 KiB for keys and 16 MiB for values";
+    let limits = "at most 1 KiB in a B-link tree and 4 KiB in a radix tree, values 16 MiB";
     machine.refused(2, &["put", "shm://p/t", &"k".repeat(5000), "00"], &["has 5000 B", "is 4 KiB", limits]);
     let big = machine.file("big", vec![0; (16 << 20) + 1]);
     machine.refused(

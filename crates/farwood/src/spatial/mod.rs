@@ -36,6 +36,7 @@ pub use editor::Editor;
 #[cfg(feature = "geometry")]
 pub use exact::NearestOptions;
 #[cfg(feature = "geometry")]
+#[doc(inline)]
 pub use farwood_geometry as geometry;
 pub use farwood_index::catfish::adaptive::{BackOffRule, BackOffSettings};
 pub use farwood_index::catfish::{

@@ -75,7 +75,8 @@ impl BTree {
     }
 
     /// Sets the bytes of a key, 8 to 1024. Required if the type does not determine them (texts, byte strings, tuples of
-    /// them). Keys of types of less than 8 bytes are padded to 8.
+    /// them). Keys of types of less than 8 bytes are padded to 8. In a tuple, a text or byte string takes two bytes
+    /// more than its own, and one more for each byte 0 in it: `(u64, String)` with texts of up to 40 bytes needs 50.
     pub fn key_bytes(self, bytes: usize) -> Self {
         Self { key_bytes: Some(bytes), ..self }
     }

@@ -116,7 +116,7 @@ fn over_tcp_tasks_share_an_index_and_one_connection() {
 #[test]
 fn over_tcp_a_change_without_a_server_fails() {
     let node = MemoryNode::start(&NodeSpec::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
-    let pool = Pool::open(&format!("tcp://{}", node.address())).unwrap();
+    let pool = Pool::open(format!("tcp://{}", node.address())).unwrap();
     let places = Arc::new(pool.create_spatial("places", &RTree::new()).unwrap());
     let places = places.to_async().unwrap();
     let refused = block_on(places.insert(&item(1))).unwrap_err();

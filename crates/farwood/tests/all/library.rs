@@ -611,7 +611,7 @@ fn an_unreadable_token_is_not_reported_as_a_missing_server() {
     let token = Some(Token::from_file(&file).unwrap().into());
     let listen = "127.0.0.1:0".parse().unwrap();
     let node = MemoryNode::start(&NodeSpec { token, ..NodeSpec::new(listen, 64 << 20) }).unwrap();
-    let pool = Pool::open(&format!("tcp://{}?token-file={}", node.address(), file.display())).unwrap();
+    let pool = Pool::open(format!("tcp://{}?token-file={}", node.address(), file.display())).unwrap();
     let places = pool.create_spatial("places", &RTree::new()).unwrap();
     std::fs::remove_file(&file).unwrap();
     let item = Item { bounds: Rectangle::point([1.0, 1.0]).unwrap(), id: 1 };

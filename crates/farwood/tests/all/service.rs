@@ -3,6 +3,7 @@
 use farwood::error::{Effect, ErrorKind};
 use farwood::index::{Range, Structure};
 use farwood::node::{MemoryNode, NodeSpec};
+use farwood::runtime::block_on;
 use farwood::testing::ScratchPool;
 use farwood::{BTree, Hashed, Index, Pool, Radix, Value};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -256,7 +257,16 @@ fn a_call_ends_after_its_time_limit() {
             has_begun.recv().unwrap();
             let began = Instant::now();
             let error = index.with_timeout(Duration::from_millis(50)).swap(1, 2).unwrap_err();
-            // Without a limit of its own, the call waits for 20 s.
+            // Async calls and sessions have the limit of the handle from which they were created.
+            let limited = index.with_timeout(Duration::from_millis(50));
+            for error in [
+                block_on(limited.to_async().unwrap().put(1, 2)).unwrap_err(),
+                block_on(limited.session().put(1, 2)).unwrap_err(),
+                block_on(limited.session().swap(1, 2)).unwrap_err(),
+            ] {
+                assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+            }
+            // Without a limit of its own, a call waits for 20 s.
             assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
             drop(tried);
             assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");

@@ -384,6 +384,29 @@ fn scans_during_changes_are_checked() {
     assert_eq!(wrongs(scan(&changed, 9), &twice), 1);
 }
 
+#[test]
+fn scans_beside_exchanges_are_checked() {
+    let (with, stored) = (["a1", "b1", "c1", "d1", "e1"], ["a1", "b1", "c2", "d1", "e1"]);
+    let scans: [&[&str]; 3] = [&with, &stored, &["a1", "b1", "d1", "e1"]];
+    let violations = |change: Operation| {
+        let changes = [("c", change)];
+        scans.map(|entries| wrongs(scan(entries, 9), &changes))
+    };
+    let exchanged = |expected, new, answer| {
+        operation(10, 20, exchange(Expected::Value(Some(bytes(expected))), new), answer)
+    };
+    // One that found another value than the expected one changes nothing: its new value must not be shown.
+    assert_eq!(violations(exchanged("7", Some("2"), found("1"))), [0, 1, 1]);
+    // One that stored before the scan: only its new value is possible.
+    assert_eq!(violations(exchanged("1", Some("2"), found("1"))), [1, 0, 1]);
+    // One that removed the key before the scan: no value is possible, and the key is missing.
+    assert_eq!(violations(exchanged("1", None, found("1"))), [1, 1, 0]);
+    // One that was never answered may have stored, and may have removed the key.
+    let never = |new| killed(10, exchange(Expected::Value(Some(bytes("1"))), new));
+    assert_eq!(violations(never(Some("2"))), [0, 0, 1]);
+    assert_eq!(violations(never(None)), [0, 1, 0]);
+}
+
 /// A million operations of 8 clients on 1,000 keys, each taking effect at some time between its call and its end.
 fn large(seed: u64) -> History {
     const CLIENTS: u64 = 8;

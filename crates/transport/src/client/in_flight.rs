@@ -3,25 +3,19 @@
 
 use super::error::ConnectError;
 use super::post::{PostBody, Waiter};
+use super::timeouts::DRAIN_MAX;
 use crate::fork::ForkCount;
-use crate::runtime::{Progress, is_polled_by_executor, wake_at};
-use crate::shm::monotonic_nanoseconds;
+use crate::runtime::{IdlePolls, Progress, TaskTimer, is_polled_by_executor};
 use farwood_fabric::{ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 /// Exchanges without an answer before the thread yields. Together they take longer than a round trip to an idle memory
 /// node, because a thread that yields on a busy machine is not scheduled again for milliseconds.
 const IDLE_POLLS_MAX: u32 = 64;
-/// Exchanges without an answer before a future of another executor pauses between its polls. They take some
-/// milliseconds.
-const BUSY_POLLS_MAX: u32 = 2_000;
-/// The first of these pauses; each further one is longer by a sixteenth of it. Nanoseconds.
-const PAUSE_FIRST: u64 = 60_000;
-/// The longest of these pauses, nanoseconds.
-const PAUSE_MAX: u64 = 2_000_000;
 
 /// A post in flight.
 struct Post {
@@ -31,7 +25,7 @@ struct Post {
     /// The first error.
     error: Option<FabricError>,
     waits: Waiter,
-    /// The waker of a future whose executor polls the connections.
+    /// The waker of the future.
     waker: Option<Waker>,
 }
 
@@ -51,7 +45,10 @@ pub(crate) struct InFlight {
     /// Polls since the last exchange.
     polls: usize,
     /// Exchanges by waiting clients since the last answer.
-    idle_polls: u32,
+    idle: IdlePolls,
+    /// The wakers of posts that have ended. The driver wakes them when its state is not borrowed, because a waker can
+    /// run code of its executor.
+    woken: Vec<Waker>,
     /// Parts that have ended.
     ended: u64,
     /// Parts that are in flight.
@@ -63,14 +60,28 @@ pub(crate) struct InFlight {
 impl InFlight {
     /// No posts yet.
     pub(crate) fn new(client: Option<ClientId>) -> Self {
-        let forks = ForkCount::now();
-        Self { all: Slab::new(), client, awaited: 0, polls: 0, idle_polls: 0, ended: 0, parts: 0, forks }
+        Self {
+            all: Slab::new(),
+            client,
+            awaited: 0,
+            polls: 0,
+            idle: IdlePolls::default(),
+            woken: Vec::new(),
+            ended: 0,
+            parts: 0,
+            forks: ForkCount::now(),
+        }
     }
 
     /// Starts a post without parts. It stays incomplete until [`seal`](Self::seal).
     #[inline]
     pub(crate) fn begin(&mut self, body: PostBody, waits: Waiter) -> usize {
-        self.awaited += usize::from(matches!(waits, Waiter::Future));
+        if matches!(waits, Waiter::Future) {
+            if self.awaited == 0 {
+                self.idle.reset();
+            }
+            self.awaited += 1;
+        }
         self.all.insert(Post { body, nodes_left: 1, error: None, waits, waker: None })
     }
 
@@ -131,10 +142,8 @@ impl InFlight {
             let client = self.client;
             post.error.get_or_insert_with(|| why.into_fabric_error(node, client));
         }
-        if post.nodes_left == 0
-            && let Some(waker) = post.waker.take()
-        {
-            waker.wake();
+        if post.nodes_left == 0 {
+            self.woken.extend(post.waker.take());
         }
         self.release_if_done(key);
     }
@@ -173,18 +182,36 @@ pub(crate) trait PostDriver {
     /// Calls `work` with the posts in flight.
     fn with_posts<T>(&self, work: impl FnOnce(&mut InFlight) -> T) -> T;
 
-    /// Sends, receives, and assigns answers to their posts, without waiting.
+    /// Sends, receives, and assigns answers to their posts, without waiting. The wakers of ended posts remain with the
+    /// posts.
     fn exchange(&self);
 
     /// Sends what is queued.
     fn send_all(&self);
 
-    /// Runs [`exchange`](Self::exchange) for an executor.
+    /// Runs [`exchange`](Self::exchange), and wakes the futures whose posts have ended.
+    fn exchange_and_wake(&self) {
+        self.exchange();
+        let Some(mut woken) = self.with_posts(InFlight::take_woken) else { return };
+        woken.drain(..).for_each(Waker::wake);
+        self.with_posts(|posts| posts.keep_capacity(woken));
+    }
+
+    /// Waits for pending posts, up to [`DRAIN_MAX`].
+    fn drain(&self) {
+        let end = Instant::now() + DRAIN_MAX;
+        while !self.with_posts(|posts| posts.are_done()) && Instant::now() <= end {
+            self.exchange_and_wake();
+            std::thread::yield_now();
+        }
+    }
+
+    /// Runs [`exchange_and_wake`](Self::exchange_and_wake) for an executor.
     fn advance(&self) -> Progress {
         let Some(ended) = self.with_posts(|posts| (!posts.are_done()).then_some(posts.ended)) else {
             return Progress::default();
         };
-        self.exchange();
+        self.exchange_and_wake();
         // Posts that no future waits for must still be sent.
         self.with_posts(|posts| Progress { answered: posts.ended > ended, awaited: !posts.are_done() })
     }
@@ -195,12 +222,41 @@ pub(crate) struct Submission<'l, L: PostDriver> {
     driver: &'l L,
     /// `None` after completion.
     key: Option<usize>,
+    /// The end of a pause, if the executor does not poll the connections.
+    timer: TaskTimer,
 }
 
 impl<'l, L: PostDriver> Submission<'l, L> {
     /// Waits for a post of `driver`.
     pub(crate) fn new(driver: &'l L, key: usize) -> Self {
-        Self { driver, key: Some(key) }
+        Self { driver, key: Some(key), timer: TaskTimer::default() }
+    }
+}
+
+impl<L: PostDriver> Submission<'_, L> {
+    /// Exchanges data in a poll of the post `key`. Returns the post, if it is complete.
+    fn exchange(&self, key: usize) -> Option<Result<PostBody, FabricError>> {
+        let driver = self.driver;
+        // The task runs, and need not be woken if its own exchange receives the answer.
+        let waker = driver.with_posts(|posts| posts.all[key].waker.take());
+        drop(waker);
+        driver.exchange_and_wake();
+        let done = driver.with_posts(|posts| posts.take_done(key));
+        if done.is_none() && driver.with_posts(|posts| posts.idle.count() > IDLE_POLLS_MAX) {
+            // The memory node, or Soft-RoCE, may need this processor.
+            std::thread::yield_now();
+        }
+        done
+    }
+
+    /// Waits for the exchange of another future, or for the next poll, which may be after a pause.
+    fn wait_for_poll(&mut self, key: usize, context: &Context<'_>) {
+        let replaced = self.driver.with_posts(|posts| posts.wake_at_end(key, context.waker()));
+        drop(replaced);
+        match self.driver.with_posts(|posts| posts.idle.end_of_pause()) {
+            None => context.waker().wake_by_ref(),
+            Some(end) => self.timer.wake_at(end, context),
+        }
     }
 }
 
@@ -217,22 +273,15 @@ impl<L: PostDriver> Future for Submission<'_, L> {
         }
         let mut done = driver.with_posts(|posts| posts.take_done(key));
         if done.is_none() && is_polled_by_executor(context) {
-            driver.with_posts(|posts| posts.all[key].waker = Some(context.waker().clone()));
+            let replaced = driver.with_posts(|posts| posts.wake_at_end(key, context.waker()));
+            drop(replaced);
             return Poll::Pending;
         }
         if done.is_none() && driver.with_posts(InFlight::should_exchange) {
-            driver.exchange();
-            done = driver.with_posts(|posts| posts.take_done(key));
-            if done.is_none() && driver.with_posts(|posts| posts.idle_polls > IDLE_POLLS_MAX) {
-                // The memory node, or Soft-RoCE, may need this processor.
-                std::thread::yield_now();
-            }
+            done = self.exchange(key);
         }
         let Some(done) = done else {
-            match driver.with_posts(|posts| posts.pause_ns()) {
-                0 => context.waker().wake_by_ref(),
-                pause => wake_at(monotonic_nanoseconds() + pause, context),
-            }
+            self.wait_for_poll(key, context);
             return Poll::Pending;
         };
         self.key = None;
@@ -243,11 +292,14 @@ impl<L: PostDriver> Future for Submission<'_, L> {
 impl<L: PostDriver> Drop for Submission<'_, L> {
     fn drop(&mut self) {
         let Some(key) = self.key.filter(|_| self.driver.with_posts(|posts| posts.are_own())) else { return };
-        self.driver.with_posts(|posts| {
+        let waker = self.driver.with_posts(|posts| {
             posts.awaited -= 1;
             posts.all[key].waits = Waiter::Gone;
+            let waker = posts.all[key].waker.take();
             posts.release_if_done(key);
+            waker
         });
+        drop(waker);
         self.driver.send_all();
     }
 }
@@ -261,16 +313,30 @@ impl InFlight {
         }
         let post = self.all.remove(key);
         self.awaited -= 1;
-        self.idle_polls = 0;
+        self.idle.reset();
         Some(post.error.map_or(Ok(post.body), Err))
     }
 
-    /// The pause before the next poll of a future whose executor does not poll the connections, nanoseconds.
+    /// Wakes `waker` when a post ends. Returns the waker that it replaces: a waker is dropped outside of the borrow.
     #[inline]
-    fn pause_ns(&self) -> u64 {
-        match self.idle_polls.saturating_sub(BUSY_POLLS_MAX) {
-            0 => 0,
-            polls => (PAUSE_FIRST + PAUSE_FIRST / 16 * u64::from(polls.min(1 << 10))).min(PAUSE_MAX),
+    fn wake_at_end(&mut self, key: usize, waker: &Waker) -> Option<Waker> {
+        let kept = &mut self.all[key].waker;
+        if kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+            return None;
+        }
+        kept.replace(waker.clone())
+    }
+
+    /// Takes the wakers of posts that have ended, if there are any.
+    #[inline]
+    fn take_woken(&mut self) -> Option<Vec<Waker>> {
+        (!self.woken.is_empty()).then(|| std::mem::take(&mut self.woken))
+    }
+
+    /// Uses the memory of an empty list again.
+    fn keep_capacity(&mut self, empty: Vec<Waker>) {
+        if self.woken.capacity() == 0 {
+            self.woken = empty;
         }
     }
 
@@ -279,7 +345,122 @@ impl InFlight {
     fn should_exchange(&mut self) -> bool {
         self.polls += 1;
         let exchanges = self.polls >= self.awaited;
-        self.idle_polls = self.idle_polls.saturating_add(u32::from(exchanges));
+        if exchanges {
+            self.idle.add();
+        }
         exchanges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::timers_of;
+    use std::cell::{Cell, RefCell};
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    /// Connections to a memory node that does not answer, until the test names a post that it answers.
+    struct Connections {
+        posts: RefCell<InFlight>,
+        answer: Cell<Option<usize>>,
+    }
+
+    impl PostDriver for Connections {
+        fn with_posts<T>(&self, work: impl FnOnce(&mut InFlight) -> T) -> T {
+            work(&mut self.posts.borrow_mut())
+        }
+
+        fn exchange(&self) {
+            let mut posts = self.posts.borrow_mut();
+            posts.reset_polls();
+            if let Some(key) = self.answer.take() {
+                posts.end_part(key, None);
+            }
+        }
+
+        fn send_all(&self) {}
+    }
+
+    impl Connections {
+        fn new() -> Self {
+            Self { posts: RefCell::new(InFlight::new(None)), answer: Cell::new(None) }
+        }
+
+        /// Starts a post with one part; returns its key.
+        fn post(&self) -> usize {
+            self.with_posts(|posts| {
+                let key = posts.begin(PostBody::Control([0; 4]), Waiter::Future);
+                posts.begin_part(key);
+                posts.seal(key);
+                key
+            })
+        }
+    }
+
+    /// Returns whether a post completes within `polls` polls.
+    fn completes(submission: &mut Submission<'_, Connections>, polls: u32, waker: &Waker) -> bool {
+        let mut context = Context::from_waker(waker);
+        (0..polls).any(|_| pin!(&mut *submission).poll(&mut context).is_ready())
+    }
+
+    /// Counts the wake-ups of a task of another executor.
+    #[derive(Default)]
+    struct Task(AtomicU32);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn task() -> (Arc<Task>, Waker) {
+        let task = Arc::<Task>::default();
+        (Arc::clone(&task), Waker::from(task))
+    }
+
+    /// More polls than are made without a pause.
+    const IDLE: u32 = 3_000;
+
+    #[test]
+    fn a_waiting_future_has_at_most_one_timer() {
+        let (connections, (_, waker)) = (Connections::new(), task());
+        let mut submission = Submission::new(&connections, connections.post());
+        for _ in 0..IDLE {
+            assert!(!completes(&mut submission, 1, &waker));
+            assert!(timers_of(&waker) <= 1);
+        }
+        drop(submission);
+        assert_eq!(timers_of(&waker), 0);
+    }
+
+    #[test]
+    fn the_exchange_of_another_future_wakes_the_waiting_one() {
+        let connections = Connections::new();
+        let [(one, one_waker), (other, other_waker)] = [task(), task()];
+        let keys = [connections.post(), connections.post()];
+        let [mut first, mut second] = keys.map(|key| Submission::new(&connections, key));
+        assert!(!completes(&mut first, 1, &one_waker));
+        assert!(!completes(&mut second, 1, &other_waker));
+        let before = [&one, &other].map(|task| task.0.load(Ordering::SeqCst));
+        connections.answer.set(Some(keys[0]));
+        assert!(!completes(&mut second, 2, &other_waker));
+        // Each poll of the second future wakes its own task.
+        assert_eq!([&one, &other].map(|task| task.0.load(Ordering::SeqCst)), [before[0] + 1, before[1] + 2]);
+        assert!(completes(&mut first, 1, &one_waker));
+    }
+
+    #[test]
+    fn a_post_after_a_dropped_one_is_polled_without_pauses() {
+        let (connections, (_, waker)) = (Connections::new(), task());
+        let mut submission = Submission::new(&connections, connections.post());
+        assert!(!completes(&mut submission, IDLE, &waker));
+        assert!(connections.with_posts(|posts| posts.idle.end_of_pause()).is_some());
+        drop(submission);
+        let mut submission = Submission::new(&connections, connections.post());
+        assert!(!completes(&mut submission, 1, &waker));
+        assert_eq!(connections.with_posts(|posts| posts.idle.end_of_pause()), None);
     }
 }

@@ -66,13 +66,22 @@ impl ForkCount {
     }
 }
 
+/// Runs `work` in a forked child. Returns whether it returned true.
+#[cfg(test)]
+pub(crate) fn is_true_in_child(work: impl FnOnce() -> bool) -> bool {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    match sys::fork() {
+        Some(child) => sys::succeeded(child),
+        None => sys::end_child(catch_unwind(AssertUnwindSafe(work)).unwrap_or(false)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::sys::{end_child, fork, succeeded};
     use super::*;
     use crate::runtime::{block_on, run_all, yield_now};
     use std::future::{pending, poll_fn};
-    use std::panic::AssertUnwindSafe;
     use std::pin::Pin;
     use std::sync::Arc;
     use std::task::Poll;
@@ -126,13 +135,5 @@ mod tests {
             // Only the child of this child arrives here.
             run_all(futures) == [Err(FabricError::Forked), Ok(())]
         }));
-    }
-
-    /// Runs `work` in a child.
-    fn is_true_in_child(work: impl FnOnce() -> bool) -> bool {
-        match fork() {
-            Some(child) => succeeded(child),
-            None => end_child(std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or(false)),
-        }
     }
 }

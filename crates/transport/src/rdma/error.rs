@@ -49,7 +49,7 @@ pub enum RdmaError {
 }
 
 impl RdmaError {
-    /// The text without a remedy.
+    /// The text; without the remedy, unless the reason contains it.
     pub fn description(&self) -> String {
         match self {
             Self::NoDevices => "this machine has no RDMA device".to_owned(),
@@ -91,5 +91,22 @@ mod tests {
         let words = |number| with_remedy(&io::Error::from_raw_os_error(number), ", or this");
         assert!(words(libc::ENOMEM).ends_with("LimitMEMLOCK=infinity), or this"));
         assert!(!words(libc::EINVAL).contains("ulimit"));
+    }
+    #[test]
+    fn the_text_begins_with_the_description() {
+        let (device, why) = ("mlx5_0".to_owned(), "its port is down".to_owned());
+        for error in [
+            RdmaError::NoLibrary(why.clone()),
+            RdmaError::NoDevices,
+            RdmaError::NoDevice { wanted: device.clone(), there: vec!["rxe0".to_owned()] },
+            RdmaError::BadDevice { text: device.clone(), why: why.clone() },
+            RdmaError::Unusable { device, why },
+            RdmaError::Pool(TcpError::NoPool { pool: "rdma://a".to_owned() }),
+        ] {
+            let (text, description) = (error.to_string(), error.description());
+            let rest = text.strip_prefix(&description).expect("it begins with the description");
+            assert!(rest.is_empty() || rest.starts_with("; "), "{text}");
+        }
+        assert!(RdmaError::NoDevices.to_string().contains(RdmaError::NoDevices.remedy()));
     }
 }

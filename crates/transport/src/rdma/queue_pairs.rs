@@ -13,7 +13,6 @@ use crate::client::error::ConnectError;
 use crate::client::framed::FrameConnections;
 use crate::client::in_flight::{InFlight, PostDriver, Submission};
 use crate::client::post::{PostBody, Waiter};
-use crate::client::timeouts::DRAIN_MAX;
 use crate::client::transport::{ConnectionTable, ThreadConnections, VerbTransport};
 use crate::runtime::{PollSource, Progress, add_poll_source};
 use crate::wire::Control;
@@ -22,7 +21,6 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The bit that distinguishes the number of the control connections from that of the set.
 const CONTROL_BIT: u64 = 1 << 63;
@@ -110,19 +108,6 @@ impl QueuePairs {
                     }
                 }
             }
-        }
-    }
-
-    /// Waits for pending posts, up to [`DRAIN_MAX`].
-    fn drain(&self) {
-        let end = Instant::now() + DRAIN_MAX;
-        loop {
-            let state = &mut *self.state.borrow_mut();
-            if state.parts.posts.are_done() || Instant::now() > end {
-                return;
-            }
-            self.exchange_all(state);
-            std::thread::yield_now();
         }
     }
 }

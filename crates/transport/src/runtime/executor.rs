@@ -4,14 +4,15 @@
 //! queues. So a future is polled in place, and only a pending one costs a waker. A post over TCP or RDMA waits for the
 //! connections of its thread, which make progress only while a thread polls them: these executors do so between polls
 //! of futures, and poll a future only when its answer has arrived. They poll continuously and yield in between; after
-//! some milliseconds without an answer the thread sleeps in short intervals. Pauses have timers. Without poll
-//! sources, a thread spins for microseconds and then sleeps until a waker wakes it.
+//! some milliseconds without an answer the thread sleeps between its polls, for short times, until a waker wakes it.
+//! Pauses have timers. Without poll sources, a thread spins for microseconds and then sleeps until a waker wakes it.
 //!
 //! If a future forks the process, the executor of the child polls all futures once more: a future that waits for
 //! another thread of the parent would never be woken, and can fail instead ([`ForkCount::guard`]).
 
-use super::poll_source::{advance_all, poll};
-use super::timers::{fire_timers, park};
+use super::poll_source::{FIRST_POLL, poll};
+use super::round_waits::{Round, RoundWaits};
+use super::timers::fire_timers;
 use crate::fork::ForkCount;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -19,16 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::Duration;
-
-/// Consecutive polls before the thread yields its processor.
-const SPINS: u32 = 64;
-/// Yields before the thread sleeps.
-const YIELDS: u32 = 2_000;
-/// The duration of the first sleep. Each further one is longer by a sixteenth of it.
-const NAP_FIRST: Duration = Duration::from_micros(50);
-/// The longest sleep: a thread that wakes up five hundred times per second needs less than 2 % of a processor.
-const NAP_MAX: Duration = Duration::from_millis(2);
 
 /// A waker of one thread that remembers its wake-ups.
 struct ThreadWaker {
@@ -59,61 +50,11 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// The number of waits of a thread in succession.
-#[derive(Default)]
-pub(super) struct Backoff(u32);
-
-impl Backoff {
-    /// Spins in the first waits, then yields the processor.
-    pub(super) fn wait_awake(&mut self) {
-        self.0 = (self.0 + 1).min(SPINS);
-        if self.0 < SPINS {
-            std::hint::spin_loop();
-        } else {
-            thread::yield_now();
-        }
-    }
-
-    /// Spins in the first waits, then yields the processor, and later sleeps.
-    pub(super) fn wait(&mut self) {
-        self.0 = self.0.saturating_add(1);
-        if self.0 < SPINS {
-            std::hint::spin_loop();
-        } else if self.0 < SPINS + YIELDS {
-            thread::yield_now();
-        } else {
-            let naps = self.0 - SPINS - YIELDS;
-            thread::sleep((NAP_FIRST + NAP_FIRST / 16 * naps.min(1 << 10)).min(NAP_MAX));
-        }
-    }
-}
-
-/// The number of waits of a thread that has nothing to poll.
-#[derive(Default)]
-pub(super) struct ParkBackoff(u32);
-
-impl ParkBackoff {
-    /// The back-off of a thread that timers have woken up: its futures probably pause again.
-    pub(super) fn without_spins() -> Self {
-        Self(SPINS)
-    }
-
-    /// Spins for a short time and then parks the thread, because another thread often wakes it before it could park.
-    pub(super) fn wait(&mut self) {
-        if self.0 < SPINS {
-            self.0 += 1;
-            std::hint::spin_loop();
-        } else {
-            park();
-        }
-    }
-}
-
 /// Runs a future to completion on this thread.
 #[inline]
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
+    let mut context = Context::from_waker(FIRST_POLL);
     match future.as_mut().poll(&mut context) {
         Poll::Ready(output) => output,
         Poll::Pending => block_on_pending(future),
@@ -124,28 +65,20 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn block_on_pending<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
     let waker_state = Arc::new(ThreadWaker { thread: thread::current(), is_set: AtomicBool::new(true) });
     let waker = Waker::from(Arc::clone(&waker_state));
-    let mut backoff = Backoff::default();
-    let mut park_backoff = ParkBackoff::default();
+    let mut waits = RoundWaits::default();
     let mut forks = ForkCount::now();
     loop {
         if forks.has_changed() {
             waker.wake_by_ref();
         }
-        let fired = fire_timers();
+        let mut round = Round { fired: fire_timers(), ..Round::default() };
         if waker_state.take() {
-            park_backoff = if fired { ParkBackoff::without_spins() } else { ParkBackoff::default() };
+            round.polled = true;
             if let Poll::Ready(output) = poll(future.as_mut(), &waker) {
                 return output;
             }
         }
-        let progress = advance_all();
-        if progress.answered {
-            backoff = Backoff::default();
-        } else if progress.awaited || waker_state.is_woken() {
-            backoff.wait();
-        } else {
-            park_backoff.wait();
-        }
+        waits.end_single(round, || waker_state.is_woken());
     }
 }
 
@@ -216,8 +149,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
     let mut running: Vec<_> =
         futures.into_iter().enumerate().map(|(at, future)| Some((future, waker_of(at)))).collect();
     let mut polled: Box<[u64]> = ready.words.iter().map(|_| 0).collect();
-    let mut backoff = Backoff::default();
-    let mut park_backoff = ParkBackoff::default();
+    let mut waits = RoundWaits::default();
     let mut forks = ForkCount::now();
     while left > 0 {
         let before = left;
@@ -243,20 +175,8 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
                 }
             }
         }
-        let polled = polled.iter().any(|word| *word != 0);
-        if polled {
-            park_backoff = if fired { ParkBackoff::without_spins() } else { ParkBackoff::default() };
-        }
-        let progress = advance_all();
-        if left < before || progress.answered {
-            backoff = Backoff::default();
-        } else if !polled && !progress.awaited {
-            park_backoff.wait();
-        } else if polled {
-            backoff.wait_awake();
-        } else {
-            backoff.wait();
-        }
+        let has_polled = polled.iter().any(|word| *word != 0);
+        waits.end(Round { fired, polled: has_polled, advanced: left < before });
     }
     outputs.into_iter().flatten().collect()
 }
@@ -264,12 +184,13 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
 #[cfg(test)]
 mod tests {
     use super::super::poll_source::{PollSource, Progress, add_poll_source};
-    use super::super::timers::yield_now;
+    use super::super::sleep::yield_now;
     use super::*;
     use std::cell::{Cell, RefCell};
     use std::future::poll_fn;
     use std::rc::Weak;
     use std::sync::Mutex;
+    use std::time::Duration;
 
     #[test]
     fn a_future_woken_by_another_thread_continues() {

@@ -48,6 +48,10 @@ pub(crate) fn add_poll_source(source: Weak<dyn PollSource>) {
     let _ = SOURCES.try_with(|sources| sources.borrow_mut().push(source));
 }
 
+/// The waker of a future's first poll in [`block_on`](super::block_on), which polls it a second time at once. A static
+/// variable, because two results of [`Waker::noop`] can differ.
+pub(super) static FIRST_POLL: &Waker = Waker::noop();
+
 /// Returns whether `context` belongs to an executor that polls the sources of this thread, and polls the future again
 /// only when it is woken. Returns false if a future has substituted another waker.
 #[inline]

@@ -1,28 +1,32 @@
 //! Runs a function that borrows from its caller on a task thread, while the caller waits.
 
+use super::catch_panic::poll_and_catch;
 use super::task_thread::{Job, TaskThread};
-use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll};
-
-/// The result of a future, or its panic.
-type Outcome<T> = Result<T, Box<dyn Any + Send>>;
+use std::thread;
 
 /// A job that borrows from its caller, and creates a future that does.
 type ScopedJob<'s> = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + 's>> + Send + 's>;
 
-/// Where the caller waits for its result.
+/// The task thread stores the result here, and the caller waits for it.
 struct Rendezvous<T> {
     /// The result, and whether everything that borrows from the caller is dropped.
-    state: Mutex<(Option<Outcome<T>>, bool)>,
+    state: Mutex<(Option<thread::Result<T>>, bool)>,
     is_done: Condvar,
 }
 
 /// Tells the caller at its drop that nothing borrows from it any longer.
 struct Done<'r, T>(&'r Rendezvous<T>);
+
+impl<T> Done<'_, T> {
+    fn store(&self, outcome: thread::Result<T>) {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(outcome);
+    }
+}
 
 impl<T> Drop for Done<'_, T> {
     fn drop(&mut self) {
@@ -41,7 +45,9 @@ struct Unstarted<'r, T, W> {
 
 impl<'r, T, F: Future<Output = T>, W: FnOnce() -> F> Unstarted<'r, T, W> {
     fn start(self) -> Scoped<'r, T, F> {
-        Scoped { future: Some(Box::pin((self.work)())), done: self.done }
+        let Self { work, done } = self;
+        let future = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| done.store(Err(panic)));
+        Scoped { future: future.ok().map(Box::pin), done }
     }
 }
 
@@ -56,23 +62,19 @@ impl<T, F: Future<Output = T>> Future for Scoped<'_, T, F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Some(future) = &mut self.future else { return Poll::Ready(()) };
-        let outcome = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(output)) => Ok(output),
-            Err(panic) => Err(panic),
-        };
-        self.future = None;
-        self.done.0.state.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(outcome);
+        let Poll::Ready(outcome) = poll_and_catch(future.as_mut(), context) else { return Poll::Pending };
+        let dropped = catch_unwind(AssertUnwindSafe(|| self.future = None));
+        self.done.store(outcome.and_then(|output| dropped.map(|()| output)));
         Poll::Ready(())
     }
 }
 
 impl TaskThread {
-    /// Runs the future that `work` creates on the thread, and waits for its output. A panic of the future continues in
-    /// the caller. It must not be called on the thread itself, which would wait for itself.
+    /// Runs the future that `work` creates on the thread, and waits for its output. A panic of `work` or of the future
+    /// continues in the caller. It must not be called on the thread itself, which would wait for itself.
     ///
     /// # Panics
-    /// If the future panics, or the thread is the calling one.
+    /// If `work` or the future panics, or the thread is the calling one.
     pub fn run<T: Send, F: Future<Output = T>>(&self, work: impl FnOnce() -> F + Send) -> T {
         assert!(!self.is_current(), "a task thread does not wait for itself");
         let rendezvous = Rendezvous { state: Mutex::new((None, false)), is_done: Condvar::new() };
@@ -99,9 +101,8 @@ impl TaskThread {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timers::{sleep, yield_now};
+    use super::super::sleep::{sleep, yield_now};
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_future_borrows_from_the_waiting_caller() {
@@ -129,13 +130,34 @@ mod tests {
         });
     }
 
+    /// Returns the text with which `call` panics.
+    fn panic_of<T>(call: impl FnOnce() -> T) -> Option<&'static str> {
+        catch_unwind(AssertUnwindSafe(call)).err().and_then(|panic| panic.downcast_ref().copied())
+    }
+
     #[test]
     fn a_panic_continues_in_the_caller() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("of the drop");
+            }
+        }
         let tasks = TaskThread::start("test").unwrap();
-        let panicking =
-            catch_unwind(AssertUnwindSafe(|| tasks.run(async || -> u8 { panic!("of the caller") })));
-        assert_eq!(panicking.unwrap_err().downcast_ref::<&str>(), Some(&"of the caller"));
+        let of_future = panic_of(|| tasks.run(async || -> u8 { panic!("of the future") }));
+        assert_eq!(of_future, Some("of the future"));
+        let of_work = panic_of(|| tasks.run(|| -> std::future::Ready<u8> { panic!("of the work") }));
+        assert_eq!(of_work, Some("of the work"));
+        let of_drop = panic_of(|| {
+            tasks.run(|| {
+                let panics = Panics;
+                std::future::poll_fn(move |_| {
+                    let _ = &panics;
+                    Poll::Ready(())
+                })
+            });
+        });
+        assert_eq!(of_drop, Some("of the drop"));
         assert_eq!(tasks.run(async || 7), 7, "the thread continues");
-        assert!(tasks.wait_idle(Duration::from_secs(5)));
     }
 }

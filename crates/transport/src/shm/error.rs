@@ -1,5 +1,6 @@
 //! Errors of a pool's files: each names the operation, the path and the remedy.
 
+use crate::remedy;
 use farwood_fabric::ByteCount;
 use std::borrow::Cow;
 use std::io;
@@ -221,10 +222,7 @@ impl ShmError {
     pub fn description(&self) -> String {
         match self {
             Self::Pool { pool, error } => format!("pool '{pool}': {}", error.description()),
-            error => {
-                let text = error.to_string();
-                text.strip_suffix(&error.suffix()).unwrap_or(&text).to_owned()
-            }
+            error => remedy::without(error, &error.suffix()),
         }
     }
 
@@ -298,7 +296,7 @@ impl ShmError {
     fn suffix(&self) -> String {
         match self {
             Self::Pool { .. } => String::new(),
-            error => error.remedy().map_or_else(String::new, |remedy| format!("; {remedy}")),
+            error => remedy::suffix(error.remedy()),
         }
     }
 
@@ -325,6 +323,7 @@ impl ShmError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farwood_fabric::FabricError;
 
     fn sorted(errno: i32) -> ShmError {
         let error = io::Error::from_raw_os_error(errno);
@@ -344,17 +343,41 @@ mod tests {
         assert!(sorted(libc::EMFILE).to_string().contains("ulimit -n"));
     }
 
+    /// An error of each variant, and one of each class of system errors.
+    fn errors() -> Vec<ShmError> {
+        let (pool, path) = (|| "demo".to_owned(), || PathBuf::from("/dev/shm/farwood.demo.0"));
+        let mut errors: Vec<_> =
+            [libc::ENOSPC, libc::EACCES, libc::EROFS, libc::EIO, libc::EMFILE, libc::ENOENT]
+                .map(sorted)
+                .into();
+        errors.extend([
+            ShmError::NotFound { pool: pool(), path: path() },
+            ShmError::SegmentLost { pool: pool(), path: path(), node: 1, nodes: 2 },
+            ShmError::NotAFile { path: path(), what: "a directory", is_directory: true },
+            ShmError::NotAFile { path: path(), what: "a pipe", is_directory: false },
+            ShmError::Exists { pool: pool(), path: path() },
+            ShmError::BeingCreated { pool: pool(), path: path() },
+            ShmError::ForeignOwner { path: path(), owner: 1, user: 2 },
+            ShmError::UntrustedGroup { path: path(), owner: 1, group: 2 },
+            ShmError::UnknownGroup { group: "gis".to_owned() },
+            ShmError::WideMode { path: path(), mode: 0o666 },
+            ShmError::TooSmall { path: path(), bytes: 0, needed: 4096 },
+            ShmError::JournalLost { pool: pool(), path: path() },
+            ShmError::BadName { name: ".".to_owned(), reason: "it begins with a dot" },
+            ShmError::BadShape { pool: pool(), why: "give at least 1 MiB".to_owned() },
+            ShmError::Pool { pool: pool(), error: FabricError::Forked },
+        ]);
+        errors
+    }
+
     #[test]
     fn the_text_is_the_description_and_the_remedy() {
-        for errno in [libc::ENOSPC, libc::EACCES, libc::EROFS, libc::EIO] {
-            let error = sorted(errno);
-            assert_eq!(error.to_string(), format!("{}; {}", error.description(), error.remedy().unwrap()));
-            assert!(std::error::Error::source(&error).is_none(), "the text contains that of the cause");
+        for error in errors() {
+            remedy::assert_in_text(&error, &error.description(), error.remedy());
         }
-        let error = farwood_fabric::FabricError::Forked;
-        let of_pool = ShmError::Pool { pool: "demo".to_owned(), error: error.clone() };
-        assert_eq!(of_pool.to_string(), format!("pool 'demo': {error}"));
-        assert_eq!(of_pool.description(), format!("pool 'demo': {}", error.description()));
+        let (error, pool) = (FabricError::Forked, "demo".to_owned());
+        let text = ShmError::Pool { pool, error: error.clone() }.to_string();
+        assert_eq!(text, format!("pool 'demo': {error}"));
     }
 
     #[test]

@@ -111,8 +111,9 @@ impl ShmPool {
     /// Returns whether a process uses the client slot of `client`.
     ///
     /// # Errors
-    /// The error of the operating system.
+    /// [`ShmError::Pool`] in a forked child, and the error of the operating system.
     pub fn is_alive(&self, client: ClientId) -> Result<bool, ShmError> {
+        self.0.forks.check().map_err(|error| self.0.nodes.refuse(error))?;
         Ok(!self.0.presence.is_gone(u32::from(client.slot))?)
     }
 

@@ -4,6 +4,7 @@ use super::super::create::{PoolSpec, create};
 use super::super::segment::Backing;
 use super::super::testing::Scratch;
 use super::*;
+use crate::fork::is_true_in_child;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
@@ -62,4 +63,15 @@ fn journals_of_crashed_creators_are_removed_with_the_next_pool() {
     create(&scratch.dir(), &spec()).unwrap();
     assert!(!orphan.exists());
     journal(&scratch);
+}
+
+#[test]
+fn a_forked_child_cannot_ask_whether_a_client_is_alive() {
+    let scratch = Scratch::new();
+    create(&scratch.dir(), &spec()).unwrap();
+    let pool = ShmPool::open(&scratch.dir(), &spec().name).unwrap();
+    assert!(pool.is_alive(pool.identity()).unwrap());
+    assert!(is_true_in_child(|| {
+        matches!(pool.is_alive(pool.identity()), Err(ShmError::Pool { error: FabricError::Forked, .. }))
+    }));
 }

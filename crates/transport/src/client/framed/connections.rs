@@ -11,7 +11,6 @@ use crate::client::endpoints::Endpoints;
 use crate::client::error::ConnectError;
 use crate::client::in_flight::{InFlight, PostDriver, Submission};
 use crate::client::post::{PostBody, Waiter};
-use crate::client::timeouts::DRAIN_MAX;
 use crate::client::transport::{ConnectionTable, ThreadConnections, VerbTransport};
 use crate::runtime::{PollSource, Progress, add_poll_source};
 use crate::shm::monotonic_nanoseconds;
@@ -22,7 +21,6 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The time for which a sender waits for space in a server's queue of immediates, nanoseconds.
 const QUEUE_FULL_MAX: u64 = 10_000_000_000;
@@ -168,19 +166,6 @@ impl FrameConnections {
                 }
                 ConnectionEvent::Failed(why) => state.fail_parts(at, &why, LostFrames::All),
             }
-        }
-    }
-
-    /// Waits for pending posts, up to [`DRAIN_MAX`].
-    fn drain(&self) {
-        let end = Instant::now() + DRAIN_MAX;
-        loop {
-            let state = &mut *self.state.borrow_mut();
-            if state.posts.are_done() || Instant::now() > end {
-                return;
-            }
-            self.exchange_all(state);
-            std::thread::yield_now();
         }
     }
 }

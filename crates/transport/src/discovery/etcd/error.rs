@@ -1,5 +1,6 @@
 //! Errors of discovery through etcd.
 
+use crate::remedy;
 use std::borrow::Cow;
 
 /// Errors of discovery through etcd.
@@ -57,8 +58,7 @@ pub enum EtcdError {
 impl EtcdError {
     /// The text without the remedy.
     pub fn description(&self) -> String {
-        let text = self.to_string();
-        text.strip_suffix(&self.suffix()).unwrap_or(&text).to_owned()
+        remedy::without(self, &self.suffix())
     }
 
     /// The remedy at the end of the text, for a user of the command `farwood`.
@@ -82,6 +82,26 @@ impl EtcdError {
     }
 
     fn suffix(&self) -> String {
-        self.remedy().map_or_else(String::new, |remedy| format!("; {remedy}"))
+        remedy::suffix(self.remedy())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_description_and_the_remedy() {
+        let (pool, why) = ("demo".to_owned(), "timeout".to_owned());
+        for error in [
+            EtcdError::BadAddress { text: pool.clone(), why: why.clone() },
+            EtcdError::NoAnswer { why: why.clone() },
+            EtcdError::Access { file: "/f".to_owned(), why: why.clone() },
+            EtcdError::Refused { why },
+            EtcdError::Incomplete { pool, found: "node 1".to_owned(), at: "localhost:2379/demo".to_owned() },
+            EtcdError::Taken { node: 1, other: "10.0.0.1:7000".to_owned() },
+        ] {
+            remedy::assert_in_text(&error, &error.description(), error.remedy());
+        }
     }
 }

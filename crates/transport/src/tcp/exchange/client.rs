@@ -5,7 +5,7 @@ use super::input::{Budget, FrameInput};
 use super::{WORDS_MAX, push_frame};
 use crate::client::reply_clock::ReplyClock;
 use crate::fork::ForkCount;
-use crate::runtime::{PollSource, Progress, add_poll_source, is_polled_by_executor};
+use crate::runtime::{IdlePolls, PollSource, Progress, TaskTimer, add_poll_source, is_polled_by_executor};
 use crate::stream::{Token, connect};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -62,6 +62,11 @@ struct ConnectionState {
     first: u64,
     /// The number of them that have been answered.
     answered: usize,
+    /// Polls by waiting futures since the last response.
+    idle: IdlePolls,
+    /// The wakers of futures whose responses have arrived. They are woken when the state is not borrowed, because a
+    /// waker can run code of its executor.
+    woken: Vec<Waker>,
     clock: ReplyClock,
     /// The reason why the connection is lost.
     lost: Option<(io::ErrorKind, String)>,
@@ -107,6 +112,8 @@ impl Exchange {
             requests: VecDeque::new(),
             first: 0,
             answered: 0,
+            idle: IdlePolls::default(),
+            woken: Vec::new(),
             clock: ReplyClock::new(silence_max),
             lost: None,
         };
@@ -125,13 +132,13 @@ impl Exchange {
         self.connection.forks.check().map_err(io::Error::other)?;
         let number = self.connection.state.borrow_mut().push(request)?;
         let _pending = PendingRequest { connection: &self.connection, number };
-        let mut was_polled = false;
+        let (mut was_polled, mut timer) = (false, TaskTimer::default());
         let words = poll_fn(|context| {
             // The other futures of the thread run before the first exchange.
             if std::mem::replace(&mut was_polled, true) {
-                self.connection.exchange(context);
+                self.connection.exchange(number, context);
             }
-            self.connection.poll(number, context)
+            self.connection.poll(number, &mut timer, context)
         });
         response.extend(words.await?);
         Ok(())
@@ -157,27 +164,46 @@ impl Exchange {
 }
 
 impl SharedConnection {
-    /// Sends and receives, unless the thread's executor does so between polls.
-    fn exchange(&self, context: &Context<'_>) {
+    /// Sends and receives in a poll of a request, unless the thread's executor does so between polls.
+    fn exchange(&self, number: u64, context: &Context<'_>) {
         if self.forks.is_current() && !is_polled_by_executor(context) {
-            self.state.borrow_mut().advance();
+            // The task runs, and need not be woken if its own exchange receives the response.
+            let waker = self.state.borrow_mut().wait(number, None);
+            drop(waker);
+            let progress = self.advance_and_wake();
+            self.state.borrow_mut().count_poll(progress);
         }
     }
 
-    /// Takes the response to a request, or waits for it: until the thread's executor has polled this connection, or,
-    /// under another executor, until the next poll.
-    fn poll(&self, number: u64, context: &Context<'_>) -> Poll<io::Result<Vec<u64>>> {
-        let state = &mut *self.state.borrow_mut();
-        if let Some(words) = state.take(number) {
-            return Poll::Ready(Ok(words));
-        }
-        if let Err(error) = state.check().and_then(|()| self.forks.check().map_err(io::Error::other)) {
-            return Poll::Ready(Err(error));
-        }
-        if is_polled_by_executor(context) {
-            state.wait(number, context.waker());
-        } else {
-            context.waker().wake_by_ref();
+    /// Sends and receives without waiting, and wakes the futures whose responses have arrived.
+    fn advance_and_wake(&self) -> Progress {
+        let (progress, woken) = {
+            let state = &mut *self.state.borrow_mut();
+            (state.advance(), std::mem::take(&mut state.woken))
+        };
+        woken.into_iter().for_each(Waker::wake);
+        progress
+    }
+
+    /// Takes the response to a request, or waits for it: until the connection is polled by the thread's executor, or,
+    /// under another executor, by another future or at the next poll, which may be after a pause.
+    fn poll(&self, number: u64, timer: &mut TaskTimer, context: &Context<'_>) -> Poll<io::Result<Vec<u64>>> {
+        let (replaced, pause_end) = {
+            let state = &mut *self.state.borrow_mut();
+            if let Some(words) = state.take(number) {
+                return Poll::Ready(Ok(words));
+            }
+            if let Err(error) = state.check().and_then(|()| self.forks.check().map_err(io::Error::other)) {
+                return Poll::Ready(Err(error));
+            }
+            (state.wait(number, Some(context.waker().clone())), state.idle.end_of_pause())
+        };
+        drop(replaced);
+        if !is_polled_by_executor(context) {
+            match pause_end {
+                None => context.waker().wake_by_ref(),
+                Some(end) => timer.wake_at(end, context),
+            }
         }
         Poll::Pending
     }
@@ -188,7 +214,7 @@ impl PollSource for SharedConnection {
         if !self.forks.is_current() {
             return Progress::default();
         }
-        self.state.borrow_mut().advance()
+        self.advance_and_wake()
     }
 }
 
@@ -208,6 +234,7 @@ impl ConnectionState {
         push_frame(&mut self.out, request);
         if was_idle {
             self.clock.restart(self.unsent());
+            self.idle.reset();
         }
         self.requests.push_back(RequestState::Waiting(None));
         Ok(self.first + self.requests.len() as u64 - 1)
@@ -218,7 +245,16 @@ impl ConnectionState {
         self.lost.is_none() && self.answered < self.requests.len()
     }
 
-    /// Sends and receives without waiting, and wakes the futures whose responses have arrived.
+    /// Counts a poll by a waiting future.
+    fn count_poll(&mut self, progress: Progress) {
+        if progress.answered {
+            self.idle.reset();
+        } else {
+            self.idle.add();
+        }
+    }
+
+    /// Sends and receives without waiting.
     fn advance(&mut self) -> Progress {
         if !self.awaits_response() {
             return Progress::default();
@@ -228,7 +264,7 @@ impl ConnectionState {
         let mut answered = self.answered > before;
         if let Err(error) = stepped {
             self.lost = Some((error.kind(), error.to_string()));
-            self.requests.iter_mut().for_each(RequestState::wake);
+            self.woken.extend(self.requests.iter_mut().filter_map(RequestState::take_waker));
             self.out.clear();
             self.sent = 0;
             answered = true;
@@ -310,7 +346,7 @@ impl ConnectionState {
         let Some(request_state) = self.requests.get_mut(self.answered) else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a response without a request"));
         };
-        request_state.wake();
+        self.woken.extend(request_state.take_waker());
         *request_state = match request_state {
             RequestState::Abandoned => RequestState::Done,
             _ => RequestState::Answered(words),
@@ -346,9 +382,11 @@ impl ConnectionState {
         Some(words)
     }
 
-    fn wait(&mut self, number: u64, waker: &Waker) {
-        if let Some(RequestState::Waiting(waiting)) = self.request_state(number) {
-            *waiting = Some(waker.clone());
+    /// Sets the waker of a request. Returns the one that it replaces: a waker is dropped outside of the borrow.
+    fn wait(&mut self, number: u64, waker: Option<Waker>) -> Option<Waker> {
+        match self.request_state(number) {
+            Some(RequestState::Waiting(waiting)) => std::mem::replace(waiting, waker),
+            _ => None,
         }
     }
 
@@ -365,11 +403,10 @@ impl ConnectionState {
 }
 
 impl RequestState {
-    fn wake(&mut self) {
-        if let Self::Waiting(waker) = self
-            && let Some(waker) = waker.take()
-        {
-            waker.wake();
+    fn take_waker(&mut self) -> Option<Waker> {
+        match self {
+            Self::Waiting(waker) => waker.take(),
+            Self::Answered(_) | Self::Abandoned | Self::Done => None,
         }
     }
 }

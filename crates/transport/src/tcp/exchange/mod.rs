@@ -51,8 +51,11 @@ mod tests {
     use std::future::Future;
     use std::io::{self, Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener, TcpStream};
-    use std::pin::Pin;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::pin::{Pin, pin};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::task::{Context, Wake, Waker};
+    use std::thread::{self, ThreadId};
     use std::time::{Duration, Instant};
 
     /// Stops the server, also if the test panics.
@@ -167,6 +170,35 @@ mod tests {
             assert_eq!(again.kind(), io::ErrorKind::TimedOut, "it stays lost");
         }
         assert_eq!(exchange.unfinished(), 0, "and keeps nothing");
+    }
+
+    /// Counts its wake-ups by the thread that polls.
+    struct OwnWakes {
+        thread: ThreadId,
+        count: AtomicU32,
+    }
+
+    impl Wake for OwnWakes {
+        fn wake(self: Arc<Self>) {
+            let is_own = thread::current().id() == self.thread;
+            self.count.fetch_add(u32::from(is_own), Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_call_of_another_executor_does_not_keep_waking_its_task() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connection = Exchange::open(silent.local_addr().unwrap(), None).unwrap();
+        let wakes = Arc::new(OwnWakes { thread: thread::current().id(), count: AtomicU32::new(0) });
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut response = Vec::new();
+        let mut call = pin!(connection.call(&[1], &mut response));
+        for _ in 0..10_000 {
+            assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        // Afterwards the timer thread wakes it, unless another test sets a timer at the same moment.
+        let count = wakes.count.load(Ordering::SeqCst);
+        assert!((2_000..6_000).contains(&count), "{count}");
     }
 
     #[test]
