@@ -31,7 +31,7 @@ use std::sync::atomic::AtomicU64;
 /// Kind of SMART trees in the directory.
 pub const KIND: u32 = params::KIND_SMART;
 /// Version of the format of nodes and leaves.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 
 /// Configuration of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

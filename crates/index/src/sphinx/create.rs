@@ -28,7 +28,7 @@ use farwood_fabric::{Client, Fabric};
 /// Kind of Sphinx trees in the directory.
 pub const KIND: u32 = params::KIND_SPHINX;
 /// Version of the format of nodes, leaves and tables.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Configuration of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -168,9 +168,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         inserted
     }
 
-    /// As [`insert_leaf`](Self::insert_leaf), without a lock. If the slot has changed, the same leaf is put into another
-    /// slot of the node, which is read again for that. [1 RT; 2 if the leaf is on another memory node; 2 for each slot
-    /// that has changed]
+    /// As [`insert_leaf`](Self::insert_leaf), without a lock. If the slot has changed, the same leaf is put into
+    /// another slot of the node, which is read again for that. [1 RT; 2 if the leaf is on another memory node; 2 for
+    /// each slot that has changed]
     async fn insert_leaf_by_cas(
         self,
         location: &Location,
@@ -418,7 +418,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Acquires the lock of slot `number` of a location's node. `None`: the node or its slot `number` has changed. [1 RT]
+    /// Acquires the lock of slot `number` of a location's node. `None`: the node or its slot `number` has changed. [1
+    /// RT]
     pub(super) async fn lock_slot(
         self,
         location: &Location,

@@ -129,10 +129,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         self.read_object(leaf.at, leaf.class.bytes(), &format, LockPlace::Rear).await.map(Leaf::new)
     }
 
-    /// The object whose address selects the lock of slot `number` of the node at `at`. A node has one lock. The root has
-    /// one for each slot: it is never replaced, so no change needs all of its slots, and changes below different slots
-    /// need not wait for each other. The root has slots for all partial keys in their order, and many clients of a new
-    /// tree change them at the same time.
+    /// The object whose address selects the lock of slot `number` of the node at `at`. A node has one lock. The root
+    /// has one for each slot: it is never replaced, so no change needs all of its slots, and changes below different
+    /// slots need not wait for each other. The root has slots for all partial keys in their order, and many clients of
+    /// a new tree change them at the same time.
     pub(super) fn guard(self, at: Remote<RawInner>, number: usize) -> Remote<u64> {
         let number = if at == self.index.root { number as u64 } else { 0 };
         at.part(number * BYTES_PER_LOCK)
