@@ -211,9 +211,10 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     }
 
     /// Acquires the lock of `guard` as [`acquire`](Self::acquire) does; the first attempt reads `bytes` bytes of the
-    /// node after the atomic, in the same doorbell. Both are on the same memory node. The fabric executes an atomic and a READ after it in order. A lock that is
-    /// handed over carries the node. Returns no copy if the handed-over lock carries another node, or if a later
-    /// attempt acquired the lock. [1 RT; 0 when it is handed over; otherwise as `acquire`]
+    /// node after the atomic, in the same doorbell. Both are on the same memory node. The fabric executes an atomic and
+    /// a READ after it in order. A lock that is handed over carries the node. Returns no copy if the handed-over lock
+    /// carries another node, or if a later attempt acquired the lock. [1 RT; 0 when it is handed over; otherwise as
+    /// `acquire`]
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).

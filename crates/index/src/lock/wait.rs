@@ -53,8 +53,8 @@ impl LockWait {
         self.pauses != LockPauses::None && self.now_ns - self.since_ns >= LONG_WAIT_NS
     }
 
-    /// The pause before the next attempt. In a long wait it is a hundredth of the time waited, unless the options forbid
-    /// pauses.
+    /// The pause before the next attempt. In a long wait it is a hundredth of the time waited, unless the options
+    /// forbid pauses.
     pub(super) fn pause_ns(&self) -> u64 {
         let waited = self.now_ns - self.since_ns;
         match self.pauses {
