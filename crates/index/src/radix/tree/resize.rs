@@ -464,7 +464,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     ) -> Result<Option<NodeChange>, IndexError> {
         if let Err(error) = self.redirect_children(old, children, replacement).await {
             for held in [parent, own].into_iter().flatten() {
-                held.give_up().await?;
+                // The first error is reported. A lock whose release fails is freed later.
+                let _ = held.give_up().await;
             }
             return Err(error);
         }

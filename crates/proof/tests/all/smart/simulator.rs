@@ -59,6 +59,10 @@ fn seeds_that_failed_once_succeed() {
                 "two compute nodes each waited for a lock of unknown ownership at the other, while holding the local \
                  lock that the other needed",
             ),
+            (
+                1_882_967_467_098_593,
+                "a replacement whose memory node was lost released one of its two locks and dropped the other",
+            ),
         ],
     );
 }
