@@ -3,6 +3,7 @@
 use crate::answer::Answer;
 use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
+use crate::erased::ScanKind;
 use crate::error::{Error, Result};
 use crate::handle::within;
 use crate::scan::decode;
@@ -188,11 +189,7 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
     where
         K: Send,
     {
-        let span = ready!(Span::new::<K, _>(&self.tree, &range));
-        self.ask("scan", async move |tree, client| {
-            let entries = tree.run("scan", tree.scan(client, (&span, direction), limit)).await?;
-            entries.iter().map(|entry| decode(tree, entry)).collect()
-        })
+        self.scan_by(ScanKind::Entries, &range, direction, limit)
     }
 
     /// Returns these entries as of one moment; as [`Range::snapshot`](crate::index::Range::snapshot).
@@ -200,9 +197,23 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
     where
         K: Send,
     {
-        let span = ready!(Span::new::<K, _>(&self.tree, &range));
-        self.ask("snapshot", async move |tree, client| {
-            let entries = tree.run("snapshot", tree.snapshot(client, (&span, direction), limit)).await?;
+        self.scan_by(ScanKind::Snapshot, &range, direction, limit)
+    }
+
+    fn scan_by(
+        &self,
+        kind: ScanKind,
+        range: &impl KeyRange<K>,
+        direction: Direction,
+        limit: usize,
+    ) -> Answer<Vec<(K, V)>>
+    where
+        K: Send,
+    {
+        let span = ready!(Span::new::<K, _>(&self.tree, range));
+        self.ask(kind.operation(), async move |tree, client| {
+            let scan = tree.scan(client, kind, (&span, direction), limit);
+            let entries = tree.run(kind.operation(), scan).await?;
             entries.iter().map(|entry| decode(tree, entry)).collect()
         })
     }
@@ -302,12 +313,11 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
             move |error: FabricError| Error::Index { operation, url: url.to_string(), source: error.into() };
         let (begun, limit) = (Instant::now(), self.limit);
         self.tree.ask(failed, move |tree, client| async move {
-            let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
             let call = || async {
                 let call = work(&tree, &client);
-                match left {
+                match limit {
                     None => call.await,
-                    Some(left) => within(left, (&tree, operation), &client, Box::pin(call)).await,
+                    Some(limit) => within((limit, begun), (&tree, operation), &client, Box::pin(call)).await,
                 }
             };
             client.shared_call(tree.metered(), operation, Some(begun), call).await

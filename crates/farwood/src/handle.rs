@@ -91,7 +91,8 @@ impl Handle {
     ) -> Result<T> {
         client.call(self.metered(), operation, || {
             if self.limit.is_some() {
-                return block_on(self.within_limit(operation, client, work(self.ordered(), client)));
+                let begun = Instant::now();
+                return block_on(self.within_limit((operation, begun), client, work(self.ordered(), client)));
             }
             // Without the limit, the future is polled where it was made.
             block_on(work(self.ordered(), client)).map_err(|error| self.failed(operation, error))
@@ -109,7 +110,7 @@ impl Handle {
         thread.run(async || {
             let client = thread_client::client(self.pool());
             let client = client.map_err(|error| self.failed(operation, error.into()))?;
-            let work = || self.within_limit(operation, &client, work(self.ordered(), &client));
+            let work = || self.within_limit((operation, begun), &client, work(self.ordered(), &client));
             client.shared_call(self.metered(), operation, Some(begun), work).await
         })
     }
@@ -124,11 +125,11 @@ impl Handle {
         self.run_by(&client, operation, work)
     }
 
-    /// Runs an operation until it ends or the limit has passed.
+    /// Runs an operation that began at `begun` until it ends or the limit has passed.
     #[inline]
     async fn within_limit<T>(
         &self,
-        operation: &'static str,
+        (operation, begun): (&'static str, Instant),
         client: &Client<AnyFabric>,
         work: impl Future<Output = Result<T, IndexError>>,
     ) -> Result<T> {
@@ -136,20 +137,21 @@ impl Handle {
             None => work.await.map_err(|error| self.failed(operation, error)),
             Some(limit) => {
                 let call = Box::pin(async { work.await.map_err(|error| self.failed(operation, error)) });
-                within(limit, (&self.tree, operation), client, call).await
+                within((limit, begun), (&self.tree, operation), client, call).await
             }
         }
     }
 }
 
-/// Runs a call of the index until it ends or `limit` has passed.
+/// Runs a call of the index that began at `begun` until it ends or `limit` has passed.
 pub(crate) async fn within<T>(
-    limit: Duration,
+    (limit, begun): (Duration, Instant),
     (tree, operation): (&Tree, &'static str),
     client: &Client<AnyFabric>,
     call: Pin<Box<impl Future<Output = Result<T>>>>,
 ) -> Result<T> {
-    let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    let left = limit.saturating_sub(begun.elapsed());
+    let nanoseconds = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
     let done = until(call, client.fabric().sleep(nanoseconds)).await;
     done.unwrap_or_else(|| Err(Error::TimedOut { operation, url: tree.url(), after: limit }))
 }

@@ -2,6 +2,7 @@
 
 use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
+use crate::erased::ScanKind;
 use crate::error::Result;
 use crate::handle::within;
 use crate::observe::MeteredClient;
@@ -15,7 +16,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Async calls on an index for the current thread, with their costs.
 ///
@@ -27,7 +28,7 @@ use std::time::Duration;
 /// Do not interleave them with blocking calls of [`Index`](crate::Index) on the same thread: a suspended operation of a
 /// session may hold the lock of a leaf, and a blocking call that changes the same leaf waits for that lock while it
 /// keeps the other operation from running. It fails with [`Busy`](crate::error::ErrorKind::Busy) after 20 s. (A lock
-/// that was granted to a suspended operation, and that it has not taken, passes to the next client after about 1 ms.)
+/// that was granted to a suspended operation, and that it has not taken, passes to the next client after 1 to 2 ms.)
 /// The same holds for a [`block_on`](crate::runtime::block_on) inside a future. Before a blocking call, complete the
 /// session's operations on this thread. Blocking calls on other threads do no harm.
 ///
@@ -86,12 +87,21 @@ impl<K: Key, V: Value> Session<K, V> {
     ) -> Result<T> {
         let (tree, failed) = (&*self.tree, |error| self.tree.failed(operation, error));
         if let Some(limit) = self.limit {
-            let call = Box::pin(async { tree.run(operation, work()).await });
-            let call = || within(limit, (tree, operation), &self.client, call);
-            return self.client.shared_call(tree.metered(), operation, None, call).await;
+            let call = Box::pin(async { work().await.map_err(failed) });
+            return self
+                .call(operation, within((limit, Instant::now()), (tree, operation), &self.client, call))
+                .await;
         }
         let call = self.client.shared_call(tree.metered(), operation, None, work);
         tree.pool().forks().guard(call).await.map_err(failed)
+    }
+
+    /// Counts a call, and binds it to the process that opened the pool.
+    async fn call<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let call = self.client.shared_call(self.tree.metered(), operation, None, || call);
+        let call = async { Ok::<_, IndexError>(call.await) };
+        let guarded = self.tree.pool().forks().guard(call).await;
+        guarded.map_err(|error| self.tree.failed(operation, error))?
     }
 
     /// As [`Index::get`](crate::Index::get).
@@ -188,15 +198,14 @@ impl<K: Key, V: Value> Session<K, V> {
     {
         let (tree, operation) = (&*self.tree, change.operation);
         let key = tree.key::<K, _>(operation, key)?;
-        let client = &*self.client;
-        let call = client.shared_call(tree.metered(), operation, None, || async {
-            let call = change.run(tree, client, key.as_ref());
-            match self.limit {
-                None => call.await,
-                Some(limit) => within(limit, (tree, operation), client, Box::pin(call)).await,
+        let call = Box::pin(change.run(tree, &self.client, key.as_ref()));
+        match self.limit {
+            None => self.call(operation, call).await?,
+            Some(limit) => {
+                let call = within((limit, Instant::now()), (tree, operation), &self.client, call);
+                self.call(operation, call).await?;
             }
-        });
-        call.await?;
+        }
         change.found
     }
 
@@ -207,10 +216,7 @@ impl<K: Key, V: Value> Session<K, V> {
         direction: Direction,
         limit: usize,
     ) -> Result<Vec<(K, V)>> {
-        let tree = &*self.tree;
-        let span = Span::new::<K, _>(tree, &range)?;
-        let entries = self.run("scan", || tree.scan(&self.client, (&span, direction), limit)).await?;
-        entries.iter().map(|entry| decode(tree, entry)).collect()
+        self.scan_by(ScanKind::Entries, &range, direction, limit).await
     }
 
     /// Returns these entries as of one moment; as [`Range::snapshot`](crate::index::Range::snapshot).
@@ -220,9 +226,20 @@ impl<K: Key, V: Value> Session<K, V> {
         direction: Direction,
         limit: usize,
     ) -> Result<Vec<(K, V)>> {
+        self.scan_by(ScanKind::Snapshot, &range, direction, limit).await
+    }
+
+    async fn scan_by(
+        &self,
+        kind: ScanKind,
+        range: &impl KeyRange<K>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<(K, V)>> {
         let tree = &*self.tree;
-        let span = Span::new::<K, _>(tree, &range)?;
-        let entries = self.run("snapshot", || tree.snapshot(&self.client, (&span, direction), limit)).await?;
+        let span = Span::new::<K, _>(tree, range)?;
+        let scan = || tree.scan(&self.client, kind, (&span, direction), limit);
+        let entries = self.run(kind.operation(), scan).await?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
