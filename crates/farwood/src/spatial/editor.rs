@@ -74,7 +74,9 @@ impl Spatial {
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
         self.check_process("change")?;
         let begun = Some(Instant::now());
-        let client = self.change_client()?;
+        let client = self.change_client();
+        let client =
+            client.inspect_err(|error| self.pool.calls().refuse(&self.metered, "change", error.kind()))?;
         let server = self.server("change").ok();
         let path = match self.begin_change(&client, server.as_ref()) {
             Ok(path) => path,
@@ -117,7 +119,7 @@ impl Spatial {
         changes: &[Change],
     ) -> Result<(Vec<bool>, Costs)> {
         self.check_process(operation)?;
-        let client = self.change_client()?;
+        let client = self.pool.client();
         let server = self.server(operation).ok();
         let path = self.begin_change(&client, server.as_ref())?;
         let found = self.edit(path, (&client, None), |editor| {
@@ -151,11 +153,11 @@ impl Spatial {
         Ok(Rc::new(self.pool.client()))
     }
 
-    /// Opens this thread's socket to the server, unless it has one. The thread of the pool reads the port. [1 RT there]
+    /// Opens this thread's socket to the server, unless it has one. The thread of the pool reads the port. [2 RT there]
     #[cfg(feature = "tcp")]
     fn open_socket_by(&self, thread: &TaskThread, client: &Client<AnyFabric>) -> Result<()> {
         let failed = |error| self.failed("change", error);
-        if block_on(self.has_open_socket(client)).map_err(failed)? {
+        if block_on(self.open_connection(client)).map_err(failed)?.is_some() {
             return Ok(());
         }
         let token = self.server_token().map_err(failed)?;

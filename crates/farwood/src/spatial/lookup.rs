@@ -221,11 +221,11 @@ impl Lookups {
         BackOff::new(self.options.back_off, self.seeds.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether lookups do not try to reach the server now.
     pub(super) fn count_by_reads(&self) {
         self.by_reads.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Whether lookups do not try to reach the server now.
     fn is_paused(&self) -> bool {
         let until = self.paused_until.load(Ordering::Relaxed);
         until != 0 && (self.created.elapsed().as_millis() as u64) < until
@@ -468,15 +468,26 @@ impl Spatial {
         &'c self,
         client: &'c Client<AnyFabric>,
     ) -> Done<Lent<'c>> {
+        match self.open_connection(client).await? {
+            Some(lent) => Ok(lent),
+            None => self.new_connection(client).await,
+        }
+    }
+
+    /// An idle connection to the present server, if there is one. Closes those whose server has ended.
+    pub(super) async fn open_connection<'c>(
+        &'c self,
+        client: &'c Client<AnyFabric>,
+    ) -> Done<Option<Lent<'c>>> {
         while let Some(mut lent) = self.idle_connection(client) {
             let is_open = lent.connection().is_open().await;
             if is_open == Ok(true) {
-                return Ok(lent);
+                return Ok(Some(lent));
             }
             lent.discard().await;
             is_open?;
         }
-        self.new_connection(client).await
+        Ok(None)
     }
 
     async fn new_connection<'c>(&'c self, client: &'c Client<AnyFabric>) -> Done<Lent<'c>> {
@@ -506,20 +517,6 @@ impl Spatial {
     #[cfg(feature = "tcp")]
     pub(super) fn server_token(&self) -> Done<Option<Token>> {
         Socket::token(&self.index, self.machine()?)
-    }
-
-    /// Whether this thread has an open socket to the server. Closes those whose server has ended.
-    #[cfg(feature = "tcp")]
-    pub(super) async fn has_open_socket(&self, client: &Client<AnyFabric>) -> Done<bool> {
-        while let Some(mut lent) = self.idle_connection(client) {
-            let is_open = lent.connection().is_open().await;
-            if is_open == Ok(true) {
-                return Ok(true);
-            }
-            lent.discard().await;
-            is_open?;
-        }
-        Ok(false)
     }
 
     /// Opens this thread's socket to the server.

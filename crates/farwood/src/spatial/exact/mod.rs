@@ -45,7 +45,7 @@ impl Spatial {
     ///
     /// ```
     /// use farwood::spatial::geometry::{Geometry, Predicate};
-    /// use farwood::spatial::{RTree, Contents, IdKind, Record, Rectangle};
+    /// use farwood::spatial::{Contents, IdKind, RTree, Record, Rectangle};
     /// use farwood::{Pool, PoolOptions};
     ///
     /// # let url = format!("shm://doc-find-{}", std::process::id());
