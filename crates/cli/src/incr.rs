@@ -52,36 +52,35 @@ trait Integer: Counter + Display {
     fn plus(self, by: i128) -> Option<Self>;
 }
 
-macro_rules! integers {
-    ($($integer:ty: |$own:ident, $by:ident| $sum:expr;)+) => {
-        $(impl Integer for $integer {
-            const RANGE: [Self; 2] = [Self::MIN, Self::MAX];
-
-            fn plus(self, by: i128) -> Option<Self> {
-                let ($own, $by) = (self, by);
-                $sum
-            }
-        })+
-    };
-}
-
-/// The sum of a number of at most 64 bits.
+/// The sum of a number that 128 bits with a sign can hold.
 fn sum<T: Into<i128> + TryFrom<i128>>(own: T, by: i128) -> Option<T> {
     own.into().checked_add(by).and_then(|sum| T::try_from(sum).ok())
 }
 
-integers! {
-    u8: |own, by| sum(own, by);
-    u16: |own, by| sum(own, by);
-    u32: |own, by| sum(own, by);
-    u64: |own, by| sum(own, by);
-    u128: |own, by| own.checked_add_signed(by);
-    i8: |own, by| sum(own, by);
-    i16: |own, by| sum(own, by);
-    i32: |own, by| sum(own, by);
-    i64: |own, by| sum(own, by);
-    i128: |own, by| own.checked_add(by);
+macro_rules! integers {
+    ($($integer:ident: $sum:expr),+) => {
+        $(impl Integer for $integer {
+            const RANGE: [Self; 2] = [Self::MIN, Self::MAX];
+
+            fn plus(self, by: i128) -> Option<Self> {
+                $sum(self, by)
+            }
+        })+
+
+        /// The addition to integers of the type `name`.
+        fn addition_to(name: &str) -> Option<Add> {
+            match name {
+                $(stringify!($integer) => Some(add::<$integer>),)+
+                _ => None,
+            }
+        }
+    };
 }
+
+integers!(
+    u8: sum, u16: sum, u32: sum, u64: sum, u128: u128::checked_add_signed,
+    i8: sum, i16: sum, i32: sum, i64: sum, i128: sum
+);
 
 /// An addition: the value before, the sum unless it is beyond the type, and the values of the type.
 struct Added {
@@ -100,19 +99,7 @@ fn addition(index: &Untyped) -> Option<(String, Add)> {
         Kind::Structured => values.name?.to_string(),
         _ => return None,
     };
-    let add: Add = match name.as_str() {
-        "u8" => add::<u8>,
-        "u16" => add::<u16>,
-        "u32" => add::<u32>,
-        "u64" => add::<u64>,
-        "u128" => add::<u128>,
-        "i8" => add::<i8>,
-        "i16" => add::<i16>,
-        "i32" => add::<i32>,
-        "i64" => add::<i64>,
-        "i128" => add::<i128>,
-        _ => return None,
-    };
+    let add = addition_to(&name)?;
     Some((name, add))
 }
 

@@ -57,25 +57,18 @@ macro_rules! tree {
                     Action::Remove => Answer::Done(self.remove(client, key).await?.removed()),
                     Action::Exchange(wanted) => {
                         let mut found = None;
-                        match &wanted.new {
-                            None if matches!(wanted.expected, Expected::Value(Some(_))) => {
-                                let mut accept = |value: Option<&[u8]>| {
-                                    found = value.map(<[u8]>::to_vec);
-                                    wanted.applies(value)
-                                };
-                                self.remove_if(client, key, &mut accept).await?;
-                            }
-                            new => {
-                                let mut decide = |value: Option<&[u8]>| {
-                                    found = value.map(<[u8]>::to_vec);
-                                    if wanted.applies(value) {
-                                        decision(new.as_deref())
-                                    } else {
-                                        Decision::Keep
-                                    }
-                                };
-                                self.modify(client, key, &mut decide).await?;
-                            }
+                        let mut applies = |value: Option<&[u8]>| {
+                            found = value.map(<[u8]>::to_vec);
+                            wanted.applies(value)
+                        };
+                        if wanted.new.is_none() && matches!(wanted.expected, Expected::Value(Some(_))) {
+                            self.remove_if(client, key, &mut applies).await?;
+                        } else {
+                            let new = decision(wanted.new.as_deref());
+                            let mut decide = |value: Option<&[u8]>| {
+                                if applies(value) { new.clone() } else { Decision::Keep }
+                            };
+                            self.modify(client, key, &mut decide).await?;
                         }
                         Answer::Found(found)
                     }
