@@ -317,10 +317,23 @@ pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<TypedEntry>, Fabr
 /// # Errors
 /// If the fabric fails; if no intact entry has the name, and one is damaged: the damaged entry may have the name.
 pub async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<Option<Entry>, FabricError> {
+    Ok(find_typed(client, name).await?.map(|found| found.entry))
+}
+
+/// As [`find`], with the types of the index. [at most 64 RT]
+///
+/// # Errors
+/// As [`find`].
+pub async fn find_typed<F: Fabric>(
+    client: &Client<F>,
+    name: &str,
+) -> Result<Option<TypedEntry>, FabricError> {
     let mut absent = Ok(None);
     for slot in 0..DIRECTORY_ENTRIES {
         match load(client, slot).await {
-            Ok((LIVE, raw)) if raw.name() == name => return Ok(Some(entry_of(slot, &raw))),
+            Ok((LIVE, raw)) if raw.name() == name => {
+                return Ok(Some(TypedEntry { entry: entry_of(slot, &raw), types: raw.types(slot) }));
+            }
             Ok(_) => {}
             Err(damaged @ FabricError::Damaged { .. }) => absent = absent.and(Err(damaged)),
             Err(error) => return Err(error),

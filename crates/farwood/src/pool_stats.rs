@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::client_table::{self, AttachedClient, DamagedSlot};
-use farwood_fabric::directory::{self, DamagedEntry};
+use farwood_fabric::directory::{self, DamagedEntry, TypedEntry};
 use farwood_fabric::{ClientId, NodeId};
 use farwood_index::IndexError;
 use farwood_index::catfish::ServerStats;
@@ -115,17 +115,17 @@ impl Pool {
         Ok((IndexEntry::by_name(entries), damaged))
     }
 
-    /// Reads the entry of one index without opening it. [at most 65 RT, and 1 per 128 chunks]
+    /// Reads the entry of one index without opening it. [at most 64 RT, and 1 per 128 chunks]
     ///
     /// # Errors
     /// [`Error::Index`] if there is none; [`Error::Fabric`], [`Error::Pool`].
     pub fn index_use(&self, name: &str) -> Result<IndexUse> {
         let client = self.client("examine")?;
         let failed = |source| self.fabric_failed("examine", source);
-        let Some(entry) = block_on(directory::find(&*client, name)).map_err(failed)? else {
+        let found = block_on(directory::find_typed(&*client, name)).map_err(failed)?;
+        let Some(TypedEntry { entry, types }) = found else {
             return Err(self.failed("examine", name, IndexError::NoSuchIndex(name.to_owned())));
         };
-        let types = block_on(directory::types(&*client, &entry)).map_err(failed)?;
         let (_, entries) = self.node_stats()?;
         let mut index = IndexUse::new(IndexEntry::of(entry, types), &entries);
         index.server = self.server_stats(&index.entry)?;

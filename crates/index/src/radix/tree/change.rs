@@ -192,12 +192,13 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         // may belong to another node in the same memory, which is not linked yet or never will be.
         while swapped != Swapped::Won {
             self.hit(coverage::SLOT_LOST);
-            traversal.retry(client).await?;
-            let Some(next) = self.next_open_slot(node, entry.key, traversal).await? else {
-                self.index.free_new_leaf(leaf);
-                return Ok(false);
-            };
-            at = next;
+            match self.next_open_slot(node, entry.key, traversal).await {
+                Ok(Some(next)) => at = next,
+                none_or_error => {
+                    self.index.free_new_leaf(leaf);
+                    return none_or_error.map(|_| false);
+                }
+            }
             swapped = client.post(swap(at)).await?;
         }
         self.index.cache.learn(node.at, at.number, new);
@@ -215,6 +216,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         key: &[u8],
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<SlotAt>, IndexError> {
+        traversal.retry(self.client).await?;
         self.read_again(node, traversal).await?;
         self.index.cache.mark_lost(node.at);
         let fresh = traversal.node_read(node.at).filter(|fresh| fresh.header == node.header);
