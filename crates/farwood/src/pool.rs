@@ -55,8 +55,7 @@ impl Pool {
     /// Maximum memory nodes of a pool.
     pub const MEMORY_NODES_MAX: u16 = Packed::<u64>::NODES_MAX as u16;
 
-    /// Creates the pool. With [`PoolOptions::reserve_memory`], this takes about a second per
-    /// GiB.
+    /// Creates the pool. With [`PoolOptions::reserve_memory`], this takes about a second per GiB.
     ///
     /// # Errors
     /// [`Error::Pool`]: the pool exists, or the machine has too little memory; [`Error::Url`]; [`Error::Served`]: a
@@ -166,9 +165,8 @@ impl Pool {
         self.0.place().to_string()
     }
 
-    /// Creates an index with keys of type `K` and values of type `V`, and opens it. The type of the options selects the
-    /// system: [`BTree`](crate::BTree) for Sherman, [`Radix`](crate::Radix) for SMART,
-    /// [`Hashed`](crate::Hashed) for Sphinx. [about 140 RT]
+    /// Creates an index with keys of type `K` and values of type `V`, and opens it. The options select the
+    /// structure: [`BTree`](crate::BTree), [`Radix`](crate::Radix) or [`Hashed`](crate::Hashed). [about 140 RT]
     ///
     /// # Errors
     /// [`Error::Index`]: the index exists, the name or the sizes are invalid, the pool or its directory is full, or

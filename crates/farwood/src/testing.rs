@@ -18,7 +18,7 @@ use farwood::{BTree, Pool};
 
 // The operating system selects a free port.
 let node = MemoryNode::start(&NodeSpec::new(([127, 0, 0, 1], 0).into(), 64 << 20))?;
-let pool = Pool::open(format!("tcp://{}", node.address()).as_str())?;
+let pool = Pool::open(format!("tcp://{}", node.address()))?;
 let squares = pool.create_index::<u64, u64>("squares", &BTree::new())?;
 squares.put(12, 144)?;
 assert_eq!(squares.get(12)?, Some(144));

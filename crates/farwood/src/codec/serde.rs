@@ -18,7 +18,6 @@ use postcard::ser_flavors::Flavor;
 /// of a stored type only if the index is loaded again, or store an `enum` with a variant for each version.
 ///
 /// ```
-/// # use farwood::stats::Values;
 /// # use farwood::types::Serde;
 /// # use farwood::{BTree, Pool, PoolOptions};
 /// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]

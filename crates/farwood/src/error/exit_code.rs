@@ -57,6 +57,7 @@ impl Error {
     }
 }
 
+/// The exit code of all errors of a kind but the exceptions.
 const fn of_kind(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::InvalidArgument => 2,

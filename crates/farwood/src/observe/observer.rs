@@ -51,7 +51,7 @@ pub struct ObservedCall<'c> {
 ///
 /// ```
 /// use farwood::stats::{ObservedCall, Observer};
-/// use farwood::{Pool, PoolOptions, BTree};
+/// use farwood::{BTree, Pool, PoolOptions};
 /// use std::sync::{Arc, Mutex};
 ///
 /// #[derive(Default)]

@@ -28,15 +28,15 @@ const SLOT_BYTES_DEFAULT: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct BTree {
-    pub(crate) key_bytes: Option<usize>,
-    pub(crate) values: Values,
+    key_bytes: Option<usize>,
+    values: Values,
     /// Bytes of a value; of its slot if values have any length.
-    pub(crate) value_bytes: Option<usize>,
-    pub(crate) node_bytes: usize,
-    pub(crate) variant: ShermanFeatures,
-    pub(crate) lock_width: LockWidth,
-    pub(crate) consistency: Consistency,
-    pub(crate) cache_bytes: usize,
+    value_bytes: Option<usize>,
+    node_bytes: usize,
+    variant: ShermanFeatures,
+    lock_width: LockWidth,
+    consistency: Consistency,
+    cache_bytes: usize,
 }
 
 impl Default for BTree {

@@ -11,8 +11,8 @@ use farwood_index::sphinx::{SphinxConfig, SphinxFeatures, SphinxVariant};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Hashed {
-    pub(crate) variant: SphinxFeatures,
-    pub(crate) filter_bytes: usize,
+    variant: SphinxFeatures,
+    filter_bytes: usize,
 }
 
 impl Default for Hashed {

@@ -10,8 +10,8 @@ use farwood_index::smart::{NodeSizing, SmartConfig, SmartFeatures, SmartVariant}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Radix {
-    pub(crate) variant: SmartFeatures,
-    pub(crate) cache_bytes: usize,
+    variant: SmartFeatures,
+    cache_bytes: usize,
 }
 
 impl Default for Radix {

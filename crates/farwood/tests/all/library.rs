@@ -1,13 +1,13 @@
 //! Tests of the library through its public interface: types, threads, scans, sessions, and refused calls.
 
 use farwood::error::{Effect, ErrorKind};
-use farwood::index::Direction;
+use farwood::index::{Direction, Structure};
 use farwood::papers::ShermanVariant;
 use farwood::runtime::{block_on, run_all};
 use farwood::spatial::{Item, RTree, Rectangle, ServeOptions};
 use farwood::testing::ScratchPool;
 use farwood::types::{Kind, Unfit};
-use farwood::{BTree, Error, Index, Pool, PoolOptions, Radix, Url, Value};
+use farwood::{BTree, Error, Hashed, Index, Pool, PoolOptions, Radix, Url, Value};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
@@ -555,6 +555,29 @@ fn numbers_out_of_range_are_refused() {
         let refused = cities.serve(&options, &stop, || ()).unwrap_err();
         assert!(matches!(refused, Error::Argument { .. }), "{threads} {connections}: {refused}");
     }
+}
+
+/// The presets of the papers create indexes that work.
+#[test]
+fn indexes_of_the_papers_presets_work() {
+    fn use_it(pool: &Pool, options: &impl Structure) {
+        let index = pool.create_index::<u64, u64>("i", options).unwrap();
+        index.put_many((0..1_000).map(|number| (number, number * number))).unwrap();
+        assert_eq!(index.get(12).unwrap(), Some(144));
+        assert_eq!(index.scan(3..6).count(), 3);
+        assert_eq!(index.check().unwrap().problems(), []);
+        drop(index);
+        // The same options do not contradict the index.
+        drop(pool.open_or_create::<u64, u64>("i", options).unwrap());
+        pool.drop_index("i").unwrap();
+    }
+    let pool = Pool::anonymous(64 << 20).unwrap();
+    use_it(&pool, &BTree::sherman());
+    use_it(&pool, &Radix::smart());
+    use_it(&pool, &Hashed::sphinx());
+    let places = pool.create_spatial("places", &RTree::catfish()).unwrap();
+    places.insert(&Item { bounds: Rectangle::point([1.0, 2.0]).unwrap(), id: 3 }).unwrap();
+    assert_eq!(places.count_all().unwrap(), 1);
 }
 
 #[test]

@@ -92,6 +92,7 @@ mod tests {
         assert!(words(libc::ENOMEM).ends_with("LimitMEMLOCK=infinity), or this"));
         assert!(!words(libc::EINVAL).contains("ulimit"));
     }
+
     #[test]
     fn the_text_begins_with_the_description() {
         let (device, why) = ("mlx5_0".to_owned(), "its port is down".to_owned());
