@@ -1,4 +1,4 @@
-//! What a program does after an error: the kind, whether the operation may have changed something, and the remedy.
+//! A program reacts to errors by their kind, by whether the operation may have changed something, and by the remedy.
 //!
 //! `cargo run --example errors`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
