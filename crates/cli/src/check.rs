@@ -116,6 +116,7 @@ fn as_json(url: &Url, walk: &OrderedReport) -> Value {
         }),
         OrderedReport::Radix(walk) => json!({
             "nodes_by_size": walk.nodes,
+            "typed_nodes_by_size": walk.typed_nodes,
             "node_bytes": walk.node_bytes,
             "leaf_bytes": walk.leaf_bytes,
             "overflow_values": walk.overflow_values,
@@ -246,6 +247,12 @@ fn radix_summary(url: &Url, walk: &RadixReport, out: &mut dyn Write) -> io::Resu
     )?;
     for (nodes, slots) in walk.nodes.iter().zip([4, 16, 48, 256]) {
         writeln!(out, "  {} of {slots} slots", size::count(*nodes, "inner node", "inner nodes"))?;
+    }
+    for (nodes, slots) in
+        walk.typed_nodes.iter().zip([4, 8, 16, 32, 64, 128, 256]).filter(|(nodes, _)| **nodes > 0)
+    {
+        let nodes = size::count(*nodes, "inner node", "inner nodes");
+        writeln!(out, "  {nodes} of 256 slots, of which {slots} are in use")?;
     }
     let census = &walk.census;
     if census.bytes > 0 {

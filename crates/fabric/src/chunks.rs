@@ -150,8 +150,19 @@ const fn counter(node: NodeId) -> SealedWord {
     SealedWord::new(word(node, NEXT_CHUNK_OFFSET))
 }
 
+/// A chunk that a client has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakenChunk {
+    /// The chunk.
+    pub chunk: Chunk,
+    /// Bytes in use, from the front.
+    pub used: u64,
+    /// Whether no client has taken the chunk before: its bytes are zero.
+    pub is_new: bool,
+}
+
 /// Takes a chunk of memory node `node`: a partly used one of the same index with at least `room_bytes` free, a freed
-/// one, or a new one. Yields it with the number of used bytes; `None` if the node is full. [1 RT, +1 RT per 128 chunks
+/// one, or a new one; `None` if the node is full. [1 RT, +1 RT per 128 chunks
 /// of the table, +1 for a partly used or freed chunk, +2 for a new chunk] A chunk whose word is damaged stays unused.
 ///
 /// # Errors
@@ -161,19 +172,20 @@ pub async fn take<F: Fabric>(
     node: NodeId,
     owner: ChunkOwner,
     room_bytes: u64,
-) -> Result<Option<(Chunk, u64)>, FabricError> {
+) -> Result<Option<TakenChunk>, FabricError> {
     let (mut next, table) = table(client, node).await?;
     for &(chunk, word, ref state) in &table {
         let &Ok(ChunkState::Rest { entry, used }) = state else { continue };
         let fits = entry == owner.entry && used + room_bytes <= CHUNK_BYTES;
         if fits && retake(client, chunk, word, owner).await? {
-            return Ok(Some((chunk, used)));
+            return Ok(Some(TakenChunk { chunk, used, is_new: false }));
         }
     }
     // Freed chunks before new ones: the memory of a new chunk is not provisioned yet, and stays so.
     for &(chunk, word, ref state) in &table {
         if *state == Ok(ChunkState::Freed) && retake(client, chunk, word, owner).await? {
-            return provision(client, chunk).await.map(|()| Some((chunk, 0)));
+            provision(client, chunk).await?;
+            return Ok(Some(TakenChunk { chunk, used: 0, is_new: false }));
         }
     }
     // The counter is a hint: only the CAS of the chunk's own word allocates the chunk.
@@ -183,7 +195,8 @@ pub async fn take<F: Fabric>(
         let advanced = cas(counter(node).at(), counter(node).seal(next), counter(node).seal(next + 1));
         match client.post(advanced).await? {
             Swapped::Won if retake(client, chunk, NEW_WORD, owner).await? => {
-                return provision(client, chunk).await.map(|()| Some((chunk, 0)));
+                provision(client, chunk).await?;
+                return Ok(Some(TakenChunk { chunk, used: 0, is_new: true }));
             }
             Swapped::Won => next += 1,
             Swapped::Lost(found) => next = counted(client, node, found)?.max(next + 1),

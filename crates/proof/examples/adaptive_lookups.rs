@@ -70,7 +70,7 @@ impl Buffers {
         for machine in 0..MACHINES as u16 {
             let owner = ChunkOwner { client: client.fabric().identity(), entry };
             let taken = chunks::take(client, NodeId(machine), owner, CHUNK_BYTES).await?;
-            chunks.push(taken.expect("the pool is large enough").0.start());
+            chunks.push(taken.expect("the pool is large enough").chunk.start());
         }
         Ok(Self { chunks })
     }

@@ -1,6 +1,6 @@
 //! The trait by which tests obtain clients of a fabric and run them concurrently, and memory that tests allocate.
 
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, TakenChunk};
 use farwood_fabric::{
     Address, Client, Fabric, FabricError, Memory, NodeId, Object, PoolShape, Remote, Server, Torn,
     read_bytes, write,
@@ -195,7 +195,7 @@ impl Scratch {
     pub async fn take<F: Fabric>(client: &Client<F>, node: NodeId) -> Self {
         let owner = ChunkOwner { client: client.fabric().identity(), entry: SCRATCH_ENTRY };
         let chunk = chunks::take(client, node, owner, CHUNK_BYTES).await.expect("a chunk can be taken");
-        let (chunk, used) = chunk.expect("the pool under test has a free chunk");
+        let TakenChunk { chunk, used, .. } = chunk.expect("the pool under test has a free chunk");
         assert_eq!(used, 0, "the chunk is unused");
         Self { chunk, next: Cell::new(0) }
     }

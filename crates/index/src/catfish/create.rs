@@ -24,7 +24,7 @@ use super::tree::layout::{
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, TakenChunk};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{
     Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, read, write,
@@ -276,7 +276,8 @@ async fn write_empty_tree<F: Fabric>(
     ids: IdKind,
 ) -> Result<Remote<RawHead>, IndexError> {
     let owner = ChunkOwner { client: client.fabric().identity(), entry: entry.slot };
-    let Some((chunk, _)) = chunks::take(client, layout.node, owner, CHUNK_BYTES).await? else {
+    let taken = chunks::take(client, layout.node, owner, CHUNK_BYTES).await?;
+    let Some(TakenChunk { chunk, .. }) = taken else {
         let chunks = client.fabric().shape().chunks();
         return Err(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }.into());
     };

@@ -8,7 +8,7 @@
 use super::adopt::{Objects, adopt};
 use super::slot::{MemorySlot, SlotKind};
 use crate::error::IndexError;
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, TakenChunk};
 use farwood_fabric::{Client, Fabric, FabricError, NodeId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +31,8 @@ pub(crate) struct OpenChunk {
     chunk: Chunk,
     /// Bytes in use, from the front.
     used: u64,
+    /// Whether the bytes after those in use are zero.
+    is_new: bool,
 }
 
 /// The right of one client to take a chunk; released on drop.
@@ -67,7 +69,7 @@ impl<O: Objects> Chunks<O> {
         bytes: u32,
     ) -> Result<Option<OpenChunk>, IndexError> {
         let adopted = adopt(client, node, self.owner(client), bytes, &self.objects).await?;
-        Ok(adopted.map(|(chunk, used)| OpenChunk { chunk, used }))
+        Ok(adopted.map(|(chunk, used)| OpenChunk { chunk, used, is_new: false }))
     }
 
     /// Takes a chunk of memory node `node` with `bytes` free bytes. [as [`chunks::take`]]
@@ -78,7 +80,7 @@ impl<O: Objects> Chunks<O> {
         bytes: u32,
     ) -> Result<Option<OpenChunk>, IndexError> {
         let taken = chunks::take(client, node, self.owner(client), u64::from(bytes)).await?;
-        Ok(taken.map(|(chunk, used)| OpenChunk { chunk, used }))
+        Ok(taken.map(|TakenChunk { chunk, used, is_new }| OpenChunk { chunk, used, is_new }))
     }
 
     /// Leaves the rest of a chunk for other compute nodes. [1 RT]
@@ -106,7 +108,7 @@ impl OpenChunk {
             return None;
         }
         self.used = end;
-        Some(MemorySlot { at: self.chunk.start().part(start), version: None, kind })
+        Some(MemorySlot { at: self.chunk.start().part(start), version: None, is_zero: self.is_new, kind })
     }
 }
 

@@ -131,7 +131,7 @@ mod tests {
 
     fn slot(number: u64, kind: SlotKind, version: Option<u32>) -> MemorySlot<()> {
         let at = Remote::new(NodeId(0), Memory::Host, number << 20).expect("it is not 0");
-        MemorySlot { at, version, kind }
+        MemorySlot { at, version, is_zero: false, kind }
     }
 
     #[test]

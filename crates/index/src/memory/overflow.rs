@@ -183,7 +183,7 @@ pub fn divide(
         let units = (slot.kind.bytes as usize - start) / UNIT_BYTES;
         let step = units_apart(units);
         let kind = slots_of_units(units / step * step);
-        let mut rest = MemorySlot { at: slot.at.part(start as u64), version: None, kind };
+        let mut rest = MemorySlot { at: slot.at.part(start as u64), version: None, is_zero: false, kind };
         seal(index, &[], &mut rest, &mut images);
         start += kind.bytes as usize;
         rests.push(rest);
@@ -346,7 +346,7 @@ pub async fn slots_of<F: Fabric>(
 ) -> Result<Vec<MemorySlot<RawOverflow>>, FabricError> {
     let slot = |link: Link| {
         let kind = slot_kind(link.length as usize);
-        MemorySlot { at: link.at, version: Some(link.version), kind }
+        MemorySlot { at: link.at, version: Some(link.version), is_zero: false, kind }
     };
     if link.is_one_object() {
         return Ok(vec![slot(link)]);
@@ -491,7 +491,7 @@ mod tests {
     fn slots(length: usize) -> Vec<MemorySlot<RawOverflow>> {
         let slot = |(at, length): (usize, usize)| {
             let at = Remote::new(NodeId(0), Memory::Host, (at as u64 + 1) << 22).expect("it is not 0");
-            MemorySlot { at, version: Some(4), kind: slot_kind(length) }
+            MemorySlot { at, version: Some(4), is_zero: false, kind: slot_kind(length) }
         };
         lengths(length).enumerate().map(slot).collect()
     }
@@ -538,7 +538,7 @@ mod tests {
                 .filter(|&length| slot_kind(length) < slot_kind(whole))
             {
                 let at = Remote::new(NodeId(0), Memory::Host, 1 << 22).expect("it is not 0");
-                let slot = MemorySlot { at, version: Some(4), kind: slot_kind(whole) };
+                let slot = MemorySlot { at, version: Some(4), is_zero: false, kind: slot_kind(whole) };
                 let (front, rests, images) = divide(INDEX_NUMBER, slot, slot_kind(length));
                 assert_eq!((front.at, front.version, front.kind), (at, Some(4), slot_kind(length)));
                 let mut end = front.kind.bytes;
@@ -558,7 +558,7 @@ mod tests {
         let value: Vec<u8> = (0..100).collect();
         let slot = |(number, length): (u64, usize)| {
             let at = Remote::new(NodeId(0), Memory::Host, (number + 1) << 22).expect("it is not 0");
-            MemorySlot { at, version: Some(4), kind: slot_kind(length) }
+            MemorySlot { at, version: Some(4), is_zero: false, kind: slot_kind(length) }
         };
         let mut slots: Vec<_> = (0..).zip([32, 68, list_bytes(2)]).map(slot).collect();
         let (link, images) = lay_out_pieces(INDEX_NUMBER, &value, &[32, 68], &mut slots);

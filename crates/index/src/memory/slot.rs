@@ -38,6 +38,8 @@ pub struct MemorySlot<T> {
     pub at: Remote<T>,
     /// The version of the previous object, to which stale pointers may lead; `None`: the slot never held one.
     pub version: Option<u32>,
+    /// Whether all bytes of the slot are zero.
+    pub is_zero: bool,
     /// The kind of its objects.
     pub kind: SlotKind,
 }
@@ -55,7 +57,7 @@ pub struct SlotKind {
 impl<T> MemorySlot<T> {
     /// Casts the slot to another object type.
     pub fn cast<U>(self) -> MemorySlot<U> {
-        MemorySlot { at: self.at.part(0), version: self.version, kind: self.kind }
+        MemorySlot { at: self.at.part(0), version: self.version, is_zero: self.is_zero, kind: self.kind }
     }
 
     /// Whether stale pointers may lead to the slot.

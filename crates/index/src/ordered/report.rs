@@ -30,7 +30,10 @@ impl OrderedReport {
 
     /// The number of inner nodes and, in Sherman, of leaves. A leaf of a radix tree holds one key and is not counted.
     pub fn nodes(&self) -> u64 {
-        dispatch!(self, report => report.nodes.iter().sum())
+        match self {
+            Self::Sherman(report) => report.nodes.iter().sum(),
+            Self::Radix(report) => report.node_count(),
+        }
     }
 
     /// The number of levels of nodes.

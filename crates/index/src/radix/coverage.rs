@@ -41,6 +41,17 @@ pub(crate) const LEAF_MOVED: &str = "radix: a leaf that moved";
 /// A scan restarted after the entries that it had found.
 pub(crate) const SCAN_RESTARTED: &str = "radix: a scan restarted";
 
+/// A node grew in place.
+pub(crate) const GREW_IN_PLACE: &str = "radix: a node that grew in place";
+/// A node had more slots in use than the client expected, and was read again.
+pub(crate) const NODE_HAS_GROWN: &str = "radix: a node read again because it had grown in place";
+/// A client completed the growth of a node that another client had begun.
+pub(crate) const GROWTH_COMPLETED: &str = "radix: a growth in place completed by another client";
+/// A client corrected the size in the slot that points to a node.
+pub(crate) const SIZE_CORRECTED: &str = "radix: a size in a slot corrected";
+/// The holder of a lock swapped a slot again, because another client had changed the size in it.
+pub(crate) const SIZE_CHANGED_BEFORE_SWAP: &str = "radix: a slot swapped again after its size had changed";
+
 /// All marks, by the text under which a fabric counts them.
 pub const MARKS: &[&str] = &[
     TORN,

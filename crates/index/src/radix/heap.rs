@@ -9,6 +9,7 @@
 //! ([`adopt`](crate::memory::adopt)). The free slots of a compute node that leaves or crashes are lost until the index
 //! is dropped.
 
+use super::inner::NodeSize;
 use super::leaf;
 use crate::coverage;
 use crate::error::IndexError;
@@ -215,7 +216,7 @@ impl Heap {
     pub fn convert<T, U>(&self, slot: MemorySlot<T>, kind: SlotKind) -> MemorySlot<U> {
         self.state().allocated -= i64::from(slot.kind.bytes - kind.bytes);
         let mut slot = slot.cast();
-        (slot.version, slot.kind) = (None, kind);
+        (slot.version, slot.is_zero, slot.kind) = (None, false, kind);
         slot
     }
 
@@ -259,15 +260,15 @@ struct RadixObjects {
 
 impl Objects for RadixObjects {
     fn end(&self, chunk: &[u8]) -> u64 {
-        // The first word of a table's bucket is not zero.
-        const BUCKET_BYTES: usize = 64;
+        // The first word of a table's bucket is not zero, and a typed node may have only a front that is not zero.
+        const REST_BYTES: usize = NodeSize::Typed256.memory_bytes();
         let mut end = 0;
         for (number, word) in chunk.as_chunks::<8>().0.iter().enumerate() {
             let (at, word) = (8 * number, u64::from_le_bytes(*word));
             if word == 0 {
                 continue;
             }
-            end = end.max(at + BUCKET_BYTES);
+            end = end.max(at + REST_BYTES);
             if word as u32 == self.index as u32 {
                 end = end.max(at + leaf::LEAF_BYTES_MAX);
             }

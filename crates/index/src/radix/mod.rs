@@ -6,7 +6,7 @@
 //! reads ranges of them.
 
 pub mod cache;
-mod coverage;
+pub(crate) mod coverage;
 pub mod format;
 pub mod heap;
 pub mod scan;

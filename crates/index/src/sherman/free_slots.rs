@@ -32,7 +32,7 @@ const TRIES_MAX: u32 = 1000;
 impl Sherman {
     /// The slot of a node that was removed from the tree.
     pub(super) fn freed_slot(&self, at: Remote<RawNode>, version: u32) -> MemorySlot<RawNode> {
-        MemorySlot { at, version: Some(version), kind: self.layout.node_slots() }
+        MemorySlot { at, version: Some(version), is_zero: false, kind: self.layout.node_slots() }
     }
 
     /// The compare-and-swap of the pointer to the first list.
@@ -261,7 +261,7 @@ fn listed<B: Deref<Target = [u8]>>(
             && at.node().0 < shape.nodes
             && offset.is_multiple_of(UNIT_BYTES as u64)
             && in_chunks.contains(&offset);
-        let slot = MemorySlot { at: at.part(0), version: Some(number_at(0)), kind };
+        let slot = MemorySlot { at: at.part(0), version: Some(number_at(0)), is_zero: false, kind };
         if is_slot { Ok(slot) } else { Err(format!("it lists a free slot at {at}")) }
     };
     (0..list.count()).map(slot).collect()

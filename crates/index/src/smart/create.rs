@@ -5,7 +5,7 @@
 //! ```text
 //! parameters of a SMART tree in its directory entry (128 bytes, little endian)
 //! +  0  1  inserts: 0 locked, 1 lock-free           +  1 1  updates: 0 out of place, 1 in place
-//! +  2  1  leaf locks: 0 apart, 1 at the rear       +  3 1  inner nodes: 0 fitting size, 1 of 256 slots
+//! +  2  1  leaf locks: 0 apart, 1 at the rear       +  3 1  inner nodes: 0 fitting size, 1 of 256 slots, 2 typed
 //! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 separate, 1 combined
 //! +  6  1  WRITEs: 0 separate, 1 combined           +  7    zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
@@ -126,7 +126,7 @@ impl Parameters for SmartConfig {
         codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
         codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace]);
         codec.choice(2, leaf_lock, [LeafLock::Apart, LeafLock::Rear]);
-        codec.choice(3, node_sizing, [NodeSizing::Fitting, NodeSizing::Preallocated]);
+        codec.choice(3, node_sizing, [NodeSizing::Fitting, NodeSizing::Preallocated, NodeSizing::Typed]);
         codec.choice(4, scans, [Scans::OneByOne, Scans::Batched]);
         codec.choice(5, reads, [Reads::Each, Reads::Delegated]);
         codec.choice(6, writes, [Writes::Each, Writes::Combined]);
@@ -145,11 +145,13 @@ mod tests {
 
     #[test]
     fn parameters_are_read_back_and_unknown_values_are_refused() {
-        let bad: Vec<_> = (0..7).map(|at| (at, 2)).chain([(17, 255)]).collect();
+        let bad: Vec<_> = (0..7).map(|at| (at, if at == 3 { 3 } else { 2 })).chain([(17, 255)]).collect();
         for (variant, _) in SmartVariant::ALL {
-            for (node_sizing, scans) in
-                [(NodeSizing::Fitting, Scans::OneByOne), (NodeSizing::Preallocated, Scans::Batched)]
-            {
+            for (node_sizing, scans) in [
+                (NodeSizing::Fitting, Scans::OneByOne),
+                (NodeSizing::Preallocated, Scans::Batched),
+                (NodeSizing::Typed, Scans::Batched),
+            ] {
                 let options = SmartFeatures { node_sizing, scans, ..variant.features() };
                 check_codec(&SmartConfig { options, inline_bytes: 300, kinds: [3, 4] }, &bad);
             }

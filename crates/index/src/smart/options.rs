@@ -120,7 +120,14 @@ impl SmartFeatures {
             ("leaf_lock", pick(self.leaf_lock == LeafLock::Rear, "at the rear", "released apart")),
             ("reads", pick(self.reads == Reads::Delegated, "delegated", "each its own")),
             ("writes", pick(self.writes == Writes::Combined, "combined", "each its own")),
-            ("node_sizes", pick(self.node_sizing == NodeSizing::Preallocated, "256 slots", "fitting")),
+            (
+                "node_sizes",
+                match self.node_sizing {
+                    NodeSizing::Fitting => "fitting",
+                    NodeSizing::Preallocated => "256 slots",
+                    NodeSizing::Typed => "typed",
+                },
+            ),
             ("scans", pick(self.scans == Scans::Batched, "batched", "one by one")),
         ];
         pairs.map(|(name, value)| (name, value.to_owned())).into()

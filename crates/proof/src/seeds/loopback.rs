@@ -149,9 +149,11 @@ pub(crate) fn smart_config(seed: u64) -> smart::SmartConfig {
     let mut random = TestRng::new(seed ^ 0x736D_6172);
     let variants = smart::SmartVariant::ALL;
     let mut options = variants[(seed % variants.len() as u64) as usize].0.features();
-    if random.once_in(8) {
-        options.node_sizing = smart::NodeSizing::Preallocated;
-    }
+    options.node_sizing = match random.below(8) {
+        0 => smart::NodeSizing::Preallocated,
+        1..4 => smart::NodeSizing::Typed,
+        _ => smart::NodeSizing::Fitting,
+    };
     if random.once_in(6) {
         options.scans = smart::options::Scans::OneByOne;
     }

@@ -2,7 +2,7 @@
 
 use super::somewhere;
 use crate::harness::{Harness, SCRATCH_ENTRY, raw_address, read_raw, write_word};
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, InUse};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, InUse, TakenChunk};
 use farwood_fabric::client_table::{self, CLIENTS_MAX};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{Client, ClientId, Fabric, Memory, NodeId, PoolShape, Revocation};
@@ -151,8 +151,9 @@ fn owner<F: Fabric>(client: &Client<F>) -> ChunkOwner {
 /// Takes all free chunks of `node`.
 async fn take_all<F: Fabric>(client: &Client<F>, node: NodeId) -> Vec<Chunk> {
     let mut mine = Vec::new();
-    while let Some((chunk, used)) = chunks::take(client, node, owner(client), 64).await.expect("posts") {
-        assert_eq!(used, 0, "the chunk is unused");
+    while let Some(taken) = chunks::take(client, node, owner(client), 64).await.expect("posts") {
+        assert_eq!(taken.used, 0, "the chunk is unused");
+        let chunk = taken.chunk;
         mine.push(chunk);
         assert!(mine.len() as u64 <= client.fabric().shape().chunks(), "more chunks than node {node} has");
     }
@@ -186,17 +187,17 @@ pub(super) fn freed_chunks_are_taken_before_new_ones<H: Harness>(harness: &H) {
         let client = harness.client();
         for node in (0..harness.shape().nodes).map(NodeId) {
             let take = || chunks::take(&client, node, owner(&client), 64);
-            let (first, _) = take().await.expect("posts").expect("the pool under test has free chunks");
+            let first = take().await.expect("posts").expect("the pool under test has free chunks").chunk;
             let counted = chunks::taken(&client, node).await.expect("a READ");
             chunks::give_back(&client, first).await.expect("a post");
-            let (second, used) = take().await.expect("posts").expect("a freed chunk");
-            assert_eq!(used, 0, "the chunk is unused");
+            let second = take().await.expect("posts").expect("a freed chunk");
+            assert_eq!((second.used, second.is_new), (0, false), "the chunk was freed");
             assert_eq!(
                 chunks::taken(&client, node).await.expect("a READ"),
                 counted,
                 "a new chunk of node {node} was taken while another was free"
             );
-            chunks::give_back(&client, second).await.expect("a post");
+            chunks::give_back(&client, second.chunk).await.expect("a post");
         }
     });
 }
@@ -218,7 +219,11 @@ pub(super) fn a_full_node_has_no_chunk_until_one_is_given_back<H: Harness>(harne
         let in_use = chunks::in_use(&client, node).await.expect("READs");
         assert!(!in_use.iter().any(|used| used.chunk == middle), "{middle:?} has no owner");
         let again = chunks::take(&client, node, owner(&client), 64).await;
-        assert_eq!(again, Ok(Some((middle, 0))), "the only free chunk is taken again");
+        assert_eq!(
+            again,
+            Ok(Some(TakenChunk { chunk: middle, used: 0, is_new: false })),
+            "the only free chunk is taken again"
+        );
         for word in [middle.start().part(0), middle.start().part(CHUNK_BYTES - 8)] {
             write_word(&client, word, 0xFEED).await.expect("a taken chunk is real memory");
         }
@@ -230,7 +235,11 @@ pub(super) fn a_full_node_has_no_chunk_until_one_is_given_back<H: Harness>(harne
             "only the index that left a rest of a chunk uses it"
         );
         let rest = chunks::take(&client, node, owner(&client), 64).await;
-        assert_eq!(rest, Ok(Some((middle, 4096))), "a rest begins at the next line");
+        assert_eq!(
+            rest,
+            Ok(Some(TakenChunk { chunk: middle, used: 4096, is_new: false })),
+            "a rest begins at the next line"
+        );
         taken.push(middle);
         for chunk in taken {
             chunks::give_back(&client, chunk).await.expect("a post");

@@ -21,7 +21,7 @@ use super::notifier::{IDLE_CHECK_NS, IdleChecks, Notifiers, idle_pause};
 use super::worker::Worker;
 use crate::coverage;
 use crate::error::IndexError;
-use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, TakenChunk};
 use farwood_fabric::{
     Chain as _, Client, Fabric, FabricError, LockWord, Remote, Revocation, Server, ServerMemory as _, write,
 };
@@ -343,7 +343,7 @@ impl<'t> Service<'t> {
             if worker.server.local().load(chunk_word(missing))? == 0 {
                 let owner = ChunkOwner { client: worker.client.fabric().identity(), entry: tree.slot() };
                 let taken = chunks::take(worker.client, tree.layout.node, owner, CHUNK_BYTES).await?;
-                let Some((taken, _)) = taken else {
+                let Some(TakenChunk { chunk: taken, .. }) = taken else {
                     let chunks = worker.client.fabric().shape().chunks();
                     return Err(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }.into());
                 };

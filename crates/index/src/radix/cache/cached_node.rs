@@ -55,10 +55,14 @@ impl CachedNode {
         slot: impl Fn(usize) -> NodeSlot,
     ) -> Arc<Self> {
         match header.size() {
-            NodeSize::Four => allocate::<{ 1 + NodeSize::Four.slots() }>(at, header, hash, slot),
-            NodeSize::Sixteen => allocate::<{ 1 + NodeSize::Sixteen.slots() }>(at, header, hash, slot),
-            NodeSize::FortyEight => allocate::<{ 1 + NodeSize::FortyEight.slots() }>(at, header, hash, slot),
-            NodeSize::All => allocate::<{ 1 + NodeSize::All.slots() }>(at, header, hash, slot),
+            NodeSize::Four | NodeSize::Typed4 => allocate::<5>(at, header, hash, slot),
+            NodeSize::Typed8 => allocate::<9>(at, header, hash, slot),
+            NodeSize::Sixteen | NodeSize::Typed16 => allocate::<17>(at, header, hash, slot),
+            NodeSize::Typed32 => allocate::<33>(at, header, hash, slot),
+            NodeSize::FortyEight => allocate::<49>(at, header, hash, slot),
+            NodeSize::Typed64 => allocate::<65>(at, header, hash, slot),
+            NodeSize::Typed128 => allocate::<129>(at, header, hash, slot),
+            NodeSize::All | NodeSize::Typed256 => allocate::<257>(at, header, hash, slot),
         }
     }
 
@@ -82,6 +86,11 @@ impl CachedNode {
     #[inline]
     pub fn prefix(&self, number: u32) -> PrefixHash {
         PrefixHash::from_word(self.hash ^ self.header.salt(number))
+    }
+
+    /// The hash field of the node.
+    pub fn hash(&self) -> u64 {
+        self.hash
     }
 
     /// Slot `number`.
@@ -120,10 +129,12 @@ impl CachedNode {
         prefix.len() == self.header.depth() && self.covers(prefix, number)
     }
 
-    /// Records that slot `number` now holds `slot`. A slot without a child must be of the same generation.
+    /// Records that slot `number` now holds `slot`, unless the copy is older than the slot. A slot without a child must be
+    /// of the same generation.
     pub fn learn(&self, number: usize, slot: NodeSlot) {
+        let Some(known) = self.slots.get(number) else { return };
         if slot.is_occupied() || slot.generation() == self.header.generation() {
-            self.slots[number].store(slot.word(), Relaxed);
+            known.store(slot.word(), Relaxed);
             self.advance();
         }
     }

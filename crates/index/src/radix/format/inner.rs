@@ -11,11 +11,13 @@
 //! + 32   8 n    slots; n = 256: in the order of their partial keys; otherwise in the order of allocation
 //! + 32 + 8 n  8 rear: generation 32 | low bits of the index's number 32
 //!
+//! typed node: 2080 bytes of memory, without the rear; the first n = 4, 8, 16, .. 256 slots are in use
+//!
 //! header
-//!  63            32 31       16 15   8 7     4 3  2 1   0
-//! +----------------+-----------+------+-------+----+-----+
-//! |  generation    |   depth   |   0  | level | n  |state|   state: 1 live, 2 dead
-//! +----------------+-----------+------+-------+----+-----+
+//!  63            32 31       16 15  12 11   8 7     4 3  2 1   0
+//! +----------------+-----------+------+------+-------+----+-----+   state: 1 live, 2 dead
+//! |  generation    |   depth   |   0  | type | level | n  |state|   n: 0 for 4 slots, 1: 16, 2: 48, 3: 256, typed
+//! +----------------+-----------+------+------+-------+----+-----+   type: 0 fixed size, 1 for 4 slots, 2: 8, .. 7: 256
 //! ```
 //!
 //! The *depth* is the length of the prefix that all keys below share, counted from the beginning of the key; the hash
@@ -26,6 +28,14 @@
 //! The *generation* counts the nodes that used this memory. It is in the header, in every slot without a child and at
 //! the rear, and it salts the hash; `tree/fetch.rs` states what it proves about a copy. Slots are allocated strictly in
 //! order and keep their partial keys, so the first free slot proves that only the slots before it have partial keys.
+//!
+//! # Typed nodes
+//!
+//! A typed node grows in place: a client puts a leaf into the first slot behind those in use, then changes the type in
+//! the header, each by a CAS (`tree/grow.rs`). Clients read only the slots in use, so there is no rear: the first three
+//! words, which are in one line, prove that a copy is of one node. The type of a node changes, so it is not part of the
+//! salt of the hash. In memory of zeros, a node has generation 0: a free slot of generation 0 is zero, so the slots
+//! behind those in use need not be written.
 
 use super::key::{KEY_BYTES_MAX, Step, step_at};
 pub use super::object::{InnerRef, NodeSize, RawInner};
@@ -48,6 +58,8 @@ const HASH: usize = 16;
 const SLOTS: usize = 24;
 /// Highest level that a header can hold.
 pub const LEVEL_MAX: u8 = 15;
+const TYPE_SHIFT: u32 = 8;
+const TYPE_MASK: u64 = 0b1111 << TYPE_SHIFT;
 
 /// Life state of an inner node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +79,16 @@ impl NodeHeader {
     pub const fn new(state: NodeState, size: NodeSize, level: u8, depth: usize, generation: u32) -> Self {
         let level = if level > LEVEL_MAX { LEVEL_MAX } else { level };
         assert!(depth <= KEY_BYTES_MAX, "a prefix is no longer than a key");
+        let (size, node_type) = if size.is_typed() {
+            (NodeSize::All as u64, 1 + (size as u64 - NodeSize::Typed4 as u64))
+        } else {
+            (size as u64, 0)
+        };
         Self(
             state as u64
-                | (size as u64) << 2
+                | size << 2
                 | (level as u64) << 4
+                | node_type << TYPE_SHIFT
                 | (depth as u64) << 16
                 | (generation as u64) << 32,
         )
@@ -94,6 +112,19 @@ impl NodeHeader {
         Self(self.0 & !0b11 | state as u64)
     }
 
+    /// The header of the same node after it has grown in place to `size`.
+    #[must_use]
+    pub const fn with_size(self, size: NodeSize) -> Self {
+        let grown = Self::new(NodeState::Live, size, 0, 0, 0);
+        Self(self.0 & !TYPE_MASK | grown.0 & TYPE_MASK)
+    }
+
+    /// Whether both are headers of one node in one state. The type of a typed node may differ.
+    #[inline]
+    pub const fn is_of_node(self, other: Self) -> bool {
+        (self.0 ^ other.0) & !TYPE_MASK == 0
+    }
+
     /// The state; `None` if the word is not a header.
     #[inline]
     pub const fn state(self) -> Option<NodeState> {
@@ -107,12 +138,18 @@ impl NodeHeader {
     /// Size of the node.
     #[inline]
     pub const fn size(self) -> NodeSize {
-        match self.0 >> 2 & 0b11 {
-            0 => NodeSize::Four,
-            1 => NodeSize::Sixteen,
-            2 => NodeSize::FortyEight,
-            _ => NodeSize::All,
+        let fixed = (self.0 >> 2 & 0b11) as u8;
+        let node_type = ((self.0 & TYPE_MASK) >> TYPE_SHIFT) as u8;
+        let number = if node_type == 0 { fixed } else { NodeSize::All as u8 + node_type };
+        match NodeSize::of_number(number) {
+            Some(size) => size,
+            None => NodeSize::Typed256,
         }
+    }
+
+    /// Whether the type is one of the seven.
+    const fn has_type(self) -> bool {
+        self.0 & TYPE_MASK == Self(0).with_size(self.size()).0 & TYPE_MASK
     }
 
     /// Number of nodes above the node when it was created.
@@ -138,11 +175,11 @@ impl NodeHeader {
         PrefixHash::of(prefix).word() ^ self.salt(number)
     }
 
-    /// Salt that distinguishes the hashes of nodes with the same prefix: the header without its state, and the number
-    /// of the index.
+    /// Salt that distinguishes the hashes of nodes with the same prefix: the header without its state and type, and the
+    /// number of the index.
     #[inline]
     pub const fn salt(self, number: u32) -> u64 {
-        mixed(self.0 & !0b11 ^ (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        mixed(self.0 & !(0b11 | TYPE_MASK) ^ (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 }
 
@@ -155,6 +192,9 @@ pub enum SlotSearch {
     Free(usize, NodeSlot),
     /// The partial key owns no slot, and no slot is free.
     Full,
+    /// The partial key owns no slot, and none of the slots in use is free; the node can grow in place. This is the first
+    /// slot behind those in use, as a client expects it.
+    Behind(usize),
 }
 
 /// The slot of a step in a node of 256 slots.
@@ -192,7 +232,10 @@ pub fn find(size: NodeSize, step: Step, slot: impl Fn(usize) -> NodeSlot) -> Slo
             return SlotSearch::Slot(number, found);
         }
     }
-    SlotSearch::Full
+    match size.next_in_place() {
+        Some(_) => SlotSearch::Behind(size.slots() + 1),
+        None => SlotSearch::Full,
+    }
 }
 
 /// Format parameters of inner nodes.
@@ -200,6 +243,8 @@ pub fn find(size: NodeSize, step: Step, slot: impl Fn(usize) -> NodeSlot) -> Slo
 pub struct InnerFormat {
     /// Low bits of the index number.
     pub number: u32,
+    /// Whether the nodes below the root are typed.
+    pub is_typed: bool,
 }
 
 impl Object for RawInner {
@@ -207,14 +252,18 @@ impl Object for RawInner {
 
     fn check(bytes: &[u8], format: &InnerFormat) -> Result<(), Torn> {
         let node = Inner { bytes };
-        let header = node.header();
-        let rear = word_at(bytes, bytes.len() - 8);
+        let (header, size) = (node.header(), node.header().size());
         let generation = header.generation();
+        let is_sized = if size.is_typed() {
+            format.is_typed && header.has_type() && bytes.len() >= NodeSize::Typed4.bytes()
+        } else {
+            let rear = word_at(bytes, bytes.len() - 8);
+            bytes.len() == size.bytes() && rear == u64::from(generation) | u64::from(format.number) << 32
+        };
         let whole = header.state().is_some()
-            && header.size().bytes() == bytes.len()
+            && is_sized
             && header.depth() <= KEY_BYTES_MAX
-            && rear == u64::from(generation) | u64::from(format.number) << 32
-            && node.slots().all(|slot| slot.is_occupied() || slot.generation() == generation);
+            && node.slots_read().all(|slot| slot.is_occupied() || slot.generation() == generation);
         whole.then_some(()).ok_or(Torn)
     }
 }
@@ -267,9 +316,26 @@ impl<B: Deref<Target = [u8]>> Inner<B> {
         NodeSlot::from_word(word_at(&self.bytes, SLOTS + 8 * number))
     }
 
-    /// All slots.
+    /// Whether the copy has fewer slots than the node has in use, because the node has grown in place.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.bytes.len() < self.header().size().bytes()
+    }
+
+    /// The slots in use.
     pub fn slots(&self) -> impl DoubleEndedIterator<Item = NodeSlot> + ExactSizeIterator {
-        let slots = &self.bytes[SLOTS..SLOTS + 8 * (self.header().size().slots() + 1)];
+        self.first_slots(self.header().size().slots() + 1)
+    }
+
+    /// The slots that were read: those in use, and of a typed node also slots behind them if they were read.
+    pub fn slots_read(&self) -> impl DoubleEndedIterator<Item = NodeSlot> + ExactSizeIterator {
+        let size = self.header().size();
+        let count = if size.is_typed() { (self.bytes.len() - SLOTS) / 8 } else { size.slots() + 1 };
+        self.first_slots(count)
+    }
+
+    fn first_slots(&self, count: usize) -> impl DoubleEndedIterator<Item = NodeSlot> + ExactSizeIterator {
+        let slots = &self.bytes[SLOTS..SLOTS + 8 * count];
         slots.chunks_exact(8).map(|slot| NodeSlot::from_word(word_at(slot, 0)))
     }
 
@@ -314,8 +380,10 @@ pub fn image(
 ) -> Vec<u8> {
     let (size, generation) = (header.size(), header.generation());
     debug_assert_eq!(prefix.len(), header.depth(), "the depth is the length of the prefix");
-    let mut bytes = Vec::with_capacity(size.bytes());
-    let mut slots = vec![NodeSlot::free(generation); size.slots() + 1];
+    // In used memory, the slots behind those in use still belong to an earlier node.
+    let written = if generation == 0 { size } else { size.largest_in_place() };
+    let mut bytes = Vec::with_capacity(written.bytes());
+    let mut slots = vec![NodeSlot::free(generation); written.slots() + 1];
     slots[0] = NodeSlot::vacant(0, generation);
     if size == NodeSize::All {
         (0..=u8::MAX).for_each(|byte| slots[1 + usize::from(byte)] = NodeSlot::vacant(byte, generation));
@@ -339,9 +407,23 @@ pub fn image(
     bytes.extend_from_slice(&reverse.word().to_le_bytes());
     bytes.extend_from_slice(&header.hash(prefix, number).to_le_bytes());
     bytes.extend(slots.iter().flat_map(|slot| slot.word().to_le_bytes()));
-    bytes.extend_from_slice(&(u64::from(generation) | u64::from(number) << 32).to_le_bytes());
-    debug_assert!(RawInner::check(&bytes, &InnerFormat { number }).is_ok(), "readers accept a new node");
+    if !size.is_typed() {
+        bytes.extend_from_slice(&(u64::from(generation) | u64::from(number) << 32).to_le_bytes());
+    }
+    debug_assert!(
+        RawInner::check(&bytes, &InnerFormat { number, is_typed: size.is_typed() }).is_ok(),
+        "readers accept a new node"
+    );
     bytes
+}
+
+/// A copy of a node after it has grown in place, for the cache: `slots` are those in use, the others are free. Its
+/// reverse pointer is unknown.
+pub fn grown(header: NodeHeader, hash: u64, slots: impl Iterator<Item = NodeSlot>) -> Inner<Vec<u8>> {
+    let free = NodeSlot::free(header.generation());
+    let slots = slots.chain(std::iter::repeat(free)).take(header.size().slots() + 1);
+    let front = [header.word(), Reverse::unlinked(0).word(), hash];
+    Inner::new(front.into_iter().chain(slots.map(NodeSlot::word)).flat_map(u64::to_le_bytes).collect())
 }
 
 /// Offset of slot `number` in a node, bytes.
@@ -360,6 +442,7 @@ mod tests {
     use farwood_fabric::{Memory, NodeId, Remote};
 
     const NUMBER: u32 = 9;
+    const FORMAT: InnerFormat = InnerFormat { number: NUMBER, is_typed: false };
 
     fn leaf(at: u64) -> NodeSlot {
         let at = Remote::<RawLeaf>::new(NodeId(1), Memory::Host, 4096 + 64 * at).expect("it is not null");
@@ -377,12 +460,10 @@ mod tests {
     #[test]
     fn find_yields_the_children_and_no_others() {
         let steps = [Step::Byte(200), Step::End, Step::Byte(0), Step::Byte(7)];
-        for size in NodeSize::ALL {
+        for size in NodeSize::FIXED.into_iter().chain(NodeSize::TYPED) {
             let bytes = node(size, &steps);
-            assert_eq!(
-                (bytes.len(), RawInner::check(&bytes, &InnerFormat { number: NUMBER })),
-                (size.bytes(), Ok(()))
-            );
+            let format = InnerFormat { is_typed: size.is_typed(), ..FORMAT };
+            assert_eq!((bytes.len(), RawInner::check(&bytes, &format)), (size.memory_bytes(), Ok(())));
             let inner = Inner::new(&bytes[..]);
             for (at, step) in (0..).zip(steps) {
                 let key = match step {
@@ -405,6 +486,44 @@ mod tests {
     }
 
     #[test]
+    fn a_typed_node_is_one_node_while_its_type_grows() {
+        let steps: Vec<_> = (1..5).map(Step::Byte).collect();
+        let bytes = node(NodeSize::Typed4, &steps);
+        let inner = Inner::new(&bytes[..]);
+        assert_eq!(inner.find(b"ab\x09"), SlotSearch::Behind(5));
+        assert_eq!((inner.slots().len(), inner.slots_read().len()), (5, 257));
+        let header = inner.header();
+        for (number, size) in (1..).zip(NodeSize::TYPED) {
+            let grown = header.with_size(size);
+            assert_eq!((grown.size(), grown.word() >> TYPE_SHIFT & 0b1111), (size, number));
+            assert!(grown.is_of_node(header) && grown.has_type());
+            assert!(!grown.is_of_node(header.with_state(NodeState::Dead)));
+            assert_eq!(grown.hash(b"ab", NUMBER), header.hash(b"ab", NUMBER));
+            let copy = Inner::new(&bytes[..NodeSize::Typed16.bytes()]);
+            assert!(!copy.is_short());
+        }
+        let mut grown = bytes[..NodeSize::Typed8.bytes()].to_vec();
+        grown[..8].copy_from_slice(&header.with_size(NodeSize::Typed16).word().to_le_bytes());
+        assert!(Inner::new(&grown[..]).is_short());
+        let format = InnerFormat { is_typed: true, ..FORMAT };
+        assert_eq!(RawInner::check(&grown, &format), Ok(()));
+        assert_eq!(RawInner::check(&grown, &FORMAT), Err(Torn));
+        grown[1] = 8;
+        assert_eq!(RawInner::check(&grown, &format), Err(Torn), "there is no type 8");
+    }
+
+    #[test]
+    fn a_typed_node_in_unused_memory_ends_with_the_slots_in_use() {
+        let header = NodeHeader::new(NodeState::Live, NodeSize::Typed4, 1, 2, 0);
+        let bytes = image(Reverse::unlinked(0), header, b"ab", NUMBER, &[(Step::Byte(3), leaf(1))]);
+        assert_eq!(bytes.len(), NodeSize::Typed4.bytes());
+        assert_eq!(NodeSlot::free(0).word(), 0, "the slots behind are free because they are zero");
+        let node = Inner::new(&bytes[..]);
+        let grown = grown(header.with_size(NodeSize::Typed8), node.hash(), node.slots());
+        assert_eq!((grown.slots().len(), grown.find(b"ab\x09")), (9, SlotSearch::Free(2, NodeSlot::free(0))));
+    }
+
+    #[test]
     fn a_full_node_has_no_slot_for_another_partial_key() {
         let steps: Vec<_> = (1..5).map(Step::Byte).collect();
         assert_eq!(Inner::new(&node(NodeSize::Four, &steps)[..]).find(b"ab\x09"), SlotSearch::Full);
@@ -415,13 +534,13 @@ mod tests {
         let one = node(NodeSize::Sixteen, &[]);
         let header = NodeHeader::new(NodeState::Live, NodeSize::Sixteen, 1, 2, 7);
         let other = image(Reverse::unlinked(7), header, b"ab", NUMBER, &[]);
-        let format = InnerFormat { number: NUMBER };
+        let format = FORMAT;
         for split in (8..one.len()).step_by(8) {
             let mixed: Vec<_> = one[..split].iter().chain(&other[split..]).copied().collect();
             assert_eq!(RawInner::check(&mixed, &format), Err(Torn), "split at {split}");
         }
         assert_eq!(RawInner::check(&[0; 72], &format), Err(Torn));
-        assert_eq!(RawInner::check(&one, &InnerFormat { number: 1 }), Err(Torn));
+        assert_eq!(RawInner::check(&one, &InnerFormat { number: 1, ..FORMAT }), Err(Torn));
     }
 
     #[test]

@@ -11,7 +11,9 @@ pub enum RawInner {}
 #[derive(Debug)]
 pub enum RawLeaf {}
 
-/// Number of slots of an inner node.
+/// The number of slots of an inner node, and their order. A node of the first four sizes never changes its size. A
+/// *typed* node has memory for 256 slots, of which the first are in use; its size is its type, which only grows (SMART,
+/// "homogeneous adaptive nodes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the sizes have these names")]
 pub enum NodeSize {
@@ -19,28 +21,79 @@ pub enum NodeSize {
     Sixteen,
     FortyEight,
     All,
+    Typed4,
+    Typed8,
+    Typed16,
+    Typed32,
+    Typed64,
+    Typed128,
+    Typed256,
 }
 
-/// Bytes of an inner node besides its partial keys' slots: header, reverse pointer, hash, slot 0, rear.
+/// Bytes of an inner node of fixed size besides its partial keys' slots: header, reverse pointer, hash, slot 0, rear.
 pub(super) const INNER_FIXED_BYTES: usize = 40;
+/// Bytes of a typed node before the slots of its partial keys: header, reverse pointer, hash, slot 0.
+const TYPED_FRONT_BYTES: usize = 32;
 
 impl NodeSize {
-    /// All sizes, the smallest first.
-    pub const ALL: [Self; 4] = [Self::Four, Self::Sixteen, Self::FortyEight, Self::All];
+    /// The sizes of nodes of fixed size, the smallest first.
+    pub const FIXED: [Self; 4] = [Self::Four, Self::Sixteen, Self::FortyEight, Self::All];
 
-    /// Slots, without the slot of the key that ends at the node.
+    /// The types of typed nodes, the smallest first.
+    pub const TYPED: [Self; 7] = [
+        Self::Typed4,
+        Self::Typed8,
+        Self::Typed16,
+        Self::Typed32,
+        Self::Typed64,
+        Self::Typed128,
+        Self::Typed256,
+    ];
+
+    /// Slots in use, without the slot of the key that ends at the node.
+    #[inline]
     pub const fn slots(self) -> usize {
         match self {
-            Self::Four => 4,
-            Self::Sixteen => 16,
+            Self::Four | Self::Typed4 => 4,
+            Self::Typed8 => 8,
+            Self::Sixteen | Self::Typed16 => 16,
+            Self::Typed32 => 32,
             Self::FortyEight => 48,
-            Self::All => 256,
+            Self::Typed64 => 64,
+            Self::Typed128 => 128,
+            Self::All | Self::Typed256 => 256,
         }
     }
 
-    /// Bytes of a node.
+    /// Whether this is the type of a node that grows in place.
+    #[inline]
+    pub const fn is_typed(self) -> bool {
+        self as u8 >= Self::Typed4 as u8
+    }
+
+    /// Bytes that a client reads of a node.
+    #[inline]
     pub const fn bytes(self) -> usize {
-        INNER_FIXED_BYTES + 8 * self.slots()
+        if self.is_typed() { Self::typed_bytes(self.slots()) } else { INNER_FIXED_BYTES + 8 * self.slots() }
+    }
+
+    const fn typed_bytes(slots: usize) -> usize {
+        TYPED_FRONT_BYTES + 8 * slots
+    }
+
+    /// Bytes of memory that a node occupies.
+    pub const fn memory_bytes(self) -> usize {
+        self.largest_in_place().bytes()
+    }
+
+    /// The size to which a node can grow in place.
+    pub const fn largest_in_place(self) -> Self {
+        if self.is_typed() { Self::Typed256 } else { self }
+    }
+
+    /// The next type of a node that grows in place; `None` if the node cannot grow in place.
+    pub const fn next_in_place(self) -> Option<Self> {
+        if self.is_typed() { Self::of_number(self as u8 + 1) } else { None }
     }
 
     /// Fewest keys below a node whose size fits its children.
@@ -50,28 +103,47 @@ impl NodeSize {
             Self::Sixteen => 1 + Self::Four.slots(),
             Self::FortyEight => 1 + Self::Sixteen.slots(),
             Self::All => 1 + Self::FortyEight.slots(),
+            typed => 1 + typed.slots() / 4,
         }
     }
 
-    /// The smallest size that holds `children` children besides the key that ends at the node.
+    /// The smallest of `sizes` that holds `children` children besides the key that ends at the node.
+    fn smallest(sizes: &[Self], children: usize) -> Self {
+        let fits = sizes.iter().find(|size| children <= size.slots());
+        *fits.unwrap_or(&sizes[sizes.len() - 1])
+    }
+
+    /// The smallest fixed size that holds `children` children besides the key that ends at the node.
     pub fn fitting(children: usize) -> Self {
-        Self::ALL.into_iter().find(|size| children <= size.slots()).unwrap_or(Self::All)
+        Self::smallest(&Self::FIXED, children)
     }
 
-    /// The size of a node of that many bytes.
+    /// The smallest type that holds `children` children besides the key that ends at the node.
+    pub fn typed(children: usize) -> Self {
+        Self::smallest(&Self::TYPED, children)
+    }
+
+    /// The size of a node of fixed size that has that many bytes.
     pub fn of_bytes(bytes: usize) -> Option<Self> {
-        Self::ALL.into_iter().find(|size| size.bytes() == bytes)
+        Self::FIXED.into_iter().find(|size| size.bytes() == bytes)
     }
 
-    /// The size with this number in slots and headers.
+    /// The size with this number in slots.
     pub const fn of_number(number: u8) -> Option<Self> {
-        match number {
-            0 => Some(Self::Four),
-            1 => Some(Self::Sixteen),
-            2 => Some(Self::FortyEight),
-            3 => Some(Self::All),
-            _ => None,
-        }
+        Some(match number {
+            0 => Self::Four,
+            1 => Self::Sixteen,
+            2 => Self::FortyEight,
+            3 => Self::All,
+            4 => Self::Typed4,
+            5 => Self::Typed8,
+            6 => Self::Typed16,
+            7 => Self::Typed32,
+            8 => Self::Typed64,
+            9 => Self::Typed128,
+            10 => Self::Typed256,
+            _ => return None,
+        })
     }
 }
 
@@ -181,4 +253,5 @@ pub struct LeafRef {
 }
 
 const _: () = assert!(NodeSize::Four.bytes() == 72 && NodeSize::All.bytes() == 2088);
+const _: () = assert!(NodeSize::Typed4.bytes() == 64 && NodeSize::Typed256.bytes() == 2080);
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize && KEY_BYTES_MAX < ENTRY_BYTES_MAX);

@@ -13,7 +13,7 @@
 //!          1 vacant    a partial key owns the slot permanently, and it has no child
 //!          2 closed    the slot was free or vacant, and its node is about to be replaced
 //!          3 leaf      class: size of the leaf in words (format/object.rs)
-//!          4 inner     class: size of the inner node (format/object.rs)
+//!          4 inner     class: size of the inner node (format/object.rs); a hint if the node is typed
 //!          5 leaf      class: size of the leaf in lines of 64 bytes
 //! ```
 //!
@@ -95,6 +95,13 @@ impl NodeSlot {
     #[must_use]
     pub const fn under(self, partial: u8) -> Self {
         Self(self.0 & !(0xFF << PARTIAL_SHIFT) | (partial as u64) << PARTIAL_SHIFT)
+    }
+
+    /// Whether both slots point to the same object under the same partial key. The size of a typed node is a hint, which
+    /// clients change without a lock.
+    #[inline]
+    pub const fn is_same_child(self, other: Self) -> bool {
+        (self.0 ^ other.0) << (u64::BITS - CLASS_SHIFT) == 0 && (self.is_occupied() || self.0 == other.0)
     }
 
     /// The slot that a word of remote memory holds.
@@ -185,7 +192,7 @@ mod tests {
                 assert_eq!((slot.partial(), slot.child()), (partial, Child::Leaf(leaf)));
                 assert!(slot.is_occupied() && !slot.is_open());
             }
-            for size in NodeSize::ALL {
+            for size in NodeSize::FIXED.into_iter().chain(NodeSize::TYPED) {
                 let node = InnerRef { at: node, size };
                 let slot = NodeSlot::inner(partial, node);
                 assert_eq!((slot.partial(), slot.child()), (partial, Child::Inner(node)));

@@ -10,15 +10,15 @@ use crate::error::IndexError;
 use crate::memory::overflow::Link;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::{Inner, InnerFormat, InnerRef, NodeSize, NodeState};
+use crate::radix::inner::{Inner, InnerRef, NodeState};
 use crate::radix::key::{Step, step_at};
-use crate::radix::leaf::{LEAF_BYTES_MAX, Leaf, LeafFormat, LeafState};
+use crate::radix::leaf::{Leaf, LeafFormat, LeafState};
 use crate::radix::reverse::Reverse;
 use crate::radix::tree::copy::{front_of, fronts, proves};
 use crate::radix::tree::options::Scans;
 use crate::radix::tree::sample_key::SampleKey;
 use crate::radix::tree::{Policy, RadixTree};
-use farwood_fabric::{Capability, Checked, Client, Fabric, Fetched, all, read_bytes};
+use farwood_fabric::{Checked, Client, Fabric, Fetched, all, read_bytes};
 use std::ops::ControlFlow;
 
 /// Maximum number of nodes and leaves that one doorbell reads.
@@ -116,8 +116,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             items[mixed..leaves].iter().rev().filter_map(ScanItem::child).filter(|child| !child.is_leaf());
         let batch = || items[leaves..].iter().rev().filter_map(ScanItem::child).chain(nodes.clone());
         let reads = batch().map(|child| {
-            let (at, bytes) = child.extent();
-            read_bytes::<RawChild>(at, bytes)
+            let (at, extent) = child.extent();
+            read_bytes::<RawChild>(at, extent.bytes)
         });
         let proven = is_proven(client, batch());
         let before = if proven { Vec::new() } else { fronts_of(client, batch()).await? };
@@ -167,19 +167,22 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     async fn expand_read(
         self,
         child: &PendingChild,
-        InnerRef { at, size }: InnerRef,
+        child_ref: InnerRef,
         ReadChild { copy, fronts }: ReadChild,
         cursor: &ScanCursor<'_>,
         wanted: usize,
         found: &mut Vec<ScanItem>,
     ) -> Result<ControlFlow<AmbiguousSlot, usize>, IndexError> {
-        let (tree, number) = (self.index, self.index.number);
-        let Ok(copy) = copy.check(&ChildFormat::Inner(InnerFormat { number })) else {
+        let (tree, number, at) = (self.index, self.index.number, child_ref.at);
+        let Ok(copy) = copy.check(&ChildFormat::Inner(tree.inner_format())) else {
             return Ok(ControlFlow::Break(child.ambiguous_slot()));
         };
         let whole = is_of_one_object(&copy, fronts);
-        let node = Inner::new(copy);
-        if !whole || !is_linked_child(child, &node, size, number) {
+        let mut node = Inner::new(copy);
+        if whole && node.is_short() {
+            node = self.read_parent(InnerRef { at, size: node.header().size() }).await?;
+        }
+        if !whole || !is_linked_child(child, &node, number) {
             return Ok(ControlFlow::Break(child.ambiguous_slot()));
         }
         let header = node.header();
@@ -209,7 +212,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             };
         }
         let parent = ScanParent::read(at, node, partial_prefix, number);
-        let keys = tree.expand(&parent, cursor.first_slot(size), cursor, wanted, found)?;
+        let keys = tree.expand(&parent, cursor.first_slot(header.size()), cursor, wanted, found)?;
         Ok(ControlFlow::Continue(keys))
     }
 }
@@ -255,16 +258,10 @@ impl<P: Policy> RadixTree<P> {
 }
 
 /// Whether an inner node that was read is live, and linked in the slot that led to it.
-fn is_linked_child(
-    child: &PendingChild,
-    node: &Inner<Checked<RawChild>>,
-    size: NodeSize,
-    number: u32,
-) -> bool {
+fn is_linked_child(child: &PendingChild, node: &Inner<Checked<RawChild>>, number: u32) -> bool {
     let (parent, header) = (&child.parent, node.header());
     child.step() != Step::End
         && header.state() == Some(NodeState::Live)
-        && header.size() == size
         && header.depth() > parent.header.depth()
         && node.reverse() == Reverse::of_inner(parent.at, parent.header.generation(), child.slot.partial())
         && child.is_certainly(node, number)
@@ -273,11 +270,10 @@ fn is_linked_child(
 /// Whether each copy of a child in a batch, if it passes its checks, is proven to come from a single object.
 fn is_proven<'b, F: Fabric>(client: &Client<F>, mut batch: impl Iterator<Item = &'b PendingChild>) -> bool {
     let promised = client.fabric().capabilities();
-    promised.has(Capability::VersionPair(NodeSize::All.bytes().max(LEAF_BYTES_MAX)))
-        || batch.all(|child| {
-            let (at, bytes) = child.extent();
-            proves(promised, at, bytes)
-        })
+    batch.all(|child| {
+        let (at, extent) = child.extent();
+        proves(promised, at, extent)
+    })
 }
 
 /// Reads the fronts of the children of a batch. [1 RT]

@@ -15,7 +15,9 @@ impl<P: Policy> RadixTree<P> {
     /// child. A scan uses it to estimate how many objects to read at once.
     pub(super) fn keys_behind(&self, slot: NodeSlot) -> usize {
         match slot.child() {
-            Child::Inner(node) if self.options.node_sizing == NodeSizing::Fitting => node.size.keys_min(),
+            Child::Inner(node) if self.options.node_sizing != NodeSizing::Preallocated => {
+                node.size.keys_min()
+            }
             Child::Inner(_) => NodeSize::Four.keys_min(),
             Child::Leaf(_) => 1,
             Child::Free | Child::Vacant | Child::Closed | Child::Damaged => 0,

@@ -7,6 +7,7 @@ use crate::radix::key::Step;
 use crate::radix::leaf::{LeafFormat, RawLeaf};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::slot::{Child, NodeSlot};
+use crate::radix::tree::copy::Extent;
 use farwood_fabric::{Checked, Object, Remote, Torn};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -125,11 +126,11 @@ impl PendingChild {
         }
     }
 
-    /// Address of the child, and its length in bytes.
-    pub(super) fn extent(&self) -> (Remote<RawChild>, usize) {
+    /// Address of the child, and the bytes to read.
+    pub(super) fn extent(&self) -> (Remote<RawChild>, Extent) {
         match self.slot.child() {
-            Child::Inner(node) => (node.at.part(0), node.size.bytes()),
-            Child::Leaf(leaf) => (leaf.at.part(0), leaf.class.bytes()),
+            Child::Inner(node) => (node.at.part(0), node.extent()),
+            Child::Leaf(leaf) => (leaf.at.part(0), leaf.extent()),
             _ => unreachable!("a scan follows only slots with a child"),
         }
     }

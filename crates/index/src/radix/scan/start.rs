@@ -13,11 +13,10 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::{Inner, InnerFormat, InnerRef, NodeSize, SlotSearch, slot_of_all, step_of};
+use crate::radix::inner::{Inner, InnerRef, NodeSize, SlotSearch, slot_of_all, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
-use crate::radix::tree::fetch::LockPlace;
 use crate::radix::tree::find::SlotAt;
 use crate::radix::tree::options::Scans;
 use crate::radix::tree::{Direction, Policy, RadixTree};
@@ -88,11 +87,11 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 return Ok(start_with_children(children, node, prefix, tree.number, cursor));
             }
             let copy = self.read_parent(node.inner_ref()).await?;
-            if copy.header() == node.header && copy.reverse() == right {
+            if copy.header().is_of_node(node.header) && copy.reverse() == right {
                 if cached_children == CachedChildren::Ignore {
                     tree.cache.put(node.at, &copy);
                 }
-                let first = cursor.first_slot(node.header.size());
+                let first = cursor.first_slot(copy.header().size());
                 let parent = ScanParent::read(node.at, copy, Some(prefix.clone()), tree.number);
                 return Ok(ScanStart { prefix, items: vec![ScanItem::Rest(parent, first)] });
             }
@@ -107,9 +106,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     }
 
     /// Reads an inner node whose children the scan reads. [as [`read_object`](Self::read_object)]
-    async fn read_parent(self, node: InnerRef) -> Result<Inner<Checked<RawChild>>, IndexError> {
-        let format = ChildFormat::Inner(InnerFormat { number: self.index.number });
-        self.read_object(node.at.part(0), node.size.bytes(), &format, LockPlace::Table).await.map(Inner::new)
+    pub(super) async fn read_parent(self, node: InnerRef) -> Result<Inner<Checked<RawChild>>, IndexError> {
+        self.read_slots_in_use(node, &ChildFormat::Inner(self.index.inner_format())).await
     }
 }
 

@@ -3,6 +3,7 @@
 use super::RadixTree;
 use super::damage::damaged_slot;
 use super::find::partial_at;
+use super::new_node::new_generation;
 use super::node_handle::{NodeChange, NodeHandle, ParentPosition};
 use super::policy::Policy;
 use super::values::check_value;
@@ -145,9 +146,10 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
         let size = tree.size_for(partials);
         let position = ParentPosition { node: parent.near, level: parent.header.level() };
         let near = tree.policy.place_node(self.op.fabric().shape(), position, PrefixHash::of(prefix));
-        let memory: MemorySlot<RawInner> = self.allocate(near, ObjectKind::Inner, size.bytes()).await?;
+        let memory: MemorySlot<RawInner> =
+            self.allocate(near, ObjectKind::Inner, size.memory_bytes()).await?;
         let level = parent.header.level() + 1;
-        let header = NodeHeader::new(NodeState::Live, size, level, depth, memory.next_version());
+        let header = NodeHeader::new(NodeState::Live, size, level, depth, new_generation(&memory, size));
         let node = LoadParent { at: memory.at, header, near };
         let mut slots = Vec::with_capacity(children.len());
         for child in children {

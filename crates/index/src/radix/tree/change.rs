@@ -2,7 +2,7 @@
 
 use super::condition::Condition;
 use super::copy::{InnerCopy, LeafCopy};
-use super::find::{LeafAt, LeafVerdict, Location, SlotAt, SlotTarget, partial_at};
+use super::find::{LeafAt, LeafVerdict, Location, SlotAt, SlotTarget, partial_at, slot_behind};
 use super::new_node::LinkingNode;
 use super::options::{Inserts, LeafLock, Updates};
 use super::traversal::Traversal;
@@ -26,6 +26,16 @@ use std::sync::Arc;
 pub(super) struct UnlinkedLeaf {
     pub(super) version: u32,
     pub(super) link: Option<Link>,
+}
+
+/// Result of an attempt to put a leaf into a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InsertedLeaf {
+    Done,
+    /// The slot or the node has changed.
+    Changed,
+    /// The node is about to be replaced, and was found to be only by the attempt.
+    NodeClosed,
 }
 
 /// Result of marking a leaf as removed.
@@ -133,7 +143,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<bool>, IndexError> {
         let done = match location.target {
-            SlotTarget::Open(at) => self.insert_leaf(location, at, entry, traversal).await?,
+            SlotTarget::Open(at) | SlotTarget::Behind(at) => {
+                self.insert_leaf(location, at, entry, traversal).await?
+            }
             SlotTarget::Full { .. } => {
                 self.grow(location, traversal).await?;
                 false
@@ -147,7 +159,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     }
 
     /// Puts a new leaf into a slot without a child (SMART, "normal insert"). `false`: the slot has changed, or the copy
-    /// of the node was out of date. [1 RT; 2 if the leaf is on another memory node; 2 more if inserts lock the node]
+    /// of the node was out of date. [1 RT; 2 if the leaf is on another memory node; 1 more if the node grows in place; 2
+    /// more if inserts lock the node]
     async fn insert_leaf(
         self,
         location: &Location,
@@ -159,13 +172,19 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             self.read_again(&location.node, traversal).await?;
             return Ok(false);
         }
-        if self.index.options.inserts == Inserts::LockFree {
-            return self.insert_leaf_by_cas(location, at, entry, traversal).await;
+        let inserted = if self.index.options.inserts == Inserts::LockFree {
+            self.insert_leaf_by_cas(location, at, entry, traversal).await?
+        } else {
+            let locked = self.lock_slot(location, at.number, traversal).await?;
+            let Some((held, _)) = locked else { return Ok(false) };
+            let inserted = self.insert_leaf_by_cas(location, at, entry, traversal).await;
+            held.give_up().await?;
+            inserted?
+        };
+        if inserted == InsertedLeaf::NodeClosed {
+            self.complete_replacement(location, traversal).await?;
         }
-        let Some((held, _)) = self.lock_slot(location, at.number, traversal).await? else { return Ok(false) };
-        let inserted = self.insert_leaf_by_cas(location, at, entry, traversal).await;
-        held.give_up().await?;
-        inserted
+        Ok(inserted == InsertedLeaf::Done)
     }
 
     /// As [`insert_leaf`](Self::insert_leaf), without a lock. If the slot has changed, the same leaf is put into
@@ -177,12 +196,13 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         mut at: SlotAt,
         entry: LeafEntry<'_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<bool, IndexError> {
-        let (node, client) = (&location.node, self.client);
-        let leaf = self.new_leaf(LinkingNode::from(&**node), node.at.node(), entry).await?;
+    ) -> Result<InsertedLeaf, IndexError> {
+        let (mut node, client) = (Arc::clone(&location.node), self.client);
+        let node_at = node.at;
+        let leaf = self.new_leaf(LinkingNode::from(&*node), node_at.node(), entry).await?;
         let new = leaf.slot(partial_at(entry.key, node.header.depth()));
-        let swap = |at: SlotAt| cas(node.at.part(slot_offset(at.number)), at.slot.word(), new.word());
-        let mut swapped = if leaf.node() == node.at.node() {
+        let swap = |at: SlotAt| cas(node_at.part(slot_offset(at.number)), at.slot.word(), new.word());
+        let mut swapped = if leaf.node() == node_at.node() {
             client.post(leaf.write().then_yield(swap(at))).await?
         } else {
             client.post(leaf.write()).await?;
@@ -190,42 +210,63 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         };
         // The word that a failed CAS found proves nothing: a slot with a child does not identify its node, so the word
         // may belong to another node in the same memory, which is not linked yet or never will be.
-        while swapped != Swapped::Won {
+        while let Swapped::Lost(found) = swapped {
             self.hit(coverage::SLOT_LOST);
-            match self.next_open_slot(node, entry.key, traversal).await {
-                Ok(Some(next)) => at = next,
-                none_or_error => {
+            match self.next_open_slot(location, (&node, at, found), entry.key, traversal).await {
+                Ok(Ok((again, next))) => (node, at) = (again, next),
+                other => {
                     self.index.free_new_leaf(leaf);
-                    return none_or_error.map(|_| false);
+                    return other.map(|next| next.err().unwrap_or(InsertedLeaf::Changed));
                 }
             }
             swapped = client.post(swap(at)).await?;
         }
-        self.index.cache.learn(node.at, at.number, new);
         if let Some(confirm) = leaf.confirm() {
             client.post_detached(confirm);
         }
-        Ok(true)
+        if at.number > node.header.size().slots() {
+            self.complete_growth(location, &node, SlotAt { slot: new, ..at }).await?;
+        } else {
+            self.index.cache.learn(node_at, at.number, new);
+        }
+        Ok(InsertedLeaf::Done)
     }
 
-    /// Reads a node again after a slot was lost; yields the slot into which a leaf of `key` can be put instead, if the
-    /// node is still the same. [1 RT]
+    /// Reads a node again after slot `at` was lost, in which the CAS found the word `found`; yields the node and the
+    /// slot into which a leaf of `key` can be put instead, or the reason why there is none. If another client has filled
+    /// the slot behind those in use, completes the growth of the node. [1 RT; 2 if the node grows in place]
     async fn next_open_slot(
         self,
-        node: &Arc<CachedNode>,
+        location: &Location,
+        (node, at, found): (&Arc<CachedNode>, SlotAt, u64),
         key: &[u8],
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Option<SlotAt>, IndexError> {
+    ) -> Result<Result<(Arc<CachedNode>, SlotAt), InsertedLeaf>, IndexError> {
         traversal.retry(self.client).await?;
-        self.read_again(node, traversal).await?;
-        self.index.cache.mark_lost(node.at);
-        let fresh = traversal.node_read(node.at).filter(|fresh| fresh.header == node.header);
-        Ok(fresh.and_then(|fresh| match fresh.find(key) {
-            SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => {
-                slot.is_open().then_some(SlotAt { number, slot })
+        let mut expected = node.inner_ref();
+        if at.number > expected.size.slots() {
+            match NodeSlot::from_word(found).child() {
+                Child::Leaf(_) | Child::Inner(_) | Child::Vacant => {
+                    self.hit(coverage::GROWTH_COMPLETED);
+                    self.announce(location, node).await?;
+                    expected.size = expected.size.next_in_place().unwrap_or(expected.size);
+                }
+                Child::Closed => return Ok(Err(InsertedLeaf::NodeClosed)),
+                Child::Free | Child::Damaged => {}
             }
-            SlotSearch::Full => None,
-        }))
+        }
+        self.read_node_again(expected, node.header, traversal).await?;
+        self.index.cache.mark_lost(node.at);
+        let fresh = traversal.node_read(node.at).filter(|fresh| fresh.header.is_of_node(node.header));
+        let next = fresh.and_then(|fresh| {
+            let next = match fresh.find(key) {
+                SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => SlotAt { number, slot },
+                SlotSearch::Behind(number) => slot_behind(fresh, number),
+                SlotSearch::Full => return None,
+            };
+            next.slot.is_open().then(|| (Arc::clone(fresh), next))
+        });
+        Ok(next.ok_or(InsertedLeaf::Changed))
     }
 
     /// Inserts the key at a location that has a leaf of this key or of another.
@@ -430,13 +471,15 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     ) -> Result<Option<(HeldLock<'a, F>, InnerCopy)>, IndexError> {
         let node = &location.node;
         let (held, copy) = self.lock_inner(node.inner_ref(), number).await?;
-        let slot = copy.slot(number);
+        let slot = || copy.slot(number);
         let unchanged = match location.target {
-            SlotTarget::Leaf(LeafAt { leaf, .. }) => slot.child() == Child::Leaf(leaf),
-            SlotTarget::Open(seen) | SlotTarget::OtherPrefix { at: seen, .. } => slot == seen.slot,
+            SlotTarget::Leaf(LeafAt { leaf, .. }) => slot().child() == Child::Leaf(leaf),
+            SlotTarget::Open(seen) => slot() == seen.slot,
+            SlotTarget::Behind(_) => copy.header() == node.header,
+            SlotTarget::OtherPrefix { at: seen, .. } => slot().is_same_child(seen.slot),
             SlotTarget::Full { .. } => false,
         };
-        if unchanged && copy.header() == node.header && copy.reverse().is_linked() {
+        if unchanged && copy.header().is_of_node(node.header) && copy.reverse().is_linked() {
             return Ok(Some((held, copy)));
         }
         self.hit(coverage::CHANGED_BEFORE_LOCK);

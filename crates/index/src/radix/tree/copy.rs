@@ -9,14 +9,14 @@
 //! - if equal versions at both ends prove that no WRITE overlapped the READ ([`Capability::VersionPair`]): the front is
 //!   one of the pair, the word salted with it is the other;
 //! - if the fabric reads whole lines and the three words are in one line, as they are in all slots that are larger than
-//!   what such a pair proves ([`Heap`](crate::radix::heap::Heap)). The bytes after them are proven separately: those of
-//!   a leaf by its checksum, those of an inner node by the generation in each slot without a child and by the reverse
-//!   pointer of each child;
+//!   what such a pair proves ([`Heap`](crate::radix::heap::Heap)), and in all typed nodes. The bytes after them are
+//!   proven separately: those of a leaf by its checksum, those of an inner node by the generation in each slot without a
+//!   child and by the reverse pointer of each child;
 //! - otherwise, if the front has the same value before and after the READ.
 
 use crate::error::IndexError;
-use crate::radix::inner::{Inner, RawInner};
-use crate::radix::leaf::{Leaf, RawLeaf};
+use crate::radix::inner::{Inner, InnerRef, RawInner};
+use crate::radix::leaf::{Leaf, LeafRef, RawLeaf};
 use farwood_fabric::{Capabilities, Capability, Checked, Client, Fabric, Remote, all, read, u64_at};
 
 /// Bytes of the front, the reverse pointer and the word that is salted with the front.
@@ -29,10 +29,39 @@ pub(crate) type InnerCopy = Inner<Checked<RawInner>>;
 /// A copy of a leaf that was just read.
 pub(crate) type LeafCopy = Leaf<Checked<RawLeaf>>;
 
-/// Whether a copy of `bytes` bytes at `at` that passes its check is proven to be of one object.
+/// The bytes of an object that a client reads, and whether its last word proves that the copy is of one object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) bytes: usize,
+    pub(crate) has_rear: bool,
+}
+
+impl InnerRef {
+    /// The bytes of the slots in use.
+    #[inline]
+    pub(crate) fn extent(self) -> Extent {
+        Extent { bytes: self.size.bytes(), has_rear: !self.size.is_typed() }
+    }
+
+    /// The node with all slots that it has memory for.
+    pub(crate) fn whole(self) -> Self {
+        Self { size: self.size.largest_in_place(), ..self }
+    }
+}
+
+impl LeafRef {
+    /// The bytes of the leaf.
+    #[inline]
+    pub(crate) fn extent(self) -> Extent {
+        Extent { bytes: self.class.bytes(), has_rear: true }
+    }
+}
+
+/// Whether a copy of an object at `at` that passes its check is proven to be of one object.
 #[inline]
-pub(crate) fn proves<T: ?Sized>(promised: &Capabilities, at: Remote<T>, bytes: usize) -> bool {
-    promised.has(Capability::VersionPair(bytes)) || in_one_line(promised, at.address().offset())
+pub(crate) fn proves<T: ?Sized>(promised: &Capabilities, at: Remote<T>, extent: Extent) -> bool {
+    let has_pair = extent.has_rear && promised.has(Capability::VersionPair(extent.bytes));
+    has_pair || in_one_line(promised, at.address().offset())
 }
 
 fn in_one_line(promised: &Capabilities, offset: u64) -> bool {

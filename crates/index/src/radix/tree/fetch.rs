@@ -1,14 +1,14 @@
 //! Reads and locks inner nodes and leaves.
 
 use super::RadixTree;
-use super::copy::{InnerCopy, LeafCopy, front_of, fronts, proves};
+use super::copy::{Extent, InnerCopy, LeafCopy, front_of, fronts, proves};
 use super::damage::damaged;
 use super::policy::Policy;
 use crate::error::IndexError;
 use crate::lock::{BYTES_PER_LOCK, HeldLock};
 use crate::op::Op;
 use crate::radix::coverage;
-use crate::radix::inner::{Inner, InnerFormat, InnerRef, RawInner};
+use crate::radix::inner::{Inner, InnerRef, RawInner};
 use crate::radix::leaf::{Leaf, LeafFormat, LeafRef};
 use crate::retry::{Retry, reap_crashed_clients};
 use farwood_fabric::{Checked, Client, Fabric, Object, Remote, read_bytes};
@@ -32,18 +32,18 @@ pub(crate) enum LockPlace {
 }
 
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
-    /// Reads the object of `bytes` bytes at `at`.
-    /// [1 RT, and 1 for each torn copy; 2 more if the fabric proves nothing about objects of this size]
+    /// Reads the object at `at`.
+    /// [1 RT, and 1 for each torn copy; 2 more if the fabric proves nothing about such objects]
     pub(crate) async fn read_object<T: Object>(
         self,
         at: Remote<T>,
-        bytes: usize,
+        extent: Extent,
         format: &T::Format,
         lock: LockPlace,
     ) -> Result<Checked<T>, IndexError> {
-        let mut retry = Retry::new(self.name, TORN_READS_MAX);
+        let (mut retry, bytes) = (Retry::new(self.name, TORN_READS_MAX), extent.bytes);
         loop {
-            if let Some(copy) = self.read_once(at, bytes, format).await? {
+            if let Some(copy) = self.read_once(at, extent, format).await? {
                 return Ok(copy);
             }
             match wait_for_writer(self.client, &mut retry).await {
@@ -69,16 +69,16 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(held.unwrap_or_else(|| damaged(self.name, at, what().to_owned())))
     }
 
-    /// Reads the object of `bytes` bytes at `at`; `None` if the copy is torn.
-    /// [1 RT; 2 more if the fabric proves nothing about objects of this size]
+    /// Reads the object at `at`; `None` if the copy is torn.
+    /// [1 RT; 2 more if the fabric proves nothing about such objects]
     async fn read_once<T: Object>(
         self,
         at: Remote<T>,
-        bytes: usize,
+        extent: Extent,
         format: &T::Format,
     ) -> Result<Option<Checked<T>>, IndexError> {
-        let client = self.client;
-        let proven = proves(client.fabric().capabilities(), at, bytes);
+        let (client, bytes) = (self.client, extent.bytes);
+        let proven = proves(client.fabric().capabilities(), at, extent);
         let before = if proven { None } else { Some(fronts(client, [at].into_iter()).await?) };
         let Ok(copy) = client.post(read_bytes(at, bytes)).await?.check(format) else { return Ok(None) };
         let Some(before) = before else { return Ok(Some(copy)) };
@@ -91,42 +91,60 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     async fn read_at_rest<T: Object>(
         self,
         at: Remote<T>,
-        bytes: usize,
+        extent: Extent,
         format: &T::Format,
         lock: LockPlace,
     ) -> Result<Checked<T>, IndexError> {
         for _ in 0..READS_AT_REST_MAX {
-            if let Some(copy) = self.read_once(at, bytes, format).await? {
+            if let Some(copy) = self.read_once(at, extent, format).await? {
                 return Ok(copy);
             }
             self.fabric().sleep(0).await;
         }
-        Err(self.stays_torn(at, bytes, lock).await?)
+        Err(self.stays_torn(at, extent.bytes, lock).await?)
     }
 
-    /// As [`read_inner`](Self::read_inner), in a tree that no client changes.
+    /// As [`read_inner`](Self::read_inner), with all slots of a typed node, in a tree that no client changes.
     pub(super) async fn read_inner_at_rest(self, node: InnerRef) -> Result<InnerCopy, IndexError> {
-        let format = InnerFormat { number: self.index.number };
-        self.read_at_rest(node.at, node.size.bytes(), &format, LockPlace::Table).await.map(Inner::new)
+        let (extent, format) = (node.whole().extent(), self.index.inner_format());
+        self.read_at_rest(node.at, extent, &format, LockPlace::Table).await.map(Inner::new)
     }
 
     /// As [`read_leaf`](Self::read_leaf), in a tree that no client changes.
     pub(super) async fn read_leaf_at_rest(self, leaf: LeafRef) -> Result<LeafCopy, IndexError> {
         let format = LeafFormat { number: self.index.number };
-        self.read_at_rest(leaf.at, leaf.class.bytes(), &format, LockPlace::Rear).await.map(Leaf::new)
+        self.read_at_rest(leaf.at, leaf.extent(), &format, LockPlace::Rear).await.map(Leaf::new)
     }
 
-    /// Reads an inner node. [as [`read_object`](Self::read_object)]
+    /// Reads an inner node. [as [`read_object`](Self::read_object); 1 RT more if the node has grown in place]
     pub(crate) async fn read_inner(self, node: InnerRef) -> Result<InnerCopy, IndexError> {
-        let format = InnerFormat { number: self.index.number };
-        self.read_object(node.at, node.size.bytes(), &format, LockPlace::Table).await.map(Inner::new)
+        let format = self.index.inner_format();
+        self.read_slots_in_use(node, &format).await
+    }
+
+    /// Reads an inner node, again if it has more slots in use than `node` states. [as
+    /// [`read_inner`](Self::read_inner)]
+    pub(crate) async fn read_slots_in_use<T: Object>(
+        self,
+        InnerRef { at, mut size }: InnerRef,
+        format: &T::Format,
+    ) -> Result<Inner<Checked<T>>, IndexError> {
+        loop {
+            let extent = InnerRef { at, size }.extent();
+            let copy = Inner::new(self.read_object(at.part(0), extent, format, LockPlace::Table).await?);
+            if !copy.is_short() {
+                return Ok(copy);
+            }
+            self.hit(coverage::NODE_HAS_GROWN);
+            size = copy.header().size();
+        }
     }
 
     /// Reads a leaf. [as [`read_object`](Self::read_object)]
     #[inline]
     pub(crate) async fn read_leaf(self, leaf: LeafRef) -> Result<LeafCopy, IndexError> {
         let format = LeafFormat { number: self.index.number };
-        self.read_object(leaf.at, leaf.class.bytes(), &format, LockPlace::Rear).await.map(Leaf::new)
+        self.read_object(leaf.at, leaf.extent(), &format, LockPlace::Rear).await.map(Leaf::new)
     }
 
     /// The object whose address selects the lock of slot `number` of the node at `at`. A node has one lock. The root
@@ -153,9 +171,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         } else {
             (locks.acquire(guard).await?, None)
         };
-        let copy = copy.filter(|_| proves(promised, node.at, bytes));
-        if let Some(Ok(copy)) = copy.map(|copy| copy.check(&InnerFormat { number: self.index.number })) {
-            return Ok((held, Inner::new(copy)));
+        let copy = copy.filter(|_| proves(promised, node.at, node.extent()));
+        let copy = copy.and_then(|copy| copy.check(&self.index.inner_format()).ok()).map(Inner::new);
+        if let Some(copy) = copy.filter(|copy| !copy.is_short()) {
+            return Ok((held, copy));
         }
         match self.read_inner(node).await {
             Ok(copy) => Ok((held, copy)),
@@ -171,7 +190,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     pub(super) async fn lock_leaf(self, leaf: LeafRef) -> Result<(HeldLock<'a, F>, LeafCopy), IndexError> {
         let bytes = leaf.class.bytes();
         let (held, copy) = self.on(&self.index.leaves).acquire_rear(leaf.at, bytes).await?;
-        let copy = copy.filter(|_| proves(self.fabric().capabilities(), leaf.at, bytes));
+        let copy = copy.filter(|_| proves(self.fabric().capabilities(), leaf.at, leaf.extent()));
         if let Some(Ok(copy)) = copy.map(|copy| copy.check(&LeafFormat { number: self.index.number })) {
             return Ok((held, Leaf::new(copy)));
         }

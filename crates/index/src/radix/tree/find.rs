@@ -11,7 +11,7 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::{InnerRef, NodeSize, NodeState, RawInner, SlotSearch, slot_of_all};
+use crate::radix::inner::{InnerRef, NodeHeader, NodeSize, NodeState, RawInner, SlotSearch, slot_of_all};
 use crate::radix::key::{common_prefix, step_at};
 use crate::radix::leaf::{LeafRef, LeafState};
 use crate::radix::reverse::Reverse;
@@ -55,6 +55,8 @@ pub(crate) enum SlotTarget {
     Leaf(LeafAt),
     /// No child; a leaf may be inserted.
     Open(SlotAt),
+    /// No slot in use is free, and the node grows in place; a leaf may be inserted into this slot behind them.
+    Behind(SlotAt),
     /// No child, and no leaf may be inserted: no slot is free, or the node is about to be replaced.
     Full { number: usize },
     /// An inner node of another prefix, and whether its reverse pointer confirms that the slot links it.
@@ -76,6 +78,7 @@ impl Location {
         match self.target {
             SlotTarget::Leaf(LeafAt { number, .. })
             | SlotTarget::Open(SlotAt { number, .. })
+            | SlotTarget::Behind(SlotAt { number, .. })
             | SlotTarget::Full { number }
             | SlotTarget::OtherPrefix { at: SlotAt { number, .. }, .. } => number,
         }
@@ -126,6 +129,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             let (number, slot) = match node.find(key) {
                 SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => (number, slot),
                 SlotSearch::Full => break SlotTarget::Full { number: 0 },
+                SlotSearch::Behind(number) => break SlotTarget::Behind(slot_behind(&node, number)),
             };
             let at = SlotAt { number, slot };
             match slot.child() {
@@ -239,6 +243,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         }
         let copy = self.read_inner(child).await?;
         let header = copy.header();
+        if header.size() != child.size {
+            self.correct_size(parent, SlotAt { number, slot }, InnerRef { size: header.size(), ..child });
+        }
         if header.state() != Some(NodeState::Live) || !copy.reverse().is_linked() || header.depth() <= depth {
             return Ok(Followed::Ambiguous);
         }
@@ -257,7 +264,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             return true;
         }
         match location.target {
-            SlotTarget::Open(_) | SlotTarget::Full { .. } => traversal.is_fresh(&location.node),
+            SlotTarget::Open(_) | SlotTarget::Behind(_) | SlotTarget::Full { .. } => {
+                traversal.is_fresh(&location.node)
+            }
             SlotTarget::OtherPrefix { linked, .. } => linked && traversal.is_fresh(&location.node),
             SlotTarget::Leaf(_) => false,
         }
@@ -337,9 +346,19 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         node: &Arc<CachedNode>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
+        self.read_node_again(node.inner_ref(), node.header, traversal).await
+    }
+
+    /// As [`read_again`](Self::read_again), for a node with this header that is expected to have the size in `node`.
+    pub(super) async fn read_node_again(
+        self,
+        node: InnerRef,
+        header: NodeHeader,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<(), IndexError> {
         self.hit(coverage::READ_AGAIN);
-        let copy = self.read_inner(node.inner_ref()).await?;
-        if copy.header() == node.header && copy.reverse().is_linked() {
+        let copy = self.read_inner(node).await?;
+        if copy.header().is_of_node(header) && copy.reverse().is_linked() {
             self.keep(node.at, &copy, traversal);
         } else {
             self.hit(coverage::STALE_COPY_DROPPED);
@@ -348,6 +367,11 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         }
         Ok(())
     }
+}
+
+/// The slot behind those in use of a node, as a client expects it.
+pub(super) fn slot_behind(node: &CachedNode, number: usize) -> SlotAt {
+    SlotAt { number, slot: NodeSlot::free(node.header.generation()) }
 }
 
 /// The partial key of `key` below a prefix of `depth` bytes; 0 if the key ends there.

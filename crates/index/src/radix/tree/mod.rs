@@ -37,6 +37,11 @@
 //!    locks (`resize.rs`, `repair.rs`). A closed slot of a live node proves absence, because the new node gets no other
 //!    keys before the old one is dead.
 //!
+//! 6. A typed node grows in place (`grow.rs`). Its first slot behind those in use is allocated in order like the others,
+//!    so at most one of the slots behind holds a leaf, and that leaf is part of the tree from the moment at which the
+//!    header states the larger type. The size in the slot that points to a typed node is a hint, which clients change
+//!    without a lock; the header decides.
+//!
 //! A state that none of these rules covers is *ambiguous*: the client reads the node again, then waits, then repairs
 //! the slot under the lock of its node.
 
@@ -49,6 +54,7 @@ pub(crate) mod damage;
 pub(crate) mod fetch;
 pub(crate) mod find;
 mod get;
+mod grow;
 mod modify;
 mod new_node;
 mod node_handle;
@@ -80,9 +86,10 @@ use crate::lock::NodeLocks;
 use crate::mutant::Mutant;
 use crate::radix::cache::node_cache::NodeCache;
 use crate::radix::heap::Heap;
-use crate::radix::inner::RawInner;
+use crate::radix::inner::{InnerFormat, RawInner};
 use farwood_fabric::Remote;
 use farwood_fabric::directory::Entry;
+use options::NodeSizing;
 use scratch::ScratchPool;
 use std::fmt;
 
@@ -108,6 +115,11 @@ impl<P: Policy> RadixTree<P> {
     /// The tree's entry in the directory of the pool.
     pub fn entry(&self) -> &Entry {
         &self.entry
+    }
+
+    /// The format of the inner nodes.
+    pub(crate) fn inner_format(&self) -> InnerFormat {
+        InnerFormat { number: self.number, is_typed: self.options.node_sizing == NodeSizing::Typed }
     }
 
     /// Bytes of the node cache in use, and its budget.

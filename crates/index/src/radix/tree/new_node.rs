@@ -97,7 +97,7 @@ impl NewInner {
     }
 
     pub(super) fn generation(&self) -> u32 {
-        self.memory.next_version()
+        self.image().header().generation()
     }
 
     /// The node as it was written.
@@ -134,10 +134,17 @@ fn confirm<T>(memory: &MemorySlot<T>, offset: u64, linked: Reverse) -> Option<Ca
     memory.is_used().then(|| cas(memory.at.part(offset), before.word(), linked.word()))
 }
 
+/// The generation of a new node of `size`. In memory of zeros, a typed node has generation 0, because its free slots are
+/// then zero.
+pub(super) fn new_generation(memory: &MemorySlot<RawInner>, size: NodeSize) -> u32 {
+    if size.is_typed() && memory.is_zero { 0 } else { memory.next_version() }
+}
+
 /// Memory after an object that was written and never linked. If no object used the memory before, no pointer leads to
 /// it.
-fn after_unlinked_object<T>(MemorySlot { at, version, kind }: MemorySlot<T>) -> MemorySlot<T> {
-    MemorySlot { at, version: version.map(|version| version.wrapping_add(1)), kind }
+fn after_unlinked_object<T>(memory: MemorySlot<T>) -> MemorySlot<T> {
+    let version = memory.version.map(|version| version.wrapping_add(1));
+    MemorySlot { version, is_zero: false, ..memory }
 }
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
@@ -172,8 +179,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         near: NodeId,
         sizes: RangeInclusive<NodeSize>,
     ) -> Result<MemorySlot<RawInner>, IndexError> {
-        let kind = ObjectKind::Inner.slot_kind(sizes.start().bytes());
-        let bytes_max = sizes.end().bytes() as u32;
+        let kind = ObjectKind::Inner.slot_kind(sizes.start().memory_bytes());
+        let bytes_max = sizes.end().memory_bytes() as u32;
         self.fitting_memory(near, kind, bytes_max).await
     }
 
@@ -186,11 +193,12 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         sizes: RangeInclusive<NodeSize>,
         prefix: &[u8],
     ) -> Result<NewInner, IndexError> {
+        let least = *sizes.start();
         let memory = self.inner_memory(near, sizes).await?;
-        let Some(size) = NodeSize::of_bytes(memory.kind.bytes as usize) else {
-            unreachable!("the slots of inner nodes have the sizes of inner nodes")
-        };
-        let generation = memory.next_version();
+        let size =
+            if least.is_typed() { Some(least) } else { NodeSize::of_bytes(memory.kind.bytes as usize) };
+        let Some(size) = size else { unreachable!("the slots of inner nodes have the sizes of inner nodes") };
+        let generation = new_generation(&memory, size);
         let linked = Reverse::of_inner(parent.at, parent.header.generation(), parent.partial);
         let reverse = if memory.is_used() { Reverse::unlinked(generation) } else { linked };
         let level = parent.header.level() + 1;
@@ -221,7 +229,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 impl<P: Policy> RadixTree<P> {
     /// The possible sizes of a node with `children` children: from the smallest that fits to the largest.
     pub(super) fn sizes_for(&self, children: usize) -> RangeInclusive<NodeSize> {
-        self.size_for(children)..=NodeSize::All
+        let least = self.size_for(children);
+        least..=if least.is_typed() { NodeSize::Typed256 } else { NodeSize::All }
     }
 
     /// The size of a node with `children` children.
@@ -229,6 +238,7 @@ impl<P: Policy> RadixTree<P> {
         match self.options.node_sizing {
             NodeSizing::Fitting => NodeSize::fitting(children),
             NodeSizing::Preallocated => NodeSize::All,
+            NodeSizing::Typed => NodeSize::typed(children),
         }
     }
 
@@ -249,7 +259,7 @@ impl<P: Policy> RadixTree<P> {
     /// Frees the memory of a leaf that is no longer linked.
     pub(super) fn free_leaf(&self, leaf: LeafRef, version: u32) {
         let kind = ObjectKind::Leaf.slot_kind(leaf.class.bytes());
-        self.heap.take_back(MemorySlot { at: leaf.at, version: Some(version), kind });
+        self.heap.take_back(MemorySlot { at: leaf.at, version: Some(version), is_zero: false, kind });
     }
 
     /// Frees the memory of a leaf that was never linked.

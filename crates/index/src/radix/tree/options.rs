@@ -45,8 +45,11 @@ pub enum LeafLock {
 pub enum NodeSizing {
     /// The smallest size that holds the children.
     Fitting,
-    /// 256 slots each, as the published artifact reserves them.
+    /// 256 slots each, all of which a client reads.
     Preallocated,
+    /// Memory for 256 slots each, of which a client reads those in use: 4, 8, 16, .. 256. Such a node grows in place, by
+    /// two CASes (SMART, "homogeneous adaptive nodes").
+    Typed,
 }
 
 /// The number of nodes and leaves that a scan reads at once.

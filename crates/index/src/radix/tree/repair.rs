@@ -72,7 +72,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     ) -> Result<(), IndexError> {
         let (held, copy) = self.lock_inner(node.inner_ref(), number).await?;
         let is_live = node.header.state() == Some(NodeState::Live);
-        if !is_live || copy.header() != node.header || !copy.reverse().is_linked() {
+        if !is_live || !copy.header().is_of_node(node.header) || !copy.reverse().is_linked() {
             self.index.cache.remove(node.at);
             return held.give_up().await;
         }

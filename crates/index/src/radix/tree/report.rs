@@ -1,6 +1,7 @@
 //! The result of the verification of a radix tree.
 
 use crate::error::IndexError;
+use crate::radix::inner::NodeSize;
 use farwood_fabric::FabricError;
 use std::fmt;
 
@@ -25,11 +26,13 @@ pub struct TableStatistics {
 /// The result of the verification of a radix tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RadixReport {
-    /// Number of inner nodes with 4, 16, 48 and 256 slots.
+    /// Number of inner nodes of fixed size, with 4, 16, 48 and 256 slots.
     pub nodes: [u64; 4],
+    /// Number of typed nodes, with 4, 8, 16, 32, 64, 128 and 256 slots in use.
+    pub typed_nodes: [u64; 7],
     /// Number of keys.
     pub entries: u64,
-    /// Bytes of the inner nodes.
+    /// Bytes of the inner nodes, with the slots of typed nodes that are not in use.
     pub node_bytes: u64,
     /// Bytes of the leaves.
     pub leaf_bytes: u64,
@@ -55,6 +58,20 @@ pub struct RadixReport {
 }
 
 impl RadixReport {
+    /// Number of inner nodes.
+    pub fn node_count(&self) -> u64 {
+        self.nodes.iter().chain(&self.typed_nodes).sum()
+    }
+
+    /// The counter of the nodes of a size.
+    pub(crate) fn nodes_of(&mut self, size: NodeSize) -> &mut u64 {
+        let number = size as usize;
+        match number.checked_sub(self.nodes.len()) {
+            None => &mut self.nodes[number],
+            Some(typed) => &mut self.typed_nodes[typed],
+        }
+    }
+
     pub(crate) fn problem(&mut self, at: impl fmt::Display, what: impl Into<String>) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(Problem { at: at.to_string(), what: what.into() });

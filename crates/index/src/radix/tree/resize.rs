@@ -74,7 +74,7 @@ pub(super) struct KnownNode {
 
 impl KnownNode {
     fn inner_ref(self) -> InnerRef {
-        InnerRef { at: self.at, size: self.header.size() }
+        InnerRef { at: self.at, size: self.header.size() }.whole()
     }
 }
 
@@ -120,9 +120,9 @@ impl OldNode<'_> {
     /// Whether these are the words of a parent that links the node.
     fn links(&self, [header, reverse, slot]: [u64; 3]) -> bool {
         self.parent.header.state() == Some(NodeState::Live)
-            && NodeHeader::from_word(header) == self.parent.header
+            && NodeHeader::from_word(header).is_of_node(self.parent.header)
             && Reverse::from_word(reverse).is_linked()
-            && NodeSlot::from_word(slot) == self.slot
+            && NodeSlot::from_word(slot).is_same_child(self.slot)
     }
 
     fn parent_slot(&self) -> ParentSlot {
@@ -193,6 +193,15 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             location.node.header.depth() > 0,
             "the root has a slot for every partial key, and is never closed"
         );
+        self.complete_replacement(location, traversal).await
+    }
+
+    /// Replaces a location's node whose slots another client has closed. [as [`grow`](Self::grow)]
+    pub(super) async fn complete_replacement(
+        self,
+        location: &Location,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<(), IndexError> {
         self.resize_wherever_linked(location, 1, traversal).await?;
         traversal.retry(self.client).await
     }
@@ -212,6 +221,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             (_, NodeSize::Sixteen) => 3,
             (_, NodeSize::FortyEight) => 12,
             (_, NodeSize::All) => 36,
+            (_, typed) => typed.slots() / 4,
         };
         if left > sparse || location.node.header.depth() == 0 {
             return;
@@ -333,11 +343,11 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         resize: Resize<'_>,
     ) -> Result<ResizeOutcome, IndexError> {
         let OldNode { at, node, .. } = old;
-        if node.header().with_state(NodeState::Live) != header.with_state(NodeState::Live) {
+        if !node.header().with_state(NodeState::Live).is_of_node(header.with_state(NodeState::Live)) {
             self.hit(coverage::CHANGED_BEFORE_LOCK);
             return Ok(ResizeOutcome::Gone);
         }
-        if old.slot.child() != Child::Inner(InnerRef { at: *at, size: header.size() }) {
+        if !matches!(old.slot.child(), Child::Inner(child) if child.at == *at) {
             return Ok(ResizeOutcome::Ambiguous);
         }
         let is_dead = node.header().state() == Some(NodeState::Dead);
@@ -352,7 +362,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
         // The prefix is determined before anything changes, because it may be ambiguous. A node with one child or none
         // is replaced without its prefix.
-        let has_children = node.slots().filter(|slot| slot.is_occupied()).count() > 1;
+        let has_children = node.slots_read().filter(|slot| slot.is_occupied()).count() > 1;
         let prefix = match self.prefix_of(*at, node, resize.key).await? {
             SampleKey::Key(prefix) => Some(prefix),
             SampleKey::Ambiguous { .. } if has_children && !is_dead => return Ok(ResizeOutcome::Ambiguous),
@@ -469,9 +479,16 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             }
             return Err(error);
         }
+        let at = old.parent.at.part(slot_offset(old.number));
+        if old.node.header().size().is_typed() {
+            let swapped = self.swap_child(at, old.slot, replacement.slot).await;
+            for held in [parent, own].into_iter().flatten() {
+                held.give_up().await?;
+            }
+            return Ok(swapped?.then(|| self.record_replacement(old, replacement)));
+        }
         let (unlock_parent, parent) = parent.map(HeldLock::release).unzip();
         let (unlock_own, own) = own.map(HeldLock::release).unzip();
-        let at = old.parent.at.part(slot_offset(old.number));
         let swap =
             cas(at, old.slot.word(), replacement.slot.word()).then_maybe_quiet(unlock_parent.flatten());
         let swapped = match unlock_own.flatten() {
@@ -493,24 +510,22 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 return Err(error.into());
             }
         };
-        if swapped != Swapped::Won {
-            return Ok(None);
-        }
+        Ok((swapped == Swapped::Won).then(|| self.record_replacement(old, replacement)))
+    }
+
+    /// Confirms the new node of a replacement as linked, updates the cache, and frees the memory of the old node. [0 RT;
+    /// 1 verb for which the client does not wait]
+    fn record_replacement(self, old: &OldNode<'_>, replacement: &Replacement) -> NodeChange {
         if let Some(confirm) = replacement.node.as_ref().and_then(NewInner::confirm) {
             self.client.post_detached(confirm);
         }
-        Ok(Some(self.record_replacement(old, replacement)))
-    }
-
-    /// Updates the cache after a replacement, and frees the memory of the old node.
-    fn record_replacement(self, old: &OldNode<'_>, replacement: &Replacement) -> NodeChange {
         let OldNode { parent, number, at, node, .. } = old;
         let tree = self.index;
         tree.cache.remove(*at);
         tree.cache.learn(parent.at, *number, replacement.slot);
         let header = node.header();
-        let kind = ObjectKind::Inner.slot_kind(header.size().bytes());
-        tree.heap.take_back(MemorySlot { at: *at, version: Some(header.generation()), kind });
+        let kind = ObjectKind::Inner.slot_kind(header.size().memory_bytes());
+        tree.heap.take_back(MemorySlot { at: *at, version: Some(header.generation()), is_zero: false, kind });
         let old = tree.handle_of(*at, node);
         match &replacement.node {
             None => NodeChange::Removed(old),
@@ -528,7 +543,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         at: Remote<RawInner>,
         node: &InnerCopy,
     ) -> Result<Vec<(Step, NodeSlot)>, IndexError> {
-        let mut slots: Vec<NodeSlot> = node.slots().collect();
+        let mut slots: Vec<NodeSlot> = node.slots_read().collect();
         let mut open: Vec<usize> = (0..slots.len()).filter(|&number| slots[number].is_open()).collect();
         while !open.is_empty() {
             let batch = open.split_off(open.len().saturating_sub(CAS_PER_POST));
@@ -584,7 +599,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         node: &InnerCopy,
         spare: usize,
     ) -> Result<(), IndexError> {
-        let occupied = (0..).zip(node.slots()).filter(|(_, slot)| slot.is_occupied());
+        let occupied = (0..).zip(node.slots_read()).filter(|(_, slot)| slot.is_occupied());
         let partials = occupied.filter(|(number, slot)| step_of(*number, *slot) != Step::End).count();
         let sizes = self.sizes_after(node.header().size(), partials, spare);
         let memory = self.inner_memory(at.node(), sizes).await?;

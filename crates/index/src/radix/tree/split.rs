@@ -20,7 +20,7 @@ use crate::radix::inner::{self, slot_offset};
 use crate::radix::key::{Step, common_prefix, step_at};
 use crate::radix::leaf::{self, LeafEntry, LeafRef, LeafState};
 use crate::radix::reverse::Reverse;
-use crate::radix::slot::NodeSlot;
+use crate::radix::slot::{Child, NodeSlot};
 use farwood_fabric::{Cas, Chain as _, Fabric, Parallel as _, Remote, Swapped, cas};
 use std::sync::Arc;
 
@@ -178,7 +178,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let now = self.read_inner(child.inner_ref()).await?;
         let depth = common_prefix(&below[..child.header.depth()], key);
         let is_between = depth > parent.header.depth() && depth < child.header.depth();
-        if now.header() != child.header || !now.reverse().is_linked() || !is_between {
+        if !now.header().is_of_node(child.header) || !now.reverse().is_linked() || !is_between {
             return Ok(None);
         }
         let partial = below[depth];
@@ -232,9 +232,23 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let (client, parent) = (self.client, &location.node);
         let node_ref = node.inner_ref();
         let new = NodeSlot::inner(slot.partial(), node_ref);
-        let swap = cas(parent.at.part(slot_offset(number)), slot.word(), new.word());
+        let slot_at = parent.at.part(slot_offset(number));
+        let swap = cas(slot_at, slot.word(), new.word());
         let on_one_node = [node_ref.at.node(), leaf.node(), child.at.node()] == [parent.at.node(); 3];
-        let swapped = if on_one_node {
+        let has_size_hint = matches!(slot.child(), Child::Inner(child) if child.size.is_typed());
+        let swapped = if has_size_hint {
+            let objects = client.post(node.write().and(leaf.write()).and(child.swap())).await;
+            let swapped = match objects {
+                Ok(_) => self.swap_child(slot_at, slot, new).await,
+                Err(error) => Err(error.into()),
+            };
+            held.give_up().await?;
+            let confirmations = [node.confirm(), leaf.confirm()].into_iter().flatten();
+            confirmations.for_each(|confirm| {
+                client.post_detached(confirm);
+            });
+            if swapped? { Swapped::Won } else { Swapped::Lost(0) }
+        } else if on_one_node {
             let (unlock, local) = held.release();
             let objects = node.write().then(leaf.write()).then(child.swap());
             let linked = objects.then_yield(swap).then_maybe_quiet(node.confirm());

@@ -28,7 +28,7 @@ async fn tree_of_unlinked_leaves<F: Fabric>(client: &Client<F>) -> Sherman {
     let owner =
         farwood_fabric::chunks::ChunkOwner { client: client.fabric().identity(), entry: tree.entry().slot };
     let taken = farwood_fabric::chunks::take(client, root.node(), owner, 64).await.expect("a chunk");
-    let (chunk, used) = taken.expect("a free chunk");
+    let farwood_fabric::chunks::TakenChunk { chunk, used, .. } = taken.expect("a free chunk");
     let address = |number: u64| match number {
         0 => root,
         _ => chunk.start().part::<RawNode>(used + 1024 * number),

@@ -14,15 +14,12 @@ fn of(options: SmartFeatures) -> ordered::OrderedConfig {
     ordered::OrderedConfig::Smart(SmartConfig { options, ..SmartConfig::default() })
 }
 
-/// All variants, and one that reserves 256 slots.
+/// All variants, and those whose nodes have memory for 256 slots.
 fn all() -> Vec<ordered::OrderedConfig> {
+    let variants = SmartVariant::ALL.map(|(variant, _)| variant.features());
+    let typed = variants.map(|features| SmartFeatures { node_sizing: NodeSizing::Typed, ..features });
     let preallocated = SmartFeatures { node_sizing: NodeSizing::Preallocated, ..SmartFeatures::default() };
-    SmartVariant::ALL
-        .map(|(variant, _)| variant.features())
-        .into_iter()
-        .chain([preallocated])
-        .map(of)
-        .collect()
+    variants.into_iter().chain(typed).chain([preallocated]).map(of).collect()
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! Growth of typed nodes in place (SMART, "node type switch").
+//!
+//! A typed node has memory for 256 slots, of which the first are in use. If none of them is free,
+//!
+//! 1. a client puts its leaf into the first slot *behind* them, by the CAS by which it would fill any free slot;
+//! 2. it changes the type in the header to the next one, by a CAS, and the size in the slot that points to the node.
+//!
+//! From step 2 on, the leaf is part of the tree. If a client crashes between the two, the next client that inserts there
+//! loses the slot and performs step 2 itself. Slots are allocated in order, so step 1 succeeds only if no slot behind is
+//! in use, and proves that no other slot has the same partial key.
+//!
+//! The size in the slot of the parent is a hint: a client that reads too few slots reads the node again, and corrects
+//! the hint.
+
+use super::RadixTree;
+use super::find::{Location, ParentLink, SlotAt};
+use super::policy::Policy;
+use crate::error::IndexError;
+use crate::op::Op;
+use crate::radix::cache::cached_node::CachedNode;
+use crate::radix::coverage;
+use crate::radix::inner::{self, HEADER, InnerRef, NodeHeader, slot_offset};
+use crate::radix::slot::{Child, NodeSlot};
+use farwood_fabric::{Fabric, Parallel as _, Remote, Swapped, cas};
+use std::sync::Arc;
+
+impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
+    /// Completes an insert into a slot behind those in use: states the larger type in the header of the node, and in
+    /// the slot that points to the node if the traversal passed it. [1 RT]
+    pub(super) async fn complete_growth(
+        self,
+        location: &Location,
+        node: &Arc<CachedNode>,
+        filled: SlotAt,
+    ) -> Result<(), IndexError> {
+        self.hit(coverage::GREW_IN_PLACE);
+        let size = self.announce(location, node).await?;
+        if let Some(header) = size {
+            let slots = (0..filled.number).map(|number| node.slot(number)).chain([filled.slot]);
+            self.index.cache.put(node.at, &inner::grown(header, node.hash(), slots));
+        }
+        Ok(())
+    }
+
+    /// Changes the type in the header of a node whose first slot behind those in use is filled; yields the header of
+    /// the grown node, if the node is still the same. [1 RT]
+    pub(super) async fn announce(
+        self,
+        location: &Location,
+        node: &Arc<CachedNode>,
+    ) -> Result<Option<NodeHeader>, IndexError> {
+        let Some(size) = node.header.size().next_in_place() else {
+            unreachable!("a node of 256 slots has no slots behind those in use")
+        };
+        let grown = node.header.with_size(size);
+        let header = cas(node.at.part(HEADER), node.header.word(), grown.word());
+        let parent = location.parent.as_ref();
+        let hint = parent.and_then(|parent| size_hint(parent, InnerRef { at: node.at, size }));
+        let swapped = match hint {
+            None => self.client.post(header).await?,
+            Some((at, before, after)) => {
+                let hint = cas(at, before.word(), after.word());
+                let (swapped, corrected) = self.client.post(header.and(hint)).await?;
+                if let (Swapped::Won, Some(parent)) = (corrected, parent) {
+                    self.index.cache.learn(parent.node.at, parent.number, after);
+                }
+                swapped
+            }
+        };
+        Ok(match swapped {
+            Swapped::Won => Some(grown),
+            Swapped::Lost(found) => Some(NodeHeader::from_word(found)).filter(|now| now.is_of_node(grown)),
+        })
+    }
+
+    /// Corrects the size in a slot that points to a typed node, in memory and in the cache. A failure leaves the hint as
+    /// it is. [0 RT; 1 verb for which the client does not wait]
+    pub(super) fn correct_size(self, parent: &CachedNode, SlotAt { number, slot }: SlotAt, child: InnerRef) {
+        self.hit(coverage::SIZE_CORRECTED);
+        let right = NodeSlot::inner(slot.partial(), child);
+        self.index.cache.learn(parent.at, number, right);
+        self.client.post_detached(cas(parent.at.part(slot_offset(number)), slot.word(), right.word()));
+    }
+
+    /// Swaps a slot with a child in a node whose lock the client holds; yields whether it did. Other clients may change
+    /// the size in the slot at any time. [1 RT; 1 more for each such change]
+    pub(super) async fn swap_child(
+        self,
+        at: Remote<u64>,
+        mut from: NodeSlot,
+        to: NodeSlot,
+    ) -> Result<bool, IndexError> {
+        loop {
+            match self.client.post(cas(at, from.word(), to.word())).await? {
+                Swapped::Won => return Ok(true),
+                Swapped::Lost(found) if NodeSlot::from_word(found).is_same_child(from) => {
+                    self.hit(coverage::SIZE_CHANGED_BEFORE_SWAP);
+                    from = NodeSlot::from_word(found);
+                }
+                Swapped::Lost(_) => return Ok(false),
+            }
+        }
+    }
+}
+
+/// The slot of `parent` that points to `child`, before and after the size in it is changed; `None` if the copy of the
+/// parent does not point to the child, or has that size already.
+fn size_hint(parent: &ParentLink, child: InnerRef) -> Option<(Remote<u64>, NodeSlot, NodeSlot)> {
+    let before = parent.node.slot(parent.number);
+    let Child::Inner(pointed) = before.child() else { return None };
+    let is_outdated = pointed.at == child.at && pointed.size != child.size;
+    let after = NodeSlot::inner(before.partial(), child);
+    is_outdated.then(|| (parent.node.at.part(slot_offset(parent.number)), before, after))
+}
