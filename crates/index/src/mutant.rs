@@ -34,6 +34,8 @@ pub enum Mutant {
     NoReverseCheck,
     /// An empty slot in a cached copy proves that the node has no such child (SMART).
     GapsPassed,
+    /// The size in the slot that points to a node is taken for the number of its slots in use (SMART, typed nodes).
+    HintTrusted,
     /// A client that joins a combined request late shares the result of a request that began before its own (SMART as
     /// published).
     SharesLate,

@@ -94,8 +94,30 @@ impl Plan {
         workload
     }
 
+    /// Whether the nodes of the index grow in place.
+    fn is_typed(&self) -> bool {
+        let OrderedConfig::Smart(config) = &self.index else { return false };
+        config.options.node_sizing == smart::NodeSizing::Typed
+    }
+
+    /// Gives a tree whose nodes grow in place nodes of fitting sizes, as in the runs before there were others.
+    pub fn use_fitting_nodes(&mut self) {
+        if self.is_typed()
+            && let OrderedConfig::Smart(config) = &mut self.index
+        {
+            config.options.node_sizing = smart::NodeSizing::Fitting;
+        }
+    }
+
+    /// Gives a SMART tree nodes that grow in place.
+    pub fn use_typed_nodes(&mut self) {
+        if let OrderedConfig::Smart(config) = &mut self.index {
+            config.options.node_sizing = smart::NodeSizing::Typed;
+        }
+    }
+
     /// Keys of many lengths. Each begins with a prefix of an earlier key, and continues with a few bytes: any bytes,
-    /// one of three, or one byte repeated.
+    /// one of three, or one byte repeated. For nodes that grow in place, many keys differ in one of 48 bytes.
     fn draw_radix_keys(&self) -> Vec<ByteString> {
         let mut random = TestRng::new(self.seed ^ 0x7061_7468);
         let mut keys = vec![ByteString::new()];
@@ -106,6 +128,7 @@ impl Plan {
             match random.below(4) {
                 0 => key.extend((0..more).map(|_| random.next_u64() as u8)),
                 1 => key.extend(std::iter::repeat_n(7, more as usize * 17)),
+                _ if self.is_typed() => key.push(random.below(48) as u8),
                 _ => key.extend((0..=more).map(|_| [0, 1, 255][random.below(3) as usize])),
             }
             if key.len() <= 300 && !keys.contains(&key) {

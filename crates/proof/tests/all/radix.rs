@@ -42,7 +42,9 @@ pub(crate) fn simulated_with_faults(test: Test, system: System, own_marks: &[&'s
 /// Runs seeds that failed once, each with a description of the bug.
 pub(crate) fn regressions(system: System, seeds: &[(u64, &str)]) {
     for &(seed, bug) in seeds {
-        if let Err(what) = simulator::outcome(&SimulatorCase::with_faults(system, seed)) {
+        let mut case = SimulatorCase::with_faults(system, seed);
+        case.plan.use_fitting_nodes();
+        if let Err(what) = simulator::outcome(&case) {
             panic!("seed {seed} ({bug}): {what}");
         }
     }

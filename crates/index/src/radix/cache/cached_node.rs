@@ -55,13 +55,15 @@ impl CachedNode {
         slot: impl Fn(usize) -> NodeSlot,
     ) -> Arc<Self> {
         match header.size() {
-            NodeSize::Four | NodeSize::Typed4 => allocate::<5>(at, header, hash, slot),
-            NodeSize::Typed8 => allocate::<9>(at, header, hash, slot),
-            NodeSize::Sixteen | NodeSize::Typed16 => allocate::<17>(at, header, hash, slot),
-            NodeSize::Typed32 => allocate::<33>(at, header, hash, slot),
+            NodeSize::Four => allocate::<5>(at, header, hash, slot),
+            NodeSize::Typed4 => allocate::<6>(at, header, hash, slot),
+            NodeSize::Typed8 => allocate::<10>(at, header, hash, slot),
+            NodeSize::Sixteen => allocate::<17>(at, header, hash, slot),
+            NodeSize::Typed16 => allocate::<18>(at, header, hash, slot),
+            NodeSize::Typed32 => allocate::<34>(at, header, hash, slot),
             NodeSize::FortyEight => allocate::<49>(at, header, hash, slot),
-            NodeSize::Typed64 => allocate::<65>(at, header, hash, slot),
-            NodeSize::Typed128 => allocate::<129>(at, header, hash, slot),
+            NodeSize::Typed64 => allocate::<66>(at, header, hash, slot),
+            NodeSize::Typed128 => allocate::<130>(at, header, hash, slot),
             NodeSize::All | NodeSize::Typed256 => allocate::<257>(at, header, hash, slot),
         }
     }
@@ -86,6 +88,12 @@ impl CachedNode {
     #[inline]
     pub fn prefix(&self, number: u32) -> PrefixHash {
         PrefixHash::from_word(self.hash ^ self.header.salt(number))
+    }
+
+    /// Whether slot `number` is the last one of the type of a node that grows in place.
+    pub fn is_last_in_place(&self, number: usize) -> bool {
+        let size = self.header.size();
+        number == size.slots() && size.next_in_place().is_some()
     }
 
     /// The hash field of the node.

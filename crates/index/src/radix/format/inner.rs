@@ -11,7 +11,7 @@
 //! + 32   8 n    slots; n = 256: in the order of their partial keys; otherwise in the order of allocation
 //! + 32 + 8 n  8 rear: generation 32 | low bits of the index's number 32
 //!
-//! typed node: 2080 bytes of memory, without the rear; the first n = 4, 8, 16, .. 256 slots are in use
+//! typed node: 2080 bytes of memory, without the rear; the first n = 5, 9, 17, .. 129, 256 slots are in use
 //!
 //! header
 //!  63            32 31       16 15  12 11   8 7     4 3  2 1   0
@@ -31,10 +31,10 @@
 //!
 //! # Typed nodes
 //!
-//! A typed node grows in place: a client puts a leaf into the first slot behind those in use, then changes the type in
-//! the header, each by a CAS (`tree/grow.rs`). Clients read only the slots in use, so there is no rear: the first three
-//! words, which are in one line, prove that a copy is of one node. The type of a node changes, so it is not part of the
-//! salt of the hash. In memory of zeros, a node has generation 0: a free slot of generation 0 is zero, so the slots
+//! A typed node grows in place: the client that puts a leaf into the last slot of a type then changes the type in the
+//! header, each by a CAS (`tree/grow.rs`). Clients read only the slots in use, so there is no rear: the first three words,
+//! which are in one line, prove that a copy is of one node. The type of a node changes, so it is not part of the salt of
+//! the hash. In memory of zeros, a node has generation 0: a free slot of generation 0 is zero, so the slots
 //! behind those in use need not be written.
 
 use super::key::{KEY_BYTES_MAX, Step, step_at};
@@ -45,7 +45,7 @@ use super::prefix::{PrefixHash, mixed};
 use super::reverse::Reverse;
 use super::slot::NodeSlot;
 use farwood_fabric::{Object, Torn, u64_at};
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 /// Offset of the header in a node, bytes.
 pub const HEADER: u64 = 0;
@@ -192,9 +192,8 @@ pub enum SlotSearch {
     Free(usize, NodeSlot),
     /// The partial key owns no slot, and no slot is free.
     Full,
-    /// The partial key owns no slot, and none of the slots in use is free; the node can grow in place. This is the first
-    /// slot behind those in use, as a client expects it.
-    Behind(usize),
+    /// The partial key owns no slot, and no slot of the type is free: the node grows in place.
+    Outgrown,
 }
 
 /// The slot of a step in a node of 256 slots.
@@ -223,6 +222,7 @@ pub fn find(size: NodeSize, step: Step, slot: impl Fn(usize) -> NodeSlot) -> Slo
         }
         Step::Byte(byte) => byte,
     };
+    let mut is_closed = false;
     for number in 1..=size.slots() {
         let found = slot(number);
         if found.is_free() {
@@ -231,10 +231,11 @@ pub fn find(size: NodeSize, step: Step, slot: impl Fn(usize) -> NodeSlot) -> Slo
         if found.partial() == byte {
             return SlotSearch::Slot(number, found);
         }
+        is_closed |= found.is_closed();
     }
     match size.next_in_place() {
-        Some(_) => SlotSearch::Behind(size.slots() + 1),
-        None => SlotSearch::Full,
+        Some(_) if !is_closed => SlotSearch::Outgrown,
+        _ => SlotSearch::Full,
     }
 }
 
@@ -358,6 +359,14 @@ impl<B: Deref<Target = [u8]>> Inner<B> {
         let mut children: Vec<_> = slots.map(|(number, slot)| (step_of(number, slot), slot)).collect();
         children.sort_unstable_by_key(|(step, _)| *step);
         children
+    }
+}
+
+impl<B: DerefMut<Target = [u8]>> Inner<B> {
+    /// Changes the type of a copy of a typed node, for a mutant.
+    pub(crate) fn set_size(&mut self, size: NodeSize) {
+        let header = self.header().with_size(size).word();
+        self.bytes[..8].copy_from_slice(&header.to_le_bytes());
     }
 }
 
@@ -490,8 +499,14 @@ mod tests {
         let steps: Vec<_> = (1..5).map(Step::Byte).collect();
         let bytes = node(NodeSize::Typed4, &steps);
         let inner = Inner::new(&bytes[..]);
-        assert_eq!(inner.find(b"ab\x09"), SlotSearch::Behind(5));
-        assert_eq!((inner.slots().len(), inner.slots_read().len()), (5, 257));
+        assert_eq!(inner.find(b"ab\x09"), SlotSearch::Free(5, NodeSlot::free(6)));
+        assert_eq!((inner.slots().len(), inner.slots_read().len()), (6, 257));
+        let steps: Vec<_> = (1..6).map(Step::Byte).collect();
+        let mut outgrown = node(NodeSize::Typed4, &steps);
+        assert_eq!(Inner::new(&outgrown[..]).find(b"ab\x09"), SlotSearch::Outgrown);
+        let closed = NodeSlot::vacant(5, 6).closed();
+        outgrown[slot_offset(5) as usize..][..8].copy_from_slice(&closed.word().to_le_bytes());
+        assert_eq!(Inner::new(&outgrown[..]).find(b"ab\x09"), SlotSearch::Full);
         let header = inner.header();
         for (number, size) in (1..).zip(NodeSize::TYPED) {
             let grown = header.with_size(size);
@@ -520,7 +535,10 @@ mod tests {
         assert_eq!(NodeSlot::free(0).word(), 0, "the slots behind are free because they are zero");
         let node = Inner::new(&bytes[..]);
         let grown = grown(header.with_size(NodeSize::Typed8), node.hash(), node.slots());
-        assert_eq!((grown.slots().len(), grown.find(b"ab\x09")), (9, SlotSearch::Free(2, NodeSlot::free(0))));
+        assert_eq!(
+            (grown.slots().len(), grown.find(b"ab\x09")),
+            (10, SlotSearch::Free(2, NodeSlot::free(0)))
+        );
     }
 
     #[test]

@@ -13,7 +13,8 @@ pub enum RawLeaf {}
 
 /// The number of slots of an inner node, and their order. A node of the first four sizes never changes its size. A
 /// *typed* node has memory for 256 slots, of which the first are in use; its size is its type, which only grows (SMART,
-/// "homogeneous adaptive nodes").
+/// "homogeneous adaptive nodes"). A node of type *n* has *n* slots and a *last* one: the client that fills the last slot
+/// changes the type (`tree/grow.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the sizes have these names")]
 pub enum NodeSize {
@@ -54,14 +55,24 @@ impl NodeSize {
     #[inline]
     pub const fn slots(self) -> usize {
         match self {
-            Self::Four | Self::Typed4 => 4,
-            Self::Typed8 => 8,
-            Self::Sixteen | Self::Typed16 => 16,
-            Self::Typed32 => 32,
+            Self::Four => 4,
+            Self::Typed4 => 5,
+            Self::Typed8 => 9,
+            Self::Sixteen => 16,
+            Self::Typed16 => 17,
+            Self::Typed32 => 33,
             Self::FortyEight => 48,
-            Self::Typed64 => 64,
-            Self::Typed128 => 128,
+            Self::Typed64 => 65,
+            Self::Typed128 => 129,
             Self::All | Self::Typed256 => 256,
+        }
+    }
+
+    /// Children with partial keys of a new node of this size.
+    const fn children_max(self) -> usize {
+        match self.next_in_place() {
+            Some(_) => self.slots() - 1,
+            None => self.slots(),
         }
     }
 
@@ -109,7 +120,7 @@ impl NodeSize {
 
     /// The smallest of `sizes` that holds `children` children besides the key that ends at the node.
     fn smallest(sizes: &[Self], children: usize) -> Self {
-        let fits = sizes.iter().find(|size| children <= size.slots());
+        let fits = sizes.iter().find(|size| children <= size.children_max());
         *fits.unwrap_or(&sizes[sizes.len() - 1])
     }
 
@@ -253,5 +264,5 @@ pub struct LeafRef {
 }
 
 const _: () = assert!(NodeSize::Four.bytes() == 72 && NodeSize::All.bytes() == 2088);
-const _: () = assert!(NodeSize::Typed4.bytes() == 64 && NodeSize::Typed256.bytes() == 2080);
+const _: () = assert!(NodeSize::Typed4.bytes() == 72 && NodeSize::Typed256.bytes() == 2080);
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize && KEY_BYTES_MAX < ENTRY_BYTES_MAX);

@@ -134,6 +134,12 @@ impl NodeSlot {
         self.kind() == FREE
     }
 
+    /// Whether the slot has no child, and its node is about to be replaced.
+    #[inline]
+    pub const fn is_closed(self) -> bool {
+        self.kind() == CLOSED
+    }
+
     /// Whether a CAS alone may put a child into the slot.
     #[inline]
     pub const fn is_open(self) -> bool {

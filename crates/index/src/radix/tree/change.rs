@@ -2,7 +2,7 @@
 
 use super::condition::Condition;
 use super::copy::{InnerCopy, LeafCopy};
-use super::find::{LeafAt, LeafVerdict, Location, SlotAt, SlotTarget, partial_at, slot_behind};
+use super::find::{LeafAt, LeafVerdict, Location, SlotAt, SlotTarget, partial_at};
 use super::new_node::LinkingNode;
 use super::options::{Inserts, LeafLock, Updates};
 use super::traversal::Traversal;
@@ -26,16 +26,6 @@ use std::sync::Arc;
 pub(super) struct UnlinkedLeaf {
     pub(super) version: u32,
     pub(super) link: Option<Link>,
-}
-
-/// Result of an attempt to put a leaf into a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InsertedLeaf {
-    Done,
-    /// The slot or the node has changed.
-    Changed,
-    /// The node is about to be replaced, and was found to be only by the attempt.
-    NodeClosed,
 }
 
 /// Result of marking a leaf as removed.
@@ -143,8 +133,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<bool>, IndexError> {
         let done = match location.target {
-            SlotTarget::Open(at) | SlotTarget::Behind(at) => {
-                self.insert_leaf(location, at, entry, traversal).await?
+            SlotTarget::Open(at) => self.insert_leaf(location, at, entry, traversal).await?,
+            SlotTarget::Outgrown => {
+                self.outgrow(location, traversal).await?;
+                false
             }
             SlotTarget::Full { .. } => {
                 self.grow(location, traversal).await?;
@@ -172,31 +164,25 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             self.read_again(&location.node, traversal).await?;
             return Ok(false);
         }
-        let inserted = if self.index.options.inserts == Inserts::LockFree {
-            self.insert_leaf_by_cas(location, at, entry, traversal).await?
-        } else {
-            let locked = self.lock_slot(location, at.number, traversal).await?;
-            let Some((held, _)) = locked else { return Ok(false) };
-            let inserted = self.insert_leaf_by_cas(location, at, entry, traversal).await;
-            held.give_up().await?;
-            inserted?
-        };
-        if inserted == InsertedLeaf::NodeClosed {
-            self.complete_replacement(location, traversal).await?;
+        if self.index.options.inserts == Inserts::LockFree {
+            return self.insert_leaf_by_cas(location, at, entry, traversal).await;
         }
-        Ok(inserted == InsertedLeaf::Done)
+        let Some((held, _)) = self.lock_slot(location, at.number, traversal).await? else { return Ok(false) };
+        let inserted = self.insert_leaf_by_cas(location, at, entry, traversal).await;
+        held.give_up().await?;
+        inserted
     }
 
     /// As [`insert_leaf`](Self::insert_leaf), without a lock. If the slot has changed, the same leaf is put into
     /// another slot of the node, which is read again for that. [1 RT; 2 if the leaf is on another memory node; 2 for
-    /// each slot that has changed]
+    /// each slot that has changed; 1 more if the node grows in place]
     async fn insert_leaf_by_cas(
         self,
         location: &Location,
         mut at: SlotAt,
         entry: LeafEntry<'_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<InsertedLeaf, IndexError> {
+    ) -> Result<bool, IndexError> {
         let (mut node, client) = (Arc::clone(&location.node), self.client);
         let node_at = node.at;
         let leaf = self.new_leaf(LinkingNode::from(&*node), node_at.node(), entry).await?;
@@ -210,13 +196,13 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         };
         // The word that a failed CAS found proves nothing: a slot with a child does not identify its node, so the word
         // may belong to another node in the same memory, which is not linked yet or never will be.
-        while let Swapped::Lost(found) = swapped {
+        while swapped != Swapped::Won {
             self.hit(coverage::SLOT_LOST);
-            match self.next_open_slot(location, (&node, at, found), entry.key, traversal).await {
-                Ok(Ok((again, next))) => (node, at) = (again, next),
-                other => {
+            match self.next_open_slot(location, (&node, at.number), entry.key, traversal).await {
+                Ok(Some((again, next))) => (node, at) = (again, next),
+                none_or_error => {
                     self.index.free_new_leaf(leaf);
-                    return other.map(|next| next.err().unwrap_or(InsertedLeaf::Changed));
+                    return none_or_error.map(|_| false);
                 }
             }
             swapped = client.post(swap(at)).await?;
@@ -224,49 +210,43 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         if let Some(confirm) = leaf.confirm() {
             client.post_detached(confirm);
         }
-        if at.number > node.header.size().slots() {
-            self.complete_growth(location, &node, SlotAt { slot: new, ..at }).await?;
+        if node.is_last_in_place(at.number) {
+            self.grow_in_place(location, &node, SlotAt { slot: new, ..at }).await?;
         } else {
             self.index.cache.learn(node_at, at.number, new);
         }
-        Ok(InsertedLeaf::Done)
+        Ok(true)
     }
 
-    /// Reads a node again after slot `at` was lost, in which the CAS found the word `found`; yields the node and the
-    /// slot into which a leaf of `key` can be put instead, or the reason why there is none. If another client has filled
-    /// the slot behind those in use, completes the growth of the node. [1 RT; 2 if the node grows in place]
+    /// Reads a node again after slot `lost` was lost; yields the node and the slot into which a leaf of `key` can be put
+    /// instead, if the node is still the same. [1 RT; 2 more if a client has filled the last slot of the node's type and
+    /// has not changed the type]
     async fn next_open_slot(
         self,
         location: &Location,
-        (node, at, found): (&Arc<CachedNode>, SlotAt, u64),
+        (node, lost): (&Arc<CachedNode>, usize),
         key: &[u8],
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<Result<(Arc<CachedNode>, SlotAt), InsertedLeaf>, IndexError> {
+    ) -> Result<Option<(Arc<CachedNode>, SlotAt)>, IndexError> {
         traversal.retry(self.client).await?;
-        let mut expected = node.inner_ref();
-        if at.number > expected.size.slots() {
-            match NodeSlot::from_word(found).child() {
-                Child::Leaf(_) | Child::Inner(_) | Child::Vacant => {
-                    self.hit(coverage::GROWTH_COMPLETED);
-                    self.announce(location, node).await?;
-                    expected.size = expected.size.next_in_place().unwrap_or(expected.size);
-                }
-                Child::Closed => return Ok(Err(InsertedLeaf::NodeClosed)),
-                Child::Free | Child::Damaged => {}
-            }
-        }
-        self.read_node_again(expected, node.header, traversal).await?;
-        self.index.cache.mark_lost(node.at);
-        let fresh = traversal.node_read(node.at).filter(|fresh| fresh.header.is_of_node(node.header));
-        let next = fresh.and_then(|fresh| {
+        let mut has_grown = node.is_last_in_place(lost);
+        loop {
+            self.read_again_as(node, has_grown, traversal).await?;
+            self.index.cache.mark_lost(node.at);
+            let fresh = traversal.node_read(node.at).filter(|fresh| fresh.header.is_of_node(node.header));
+            let Some(fresh) = fresh.cloned() else { return Ok(None) };
             let next = match fresh.find(key) {
                 SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => SlotAt { number, slot },
-                SlotSearch::Behind(number) => slot_behind(fresh, number),
-                SlotSearch::Full => return None,
+                SlotSearch::Full => return Ok(None),
+                SlotSearch::Outgrown => {
+                    self.complete_growth(location, &fresh).await?;
+                    has_grown = true;
+                    traversal.retry(self.client).await?;
+                    continue;
+                }
             };
-            next.slot.is_open().then(|| (Arc::clone(fresh), next))
-        });
-        Ok(next.ok_or(InsertedLeaf::Changed))
+            return Ok(next.slot.is_open().then_some((fresh, next)));
+        }
     }
 
     /// Inserts the key at a location that has a leaf of this key or of another.
@@ -471,13 +451,12 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     ) -> Result<Option<(HeldLock<'a, F>, InnerCopy)>, IndexError> {
         let node = &location.node;
         let (held, copy) = self.lock_inner(node.inner_ref(), number).await?;
-        let slot = || copy.slot(number);
+        let slot = copy.slot(number);
         let unchanged = match location.target {
-            SlotTarget::Leaf(LeafAt { leaf, .. }) => slot().child() == Child::Leaf(leaf),
-            SlotTarget::Open(seen) => slot() == seen.slot,
-            SlotTarget::Behind(_) => copy.header() == node.header,
-            SlotTarget::OtherPrefix { at: seen, .. } => slot().is_same_child(seen.slot),
-            SlotTarget::Full { .. } => false,
+            SlotTarget::Leaf(LeafAt { leaf, .. }) => slot.child() == Child::Leaf(leaf),
+            SlotTarget::Open(seen) => slot == seen.slot,
+            SlotTarget::OtherPrefix { at: seen, .. } => slot.is_same_child(seen.slot),
+            SlotTarget::Full { .. } | SlotTarget::Outgrown => false,
         };
         if unchanged && copy.header().is_of_node(node.header) && copy.reverse().is_linked() {
             return Ok(Some((held, copy)));

@@ -11,7 +11,7 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::{InnerRef, NodeHeader, NodeSize, NodeState, RawInner, SlotSearch, slot_of_all};
+use crate::radix::inner::{InnerRef, NodeSize, NodeState, RawInner, SlotSearch, slot_of_all};
 use crate::radix::key::{common_prefix, step_at};
 use crate::radix::leaf::{LeafRef, LeafState};
 use crate::radix::reverse::Reverse;
@@ -55,8 +55,8 @@ pub(crate) enum SlotTarget {
     Leaf(LeafAt),
     /// No child; a leaf may be inserted.
     Open(SlotAt),
-    /// No slot in use is free, and the node grows in place; a leaf may be inserted into this slot behind them.
-    Behind(SlotAt),
+    /// No child, and no slot of the node's type is free: another client is about to change the type, or has crashed.
+    Outgrown,
     /// No child, and no leaf may be inserted: no slot is free, or the node is about to be replaced.
     Full { number: usize },
     /// An inner node of another prefix, and whether its reverse pointer confirms that the slot links it.
@@ -78,9 +78,9 @@ impl Location {
         match self.target {
             SlotTarget::Leaf(LeafAt { number, .. })
             | SlotTarget::Open(SlotAt { number, .. })
-            | SlotTarget::Behind(SlotAt { number, .. })
             | SlotTarget::Full { number }
             | SlotTarget::OtherPrefix { at: SlotAt { number, .. }, .. } => number,
+            SlotTarget::Outgrown => 0,
         }
     }
 }
@@ -129,7 +129,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             let (number, slot) = match node.find(key) {
                 SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => (number, slot),
                 SlotSearch::Full => break SlotTarget::Full { number: 0 },
-                SlotSearch::Behind(number) => break SlotTarget::Behind(slot_behind(&node, number)),
+                SlotSearch::Outgrown => break SlotTarget::Outgrown,
             };
             let at = SlotAt { number, slot };
             match slot.child() {
@@ -264,7 +264,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             return true;
         }
         match location.target {
-            SlotTarget::Open(_) | SlotTarget::Behind(_) | SlotTarget::Full { .. } => {
+            SlotTarget::Open(_) | SlotTarget::Outgrown | SlotTarget::Full { .. } => {
                 traversal.is_fresh(&location.node)
             }
             SlotTarget::OtherPrefix { linked, .. } => linked && traversal.is_fresh(&location.node),
@@ -346,19 +346,23 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         node: &Arc<CachedNode>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
-        self.read_node_again(node.inner_ref(), node.header, traversal).await
+        self.read_again_as(node, false, traversal).await
     }
 
-    /// As [`read_again`](Self::read_again), for a node with this header that is expected to have the size in `node`.
-    pub(super) async fn read_node_again(
+    /// As [`read_again`](Self::read_again); reads the slots of the next type if the node has probably grown in place.
+    pub(super) async fn read_again_as(
         self,
-        node: InnerRef,
-        header: NodeHeader,
+        node: &Arc<CachedNode>,
+        has_grown: bool,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
         self.hit(coverage::READ_AGAIN);
-        let copy = self.read_inner(node).await?;
-        if copy.header().is_of_node(header) && copy.reverse().is_linked() {
+        let mut expected = node.inner_ref();
+        if has_grown && let Some(size) = expected.size.next_in_place() {
+            expected.size = size;
+        }
+        let copy = self.read_inner(expected).await?;
+        if copy.header().is_of_node(node.header) && copy.reverse().is_linked() {
             self.keep(node.at, &copy, traversal);
         } else {
             self.hit(coverage::STALE_COPY_DROPPED);
@@ -367,11 +371,6 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         }
         Ok(())
     }
-}
-
-/// The slot behind those in use of a node, as a client expects it.
-pub(super) fn slot_behind(node: &CachedNode, number: usize) -> SlotAt {
-    SlotAt { number, slot: NodeSlot::free(node.header.generation()) }
 }
 
 /// The partial key of `key` below a prefix of `depth` bytes; 0 if the key ends there.

@@ -1,13 +1,15 @@
 //! Growth of typed nodes in place (SMART, "node type switch").
 //!
-//! A typed node has memory for 256 slots, of which the first are in use. If none of them is free,
+//! A typed node has memory for 256 slots, of which clients read the first ones: in a node of type 4 five, in a node of
+//! type 8 nine, and so on. The additional slot is the *last* one of the type:
 //!
-//! 1. a client puts its leaf into the first slot *behind* them, by the CAS by which it would fill any free slot;
+//! 1. a client puts its leaf into the last slot, by the CAS by which it would fill any free slot. From then on, the leaf
+//!    is part of the tree;
 //! 2. it changes the type in the header to the next one, by a CAS, and the size in the slot that points to the node.
 //!
-//! From step 2 on, the leaf is part of the tree. If a client crashes between the two, the next client that inserts there
-//! loses the slot and performs step 2 itself. Slots are allocated in order, so step 1 succeeds only if no slot behind is
-//! in use, and proves that no other slot has the same partial key.
+//! If a client crashes between the two, the next client that inserts there performs step 2. Clients fill slots in order,
+//! and a slot after the last one only after the type has changed. So a client that reads the slots of the type that the
+//! header states has read all slots that are in use.
 //!
 //! The size in the slot of the parent is a hint: a client that reads too few slots reads the node again, and corrects
 //! the hint.
@@ -15,6 +17,7 @@
 use super::RadixTree;
 use super::find::{Location, ParentLink, SlotAt};
 use super::policy::Policy;
+use super::traversal::Traversal;
 use crate::error::IndexError;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
@@ -25,32 +28,55 @@ use farwood_fabric::{Fabric, Parallel as _, Remote, Swapped, cas};
 use std::sync::Arc;
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
-    /// Completes an insert into a slot behind those in use: states the larger type in the header of the node, and in
-    /// the slot that points to the node if the traversal passed it. [1 RT]
-    pub(super) async fn complete_growth(
+    /// Changes the type of a node after the client has filled the last slot of the type. [1 RT]
+    pub(super) async fn grow_in_place(
         self,
         location: &Location,
         node: &Arc<CachedNode>,
-        filled: SlotAt,
+        last: SlotAt,
     ) -> Result<(), IndexError> {
         self.hit(coverage::GREW_IN_PLACE);
-        let size = self.announce(location, node).await?;
-        if let Some(header) = size {
-            let slots = (0..filled.number).map(|number| node.slot(number)).chain([filled.slot]);
+        if let Some(header) = self.change_type(location, node).await? {
+            let slots = (0..last.number).map(|number| node.slot(number)).chain([last.slot]);
             self.index.cache.put(node.at, &inner::grown(header, node.hash(), slots));
         }
         Ok(())
     }
 
-    /// Changes the type in the header of a node whose first slot behind those in use is filled; yields the header of
-    /// the grown node, if the node is still the same. [1 RT]
-    pub(super) async fn announce(
+    /// Changes the type of a node after another client has filled the last slot of the type. [1 RT]
+    pub(super) async fn complete_growth(
+        self,
+        location: &Location,
+        node: &Arc<CachedNode>,
+    ) -> Result<(), IndexError> {
+        self.hit(coverage::GROWTH_COMPLETED);
+        self.change_type(location, node).await.map(drop)
+    }
+
+    /// Reads a location's node again, whose slots are all in use; if they still are, completes its growth. [1 RT]
+    pub(super) async fn outgrow(
+        self,
+        location: &Location,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<(), IndexError> {
+        let node = &location.node;
+        if !traversal.is_fresh(node) {
+            return self.read_again_as(node, true, traversal).await;
+        }
+        self.complete_growth(location, node).await?;
+        traversal.retry(self.client).await?;
+        self.read_again_as(node, true, traversal).await
+    }
+
+    /// States the next type in the header of a node, and in the slot that points to the node if the traversal passed it;
+    /// yields the header of the grown node, if the node is still the same. [1 RT]
+    async fn change_type(
         self,
         location: &Location,
         node: &Arc<CachedNode>,
     ) -> Result<Option<NodeHeader>, IndexError> {
         let Some(size) = node.header.size().next_in_place() else {
-            unreachable!("a node of 256 slots has no slots behind those in use")
+            unreachable!("only a node that grows in place has a last slot")
         };
         let grown = node.header.with_size(size);
         let header = cas(node.at.part(HEADER), node.header.word(), grown.word());

@@ -37,10 +37,9 @@
 //!    locks (`resize.rs`, `repair.rs`). A closed slot of a live node proves absence, because the new node gets no other
 //!    keys before the old one is dead.
 //!
-//! 6. A typed node grows in place (`grow.rs`). Its first slot behind those in use is allocated in order like the others,
-//!    so at most one of the slots behind holds a leaf, and that leaf is part of the tree from the moment at which the
-//!    header states the larger type. The size in the slot that points to a typed node is a hint, which clients change
-//!    without a lock; the header decides.
+//! 6. A typed node grows in place (`grow.rs`): the client that fills the last slot of the type changes the type in the
+//!    header. No slot after the last one is in use before. The size in the slot that points to a typed node is a hint,
+//!    which clients change without a lock; the header decides how many slots are in use.
 //!
 //! A state that none of these rules covers is *ambiguous*: the client reads the node again, then waits, then repairs
 //! the slot under the lock of its node.

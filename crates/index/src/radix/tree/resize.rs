@@ -49,7 +49,7 @@ use crate::radix::leaf;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
 use farwood_fabric::{Chain as _, Fabric, Parallel as _, Remote, Swapped, all, cas};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Maximum CASes of one doorbell.
 const CAS_PER_POST: usize = 64;
@@ -193,15 +193,6 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             location.node.header.depth() > 0,
             "the root has a slot for every partial key, and is never closed"
         );
-        self.complete_replacement(location, traversal).await
-    }
-
-    /// Replaces a location's node whose slots another client has closed. [as [`grow`](Self::grow)]
-    pub(super) async fn complete_replacement(
-        self,
-        location: &Location,
-        traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<(), IndexError> {
         self.resize_wherever_linked(location, 1, traversal).await?;
         traversal.retry(self.client).await
     }
@@ -482,10 +473,12 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let at = old.parent.at.part(slot_offset(old.number));
         if old.node.header().size().is_typed() {
             let swapped = self.swap_child(at, old.slot, replacement.slot).await;
+            let mut released = Ok(());
             for held in [parent, own].into_iter().flatten() {
-                held.give_up().await?;
+                released = released.and(held.give_up().await);
             }
-            return Ok(swapped?.then(|| self.record_replacement(old, replacement)));
+            let change = swapped?.then(|| self.record_replacement(old, replacement));
+            return released.map(|()| change);
         }
         let (unlock_parent, parent) = parent.map(HeldLock::release).unzip();
         let (unlock_own, own) = own.map(HeldLock::release).unzip();
@@ -544,23 +537,16 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         node: &InnerCopy,
     ) -> Result<Vec<(Step, NodeSlot)>, IndexError> {
         let mut slots: Vec<NodeSlot> = node.slots_read().collect();
-        let mut open: Vec<usize> = (0..slots.len()).filter(|&number| slots[number].is_open()).collect();
-        while !open.is_empty() {
-            let batch = open.split_off(open.len().saturating_sub(CAS_PER_POST));
-            let closing = batch.iter().map(|&number| {
-                cas(at.part(slot_offset(number)), slots[number].word(), slots[number].closed().word())
-            });
-            let swapped: Vec<_> = self.client.post(all(closing)).await?.collect();
-            for (number, swapped) in batch.into_iter().zip(swapped) {
-                slots[number] = match swapped {
-                    Swapped::Won => slots[number].closed(),
-                    Swapped::Lost(found) => NodeSlot::from_word(found),
-                };
-                if slots[number].is_open() {
-                    open.push(number);
-                }
-            }
+        let mut size = node.header().size();
+        let (mut first, mut last) = (0, size.slots());
+        // The type of a node changes after its last slot was filled, so slots behind the type stay free for good only if
+        // this client has closed the last slot while it was free.
+        while !self.close_slots_of(at, &mut slots, first..last + 1).await?
+            && let Some(next) = size.next_in_place()
+        {
+            (size, first, last) = (next, last + 1, next.slots());
         }
+        slots.truncate(last + 1);
         if let Some(number) = slots.iter().position(|slot| slot.child() == Child::Damaged) {
             return Err(damaged_slot("rebuild", at, number));
         }
@@ -571,6 +557,36 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             .collect();
         children.sort_unstable_by_key(|(step, _)| *step);
         Ok(children)
+    }
+
+    /// Closes those of the slots `numbers` of a node that have no child, and updates `slots`; yields whether the last one
+    /// was free until then. [1 RT for each 64 slots]
+    async fn close_slots_of(
+        self,
+        at: Remote<RawInner>,
+        slots: &mut [NodeSlot],
+        numbers: Range<usize>,
+    ) -> Result<bool, IndexError> {
+        let (last, mut last_was_free) = (numbers.end - 1, false);
+        let mut open: Vec<usize> = numbers.filter(|&number| slots[number].is_open()).collect();
+        while !open.is_empty() {
+            let batch = open.split_off(open.len().saturating_sub(CAS_PER_POST));
+            let closing = batch.iter().map(|&number| {
+                cas(at.part(slot_offset(number)), slots[number].word(), slots[number].closed().word())
+            });
+            let swapped: Vec<_> = self.client.post(all(closing)).await?.collect();
+            for (number, swapped) in batch.into_iter().zip(swapped) {
+                last_was_free |= number == last && slots[number].is_free() && swapped == Swapped::Won;
+                slots[number] = match swapped {
+                    Swapped::Won => slots[number].closed(),
+                    Swapped::Lost(found) => NodeSlot::from_word(found),
+                };
+                if slots[number].is_open() {
+                    open.push(number);
+                }
+            }
+        }
+        Ok(last_was_free)
     }
 
     /// The prefix of a node. [0 RT if `key` is below it; otherwise as [`sample_key`](Self::sample_key)]

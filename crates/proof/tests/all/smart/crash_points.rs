@@ -4,9 +4,9 @@
 
 use crate::radix::crash_cases;
 use farwood_index::ordered::OrderedConfig;
-use farwood_index::smart::{self, SmartVariant};
+use farwood_index::smart::{self, NodeSizing, SmartVariant};
 use farwood_proof::crash_points::{
-    CrashCase, drops_in_partitions, paired_crashes, single_crashes, single_drops,
+    CrashCase, InterruptedOperation, drops_in_partitions, paired_crashes, single_crashes, single_drops,
 };
 use farwood_testkit::campaign::size;
 
@@ -22,6 +22,33 @@ fn cases(variant: SmartVariant) -> Vec<CrashCase> {
     crash_cases(|inline_bytes| config(variant, inline_bytes))
 }
 
+/// Operations on nodes that grow in place.
+fn typed_cases(variant: SmartVariant) -> Vec<CrashCase> {
+    let typed = |inline_bytes| match config(variant, inline_bytes) {
+        OrderedConfig::Smart(mut config) => {
+            config.options.node_sizing = NodeSizing::Typed;
+            OrderedConfig::Smart(config)
+        }
+        _ => unreachable!("the index is SMART"),
+    };
+    let mut cases = crash_cases(typed);
+    for case in &mut cases {
+        if case.name == "a node grows" {
+            case.mark = Some("radix: a node that grew in place");
+        }
+    }
+    let (keys, removed) = (26, (3, 26));
+    cases.push(CrashCase {
+        name: "a node with few children is replaced",
+        keys,
+        removed,
+        change: InterruptedOperation::Remove(10),
+        mark: None,
+        ..cases[0]
+    });
+    cases
+}
+
 #[test]
 fn every_named_coverage_mark_exists() {
     let marked = cases(SmartVariant::WriteCombining).iter().filter(|case| case.mark.is_some()).count();
@@ -34,6 +61,18 @@ fn a_crash_at_any_verb_loses_no_key() {
     let count = size(1, 3) as usize;
     let points: u64 = variants[..count].iter().map(|&variant| single_crashes(&cases(variant))).sum();
     assert!(points > 100 * count as u64, "{points} crash points");
+}
+
+#[test]
+fn a_crash_while_a_node_grows_in_place_loses_no_key() {
+    for variant in [SmartVariant::WriteCombining, SmartVariant::Art] {
+        let points = single_crashes(&typed_cases(variant));
+        assert!(points > 100, "{points} crash points");
+    }
+    let pairs = paired_crashes(&typed_cases(SmartVariant::WriteCombining), size(4, 12) as usize);
+    assert!(pairs > size(100, 300), "{pairs} pairs");
+    let drops = single_drops(&typed_cases(SmartVariant::WriteCombining));
+    assert!(drops > 100, "{drops} drop points");
 }
 
 #[test]

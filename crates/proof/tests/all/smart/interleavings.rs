@@ -3,6 +3,7 @@
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` one; a failure prints the command that repeats it.
 
+use super::mutants::growing_in_place;
 use crate::radix::{dropped_operations, interleaved};
 use farwood_index::ordered::System;
 use farwood_index::smart::{SmartConfig, SmartVariant};
@@ -18,6 +19,14 @@ fn every_answer_is_explained() {
 #[test]
 fn dropped_operations_leave_no_lock() {
     dropped_operations((module_path!(), "dropped_operations_leave_no_lock"), System::Smart);
+}
+
+/// Nodes grow in place while other clients read, fill, empty and replace them.
+#[test]
+fn nodes_that_grow_in_place_are_explained() {
+    let test = (module_path!(), "nodes_that_grow_in_place_are_explained");
+    let totals = runner::expect_success(test, size(90, 360), growing_in_place, outcome);
+    assert!(totals.costs.cas_failures > 0, "no slots lost: {totals:?}");
 }
 
 /// Clients of a compute node combine their reads and writes of a few hot keys.
@@ -40,7 +49,9 @@ fn combined_requests_are_explained() {
 /// node in a reused slot for the node that had been there before.
 #[test]
 fn a_scan_rejects_a_node_in_a_reused_slot() {
-    if let Err(what) = outcome(&LoopbackCase::new(System::Smart, 593)) {
+    let mut case = LoopbackCase::new(System::Smart, 593);
+    case.plan.use_fitting_nodes();
+    if let Err(what) = outcome(&case) {
         panic!("seed 593: {what}");
     }
 }

@@ -4,10 +4,10 @@
 use crate::radix::{POLLS_MAX, expired_lease_is_noticed, noticed};
 use farwood_index::mutant::Mutant;
 use farwood_index::ordered::System;
-use farwood_index::smart::{SmartConfig, SmartVariant};
+use farwood_index::smart::{NodeSizing, SmartConfig, SmartVariant};
 use farwood_proof::seeds::loopback::LoopbackCase;
 use farwood_proof::seeds::simulator::SimulatorCase;
-use farwood_proof::workload::{CHURNING, MIXED};
+use farwood_proof::workload::{CHURNING, GROWING, MIXED};
 
 /// A run on the loopback fabric with as many removals as insertions, and with large caches.
 fn churning(seed: u64) -> LoopbackCase {
@@ -15,6 +15,19 @@ fn churning(seed: u64) -> LoopbackCase {
     case.plan.use_smart(SmartConfig { options: SmartVariant::RearLock.features(), ..SmartConfig::default() });
     (case.plan.keys, case.plan.mix, case.plan.cache_bytes) = (40, CHURNING, 1 << 20);
     case.steps = 120;
+    case.polls_max = POLLS_MAX;
+    case
+}
+
+/// A run in which nodes grow in place and are replaced: keys differ in one of 48 bytes.
+pub(super) fn growing_in_place(seed: u64) -> LoopbackCase {
+    let mut case = LoopbackCase::new(System::Smart, seed);
+    let mut options = SmartVariant::ALL[(seed % 6) as usize].0.features();
+    options.node_sizing = NodeSizing::Typed;
+    case.plan.use_smart(SmartConfig { options, ..SmartConfig::default() });
+    (case.plan.keys, case.plan.cache_bytes) = (240, [0, 1 << 20][(seed % 2) as usize]);
+    case.plan.mix = [GROWING, CHURNING][(seed / 2 % 2) as usize];
+    case.steps = 90;
     case.polls_max = POLLS_MAX;
     case
 }
@@ -44,6 +57,11 @@ fn trusting_a_miss_of_any_age_is_noticed() {
 #[test]
 fn leaving_out_the_reverse_check_is_noticed() {
     noticed("no reverse check", churning, Mutant::NoReverseCheck);
+}
+
+#[test]
+fn trusting_the_size_in_the_parent_is_noticed() {
+    noticed("hint trusted", growing_in_place, Mutant::HintTrusted);
 }
 
 /// Read delegation and write combining as published: a client may share the result of a request that was posted before

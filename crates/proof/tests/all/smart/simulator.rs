@@ -5,6 +5,7 @@
 use crate::radix::{regressions, simulated_with_faults, simulated_without_faults};
 use farwood_index::ordered::System;
 use farwood_index::smart;
+use farwood_proof::seeds::simulator::{SimulatorCase, outcome};
 
 #[test]
 fn without_faults_every_answer_is_explained() {
@@ -65,4 +66,18 @@ fn seeds_that_failed_once_succeed() {
             ),
         ],
     );
+}
+
+#[test]
+fn seeds_of_typed_nodes_that_failed_once_succeed() {
+    for (seed, bug) in [(
+        1_882_977_110_851_937,
+        "a replacement whose memory node was lost released one of its two locks and dropped the other",
+    )] {
+        let mut case = SimulatorCase::with_faults(System::Smart, seed);
+        case.plan.use_typed_nodes();
+        if let Err(what) = outcome(&case) {
+            panic!("seed {seed} ({bug}): {what}");
+        }
+    }
 }
