@@ -3,6 +3,7 @@
 mod spatial;
 
 use super::lock_width::LockBits;
+use super::node_sizes::NodeSizes;
 use super::{Context, Failure, Format, Outcome, heap, size};
 use crate::failure::shown;
 use farwood::papers::System;
@@ -57,9 +58,9 @@ pub(crate) struct Args {
     /// paper's Algorithm 1, which differs from its text) [default: catfish]
     #[arg(long)]
     variant: Option<String>,
-    /// smart only: reserve space for 256 children in each inner node, as the paper's published code does
-    #[arg(long)]
-    preallocate: bool,
+    /// smart only: sizes of inner nodes [default: fitting]
+    #[arg(long, value_name = "SIZES", value_enum)]
+    node_sizes: Option<NodeSizes>,
     /// Radix trees only: whether a scan reads many nodes and leaves with one doorbell
     #[arg(long, value_name = "SWITCH", default_value_t = Switch::On, value_enum)]
     batched_scans: Switch,
@@ -248,7 +249,7 @@ impl Args {
             value_bytes: self.value_bytes,
             range_size: self.range_size,
             node_bytes: self.node_bytes.map(|bytes| bytes as usize),
-            preallocate: self.preallocate,
+            node_sizing: self.node_sizes.map(Into::into),
             batched_scans: self.batched_scans == Switch::On,
             cache_bytes: self.cache_bytes.map(|bytes| bytes as usize),
             memory_nodes: self.memory_nodes,

@@ -1,10 +1,11 @@
 //! `farwood create`: a pool, or an index in it.
 
 use super::lock_width::LockBits;
+use super::node_sizes::NodeSizes;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::doctor;
 use farwood::error::{ErrorKind, ShmError};
-use farwood::papers::{Consistency, NodeSizing, ShermanVariant, SmartVariant, SphinxVariant};
+use farwood::papers::{Consistency, ShermanVariant, SmartVariant, SphinxVariant};
 use farwood::spatial::{CoordinateSystem, IdKind, RTree};
 use farwood::types::Kind;
 use farwood::{BTree, Error, Hashed, Pool, PoolOptions, Radix, Url};
@@ -21,7 +22,7 @@ Examples:
   farwood create shm://demo/numbers
   farwood create shm://demo/words --keys text --key-bytes 64
   farwood create shm://demo/packages --index smart --keys text      keys and values of any length
-  farwood create shm://demo/art --index smart --variant art --preallocate
+  farwood create shm://demo/art --index smart --variant art --node-sizes typed
   farwood create shm://demo/places --index catfish --crs degrees    rectangles of longitude and latitude
   farwood create shm://demo/parts --index catfish --crs planar      rectangles of a drawing
   farwood create shm://demo/parks --index catfish --ids text        places with names, geometries and attributes
@@ -102,9 +103,9 @@ pub(crate) struct Args {
     /// smart [default: smart]; sphinx: art, +hash-table or sphinx [default: sphinx]
     #[arg(long, value_name = "NAME", help_heading = "Index")]
     variant: Option<String>,
-    /// smart only: reserve space for 256 children in each inner node, as the paper's published code does
-    #[arg(long, help_heading = "Index")]
-    preallocate: bool,
+    /// smart only: sizes of inner nodes [default: fitting]
+    #[arg(long, value_name = "SIZES", value_enum, help_heading = "Index")]
+    node_sizes: Option<NodeSizes>,
     /// sherman only: bits of a lock. A lock of 16 bits, as in the paper, cannot tell a crashed client from the next
     /// client in the same client slot, so the lock of a crashed client cannot be taken over: for reproduction of the
     /// paper only
@@ -175,7 +176,7 @@ const INDEX_OPTIONS: [&str; 13] = [
     "crs",
     "ids",
     "variant",
-    "preallocate",
+    "node_sizes",
     "lock_width",
     "consistency",
 ];
@@ -199,14 +200,14 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
         "value_bytes",
         "any_length",
         "variant",
-        "preallocate",
+        "node_sizes",
         "lock_width",
         "consistency",
     ];
     const CATFISH: Inapplicable =
         Inapplicable { options: &["crs", "ids"], why: "an option of catfish", meant: Some("catfish") };
     const SMART: Inapplicable =
-        Inapplicable { options: &["preallocate"], why: "an option of smart", meant: Some("smart") };
+        Inapplicable { options: &["node_sizes"], why: "an option of smart", meant: Some("smart") };
     const SHERMAN: Inapplicable = Inapplicable {
         options: OF_SHERMAN,
         why: "an option of sherman; a radix tree has keys and values of any length, nodes of several sizes, 64-bit \
@@ -534,8 +535,8 @@ fn width(kind: Kind, chosen: Option<usize>) -> Option<usize> {
 
 fn radix(args: &Args) -> Result<Radix, Failure> {
     let mut features = variant(args, SmartVariant::RECOMMENDED)?.features();
-    if args.preallocate {
-        features.node_sizing = NodeSizing::Preallocated;
+    if let Some(sizes) = args.node_sizes {
+        features.node_sizing = sizes.into();
     }
     Ok(Radix::new().variant(features))
 }

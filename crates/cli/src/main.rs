@@ -29,6 +29,7 @@ mod lock_width;
 mod log;
 mod messages;
 mod metrics;
+mod node_sizes;
 mod out_folder;
 mod parser_error;
 mod record;

@@ -7,6 +7,7 @@ use super::sphinx_cluster::{ART, KeyKind, SMART, SOURCE, SPHINX, SYSTEMS, WORKER
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;
+use farwood_index::smart::NodeSizing;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sphinx-fig6",
@@ -34,7 +35,7 @@ const SHOWN: [usize; 3] = [ART, SMART, SPHINX];
 fn runs(effort: Effort) -> Vec<Run> {
     let of_keys = |keys: KeyKind| {
         SHOWN.into_iter().map(move |compared| RunSpec {
-            preallocate: compared == SMART,
+            node_sizing: (compared == SMART).then_some(NodeSizing::Preallocated),
             ..spec(SYSTEMS[compared], Workload::Load, keys, WORKERS, effort)
         })
     };

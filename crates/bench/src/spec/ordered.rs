@@ -3,6 +3,7 @@
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;
+use farwood_index::smart::NodeSizing;
 use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::queue_pairs;
 
@@ -80,8 +81,8 @@ pub struct RunSpec {
     pub range_size: u32,
     /// Size of a node in bytes, if all nodes have one size; `None`: the default of the index.
     pub node_bytes: Option<usize>,
-    /// Radix trees: whether each inner node has 256 slots from the start, as in SMART's artifact.
-    pub preallocate: bool,
+    /// SMART: the sizes of inner nodes; `None`: the default of the index.
+    pub node_sizing: Option<NodeSizing>,
     /// Radix trees: whether a scan reads many nodes and leaves with one doorbell.
     pub batched_scans: bool,
     /// Budget of each compute node's index cache, in bytes; `None`: 512 MiB, and for a filter a fiftieth of the bytes
@@ -134,7 +135,7 @@ impl Default for RunSpec {
             value_bytes: 8,
             range_size: 100,
             node_bytes: None,
-            preallocate: false,
+            node_sizing: None,
             batched_scans: true,
             cache_bytes: None,
             memory_nodes: 1,

@@ -12,6 +12,7 @@ use farwood_index::radix::leaf::{LeafClass, LeafGrain};
 use farwood_index::radix::tree::options::Scans;
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
 use farwood_index::sherman::{self, ShermanVariant};
+use farwood_index::smart::NodeSizing;
 use farwood_index::{smart, sphinx};
 
 use super::CACHE_BYTES_MAX;
@@ -69,8 +70,7 @@ impl RunSpec {
 
     fn smart_options(&self) -> Result<smart::SmartFeatures> {
         let options = self.variant_of(smart::SmartVariant::RECOMMENDED)?.features();
-        let node_sizing =
-            if self.preallocate { smart::NodeSizing::Preallocated } else { options.node_sizing };
+        let node_sizing = self.node_sizing.unwrap_or(options.node_sizing);
         Ok(smart::SmartFeatures { node_sizing, scans: self.scans(options.scans), ..options })
     }
 
@@ -94,8 +94,8 @@ impl RunSpec {
         }
         let refuse = |flag, problem: &str| Err(Error::parameter(flag, problem, format!("omit {flag}")));
         match self.index {
-            System::Sherman | System::Sphinx if self.preallocate => {
-                refuse("--preallocate", "only smart can preallocate 256 slots per node")
+            System::Sherman | System::Sphinx if self.node_sizing.is_some() => {
+                refuse("--node-sizes", "only smart has nodes of several sizings")
             }
             System::Sherman if !self.batched_scans => {
                 refuse("--batched-scans", "only radix trees have scans in batches")
@@ -138,7 +138,10 @@ fn radix_entry_bytes(spec: &RunSpec, keys: &Keys) -> u64 {
     let key_bytes = keys.key_bytes_mean().map_or(keys.key_bytes(), |mean| mean.ceil() as usize);
     let grain = if spec.index == System::Sphinx { LeafGrain::Lines } else { LeafGrain::Words };
     let leaf = LeafClass::for_entry(grain, key_bytes, spec.value_bytes).map_or(0, LeafClass::bytes);
-    let node = if spec.preallocate { NodeSize::All } else { NodeSize::Sixteen };
+    let node = match spec.node_sizing {
+        None | Some(NodeSizing::Fitting) => NodeSize::Sixteen,
+        Some(NodeSizing::Typed | NodeSizing::Preallocated) => NodeSize::All,
+    };
     (leaf + node.bytes() / 2) as u64
 }
 

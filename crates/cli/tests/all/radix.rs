@@ -79,7 +79,8 @@ fn variants_have_names_and_other_options_are_refused() {
             .enumerate()
     {
         let url = format!("shm://p/v{number}");
-        machine.ok(&["create", &url, "--index", "smart", "--variant", variant, "--preallocate"]);
+        let sizes = ["fitting", "typed", "256"][number % 3];
+        machine.ok(&["create", &url, "--index", "smart", "--variant", variant, "--node-sizes", sizes]);
         machine.ok(&["put", &url, "1", "2"]);
         assert_eq!(machine.ok(&["get", &url, "1"]), "2\n");
     }
@@ -88,9 +89,9 @@ fn variants_have_names_and_other_options_are_refused() {
         (&["--index", "smart", "--lock-width", "16"], "64-bit locks"),
         (&["--index", "smart", "--variant", "fg+"], "+rear-lock"),
         (&["--variant", "art"], "+hierarchical"),
-        (&["--preallocate"], "--index smart"),
-        (&["--index", "sphinx", "--preallocate"], "an option of smart"),
-        (&["--index", "catfish", "--preallocate"], "spatial"),
+        (&["--node-sizes", "256"], "--index smart"),
+        (&["--index", "sphinx", "--node-sizes", "typed"], "an option of smart"),
+        (&["--index", "catfish", "--node-sizes", "256"], "spatial"),
     ] {
         let command = [&["create", "shm://p/x"], options].concat();
         machine.refused(2, &command, &["create shm://p/x", words]);

@@ -29,10 +29,11 @@ impl Radix {
         Self { variant: SmartFeatures::default(), cache_bytes: Self::CACHE_BYTES }
     }
 
-    /// The preset of the paper's SMART, whose published code reserves 256 slots in each inner node.
+    /// The preset of the paper's SMART: each inner node has memory for 256 slots, of which clients read those in use,
+    /// and grows in place.
     pub fn smart() -> Self {
         let variant =
-            SmartFeatures { node_sizing: NodeSizing::Preallocated, ..SmartVariant::RECOMMENDED.features() };
+            SmartFeatures { node_sizing: NodeSizing::Typed, ..SmartVariant::RECOMMENDED.features() };
         Self::new().variant(variant)
     }
 

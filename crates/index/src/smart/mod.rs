@@ -7,8 +7,8 @@
 //!
 //! # Departures from the paper
 //!
-//! 1. Inner nodes have the size that they need (72 to 2,088 bytes) and are replaced when they grow; the artifact
-//!    reserves 256 slots for each ([`NodeSizing::Preallocated`]).
+//! 1. Inner nodes have the size that they need (72 to 2,088 bytes) and are replaced when they grow, unless the tree has
+//!    [`NodeSizing::Typed`] nodes, as the paper's, which have memory for 256 slots and grow in place.
 //! 2. Headers hold the depth and a hash of the whole prefix, so a prefix split changes only the slot of the parent.
 //! 3. Each node has a slot for the key that ends at it; keys need no terminator.
 //! 4. Lock words have 64 bits and name their holder with an epoch.

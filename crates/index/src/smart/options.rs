@@ -120,14 +120,7 @@ impl SmartFeatures {
             ("leaf_lock", pick(self.leaf_lock == LeafLock::Rear, "at the rear", "released apart")),
             ("reads", pick(self.reads == Reads::Delegated, "delegated", "each its own")),
             ("writes", pick(self.writes == Writes::Combined, "combined", "each its own")),
-            (
-                "node_sizes",
-                match self.node_sizing {
-                    NodeSizing::Fitting => "fitting",
-                    NodeSizing::Preallocated => "256 slots",
-                    NodeSizing::Typed => "typed",
-                },
-            ),
+            ("node_sizes", self.node_sizing.name()),
             ("scans", pick(self.scans == Scans::Batched, "batched", "one by one")),
         ];
         pairs.map(|(name, value)| (name, value.to_owned())).into()

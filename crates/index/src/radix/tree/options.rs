@@ -52,6 +52,17 @@ pub enum NodeSizing {
     Typed,
 }
 
+impl NodeSizing {
+    /// All values, with their names in records and on the command line.
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Fitting, "fitting"), (Self::Typed, "typed"), (Self::Preallocated, "256")];
+
+    /// The name in records and on the command line.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(sizing, _)| *sizing == self).map_or("", |(_, name)| name)
+    }
+}
+
 /// The number of nodes and leaves that a scan reads at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scans {
