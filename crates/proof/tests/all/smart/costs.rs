@@ -2,7 +2,7 @@
 //! smart::costs` rewrites the table.
 
 use farwood_index::ordered;
-use farwood_index::smart::{Smart, SmartConfig, SmartVariant};
+use farwood_index::smart::{NodeSizing, Smart, SmartConfig, SmartFeatures, SmartVariant};
 use farwood_proof::radix_costs::{CACHE_BYTES, CostFixture, compare, key};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
@@ -10,10 +10,11 @@ use farwood_testkit::loopback::Loopback;
 
 #[test]
 fn every_operation_has_the_costs_of_the_table() {
-    let of = |variant: SmartVariant| {
-        ordered::OrderedConfig::Smart(SmartConfig { options: variant.features(), ..SmartConfig::default() })
-    };
-    compare("SMART", "smart", &SmartVariant::ALL.map(|(variant, name)| (name, of(variant))));
+    let of = |options| ordered::OrderedConfig::Smart(SmartConfig { options, ..SmartConfig::default() });
+    let variants = SmartVariant::ALL.map(|(variant, name)| (name, of(variant.features())));
+    let typed = SmartFeatures { node_sizing: NodeSizing::Typed, ..SmartFeatures::default() };
+    let all: Vec<_> = variants.into_iter().chain([("smart, typed nodes", of(typed))]).collect();
+    compare("SMART", "smart", &all);
 }
 
 #[test]
