@@ -57,7 +57,8 @@ pub(crate) struct Args {
     /// paper's Algorithm 1, which differs from its text) [default: catfish]
     #[arg(long)]
     variant: Option<String>,
-    /// smart only: reserve space for 256 children in each inner node, as the paper's published code does
+    /// smart only: reserve space for 256 children in each inner node, as the paper's published code does, and read all
+    /// of it, which that code does not do
     #[arg(long)]
     preallocate: bool,
     /// Radix trees only: whether a scan reads many nodes and leaves with one doorbell

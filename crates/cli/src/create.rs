@@ -102,7 +102,8 @@ pub(crate) struct Args {
     /// smart [default: smart]; sphinx: art, +hash-table or sphinx [default: sphinx]
     #[arg(long, value_name = "NAME", help_heading = "Index")]
     variant: Option<String>,
-    /// smart only: reserve space for 256 children in each inner node, as the paper's published code does
+    /// smart only: reserve space for 256 children in each inner node, as the paper's published code does, and read all
+    /// of it, which that code does not do
     #[arg(long, help_heading = "Index")]
     preallocate: bool,
     /// sherman only: bits of a lock. A lock of 16 bits, as in the paper, cannot tell a crashed client from the next

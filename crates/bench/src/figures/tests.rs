@@ -169,6 +169,7 @@ fn deviations_beyond_the_bound_are_marked() {
         paper: Some(10.0),
         ours,
         ours_to: None,
+        curve: None,
         status,
         source: "somebody",
     };

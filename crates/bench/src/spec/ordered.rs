@@ -80,7 +80,8 @@ pub struct RunSpec {
     pub range_size: u32,
     /// Size of a node in bytes, if all nodes have one size; `None`: the default of the index.
     pub node_bytes: Option<usize>,
-    /// Radix trees: whether each inner node has 256 slots from the start, as in SMART's artifact.
+    /// Radix trees: whether each inner node has 256 slots from the start, as in SMART's artifact, and is read whole, which
+    /// the artifact does not do.
     pub preallocate: bool,
     /// Radix trees: whether a scan reads many nodes and leaves with one doorbell.
     pub batched_scans: bool,
@@ -330,7 +331,11 @@ impl RunSpec {
             ),
             RunSpec { preloaded_keys: 1.., .. } if !is_sim || self.workload != Workload::Load => {
                 let problem = "only a simulated load begins with keys that are bulk-loaded";
-                refuse("--preloaded-keys", problem, "add --fabric sim --workload load, or omit --preloaded-keys")
+                refuse(
+                    "--preloaded-keys",
+                    problem,
+                    "add --fabric sim --workload load, or omit --preloaded-keys",
+                )
             }
             RunSpec { preloaded_keys: preloaded @ 1.., keys: Some(keys), .. } if preloaded >= keys => {
                 let problem = format!("{preloaded} of {keys} keys leave no key to insert");
@@ -343,7 +348,8 @@ impl RunSpec {
             RunSpec { warm_up_keys: warm_up @ 1.., keys: Some(keys), preloaded_keys, .. }
                 if *warm_up >= keys - preloaded_keys =>
             {
-                let problem = format!("{warm_up} of {} inserted keys leave none to measure", keys - preloaded_keys);
+                let problem =
+                    format!("{warm_up} of {} inserted keys leave none to measure", keys - preloaded_keys);
                 refuse("--warmup-keys", &problem, "give fewer than --keys, without the preloaded ones")
             }
             RunSpec { warm_up_puts: 1.., .. } if !is_sim || self.workload.mix(0).put == 0 => {
