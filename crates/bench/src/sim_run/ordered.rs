@@ -296,6 +296,41 @@ fn used_bytes(world: &World) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::fabric::FabricKind;
+    use farwood_index::ordered::System;
+
+    /// A load of few keys by clients of several compute nodes, which contend for the first nodes.
+    fn contended_load(preloaded_keys: u64) -> RunSpec {
+        RunSpec {
+            index: System::Smart,
+            fabric: FabricKind::Sim,
+            workload: Workload::Load,
+            keys: Some(4_000),
+            preloaded_keys,
+            compute_nodes: 4,
+            threads: Some(4),
+            clients: Some(32),
+            ..RunSpec::default()
+        }
+    }
+
+    #[test]
+    fn all_clients_of_a_load_work_in_all_of_the_measured_phase() {
+        for warm_up_keys in [0, 1_000] {
+            let record = simulate(&RunSpec { warm_up_keys, ..contended_load(0) }, &mut |_| {}).unwrap();
+            let working = record.latency_us.mean * record.operations as f64 / 1e6 / record.seconds;
+            assert!((30.5..=32.5).contains(&working), "{working} of 32 clients, after {warm_up_keys} keys");
+        }
+    }
+
+    #[test]
+    fn a_load_with_preloaded_keys_inserts_the_others() {
+        let record = simulate(&contended_load(1_000), &mut |_| {}).unwrap();
+        assert!((2_960..=3_000).contains(&record.operations), "{}", record.operations);
+        assert_eq!((record.keys, record.preloaded_keys), (4_000, Some(1_000)));
+        let few = RunSpec { keys: Some(5), ..contended_load(0) };
+        assert!(simulate(&few, &mut |_| {}).unwrap().operations >= 1, "clients without a key do not end it");
+    }
 
     #[test]
     fn the_label_of_a_nic_names_a_file_with_another_name() {
