@@ -1,4 +1,4 @@
-//! SMART's YCSB figures: the 99th percentile over the throughput, for the client counts of the artifact.
+//! SMART's YCSB figures: the 99th percentile over the throughput, with the client counts of the artifact.
 
 use super::builders::{by_panel, predicted, runs_of};
 use super::figure::{Comparison, Effort};

@@ -10,8 +10,8 @@ use crate::workload::Workload;
 pub(super) const FIGURE: Figure = Figure {
     name: "smart-fig13",
     title: "SMART, Figure 13: scalability",
-    setting: "Set-up of Figure 11, YCSB A, integer keys. All systems have the same clients: as in the artifact, 8 to 56 \
-              threads on each of 16 compute nodes, with 2 clients each. The slides do not show the figure.",
+    setting: "Set-up of Figure 11, YCSB A, integer keys. All systems have the same clients: as in the artifact, 8 to \
+              56 threads on each of 16 compute nodes, with 2 clients each. The slides do not show the figure.",
     claim: "The throughput of SMART does not fall with more clients, in contrast to Sherman and ART.",
     key: "",
     cause: "",

@@ -10,9 +10,9 @@ use crate::record::Record;
 pub(super) const FIGURE: Figure = Figure {
     name: "smart-fig15",
     title: "SMART, Figure 15: contributions of the techniques",
-    setting: "Set-up of Figure 11, integer keys, 24 threads on each of 16 compute nodes with 2 clients each, as in the \
-              artifact. Each step from ART to SMART adds one technique; for each step the slides print its gain under \
-              one workload.",
+    setting: "Set-up of Figure 11, integer keys, 24 threads on each of 16 compute nodes with 2 clients each, as in \
+              the artifact. Each step from ART to SMART adds one technique; for each step the slides print its gain \
+              under one workload.",
     claim: "Each technique of SMART gains 1.1 to 3.0 times on the workload for which it is made.",
     key: "",
     cause: "",

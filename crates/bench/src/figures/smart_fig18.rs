@@ -16,12 +16,12 @@ pub(super) const FIGURE: Figure = Figure {
     name: "smart-fig18",
     title: "SMART, Figure 18: skew, and sizes of keys and values",
     setting: "16 threads on each of 16 compute nodes with 2 clients each, 2 memory nodes, integer keys, as in the \
-              artifact. (a) Half lookups, half updates, over the skew; set-up of Figure 11. (b, c) YCSB C with a cache \
-              of 6,000 MB for 60 million keys, over the size of keys and of values; leaves of Sherman have 32 entries, \
-              so they grow with both. These two load a 256th of the 60 million keys: the tree is as full as the \
-              artifact's, and one level lower. The slides do not show the figure.",
+              artifact. (a) Half lookups, half updates, over the skew; set-up of Figure 11. (b, c) YCSB C with a \
+              cache of 6,000 MB for 60 million keys, over the size of keys and of values; leaves of Sherman have 32 \
+              entries, so they grow with both. These two load a 256th of the 60 million keys: the tree is as full as \
+              the artifact's, and one level lower. The slides do not show the figure.",
     claim: "The throughput of SMART falls less with the skew, and with the sizes of keys and values, than that of \
-            Sherman and ART.",
+              Sherman and ART.",
     key: "",
     cause: "",
     runs,

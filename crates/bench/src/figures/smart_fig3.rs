@@ -14,12 +14,12 @@ pub(super) const FIGURE: Figure = Figure {
     name: "smart-fig3",
     title: "SMART, Figure 3: ART and Sherman on far memory",
     setting: "YCSB C, values of 64 B, e-mail addresses in 32 B, 8 compute nodes, 2 clients on each thread, as in the \
-              artifact; keys and popularity as in Figure 12. (a) Without cache, over the number of clients, with 1 and 2 \
-              memory nodes; Sherman's leaves have 32 entries. (b) Without cache, 32 threads and 1 memory node, over the \
-              entries of Sherman's leaves; integer keys as well. (c) Over caches of 0 to 600 MB for 60 million keys. \
-              (d) Over the number of clients, with 600 MB. The slides do not show the figure.",
-    claim: "A B+ tree reads more bytes than a radix tree, and with a cache the radix tree is ahead of it; without cache \
-            it needs more round trips.",
+              artifact; keys and popularity as in Figure 12. (a) Without cache, over the number of clients, with 1 \
+              and 2 memory nodes; Sherman's leaves have 32 entries. (b) Without cache, 32 threads and 1 memory node, \
+              over the entries of Sherman's leaves; integer keys as well. (c) Over caches of 0 to 600 MB for 60 \
+              million keys. (d) Over the number of clients, with 600 MB. The slides do not show the figure.",
+    claim: "A B+ tree reads more bytes than a radix tree, and with a cache the radix tree is ahead of it; without \
+              cache it needs more round trips.",
     key: "",
     cause: "",
     runs,

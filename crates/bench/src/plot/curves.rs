@@ -10,7 +10,7 @@ const AXIS_X: (f64, f64) = (90.0, 720.0);
 const LEGEND_X: f64 = 748.0;
 const TITLE_HEIGHT: f64 = 34.0;
 const AXIS_HEIGHT: f64 = 200.0;
-/// Space below the horizontal axis, for the numbers and the quantity.
+/// Space below the horizontal axis. It holds the numbers and the quantity.
 const LABELS_HEIGHT: f64 = 48.0;
 /// Edge of the square that marks a point, in pixels.
 const MARK: f64 = 6.0;

@@ -80,8 +80,8 @@ pub struct RunSpec {
     pub range_size: u32,
     /// Size of a node in bytes, if all nodes have one size; `None`: the default of the index.
     pub node_bytes: Option<usize>,
-    /// Radix trees: whether each inner node has 256 slots from the start, as in SMART's artifact, and is read whole, which
-    /// the artifact does not do.
+    /// Radix trees: whether each inner node has 256 slots from the start, as in SMART's artifact, and is read whole,
+    /// which the artifact does not do.
     pub preallocate: bool,
     /// Radix trees: whether a scan reads many nodes and leaves with one doorbell.
     pub batched_scans: bool,
