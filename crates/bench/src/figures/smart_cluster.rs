@@ -25,7 +25,7 @@ pub(super) const SLIDES: &str = "SMART, slides";
 const CACHE_MB: u64 = 600;
 /// Number of keys in the tree at the end of LOAD, and at its beginning: a 256th of the artifact's, so that a tree of
 /// integers is as full as the artifact's, but one level lower.
-pub(super) const LOAD_KEYS: u64 = RANKS / 256;
+const LOAD_KEYS: u64 = RANKS / 256;
 const PRELOADED_KEYS: u64 = 5_000_000 / 256;
 /// Coroutines of each thread, in each of the artifact's figures but one.
 const COROUTINES: u64 = 2;
@@ -147,8 +147,14 @@ pub(super) fn spec(
 fn count(workload: Workload, effort: Effort) -> u64 {
     match workload {
         Workload::Load => effort.pick(LOAD_KEYS / 4, LOAD_KEYS),
-        _ => effort.pick(100_000, 1_000_000),
+        _ => keys(effort),
     }
+}
+
+/// Number of loaded keys of all workloads but LOAD. Sherman's leaves of 32 entries of 16 B or 40 B then fill about 4 or 8
+/// chunks of 8 MiB, so that each memory node has about half of the leaves, as with the artifact's keys.
+pub(super) fn keys(effort: Effort) -> u64 {
+    effort.pick(RANKS / 480, RANKS / 48)
 }
 
 /// The bytes of cache of `keys` keys that correspond to these megabytes for [`RANKS`] keys.
@@ -176,6 +182,7 @@ pub(super) fn quiet(compared: ComparedSystem, workload: Workload, effort: Effort
         zipf_ranks: None,
         cache_bytes: Some(1 << 30),
         node_bytes: None,
+        keys: Some(effort.pick(100_000, 1_000_000)),
         amount: Some(Amount::Seconds(effort.pick(0.002, 0.01))),
         warm_up_seconds: Some(0.001),
         ..spec(compared, workload, KeyKind::Integer, CLIENTS, effort)

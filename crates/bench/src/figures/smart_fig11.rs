@@ -12,13 +12,14 @@ pub(super) const FIGURE: Figure = Figure {
     title: "SMART, Figure 11: YCSB, integer keys",
     setting: "Up to 16 compute nodes and 2 memory nodes. As in the artifact, each thread has 2 clients, and each \
               system has its own numbers of compute nodes and threads: every second one of the artifact's eight, with \
-              the largest. Leaves of Sherman have 32 entries. A 60th of the artifact's 60 million keys and 600 MB of \
-              cache, so that the cache per key is the same; popularity (zipf 0.99) is drawn over 60 million ranks. \
-              LOAD begins with a 256th of the artifact's 5 million loaded keys and ends with a 256th of 60 million: \
-              the tree is as full as the artifact's, and one level lower. It ends when the first client finds no key \
-              left. The slides print the largest ratios of the systems, and those for A and C, but not the values of \
-              their plots, nor which points they compare: the figure has the latency at the highest throughput of \
-              each system, and at its most clients.",
+              the largest. Leaves of Sherman have 32 entries. A 48th of the artifact's 60 million keys and 600 MB of \
+              cache, so that the cache per key is the same, and each of the two memory nodes has about half of \
+              Sherman's leaves; popularity (zipf 0.99) is drawn over 60 million ranks. LOAD begins with a 256th of \
+              the artifact's 5 million loaded keys and ends with a 256th of 60 million: the tree is as full as the \
+              artifact's, and one level lower. It ends when the first client finds no key left. The slides print the \
+              largest ratios of the systems, and those for A and C, but not the values of their plots, nor which \
+              points they compare: the figure has the latency at the highest throughput of each system, and at its \
+              most clients.",
     claim: "SMART has up to 6.1 times the throughput of Sherman on YCSB A and 2.8 times on C, with similar or shorter \
               latencies.",
     key: "",

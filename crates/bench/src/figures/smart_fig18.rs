@@ -4,8 +4,7 @@ use super::builders::{predicted, runs_of};
 use super::figure::{Comparison, Effort, Figure};
 use super::run::Run;
 use super::smart_cluster::{
-    Clients, ComparedSystem, KeyKind, LEAF_CAPACITY, LOAD_KEYS, PAPER, SYSTEMS, cache_bytes, spec,
-    with_leaves,
+    Clients, ComparedSystem, KeyKind, LEAF_CAPACITY, PAPER, SYSTEMS, cache_bytes, spec, with_leaves,
 };
 use crate::record::Record;
 use crate::run::{KeySource, RunSpec};
@@ -18,8 +17,7 @@ pub(super) const FIGURE: Figure = Figure {
     setting: "16 threads on each of 16 compute nodes with 2 clients each, 2 memory nodes, integer keys, as in the \
               artifact. (a) Half lookups, half updates, over the skew; set-up of Figure 11. (b, c) YCSB C with a \
               cache of 6,000 MB for 60 million keys, over the size of keys and of values; leaves of Sherman have 32 \
-              entries, so they grow with both. These two load a 256th of the 60 million keys: the tree is as full as \
-              the artifact's, and one level lower. The slides do not show the figure.",
+              entries, so they grow with both. The slides do not show the figure.",
     claim: "The throughput of SMART falls less with the skew, and with the sizes of keys and values, than that of \
               Sherman and ART.",
     key: "",
@@ -50,13 +48,12 @@ fn over_skew(compared: ComparedSystem, theta: f64, effort: Effort) -> RunSpec {
 }
 
 fn over_size(compared: ComparedSystem, (key_bytes, value_bytes): (usize, usize), effort: Effort) -> RunSpec {
-    let keys = effort.pick(LOAD_KEYS / 4, LOAD_KEYS);
+    let spec = spec(compared, Workload::YcsbC, KeyKind::Integer, CLIENTS, effort);
     let spec = RunSpec {
-        keys: Some(keys),
-        cache_bytes: Some(cache_bytes(keys, LARGE_CACHE_MB)),
+        cache_bytes: Some(cache_bytes(spec.keys.unwrap_or(0), LARGE_CACHE_MB)),
         key_source: KeySource::Integers(key_bytes),
         value_bytes,
-        ..spec(compared, Workload::YcsbC, KeyKind::Integer, CLIENTS, effort)
+        ..spec
     };
     with_leaves(spec, LEAF_CAPACITY)
 }
