@@ -17,9 +17,8 @@ pub(super) const FIGURE: Figure = Figure {
     setting: "16 threads on each of 16 compute nodes with 2 clients each, 2 memory nodes, integer keys, as in the \
               artifact. (a) Half lookups, half updates, over the skew; set-up of Figure 11. (b, c) YCSB C with a \
               cache of 6,000 MB for 60 million keys, over the size of keys and of values; leaves of Sherman have 32 \
-              entries, so they grow with both. The slides do not show the figure.",
-    claim: "The throughput of SMART falls less with the skew, and with the sizes of keys and values, than that of \
-              Sherman and ART.",
+              entries, so they grow with both.",
+    claim: "The slides do not show this figure; the artifact varies the skew, and the sizes of keys and values.",
     key: "",
     cause: "",
     runs,

@@ -17,9 +17,8 @@ pub(super) const FIGURE: Figure = Figure {
               artifact; keys and popularity as in Figure 12. (a) Without cache, over the number of clients, with 1 \
               and 2 memory nodes; Sherman's leaves have 32 entries. (b) Without cache, 32 threads and 1 memory node, \
               over the entries of Sherman's leaves; integer keys as well. (c) Over caches of 0 to 600 MB for 60 \
-              million keys. (d) Over the number of clients, with 600 MB. The slides do not show the figure.",
-    claim: "A B+ tree reads more bytes than a radix tree, and with a cache the radix tree is ahead of it; without \
-              cache it needs more round trips.",
+              million keys. (d) Over the number of clients, with 600 MB.",
+    claim: "The slides do not show this figure; the artifact compares ART with Sherman, without a cache and with one.",
     key: "",
     cause: "",
     runs,
