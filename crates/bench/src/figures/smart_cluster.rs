@@ -112,7 +112,7 @@ impl KeyKind {
     }
 }
 
-/// A run with all inner nodes and leaves as in the artifact, 2 memory nodes, and a cache of 600 MB for 60 million keys.
+/// A run with 2 memory nodes, leaves of 32 entries in Sherman, and a cache of 600 MB for 60 million keys.
 pub(super) fn spec(
     compared: ComparedSystem,
     workload: Workload,
@@ -151,8 +151,8 @@ fn count(workload: Workload, effort: Effort) -> u64 {
     }
 }
 
-/// Number of loaded keys of all workloads but LOAD. Sherman's leaves of 32 entries of 16 B or 40 B then fill about 4 or 8
-/// chunks of 8 MiB, so that each memory node has about half of the leaves, as with the artifact's keys.
+/// Number of loaded keys of all workloads but LOAD. Sherman's leaves of 32 entries of 16 B or 40 B then fill about 4 or
+/// 8 chunks of 8 MiB, so that each memory node has about half of the leaves, as with the artifact's keys.
 pub(super) fn keys(effort: Effort) -> u64 {
     effort.pick(RANKS / 480, RANKS / 48)
 }
