@@ -146,6 +146,9 @@ pub(crate) struct Args {
     /// --fabric sim 0.005]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     warmup: Option<f64>,
+    /// Workload load with --fabric sim: bulk-load this many of the keys; the clients insert the others
+    #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = count)]
+    preloaded_keys: u64,
     /// Workload load with --fabric sim: insert this many keys before the measurement starts
     #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = count)]
     warmup_keys: u64,
@@ -258,6 +261,7 @@ impl Args {
             clients: self.clients,
             amount,
             warm_up_seconds: self.warmup,
+            preloaded_keys: self.preloaded_keys,
             warm_up_keys: self.warmup_keys,
             seed: self.seed,
             pool: self.pool,

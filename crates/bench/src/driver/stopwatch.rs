@@ -3,7 +3,8 @@
 //! Clients work from the beginning of the warm-up. In a phase of a fixed time, an operation counts if it ends in the
 //! phase, even if it began before: as many operations are in progress at the end of the phase as at its beginning. In a
 //! phase of a fixed number of operations, an operation counts if it begins in the phase. The phase of a load can begin
-//! once a given number of keys is inserted.
+//! once a given number of keys is inserted, and ends when the first client finds no key left to insert: in all of the
+//! phase, all clients work.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -25,10 +26,22 @@ pub(crate) struct Stopwatch {
     end: u64,
     /// The amount of work of each client in the phase.
     amount: Amount,
+    counted: CountedOperations,
+    /// The time at which the first client found no key left to insert; `u64::MAX` before.
+    exhausted: Cell<u64>,
     /// The end of the last operation that counts.
     last: Cell<u64>,
     measurement: RefCell<Measurement>,
     failed: RefCell<Option<Error>>,
+}
+
+/// The operations that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CountedOperations {
+    /// Those that begin in the phase.
+    Begun,
+    /// Those that end in the phase.
+    Ended,
 }
 
 /// The result of a simulated run.
@@ -44,27 +57,32 @@ impl Stopwatch {
     /// A phase in which every client does `amount`, and which begins after `warm_up_seconds` of virtual time.
     pub(crate) fn new(world: &World, warm_up_seconds: f64, amount: Amount) -> Stopwatch {
         let begin = world.now() + nanoseconds(warm_up_seconds);
-        let end = match amount {
-            Amount::Seconds(seconds) => begin + nanoseconds(seconds),
-            Amount::Operations(_) => u64::MAX,
+        let (end, counted) = match amount {
+            Amount::Seconds(seconds) => (begin + nanoseconds(seconds), CountedOperations::Ended),
+            Amount::Operations(_) => (u64::MAX, CountedOperations::Begun),
         };
         Stopwatch {
             begin: Cell::new(begin),
             warm_up_left: Cell::new(0),
             end,
             amount,
+            counted,
+            exhausted: Cell::new(u64::MAX),
             last: Cell::new(0),
             measurement: RefCell::default(),
             failed: RefCell::default(),
         }
     }
 
-    /// Begins the phase after this number of operations of all clients, if it is not 0.
-    pub(crate) fn after_operations(self, operations: u64) -> Stopwatch {
-        if operations > 0 {
-            self.begin.set(u64::MAX);
+    /// A phase of a load, which begins after `warm_up_operations` of all clients, and ends at the latest when the first
+    /// client finds no key left to insert.
+    pub(crate) fn of_load(world: &World, warm_up_operations: u64, amount: Amount) -> Stopwatch {
+        let stopwatch = Stopwatch::new(world, 0.0, amount);
+        if warm_up_operations > 0 {
+            stopwatch.begin.set(u64::MAX);
         }
-        Stopwatch { warm_up_left: Cell::new(operations), ..self }
+        let warm_up_left = Cell::new(warm_up_operations);
+        Stopwatch { warm_up_left, counted: CountedOperations::Ended, ..stopwatch }
     }
 
     /// The start of the measured phase.
@@ -82,10 +100,11 @@ impl Stopwatch {
     /// Records an operation if it counts; returns 1 if it does, and 0 if not.
     pub(crate) fn record(&self, kind: OperationKind, time: Range<u64>, costs: &CostTotals) -> u64 {
         let begin = self.begin.get();
-        let counts = match self.amount {
-            Amount::Seconds(_) => (begin..self.end).contains(&time.end),
-            Amount::Operations(_) => time.start >= begin,
+        let is_in_phase = match self.counted {
+            CountedOperations::Ended => (begin..self.end).contains(&time.end),
+            CountedOperations::Begun => time.start >= begin,
         };
+        let counts = is_in_phase && time.end <= self.exhausted.get();
         if self.warm_up_left.get() > 0 {
             self.warm_up_left.update(|left| left - 1);
             if self.warm_up_left.get() == 0 {
@@ -97,6 +116,11 @@ impl Stopwatch {
             self.last.set(self.last.get().max(time.end));
         }
         u64::from(counts)
+    }
+
+    /// Ends the phase, because a client has no key left to insert; clients that still insert one do not count.
+    pub(crate) fn exhaust(&self, now: u64) {
+        self.exhausted.set(self.exhausted.get().min(now));
     }
 
     /// Ends the run with an error; the first one is kept.
@@ -118,8 +142,11 @@ impl Stopwatch {
             return Err(error);
         }
         let begin = self.begin.get();
-        let end =
-            if ended == RunOutcome::Time { self.end } else { self.last.get().max(begin.saturating_add(1)) };
+        let end = match (ended, self.exhausted.get()) {
+            (RunOutcome::Time, u64::MAX) => self.end,
+            (_, u64::MAX) => self.last.get().max(begin.saturating_add(1)),
+            (_, exhausted) => exhausted.min(self.end),
+        };
         Ok(Timed {
             measurement: self.measurement.take(),
             // The phase has not begun if too few keys were inserted; its duration is then 0.

@@ -96,6 +96,7 @@ pub(super) fn predicted(
         paper,
         ours,
         ours_to: None,
+        curve: None,
         status: CalibrationStatus::Predicted,
         source,
     }

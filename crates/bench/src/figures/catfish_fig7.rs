@@ -76,6 +76,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         paper: Some(fitted(PAPER_US[1])),
         ours: grown(0, 1),
         ours_to: None,
+        curve: None,
         status: CalibrationStatus::Fitted,
         source: SOURCE,
     });

@@ -62,6 +62,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         paper,
         ours,
         ours_to: None,
+        curve: None,
         status: CalibrationStatus::Reported,
         source: SOURCE,
     };

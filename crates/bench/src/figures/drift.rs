@@ -77,6 +77,7 @@ fn small_index(spec: &RunSpec) -> RunSpec {
     RunSpec {
         keys: Some(keys),
         cache_bytes: spec.cache_bytes.map(|bytes| part(bytes as u64) as usize),
+        preloaded_keys: part(spec.preloaded_keys),
         warm_up_keys: part(spec.warm_up_keys),
         warm_up_puts: part(spec.warm_up_puts),
         amount: spec.amount.map(shorter),

@@ -1,7 +1,7 @@
 //! Figures: their runs, the comparison with the paper, and their charts.
 
 use super::run::Run;
-use crate::plot::{self, ChartBar, ChartPanel};
+use crate::plot::{self, BarPanel, ChartBar, ChartPanel, CurvePanel};
 use crate::record::Record;
 use crate::{Error, Result};
 
@@ -76,6 +76,19 @@ pub struct Comparison {
     pub status: CalibrationStatus,
     /// The source of the paper's value.
     pub source: &'static str,
+    /// The position of our value on a curve; `None`: the chart has a bar.
+    pub curve: Option<CurvePoint>,
+}
+
+/// The position of a value on a curve of a chart. All values of a panel have one, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CurvePoint {
+    /// The name of the curve.
+    pub series: String,
+    /// The horizontal quantity with its unit.
+    pub axis: String,
+    /// The horizontal value; the vertical one is [`Comparison::ours`].
+    pub at: f64,
 }
 
 impl Comparison {
@@ -91,6 +104,12 @@ impl Comparison {
     #[must_use]
     pub(super) fn to(self, ours_to: f64) -> Comparison {
         Comparison { ours_to: Some(ours_to), ..self }
+    }
+
+    /// The comparison as a point of a curve.
+    #[must_use]
+    pub(super) fn on_curve(self, series: impl Into<String>, axis: impl Into<String>, at: f64) -> Comparison {
+        Comparison { curve: Some(CurvePoint { series: series.into(), axis: axis.into(), at }), ..self }
     }
 
     /// The smaller and the larger of the simulator's values.
@@ -178,14 +197,39 @@ impl Figure {
 
 /// Groups comparisons by panel.
 fn panels(comparisons: &[Comparison]) -> Vec<ChartPanel> {
-    let mut panels: Vec<ChartPanel> = Vec::new();
+    let mut groups: Vec<Vec<&Comparison>> = Vec::new();
     for comparison in comparisons {
-        let Comparison { panel, point, paper, .. } = comparison;
-        let bar = ChartBar { name: point.clone(), paper: *paper, ours: comparison.range() };
-        match panels.iter_mut().find(|known| known.title == *panel) {
-            Some(known) => known.bars.push(bar),
-            None => panels.push(ChartPanel { title: panel.clone(), bars: vec![bar] }),
+        match groups.iter_mut().find(|group| group[0].panel == comparison.panel) {
+            Some(group) => group.push(comparison),
+            None => groups.push(vec![comparison]),
         }
     }
-    panels
+    groups
+        .iter()
+        .map(|group| curve_panel(group).map_or_else(|| bar_panel(group), ChartPanel::Curves))
+        .collect()
+}
+
+fn bar_panel(group: &[&Comparison]) -> ChartPanel {
+    let bar = |comparison: &&Comparison| ChartBar {
+        name: comparison.point.clone(),
+        paper: comparison.paper,
+        ours: comparison.range(),
+    };
+    ChartPanel::Bars(BarPanel { title: group[0].panel.clone(), bars: group.iter().map(bar).collect() })
+}
+
+/// The panel of a group whose values are points of curves.
+fn curve_panel(group: &[&Comparison]) -> Option<CurvePanel> {
+    let axis = group[0].curve.as_ref()?.axis.clone();
+    let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for comparison in group {
+        let CurvePoint { series: name, at, .. } = comparison.curve.as_ref()?;
+        let point = (*at, comparison.ours);
+        match series.iter_mut().find(|(known, _)| known == name) {
+            Some((_, points)) => points.push(point),
+            None => series.push((name.clone(), vec![point])),
+        }
+    }
+    Some(CurvePanel { title: group[0].panel.clone(), axis, series })
 }

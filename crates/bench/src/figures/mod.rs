@@ -35,18 +35,26 @@ mod sherman_fig3;
 mod sherman_keys;
 mod sherman_on_chip;
 mod sherman_table1;
-mod smart_ablation;
 mod smart_amplification;
 mod smart_cache;
 mod smart_cluster;
-mod smart_ycsb;
+mod smart_curves;
+mod smart_fig11;
+mod smart_fig12;
+mod smart_fig13;
+mod smart_fig14;
+mod smart_fig15;
+mod smart_fig16;
+mod smart_fig17;
+mod smart_fig18;
+mod smart_fig3;
 mod sphinx_cluster;
 mod sphinx_fig4;
 mod sphinx_fig5;
 mod sphinx_fig6;
 mod verdict;
 
-pub use figure::{CalibrationStatus, Comparison, Effort, Figure};
+pub use figure::{CalibrationStatus, Comparison, CurvePoint, Effort, Figure};
 pub use pages::{PAGES, ReproducedFigure, index, page};
 pub use plan::{FigureEvent, FigurePlan, RunProgress};
 pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, report, table};
@@ -71,8 +79,15 @@ pub const FIGURES: &[Figure] = &[
     sherman_keys::FIGURE,
     sherman_alternatives::FIGURE,
     smart_amplification::FIGURE,
-    smart_ycsb::FIGURE,
-    smart_ablation::FIGURE,
+    smart_fig3::FIGURE,
+    smart_fig11::FIGURE,
+    smart_fig12::FIGURE,
+    smart_fig13::FIGURE,
+    smart_fig14::FIGURE,
+    smart_fig15::FIGURE,
+    smart_fig16::FIGURE,
+    smart_fig17::FIGURE,
+    smart_fig18::FIGURE,
     smart_cache::FIGURE,
     sphinx_fig4::FIGURE,
     sphinx_fig5::FIGURE,

@@ -153,6 +153,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             paper: Some(point.measured),
             ours,
             ours_to: None,
+            curve: None,
             status: point.status,
             source: point.source,
         }
@@ -163,6 +164,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         paper: (load.memory == Memory::Host).then_some(4.3),
         ours: alone.mops / record.mops,
         ours_to: None,
+        curve: None,
         status: CalibrationStatus::Reported,
         source: "FORGE, unknown set-up: 4.3 times fewer; with device memory the loss is 2.4 to 3.0 times smaller",
     };

@@ -69,6 +69,7 @@ pub(super) fn hottest_share(record: &Record, point: impl Into<String>) -> Compar
         paper: Some(100.0 * ZIPF.share_of_hottest(RANKS)),
         ours: 100.0 * share,
         ours_to: None,
+        curve: None,
         status: CalibrationStatus::Given,
         source: "zipf 0.99 over the 1e9 keys of the paper",
     }

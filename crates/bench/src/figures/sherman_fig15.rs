@@ -42,7 +42,7 @@ const KEYS: [(usize, u64); 4] = [(16, 20_000), (64, 10_000), (256, 5_000), (1024
 const DISTRIBUTIONS: [(Distribution, &str); 2] = [(Distribution::Uniform, "uniform"), (ZIPF, "zipf 0.99")];
 const VARIANTS: [(&str, Leaves); 2] = [("fg+", Leaves::Sorted), ("sherman", Leaves::TwoLevel)];
 /// Entries of a leaf for all lengths of keys.
-const LEAF_CAPACITY: usize = 32;
+pub(super) const LEAF_CAPACITY: usize = 32;
 /// The paper's keys.
 const RANKS: u64 = 200_000_000;
 /// The paper's cache budgets for 1e9 keys, in million bytes.
@@ -56,7 +56,7 @@ fn runs(effort: Effort) -> Vec<Run> {
                 let time = time(distribution, variant, effort);
                 runs.push(run(RunSpec {
                     key_source: KeySource::Integers(key_bytes),
-                    node_bytes: Some(node_bytes((key_bytes, 8), leaves)),
+                    node_bytes: Some(node_bytes((key_bytes, 8), leaves, LEAF_CAPACITY)),
                     keys: Some(thousands * effort.pick(100, 1000)),
                     zipf_ranks: Some(RANKS),
                     ..spec(variant, Workload::WriteIntensive, distribution, time, effort)
@@ -81,9 +81,9 @@ fn time(distribution: Distribution, variant: &str, effort: Effort) -> Time {
     Time { warm_up_seconds, seconds: seconds / 2.0 }
 }
 
-/// Bytes of the smallest node that holds [`LEAF_CAPACITY`] entries, with the scheme that the simulator chooses, and a
+/// Bytes of the smallest node that holds `entries` entries, with the scheme that the simulator chooses, and a
 /// lock, which not all variants put there.
-pub(super) fn node_bytes((key_bytes, value_bytes): (usize, usize), leaves: Leaves) -> usize {
+pub(super) fn node_bytes((key_bytes, value_bytes): (usize, usize), leaves: Leaves, entries: usize) -> usize {
     let fits = |node_bytes: &usize| {
         let sizes = Sizes { key_bytes, value_bytes, node_bytes: *node_bytes };
         let scheme = match leaves {
@@ -91,9 +91,9 @@ pub(super) fn node_bytes((key_bytes, value_bytes): (usize, usize), leaves: Leave
             Leaves::TwoLevel => Consistency::for_nodes(*node_bytes, &CAPABILITIES),
         };
         Layout::with_lock(sizes, leaves, scheme, 0, LOCK_BYTES)
-            .is_ok_and(|layout| layout.leaf_capacity >= LEAF_CAPACITY)
+            .is_ok_and(|layout| layout.leaf_capacity >= entries)
     };
-    NODE_BYTES.step_by(64).find(fits).expect("32 of the longest keys and values fit into the largest node")
+    NODE_BYTES.step_by(64).find(fits).expect("the entries fit into the largest node")
 }
 
 fn compare(records: &[Record]) -> Vec<Comparison> {

@@ -59,6 +59,7 @@ fn step(point: &'static str, what: &str, paper: f64, ours: f64, status: Calibrat
         paper: Some(paper),
         ours,
         ours_to: None,
+        curve: None,
         status,
         source: "Sherman §5.7",
     }

@@ -58,6 +58,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             paper,
             ours: record.mops,
             ours_to: None,
+            curve: None,
             status: if paper.is_some() { CalibrationStatus::Fitted } else { CalibrationStatus::Reported },
             source: "Sherman, Figure 2",
         });
@@ -69,6 +70,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             paper: None,
             ours: record.latency_us.p50,
             ours_to: None,
+            curve: None,
             status: CalibrationStatus::Reported,
             source: "Sherman, Figure 2",
         });

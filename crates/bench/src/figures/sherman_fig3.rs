@@ -45,6 +45,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             paper,
             ours: record.mops,
             ours_to: None,
+            curve: None,
             status: CalibrationStatus::Reported,
             source: if record.value_bytes <= 128 {
                 "Sherman, Figure 3: more than 50"

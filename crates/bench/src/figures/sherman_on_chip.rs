@@ -37,6 +37,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         paper: Some(paper),
         ours: record.mops,
         ours_to: None,
+        curve: None,
         status: CalibrationStatus::MicroBenchmark,
         source,
     };

@@ -6,7 +6,7 @@ use farwood_index::sherman::options::Leaves;
 use super::builders::{predicted, runs_of};
 use super::figure::{Comparison, Effort, Figure};
 use super::run::Run;
-use super::sherman_fig15::node_bytes;
+use super::sherman_fig15::{LEAF_CAPACITY, node_bytes};
 use super::smart_cluster::{ComparedSystem, SHERMAN, quiet, smart};
 use crate::record::{Measured, Record};
 use crate::run::RunSpec;
@@ -20,7 +20,8 @@ pub(super) const FIGURE: Figure = Figure {
               READs and WRITEs divided by the bytes of key and value. The slides count whole entries, so that a READ \
               of a leaf with 32 entries counts as 32. They do not count versions and checksums, which take 40 B in a \
               leaf of the radix tree here and 18 B in the slides' layout: with these bytes, the amplification of an \
-              entry of 16 B is 3.5 and 2.1. Values of 64 B show that this overhead does not grow with the value.",
+              entry of 16 B is 3.5 and 2.1. Values of 64 B and of 1 KiB show that this overhead does not grow with \
+              the value: with large values the amplification is the number of entries, as in the slides.",
     claim: "A radix tree reads and writes one entry for each entry; a B+ tree reads 32, and Sherman reads 33 and \
               writes one.",
     key: "",
@@ -35,7 +36,7 @@ const SYSTEMS: [(&str, ComparedSystem); 3] = [
     ("Sherman", SHERMAN),
     ("radix tree", smart("smart")),
 ];
-const VALUES: [usize; 2] = [8, 64];
+const VALUES: [usize; 3] = [8, 64, 1024];
 const KEY_BYTES: usize = 8;
 /// Amplification of reads and of writes, in the order of [`SYSTEMS`].
 const PAPER: [[f64; 3]; 2] = [[32.0, 33.0, 1.0], [32.0, 1.0, 1.0]];
@@ -46,7 +47,7 @@ fn runs(effort: Effort) -> Vec<Run> {
         SYSTEMS.into_iter().map(move |(_, compared)| {
             let leaves = if compared == SHERMAN { Leaves::TwoLevel } else { Leaves::Sorted };
             let sized = compared.system == System::Sherman;
-            let node_bytes = sized.then(|| node_bytes((KEY_BYTES, value_bytes), leaves));
+            let node_bytes = sized.then(|| node_bytes((KEY_BYTES, value_bytes), leaves, LEAF_CAPACITY));
             RunSpec { value_bytes, node_bytes, ..quiet(compared, Workload::YcsbA, effort) }
         })
     };

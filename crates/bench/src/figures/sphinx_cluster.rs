@@ -6,6 +6,7 @@ use super::builders::{LoadedKeys, Time, simulated};
 use super::figure::Effort;
 use crate::run::{KeySource, RunSpec};
 use crate::workload::Workload;
+use crate::workload::keys::KeyLength;
 
 /// The paper's keys.
 const RANKS: u64 = 60_000_000;
@@ -61,7 +62,7 @@ impl KeyKind {
         match self {
             KeyKind::U64 => KeySource::Integers(8),
             // A quarter is for inserts.
-            KeyKind::Email => KeySource::Emails((KEYS + KEYS / 4) as u32),
+            KeyKind::Email => KeySource::Emails((KEYS + KEYS / 4) as u32, KeyLength::Any),
         }
     }
 

@@ -66,6 +66,23 @@ fn a_quick_run_yields_a_complete_report() {
 }
 
 #[test]
+fn points_of_curves_are_joined_by_lines() {
+    let point = |series: &'static str, at: f64, ours| {
+        builders::predicted("P99, us", format!("{series}, {at}"), None, ours, "somebody")
+            .on_curve(series, "clients", at)
+    };
+    let figure = super::figure("smart-fig13").unwrap();
+    let alone = builders::predicted("Throughput", "here", None, 1.0, "somebody");
+    let comparisons = [alone, point("SMART", 8.0, 5.0), point("SMART", 16.0, 6.0), point("ART", 8.0, 9.0)];
+    let svg = figure.svg(&comparisons);
+    for text in [">clients<", ">SMART<", ">ART<", ">P99, us<", ">here<"] {
+        assert!(svg.contains(text), "{text} in {svg}");
+    }
+    assert!(figure.png(&comparisons).is_ok());
+    assert!(table(&comparisons).contains("SMART, 16"));
+}
+
+#[test]
 fn the_records_in_the_documents_match_the_figures() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records/figures");
     for figure in FIGURES {
@@ -169,6 +186,7 @@ fn deviations_beyond_the_bound_are_marked() {
         paper: Some(10.0),
         ours,
         ours_to: None,
+        curve: None,
         status,
         source: "somebody",
     };

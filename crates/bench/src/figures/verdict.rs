@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_median_deviation_decides() {
-        let figure = figure("smart-ycsb").unwrap();
+        let figure = figure("smart-fig11").unwrap();
         let verdict = |values: &[f64]| {
             let comparisons: Vec<Comparison> = values.iter().copied().map(value).collect();
             judge(figure, &comparisons).verdict

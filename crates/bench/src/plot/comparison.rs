@@ -1,5 +1,6 @@
-//! Charts that compare the paper's values with ours, as horizontal bars in panels.
+//! Charts that compare the paper's values with ours, as horizontal bars or as curves in panels.
 
+use super::curves::{self, CurvePanel};
 use super::font::Weight;
 use super::scene::{Align, Scene};
 use super::{GRID, INK, MUTED, SERIES, png, short, svg};
@@ -16,9 +17,16 @@ const ROW_GAP: f64 = 8.0;
 /// A panel is logarithmic if the ratio of its largest to its smallest value exceeds this.
 const LINEAR_SPREAD_MAX: f64 = 60.0;
 
+/// A panel of a chart.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ChartPanel {
+    Bars(BarPanel),
+    Curves(CurvePanel),
+}
+
 /// Values that are drawn on one scale.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ChartPanel {
+pub(crate) struct BarPanel {
     /// The quantity with its unit.
     pub(crate) title: String,
     /// The values that the panel draws, one bar or pair of bars each.
@@ -54,7 +62,10 @@ fn scene(title: &str, panels: &[ChartPanel]) -> Scene {
     }
     let mut y = TITLE_HEIGHT;
     for panel in panels {
-        draw(&mut scene, y, panel);
+        match panel {
+            ChartPanel::Bars(panel) => draw(&mut scene, y, panel),
+            ChartPanel::Curves(panel) => curves::draw(&mut scene, y, panel),
+        }
         y += height(panel);
     }
     scene
@@ -65,10 +76,17 @@ fn row_height(bar: &ChartBar) -> f64 {
 }
 
 fn height(panel: &ChartPanel) -> f64 {
+    match panel {
+        ChartPanel::Bars(panel) => height_of_bars(panel),
+        ChartPanel::Curves(_) => curves::HEIGHT,
+    }
+}
+
+fn height_of_bars(panel: &BarPanel) -> f64 {
     PANEL_TITLE_HEIGHT + panel.bars.iter().map(row_height).sum::<f64>() + ROW_GAP
 }
 
-fn draw(scene: &mut Scene, top: f64, panel: &ChartPanel) {
+fn draw(scene: &mut Scene, top: f64, panel: &BarPanel) {
     let values =
         || panel.bars.iter().flat_map(|bar| [bar.paper, Some(bar.ours.0), Some(bar.ours.1)]).flatten();
     let largest = values().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
@@ -86,7 +104,7 @@ fn draw(scene: &mut Scene, top: f64, panel: &ChartPanel) {
         share.max(0.0) * (BARS_X.1 - BARS_X.0)
     };
     let mut y = top + PANEL_TITLE_HEIGHT;
-    scene.line((BARS_X.0, y - 3.0), (BARS_X.0, top + height(panel) - ROW_GAP), 1.0, GRID);
+    scene.line((BARS_X.0, y - 3.0), (BARS_X.0, top + height_of_bars(panel) - ROW_GAP), 1.0, GRID);
     for bar in &panel.bars {
         let middle = y + (row_height(bar) - ROW_GAP) / 2.0;
         let name = bar.name.clone();

@@ -4,13 +4,15 @@
 //! panel, latency in the lower one (a bar up to p50, a line up to p99). SVG and PNG render the same scene.
 
 mod comparison;
+mod curves;
 mod font;
 pub mod map;
 mod png;
 mod scene;
 mod svg;
 
-pub(crate) use comparison::{ChartBar, ChartPanel, comparison_png, comparison_svg};
+pub(crate) use comparison::{BarPanel, ChartBar, ChartPanel, comparison_png, comparison_svg};
+pub(crate) use curves::CurvePanel;
 
 use crate::record::table::{grouped, microseconds, rate};
 use crate::record::{Measured, Record};

@@ -50,6 +50,9 @@ pub struct Record {
     pub zipf_ranks: u64,
     /// Keys loaded before measuring.
     pub keys: u64,
+    /// In the simulator, for a load: keys that were bulk-loaded before the clients began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preloaded_keys: Option<u64>,
     /// In the simulator, for a load: keys inserted before the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_keys: Option<u64>,

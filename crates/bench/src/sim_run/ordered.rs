@@ -30,7 +30,7 @@ use crate::record::measurement::CostTotals;
 use crate::spec::ordered::{FailedCas, NIC_DEFAULT, RunSpec};
 use crate::workload::keys::Keys;
 use crate::workload::values::fill_value;
-use crate::workload::{Operation, Workload, WorkloadSpec};
+use crate::workload::{InsertCounter, Operation, Workload, WorkloadSpec};
 use crate::{Error, Result};
 
 /// The name of the run's index.
@@ -156,6 +156,7 @@ fn prepare(
         nic: Some(nic_label(spec.nic.as_deref(), &world.spec().card) + failed_cas),
         colocate: Some(spec.colocate),
         memory_nodes: Some(u64::from(spec.memory_nodes)),
+        preloaded_keys: Some(spec.preloaded_keys).filter(|keys| *keys > 0),
         warm_up_keys: Some(spec.warm_up_keys).filter(|keys| *keys > 0),
         warm_up_puts: Some(spec.warm_up_puts).filter(|puts| *puts > 0),
         ..describe(spec, keys, workload, &index)?
@@ -215,12 +216,20 @@ fn measure(
     keys: &Keys,
     job: &ClientsJob,
 ) -> Result<(Round, f64)> {
-    let warm_up = if spec.workload == Workload::Load { 0.0 } else { spec.warm_up_seconds() };
     let amount = spec.amount().share(spec.clients());
-    let stopwatch = Stopwatch::new(world, warm_up, amount).after_operations(spec.warm_up_keys);
+    let is_load = spec.workload == Workload::Load;
+    let stopwatch = if is_load {
+        Stopwatch::of_load(world, spec.warm_up_keys, amount)
+    } else {
+        Stopwatch::new(world, spec.warm_up_seconds(), amount)
+    };
+    let shared = InsertCounter::default();
     let mut group = world.task_group();
     for (compute_node, job) in job.split(spec.compute_nodes).enumerate() {
-        for streams in job.streams()? {
+        for mut streams in job.streams()? {
+            if is_load {
+                streams.measured = streams.measured.drawing_from(shared.clone());
+            }
             let buffers = CheckedBuffers::new(keys, job.value_bytes, job.workload.workload);
             let client = world.client(compute_node);
             let client = OrderedClient::new(client, &nodes[compute_node], streams, buffers);
@@ -235,9 +244,15 @@ fn measure(
 
 /// Runs one client until the measured phase ends.
 async fn run_client(mut client: OrderedClient<'_, SimFabric>, stopwatch: &Stopwatch) {
-    let mut done = 0;
+    let (mut done, mut executed) = (0, 0_u64);
     while !stopwatch.is_over(client.client.fabric().now(), done) {
-        let Some(operation) = client.streams.measured.next() else { return };
+        let Some(operation) = client.streams.measured.next() else {
+            // A client that never had a key is no sign that the load ends: there are more clients than keys.
+            if executed > 0 {
+                stopwatch.exhaust(client.client.fabric().now());
+            }
+            return;
+        };
         let start = client.client.fabric().now();
         client.client.fabric().spend_operation();
         let (rank, kind) = rank_and_kind(operation);
@@ -245,6 +260,7 @@ async fn run_client(mut client: OrderedClient<'_, SimFabric>, stopwatch: &Stopwa
             return stopwatch.fail(error);
         }
         let costs = CostTotals::from(client.client.take_costs());
+        executed += 1;
         done += stopwatch.record(kind, start..client.client.fabric().now(), &costs);
     }
 }
@@ -280,6 +296,41 @@ fn used_bytes(world: &World) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::fabric::FabricKind;
+    use farwood_index::ordered::System;
+
+    /// A load of few keys by clients of several compute nodes, which contend for the first nodes.
+    fn contended_load(preloaded_keys: u64) -> RunSpec {
+        RunSpec {
+            index: System::Smart,
+            fabric: FabricKind::Sim,
+            workload: Workload::Load,
+            keys: Some(4_000),
+            preloaded_keys,
+            compute_nodes: 4,
+            threads: Some(4),
+            clients: Some(32),
+            ..RunSpec::default()
+        }
+    }
+
+    #[test]
+    fn all_clients_of_a_load_work_in_all_of_the_measured_phase() {
+        for warm_up_keys in [0, 1_000] {
+            let record = simulate(&RunSpec { warm_up_keys, ..contended_load(0) }, &mut |_| {}).unwrap();
+            let working = record.latency_us.mean * record.operations as f64 / 1e6 / record.seconds;
+            assert!((30.5..=32.5).contains(&working), "{working} of 32 clients, after {warm_up_keys} keys");
+        }
+    }
+
+    #[test]
+    fn a_load_with_preloaded_keys_inserts_the_others() {
+        let record = simulate(&contended_load(1_000), &mut |_| {}).unwrap();
+        assert!((2_960..=3_000).contains(&record.operations), "{}", record.operations);
+        assert_eq!((record.keys, record.preloaded_keys), (4_000, Some(1_000)));
+        let few = RunSpec { keys: Some(5), ..contended_load(0) };
+        assert!(simulate(&few, &mut |_| {}).unwrap().operations >= 1, "clients without a key do not end it");
+    }
 
     #[test]
     fn the_label_of_a_nic_names_a_file_with_another_name() {

@@ -102,6 +102,8 @@ pub struct RunSpec {
     /// Seconds of warm-up after a scan of the whole tree that fills the caches; 0: no scan and no warm-up, so that
     /// caches are cold; `None`: 1 second, or 5 virtual milliseconds in the simulator.
     pub warm_up_seconds: Option<f64>,
+    /// In the simulator, for `load`: keys that are bulk-loaded; clients insert the others.
+    pub preloaded_keys: u64,
     /// In the simulator, for `load`: keys inserted before the measured phase.
     pub warm_up_keys: u64,
     /// In the simulator: puts of the workload that one client executes after the bulk load and before any time passes,
@@ -144,6 +146,7 @@ impl Default for RunSpec {
             clients: None,
             amount: None,
             warm_up_seconds: None,
+            preloaded_keys: 0,
             warm_up_keys: 0,
             warm_up_puts: 0,
             seed: 1,
@@ -224,6 +227,7 @@ impl RunSpec {
             distribution: self.distribution,
             zipf_ranks: self.zipf_ranks.unwrap_or(0),
             keys: self.keys.unwrap_or_else(|| self.keys_default(ranks)),
+            preloaded_keys: self.preloaded_keys,
             ranks,
             range_size: self.range_size,
             clients: self.clients(),
@@ -325,13 +329,28 @@ impl RunSpec {
                 "NICs are simulated with --fabric sim only",
                 "add --fabric sim, or omit --nic",
             ),
+            RunSpec { preloaded_keys: 1.., .. } if !is_sim || self.workload != Workload::Load => {
+                let problem = "only a simulated load begins with keys that are bulk-loaded";
+                refuse(
+                    "--preloaded-keys",
+                    problem,
+                    "add --fabric sim --workload load, or omit --preloaded-keys",
+                )
+            }
+            RunSpec { preloaded_keys: preloaded @ 1.., keys: Some(keys), .. } if preloaded >= keys => {
+                let problem = format!("{preloaded} of {keys} keys leave no key to insert");
+                refuse("--preloaded-keys", &problem, "give fewer than --keys")
+            }
             RunSpec { warm_up_keys: 1.., .. } if !is_sim || self.workload != Workload::Load => {
                 let problem = "only a simulated load has a warm-up in keys";
                 refuse("--warmup-keys", problem, "add --fabric sim --workload load, or omit --warmup-keys")
             }
-            RunSpec { warm_up_keys: warm_up @ 1.., keys: Some(keys), .. } if warm_up >= keys => {
-                let problem = format!("{warm_up} of {keys} keys leave no key to measure");
-                refuse("--warmup-keys", &problem, "give fewer than --keys")
+            RunSpec { warm_up_keys: warm_up @ 1.., keys: Some(keys), preloaded_keys, .. }
+                if *warm_up >= keys - preloaded_keys =>
+            {
+                let problem =
+                    format!("{warm_up} of {} inserted keys leave none to measure", keys - preloaded_keys);
+                refuse("--warmup-keys", &problem, "give fewer than --keys, without the preloaded ones")
             }
             RunSpec { warm_up_puts: 1.., .. } if !is_sim || self.workload.mix(0).put == 0 => {
                 let problem = "a warm-up of puts needs the simulator, and a workload with puts";

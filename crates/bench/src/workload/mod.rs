@@ -37,7 +37,7 @@ pub mod rectangles;
 mod stream;
 pub mod values;
 
-pub use stream::{InsertBoard, Operation, OperationStream};
+pub use stream::{InsertBoard, InsertCounter, Operation, OperationStream};
 
 /// A mix of operations by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -194,8 +194,10 @@ pub struct WorkloadSpec {
     pub distribution: Distribution,
     /// The number of ranks over which popularity is drawn; 0 stands for `keys`.
     pub zipf_ranks: u64,
-    /// Keys loaded before measuring; for `load`, the keys to insert.
+    /// Keys loaded before measuring; for `load`, the keys at the end.
     pub keys: u64,
+    /// For `load`: the first of [`WorkloadSpec::keys`], which are bulk-loaded and not inserted.
+    pub preloaded_keys: u64,
     /// Ranks that have a key ([`crate::workload::keys::Keys::ranks`]).
     pub ranks: u64,
     /// Length of scans in keys; for `ycsb-e`, the longest.

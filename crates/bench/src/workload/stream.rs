@@ -59,6 +59,18 @@ pub struct InsertBoard {
     counts: Vec<Count>,
 }
 
+/// The number of keys that all clients of a load have drawn so far, if they draw from the same keys.
+///
+/// A client without the counter inserts a fixed share of the keys, so that a fast client ends before a slow one.
+#[derive(Clone, Debug, Default)]
+pub struct InsertCounter(Arc<AtomicU64>);
+
+impl InsertCounter {
+    fn draw(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
 /// A counter on its own cache line, because every insert writes it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -80,7 +92,7 @@ impl InsertBoard {
 }
 
 /// The operations of one client: an unbounded iterator, except that `load` ends when the client has inserted its share,
-/// and inserts end when the ranks are used up.
+/// or when no key is left of those that it shares, and inserts end when the ranks are used up.
 ///
 /// The caller finishes each operation before it takes the next one; an insert is complete only then.
 #[derive(Clone, Debug)]
@@ -100,6 +112,7 @@ pub struct OperationStream {
     inserts: u64,
     writes: u64,
     board: Option<Arc<InsertBoard>>,
+    shared: Option<InsertCounter>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +129,7 @@ impl OperationStream {
         chooser: KeyChooser,
     ) -> OperationStream {
         let (insert_base, insert_end) = match spec.workload {
-            Workload::Load => (0, spec.keys),
+            Workload::Load => (spec.preloaded_keys, spec.keys),
             _ => (spec.keys, spec.ranks),
         };
         OperationStream {
@@ -136,6 +149,7 @@ impl OperationStream {
             inserts: 0,
             writes: 0,
             board: None,
+            shared: None,
         }
     }
 
@@ -147,13 +161,24 @@ impl OperationStream {
         self
     }
 
+    /// Draws the keys of a load from those that all clients with `counter` share.
+    #[must_use]
+    pub fn drawing_from(mut self, counter: InsertCounter) -> OperationStream {
+        self.shared = Some(counter);
+        self
+    }
+
     /// Keys that this client has inserted so far; the last insert may not be finished.
     pub fn inserts(&self) -> u64 {
         self.inserts
     }
 
     fn insert(&mut self) -> Option<Operation> {
-        let rank = self.insert_base + self.inserts * self.clients + self.client;
+        let number = match &self.shared {
+            Some(counter) => counter.draw(),
+            None => self.inserts * self.clients + self.client,
+        };
+        let rank = self.insert_base + number;
         if rank >= self.insert_end {
             return None;
         }

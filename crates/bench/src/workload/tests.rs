@@ -11,6 +11,7 @@ fn spec(workload: Workload) -> WorkloadSpec {
         distribution: Distribution::Zipf { theta: 0.99 },
         zipf_ranks: 0,
         keys: 10_000,
+        preloaded_keys: 0,
         ranks: 1 << 36,
         range_size: 100,
         clients: 4,
@@ -77,6 +78,22 @@ fn load_inserts_every_key_once() {
     }
     ranks.sort_unstable();
     assert!(ranks.into_iter().eq(0..1001));
+}
+
+#[test]
+fn clients_that_share_a_counter_insert_every_key_that_is_not_preloaded_once() {
+    let spec = WorkloadSpec { keys: 1001, preloaded_keys: 100, ..spec(Workload::Load) };
+    let counter = InsertCounter::default();
+    let stream = |client| spec.stream(client).unwrap().drawing_from(counter.clone());
+    let (mut fast, mut slow) = (stream(0), stream(1));
+    let rank = |operation| match operation {
+        Operation::Insert { rank, .. } => rank,
+        other => panic!("{other:?}"),
+    };
+    let mut ranks: Vec<u64> = slow.next().into_iter().chain(fast.by_ref()).map(rank).collect();
+    assert_eq!((ranks[0], slow.next(), fast.inserts()), (100, None, 900));
+    ranks.sort_unstable();
+    assert!(ranks.into_iter().eq(100..1001));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::workload::{Workload, WorkloadSpec};
 
 /// The number of keys loaded before the measured phase.
 pub(crate) fn loaded_keys(workload: &WorkloadSpec) -> u64 {
-    if workload.workload == Workload::Load { 0 } else { workload.keys }
+    if workload.workload == Workload::Load { workload.preloaded_keys } else { workload.keys }
 }
 
 /// The record of a run without its results.

@@ -18,6 +18,7 @@ fn spec(workload: Workload, clients: u64) -> WorkloadSpec {
         distribution: Distribution::Zipf { theta: 0.99 },
         zipf_ranks: 0,
         keys: 2000,
+        preloaded_keys: 0,
         ranks: 1 << 36,
         range_size: 20,
         clients,

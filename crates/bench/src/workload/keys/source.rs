@@ -16,8 +16,8 @@ pub enum KeySource {
     File(PathBuf, KeyLength),
     /// The English words that come with the program.
     Words(KeyLength),
-    /// This many generated keys that resemble e-mail addresses.
-    Emails(u32),
+    /// This many generated keys that resemble e-mail addresses, of at most 32 bytes.
+    Emails(u32, KeyLength),
 }
 
 impl KeySource {
@@ -30,7 +30,7 @@ impl KeySource {
             KeySource::Integers(key_bytes) => Keys::integers(*key_bytes),
             KeySource::File(file, length) => Keys::from_file(file, *length),
             KeySource::Words(length) => Ok(words(*length)),
-            KeySource::Emails(count) => Ok(emails(*count)),
+            KeySource::Emails(count, length) => Ok(emails(*count, *length)),
         }
     }
 
