@@ -4,7 +4,7 @@ use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::doctor;
 use farwood::error::{ErrorKind, ShmError};
-use farwood::papers::{Consistency, NodeSizing, ShermanVariant, SmartVariant, SphinxVariant};
+use farwood::papers::{Allocation, Consistency, NodeSizing, ShermanVariant, SmartVariant, SphinxVariant};
 use farwood::spatial::{CoordinateSystem, IdKind, RTree};
 use farwood::types::Kind;
 use farwood::{BTree, Error, Hashed, Pool, PoolOptions, Radix, Url};
@@ -105,6 +105,10 @@ pub(crate) struct Args {
     /// smart only: reserve space for 256 children in each inner node, as the paper's published code does
     #[arg(long, help_heading = "Index")]
     preallocate: bool,
+    /// smart only: round the memory of each node and leaf up to 256 bytes, as the paper's published code does: for
+    /// comparisons of memory
+    #[arg(long, help_heading = "Index")]
+    round_allocations: bool,
     /// sherman only: bits of a lock. A lock of 16 bits, as in the paper, cannot tell a crashed client from the next
     /// client in the same client slot, so the lock of a crashed client cannot be taken over: for reproduction of the
     /// paper only
@@ -176,6 +180,7 @@ const INDEX_OPTIONS: [&str; 13] = [
     "ids",
     "variant",
     "preallocate",
+    "round_allocations",
     "lock_width",
     "consistency",
 ];
@@ -192,6 +197,7 @@ struct Inapplicable {
 fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
     const OF_SHERMAN: &[&str] =
         &["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency"];
+    const OF_SMART: &[&str] = &["preallocate", "round_allocations"];
     const OF_KEYS: &[&str] = &[
         "keys",
         "values",
@@ -200,13 +206,14 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
         "any_length",
         "variant",
         "preallocate",
+        "round_allocations",
         "lock_width",
         "consistency",
     ];
     const CATFISH: Inapplicable =
         Inapplicable { options: &["crs", "ids"], why: "an option of catfish", meant: Some("catfish") };
     const SMART: Inapplicable =
-        Inapplicable { options: &["preallocate"], why: "an option of smart", meant: Some("smart") };
+        Inapplicable { options: OF_SMART, why: "an option of smart", meant: Some("smart") };
     const SHERMAN: Inapplicable = Inapplicable {
         options: OF_SHERMAN,
         why: "an option of sherman; a radix tree has keys and values of any length, nodes of several sizes, 64-bit \
@@ -536,6 +543,9 @@ fn radix(args: &Args) -> Result<Radix, Failure> {
     let mut features = variant(args, SmartVariant::RECOMMENDED)?.features();
     if args.preallocate {
         features.node_sizing = NodeSizing::Preallocated;
+    }
+    if args.round_allocations {
+        features.allocation = Allocation::Steps256;
     }
     Ok(Radix::new().variant(features))
 }

@@ -1,6 +1,8 @@
 //! Coverage marks of SMART ([`radix::MARKS`](crate::radix::MARKS) has the marks of the tree, and [`crate::MARKS`] those
 //! that all indexes share).
 
+use crate::radix::SLOT_FROZEN;
+
 /// A client shared a READ of another client.
 pub(super) const READ_SHARED: &str = "smart: a READ shared";
 /// A traversal started at a shortcut.
@@ -8,4 +10,4 @@ pub(super) const SHORTCUT: &str = "smart: a search begun at a shortcut";
 /// A client shared a WRITE of another client.
 pub(super) const WRITE_SHARED: &str = "smart: a WRITE shared";
 /// All marks, by the text under which a fabric counts them.
-pub const MARKS: &[&str] = &[SHORTCUT, READ_SHARED, WRITE_SHARED];
+pub const MARKS: &[&str] = &[SHORTCUT, READ_SHARED, WRITE_SHARED, SLOT_FROZEN];
