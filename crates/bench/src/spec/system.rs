@@ -17,6 +17,7 @@ use farwood_index::{smart, sphinx};
 use super::CACHE_BYTES_MAX;
 use super::fabric::FabricKind;
 use super::ordered::RunSpec;
+use crate::workload::Workload;
 use crate::workload::keys::Keys;
 use crate::{Error, Result};
 

@@ -236,11 +236,13 @@ impl Heap {
         slot
     }
 
-    /// Frees the slot of an object that was removed from the index, unless a client may still hold a pointer to it and
-    /// use it without a lock.
+    /// Frees the slot of an object that was removed from the index. If clients swap pointers without a lock, the memory
+    /// counts as free and is not reused, because a client may still hold a pointer to it.
     pub fn retire<T>(&self, slot: MemorySlot<T>) {
         if self.reuses {
             self.take_back(slot);
+        } else {
+            self.state().allocated -= self.bytes_of(slot.kind);
         }
     }
 

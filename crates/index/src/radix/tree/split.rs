@@ -279,6 +279,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             self.index.cache.put(node_ref.at, &node.image());
             let handle = self.index.handle_of(node_ref.at, &node.image());
             P::nodes_changed(self, NodeChange::Created(handle)).await;
+        } else if self.index.options.swaps_leaves() {
+            self.index.heap.retire(node.into_memory());
+            self.index.heap.retire(leaf.into_memory());
         }
         Ok(swapped == Swapped::Won)
     }

@@ -185,6 +185,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         if let Some(confirm) = new.confirm() {
             self.client.post_detached(confirm);
         }
+        self.index.free_leaf(old.at, old.copy.version());
         self.free_overflow(old.copy.link()).await;
         Ok(true)
     }
@@ -262,6 +263,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             return Ok(None);
         }
         self.index.cache.learn(node.at, number, vacant);
+        self.index.free_leaf(old.at, old.copy.version());
         self.free_overflow(old.copy.link()).await;
         self.shrink_if_sparse(location, &copy, traversal).await;
         Ok(Some(Removal::Removed))
