@@ -168,7 +168,7 @@ enum Scheme {
 }
 
 /// Options that apply to an index only.
-const INDEX_OPTIONS: [&str; 13] = [
+const INDEX_OPTIONS: [&str; 14] = [
     "index",
     "keys",
     "values",
