@@ -274,7 +274,7 @@ pub(crate) mod tests {
         sherman[LOCK_MEMORY] = 1;
         let mut smart = [0; PARAMETER_BYTES];
         smart[SMART_LEAF_LOCKS] = SMART_LEAF_LOCKS_IN_DEVICE;
-        let conflict = |sherman, smart| {
+        let conflict = |sherman: &[u8; PARAMETER_BYTES], smart: &[u8; PARAMETER_BYTES]| {
             let (sherman, smart) = ((KIND_SHERMAN, sherman), (KIND_SMART, smart));
             assert_eq!(locks_conflict(sherman, smart), locks_conflict(smart, sherman));
             locks_conflict(sherman, smart)

@@ -52,9 +52,10 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
     /// word alone. The caller completes the [`PendingRelease`] after the answer to that WRITE.
     pub fn release_within(mut self) -> (WriteBackLock, PendingRelease<'a, F>) {
         self.global_held = false;
-        let (lock, state) = match self.local.should_hand_over() {
-            true => (WriteBackLock::Kept, ReleaseState::HandOver),
-            false => (WriteBackLock::Freed, ReleaseState::Posted),
+        let (lock, state) = if self.local.should_hand_over() {
+            (WriteBackLock::Kept, ReleaseState::HandOver)
+        } else {
+            (WriteBackLock::Freed, ReleaseState::Posted)
         };
         (lock, PendingRelease { held: self, state })
     }

@@ -16,8 +16,13 @@ pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
 /// Locks of leaves in their last words. They are not handed over.
 const REAR_LOCKS: LockOptions =
     LockOptions { memory: LockMemory::Node, local: LocalLocks::Queued { hand_over_max: 0 }, ..NODE_LOCKS };
-/// Consecutive hand-overs of a leaf's lock in the baselines of SMART (`MAX_HOCL_HANDOVER` of its artifact).
-const LEAF_HAND_OVER: LocalLocks = LocalLocks::Queued { hand_over_max: 8 };
+/// Locks of leaves in the baselines of SMART, as in its artifact: at most 8 consecutive hand-overs
+/// (`MAX_HOCL_HANDOVER`), and no pauses between attempts, except in a long wait.
+const HANDED_OVER_LOCKS: LockOptions = LockOptions {
+    local: LocalLocks::Queued { hand_over_max: 8 },
+    pauses: LockPauses::LongWait,
+    ..REAR_LOCKS
+};
 
 /// The method by which a new key is put into a slot that has no child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +65,8 @@ impl LeafLock {
     pub(crate) const fn options(self) -> LockOptions {
         match self {
             Self::Apart | Self::Rear => REAR_LOCKS,
-            Self::Table => LockOptions { memory: LockMemory::Device, local: LEAF_HAND_OVER, ..NODE_LOCKS },
-            Self::RearHandedOver => LockOptions { local: LEAF_HAND_OVER, ..REAR_LOCKS },
+            Self::Table => LockOptions { memory: LockMemory::Device, ..HANDED_OVER_LOCKS },
+            Self::RearHandedOver => HANDED_OVER_LOCKS,
         }
     }
 }

@@ -240,9 +240,10 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             // Another client may swap the leaf in the slot without a lock. Then the node is not linked, and must not be
             // confirmed as linked.
             let [first, second] = [node.confirm(), leaf.confirm()];
-            let (chained, later) = match self.index.options.swaps_leaves() {
-                true => ([None, None], [first, second]),
-                false => ([first, second], [None, None]),
+            let (chained, later) = if self.index.options.swaps_leaves() {
+                ([None, None], [first, second])
+            } else {
+                ([first, second], [None, None])
             };
             let linked = objects.then_yield(swap).then_maybe_quiet(chained[0]);
             match client.post(linked.then_maybe_quiet(chained[1]).then_maybe_quiet(unlock)).await {

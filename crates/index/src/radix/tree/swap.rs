@@ -113,12 +113,11 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 return Ok(false);
             }
         }
-        let decision = match self.value_of(&leaf).await? {
-            Some(value) => (wanted.decide)(Some(&value)),
-            None => {
-                traversal.retry_after_change(self.client).await?;
-                return Ok(false);
-            }
+        let decision = if let Some(value) = self.value_of(&leaf).await? {
+            (wanted.decide)(Some(&value))
+        } else {
+            traversal.retry_after_change(self.client).await?;
+            return Ok(false);
         };
         match decision {
             Decision::Keep => Ok(true),
@@ -137,7 +136,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
 
     /// The value of a leaf; `None`: another client has replaced it, and freed the overflow value. [0 RT; 1 for an
     /// overflow value, 2 above 2 MiB]
-    async fn value_of<'l>(self, leaf: &'l LeafCopy) -> Result<Option<LockedValue<'l>>, IndexError> {
+    async fn value_of(self, leaf: &LeafCopy) -> Result<Option<LockedValue<'_>>, IndexError> {
         match leaf.value() {
             LeafValue::Inline(value) => Ok(Some(LockedValue::Inline(value))),
             LeafValue::Overflow(link) => Ok(self.read_overflow(link).await?.map(LockedValue::Overflow)),
