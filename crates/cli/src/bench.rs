@@ -61,6 +61,9 @@ pub(crate) struct Args {
     /// smart only: sizes of inner nodes [default: fitting]
     #[arg(long, value_name = "SIZES", value_enum)]
     node_sizes: Option<NodeSizes>,
+    /// smart only: round the memory of each node and leaf up to 256 bytes, as the paper's published code does
+    #[arg(long)]
+    round_allocations: bool,
     /// Radix trees only: whether a scan reads many nodes and leaves with one doorbell
     #[arg(long, value_name = "SWITCH", default_value_t = Switch::On, value_enum)]
     batched_scans: Switch,
@@ -253,6 +256,7 @@ impl Args {
             range_size: self.range_size,
             node_bytes: self.node_bytes.map(|bytes| bytes as usize),
             node_sizing: self.node_sizes.map(Into::into),
+            round_allocations: self.round_allocations,
             batched_scans: self.batched_scans == Switch::On,
             cache_bytes: self.cache_bytes.map(|bytes| bytes as usize),
             memory_nodes: self.memory_nodes,

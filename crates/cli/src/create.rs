@@ -5,7 +5,7 @@ use super::node_sizes::NodeSizes;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::doctor;
 use farwood::error::{ErrorKind, ShmError};
-use farwood::papers::{Consistency, ShermanVariant, SmartVariant, SphinxVariant};
+use farwood::papers::{Allocation, Consistency, ShermanVariant, SmartVariant, SphinxVariant};
 use farwood::spatial::{CoordinateSystem, IdKind, RTree};
 use farwood::types::Kind;
 use farwood::{BTree, Error, Hashed, Pool, PoolOptions, Radix, Url};
@@ -106,6 +106,10 @@ pub(crate) struct Args {
     /// smart only: sizes of inner nodes [default: fitting]
     #[arg(long, value_name = "SIZES", value_enum, help_heading = "Index")]
     node_sizes: Option<NodeSizes>,
+    /// smart only: round the memory of each node and leaf up to 256 bytes, as the paper's published code does: for
+    /// comparisons of memory
+    #[arg(long, help_heading = "Index")]
+    round_allocations: bool,
     /// sherman only: bits of a lock. A lock of 16 bits, as in the paper, cannot tell a crashed client from the next
     /// client in the same client slot, so the lock of a crashed client cannot be taken over: for reproduction of the
     /// paper only
@@ -165,7 +169,7 @@ enum Scheme {
 }
 
 /// Options that apply to an index only.
-const INDEX_OPTIONS: [&str; 13] = [
+const INDEX_OPTIONS: [&str; 14] = [
     "index",
     "keys",
     "values",
@@ -177,6 +181,7 @@ const INDEX_OPTIONS: [&str; 13] = [
     "ids",
     "variant",
     "node_sizes",
+    "round_allocations",
     "lock_width",
     "consistency",
 ];
@@ -193,6 +198,7 @@ struct Inapplicable {
 fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
     const OF_SHERMAN: &[&str] =
         &["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency"];
+    const OF_SMART: &[&str] = &["node_sizes", "round_allocations"];
     const OF_KEYS: &[&str] = &[
         "keys",
         "values",
@@ -201,13 +207,14 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
         "any_length",
         "variant",
         "node_sizes",
+        "round_allocations",
         "lock_width",
         "consistency",
     ];
     const CATFISH: Inapplicable =
         Inapplicable { options: &["crs", "ids"], why: "an option of catfish", meant: Some("catfish") };
     const SMART: Inapplicable =
-        Inapplicable { options: &["node_sizes"], why: "an option of smart", meant: Some("smart") };
+        Inapplicable { options: OF_SMART, why: "an option of smart", meant: Some("smart") };
     const SHERMAN: Inapplicable = Inapplicable {
         options: OF_SHERMAN,
         why: "an option of sherman; a radix tree has keys and values of any length, nodes of several sizes, 64-bit \
@@ -537,6 +544,9 @@ fn radix(args: &Args) -> Result<Radix, Failure> {
     let mut features = variant(args, SmartVariant::RECOMMENDED)?.features();
     if let Some(sizes) = args.node_sizes {
         features.node_sizing = sizes.into();
+    }
+    if args.round_allocations {
+        features.allocation = Allocation::Steps256;
     }
     Ok(Radix::new().variant(features))
 }

@@ -89,6 +89,8 @@ coverage_marks! {
     CHUNK_ADOPTED = "a chunk adopted";
     /// A lock that was handed over carried its node.
     NODE_HANDED_OVER = "a node handed over";
+    /// The lock of another object was handed over, and the client released it.
+    OTHER_LOCK_HANDED_OVER = "the lock of another object handed over";
     /// The holder of a lock was checked, and is alive.
     HOLDER_ALIVE = "a live lock holder";
     /// A lock was taken over from a crashed client.

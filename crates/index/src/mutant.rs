@@ -39,6 +39,10 @@ pub enum Mutant {
     /// A client that joins a combined request late shares the result of a request that began before its own (SMART as
     /// published).
     SharesLate,
+    /// A leaf is not marked before its slot is swapped without a lock (baselines of SMART).
+    SwapUnmarked,
+    /// A replacement of a node does not freeze the slots with leaves (baselines of SMART).
+    SwapUnfrozen,
     /// The node that an entry of the hash table points to is not checked (Sphinx).
     EntryUnchecked,
     /// A client does not read its new entry in the hash table again (Sphinx).

@@ -24,6 +24,10 @@ const LOCKING_KINDS: [u32; 3] = [KIND_SHERMAN, KIND_SMART, KIND_SPHINX];
 const LOCK_MEMORY: usize = 14;
 /// Offset of the width of those locks.
 const LOCK_WIDTH: usize = 15;
+/// Offset of the locks of leaves in a SMART tree, and its value if they are in device memory, with 64 bits each
+/// (`smart/create.rs`). The locks of inner nodes are in host memory.
+const SMART_LEAF_LOCKS: usize = 2;
+const SMART_LEAF_LOCKS_IN_DEVICE: u8 = 2;
 /// Offset of the kinds of keys and values, in every ordered index.
 const KINDS: usize = 20;
 
@@ -201,12 +205,23 @@ pub(crate) fn locks_conflict(
     (kind, one): (u32, &[u8; PARAMETER_BYTES]),
     (other_kind, other): (u32, &[u8; PARAMETER_BYTES]),
 ) -> bool {
-    const IN_NODES: u8 = 2;
     if !LOCKING_KINDS.contains(&kind) || !LOCKING_KINDS.contains(&other_kind) {
         return false;
     }
-    let in_one_table = one[LOCK_MEMORY] != IN_NODES && one[LOCK_MEMORY] == other[LOCK_MEMORY];
-    in_one_table && one[LOCK_WIDTH] != other[LOCK_WIDTH]
+    let tables = table_widths(kind, one).into_iter().zip(table_widths(other_kind, other));
+    tables.into_iter().any(|widths| matches!(widths, (Some(one), Some(other)) if one != other))
+}
+
+/// The widths of an index's locks in the tables in host memory and in device memory. Locks in nodes are in no table.
+fn table_widths(kind: u32, parameters: &[u8; PARAMETER_BYTES]) -> [Option<u8>; 2] {
+    let mut widths = [None; 2];
+    if let Some(table) = widths.get_mut(usize::from(parameters[LOCK_MEMORY])) {
+        *table = Some(parameters[LOCK_WIDTH]);
+    }
+    if kind == KIND_SMART && parameters[SMART_LEAF_LOCKS] == SMART_LEAF_LOCKS_IN_DEVICE {
+        widths[1] = Some(0);
+    }
+    widths
 }
 
 #[cfg(test)]
@@ -251,6 +266,22 @@ pub(crate) mod tests {
             codec.u32(4, &mut self.size, 0..=70_000);
             codec.kinds(&mut self.kinds);
         }
+    }
+
+    #[test]
+    fn locks_of_leaves_in_device_memory_conflict_with_locks_of_16_bits_there() {
+        let mut sherman = [0; PARAMETER_BYTES];
+        sherman[LOCK_MEMORY] = 1;
+        let mut smart = [0; PARAMETER_BYTES];
+        smart[SMART_LEAF_LOCKS] = SMART_LEAF_LOCKS_IN_DEVICE;
+        let conflict = |sherman: &[u8; PARAMETER_BYTES], smart: &[u8; PARAMETER_BYTES]| {
+            let (sherman, smart) = ((KIND_SHERMAN, sherman), (KIND_SMART, smart));
+            assert_eq!(locks_conflict(sherman, smart), locks_conflict(smart, sherman));
+            locks_conflict(sherman, smart)
+        };
+        assert!(!conflict(&sherman, &smart), "all locks have 64 bits");
+        sherman[LOCK_WIDTH] = 1;
+        assert!(conflict(&sherman, &smart) && !conflict(&sherman, &[0; PARAMETER_BYTES]));
     }
 
     #[test]

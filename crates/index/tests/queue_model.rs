@@ -11,7 +11,7 @@
 #![expect(unreachable_pub, reason = "the sources that are compiled here are modules of a library")]
 #![expect(clippy::duplicate_mod, reason = "broken variants compile the same sources again")]
 
-use farwood_fabric::{ClientId, LockWord};
+use farwood_fabric::{ClientId, LockWord, NodeId};
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::sync::Arc;
@@ -43,9 +43,8 @@ mod lock {
     #[expect(dead_code, reason = "the models use a part of it")]
     pub(crate) mod local;
 
-    use farwood_fabric::LockWord;
     use farwood_index::lock::{GlobalLock, LocalLocks, LockPauses, WAIT_NS_MAX};
-    use local::{LocalGuard, LocalTables};
+    use local::{GrantedLock, LocalGuard, LocalTables};
     use std::convert::Infallible;
     use std::future::pending;
 
@@ -55,7 +54,7 @@ mod lock {
 
     pub(crate) async fn acquire<'t>(
         tables: &'t LocalTables,
-        release_global: &impl Fn(LockWord),
+        release_global: &impl Fn(GrantedLock),
     ) -> LocalGuard<'t> {
         let Ok(guard) = tables
             .acquire_queued(0, release_global, async || pending::<Result<(), Infallible>>().await)
@@ -66,7 +65,7 @@ mod lock {
     /// A client whose pauses end at once: it passes on every grant that is not taken between two of its polls.
     pub(crate) async fn acquire_impatiently<'t>(
         tables: &'t LocalTables,
-        release_global: &impl Fn(LockWord),
+        release_global: &impl Fn(GrantedLock),
     ) -> LocalGuard<'t> {
         let pause = async || {
             super::pause().await;
@@ -155,8 +154,21 @@ impl Exclusive {
     }
 }
 
-/// The word of the global lock.
-const MINE: LockWord = LockWord::held_by(ClientId { slot: 0, epoch: 0 });
+/// The global lock, held.
+fn mine() -> lock::local::GrantedLock {
+    use farwood_index::lock::{
+        GlobalLock, LocalLocks, LockMemory, LockOptions, LockPauses, LockWidth, Release,
+    };
+    let options = LockOptions {
+        memory: LockMemory::Device,
+        width: LockWidth::Word,
+        release: Release::Write,
+        local: LocalLocks::Queued { hand_over_max: 2 },
+        pauses: LockPauses::None,
+    };
+    let word = LockWord::held_by(ClientId { slot: 0, epoch: 0 });
+    lock::local::GrantedLock { lock: GlobalLock::at(options, NodeId(0), 0), word }
+}
 
 /// A local lock, and the global lock that it is handed over with.
 struct Locks {
@@ -194,7 +206,7 @@ impl Locks {
     fn release(&self, mut guard: lock::local::LocalGuard<'_>) {
         self.exclusive.access();
         if guard.should_hand_over() {
-            if !guard.hand_over(MINE, Some((8, &[1]))) {
+            if !guard.hand_over(mine(), Some((8, &[1]))) {
                 self.release_global();
             }
         } else {

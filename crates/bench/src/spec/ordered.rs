@@ -83,6 +83,8 @@ pub struct RunSpec {
     pub node_bytes: Option<usize>,
     /// SMART: the sizes of inner nodes; `None`: the default of the index.
     pub node_sizing: Option<NodeSizing>,
+    /// SMART: whether the memory of each node and leaf is rounded up to 256 bytes, as in its artifact.
+    pub round_allocations: bool,
     /// Radix trees: whether a scan reads many nodes and leaves with one doorbell.
     pub batched_scans: bool,
     /// Budget of each compute node's index cache, in bytes; `None`: 512 MiB, and for a filter a fiftieth of the bytes
@@ -138,6 +140,7 @@ impl Default for RunSpec {
             range_size: 100,
             node_bytes: None,
             node_sizing: None,
+            round_allocations: false,
             batched_scans: true,
             cache_bytes: None,
             memory_nodes: 1,
@@ -264,8 +267,13 @@ impl RunSpec {
         if !workload.workload.adds_keys() {
             return space;
         }
-        // A twentieth of the operations insert. The rate of operations is an upper bound for any machine, or for the
-        // simulated clients.
+        // A twentieth of the operations insert.
+        let operations = self.operations_max();
+        (space.saturating_add(operations / 20).saturating_add(1_000_000)).min(workload.ranks)
+    }
+
+    /// An upper bound on the number of operations, for any machine, or for the simulated clients.
+    pub(super) fn operations_max(&self) -> u64 {
         let seconds = |seconds: f64| match self.fabric {
             FabricKind::Shm | FabricKind::Tcp | FabricKind::Rdma => {
                 (seconds * self.rounds() as f64 * 10e6) as u64
@@ -274,14 +282,13 @@ impl RunSpec {
                 ((seconds + self.warm_up_seconds()) / SIM_OPERATION_SECONDS) as u64 * self.clients()
             }
         };
-        let operations = match self.amount() {
+        match self.amount() {
             Amount::Operations(operations) if self.fabric == FabricKind::Sim => {
                 operations.saturating_add(seconds(0.0))
             }
             Amount::Operations(operations) => operations.saturating_mul(self.rounds() as u64),
             Amount::Seconds(time) => seconds(time),
-        };
-        (space.saturating_add(operations / 20).saturating_add(1_000_000)).min(workload.ranks)
+        }
     }
 
     /// Checks all parameters.

@@ -18,6 +18,7 @@ use farwood_index::{smart, sphinx};
 use super::CACHE_BYTES_MAX;
 use super::fabric::FabricKind;
 use super::ordered::RunSpec;
+use crate::workload::Workload;
 use crate::workload::keys::Keys;
 use crate::{Error, Result};
 
@@ -71,7 +72,9 @@ impl RunSpec {
     fn smart_options(&self) -> Result<smart::SmartFeatures> {
         let options = self.variant_of(smart::SmartVariant::RECOMMENDED)?.features();
         let node_sizing = self.node_sizing.unwrap_or(options.node_sizing);
-        Ok(smart::SmartFeatures { node_sizing, scans: self.scans(options.scans), ..options })
+        let allocation =
+            if self.round_allocations { smart::Allocation::Steps256 } else { options.allocation };
+        Ok(smart::SmartFeatures { node_sizing, allocation, scans: self.scans(options.scans), ..options })
     }
 
     /// The READs of a scan of a radix tree, if the variant's are `of_variant`.
@@ -96,6 +99,9 @@ impl RunSpec {
         match self.index {
             System::Sherman | System::Sphinx if self.node_sizing.is_some() => {
                 refuse("--node-sizes", "only smart has nodes of several sizings")
+            }
+            System::Sherman | System::Sphinx if self.round_allocations => {
+                refuse("--round-allocations", "only smart can round allocations up")
             }
             System::Sherman if !self.batched_scans => {
                 refuse("--batched-scans", "only radix trees have scans in batches")
@@ -125,7 +131,8 @@ impl RunSpec {
             System::Sherman => host_bytes(self.sizes(keys), entries, self.memory_nodes, self.compute_nodes),
             System::Smart | System::Sphinx => {
                 // Each compute node has allocated a chunk at each memory node.
-                let chunks = (entries * radix_entry_bytes(self, keys)).div_ceil(CHUNK_BYTES) * 5 / 4;
+                let bytes = entries * radix_entry_bytes(self, keys) + self.replaced_bytes(keys);
+                let chunks = bytes.div_ceil(CHUNK_BYTES) * 5 / 4;
                 let each = chunks.div_ceil(u64::from(self.memory_nodes)) + self.compute_nodes as u64;
                 (each + 8) * CHUNK_BYTES
             }
@@ -133,16 +140,36 @@ impl RunSpec {
     }
 }
 
-/// Bytes of a leaf and half an inner node: a tree has at most one inner node per key.
-fn radix_entry_bytes(spec: &RunSpec, keys: &Keys) -> u64 {
+impl RunSpec {
+    /// Upper bound on the bytes of replaced leaves whose memory the index does not reuse: at most half of the
+    /// operations of the simulated clients update a key, and a twentieth of what any machine could do.
+    fn replaced_bytes(&self, keys: &Keys) -> u64 {
+        let swaps = self.index == System::Smart
+            && self.smart_options().is_ok_and(|options| options.updates == smart::options::Updates::Swapped);
+        if !swaps || matches!(self.workload, Workload::Load | Workload::YcsbC) {
+            return 0;
+        }
+        let share = if self.fabric == FabricKind::Sim { 2 } else { 20 };
+        self.operations_max() / share * leaf_bytes(self, keys) as u64
+    }
+}
+
+/// Bytes of a leaf.
+fn leaf_bytes(spec: &RunSpec, keys: &Keys) -> usize {
     let key_bytes = keys.key_bytes_mean().map_or(keys.key_bytes(), |mean| mean.ceil() as usize);
     let grain = if spec.index == System::Sphinx { LeafGrain::Lines } else { LeafGrain::Words };
-    let leaf = LeafClass::for_entry(grain, key_bytes, spec.value_bytes).map_or(0, LeafClass::bytes);
+    LeafClass::for_entry(grain, key_bytes, spec.value_bytes).map_or(0, LeafClass::bytes)
+}
+
+/// Bytes of a leaf and half an inner node: a tree has at most one inner node per key.
+fn radix_entry_bytes(spec: &RunSpec, keys: &Keys) -> u64 {
+    let leaf = leaf_bytes(spec, keys);
     let node = match spec.node_sizing {
         None | Some(NodeSizing::Fitting) => NodeSize::Sixteen,
         Some(NodeSizing::Typed | NodeSizing::Preallocated) => NodeSize::All,
     };
-    (leaf + node.bytes() / 2) as u64
+    let rounded = |bytes: usize| if spec.round_allocations { bytes.next_multiple_of(256) } else { bytes };
+    (rounded(leaf) + rounded(node.bytes()) / 2) as u64
 }
 
 /// Host memory in bytes that each of `memory_nodes` needs for `entries` entries of a B-link tree: half-full leaves,

@@ -1,7 +1,7 @@
 //! Acquiring a lock: first the local one, then the global one, unless the previous holder hands it over.
 
 use super::held::HeldLock;
-use super::local::LocalGuard;
+use super::local::{GrantedLock, LocalGuard};
 use super::uncertain::{Doubt, UncertainLock, UncertainLocks};
 use super::wait::LockWait;
 use super::{GlobalLock, LOCK_BYTES, LocalLocks, LocalTables, LockMemory, LockOptions, LockWidth};
@@ -72,13 +72,19 @@ impl NodeLocks {
     /// Locks for a pool of shape `shape`, and for nodes in slots of `slot_bytes` bytes: a lock that lies in its node is
     /// the last word of the slot.
     pub fn new(options: LockOptions, shape: &PoolShape, slot_bytes: usize) -> Self {
-        let lock_count = GlobalLock::count(options, shape);
         // Nodes that share a local lock do not share the lock in the node, so it is never handed over.
         let local = match (options.memory, options.local) {
             (LockMemory::Node, LocalLocks::Queued { .. }) => LocalLocks::Queued { hand_over_max: 0 },
             (_, local) => local,
         };
-        let tables = LocalTables::new(local, usize::from(shape.nodes), lock_count as usize);
+        Self::of_objects(LockOptions { local, ..options }, shape, slot_bytes)
+    }
+
+    /// As [`new`](Self::new), but locks inside objects are handed over, if `options` say so. A client that is handed
+    /// the lock of another object releases it, which costs a round trip.
+    pub fn of_objects(options: LockOptions, shape: &PoolShape, slot_bytes: usize) -> Self {
+        let lock_count = GlobalLock::count(options, shape);
+        let tables = LocalTables::new(options.local, usize::from(shape.nodes), lock_count as usize);
         Self {
             options,
             tables: Arc::new(tables),
@@ -226,18 +232,27 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
         let held = self.acquire_local(self.index.lock_of(guard)).await?;
         if held.local.handed_over().is_some() {
-            let mut held = held.with_global();
-            let copy = held.local.read_handed_over(node.word(), |bytes| self.client.copy_of(bytes));
-            if copy.is_some() {
-                self.hit(coverage::NODE_HANDED_OVER);
-            }
-            return Ok((held, copy));
+            return Ok(self.with_handed_over_copy(held, node));
         }
         self.acquire_global_and_read(held, ObjectSpan { at: node, bytes }, Reread::Nothing).await
     }
 
+    /// A lock that was handed over, and the copy of `node` that came with it.
+    fn with_handed_over_copy<T: Object + ?Sized>(
+        self,
+        held: HeldLock<'a, F>,
+        node: Remote<T>,
+    ) -> (HeldLock<'a, F>, Option<Fetched<T>>) {
+        let mut held = held.with_global();
+        let copy = held.local.read_handed_over(node.word(), |bytes| self.client.copy_of(bytes));
+        if copy.is_some() {
+            self.hit(coverage::NODE_HANDED_OVER);
+        }
+        (held, copy)
+    }
+
     /// Acquires the lock that is the last word of the `slot_bytes` bytes at `object`, as [`acquire`](Self::acquire)
-    /// does. The first attempt also reads the object, if the fabric executes an atomic and a READ after it in order.
+    /// does. A lock that is handed over carries the object. The first attempt also reads the object, if the fabric executes an atomic and a READ after it in order.
     /// Later attempts read it only if it is small: a client that acquired a contended lock must not hold it longer for
     /// a READ.
     ///
@@ -250,6 +265,9 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>), IndexError> {
         let lock = self.index.rear_lock_of(object, slot_bytes);
         let held = self.acquire_local(lock).await?;
+        if held.local.handed_over().is_some() {
+            return Ok(self.with_handed_over_copy(held, object));
+        }
         if self.fabric().capabilities().atomic_then_read {
             let reread = if slot_bytes <= SMALL_BYTES { Reread::Object } else { Reread::Nothing };
             let span = ObjectSpan { at: object, bytes: slot_bytes };
@@ -355,7 +373,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// A lock of which this client has the local part.
     fn held(self, lock: GlobalLock, local: LocalGuard<'a>) -> HeldLock<'a, F> {
         let mine = || LockWord::held_by(self.fabric().identity()).tagged(self.fabric().lock_tag());
-        let word = local.handed_over().unwrap_or_else(mine);
+        let word = local.handed_over().map_or_else(mine, |granted| granted.word);
         HeldLock { locks: self.index, client: self.client, lock, word, local, global_held: false }
     }
 
@@ -370,17 +388,31 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             return Err(FabricError::OutOfRange { at: lock.word().address(), bytes: 0 }.into());
         }
         self.free_uncertain(None).await;
-        let abandon = |word| self.index.release_dropped(self.client, lock, word);
+        let abandon = |GrantedLock { lock, word }| self.index.release_dropped(self.client, lock, word);
         let pauses = self.index.options.pauses;
-        let local = match self.index.tables.acquire(self.client, lock, pauses, &abandon).await {
+        let mut local = match self.index.tables.acquire(self.client, lock, pauses, &abandon).await {
             Ok(local) => local,
             Err(waited) => return Err(self.local_timeout(lock, waited / 1_000_000).await?),
         };
+        if let Some(other) = local.take_other(lock) {
+            self.release_other(other).await;
+        }
         if local.handed_over().is_some() {
             self.client.note(|costs| costs.handed_over += 1);
             self.index.clear_uncertain(lock);
         }
         Ok(self.held(lock, local))
+    }
+
+    /// Releases the lock of another object, which was handed over with a local lock that guards both. Its previous
+    /// holder has written the object back. If the memory node is unreachable, a later operation frees the lock. [1 RT]
+    async fn release_other(self, GrantedLock { lock, word }: GrantedLock) {
+        self.hit(coverage::OTHER_LOCK_HANDED_OVER);
+        let locks = self.index;
+        match locks.post_on_lock(self.client, (lock, word), lock.free_from(word)).await {
+            Ok(_) => locks.clear_uncertain(lock),
+            Err(_) => locks.record_uncertain(self.client, lock, word),
+        }
     }
 
     /// Returns the error for a client that waited `waited_ms` for the local lock that guards `lock`. The client that

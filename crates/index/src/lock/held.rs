@@ -1,11 +1,11 @@
 //! A held lock, and its release: first the global lock, by a verb chained after the write-back, then the local lock.
 
 use super::acquire::NodeLocks;
-use super::local::LocalGuard;
+use super::local::{GrantedLock, LocalGuard};
 use super::{GlobalLock, LockWidth, Unlock};
 use crate::coverage;
 use crate::error::IndexError;
-use farwood_fabric::{Client, Fabric, FabricError, LockWord, Post};
+use farwood_fabric::{Client, Fabric, FabricError, LockWord, NodeId, Post};
 
 /// A lock that this client holds.
 #[must_use = "a held lock must be released"]
@@ -38,15 +38,36 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
         (unlock, PendingRelease { held: self, state })
     }
 
-    /// Releases the lock as part of a WRITE whose last word frees it. The caller completes the [`PendingRelease`] after
-    /// the answer to that WRITE.
-    pub fn release_within(mut self) -> PendingRelease<'a, F> {
+    /// The memory node of the lock.
+    pub fn node(&self) -> NodeId {
+        self.lock.node()
+    }
+
+    /// Whether the previous holder handed the lock over.
+    pub fn is_handed_over(&self) -> bool {
+        self.local.handed_over().is_some()
+    }
+
+    /// Releases the lock as part of a WRITE whose last word frees it, or hands it over; then the WRITE leaves the lock
+    /// word alone. The caller completes the [`PendingRelease`] after the answer to that WRITE.
+    pub fn release_within(mut self) -> (WriteBackLock, PendingRelease<'a, F>) {
         self.global_held = false;
-        PendingRelease { held: self, state: ReleaseState::Posted }
+        let (lock, state) = if self.local.should_hand_over() {
+            (WriteBackLock::Kept, ReleaseState::HandOver)
+        } else {
+            (WriteBackLock::Freed, ReleaseState::Posted)
+        };
+        (lock, PendingRelease { held: self, state })
     }
 
     /// Releases the lock without writing anything. [1 RT; 0 when it is handed over]
     pub async fn give_up(self) -> Result<(), IndexError> {
+        self.give_up_with(None).await
+    }
+
+    /// As [`give_up`](Self::give_up). If the lock is handed over, its next holder also receives `node`: the address of
+    /// the guarded node, and its bytes in memory.
+    pub async fn give_up_with(self, node: Option<(u64, &[u8])>) -> Result<(), IndexError> {
         let client = self.client;
         let (unlock, local) = self.release();
         if let Some(unlock) = unlock
@@ -55,13 +76,18 @@ impl<'a, F: Fabric> HeldLock<'a, F> {
             local.failed().await;
             return Err(error.into());
         }
-        local.complete();
+        local.complete_with(node);
         Ok(())
     }
 
     /// Releases the global lock without waiting for the answer.
     fn release_dropped(&self) {
         self.locks.release_dropped(self.client, self.lock, self.word);
+    }
+
+    /// The lock, to be handed over.
+    fn granted(&self) -> GrantedLock {
+        GrantedLock { lock: self.lock, word: self.word }
     }
 
     fn unlock(&self) -> Unlock {
@@ -77,6 +103,15 @@ impl<F: Fabric> Drop for HeldLock<'_, F> {
             self.release_dropped();
         }
     }
+}
+
+/// The effect of a write-back on the lock word at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteBackLock {
+    /// The WRITE includes the lock word, and frees the lock.
+    Freed,
+    /// The WRITE ends before the lock word, because the lock will be handed over.
+    Kept,
 }
 
 /// A verb in flight that may acquire or free a global lock. Its client holds the local lock.
@@ -142,7 +177,7 @@ impl<F: Fabric> PendingRelease<'_, F> {
     /// of the guarded node, and its bytes after the write-back.
     pub fn complete_with(mut self, node: Option<(u64, &[u8])>) {
         let state = std::mem::replace(&mut self.state, ReleaseState::Ended);
-        if state == ReleaseState::HandOver && !self.held.local.hand_over(self.held.word, node) {
+        if state == ReleaseState::HandOver && !self.held.local.hand_over(self.held.granted(), node) {
             // The operation of the next client was cancelled, and no other client waits.
             self.held.release_dropped();
         }

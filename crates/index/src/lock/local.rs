@@ -38,8 +38,18 @@ const PAYLOADS_MAX: usize = 64;
 enum Grant {
     /// The local lock alone; the global lock is free.
     Local,
-    /// The global lock as well, with its word, and a copy of its node if the previous holder had one.
-    Global(LockWord, Option<HandoverPayload>),
+    /// The global lock as well, and a copy of its node if the previous holder had one.
+    Global(GrantedLock, Option<HandoverPayload>),
+}
+
+/// A global lock that is handed over, and its word. Locks inside nodes share local locks, so it may be another lock
+/// than the one for which the next client waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrantedLock {
+    /// The lock.
+    pub lock: GlobalLock,
+    /// Its word while this compute node holds it.
+    pub word: LockWord,
 }
 
 /// A node, as the previous holder of its lock wrote it.
@@ -65,8 +75,8 @@ pub struct LocalTables {
 pub struct LocalGuard<'a> {
     tables: &'a LocalTables,
     lock: usize,
-    /// The word of the global lock, if it was handed over with the local lock.
-    handed_over: Option<LockWord>,
+    /// The global lock, if it was handed over with the local lock.
+    handed_over: Option<GrantedLock>,
     payload: Option<HandoverPayload>,
     /// Whether the local lock is still held.
     held: bool,
@@ -85,8 +95,8 @@ impl LocalTables {
         }
     }
 
-    /// Acquires the local lock that guards `lock`. [0 RT] `release_global` releases the global lock, given its word; it
-    /// is called if the global lock is handed to a client that has stopped waiting, and no other client waits.
+    /// Acquires the local lock that guards `lock`. [0 RT] `release_global` releases a global lock; it is called if the
+    /// lock is handed to a client that has stopped waiting, and no other client waits.
     ///
     /// # Errors
     /// The time waited, nanoseconds, when it has reached [`WAIT_NS_MAX`].
@@ -95,7 +105,7 @@ impl LocalTables {
         client: &Client<F>,
         lock: GlobalLock,
         pauses: LockPauses,
-        release_global: &impl Fn(LockWord),
+        release_global: &impl Fn(GrantedLock),
     ) -> Result<LocalGuard<'_>, u64> {
         if self.kind == LocalLocks::None {
             return Ok(self.unlocked());
@@ -131,7 +141,7 @@ impl LocalTables {
     pub(super) async fn acquire_queued<E>(
         &self,
         lock: usize,
-        release_global: &impl Fn(LockWord),
+        release_global: &impl Fn(GrantedLock),
         mut pause: impl AsyncFnMut() -> Result<(), E>,
     ) -> Result<LocalGuard<'_>, E> {
         while !self.try_lock(lock) {
@@ -169,7 +179,7 @@ impl LocalTables {
     fn granted(&self, lock: usize, grant: Grant) -> LocalGuard<'_> {
         let (handed_over, payload) = match grant {
             Grant::Local => (None, None),
-            Grant::Global(word, payload) => (Some(word), payload),
+            Grant::Global(granted, payload) => (Some(granted), payload),
         };
         LocalGuard { tables: self, lock, handed_over, payload, held: true }
     }
@@ -183,18 +193,18 @@ impl LocalTables {
     async fn wait<E>(
         &self,
         lock: usize,
-        release_global: &impl Fn(LockWord),
+        release_global: &impl Fn(GrantedLock),
         pause: &mut impl AsyncFnMut() -> Result<(), E>,
     ) -> Result<Option<Grant>, E> {
         let give_up = |grant| {
             let (next, global) = match grant {
                 Grant::Local => (Grant::Local, None),
-                Grant::Global(word, _) => (Grant::Global(word, None), Some(word)),
+                Grant::Global(granted, _) => (Grant::Global(granted, None), Some(granted)),
             };
             if !self.pass_on(lock, next)
-                && let Some(word) = global
+                && let Some(granted) = global
             {
-                release_global(word);
+                release_global(granted);
             }
         };
         let queue = &self.queues[lock % QUEUES_MAX];
@@ -242,9 +252,16 @@ impl LocalTables {
 }
 
 impl LocalGuard<'_> {
-    /// The word of the global lock, if it was handed over with the local lock.
-    pub fn handed_over(&self) -> Option<LockWord> {
+    /// The global lock, if it was handed over with the local lock.
+    pub fn handed_over(&self) -> Option<GrantedLock> {
         self.handed_over
+    }
+
+    /// Removes the global lock that was handed over, if it is not `lock`. The caller releases it.
+    pub(super) fn take_other(&mut self, lock: GlobalLock) -> Option<GrantedLock> {
+        let other = self.handed_over.take_if(|granted| granted.lock != lock)?;
+        self.payload = None;
+        Some(other)
     }
 
     /// Whether to keep the global lock for the next client of this compute node (Figure 6, lines 24-26): a client
@@ -258,10 +275,10 @@ impl LocalGuard<'_> {
         word & AWAITED != 0 && (word >> HAND_OVERS_SHIFT) < u64::from(hand_over_max)
     }
 
-    /// Hands the local lock over to the next waiting client, together with the global lock, whose word is `word`, and
-    /// with the address and the bytes of the guarded node if `node` has them. Returns `false` if no client waits any
-    /// more; the local lock is free then.
-    pub fn hand_over(&mut self, word: LockWord, node: Option<(u64, &[u8])>) -> bool {
+    /// Hands the local lock over to the next waiting client, together with the global lock `granted`, and with the
+    /// address and the bytes of the guarded node if `node` has them. Returns `false` if no client waits any more; the
+    /// local lock is free then.
+    pub fn hand_over(&mut self, granted: GrantedLock, node: Option<(u64, &[u8])>) -> bool {
         self.held = false;
         let payload = node.map(|(address, bytes)| {
             let mut payload = self.tables.payloads().pop().unwrap_or_default();
@@ -270,7 +287,7 @@ impl LocalGuard<'_> {
             payload.bytes.extend_from_slice(bytes);
             payload
         });
-        self.tables.pass_on(self.lock, Grant::Global(word, payload))
+        self.tables.pass_on(self.lock, Grant::Global(granted, payload))
     }
 
     /// Reads the node that came with the global lock, if it is the node at `address`.

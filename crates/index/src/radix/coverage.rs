@@ -18,6 +18,9 @@ pub(crate) const REMOVAL_COMPLETED: &str = "radix: a removal completed by anothe
 pub(crate) const MOVE_UNDONE: &str = "radix: a move undone";
 /// The CAS of a slot failed because another client changed it.
 pub(crate) const SLOT_LOST: &str = "radix: a slot lost to another client";
+/// The CAS of a slot failed because its node was about to be replaced. Only clients that swap leaves without a lock
+/// freeze slots, so [`smart::MARKS`](crate::smart::MARKS) has the mark.
+pub(crate) const SLOT_FROZEN: &str = "radix: a frozen slot";
 /// A node changed before it was locked.
 pub(crate) const CHANGED_BEFORE_LOCK: &str = "radix: a node that changed before it was locked";
 /// A leaf was split.

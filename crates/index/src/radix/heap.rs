@@ -18,6 +18,8 @@ use crate::memory::chunks::{Chunks, OpenChunk, pool_full, wait_for_chunk};
 use crate::memory::free_list::{FreeList, Which};
 use crate::memory::overflow::{self, OVERFLOW_KIND};
 use crate::memory::slot::{MemorySlot, SlotKind};
+use crate::radix::tree::TreeOptions;
+use crate::radix::tree::options::Allocation;
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, NodeId};
 use std::collections::BTreeMap;
@@ -58,6 +60,9 @@ impl ObjectKind {
 pub struct Heap {
     chunks: Chunks<RadixObjects>,
     state: Mutex<HeapState>,
+    allocation: Allocation,
+    /// Whether the memory of objects that were linked is reused.
+    reuses: bool,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +79,19 @@ impl Heap {
     /// The heap of the index at a directory entry.
     pub fn new(entry: &Entry) -> Self {
         let objects = RadixObjects { index: entry.number };
-        Self { chunks: Chunks::new(entry.slot, objects), state: Mutex::default() }
+        let chunks = Chunks::new(entry.slot, objects);
+        Self { chunks, state: Mutex::default(), allocation: Allocation::Words, reuses: true }
+    }
+
+    /// The heap of a tree with these options.
+    #[must_use]
+    pub fn with(self, options: &TreeOptions) -> Self {
+        Self { allocation: options.allocation, reuses: !options.swaps_leaves(), ..self }
+    }
+
+    /// The bytes that a slot of that kind takes.
+    fn bytes_of(&self, kind: SlotKind) -> i64 {
+        self.allocation.rounded(u64::from(kind.bytes)).cast_signed()
     }
 
     fn state(&self) -> MutexGuard<'_, HeapState> {
@@ -144,8 +161,8 @@ impl Heap {
         node: NodeId,
         kind: SlotKind,
     ) -> Result<Option<OpenChunk>, IndexError> {
-        // Up to this many bytes in front of a large slot may stay unused.
-        let bytes = kind.bytes + LINE_BYTES as u32;
+        // Up to this many bytes in front of a slot may stay unused.
+        let bytes = kind.bytes + self.allocation.rounded(LINE_BYTES) as u32;
         let adopted = self.chunks.adopt(client, node, bytes).await?;
         match adopted {
             Some(_) => Ok(adopted),
@@ -164,12 +181,12 @@ impl Heap {
             if free.is_used() {
                 client.fabric().record_coverage(coverage::SLOT_REUSED);
             }
-            state.allocated += i64::from(kind.bytes);
+            state.allocated += self.bytes_of(kind);
             return Some(free);
         }
         let open = state.chunks.get_mut(&node)?;
-        let slot = open.carve(start_of(kind, open.used()), kind)?;
-        state.allocated += i64::from(kind.bytes);
+        let slot = open.carve(self.allocation.rounded(start_of(kind, open.used())), kind)?;
+        state.allocated += self.bytes_of(kind);
         Some(slot)
     }
 
@@ -208,23 +225,33 @@ impl Heap {
         let mut state = self.state();
         let mut in_order = (0..nodes).map(|step| (near.0 + step) % nodes);
         let slot = in_order.find_map(|node| take(state.free.get_mut(&node)?))?;
-        state.allocated += i64::from(slot.kind.bytes);
+        state.allocated += self.bytes_of(slot.kind);
         Some(slot.cast())
     }
 
     /// Converts a slot to which no pointer leads into a slot for objects of `kind`, which are not larger.
     pub fn convert<T, U>(&self, slot: MemorySlot<T>, kind: SlotKind) -> MemorySlot<U> {
-        self.state().allocated -= i64::from(slot.kind.bytes - kind.bytes);
+        self.state().allocated -= self.bytes_of(slot.kind) - self.bytes_of(kind);
         let mut slot = slot.cast();
         (slot.version, slot.is_zero, slot.kind) = (None, false, kind);
         slot
+    }
+
+    /// Frees the slot of an object that was removed from the index. If clients swap pointers without a lock, the memory
+    /// counts as free and is not reused, because a client may still hold a pointer to it.
+    pub fn retire<T>(&self, slot: MemorySlot<T>) {
+        if self.reuses {
+            self.take_back(slot);
+        } else {
+            self.state().allocated -= self.bytes_of(slot.kind);
+        }
     }
 
     /// Frees the slot of an object that was removed from the index, or was never linked.
     pub fn take_back<T>(&self, slot: MemorySlot<T>) {
         let mut state = self.state();
         let node = slot.at.node().0;
-        state.allocated -= i64::from(slot.kind.bytes);
+        state.allocated -= self.bytes_of(slot.kind);
         state.free.entry(node).or_default().put(slot.cast());
     }
 

@@ -13,4 +13,5 @@ pub mod scan;
 pub mod tree;
 
 pub use coverage::MARKS;
+pub(crate) use coverage::SLOT_FROZEN;
 pub use format::{inner, key, leaf, prefix, reverse, slot};

@@ -1,6 +1,7 @@
 //! Coverage marks of SMART ([`radix::MARKS`](crate::radix::MARKS) has the marks of the tree, and [`crate::MARKS`] those
 //! that all indexes share).
 
+use crate::radix::SLOT_FROZEN;
 use crate::radix::coverage::{
     GREW_IN_PLACE, GROWTH_COMPLETED, NODE_HAS_GROWN, SIZE_CHANGED_BEFORE_SWAP, SIZE_CORRECTED,
 };
@@ -16,6 +17,7 @@ pub const MARKS: &[&str] = &[
     SHORTCUT,
     READ_SHARED,
     WRITE_SHARED,
+    SLOT_FROZEN,
     GREW_IN_PLACE,
     NODE_HAS_GROWN,
     GROWTH_COMPLETED,

@@ -4,10 +4,13 @@
 //!
 //! ```text
 //! parameters of a SMART tree in its directory entry (128 bytes, little endian)
-//! +  0  1  inserts: 0 locked, 1 lock-free           +  1 1  updates: 0 out of place, 1 in place
-//! +  2  1  leaf locks: 0 apart, 1 at the rear       +  3 1  inner nodes: 0 fitting size, 1 of 256 slots, 2 typed
+//! +  0  1  inserts: 0 locked, 1 lock-free
+//! +  1  1  updates: 0 out of place, 1 in place, 2 out of place without a lock
+//! +  2  1  leaf locks: 0 apart, 1 at the rear, 2 in device memory and handed over, 3 at the rear and handed over
+//! +  3  1  inner nodes: 0 fitting size, 1 of 256 slots, 2 typed
 //! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 separate, 1 combined
-//! +  6  1  WRITEs: 0 separate, 1 combined           +  7    zero
+//! +  6  1  WRITEs: 0 separate, 1 combined           +  7 1  allocation: 0 words, 1 steps of 256 bytes
+//! +  8     zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
 //! + 16  2  maximum bytes of key and value together in a leaf
 //! + 18     zero
@@ -15,7 +18,9 @@
 //! + 22     zero
 //! ```
 
-use super::options::{Inserts, LeafLock, NodeSizing, Reads, Scans, SmartFeatures, Updates, Writes};
+use super::options::{
+    Allocation, Inserts, LeafLock, NodeSizing, Reads, Scans, SmartFeatures, Updates, Writes,
+};
 use super::shortcuts::Shortcuts;
 use super::{Smart, SmartState};
 use crate::combine::{Combiner, Leader};
@@ -121,15 +126,17 @@ impl Parameters for SmartConfig {
     const NAME: &'static str = "a SMART tree";
 
     fn fields(&mut self, codec: &mut Codec) {
-        let SmartFeatures { inserts, updates, leaf_lock, reads, writes, node_sizing, scans } =
+        let SmartFeatures { inserts, updates, leaf_lock, reads, writes, node_sizing, scans, allocation } =
             &mut self.options;
         codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
-        codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace]);
-        codec.choice(2, leaf_lock, [LeafLock::Apart, LeafLock::Rear]);
+        codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace, Updates::Swapped]);
+        let leaf_locks = [LeafLock::Apart, LeafLock::Rear, LeafLock::Table, LeafLock::RearHandedOver];
+        codec.choice(2, leaf_lock, leaf_locks);
         codec.choice(3, node_sizing, [NodeSizing::Fitting, NodeSizing::Preallocated, NodeSizing::Typed]);
         codec.choice(4, scans, [Scans::OneByOne, Scans::Batched]);
         codec.choice(5, reads, [Reads::Each, Reads::Delegated]);
         codec.choice(6, writes, [Writes::Each, Writes::Combined]);
+        codec.choice(7, allocation, [Allocation::Words, Allocation::Steps256]);
         codec.u16(16, &mut self.inline_bytes, 0..=ENTRY_BYTES_MAX);
         codec.kinds(&mut self.kinds);
     }
@@ -145,14 +152,14 @@ mod tests {
 
     #[test]
     fn parameters_are_read_back_and_unknown_values_are_refused() {
-        let bad: Vec<_> = (0..7).map(|at| (at, if at == 3 { 3 } else { 2 })).chain([(17, 255)]).collect();
+        let bad: Vec<_> = [2, 3, 4, 3, 2, 2, 2, 2].into_iter().enumerate().chain([(17, 255)]).collect();
         for (variant, _) in SmartVariant::ALL {
-            for (node_sizing, scans) in [
-                (NodeSizing::Fitting, Scans::OneByOne),
-                (NodeSizing::Preallocated, Scans::Batched),
-                (NodeSizing::Typed, Scans::Batched),
+            for (node_sizing, scans, allocation) in [
+                (NodeSizing::Fitting, Scans::OneByOne, Allocation::Words),
+                (NodeSizing::Preallocated, Scans::Batched, Allocation::Steps256),
+                (NodeSizing::Typed, Scans::Batched, Allocation::Words),
             ] {
-                let options = SmartFeatures { node_sizing, scans, ..variant.features() };
+                let options = SmartFeatures { node_sizing, scans, allocation, ..variant.features() };
                 check_codec(&SmartConfig { options, inline_bytes: 300, kinds: [3, 4] }, &bad);
             }
         }

@@ -25,7 +25,7 @@ mod shortcuts;
 pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
 pub use coverage::MARKS;
 pub use create::{KIND, SmartConfig, describe};
-pub use options::{NodeSizing, SmartFeatures, SmartVariant};
+pub use options::{Allocation, NodeSizing, SmartFeatures, SmartVariant};
 
 use crate::combine::{Combiner, Role};
 use crate::error::IndexError;

@@ -2,18 +2,21 @@
 //!
 //! The variants are the steps of SMART's factor analysis, each adding one technique to the one before it:
 //!
-//! | variant | a new key in a free slot | an update | the leaf's lock is released | READs and WRITEs of one key |
-//! |---|---|---|---|---|
-//! | `art` | under the node's lock | a new leaf | – | separate |
-//! | `+lock-free` | one CAS | a new leaf | – | separate |
-//! | `+in-place` | one CAS | in the leaf | after the write-back | separate |
-//! | `+rear-lock` | one CAS | in the leaf | with the write-back | separate |
-//! | `+read-delegation` | one CAS | in the leaf | with the write-back | READs combined |
-//! | `+write-combining` = `smart` | one CAS | in the leaf | with the write-back | both combined |
+//! | variant | a new key in a free slot | an update | the leaf's lock | hand-overs | READs and WRITEs of one key |
+//! |---|---|---|---|---:|---|
+//! | `art` | under the node's lock | a new leaf, one CAS | – | – | separate |
+//! | `+lock-free` | one CAS | a new leaf, one CAS | – | – | separate |
+//! | `+in-place` | one CAS | in the leaf | in device memory | 8 | separate |
+//! | `+rear-lock` | one CAS | in the leaf | in the last word, released by the write-back | 8 | separate |
+//! | `+read-delegation` | one CAS | in the leaf | as before | 8 | READs combined |
+//! | `+write-combining` = `smart` | one CAS | in the leaf | as before | 0 | both combined |
+//!
+//! The locks of the steps are those of SMART's published artifact (decision 73). A compute node hands a lock over to its
+//! own clients, until write combining leaves none that waits.
 
 use crate::radix::leaf::LeafGrain;
 use crate::radix::tree;
-pub use crate::radix::tree::options::{Inserts, LeafLock, NodeSizing, Scans, Updates};
+pub use crate::radix::tree::options::{Allocation, Inserts, LeafLock, NodeSizing, Scans, Updates};
 use crate::variant::named;
 
 /// Whether clients of a compute node combine lookups of one key.
@@ -41,7 +44,7 @@ pub struct SmartFeatures {
     pub inserts: Inserts,
     /// The method by which a value is replaced.
     pub updates: Updates,
-    /// The time at which the lock of a leaf is released.
+    /// The memory of a leaf's lock, and the time at which it is released.
     pub leaf_lock: LeafLock,
     /// Whether lookups are combined.
     pub reads: Reads,
@@ -51,12 +54,14 @@ pub struct SmartFeatures {
     pub node_sizing: NodeSizing,
     /// The method by which a scan reads nodes and leaves.
     pub scans: Scans,
+    /// Unit of the allocated memory.
+    pub allocation: Allocation,
 }
 
 impl SmartFeatures {
     /// The options of the radix tree.
     pub(super) fn tree(self, inline_bytes: usize) -> tree::TreeOptions {
-        let Self { inserts, updates, leaf_lock, node_sizing, scans, .. } = self;
+        let Self { inserts, updates, leaf_lock, node_sizing, scans, allocation, .. } = self;
         tree::TreeOptions {
             inserts,
             updates,
@@ -64,6 +69,7 @@ impl SmartFeatures {
             node_sizing,
             scans,
             grain: LeafGrain::Words,
+            allocation,
             inline_bytes,
         }
     }
@@ -100,12 +106,18 @@ impl SmartVariant {
         let step = |variant: Self| self as u8 >= variant as u8;
         SmartFeatures {
             inserts: if step(Self::LockFree) { Inserts::LockFree } else { Inserts::Locked },
-            updates: if step(Self::InPlace) { Updates::InPlace } else { Updates::OutOfPlace },
-            leaf_lock: if step(Self::RearLock) { LeafLock::Rear } else { LeafLock::Apart },
+            updates: if step(Self::InPlace) { Updates::InPlace } else { Updates::Swapped },
+            leaf_lock: match self {
+                Self::Art | Self::LockFree => LeafLock::Apart,
+                Self::InPlace => LeafLock::Table,
+                Self::RearLock | Self::ReadDelegation => LeafLock::RearHandedOver,
+                Self::WriteCombining => LeafLock::Rear,
+            },
             reads: if step(Self::ReadDelegation) { Reads::Delegated } else { Reads::Each },
             writes: if step(Self::WriteCombining) { Writes::Combined } else { Writes::Each },
             node_sizing: NodeSizing::Fitting,
             scans: Scans::Batched,
+            allocation: Allocation::Words,
         }
     }
 }
@@ -114,22 +126,42 @@ impl SmartFeatures {
     /// The options as pairs of names and values, for records.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let pick = |first: bool, one: &'static str, other: &'static str| if first { one } else { other };
+        let updates = match self.updates {
+            Updates::OutOfPlace => "out of place",
+            Updates::InPlace => "in place",
+            Updates::Swapped => "out of place, without a lock",
+        };
+        let leaf_lock = match self.leaf_lock {
+            LeafLock::Apart => "released apart",
+            LeafLock::Rear => "at the rear",
+            LeafLock::Table => "in device memory, handed over",
+            LeafLock::RearHandedOver => "at the rear, handed over",
+        };
+        let allocation = match self.allocation {
+            Allocation::Words => "words",
+            Allocation::Steps256 => "steps of 256 bytes",
+        };
         let pairs = [
             ("inserts", pick(self.inserts == Inserts::LockFree, "lock-free", "under the node's lock")),
-            ("updates", pick(self.updates == Updates::InPlace, "in place", "out of place")),
-            ("leaf_lock", pick(self.leaf_lock == LeafLock::Rear, "at the rear", "released apart")),
+            ("updates", updates),
+            ("leaf_lock", leaf_lock),
             ("reads", pick(self.reads == Reads::Delegated, "delegated", "each its own")),
             ("writes", pick(self.writes == Writes::Combined, "combined", "each its own")),
             ("node_sizes", self.node_sizing.name()),
             ("scans", pick(self.scans == Scans::Batched, "batched", "one by one")),
+            ("allocation", allocation),
         ];
         pairs.map(|(name, value)| (name, value.to_owned())).into()
     }
 
-    /// The variant that has these options; sizes of inner nodes and scans may differ.
+    /// The variant that has these options; sizes of inner nodes, scans and allocation may differ.
     pub fn variant(&self) -> Option<SmartVariant> {
-        let plain =
-            |options: Self| Self { node_sizing: NodeSizing::Fitting, scans: Scans::Batched, ..options };
+        let plain = |options: Self| Self {
+            node_sizing: NodeSizing::Fitting,
+            scans: Scans::Batched,
+            allocation: Allocation::Words,
+            ..options
+        };
         SmartVariant::ALL
             .iter()
             .map(|(variant, _)| *variant)

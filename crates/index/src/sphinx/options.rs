@@ -10,7 +10,7 @@ use super::table::layout::GROUPS_LOG2_MAX;
 use crate::radix::leaf::{ENTRY_BYTES_MAX, LeafGrain};
 use crate::radix::tree;
 pub use crate::radix::tree::options::Scans;
-use crate::radix::tree::options::{Inserts, LeafLock, NodeSizing, Updates};
+use crate::radix::tree::options::{Allocation, Inserts, LeafLock, NodeSizing, Updates};
 use crate::variant::named;
 
 /// The method by which a traversal finds its start.
@@ -64,6 +64,7 @@ impl SphinxFeatures {
             node_sizing: NodeSizing::Fitting,
             scans: self.scans,
             grain: LeafGrain::Lines,
+            allocation: Allocation::Words,
             inline_bytes: ENTRY_BYTES_MAX,
         }
     }

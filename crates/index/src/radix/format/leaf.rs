@@ -241,6 +241,11 @@ impl<B: Deref<Target = [u8]>> Leaf<B> {
         &self.bytes[CHECKSUM..self.bytes.len() - LOCK_BYTES]
     }
 
+    /// The bytes of a write-back of the state alone.
+    pub fn front(&self) -> &[u8] {
+        &self.bytes[CHECKSUM..CHECKSUM + FRONT_BYTES]
+    }
+
     /// The bytes of the first WRITE of a leaf: everything except the lock word.
     pub fn first_write(&self) -> &[u8] {
         &self.bytes[..self.bytes.len() - LOCK_BYTES]

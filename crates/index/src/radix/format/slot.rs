@@ -15,6 +15,8 @@
 //!          3 leaf      class: size of the leaf in words (format/object.rs)
 //!          4 inner     class: size of the inner node (format/object.rs); a hint if the node is typed
 //!          5 leaf      class: size of the leaf in lines of 64 bytes
+//!          6 frozen    a leaf as 3, in a node that is about to be replaced: no client replaces the pointer without
+//!                      the lock of the node
 //! ```
 //!
 //! A slot without a child contains the generation of its node, so that a CAS meant for an earlier node at the same
@@ -54,6 +56,7 @@ const CLOSED: u64 = 2;
 const LEAF: u64 = 3;
 const INNER: u64 = 4;
 const LEAF_OF_LINES: u64 = 5;
+const FROZEN: u64 = 6;
 
 const fn word(class: u64, kind: u64, partial: u8, low: u64) -> NodeSlot {
     NodeSlot(class << CLASS_SHIFT | kind << KIND_SHIFT | (partial as u64) << PARTIAL_SHIFT | low)
@@ -87,8 +90,29 @@ impl NodeSlot {
     /// The closed state of a slot without a child.
     #[must_use]
     pub const fn closed(self) -> Self {
-        let rest = self.0 & !(0b111 << KIND_SHIFT);
-        Self(rest | CLOSED << KIND_SHIFT)
+        self.with_kind(CLOSED)
+    }
+
+    /// Whether the slot points to a leaf, and a CAS without a lock may replace the pointer.
+    #[inline]
+    pub const fn is_swappable(self) -> bool {
+        self.kind() == LEAF
+    }
+
+    /// The frozen state of a slot that is swappable.
+    #[must_use]
+    pub const fn frozen(self) -> Self {
+        self.with_kind(FROZEN)
+    }
+
+    /// Returns the slot as it is in a node that is not about to be replaced.
+    #[must_use]
+    pub const fn thawed(self) -> Self {
+        if self.kind() == FROZEN { self.with_kind(LEAF) } else { self }
+    }
+
+    const fn with_kind(self, kind: u64) -> Self {
+        Self(self.0 & !(0b111 << KIND_SHIFT) | kind << KIND_SHIFT)
     }
 
     /// Returns a slot for the same child with another partial key, for use in another node.
@@ -149,7 +173,7 @@ impl NodeSlot {
     /// Whether the slot has a child.
     #[inline]
     pub const fn is_occupied(self) -> bool {
-        matches!(self.kind(), LEAF | INNER | LEAF_OF_LINES)
+        matches!(self.kind(), LEAF | INNER | LEAF_OF_LINES | FROZEN)
     }
 
     const fn kind(self) -> u64 {
@@ -164,7 +188,7 @@ impl NodeSlot {
             FREE => return Child::Free,
             VACANT => return Child::Vacant,
             CLOSED => return Child::Closed,
-            LEAF => self.leaf_of(LeafClass::of_number(LeafGrain::Words, class)),
+            LEAF | FROZEN => self.leaf_of(LeafClass::of_number(LeafGrain::Words, class)),
             LEAF_OF_LINES => self.leaf_of(LeafClass::of_number(LeafGrain::Lines, class)),
             INNER => Packed::<RawInner>::unpack(self.0)
                 .and_then(|at| NodeSize::of_number(class).map(|size| Child::Inner(InnerRef { at, size }))),
@@ -197,6 +221,12 @@ mod tests {
                 let slot = NodeSlot::from_word(NodeSlot::leaf(partial, leaf).word());
                 assert_eq!((slot.partial(), slot.child()), (partial, Child::Leaf(leaf)));
                 assert!(slot.is_occupied() && !slot.is_open());
+                if class.grain() == LeafGrain::Words {
+                    let frozen = slot.frozen();
+                    assert_eq!((frozen.partial(), frozen.child()), (partial, Child::Leaf(leaf)));
+                    assert!(slot.is_swappable() && frozen.is_occupied() && !frozen.is_swappable());
+                    assert_eq!((frozen.thawed(), slot.thawed()), (slot, slot));
+                }
             }
             for size in NodeSize::FIXED.into_iter().chain(NodeSize::TYPED) {
                 let node = InnerRef { at: node, size };

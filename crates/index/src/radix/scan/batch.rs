@@ -249,7 +249,7 @@ impl<P: Policy> RadixTree<P> {
         let leaf = Leaf::new(copy.check(&ChildFormat::Leaf(LeafFormat { number: self.number })).ok()?);
         let parent = &child.parent;
         let right = is_of_one_object(leaf.bytes(), fronts)
-            && leaf.state() == LeafState::Live
+            && (leaf.state() == LeafState::Live || self.options.swaps_leaves() && parent.was_read())
             && leaf.reverse() == Reverse::of_leaf(parent.at, parent.header.generation())
             && parent.covers(leaf.key())
             && step_at(leaf.key(), parent.header.depth()) == child.step();

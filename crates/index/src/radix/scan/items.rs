@@ -73,6 +73,11 @@ impl ScanParent {
         Rc::new(Self { at, header, prefix_hash, source: Source::Cached(node), partial_prefix })
     }
 
+    /// Whether this scan has read the node.
+    pub(super) const fn was_read(&self) -> bool {
+        matches!(self.source, Source::Read(_))
+    }
+
     #[inline]
     pub(super) fn slot(&self, number: usize) -> NodeSlot {
         match &self.source {

@@ -8,7 +8,7 @@ use super::options::{Inserts, LeafLock, Updates};
 use super::traversal::Traversal;
 use super::{Change, Policy, RadixTree};
 use crate::error::IndexError;
-use crate::lock::HeldLock;
+use crate::lock::{HeldLock, WriteBackLock};
 use crate::memory::overflow::Link;
 use crate::mutant::Mutant;
 use crate::op::Op;
@@ -281,7 +281,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         entry: LeafEntry<'_>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<bool>, IndexError> {
-        let (held, mut leaf) = self.lock_leaf(at.leaf).await?;
+        if self.index.options.swaps_leaves() {
+            return self.change_by_swap(location, at, change, entry, traversal).await;
+        }
+        let (held, mut leaf) = self.lock_leaf(at.leaf, entry.key).await?;
         let verdict = self.judge(&leaf, location, traversal);
         let in_place = self.is_written_in_place(&leaf, &entry.value);
         if verdict == LeafVerdict::Match && in_place {
@@ -329,7 +332,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(())
     }
 
-    /// Writes a leaf back, and releases its lock. [1 RT; 2 if the lock is released separately]
+    /// Writes a leaf back, and releases its lock. If the lock is handed over, its next holder receives the leaf. [1 RT;
+    /// 2 if the lock is released separately]
     pub(super) async fn write_leaf(
         self,
         held: HeldLock<'_, F>,
@@ -341,20 +345,25 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             held.give_up().await?;
             return Ok(client.post(write(to, leaf.without_lock())).await?);
         }
-        if self.index.options.leaf_lock == LeafLock::Apart {
+        if matches!(self.index.options.leaf_lock, LeafLock::Apart | LeafLock::Table) {
             let written = client.post(write(to, leaf.without_lock())).await;
-            held.give_up().await?;
+            let carried = written.is_ok().then_some((at.word(), leaf.bytes()));
+            held.give_up_with(carried).await?;
             return Ok(written?);
         }
         let (written, local) = if client.fabric().capabilities().write_upward {
-            let local = held.release_within();
-            (client.post(write(to, leaf.with_lock())).await, local)
+            let (lock, local) = held.release_within();
+            let bytes = match lock {
+                WriteBackLock::Freed => leaf.with_lock(),
+                WriteBackLock::Kept => leaf.without_lock(),
+            };
+            (client.post(write(to, bytes)).await, local)
         } else {
             let (unlock, local) = held.release();
             (client.post(write(to, leaf.without_lock()).then_maybe_quiet(unlock)).await, local)
         };
         match written {
-            Ok(()) => local.complete(),
+            Ok(()) => local.complete_with(Some((at.word(), leaf.bytes()))),
             Err(_) => local.failed().await,
         }
         Ok(written?)
@@ -369,6 +378,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         condition: Condition<'_>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<Removal>, IndexError> {
+        if self.index.options.swaps_leaves() {
+            return self.remove_by_swap(location, LeafAt { number, leaf }, condition, traversal).await;
+        }
         let Some((held, copy)) = self.lock_slot(location, number, traversal).await? else { return Ok(None) };
         let marked = match self.mark_removed(location, leaf, condition, traversal).await {
             Ok(Marked::Done(marked)) => marked,
@@ -420,7 +432,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         condition: Condition<'_>,
         traversal: &Traversal<'_, P::Route>,
     ) -> Result<Marked, IndexError> {
-        let (held, mut leaf) = self.lock_leaf(leaf_ref).await?;
+        let (held, mut leaf) = self.lock_leaf(leaf_ref, traversal.key()).await?;
         match self.judge(&leaf, location, traversal) {
             LeafVerdict::Match => {
                 match self.meets(&leaf, leaf_ref, condition).await {

@@ -6,7 +6,7 @@ use super::scratch::ScratchPool;
 use super::{Policy, RadixTree, TreeOptions};
 use crate::error::IndexError;
 use crate::lifecycle;
-use crate::lock::{LocalLocks, LockMemory, LockOptions, NodeLocks};
+use crate::lock::NodeLocks;
 use crate::memory::slot::MemorySlot;
 use crate::params;
 use crate::radix::cache::node_cache::NodeCache;
@@ -17,9 +17,6 @@ use crate::radix::reverse::Reverse;
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, read, write};
 
-/// Locks of leaves.
-const LEAF_LOCKS: LockOptions =
-    LockOptions { memory: LockMemory::Node, local: LocalLocks::Queued { hand_over_max: 0 }, ..NODE_LOCKS };
 /// The scheme by which readers detect a torn copy of a leaf. Inner nodes have a hash of the fields that never change.
 pub const CONSISTENCY: &str = "checksums";
 /// First generation in unused memory.
@@ -37,7 +34,7 @@ impl<P: Policy> RadixTree<P> {
     ) -> Self {
         let shape = client.fabric().shape();
         let nodes = NodeLocks::new(NODE_LOCKS, shape, 0);
-        let leaves = NodeLocks::new(LEAF_LOCKS, shape, 0).sharing_uncertain(&nodes);
+        let leaves = NodeLocks::of_objects(options.leaf_lock.options(), shape, 0).sharing_uncertain(&nodes);
         Self {
             options,
             number: entry.number as u32,
@@ -46,7 +43,7 @@ impl<P: Policy> RadixTree<P> {
             leaves,
             cache: NodeCache::new(cache_bytes),
             scratch: ScratchPool::default(),
-            heap: Heap::new(&entry),
+            heap: Heap::new(&entry).with(&options),
             policy,
             mutant: None,
             entry,

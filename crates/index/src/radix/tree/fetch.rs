@@ -3,6 +3,7 @@
 use super::RadixTree;
 use super::copy::{Extent, InnerCopy, LeafCopy, front_of, fronts, proves};
 use super::damage::damaged;
+use super::options::LeafLock;
 use super::policy::Policy;
 use crate::error::IndexError;
 use crate::lock::{BYTES_PER_LOCK, HeldLock};
@@ -10,9 +11,9 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::coverage;
 use crate::radix::inner::{Inner, InnerRef, RawInner};
-use crate::radix::leaf::{Leaf, LeafFormat, LeafRef};
+use crate::radix::leaf::{Leaf, LeafFormat, LeafRef, RawLeaf};
 use crate::retry::{Retry, reap_crashed_clients};
-use farwood_fabric::{Checked, Client, Fabric, Object, Remote, read_bytes};
+use farwood_fabric::{Checked, Client, Fabric, Fetched, Object, Remote, read_bytes};
 
 /// Maximum reads of a copy that stays torn, with pauses.
 const TORN_READS_MAX: u32 = 2_000;
@@ -28,7 +29,7 @@ const TORN_READS_PER_CRASH_CHECK: u32 = 40;
 pub(crate) enum LockPlace {
     /// In the table of inner nodes.
     Table,
-    /// The last word of the object, which is a leaf.
+    /// The last word of the object, which is a leaf, or in the table of leaves.
     Rear,
 }
 
@@ -64,6 +65,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     ) -> Result<IndexError, IndexError> {
         let held = match lock {
             LockPlace::Table => self.on(&self.index.nodes).foreign_lock(at, TORN_WAIT_MS).await?,
+            LockPlace::Rear if self.index.options.leaf_lock == LeafLock::Table => {
+                self.on(&self.index.leaves).foreign_lock(at, TORN_WAIT_MS).await?
+            }
             LockPlace::Rear => self.on(&self.index.leaves).foreign_rear_lock(at, bytes, TORN_WAIT_MS).await?,
         };
         let what = || "its copies stay torn: a writer left it unfinished, or it is no object of this index";
@@ -189,14 +193,23 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Acquires the lock of a leaf, and reads the leaf under it. [1 RT; 2 without
+    /// Acquires the lock of a leaf, and reads the leaf under it, for an operation on `key`. A lock that is handed over
+    /// carries the leaf. [1 RT; 0 when it is handed over; 2 without
     /// [`AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
-    pub(super) async fn lock_leaf(self, leaf: LeafRef) -> Result<(HeldLock<'a, F>, LeafCopy), IndexError> {
-        let bytes = leaf.class.bytes();
-        let (held, copy) = self.on(&self.index.leaves).acquire_rear(leaf.at, bytes).await?;
+    pub(super) async fn lock_leaf(
+        self,
+        leaf: LeafRef,
+        key: &[u8],
+    ) -> Result<(HeldLock<'a, F>, LeafCopy), IndexError> {
+        let (held, copy) = self.acquire_leaf(leaf).await?;
         let copy = copy.filter(|_| proves(self.fabric().capabilities(), leaf.at, leaf.extent()));
         if let Some(Ok(copy)) = copy.map(|copy| copy.check(&LeafFormat { number: self.index.number })) {
-            return Ok((held, Leaf::new(copy)));
+            let leaf = Leaf::new(copy);
+            // The reverse pointer of a leaf that came with the lock may have changed since it was read. So the leaf
+            // proves the value of its own key, but not that another key is absent.
+            if !held.is_handed_over() || leaf.key() == key {
+                return Ok((held, leaf));
+            }
         }
         match self.read_leaf(leaf).await {
             Ok(copy) => Ok((held, copy)),
@@ -204,6 +217,23 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 held.give_up().await?;
                 Err(error)
             }
+        }
+    }
+
+    /// Acquires the lock of a leaf; yields also a copy of the leaf that was read under the lock, or came with it.
+    async fn acquire_leaf(
+        self,
+        leaf: LeafRef,
+    ) -> Result<(HeldLock<'a, F>, Option<Fetched<RawLeaf>>), IndexError> {
+        let (locks, bytes) = (self.on(&self.index.leaves), leaf.class.bytes());
+        match self.index.options.leaf_lock {
+            LeafLock::Apart | LeafLock::Rear | LeafLock::RearHandedOver => {
+                locks.acquire_rear(leaf.at, bytes).await
+            }
+            LeafLock::Table if self.fabric().capabilities().atomic_then_read => {
+                locks.acquire_and_read(leaf.at, leaf.at, bytes).await
+            }
+            LeafLock::Table => Ok((locks.acquire(leaf.at).await?, None)),
         }
     }
 }

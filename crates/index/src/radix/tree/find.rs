@@ -297,7 +297,15 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let (key, node, reverse) = (traversal.key(), &location.node, leaf.reverse());
         let is_same_key = leaf.key() == key;
         let trusted = self.index.mutant == Some(Mutant::NoReverseCheck);
-        match leaf.state() {
+        // A client that swaps the slot without a lock marks the leaf first, and may then fail. A node that this
+        // operation has read linked the leaf at that time, whatever its state is now.
+        let state = match leaf.state() {
+            LeafState::Moved if self.index.options.swaps_leaves() && traversal.is_fresh(node) => {
+                LeafState::Live
+            }
+            state => state,
+        };
+        match state {
             LeafState::Live if is_same_key && (reverse.is_linked() || trusted) => LeafVerdict::Match,
             LeafState::Live if !is_same_key => {
                 let here = trusted || reverse == Reverse::of_leaf(node.at, node.header.generation());

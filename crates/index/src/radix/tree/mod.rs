@@ -65,6 +65,7 @@ mod resize;
 pub(crate) mod sample_key;
 mod scratch;
 mod split;
+mod swap;
 pub(crate) mod traversal;
 mod values;
 mod verify;

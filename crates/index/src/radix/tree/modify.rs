@@ -26,9 +26,9 @@ use crate::radix::leaf::LeafEntry;
 use farwood_fabric::{Client, Fabric};
 
 /// A requested modification.
-struct Modification<'k, 'd, 'f> {
-    key: &'k [u8],
-    decide: &'d mut Decide<'f>,
+pub(super) struct Modification<'k, 'd, 'f> {
+    pub(super) key: &'k [u8],
+    pub(super) decide: &'d mut Decide<'f>,
 }
 
 /// The leaf of the key, whose lock this client holds.
@@ -113,7 +113,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
 
     /// Modifies a key that is absent, unless the location does not prove its absence; `at` is a leaf that has proven
     /// the absence. `false`: the caller tries again.
-    async fn modify_absent(
+    pub(super) async fn modify_absent(
         self,
         location: &Location,
         at: Option<LeafAt>,
@@ -140,7 +140,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         wanted: &mut Modification<'_, '_, '_>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
-        let (held, copy) = self.lock_leaf(at.leaf).await?;
+        if self.index.options.swaps_leaves() {
+            return self.modify_by_swap(location, at, wanted, traversal).await;
+        }
+        let (held, copy) = self.lock_leaf(at.leaf, wanted.key).await?;
         match self.judge(&copy, location, traversal) {
             LeafVerdict::Match => {
                 self.modify_leaf(location, LockedLeaf { held, copy, at }, wanted, traversal).await
@@ -201,7 +204,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     /// Releases the lock of a leaf and acquires it again, for a mutant.
     async fn lock_again(self, leaf: LockedLeaf<'_, F>) -> Result<LockedLeaf<'a, F>, IndexError> {
         leaf.held.give_up().await?;
-        let (held, copy) = self.lock_leaf(leaf.at.leaf).await?;
+        let (held, copy) = self.lock_leaf(leaf.at.leaf, leaf.copy.key()).await?;
         Ok(LockedLeaf { held, copy, at: leaf.at })
     }
 

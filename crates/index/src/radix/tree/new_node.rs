@@ -259,7 +259,7 @@ impl<P: Policy> RadixTree<P> {
     /// Frees the memory of a leaf that is no longer linked.
     pub(super) fn free_leaf(&self, leaf: LeafRef, version: u32) {
         let kind = ObjectKind::Leaf.slot_kind(leaf.class.bytes());
-        self.heap.take_back(MemorySlot { at: leaf.at, version: Some(version), is_zero: false, kind });
+        self.heap.retire(MemorySlot { at: leaf.at, version: Some(version), is_zero: false, kind });
     }
 
     /// Frees the memory of a leaf that was never linked.

@@ -13,6 +13,17 @@ pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
     pauses: LockPauses::Growing,
 };
 
+/// Locks of leaves in their last words. They are not handed over.
+const REAR_LOCKS: LockOptions =
+    LockOptions { memory: LockMemory::Node, local: LocalLocks::Queued { hand_over_max: 0 }, ..NODE_LOCKS };
+/// Locks of leaves in the baselines of SMART, as in its artifact: at most 8 consecutive hand-overs
+/// (`MAX_HOCL_HANDOVER`), and no pauses between attempts, except in a long wait.
+const HANDED_OVER_LOCKS: LockOptions = LockOptions {
+    local: LocalLocks::Queued { hand_over_max: 8 },
+    pauses: LockPauses::LongWait,
+    ..REAR_LOCKS
+};
+
 /// The method by which a new key is put into a slot that has no child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserts {
@@ -29,15 +40,35 @@ pub enum Updates {
     OutOfPlace,
     /// The client changes the leaf under its lock.
     InPlace,
+    /// The client writes a new leaf, and replaces the pointer to the old leaf by one CAS, without a lock. The memory of
+    /// replaced leaves and nodes is not reused, so this method is for measurement only.
+    Swapped,
 }
 
-/// The verb that releases the lock of a leaf.
+/// The memory of a leaf's lock, and the verb that releases it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafLock {
-    /// A separate verb, after the write-back has completed.
+    /// The last word of the leaf; a separate verb, after the write-back has completed.
     Apart,
-    /// The write-back, whose last word is the lock.
+    /// The last word of the leaf; the write-back, whose last word is the lock.
     Rear,
+    /// A table in the NIC's memory; a separate verb, after the write-back has completed, unless the lock is handed
+    /// over within the compute node (HOCL).
+    Table,
+    /// As [`Rear`](Self::Rear), but the lock may be handed over within the compute node (E-HOCL). Then the write-back
+    /// leaves the lock word alone.
+    RearHandedOver,
+}
+
+impl LeafLock {
+    /// The locking method of leaves.
+    pub(crate) const fn options(self) -> LockOptions {
+        match self {
+            Self::Apart | Self::Rear => REAR_LOCKS,
+            Self::Table => LockOptions { memory: LockMemory::Device, ..HANDED_OVER_LOCKS },
+            Self::RearHandedOver => HANDED_OVER_LOCKS,
+        }
+    }
 }
 
 /// Sizes of inner nodes.
@@ -63,6 +94,25 @@ impl NodeSizing {
     }
 }
 
+/// Unit of the memory that is allocated for nodes and leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// Words.
+    Words,
+    /// 256 bytes, to which SMART's published artifact rounds every allocation up. For comparisons of memory.
+    Steps256,
+}
+
+impl Allocation {
+    /// The bytes that an object of `bytes` bytes takes.
+    pub(crate) const fn rounded(self, bytes: u64) -> u64 {
+        match self {
+            Self::Words => bytes,
+            Self::Steps256 => bytes.next_multiple_of(256),
+        }
+    }
+}
+
 /// The number of nodes and leaves that a scan reads at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scans {
@@ -79,7 +129,7 @@ pub struct TreeOptions {
     pub inserts: Inserts,
     /// The method by which a value is replaced.
     pub updates: Updates,
-    /// The verb that releases the lock of a leaf.
+    /// The memory of a leaf's lock, and the verb that releases it.
     pub leaf_lock: LeafLock,
     /// Sizes of inner nodes.
     pub node_sizing: NodeSizing,
@@ -87,6 +137,16 @@ pub struct TreeOptions {
     pub scans: Scans,
     /// Unit of the leaf sizes.
     pub grain: LeafGrain,
+    /// Unit of the allocated memory.
+    pub allocation: Allocation,
     /// Maximum number of bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
+}
+
+impl TreeOptions {
+    /// Whether clients replace the pointers to leaves without a lock.
+    #[inline]
+    pub(crate) fn swaps_leaves(&self) -> bool {
+        self.updates == Updates::Swapped
+    }
 }

@@ -101,6 +101,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         self.repair_reverse(leaf_ref.at.part(leaf::REVERSE), leaf.reverse(), right).await?;
         match leaf.state() {
             LeafState::Live => {}
+            // A client is about to swap the slot, or has crashed; readers do not need the state of a linked leaf.
+            _ if self.index.options.swaps_leaves() => {}
             LeafState::Removed => {
                 let vacant = NodeSlot::vacant(locked.slot.partial(), locked.generation());
                 let slot_at = locked.node.part(slot_offset(locked.number));
@@ -112,7 +114,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 }
             }
             LeafState::Moved => {
-                let (held, mut leaf) = self.lock_leaf(leaf_ref).await?;
+                let (held, mut leaf) = self.lock_leaf(leaf_ref, leaf.key()).await?;
                 if leaf.state() != LeafState::Moved {
                     return held.give_up().await;
                 }

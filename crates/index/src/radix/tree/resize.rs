@@ -3,7 +3,8 @@
 //!
 //! Under the node's lock, in this order:
 //!
-//! 1. every slot without a child is *closed*, by a CAS each. If another client put a leaf into the slot first, that
+//! 1. (if clients replace the pointers to leaves without a lock, every slot with a leaf is *frozen* by a CAS as well)
+//!    every slot without a child is *closed*, by a CAS each. If another client put a leaf into the slot first, that
 //!    leaf is a child like the others. From now on nothing in the node changes, because a change of an occupied slot
 //!    needs the lock;
 //! 2. the new node is written;
@@ -37,6 +38,7 @@ use super::traversal::Traversal;
 use crate::error::IndexError;
 use crate::lock::{HeldLock, PendingRelease, TryLock};
 use crate::memory::slot::MemorySlot;
+use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
@@ -518,7 +520,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         tree.cache.learn(parent.at, *number, replacement.slot);
         let header = node.header();
         let kind = ObjectKind::Inner.slot_kind(header.size().memory_bytes());
-        tree.heap.take_back(MemorySlot { at: *at, version: Some(header.generation()), is_zero: false, kind });
+        tree.heap.retire(MemorySlot { at: *at, version: Some(header.generation()), is_zero: false, kind });
         let old = tree.handle_of(*at, node);
         match &replacement.node {
             None => NodeChange::Removed(old),
@@ -530,7 +532,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Closes all slots of a node that have no child; yields its children. [1 RT for each 64 slots]
+    /// Closes all slots of a node that have no child, and freezes those with a leaf if clients replace the pointers to
+    /// leaves without a lock; yields its children. [1 RT for each 64 slots]
     async fn close_slots(
         self,
         at: Remote<RawInner>,
@@ -553,13 +556,14 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let mut children: Vec<_> = (0..)
             .zip(slots)
             .filter(|(_, slot)| slot.is_occupied())
-            .map(|(number, slot)| (step_of(number, slot), slot))
+            .map(|(number, slot)| (step_of(number, slot), slot.thawed()))
             .collect();
         children.sort_unstable_by_key(|(step, _)| *step);
         Ok(children)
     }
 
-    /// Closes those of the slots `numbers` of a node that have no child, and updates `slots`; yields whether the last one
+    /// Closes those of the slots `numbers` of a node that have no child, freezes the leaves of a tree whose updates swap
+    /// leaves, and updates `slots`; yields whether the last one
     /// was free until then. [1 RT for each 64 slots]
     async fn close_slots_of(
         self,
@@ -567,21 +571,29 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         slots: &mut [NodeSlot],
         numbers: Range<usize>,
     ) -> Result<bool, IndexError> {
+        let swaps_leaves =
+            self.index.options.swaps_leaves() && self.index.mutant != Some(Mutant::SwapUnfrozen);
+        let target = |slot: NodeSlot| match slot {
+            open if open.is_open() => Some(open.closed()),
+            leaf if swaps_leaves && leaf.is_swappable() => Some(leaf.frozen()),
+            _ => None,
+        };
         let (last, mut last_was_free) = (numbers.end - 1, false);
-        let mut open: Vec<usize> = numbers.filter(|&number| slots[number].is_open()).collect();
+        let mut open: Vec<usize> = numbers.filter(|&number| target(slots[number]).is_some()).collect();
         while !open.is_empty() {
             let batch = open.split_off(open.len().saturating_sub(CAS_PER_POST));
             let closing = batch.iter().map(|&number| {
-                cas(at.part(slot_offset(number)), slots[number].word(), slots[number].closed().word())
+                let slot = slots[number];
+                cas(at.part(slot_offset(number)), slot.word(), target(slot).unwrap_or(slot).word())
             });
             let swapped: Vec<_> = self.client.post(all(closing)).await?.collect();
             for (number, swapped) in batch.into_iter().zip(swapped) {
                 last_was_free |= number == last && slots[number].is_free() && swapped == Swapped::Won;
                 slots[number] = match swapped {
-                    Swapped::Won => slots[number].closed(),
+                    Swapped::Won => target(slots[number]).unwrap_or(slots[number]),
                     Swapped::Lost(found) => NodeSlot::from_word(found),
                 };
-                if slots[number].is_open() {
+                if target(slots[number]).is_some() {
                     open.push(number);
                 }
             }

@@ -115,8 +115,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let (key, parent) = (entry.key, &location.node);
         let leaf = self.read_leaf(leaf_ref).await?;
         let depth = common_prefix(leaf.key(), key);
-        let is_linked = leaf.state() == LeafState::Live && leaf.reverse().is_linked();
-        if !is_linked || leaf.key() == key {
+        let is_live = leaf.state() == LeafState::Live || self.index.options.swaps_leaves();
+        if !is_live || !leaf.reverse().is_linked() || leaf.key() == key {
             return Ok(None);
         }
         if depth <= parent.header.depth() {
@@ -251,10 +251,19 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         } else if on_one_node {
             let (unlock, local) = held.release();
             let objects = node.write().then(leaf.write()).then(child.swap());
-            let linked = objects.then_yield(swap).then_maybe_quiet(node.confirm());
-            match client.post(linked.then_maybe_quiet(leaf.confirm()).then_maybe_quiet(unlock)).await {
+            // Another client may swap the leaf in the slot without a lock. Then the node is not linked, and must not be
+            // confirmed as linked.
+            let [first, second] = [node.confirm(), leaf.confirm()];
+            let (chained, later) = if self.index.options.swaps_leaves() {
+                ([None, None], [first, second])
+            } else {
+                ([first, second], [None, None])
+            };
+            let linked = objects.then_yield(swap).then_maybe_quiet(chained[0]);
+            match client.post(linked.then_maybe_quiet(chained[1]).then_maybe_quiet(unlock)).await {
                 Ok(swapped) => {
                     local.complete();
+                    self.confirm_if_won(swapped, later);
                     swapped
                 }
                 Err(error) => {
@@ -271,9 +280,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             match client.post(swap.then_maybe_quiet(unlock)).await {
                 Ok(swapped) => {
                     local.complete();
-                    [node.confirm(), leaf.confirm()].into_iter().flatten().for_each(|confirm| {
-                        client.post_detached(confirm);
-                    });
+                    self.confirm_if_won(swapped, [node.confirm(), leaf.confirm()]);
                     swapped
                 }
                 Err(error) => {
@@ -287,8 +294,20 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             self.index.cache.put(node_ref.at, &node.image());
             let handle = self.index.handle_of(node_ref.at, &node.image());
             P::nodes_changed(self, NodeChange::Created(handle)).await;
+        } else if self.index.options.swaps_leaves() {
+            self.index.heap.retire(node.into_memory());
+            self.index.heap.retire(leaf.into_memory());
         }
         Ok(swapped == Swapped::Won)
+    }
+
+    /// Confirms the objects of a split as linked if the slot was swapped, without waiting for the answer.
+    fn confirm_if_won(self, swapped: Swapped, confirmations: [Option<Cas>; 2]) {
+        if swapped == Swapped::Won {
+            confirmations.into_iter().flatten().for_each(|confirm| {
+                self.client.post_detached(confirm);
+            });
+        }
     }
 
     /// Moves the value of a key to a new leaf, if the old value meets `condition`: marks the old leaf, then swaps the
@@ -330,7 +349,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     ) -> Result<Moved, IndexError> {
         let (node, client) = (&location.node, self.client);
         let new = self.new_leaf(LinkingNode::from(&**node), node.at.node(), entry).await?;
-        let (held, mut old) = self.lock_leaf(leaf_ref).await?;
+        let (held, mut old) = self.lock_leaf(leaf_ref, entry.key).await?;
         let is_linked = old.state() == LeafState::Live && old.reverse().is_linked();
         let unmoved = if is_linked && old.key() == entry.key {
             match self.meets(&old, leaf_ref, condition).await {

@@ -15,7 +15,7 @@ use super::options::NODE_LOCKS;
 use super::policy::Policy;
 use super::report::{RadixReport, problem_of};
 use crate::error::IndexError;
-use crate::lock::{becomes_free, held_words, stay_held, sweep};
+use crate::lock::{LockMemory, LockOptions, becomes_free, held_words, stay_held, sweep};
 use crate::memory::overflow::{self, Link};
 use crate::memory::owned::ReachedChunks;
 use crate::op::Op;
@@ -77,7 +77,8 @@ impl<P: Policy> RadixTree<P> {
     /// # Errors
     /// The fabric's errors.
     pub async fn sweep_locks<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
-        sweep(client, NODE_LOCKS).await
+        let freed = sweep(client, NODE_LOCKS).await?;
+        Ok(freed + sweep(client, self.options.leaf_lock.options()).await?)
     }
 }
 
@@ -87,7 +88,6 @@ impl Verifier {
         let (at, header, report) = (path.node.at, node.header(), &mut self.report);
         let mut partials = BTreeSet::new();
         *report.nodes_of(header.size()) += 1;
-        report.node_bytes += header.size().memory_bytes() as u64;
         report.height = report.height.max(path.height);
         let mut closed = 0;
         let mut free = false;
@@ -99,7 +99,7 @@ impl Verifier {
             if !slot.is_occupied() && slot.generation() != header.generation() {
                 report.problem(at, format!("slot {number} is of generation {}", slot.generation()));
             }
-            closed += u64::from(slot.child() == Child::Closed);
+            closed += u64::from(slot.child() == Child::Closed || slot != slot.thawed());
             if slot.is_free() {
                 free = true;
                 continue;
@@ -143,6 +143,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             verifier.report.problem(at, "the prefix of the root is not empty");
         }
         let path = PathNode { node: CachedNode::copy(at, &root), parent: None, height: 1 };
+        verifier.report.node_bytes += self.bytes_taken(NodeSize::All.bytes());
         verifier.check_slots(&root, &Rc::new(path));
         while let Some(check) = verifier.pending.pop() {
             match check.slot.child() {
@@ -172,6 +173,11 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         Ok(report)
     }
 
+    /// The bytes of memory that an object of `bytes` bytes takes.
+    fn bytes_taken(self, bytes: usize) -> u64 {
+        self.index.options.allocation.rounded(bytes as u64)
+    }
+
     async fn verify_inner(
         self,
         verifier: &mut Verifier,
@@ -194,6 +200,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let right = Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
         report.unfinished_changes += u64::from(node.reverse() != right);
         report.unfinished_changes += u64::from(node.header().state() != Some(NodeState::Live));
+        report.node_bytes += self.bytes_taken(node.header().size().bytes());
         let height = path.height + 1;
         let next = PathNode { node: CachedNode::copy(at, &node), parent: Some(path), height };
         verifier.check_slots(&node, &Rc::new(next));
@@ -218,10 +225,12 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let (parent, report) = (&path.node, &mut verifier.report);
         let right = Reverse::of_leaf(parent.at, parent.header.generation());
         report.unfinished_changes += u64::from(leaf.reverse() != right);
-        // An interrupted removal has removed its key; an interrupted move has not.
-        report.unfinished_changes += u64::from(leaf.state() != LeafState::Live);
+        // An interrupted removal has removed its key; an interrupted move has not. Where clients swap leaves without a
+        // lock, the state of a linked leaf has no meaning.
+        let is_unfinished = leaf.state() != LeafState::Live && !self.index.options.swaps_leaves();
+        report.unfinished_changes += u64::from(is_unfinished);
         report.entries += u64::from(leaf.state() != LeafState::Removed);
-        report.leaf_bytes += class.bytes() as u64;
+        report.leaf_bytes += self.bytes_taken(class.bytes());
         if step_at(leaf.key(), parent.header.depth()) != *step {
             report.problem(at, "its key does not match its slot");
         }
@@ -275,10 +284,25 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Checks that every lock of the lock tables is free, or is released soon: the tables serve all indexes of the
     /// pool.
     async fn verify_locks(self, report: &mut RadixReport) -> Result<(), IndexError> {
+        self.verify_lock_tables(NODE_LOCKS, "lock word", report).await?;
+        let leaves = self.index.options.leaf_lock.options();
+        if leaves.memory == LockMemory::Node {
+            return Ok(());
+        }
+        self.verify_lock_tables(leaves, "device lock word", report).await
+    }
+
+    /// As [`verify_locks`](Self::verify_locks), for the tables of one kind of locks.
+    async fn verify_lock_tables(
+        self,
+        options: LockOptions,
+        name: &str,
+        report: &mut RadixReport,
+    ) -> Result<(), IndexError> {
         for node in 0..self.fabric().shape().nodes {
-            let held = held_words(self.client, NODE_LOCKS, NodeId(node)).await?;
+            let held = held_words(self.client, options, NodeId(node)).await?;
             for held in stay_held(self.client, held).await? {
-                let name = format!("lock word {} of node {node}", held.number);
+                let name = format!("{name} {} of node {node}", held.number);
                 self.report_lock(held.at, name, report).await?;
             }
         }

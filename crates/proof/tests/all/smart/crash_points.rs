@@ -10,6 +10,10 @@ use farwood_proof::crash_points::{
 };
 use farwood_testkit::campaign::size;
 
+/// A variant of each kind of leaf locks, and one without.
+const VARIANTS: [SmartVariant; 4] =
+    [SmartVariant::WriteCombining, SmartVariant::Art, SmartVariant::RearLock, SmartVariant::InPlace];
+
 fn config(variant: SmartVariant, inline_bytes: usize) -> OrderedConfig {
     OrderedConfig::Smart(smart::SmartConfig {
         options: variant.features(),
@@ -57,8 +61,8 @@ fn every_named_coverage_mark_exists() {
 
 #[test]
 fn a_crash_at_any_verb_loses_no_key() {
-    let variants = [SmartVariant::WriteCombining, SmartVariant::InPlace, SmartVariant::Art];
-    let count = size(1, 3) as usize;
+    let variants = VARIANTS;
+    let count = size(3, 4) as usize;
     let points: u64 = variants[..count].iter().map(|&variant| single_crashes(&cases(variant))).sum();
     assert!(points > 100 * count as u64, "{points} crash points");
 }
@@ -83,8 +87,8 @@ fn a_second_crash_at_any_verb_loses_no_key() {
 
 #[test]
 fn a_drop_after_any_poll_leaves_no_lock() {
-    let variants = [SmartVariant::WriteCombining, SmartVariant::InPlace, SmartVariant::Art];
-    let count = size(1, 3) as usize;
+    let variants = VARIANTS;
+    let count = size(3, 4) as usize;
     let points: u64 = variants[..count].iter().map(|&variant| single_drops(&cases(variant))).sum();
     assert!(points > 100 * count as u64, "{points} drop points");
 }

@@ -3,7 +3,7 @@
 
 use farwood_fabric::Capabilities;
 use farwood_index::ordered::{self, Ordered};
-use farwood_index::smart::{NodeSizing, SmartConfig, SmartFeatures, SmartVariant};
+use farwood_index::smart::{Allocation, NodeSizing, Smart, SmartConfig, SmartFeatures, SmartVariant};
 use farwood_proof::radix_model;
 use farwood_proof::served::Tcp;
 use farwood_proof::shm::Shm;
@@ -14,12 +14,14 @@ fn of(options: SmartFeatures) -> ordered::OrderedConfig {
     ordered::OrderedConfig::Smart(SmartConfig { options, ..SmartConfig::default() })
 }
 
-/// All variants, and those whose nodes have memory for 256 slots.
+/// All variants, with nodes that grow in place as well, and two that reserve 256 slots, of which one also rounds
+/// allocations up.
 fn all() -> Vec<ordered::OrderedConfig> {
     let variants = SmartVariant::ALL.map(|(variant, _)| variant.features());
     let typed = variants.map(|features| SmartFeatures { node_sizing: NodeSizing::Typed, ..features });
     let preallocated = SmartFeatures { node_sizing: NodeSizing::Preallocated, ..SmartFeatures::default() };
-    variants.into_iter().chain(typed).chain([preallocated]).map(of).collect()
+    let rounded = SmartFeatures { allocation: Allocation::Steps256, ..preallocated };
+    variants.into_iter().chain(typed).chain([preallocated, rounded]).map(of).collect()
 }
 
 #[test]
@@ -81,6 +83,48 @@ fn keys_of_all_lengths() {
         let inline_bytes = if seed % 4 == 2 { 60 } else { SmartConfig::default().inline_bytes };
         ordered::OrderedConfig::Smart(SmartConfig { options, inline_bytes, ..SmartConfig::default() })
     });
+}
+
+/// Each slot takes a multiple of 256 bytes, and the report counts the same bytes.
+#[test]
+fn allocations_are_rounded_up() {
+    let (world, options) =
+        (Loopback::default(), SmartFeatures { allocation: Allocation::Steps256, ..SmartFeatures::default() });
+    let client = world.client();
+    world.block_on(async {
+        let config = SmartConfig { options, ..SmartConfig::default() };
+        let tree = Smart::create(&client, "t", config, 1 << 20).await.unwrap();
+        for key in 0..300_u64 {
+            tree.put(&client, &key.to_be_bytes(), &[1; 8]).await.unwrap();
+        }
+        let report = tree.walk(&client).await.unwrap();
+        let root = 2_304;
+        assert_eq!(report.leaf_bytes, 300 * 256);
+        assert_eq!(report.node_bytes % 256, 0);
+        assert_eq!(tree.bytes_allocated(), (report.leaf_bytes + report.node_bytes - root) as i64);
+    });
+}
+
+/// Clients of the baselines swap leaves without a lock, so the memory of replaced leaves is not reused.
+#[test]
+fn an_update_without_a_lock_writes_unused_memory() {
+    for (variant, chunk_is_enough) in [(SmartVariant::LockFree, false), (SmartVariant::RearLock, true)] {
+        let world = Loopback::default();
+        let client = world.client();
+        world.block_on(async {
+            let config = SmartConfig { options: variant.features(), ..SmartConfig::default() };
+            let tree = Smart::create(&client, "t", config, 1 << 20).await.unwrap();
+            tree.put(&client, b"key", &[0; 4_000]).await.unwrap();
+            let allocated = tree.bytes_allocated();
+            let mut refused = false;
+            for value in 0..40_000_u32 {
+                let value = [value as u8; 4_000];
+                refused = refused || tree.update(&client, b"key", &value).await.is_err();
+            }
+            assert_eq!(refused, !chunk_is_enough, "a pool of 128 MiB");
+            assert_eq!(tree.bytes_allocated(), allocated);
+        });
+    }
 }
 
 #[test]

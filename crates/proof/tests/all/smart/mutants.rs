@@ -11,8 +11,13 @@ use farwood_proof::workload::{CHURNING, GROWING, MIXED};
 
 /// A run on the loopback fabric with as many removals as insertions, and with large caches.
 fn churning(seed: u64) -> LoopbackCase {
+    churning_in(SmartVariant::RearLock, seed)
+}
+
+/// As [`churning`], in a variant.
+fn churning_in(variant: SmartVariant, seed: u64) -> LoopbackCase {
     let mut case = LoopbackCase::new(System::Smart, seed);
-    case.plan.use_smart(SmartConfig { options: SmartVariant::RearLock.features(), ..SmartConfig::default() });
+    case.plan.use_smart(SmartConfig { options: variant.features(), ..SmartConfig::default() });
     (case.plan.keys, case.plan.mix, case.plan.cache_bytes) = (40, CHURNING, 1 << 20);
     case.steps = 120;
     case.polls_max = POLLS_MAX;
@@ -47,6 +52,25 @@ fn hot(seed: u64) -> LoopbackCase {
 #[test]
 fn an_unlock_before_the_write_back_is_noticed() {
     noticed("unlock first", churning, Mutant::UnlockFirst);
+}
+
+/// A lock in device memory that is handed over before the write-back.
+#[test]
+fn a_hand_over_before_the_write_back_is_noticed() {
+    let in_place = |seed| churning_in(SmartVariant::InPlace, seed);
+    noticed("hand-over first", in_place, Mutant::UnlockFirst);
+}
+
+#[test]
+fn swapping_a_slot_before_the_leaf_is_marked_is_noticed() {
+    let swapping = |seed| churning_in(SmartVariant::LockFree, seed);
+    noticed("swap unmarked", swapping, Mutant::SwapUnmarked);
+}
+
+#[test]
+fn replacing_a_node_whose_slots_are_not_frozen_is_noticed() {
+    let swapping = |seed| churning_in(SmartVariant::Art, seed);
+    noticed("swap unfrozen", swapping, Mutant::SwapUnfrozen);
 }
 
 #[test]
