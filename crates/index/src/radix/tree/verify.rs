@@ -200,7 +200,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let right = Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
         report.unfinished_changes += u64::from(node.reverse() != right);
         report.unfinished_changes += u64::from(node.header().state() != Some(NodeState::Live));
-        report.node_bytes += self.bytes_taken(node.header().size().bytes());
+        report.node_bytes += self.bytes_taken(node.header().size().memory_bytes());
         let height = path.height + 1;
         let next = PathNode { node: CachedNode::copy(at, &node), parent: Some(path), height };
         verifier.check_slots(&node, &Rc::new(next));
