@@ -201,7 +201,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             }
             swapped = client.post(swap(at)).await?;
         }
-        self.index.cache.learn(node.at, at.number, new);
+        self.index.cache.learn(node, at.number, new);
         if let Some(confirm) = leaf.confirm() {
             client.post_detached(confirm);
         }
@@ -218,7 +218,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     ) -> Result<Option<SlotAt>, IndexError> {
         traversal.retry(self.client).await?;
         self.read_again(node, traversal).await?;
-        self.index.cache.mark_lost(node.at);
+        self.index.cache.mark_lost(node);
         let fresh = traversal.node_read(node.at).filter(|fresh| fresh.header == node.header);
         Ok(fresh.and_then(|fresh| match fresh.find(key) {
             SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => {
@@ -378,7 +378,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 if swapped == Swapped::Won {
                     self.index.free_leaf(leaf, marked.version);
                     self.free_overflow(marked.link).await;
-                    self.index.cache.learn(node.at, number, vacant);
+                    self.index.cache.learn(node, number, vacant);
                 }
             }
             Err(error) => {

@@ -279,11 +279,11 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 Ok(Fate::Gone)
             }
             ResizeOutcome::Gone => {
-                self.index.cache.remove(parent.at);
+                self.index.cache.remove(parent);
                 Ok(Fate::Gone)
             }
             ResizeOutcome::Ambiguous | ResizeOutcome::Busy => {
-                self.index.cache.remove(parent.at);
+                self.index.cache.remove(parent);
                 Ok(Fate::Remains)
             }
         }
@@ -506,8 +506,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     fn record_replacement(self, old: &OldNode<'_>, replacement: &Replacement) -> NodeChange {
         let OldNode { parent, number, at, node, .. } = old;
         let tree = self.index;
-        tree.cache.remove(*at);
-        tree.cache.learn(parent.at, *number, replacement.slot);
+        tree.cache.remove(&CachedNode::copy(*at, node));
+        tree.cache.learn(parent, *number, replacement.slot);
         let header = node.header();
         let kind = ObjectKind::Inner.slot_kind(header.size().bytes());
         tree.heap.take_back(MemorySlot { at: *at, version: Some(header.generation()), kind });
