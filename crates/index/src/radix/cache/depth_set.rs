@@ -98,7 +98,9 @@ mod tests {
         let set = DepthSet::new();
         assert_eq!((set.down_from(KEY_BYTES_MAX).next(), set.up_from(0).next()), (None, None));
         let depths = [0, 2, 63, 64, 200, KEY_BYTES_MAX];
-        depths.iter().for_each(|&depth| set.add(depth));
+        for depth in depths {
+            set.add(depth);
+        }
         for bound in [0, 1, 2, 3, 62, 63, 64, 65, 127, 128, 201, KEY_BYTES_MAX] {
             let down: Vec<_> = depths.iter().rev().copied().filter(|&depth| depth <= bound).collect();
             assert_eq!(set.down_from(bound).collect::<Vec<_>>(), down, "{bound}");
@@ -111,10 +113,14 @@ mod tests {
     #[test]
     fn the_commonest_depth_is_known() {
         let set = DepthSet::new();
-        [1, 2, 3, 2].into_iter().for_each(|depth| set.add(depth));
+        for depth in [1, 2, 3, 2] {
+            set.add(depth);
+        }
         assert_eq!(set.commonest(), 2);
         set.subtract(2);
-        [3, 100, 100, 100].into_iter().for_each(|depth| set.add(depth));
+        for depth in [3, 100, 100, 100] {
+            set.add(depth);
+        }
         assert_eq!(set.commonest(), 3);
     }
 }

@@ -279,7 +279,8 @@ impl PageLog {
         let at = locked.get().copy();
         let copy = StoredCopy(store.arena.block(at).expect("an entry leads to an allocated page"));
         let (class, depth) = (copy.class(), copy.header().depth());
-        store.table.remove(&store.arena, key, locked);
+        store.table.remove(&store.arena, key, &locked);
+        drop(locked);
         store.depths.subtract(depth);
         self.free(&store.arena, at, class);
     }
@@ -312,7 +313,9 @@ impl PageLog {
         {
             let mut dropped = Vec::new();
             table.split(arena, key, segment, |entry| store.key_of(entry), |entry| dropped.push(entry));
-            dropped.into_iter().for_each(|entry| self.forget(store, entry));
+            for entry in dropped {
+                self.forget(store, entry);
+            }
         }
         if !table.has_room(arena, key)
             && let Some(oldest) = table.oldest(arena, key, now)

@@ -197,7 +197,7 @@ impl Table {
         (entry != 0).then_some(entry & !(SEGMENT_WORDS - 1))
     }
 
-    fn bucket<'a>(arena: &'a Arena, segment: u32, bucket: u32) -> &'a Line {
+    fn bucket(arena: &Arena, segment: u32, bucket: u32) -> &Line {
         arena.line(segment + bucket * LINE_WORDS as u32).expect("the page of a segment is allocated")
     }
 
@@ -258,7 +258,7 @@ impl Table {
     }
 
     /// Removes an entry.
-    pub(super) fn remove(&self, arena: &Arena, key: TableKey, locked: LockedEntry<'_>) {
+    pub(super) fn remove(&self, arena: &Arena, key: TableKey, locked: &LockedEntry<'_>) {
         locked.bucket.clear(locked.number);
         if locked.step > 0 {
             let segment = self.segment(key).expect("an entry is in a segment");
