@@ -192,6 +192,17 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         Ok(self.keep(at, &root, traversal))
     }
 
+    /// The copy of the node at `at` that this operation has read; or the cached one, if the traversal had to start above
+    /// the deepest cached node.
+    fn known(self, at: Remote<RawInner>, traversal: &Traversal<'_, P::Route>) -> Option<Arc<CachedNode>> {
+        if let Some(fresh) = traversal.node_read(at) {
+            return Some(Arc::clone(fresh));
+        }
+        let key = traversal.key();
+        let deepest = || self.index.cache.search(key, key.len(), self.fabric().thread());
+        traversal.is_restricted().then(deepest).flatten().filter(|node| node.at == at)
+    }
+
     /// Keeps a node that was just read, for this operation and in the cache.
     fn keep(
         self,
@@ -203,7 +214,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         traversal.record_again(at, node)
     }
 
-    /// Follows a slot of `parent` to the inner node `child`. [0 RT if this operation has read the child; otherwise 1]
+    /// Follows a slot of `parent` to the inner node `child`. [0 RT if the child is [`known`](Self::known); otherwise
+    /// 1]
     async fn follow(
         self,
         parent: &Arc<CachedNode>,
@@ -212,12 +224,12 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Followed, IndexError> {
         let (key, index_number, depth) = (traversal.key(), self.index.number, parent.header.depth());
-        if let Some(child) = traversal.node_read(child.at) {
+        if let Some(child) = self.known(child.at, traversal) {
             // The prefix of a child that is one byte deeper has no further bytes to compare; the last node is checked
             // at the end.
             let is_next = child.header.depth() == depth + 1 && number > 0;
             if is_next || child.header.depth() > depth && child.covers(key, index_number) {
-                return Ok(Followed::Node(Arc::clone(child)));
+                return Ok(Followed::Node(child));
             }
         }
         let copy = self.read_inner(child).await?;

@@ -47,6 +47,11 @@ impl<'k, R: Route> Traversal<'k, R> {
         self.key.len().min(self.depth_limit.saturating_sub(1))
     }
 
+    /// Whether the depth of the next start is restricted.
+    pub(super) fn is_restricted(&self) -> bool {
+        self.depth_limit != usize::MAX
+    }
+
     /// Restricts the next start to nodes whose depth is less than `depth`, so that the traversal finds the parent of a
     /// node of that depth.
     pub(super) fn start_above(&mut self, depth: usize) {
