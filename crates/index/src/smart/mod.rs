@@ -1,8 +1,9 @@
 //! SMART: an adaptive radix tree on remote memory, written by its clients (SMART, OSDI'23), and ART on remote memory.
 //!
 //! [`radix::tree`](crate::radix::tree) has the tree, and the argument why its answers are correct. SMART adds three
-//! things. A traversal starts at the deepest node above its key of which the compute node has a copy, or at the root. New nodes are placed on the memory node of the node that links them. Clients of a
-//! compute node combine requests for the same key ([`combine`](crate::combine)).
+//! things. A traversal starts at the deepest node above its key of which the compute node has a copy, or at the root.
+//! New nodes are placed on the memory node of the node that links them. Clients of a compute node combine requests for
+//! the same key ([`combine`](crate::combine)).
 //!
 //! # Departures from the paper
 //!

@@ -52,13 +52,17 @@ impl CachedNode {
         Self { at, header, hash, slots: KnownSlots::All(slots), is_outdated: false }
     }
 
-    /// A copy that has only the result of a search for `step`. `is_outdated`: its other slots have probably changed.
+    /// A copy that has only the result of a search for `step`.
     pub(super) fn with_result(
         NodeIdentity { at, header, hash }: NodeIdentity,
         (step, result): (Step, SlotSearch),
-        is_outdated: bool,
     ) -> Self {
-        Self { at, header, hash, slots: KnownSlots::Of(step, result), is_outdated }
+        Self { at, header, hash, slots: KnownSlots::Of(step, result), is_outdated: false }
+    }
+
+    /// Marks a copy whose other slots have probably changed.
+    pub(super) fn mark_outdated(&mut self) {
+        self.is_outdated = true;
     }
 
     /// Overwrites this copy with a node that was just read.

@@ -130,7 +130,11 @@ impl NodeCache {
     #[inline]
     pub fn search(&self, key: &[u8], depth_max: usize, thread: usize) -> Option<Arc<CachedNode>> {
         let FoundNode { node, step, result, is_lost } = self.deepest(key, depth_max)?;
-        Some(self.views.share(thread, CachedNode::with_result(node, (step, result), is_lost)))
+        let mut view = CachedNode::with_result(node, (step, result));
+        if is_lost {
+            view.mark_outdated();
+        }
+        Some(self.views.share(thread, view))
     }
 
     /// As [`search`](Self::search). Tries prefixes of the length that is most likely, then shorter ones up to the first
@@ -220,8 +224,7 @@ impl NodeCache {
         let depths = self.store.depths.up_from(0).take_while(|depth| *depth <= key.len()).take(PROBES_MAX);
         let copies = depths.filter_map(|depth| {
             (prefix, hashed) = (extend(prefix, &key[hashed..depth]), depth);
-            let copy =
-                self.read(prefix, depth, |node, copy| CachedNode::with_slots(node, copy.slots().collect()));
+            let copy = self.read(prefix, depth, |node, copy| CachedNode::with_slots(node, copy.slots()));
             copy.map(Arc::new)
         });
         copies.collect()

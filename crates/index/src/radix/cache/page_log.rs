@@ -185,8 +185,8 @@ impl PageLog {
         Some(page)
     }
 
-    /// Moves the copies of a few pages together, so that the last page with copies, which becomes the head, has room, and
-    /// a page is empty. `false`: no pages can be cleaned.
+    /// Moves the copies of a few pages together, so that the last page with copies, which becomes the head, has room,
+    /// and a page is empty. `false`: no pages can be cleaned.
     fn clean(&mut self, store: &Store, now: u8, cleaning: Cleaning) -> bool {
         let arena = &store.arena;
         let pages = self.pages_to_clean(arena);
@@ -301,8 +301,8 @@ impl PageLog {
         self.free(&store.arena, at, class);
     }
 
-    /// Makes room in the table for an entry: splits a segment, or evicts one of the copies whose entries are in the same
-    /// buckets.
+    /// Makes room in the table for an entry: splits a segment, or evicts one of the copies whose entries are in the
+    /// same buckets.
     pub(super) fn make_room(&mut self, store: &Store, key: TableKey, now: u8) -> bool {
         let Store { arena, table, .. } = store;
         if table.has_room(arena, key) {

@@ -37,8 +37,6 @@ pub(super) const SEGMENT_WORDS: u32 = BUCKETS * LINE_WORDS as u32;
 const WINDOW: u32 = 4;
 /// Spins of a search before it gives up: the copy counts as absent.
 const SPINS_MAX: u32 = 1000;
-/// Spins of a client that waits for the lock of a bucket, before it lets other threads run.
-const SPINS_PER_YIELD: u32 = 100;
 
 const LOCKED: u64 = 1 << 16;
 const DISPLACED: u64 = LOCKED - 1;
@@ -99,7 +97,6 @@ pub(super) struct LockedBucket<'a>(&'a Line);
 impl<'a> LockedBucket<'a> {
     fn lock(line: &'a Line) -> Self {
         let state = &line.0[0];
-        let mut spins = 0;
         loop {
             let seen = state.load(Relaxed);
             let locks = || state.compare_exchange_weak(seen, seen + LOCKED, Acquire, Relaxed).is_ok();
@@ -108,8 +105,8 @@ impl<'a> LockedBucket<'a> {
                 fence(Release);
                 return Self(line);
             }
-            spins += 1;
-            if spins % SPINS_PER_YIELD == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            // The holder of the lock copies at most one segment, and waits for nothing.
+            std::hint::spin_loop();
         }
     }
 
@@ -287,8 +284,8 @@ impl Table {
         self.directory[self.number(key)].load(Relaxed) & (SEGMENT_WORDS - 1) <= self.bits()
     }
 
-    /// Splits the segment of a hash, with a new segment of zeros, or adds the first segment. `key_of` yields the hash of
-    /// the copy of an entry. Calls `dropped` with the entries for which there is no room.
+    /// Splits the segment of a hash, with a new segment of zeros, or adds the first segment. `key_of` yields the hash
+    /// of the copy of an entry. Calls `dropped` with the entries for which there is no room.
     pub(super) fn split(
         &self,
         arena: &Arena,

@@ -192,8 +192,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         Ok(self.keep(at, &root, traversal))
     }
 
-    /// The copy of the node at `at` that this operation has read; or the cached one, if the traversal had to start above
-    /// the deepest cached node.
+    /// The copy of the node at `at` that this operation has read; or the cached one, if the traversal had to start
+    /// above the deepest cached node.
     fn known(self, at: Remote<RawInner>, traversal: &Traversal<'_, P::Route>) -> Option<Arc<CachedNode>> {
         if let Some(fresh) = traversal.node_read(at) {
             return Some(Arc::clone(fresh));
