@@ -3,6 +3,7 @@
 //!
 //! A stale copy never makes an answer wrong, because every object that a traversal reads identifies itself.
 
+use super::stored_copy::StoredCopy;
 use crate::radix::inner::{Inner, InnerRef, NodeHeader, RawInner, SlotSearch, covers, find, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::prefix::PrefixHash;
@@ -27,6 +28,8 @@ pub struct CachedNode {
 #[derive(Debug)]
 enum KnownSlots {
     All(Vec<NodeSlot>),
+    /// All slots, in the form of the cache.
+    Stored(StoredCopy<Vec<u64>>),
     /// The result of a search for one step.
     Of(Step, SlotSearch),
 }
@@ -48,8 +51,16 @@ impl CachedNode {
     }
 
     /// A copy with all slots.
-    pub(super) fn with_slots(NodeIdentity { at, header, hash }: NodeIdentity, slots: Vec<NodeSlot>) -> Self {
+    fn with_slots(NodeIdentity { at, header, hash }: NodeIdentity, slots: Vec<NodeSlot>) -> Self {
         Self { at, header, hash, slots: KnownSlots::All(slots), is_outdated: false }
+    }
+
+    /// A copy with all slots that a cached copy shows.
+    pub(super) fn with_stored(
+        NodeIdentity { at, header, hash }: NodeIdentity,
+        copy: StoredCopy<Vec<u64>>,
+    ) -> Self {
+        Self { at, header, hash, slots: KnownSlots::Stored(copy), is_outdated: false }
     }
 
     /// A copy that has only the result of a search for `step`.
@@ -69,7 +80,7 @@ impl CachedNode {
     pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) {
         let mut slots = match std::mem::replace(&mut self.slots, KnownSlots::All(Vec::new())) {
             KnownSlots::All(slots) => slots,
-            KnownSlots::Of(..) => Vec::new(),
+            KnownSlots::Stored(_) | KnownSlots::Of(..) => Vec::new(),
         };
         slots.clear();
         slots.extend(node.slots());
@@ -97,6 +108,7 @@ impl CachedNode {
     pub fn slot(&self, number: usize) -> NodeSlot {
         match &self.slots {
             KnownSlots::All(slots) => slots[number],
+            KnownSlots::Stored(copy) => copy.slot(number),
             KnownSlots::Of(_, SlotSearch::Slot(known, slot) | SlotSearch::Free(known, slot))
                 if *known == number =>
             {
@@ -112,6 +124,7 @@ impl CachedNode {
         let step = step_at(key, self.header.depth());
         match &self.slots {
             KnownSlots::All(slots) => find(self.header.size(), step, |number| slots[number]),
+            KnownSlots::Stored(copy) => copy.find(step),
             KnownSlots::Of(known, result) if *known == step => *result,
             KnownSlots::Of(..) => SlotSearch::Slot(0, NodeSlot::DAMAGED),
         }
@@ -119,12 +132,14 @@ impl CachedNode {
 
     /// The children that the copy has, in the order of their slots.
     pub fn children(&self) -> impl Iterator<Item = (Step, NodeSlot)> {
-        let slots: &[NodeSlot] = match &self.slots {
-            KnownSlots::All(slots) => slots,
-            KnownSlots::Of(..) => &[],
+        let count = match &self.slots {
+            KnownSlots::All(slots) => slots.len(),
+            KnownSlots::Stored(copy) => copy.slot_count(),
+            KnownSlots::Of(..) => 0,
         };
-        let occupied = slots.iter().enumerate().filter(|(_, slot)| slot.is_occupied());
-        occupied.map(|(number, slot)| (step_of(number, *slot), *slot))
+        let slots = (0..count).map(|number| (number, self.slot(number)));
+        let occupied = slots.filter(|(_, slot)| slot.is_occupied());
+        occupied.map(|(number, slot)| (step_of(number, slot), slot))
     }
 
     /// Whether `key` has the prefix of this node.

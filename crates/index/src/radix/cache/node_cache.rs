@@ -218,14 +218,20 @@ impl NodeCache {
         })
     }
 
-    /// Copies of all cached nodes above `key`, the root first.
+    /// Copies of all cached nodes above `key`, the highest first. That of the root has only the slot of the key.
     pub fn path(&self, key: &[u8]) -> Vec<Arc<CachedNode>> {
         let (mut prefix, mut hashed) = (PrefixHash::EMPTY, 0);
         let depths = self.store.depths.up_from(0).take_while(|depth| *depth <= key.len()).take(PROBES_MAX);
         let copies = depths.filter_map(|depth| {
             (prefix, hashed) = (extend(prefix, &key[hashed..depth]), depth);
-            let copy = self.read(prefix, depth, |node, copy| CachedNode::with_slots(node, copy.slots()));
-            copy.map(Arc::new)
+            let copy = if depth == 0 {
+                let FoundNode { node, step, result, .. } = self.probe(key, 0, prefix)?;
+                CachedNode::with_result(node, (step, result))
+            } else {
+                let (node, copy) = self.read(prefix, depth, |node, copy| (node, copy.to_local()))?;
+                CachedNode::with_stored(node, copy)
+            };
+            Some(Arc::new(copy))
         });
         copies.collect()
     }

@@ -225,31 +225,26 @@ impl<W: CopyWords> StoredCopy<W> {
         find(self.header().size(), step, |number| self.slot(number))
     }
 
-    /// All slots.
-    pub(super) fn slots(&self) -> Vec<NodeSlot> {
-        let (header, count, is_ordered) = (self.header(), self.count(), self.is_ordered());
-        let (slots_max, free) = (header.size().slots(), NodeSlot::free(header.generation()));
-        let mut slots = Vec::with_capacity(1 + slots_max);
-        slots.push(self.slot(0));
-        let mut next = self.first_slot() + usize::from(self.has_end());
-        let mut map = 0;
-        for number in 0..slots_max {
-            if is_ordered && number % 64 == 0 {
-                map = self.0.word(HEAD_WORDS + number / 64);
-            }
-            let is_stored = if is_ordered { map >> (number % 64) & 1 == 1 } else { number < count };
-            slots.push(match (is_stored, is_ordered) {
-                (true, _) => NodeSlot::from_word(self.0.word(next)),
-                (false, true) => NodeSlot::vacant(number as u8, header.generation()),
-                (false, false) => free,
-            });
-            next += usize::from(is_stored);
-        }
-        slots
+    /// Number of slots, with slot 0.
+    pub(super) fn slot_count(&self) -> usize {
+        1 + self.header().size().slots()
+    }
+}
+
+impl CopyWords for Vec<u64> {
+    #[inline]
+    fn word(&self, number: usize) -> u64 {
+        self.get(number).copied().unwrap_or(0)
     }
 }
 
 impl StoredCopy<Block<'_>> {
+    /// The copy in local memory.
+    pub(super) fn to_local(self) -> StoredCopy<Vec<u64>> {
+        let used = self.words_used().min(WORDS_MAX);
+        StoredCopy((0..used).map(|number| self.0.word(number)).collect())
+    }
+
     /// Changes a slot that is stored, and keeps its partial key. `None`: it is not stored.
     pub(super) fn overwrite(&self, number: usize, slot: NodeSlot) -> Option<Learned> {
         let at = self.position(number).ok()?;
@@ -422,6 +417,10 @@ mod tests {
         NodeIdentity { at: at(), header: NodeHeader::new(NodeState::Live, size, 1, 2, generation), hash: 77 }
     }
 
+    fn slots_of(image: &CopyImage) -> Vec<NodeSlot> {
+        (0..image.copy().slot_count()).map(|number| image.copy().slot(number)).collect()
+    }
+
     /// The slots of a node without children.
     fn empty(size: NodeSize, generation: u32) -> Vec<NodeSlot> {
         let slot = |number: usize| match number {
@@ -465,7 +464,7 @@ mod tests {
                 let Some((number, slot)) = change(&slots, size, step, child.map(u64::from)) else { continue };
                 slots[number] = slot;
                 prop_assert_eq!(image.learn(number, slot), Learned::Done);
-                prop_assert_eq!(&image.copy().slots(), &slots);
+                prop_assert_eq!(&slots_of(&image), &slots);
                 prop_assert!(image.copy().words_used() <= image.class().words());
                 for byte in 0..=255 {
                     let expected = find(size, Step::Byte(byte), |number| slots[number]);
@@ -496,7 +495,7 @@ mod tests {
         let mut image =
             CopyImage::of_slots(identity(NodeSize::Sixteen, 5), empty(NodeSize::Sixteen, 5).into_iter());
         assert_eq!(image.learn(4, leaf(9, 1)), Learned::Done);
-        let slots = image.copy().slots();
+        let slots = slots_of(&image);
         let free = NodeSlot::free(5);
         assert_eq!(slots[1..6], [free, free, free, leaf(9, 1), free]);
         assert_eq!(image.learn(2, leaf(8, 2)), Learned::Done);
