@@ -12,9 +12,9 @@ pub(super) const FIGURE: Figure = Figure {
     name: "smart-cache",
     title: "SMART and Sherman: lookups over the size of the cache",
     setting: "Lookups of uniform integer keys by 8 clients of one compute node, with a cache for all inner nodes and \
-              with smaller ones. The size of all inner nodes is that of the largest cache at the end; the name of each \
-              point has the share of the cache in it. The slides show one size of cache; public measurements of the \
-              artifact find 2.6 to 5 round trips with small caches.",
+              with smaller ones. The name of each point has the share of its cache in what the largest cache uses at \
+              the end for all inner nodes: their copies and the table of them. The slides show one size of cache; \
+              public measurements of the artifact find 2.6 to 5 round trips with small caches.",
     claim: "The slides show one size of cache; this figure varies it.",
     key: "",
     cause: "",

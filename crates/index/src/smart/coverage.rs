@@ -8,13 +8,13 @@ use crate::radix::coverage::{
 
 /// A client shared a READ of another client.
 pub(super) const READ_SHARED: &str = "smart: a READ shared";
-/// A traversal started at a shortcut.
-pub(super) const SHORTCUT: &str = "smart: a search begun at a shortcut";
+/// A traversal started at a cached node below the root.
+pub(super) const CACHED_START: &str = "smart: a search begun at a cached node";
 /// A client shared a WRITE of another client.
 pub(super) const WRITE_SHARED: &str = "smart: a WRITE shared";
 /// All marks, by the text under which a fabric counts them.
 pub const MARKS: &[&str] = &[
-    SHORTCUT,
+    CACHED_START,
     READ_SHARED,
     WRITE_SHARED,
     SLOT_FROZEN,

@@ -21,7 +21,6 @@
 use super::options::{
     Allocation, Inserts, LeafLock, NodeSizing, Reads, Scans, SmartFeatures, Updates, Writes,
 };
-use super::shortcuts::Shortcuts;
 use super::{Smart, SmartState};
 use crate::combine::{Combiner, Leader};
 use crate::error::IndexError;
@@ -104,7 +103,6 @@ impl Smart {
         let policy = SmartState {
             options,
             next_node: AtomicU64::new(entry.number),
-            shortcuts: Shortcuts::new(cache_bytes),
             reads: Combiner::new(Leader::First),
             writes: Combiner::new(Leader::Last),
         };

@@ -1,9 +1,9 @@
 //! SMART: an adaptive radix tree on remote memory, written by its clients (SMART, OSDI'23), and ART on remote memory.
 //!
 //! [`radix::tree`](crate::radix::tree) has the tree, and the argument why its answers are correct. SMART adds three
-//! things. A traversal starts at the node where an earlier traversal for the same key ended, or at the root, and uses
-//! cached copies of inner nodes. New nodes are placed on the memory node of the node that links them. Clients of a
-//! compute node combine requests for the same key ([`combine`](crate::combine)).
+//! things. A traversal starts at the deepest node above its key of which the compute node has a copy, or at the root.
+//! New nodes are placed on the memory node of the node that links them. Clients of a compute node combine requests for
+//! the same key ([`combine`](crate::combine)).
 //!
 //! # Departures from the paper
 //!
@@ -14,13 +14,12 @@
 //! 4. Lock words have 64 bits and name their holder with an epoch.
 //! 5. Occupied slots are swapped under the lock of the node ([`radix::tree`](crate::radix::tree) gives the reason).
 //! 6. The root is a node of 256 slots, and never moves.
-//! 7. A table next to the cache records the nodes where earlier traversals ended, and scans read the children that a
-//!    cached copy names.
+//! 7. The cache is a hash table of prefixes, not an adaptive radix tree, and scans read the children that a cached copy
+//!    names.
 
 mod coverage;
 mod create;
 pub mod options;
-mod shortcuts;
 
 pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
 pub use coverage::MARKS;
@@ -36,18 +35,14 @@ use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
-use crate::radix::tree::{ParentPosition, Policy, RadixTree, TraversalEnd};
+use crate::radix::tree::{ParentPosition, Policy, RadixTree};
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use options::{Reads, Writes};
-use shortcuts::Shortcuts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A compute node's attachment to a SMART tree, with its cache and local locks.
 pub type Smart = RadixTree<SmartState>;
-
-/// Minimum number of nodes that a shortcut skips. For fewer, the lookup in the table costs more than it saves.
-const HOPS_MIN: usize = 4;
 
 /// Requests that write a key; only equal requests are combined.
 const PUT: u8 = 0;
@@ -59,7 +54,6 @@ pub struct SmartState {
     options: SmartFeatures,
     /// Chooses the memory nodes of nodes high in the tree, round-robin.
     next_node: AtomicU64,
-    shortcuts: Shortcuts,
     /// Combines lookups of a key.
     reads: Combiner<Option<Arc<[u8]>>>,
     /// Combines changes of a key.
@@ -81,25 +75,22 @@ impl Policy for SmartState {
         NodeId((number % u64::from(shape.nodes)) as u16)
     }
 
-    /// Starts at the node where an earlier traversal for the key ended, if there is a copy of it and it covers the key.
-    /// [0 RT]
+    /// Starts at the deepest node above the key that the operation has read, or else that is cached. [0 RT]
     #[inline]
     async fn start<F: Fabric>(
         op: Op<'_, F, Smart>,
         traversal: &mut Traversal<'_, ()>,
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
-        let node = op.shortcut(traversal);
-        if node.is_some() {
-            op.hit(coverage::SHORTCUT);
+        let tree = op.index;
+        if let Some(node) = traversal.deepest_node_read(tree.number) {
+            return Ok(Some(node));
+        }
+        let (key, depth_max) = (traversal.key(), traversal.start_depth_max());
+        let node = tree.cache.search(key, depth_max, op.fabric().thread());
+        if node.as_ref().is_some_and(|node| node.header.depth() > 0) {
+            op.hit(coverage::CACHED_START);
         }
         Ok(node)
-    }
-
-    async fn finished<F: Fabric>(op: Op<'_, F, Smart>, traversal: &Traversal<'_, ()>, end: TraversalEnd) {
-        if end.hops >= HOPS_MIN {
-            let tree = op.index;
-            tree.policy.shortcuts.put(traversal.key(), end.node, |bytes| tree.cache.reserve(bytes));
-        }
     }
 
     fn mutant(&mut self, mutant: Mutant) {
@@ -107,19 +98,6 @@ impl Policy for SmartState {
             self.reads.join_late();
             self.writes.join_late();
         }
-    }
-}
-
-impl<F: Fabric> Op<'_, F, Smart> {
-    /// The node where an earlier traversal for the same key ended, if this is the first try of the operation. [0 RT]
-    #[inline]
-    fn shortcut(self, traversal: &Traversal<'_, ()>) -> Option<Arc<CachedNode>> {
-        if !traversal.is_unrestricted_first_try() {
-            return None;
-        }
-        let (tree, key) = (self.index, traversal.key());
-        let node = self.known(tree.policy.shortcuts.get(key)?, 0, traversal)?;
-        node.covers(key, tree.number).then_some(node)
     }
 }
 

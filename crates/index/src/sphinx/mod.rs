@@ -52,9 +52,7 @@ use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
-use crate::radix::tree::{
-    NodeChange, NodeHandle, ParentPosition, Policy, RadixTree, Route, TraversalEnd, problem_of,
-};
+use crate::radix::tree::{NodeChange, NodeHandle, ParentPosition, Policy, RadixTree, Route, problem_of};
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use std::sync::Arc;
 use table::{HashTable, TableOp};
@@ -124,11 +122,7 @@ impl Policy for SphinxState {
         }
     }
 
-    async fn finished<F: Fabric>(
-        op: Op<'_, F, Sphinx>,
-        traversal: &Traversal<'_, SphinxRoute>,
-        _: TraversalEnd,
-    ) {
+    async fn finished<F: Fabric>(op: Op<'_, F, Sphinx>, traversal: &Traversal<'_, SphinxRoute>) {
         if op.index.policy.options.has_tables() {
             op.record_nodes_met(traversal).await;
         }

@@ -99,6 +99,10 @@ impl LoopbackCase {
         if system == System::Sphinx {
             case.plan.cache_bytes = filter_bytes(seed);
         }
+        if system == System::Smart && case.plan.cache_bytes > 0 {
+            // A node cache of less than about 16 KiB caches nothing.
+            case.plan.cache_bytes = case.plan.cache_bytes.max(1 << 14);
+        }
         case
     }
 

@@ -1,81 +1,94 @@
-//! Copies of inner nodes, which may be stale.
+//! A client's copy of an inner node, which may be stale: all slots of a node that was read, or the one slot of a key,
+//! as the cache shows it.
 //!
-//! A traversal follows copies until a node is not cached. A stale copy never makes an answer wrong, because every
-//! object that a traversal reads identifies itself. The client updates single slots of a copy when it learns of a
-//! change.
+//! A stale copy never makes an answer wrong, because every object that a traversal reads identifies itself.
 
-use crate::radix::inner::{
-    Inner, InnerRef, NodeHeader, NodeSize, RawInner, SlotSearch, covers, find, step_of,
-};
+use super::stored_copy::StoredCopy;
+use crate::radix::inner::{Inner, InnerRef, NodeHeader, RawInner, SlotSearch, covers, find, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::slot::NodeSlot;
 use farwood_fabric::Remote;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Bit of a version that is set when the copy is evicted from the cache.
-pub(super) const EVICTED: u32 = 1 << 31;
-/// Bit of a version that is set when an insert that followed the copy lost its slot to another client.
-const LOST: u32 = 1 << 30;
-/// Bytes of a copy besides its slots: its other fields, the counters of an [`Arc`], and the allocator's header.
-const OVERHEAD: usize = 64;
-
-/// Copy of an inner node, which may be stale. Header and slots are one allocation, so that a search does not wait for a
-/// second pointer.
+/// Copy of an inner node, which may be stale.
 #[derive(Debug)]
-pub struct CachedNode<S: ?Sized = [AtomicU64]> {
+pub struct CachedNode {
     /// Address of the node.
     pub at: Remote<RawInner>,
     /// Header of the node, in state live.
     pub header: NodeHeader,
     hash: u64,
-    /// Incremented by every change of the copy; [`EVICTED`] is set when the copy leaves the cache, [`LOST`] when its
-    /// slots are probably out of date.
-    version: AtomicU32,
-    /// Time of the last use.
-    used: AtomicU32,
-    slots: S,
+    slots: KnownSlots,
+    is_outdated: bool,
+}
+
+/// The slots that a copy has.
+#[derive(Debug)]
+enum KnownSlots {
+    All(Vec<NodeSlot>),
+    /// All slots, in the form of the cache.
+    Stored(StoredCopy<Vec<u64>>),
+    /// The result of a search for one step.
+    Of(Step, SlotSearch),
+}
+
+/// Identity of a node: what its copies have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeIdentity {
+    pub(super) at: Remote<RawInner>,
+    pub(super) header: NodeHeader,
+    /// The hash field of the node.
+    pub(super) hash: u64,
 }
 
 impl CachedNode {
-    /// Bytes of the largest copy.
-    pub(super) const BYTES_MAX: usize = Self::bytes_of(NodeSize::All);
-
     /// Copies a node that was just read.
     pub fn copy<B: Deref<Target = [u8]>>(at: Remote<RawInner>, node: &Inner<B>) -> Arc<Self> {
-        Self::of(at, node.header(), node.hash(), |number| node.slot(number))
+        let identity = NodeIdentity { at, header: node.header(), hash: node.hash() };
+        Arc::new(Self::with_slots(identity, node.slots().collect()))
     }
 
-    fn of(
-        at: Remote<RawInner>,
-        header: NodeHeader,
-        hash: u64,
-        slot: impl Fn(usize) -> NodeSlot,
-    ) -> Arc<Self> {
-        match header.size() {
-            NodeSize::Four => allocate::<5>(at, header, hash, slot),
-            NodeSize::Typed4 => allocate::<6>(at, header, hash, slot),
-            NodeSize::Typed8 => allocate::<10>(at, header, hash, slot),
-            NodeSize::Sixteen => allocate::<17>(at, header, hash, slot),
-            NodeSize::Typed16 => allocate::<18>(at, header, hash, slot),
-            NodeSize::Typed32 => allocate::<34>(at, header, hash, slot),
-            NodeSize::FortyEight => allocate::<49>(at, header, hash, slot),
-            NodeSize::Typed64 => allocate::<66>(at, header, hash, slot),
-            NodeSize::Typed128 => allocate::<130>(at, header, hash, slot),
-            NodeSize::All | NodeSize::Typed256 => allocate::<257>(at, header, hash, slot),
-        }
+    /// A copy with all slots.
+    fn with_slots(NodeIdentity { at, header, hash }: NodeIdentity, slots: Vec<NodeSlot>) -> Self {
+        Self { at, header, hash, slots: KnownSlots::All(slots), is_outdated: false }
     }
 
-    /// Overwrites this copy with a node that was just read, if both have the same number of slots.
-    pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) -> bool {
-        if node.slots().len() != self.slots.len() {
-            return false;
-        }
-        (self.at, self.header, self.hash) = (at, node.header(), node.hash());
-        self.refresh(node);
-        true
+    /// A copy with all slots that a cached copy shows.
+    pub(super) fn with_stored(
+        NodeIdentity { at, header, hash }: NodeIdentity,
+        copy: StoredCopy<Vec<u64>>,
+    ) -> Self {
+        Self { at, header, hash, slots: KnownSlots::Stored(copy), is_outdated: false }
+    }
+
+    /// A copy that has only the result of a search for `step`.
+    pub(super) fn with_result(
+        NodeIdentity { at, header, hash }: NodeIdentity,
+        (step, result): (Step, SlotSearch),
+    ) -> Self {
+        Self { at, header, hash, slots: KnownSlots::Of(step, result), is_outdated: false }
+    }
+
+    /// Marks a copy whose other slots have probably changed.
+    pub(super) fn mark_outdated(&mut self) {
+        self.is_outdated = true;
+    }
+
+    /// Overwrites this copy with a node that was just read.
+    pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) {
+        let mut slots = match std::mem::replace(&mut self.slots, KnownSlots::All(Vec::new())) {
+            KnownSlots::All(slots) => slots,
+            KnownSlots::Stored(_) | KnownSlots::Of(..) => Vec::new(),
+        };
+        slots.clear();
+        slots.extend(node.slots());
+        *self = Self::with_slots(NodeIdentity { at, header: node.header(), hash: node.hash() }, slots);
+    }
+
+    pub(super) fn identity(&self) -> NodeIdentity {
+        NodeIdentity { at: self.at, header: self.header, hash: self.hash }
     }
 
     /// Address and size of the node.
@@ -87,7 +100,7 @@ impl CachedNode {
     /// The hash of the prefix that all keys below share.
     #[inline]
     pub fn prefix(&self, number: u32) -> PrefixHash {
-        PrefixHash::from_word(self.hash ^ self.header.salt(number))
+        self.identity().prefix(number)
     }
 
     /// Whether slot `number` is the last one of the type of a node that grows in place.
@@ -96,32 +109,41 @@ impl CachedNode {
         number == size.slots() && size.next_in_place().is_some()
     }
 
-    /// The hash field of the node.
-    pub fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    /// Slot `number`.
+    /// Slot `number`. If the copy does not have it, it is a damaged slot, so that the client reads the node.
     #[inline]
     pub fn slot(&self, number: usize) -> NodeSlot {
-        NodeSlot::from_word(self.slots[number].load(Relaxed))
+        match &self.slots {
+            KnownSlots::All(slots) => slots[number],
+            KnownSlots::Stored(copy) => copy.slot(number),
+            KnownSlots::Of(_, SlotSearch::Slot(known, slot) | SlotSearch::Free(known, slot))
+                if *known == number =>
+            {
+                *slot
+            }
+            KnownSlots::Of(..) => NodeSlot::DAMAGED,
+        }
     }
 
-    /// Prefetches the processor cache line of slot `likely`, or of the last slot.
-    #[inline]
-    pub(super) fn prefetch(&self, likely: usize) {
-        std::hint::black_box(self.slot(likely.min(self.slots.len() - 1)));
-    }
-
-    /// Searches for the slot of `key`.
+    /// Searches for the slot of `key`. If the copy does not have it, it is a damaged slot.
     #[inline]
     pub fn find(&self, key: &[u8]) -> SlotSearch {
-        find(self.header.size(), step_at(key, self.header.depth()), |number| self.slot(number))
+        let step = step_at(key, self.header.depth());
+        match &self.slots {
+            KnownSlots::All(slots) => find(self.header.size(), step, |number| slots[number]),
+            KnownSlots::Stored(copy) => copy.find(step),
+            KnownSlots::Of(known, result) if *known == step => *result,
+            KnownSlots::Of(..) => SlotSearch::Slot(0, NodeSlot::DAMAGED),
+        }
     }
 
-    /// The children, in the order of their slots.
+    /// The children that the copy has, in the order of their slots.
     pub fn children(&self) -> impl Iterator<Item = (Step, NodeSlot)> {
-        let slots = (0..self.slots.len()).map(|number| (number, self.slot(number)));
+        let count = match &self.slots {
+            KnownSlots::All(slots) => slots.len(),
+            KnownSlots::Stored(copy) => copy.slot_count(),
+            KnownSlots::Of(..) => 0,
+        };
+        let slots = (0..count).map(|number| (number, self.slot(number)));
         let occupied = slots.filter(|(_, slot)| slot.is_occupied());
         occupied.map(|(number, slot)| (step_of(number, slot), slot))
     }
@@ -137,101 +159,22 @@ impl CachedNode {
         prefix.len() == self.header.depth() && self.covers(prefix, number)
     }
 
-    /// Records that slot `number` now holds `slot`, unless the copy is older than the slot. A slot without a child must be
-    /// of the same generation.
-    pub fn learn(&self, number: usize, slot: NodeSlot) {
-        let Some(known) = self.slots.get(number) else { return };
-        if slot.is_occupied() || slot.generation() == self.header.generation() {
-            known.store(slot.word(), Relaxed);
-            self.advance();
-        }
-    }
-
-    /// Copies all slots of a node that was just read.
-    pub(super) fn refresh<B: Deref<Target = [u8]>>(&self, node: &Inner<B>) {
-        for (number, slot) in node.slots().enumerate() {
-            self.slots[number].store(slot.word(), Relaxed);
-        }
-        self.version.fetch_and(!LOST, Relaxed);
-        self.advance();
-    }
-
-    /// Records that an insert that followed this copy lost its slot to another client, so that other slots have
-    /// probably changed as well.
-    pub(super) fn mark_lost(&self) {
-        self.version.fetch_or(LOST, Release);
-    }
-
-    /// Whether the last insert that followed this copy lost its slot, and the node was not read since.
+    /// Whether the last insert that followed the cached copy lost its slot, and the node was not read since.
     pub fn is_outdated(&self) -> bool {
-        self.version.load(Relaxed) & LOST != 0
-    }
-
-    /// Invalidates the copies that threads made of this copy.
-    fn advance(&self) {
-        self.version.fetch_add(1, Release);
-    }
-
-    /// Marks the copy as evicted: it receives no more updates.
-    pub(super) fn mark_evicted(&self) {
-        self.version.fetch_or(EVICTED, Release);
-    }
-
-    /// The version of the copy.
-    #[inline]
-    pub(super) fn version(&self) -> u32 {
-        self.version.load(Acquire)
-    }
-
-    /// Duplicates the copy for one thread.
-    pub(super) fn duplicate(&self) -> Arc<Self> {
-        let copy = Self::of(self.at, self.header, self.hash, |number| self.slot(number));
-        copy.version.store(self.version.load(Relaxed) & LOST, Relaxed);
-        copy
-    }
-
-    /// Whether this is a copy of `node`, in the same state.
-    pub(super) fn is_copy_of<B: Deref<Target = [u8]>>(&self, node: &Inner<B>) -> bool {
-        (self.header, self.hash) == (node.header(), node.hash())
-    }
-
-    /// Records a use at time `now`. The field is written only if it changes, because many threads share it.
-    #[inline]
-    pub(super) fn touch(&self, now: u32) {
-        if self.used.load(Relaxed) != now {
-            self.used.store(now, Relaxed);
-        }
-    }
-
-    /// Time since the last use; 0 if another thread recorded a later time than `now`.
-    pub(super) fn age(&self, now: u32) -> u32 {
-        now.wrapping_sub(self.used.load(Relaxed)).cast_signed().max(0).cast_unsigned()
-    }
-
-    /// Bytes of the copy.
-    pub(super) fn bytes(&self) -> usize {
-        Self::bytes_of(self.header.size())
-    }
-
-    /// Bytes of a copy of a node of `size`.
-    pub(super) const fn bytes_of(size: NodeSize) -> usize {
-        8 * (1 + size.slots()) + OVERHEAD
+        self.is_outdated
     }
 }
 
-/// Allocates a copy of a node of `SLOTS` slots, slot 0 included.
-fn allocate<const SLOTS: usize>(
-    at: Remote<RawInner>,
-    header: NodeHeader,
-    hash: u64,
-    slot: impl Fn(usize) -> NodeSlot,
-) -> Arc<CachedNode> {
-    Arc::new(CachedNode {
-        at,
-        header,
-        hash,
-        version: AtomicU32::new(0),
-        used: AtomicU32::new(0),
-        slots: std::array::from_fn::<_, SLOTS, _>(|number| AtomicU64::new(slot(number).word())),
-    })
+impl NodeIdentity {
+    /// The hash of the prefix that all keys below share.
+    #[inline]
+    pub(super) fn prefix(self, number: u32) -> PrefixHash {
+        PrefixHash::from_word(self.hash ^ self.header.salt(number))
+    }
+
+    /// Whether both are the same node. Its header may have changed in bits that are not part of its identity.
+    pub(super) fn is_same_node(self, other: Self) -> bool {
+        let identifying = |node: Self| (node.at, node.header.generation(), node.header.depth(), node.hash);
+        identifying(self) == identifying(other)
+    }
 }

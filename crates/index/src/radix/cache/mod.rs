@@ -1,5 +1,11 @@
 //! Copies of inner nodes that a compute node keeps.
 
+mod arena;
 pub mod cached_node;
+mod depth_set;
 pub mod node_cache;
-mod thread_cache;
+mod page_log;
+mod start_depths;
+mod stored_copy;
+mod table;
+mod view_pool;

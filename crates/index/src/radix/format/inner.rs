@@ -426,15 +426,6 @@ pub fn image(
     bytes
 }
 
-/// A copy of a node after it has grown in place, for the cache: `slots` are those in use, the others are free. Its
-/// reverse pointer is unknown.
-pub fn grown(header: NodeHeader, hash: u64, slots: impl Iterator<Item = NodeSlot>) -> Inner<Vec<u8>> {
-    let free = NodeSlot::free(header.generation());
-    let slots = slots.chain(std::iter::repeat(free)).take(header.size().slots() + 1);
-    let front = [header.word(), Reverse::unlinked(0).word(), hash];
-    Inner::new(front.into_iter().chain(slots.map(NodeSlot::word)).flat_map(u64::to_le_bytes).collect())
-}
-
 /// Offset of slot `number` in a node, bytes.
 #[inline]
 pub const fn slot_offset(number: usize) -> u64 {
@@ -533,12 +524,6 @@ mod tests {
         let bytes = image(Reverse::unlinked(0), header, b"ab", NUMBER, &[(Step::Byte(3), leaf(1))]);
         assert_eq!(bytes.len(), NodeSize::Typed4.bytes());
         assert_eq!(NodeSlot::free(0).word(), 0, "the slots behind are free because they are zero");
-        let node = Inner::new(&bytes[..]);
-        let grown = grown(header.with_size(NodeSize::Typed8), node.hash(), node.slots());
-        assert_eq!(
-            (grown.slots().len(), grown.find(b"ab\x09")),
-            (10, SlotSearch::Free(2, NodeSlot::free(0)))
-        );
     }
 
     #[test]

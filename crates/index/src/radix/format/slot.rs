@@ -63,6 +63,9 @@ const fn word(class: u64, kind: u64, partial: u8, low: u64) -> NodeSlot {
 }
 
 impl NodeSlot {
+    /// A word that is not a valid slot.
+    pub const DAMAGED: Self = Self(0b111 << KIND_SHIFT);
+
     /// A free slot in a node of `generation`.
     pub const fn free(generation: u32) -> Self {
         word(0, FREE, 0, generation as u64)
@@ -251,5 +254,6 @@ mod tests {
     fn a_null_pointer_is_damage() {
         assert_eq!(NodeSlot(LEAF << KIND_SHIFT).child(), Child::Damaged);
         assert_eq!(NodeSlot(7 << KIND_SHIFT | 8).child(), Child::Damaged);
+        assert_eq!(NodeSlot::DAMAGED.child(), Child::Damaged);
     }
 }

@@ -79,7 +79,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         cached_children: CachedChildren,
     ) -> Result<ScanStart, IndexError> {
         let tree = self.index;
-        if let Some(start) = tree.cached_start(cursor, self.fabric().thread()) {
+        if let Some(start) = tree.cached_start(cursor) {
             let CachedStart { node, right, children } = start;
             let key = cursor.next().unwrap_or_default();
             let prefix = key[..node.header.depth()].to_vec();
@@ -96,7 +96,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 return Ok(ScanStart { prefix, items: vec![ScanItem::Rest(parent, first)] });
             }
             self.hit(coverage::STALE_COPY_DROPPED);
-            tree.cache.remove(node.at);
+            tree.cache.remove(&node);
         }
         let root = self.read_parent(InnerRef { at: tree.root, size: NodeSize::All }).await?;
         tree.cache.put(tree.root, &root);
@@ -114,34 +114,28 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 impl<P: Policy> RadixTree<P> {
     /// The deepest cached node that may be above the next key and has enough keys from that key on; `None` for the
     /// root. [0 RT]
-    fn cached_start(&self, cursor: &ScanCursor<'_>, thread: usize) -> Option<CachedStart> {
+    fn cached_start(&self, cursor: &ScanCursor<'_>) -> Option<CachedStart> {
         let key = cursor.next()?;
-        let mut node = self.cache.get(self.root, thread, 0)?;
         let mut found: Option<CachedStart> = None;
-        while let SlotSearch::Slot(number, slot) = node.find(key)
-            && let Child::Inner(child) = slot.child()
-            && let Some(child) = self.cache.get(child.at, thread, 0)
-        {
+        for link in self.cache.path(key).windows(2) {
+            let (node, child) = (&link[0], &link[1]);
+            let SlotSearch::Slot(number, slot) = node.find(key) else { continue };
+            let is_linked = matches!(slot.child(), Child::Inner(linked) if linked.at == child.at);
             let depth = child.header.depth();
-            let is_above_key = match cursor.direction {
-                Direction::Forward => depth <= key.len(),
-                Direction::Backward => depth < key.len(),
-            };
-            if depth <= node.header.depth() || !is_above_key || !child.covers(key, self.number) {
-                break;
+            if !is_linked || cursor.direction == Direction::Backward && depth == key.len() {
+                continue;
             }
-            let counts = self.count_keys(&child, step_at(key, depth), cursor);
+            let counts = self.count_keys(child, step_at(key, depth), cursor);
             if counts.ahead >= cursor.left.min(KEYS_AHEAD_MAX) {
                 let right = Reverse::of_inner(node.at, node.header.generation(), slot.partial());
-                found = Some(CachedStart { node: Arc::clone(&child), right, children: Vec::new() });
+                found = Some(CachedStart { node: Arc::clone(child), right, children: Vec::new() });
             } else if let Some(found) = &mut found
-                && Arc::ptr_eq(&found.node, &node)
+                && Arc::ptr_eq(&found.node, node)
                 && depth == node.header.depth() + 1
             {
-                let children = self.enough_children(&node, SlotAt { number, slot }, counts, cursor);
+                let children = self.enough_children(node, SlotAt { number, slot }, counts, cursor);
                 found.children = children.unwrap_or_default();
             }
-            node = child;
         }
         found
     }

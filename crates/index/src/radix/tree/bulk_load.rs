@@ -290,7 +290,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         if self.client.post(cas(at, before.word(), new.word())).await? != Swapped::Won {
             return Err(IndexError::NotEmpty);
         }
-        self.index.cache.learn(root, number, new);
+        if let Some(copy) = self.index.cache.search(&[], 0, self.fabric().thread()) {
+            self.index.cache.learn(&copy, number, new);
+        }
         Ok(())
     }
 }

@@ -210,10 +210,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         if let Some(confirm) = leaf.confirm() {
             client.post_detached(confirm);
         }
+        self.index.cache.learn(&node, at.number, new);
         if node.is_last_in_place(at.number) {
-            self.grow_in_place(location, &node, SlotAt { slot: new, ..at }).await?;
-        } else {
-            self.index.cache.learn(node_at, at.number, new);
+            self.grow_in_place(location, &node).await?;
         }
         Ok(true)
     }
@@ -232,7 +231,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let mut has_grown = node.is_last_in_place(lost);
         loop {
             self.read_again_as(node, has_grown, traversal).await?;
-            self.index.cache.mark_lost(node.at);
+            self.index.cache.mark_lost(node);
             let fresh = traversal.node_read(node.at).filter(|fresh| fresh.header.is_of_node(node.header));
             let Some(fresh) = fresh.cloned() else { return Ok(None) };
             let next = match fresh.find(key) {
@@ -411,7 +410,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 if swapped == Swapped::Won {
                     self.index.free_leaf(leaf, marked.version);
                     self.free_overflow(marked.link).await;
-                    self.index.cache.learn(node.at, number, vacant);
+                    self.index.cache.learn(node, number, vacant);
                 }
             }
             Err(error) => {

@@ -32,16 +32,16 @@ impl<P: Policy> RadixTree<P> {
         policy: P,
         cache_bytes: usize,
     ) -> Self {
-        let shape = client.fabric().shape();
+        let (shape, number) = (client.fabric().shape(), entry.number as u32);
         let nodes = NodeLocks::new(NODE_LOCKS, shape, 0);
         let leaves = NodeLocks::of_objects(options.leaf_lock.options(), shape, 0).sharing_uncertain(&nodes);
         Self {
             options,
-            number: entry.number as u32,
+            number,
             root,
             nodes,
             leaves,
-            cache: NodeCache::new(cache_bytes),
+            cache: NodeCache::new(cache_bytes, number),
             scratch: ScratchPool::default(),
             heap: Heap::new(&entry).with(&options),
             policy,

@@ -1,9 +1,8 @@
-//! Finds the location of a key: follows cached copies first, then reads nodes.
+//! Finds the location of a key: starts at the deepest cached node above it, then reads nodes.
 
 use super::RadixTree;
 use super::copy::{InnerCopy, LeafCopy};
 use super::damage::damaged_slot;
-use super::node_handle::TraversalEnd;
 use super::policy::Policy;
 use super::traversal::Traversal;
 use crate::error::IndexError;
@@ -11,8 +10,8 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::{InnerRef, NodeSize, NodeState, RawInner, SlotSearch, slot_of_all};
-use crate::radix::key::{common_prefix, step_at};
+use crate::radix::inner::{InnerRef, NodeSize, NodeState, RawInner, SlotSearch};
+use crate::radix::key::common_prefix;
 use crate::radix::leaf::{LeafRef, LeafState};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
@@ -104,7 +103,7 @@ enum Followed {
 }
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
-    /// Finds the location of the traversal's key. [0 RT as far as cached copies lead; then 1 per node]
+    /// Finds the location of the traversal's key. [0 RT down to the deepest cached node; then 1 per node]
     pub(crate) async fn locate(
         self,
         traversal: &mut Traversal<'_, P::Route>,
@@ -118,7 +117,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 
     /// Descends from the start that the system chooses. `None`: a slot was ambiguous or a copy was stale.
     async fn descend(self, traversal: &mut Traversal<'_, P::Route>) -> Result<Option<Location>, IndexError> {
-        let (key, mut parent, mut hops) = (traversal.key(), None, 0);
+        let (key, mut parent) = (traversal.key(), None);
         let start = P::start(self, traversal).await?;
         let has_start = start.is_some();
         let mut node = match start {
@@ -137,7 +136,6 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                     Followed::Node(child) => {
                         parent = Some(ParentLink { node, number });
                         node = child;
-                        hops += 1;
                     }
                     Followed::OtherPrefix { child, linked } => {
                         break SlotTarget::OtherPrefix { at, child, linked };
@@ -159,22 +157,22 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 }
             }
         };
-        if !(has_start && hops == 0 || node.covers(key, self.index.number)) {
+        if !(has_start && parent.is_none() || node.covers(key, self.index.number)) {
             self.forget_misleading_copies(&node, parent.as_ref());
             traversal.retry(self.client).await?;
             return Ok(None);
         }
         self.count_cache_use(traversal);
-        P::finished(self, traversal, TraversalEnd { node: node.at, hops }).await;
+        P::finished(self, traversal).await;
         Ok(Some(Location { node, parent, target }))
     }
 
     /// Removes the copies that led to a node which does not cover the key.
     fn forget_misleading_copies(self, node: &CachedNode, parent: Option<&ParentLink>) {
         self.hit(coverage::STALE_COPY_DROPPED);
-        self.index.cache.remove(node.at);
+        self.index.cache.remove(node);
         if let Some(parent) = parent {
-            self.index.cache.remove(parent.node.at);
+            self.index.cache.remove(&parent.node);
         }
     }
 
@@ -188,29 +186,25 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         });
     }
 
-    /// A copy of the root, which may be stale. [0 RT; 1 if it is not cached]
+    /// A copy of the root that this operation has read. [0 RT; 1 if it has not read the root yet]
     async fn root(self, traversal: &mut Traversal<'_, P::Route>) -> Result<Arc<CachedNode>, IndexError> {
         let at = self.index.root;
-        if let Some(root) = self.known(at, 0, traversal) {
-            return Ok(root);
+        if let Some(root) = traversal.node_read(at) {
+            return Ok(Arc::clone(root));
         }
         let root = self.read_inner(InnerRef { at, size: NodeSize::All }).await?;
         Ok(self.keep(at, &root, traversal))
     }
 
-    /// The copy of the node at `at` that this operation has read, or the cached one. The caller reads slot `likely`
-    /// next.
-    #[inline]
-    pub(crate) fn known(
-        self,
-        at: Remote<RawInner>,
-        likely: usize,
-        traversal: &Traversal<'_, P::Route>,
-    ) -> Option<Arc<CachedNode>> {
-        match traversal.node_read(at) {
-            Some(fresh) => Some(Arc::clone(fresh)),
-            None => self.index.cache.get(at, self.fabric().thread(), likely),
+    /// The copy of the node at `at` that this operation has read; or the cached one, if the traversal had to start
+    /// above the deepest cached node.
+    fn known(self, at: Remote<RawInner>, traversal: &Traversal<'_, P::Route>) -> Option<Arc<CachedNode>> {
+        if let Some(fresh) = traversal.node_read(at) {
+            return Some(Arc::clone(fresh));
         }
+        let key = traversal.key();
+        let deepest = || self.index.cache.search(key, key.len(), self.fabric().thread());
+        traversal.is_restricted().then(deepest).flatten().filter(|node| node.at == at)
     }
 
     /// Keeps a node that was just read, for this operation and in the cache.
@@ -224,7 +218,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         traversal.record_again(at, node)
     }
 
-    /// Follows a slot of `parent` to the inner node `child`. [0 RT if the child is cached; otherwise 1]
+    /// Follows a slot of `parent` to the inner node `child`. [0 RT if the child is [`known`](Self::known); otherwise
+    /// 1]
     async fn follow(
         self,
         parent: &Arc<CachedNode>,
@@ -233,7 +228,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Followed, IndexError> {
         let (key, index_number, depth) = (traversal.key(), self.index.number, parent.header.depth());
-        if let Some(child) = self.known(child.at, slot_of_all(step_at(key, depth + 1)), traversal) {
+        if let Some(child) = self.known(child.at, traversal) {
             // The prefix of a child that is one byte deeper has no further bytes to compare; the last node is checked
             // at the end.
             let is_next = child.header.depth() == depth + 1 && number > 0;
@@ -374,7 +369,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             self.keep(node.at, &copy, traversal);
         } else {
             self.hit(coverage::STALE_COPY_DROPPED);
-            self.index.cache.remove(node.at);
+            self.index.cache.remove(node);
             traversal.retry(self.client).await?;
         }
         Ok(())

@@ -22,7 +22,7 @@ use crate::error::IndexError;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::{self, HEADER, InnerRef, NodeHeader, slot_offset};
+use crate::radix::inner::{HEADER, InnerRef, NodeHeader, slot_offset};
 use crate::radix::slot::{Child, NodeSlot};
 use farwood_fabric::{Fabric, Parallel as _, Remote, Swapped, cas};
 use std::sync::Arc;
@@ -33,12 +33,10 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         self,
         location: &Location,
         node: &Arc<CachedNode>,
-        last: SlotAt,
     ) -> Result<(), IndexError> {
         self.hit(coverage::GREW_IN_PLACE);
         if let Some(header) = self.change_type(location, node).await? {
-            let slots = (0..last.number).map(|number| node.slot(number)).chain([last.slot]);
-            self.index.cache.put(node.at, &inner::grown(header, node.hash(), slots));
+            self.index.cache.grow(node, header);
         }
         Ok(())
     }
@@ -88,7 +86,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 let hint = cas(at, before.word(), after.word());
                 let (swapped, corrected) = self.client.post(header.and(hint)).await?;
                 if let (Swapped::Won, Some(parent)) = (corrected, parent) {
-                    self.index.cache.learn(parent.node.at, parent.number, after);
+                    self.index.cache.learn(&parent.node, parent.number, after);
                 }
                 swapped
             }
@@ -104,7 +102,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     pub(super) fn correct_size(self, parent: &CachedNode, SlotAt { number, slot }: SlotAt, child: InnerRef) {
         self.hit(coverage::SIZE_CORRECTED);
         let right = NodeSlot::inner(slot.partial(), child);
-        self.index.cache.learn(parent.at, number, right);
+        self.index.cache.learn(parent, number, right);
         self.client.post_detached(cas(parent.at.part(slot_offset(number)), slot.word(), right.word()));
     }
 

@@ -76,7 +76,7 @@ pub use crate::range::{Direction, Range};
 pub use crate::sherman::Change;
 pub use create::CONSISTENCY;
 pub use get::FoundValue;
-pub use node_handle::{NodeChange, NodeHandle, ParentPosition, Route, TraversalEnd};
+pub use node_handle::{NodeChange, NodeHandle, ParentPosition, Route};
 pub use options::TreeOptions;
 pub use policy::Policy;
 pub(crate) use report::problem_of;

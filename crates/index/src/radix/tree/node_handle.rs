@@ -1,8 +1,8 @@
 //! The types by which the tree and the systems refer to inner nodes and traversals.
 
-use crate::radix::inner::{InnerRef, RawInner};
+use crate::radix::inner::InnerRef;
 use crate::radix::prefix::PrefixHash;
-use farwood_fabric::{NodeId, Remote};
+use farwood_fabric::NodeId;
 use std::fmt;
 
 /// Identity of an inner node.
@@ -39,15 +39,6 @@ pub struct ParentPosition {
     pub node: NodeId,
     /// Level of the parent.
     pub level: u8,
-}
-
-/// The end of a traversal.
-#[derive(Clone, Copy, Debug)]
-pub struct TraversalEnd {
-    /// The last inner node.
-    pub node: Remote<RawInner>,
-    /// Number of inner nodes between the start and the end.
-    pub hops: usize,
 }
 
 /// State that a system keeps during one operation. It is pooled: a new operation gets a cleared one.

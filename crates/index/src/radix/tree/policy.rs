@@ -2,7 +2,7 @@
 //! records.
 
 use super::RadixTree;
-use super::node_handle::{NodeChange, NodeHandle, ParentPosition, Route, TraversalEnd};
+use super::node_handle::{NodeChange, NodeHandle, ParentPosition, Route};
 use super::report::RadixReport;
 use super::traversal::Traversal;
 use crate::error::IndexError;
@@ -38,12 +38,8 @@ pub trait Policy: Sized {
     }
 
     /// Called when a traversal has ended. [0 RT; an implementation states its own cost]
-    async fn finished<F: Fabric>(
-        op: Op<'_, F, RadixTree<Self>>,
-        traversal: &Traversal<'_, Self::Route>,
-        end: TraversalEnd,
-    ) {
-        let _ = (op, traversal, end);
+    async fn finished<F: Fabric>(op: Op<'_, F, RadixTree<Self>>, traversal: &Traversal<'_, Self::Route>) {
+        let _ = (op, traversal);
     }
 
     /// Called after a change of the set of inner nodes. A failure does not undo the change.

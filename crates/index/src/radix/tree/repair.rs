@@ -73,7 +73,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let (held, copy) = self.lock_inner(node.inner_ref(), number).await?;
         let is_live = node.header.state() == Some(NodeState::Live);
         if !is_live || !copy.header().is_of_node(node.header) || !copy.reverse().is_linked() {
-            self.index.cache.remove(node.at);
+            self.index.cache.remove(node);
             return held.give_up().await;
         }
         self.hit(coverage::REPAIRED);

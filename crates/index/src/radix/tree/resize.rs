@@ -282,11 +282,11 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 Ok(Fate::Gone)
             }
             ResizeOutcome::Gone => {
-                self.index.cache.remove(parent.at);
+                self.index.cache.remove(parent);
                 Ok(Fate::Gone)
             }
             ResizeOutcome::Ambiguous | ResizeOutcome::Busy => {
-                self.index.cache.remove(parent.at);
+                self.index.cache.remove(parent);
                 Ok(Fate::Remains)
             }
         }
@@ -516,8 +516,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
         let OldNode { parent, number, at, node, .. } = old;
         let tree = self.index;
-        tree.cache.remove(*at);
-        tree.cache.learn(parent.at, *number, replacement.slot);
+        tree.cache.remove(&CachedNode::copy(*at, node));
+        tree.cache.learn(parent, *number, replacement.slot);
         let header = node.header();
         let kind = ObjectKind::Inner.slot_kind(header.size().memory_bytes());
         tree.heap.retire(MemorySlot { at: *at, version: Some(header.generation()), is_zero: false, kind });

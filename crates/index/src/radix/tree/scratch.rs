@@ -77,7 +77,7 @@ impl<R: Route> ScratchGuard<'_, R> {
         let reusable = scratch
             .spare
             .iter_mut()
-            .position(|spare| Arc::get_mut(spare).is_some_and(|copy| copy.fill(at, node)));
+            .position(|spare| Arc::get_mut(spare).map(|copy| copy.fill(at, node)).is_some());
         let copy = match reusable {
             Some(number) => scratch.spare.swap_remove(number),
             None => CachedNode::copy(at, node),

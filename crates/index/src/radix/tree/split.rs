@@ -290,7 +290,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             }
         };
         if swapped == Swapped::Won {
-            self.index.cache.learn(parent.at, number, new);
+            self.index.cache.learn(parent, number, new);
             self.index.cache.put(node_ref.at, &node.image());
             let handle = self.index.handle_of(node_ref.at, &node.image());
             P::nodes_changed(self, NodeChange::Created(handle)).await;
@@ -330,7 +330,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 self.hit(coverage::LEAF_MOVED);
                 self.index.free_leaf(leaf, old.version);
                 self.free_overflow(old.link).await;
-                self.index.cache.learn(location.node.at, number, new);
+                self.index.cache.learn(&location.node, number, new);
                 return Ok(true);
             }
             Moved::Refused => self.resolve(&location.node, number, traversal).await?,

@@ -180,7 +180,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             return Ok(false);
         }
         self.hit(coverage::LEAF_MOVED);
-        self.index.cache.learn(node.at, at.number, new.slot(from.partial()));
+        self.index.cache.learn(node, at.number, new.slot(from.partial()));
         if let Some(confirm) = new.confirm() {
             self.client.post_detached(confirm);
         }
@@ -261,7 +261,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             traversal.retry_after_change(self.client).await?;
             return Ok(None);
         }
-        self.index.cache.learn(node.at, number, vacant);
+        self.index.cache.learn(node, number, vacant);
         self.index.free_leaf(old.at, old.copy.version());
         self.free_overflow(old.copy.link()).await;
         self.shrink_if_sparse(location, &copy, traversal).await;

@@ -42,15 +42,14 @@ impl<'k, R: Route> Traversal<'k, R> {
         self.key
     }
 
-    /// Whether the traversal is the first try, and may start at any depth.
-    #[inline]
-    pub(crate) fn is_unrestricted_first_try(&self) -> bool {
-        self.retry.tries() == 0 && self.depth_limit == usize::MAX
-    }
-
     /// Greatest depth at which the traversal may start: at most the length of the key.
     pub(crate) fn start_depth_max(&self) -> usize {
         self.key.len().min(self.depth_limit.saturating_sub(1))
+    }
+
+    /// Whether the depth of the next start is restricted.
+    pub(super) fn is_restricted(&self) -> bool {
+        self.depth_limit != usize::MAX
     }
 
     /// Restricts the next start to nodes whose depth is less than `depth`, so that the traversal finds the parent of a
