@@ -212,7 +212,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
         self.index.cache.learn(&node, at.number, new);
         if node.is_last_in_place(at.number) {
-            self.grow_in_place(location, &node).await?;
+            self.grow_in_place(location, &node, entry.key).await?;
         }
         Ok(true)
     }
@@ -238,7 +238,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => SlotAt { number, slot },
                 SlotSearch::Full => return Ok(None),
                 SlotSearch::Outgrown => {
-                    self.complete_growth(location, &fresh).await?;
+                    self.complete_growth(location, &fresh, key).await?;
                     has_grown = true;
                     traversal.retry(self.client).await?;
                     continue;

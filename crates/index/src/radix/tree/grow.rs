@@ -22,33 +22,36 @@ use crate::error::IndexError;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::{HEADER, InnerRef, NodeHeader, slot_offset};
+use crate::radix::inner::{HEADER, InnerRef, NodeHeader, SlotSearch, slot_offset};
 use crate::radix::slot::{Child, NodeSlot};
 use farwood_fabric::{Fabric, Parallel as _, Remote, Swapped, cas};
 use std::sync::Arc;
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
-    /// Changes the type of a node after the client has filled the last slot of the type. [1 RT]
+    /// Changes the type of a location's node after the client has filled the last slot of the type with a leaf of `key`;
+    /// `node` is the last copy of the node. [1 RT]
     pub(super) async fn grow_in_place(
         self,
         location: &Location,
         node: &Arc<CachedNode>,
+        key: &[u8],
     ) -> Result<(), IndexError> {
         self.hit(coverage::GREW_IN_PLACE);
-        if let Some(header) = self.change_type(location, node).await? {
+        if let Some(header) = self.change_type(location, node, key).await? {
             self.index.cache.grow(node, header);
         }
         Ok(())
     }
 
-    /// Changes the type of a node after another client has filled the last slot of the type. [1 RT]
+    /// As [`grow_in_place`](Self::grow_in_place), after another client has filled the last slot of the type. [1 RT]
     pub(super) async fn complete_growth(
         self,
         location: &Location,
         node: &Arc<CachedNode>,
+        key: &[u8],
     ) -> Result<(), IndexError> {
         self.hit(coverage::GROWTH_COMPLETED);
-        self.change_type(location, node).await.map(drop)
+        self.change_type(location, node, key).await.map(drop)
     }
 
     /// Reads a location's node again, whose slots are all in use; if they still are, completes its growth. [1 RT]
@@ -61,25 +64,26 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         if !traversal.is_fresh(node) {
             return self.read_again_as(node, true, traversal).await;
         }
-        self.complete_growth(location, node).await?;
+        self.complete_growth(location, node, traversal.key()).await?;
         traversal.retry(self.client).await?;
         self.read_again_as(node, true, traversal).await
     }
 
-    /// States the next type in the header of a node, and in the slot that points to the node if the traversal passed it;
+    /// States the next type in the header of a node, and in the slot that points to the node if the client knows it;
     /// yields the header of the grown node, if the node is still the same. [1 RT]
     async fn change_type(
         self,
         location: &Location,
         node: &Arc<CachedNode>,
+        key: &[u8],
     ) -> Result<Option<NodeHeader>, IndexError> {
         let Some(size) = node.header.size().next_in_place() else {
             unreachable!("only a node that grows in place has a last slot")
         };
         let grown = node.header.with_size(size);
         let header = cas(node.at.part(HEADER), node.header.word(), grown.word());
-        let parent = location.parent.as_ref();
-        let hint = parent.and_then(|parent| size_hint(parent, InnerRef { at: node.at, size }));
+        let parent = location.parent.clone().or_else(|| self.cached_parent(node, key));
+        let hint = parent.as_ref().and_then(|parent| size_hint(parent, InnerRef { at: node.at, size }));
         let swapped = match hint {
             None => self.client.post(header).await?,
             Some((at, before, after)) => {
@@ -95,6 +99,15 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             Swapped::Won => Some(grown),
             Swapped::Lost(found) => Some(NodeHeader::from_word(found)).filter(|now| now.is_of_node(grown)),
         })
+    }
+
+    /// The cached node that points to `node`, and its slot for `key`, which is below both.
+    fn cached_parent(self, node: &CachedNode, key: &[u8]) -> Option<ParentLink> {
+        let depth_max = node.header.depth().checked_sub(1)?;
+        let parent = self.index.cache.search(key, depth_max, self.fabric().thread())?;
+        let SlotSearch::Slot(number, slot) = parent.find(key) else { return None };
+        let points = matches!(slot.child(), Child::Inner(child) if child.at == node.at);
+        points.then_some(ParentLink { node: parent, number })
     }
 
     /// Corrects the size in a slot that points to a typed node, in memory and in the cache. A failure leaves the hint as
