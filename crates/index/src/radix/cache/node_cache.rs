@@ -44,7 +44,7 @@ const TICKS_PER_TURNOVER: usize = 64;
 /// Prefixes that a search tries in each direction from the depth where it starts.
 const PROBES_MAX: usize = 32;
 /// Probes of a search after which the depth of its result is recorded.
-const PROBES_FEW: usize = 4;
+const PROBES_FEW: usize = 2;
 
 /// The cache of a compute node for one index.
 #[derive(Debug)]
