@@ -370,6 +370,10 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         } else {
             self.hit(coverage::STALE_COPY_DROPPED);
             self.index.cache.remove(node);
+            // A copy of the parent that still points to the node is as old.
+            if let Some(parent) = self.cached_parent(node, traversal.key()) {
+                self.index.cache.remove(&parent.node);
+            }
             traversal.retry(self.client).await?;
         }
         Ok(())

@@ -101,9 +101,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         })
     }
 
-    /// The cached node that points to `node`, and its slot for `key`, which is below both.
-    fn cached_parent(self, node: &CachedNode, key: &[u8]) -> Option<ParentLink> {
-        let depth_max = node.header.depth().checked_sub(1)?;
+    /// The cached node that points to `node`, and its slot for `key`; `None` if the key is not below the node.
+    pub(super) fn cached_parent(self, node: &CachedNode, key: &[u8]) -> Option<ParentLink> {
+        let depth_max = node.header.depth().checked_sub(1).filter(|_| node.covers(key, self.index.number))?;
         let parent = self.index.cache.search(key, depth_max, self.fabric().thread())?;
         let SlotSearch::Slot(number, slot) = parent.find(key) else { return None };
         let points = matches!(slot.child(), Child::Inner(child) if child.at == node.at);

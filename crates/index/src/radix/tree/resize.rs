@@ -239,7 +239,12 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 traversal.start_above(old.header.depth());
                 let again = self.locate(traversal).await?;
                 if again.node.at != old.at {
-                    return Ok(Fate::Gone);
+                    if traversal.is_fresh(&again.node) {
+                        return Ok(Fate::Gone);
+                    }
+                    // The copy of a node above may be older than `old`.
+                    self.read_again(&again.node, traversal).await?;
+                    continue;
                 }
                 parent = again.parent;
             }
