@@ -252,9 +252,9 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     }
 
     /// Acquires the lock that is the last word of the `slot_bytes` bytes at `object`, as [`acquire`](Self::acquire)
-    /// does. A lock that is handed over carries the object. The first attempt also reads the object, if the fabric executes an atomic and a READ after it in order.
-    /// Later attempts read it only if it is small: a client that acquired a contended lock must not hold it longer for
-    /// a READ.
+    /// does. A lock that is handed over carries the object. The first attempt also reads the object, if the fabric
+    /// executes an atomic and a READ after it in order. Later attempts read it only if it is small: a client that
+    /// acquired a contended lock must not hold it longer for a READ.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).

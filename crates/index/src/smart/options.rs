@@ -11,8 +11,8 @@
 //! | `+read-delegation` | one CAS | in the leaf | as before | 8 | READs combined |
 //! | `+write-combining` = `smart` | one CAS | in the leaf | as before | 0 | both combined |
 //!
-//! The locks of the steps are those of SMART's published artifact (decision 73). A compute node hands a lock over to its
-//! own clients, until write combining leaves none that waits.
+//! The locks of the steps are those of SMART's published artifact (decision 73). A compute node hands a lock over to
+//! its own clients, until write combining leaves none that waits.
 
 use crate::radix::leaf::LeafGrain;
 use crate::radix::tree;

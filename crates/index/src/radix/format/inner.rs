@@ -32,10 +32,10 @@
 //! # Typed nodes
 //!
 //! A typed node grows in place: the client that puts a leaf into the last slot of a type then changes the type in the
-//! header, each by a CAS (`tree/grow.rs`). Clients read only the slots in use, so there is no rear: the first three words,
-//! which are in one line, prove that a copy is of one node. The type of a node changes, so it is not part of the salt of
-//! the hash. In memory of zeros, a node has generation 0: a free slot of generation 0 is zero, so the slots
-//! behind those in use need not be written.
+//! header, each by a CAS (`tree/grow.rs`). Clients read only the slots in use, so there is no rear: the first three
+//! words, which are in one line, prove that a copy is of one node. The type of a node changes, so it is not part of
+//! the salt of the hash. In memory of zeros, a node has generation 0: a free slot of generation 0 is zero, so the
+//! slots behind those in use need not be written.
 
 use super::key::{KEY_BYTES_MAX, Step, step_at};
 pub use super::object::{InnerRef, NodeSize, RawInner};

@@ -13,8 +13,8 @@ pub enum RawLeaf {}
 
 /// The number of slots of an inner node, and their order. A node of the first four sizes never changes its size. A
 /// *typed* node has memory for 256 slots, of which the first are in use; its size is its type, which only grows (SMART,
-/// "homogeneous adaptive nodes"). A node of type *n* has *n* slots and a *last* one: the client that fills the last slot
-/// changes the type (`tree/grow.rs`).
+/// "homogeneous adaptive nodes"). A node of type *n* has *n* slots and a *last* one: the client that fills the last
+/// slot changes the type (`tree/grow.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the sizes have these names")]
 pub enum NodeSize {
@@ -98,6 +98,7 @@ impl NodeSize {
     }
 
     /// The size to which a node can grow in place.
+    #[must_use]
     pub const fn largest_in_place(self) -> Self {
         if self.is_typed() { Self::Typed256 } else { self }
     }
@@ -105,6 +106,12 @@ impl NodeSize {
     /// The next type of a node that grows in place; `None` if the node cannot grow in place.
     pub const fn next_in_place(self) -> Option<Self> {
         if self.is_typed() { Self::of_number(self as u8 + 1) } else { None }
+    }
+
+    /// The next type of a node that grows in place; otherwise the same size.
+    #[must_use]
+    pub fn next_or_same(self) -> Self {
+        self.next_in_place().unwrap_or(self)
     }
 
     /// Fewest keys below a node whose size fits its children.

@@ -124,8 +124,8 @@ impl NodeSlot {
         Self(self.0 & !(0xFF << PARTIAL_SHIFT) | (partial as u64) << PARTIAL_SHIFT)
     }
 
-    /// Whether both slots point to the same object under the same partial key. The size of a typed node is a hint, which
-    /// clients change without a lock.
+    /// Whether both slots point to the same object under the same partial key. The size of a typed node is a hint,
+    /// which clients change without a lock.
     #[inline]
     pub const fn is_same_child(self, other: Self) -> bool {
         (self.0 ^ other.0) << (u64::BITS - CLASS_SHIFT) == 0 && (self.is_occupied() || self.0 == other.0)

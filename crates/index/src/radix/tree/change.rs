@@ -135,7 +135,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let done = match location.target {
             SlotTarget::Open(at) => self.insert_leaf(location, at, entry, traversal).await?,
             SlotTarget::Outgrown => {
-                self.outgrow(location, traversal).await?;
+                Box::pin(self.outgrow(location, traversal)).await?;
                 false
             }
             SlotTarget::Full { .. } => {
@@ -151,8 +151,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     }
 
     /// Puts a new leaf into a slot without a child (SMART, "normal insert"). `false`: the slot has changed, or the copy
-    /// of the node was out of date. [1 RT; 2 if the leaf is on another memory node; 1 more if the node grows in place; 2
-    /// more if inserts lock the node]
+    /// of the node was out of date. [1 RT; 2 if the leaf is on another memory node; 1 more if the node grows in place;
+    /// 2 more if inserts lock the node]
     async fn insert_leaf(
         self,
         location: &Location,
@@ -198,7 +198,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         // may belong to another node in the same memory, which is not linked yet or never will be.
         while swapped != Swapped::Won {
             self.hit(coverage::SLOT_LOST);
-            match self.next_open_slot(location, (&node, at.number), entry.key, traversal).await {
+            // A lost slot is rare, and the future is large.
+            match Box::pin(self.next_open_slot(location, (&node, at.number), entry.key, traversal)).await {
                 Ok(Some((again, next))) => (node, at) = (again, next),
                 none_or_error => {
                     self.index.free_new_leaf(leaf);
@@ -217,9 +218,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(true)
     }
 
-    /// Reads a node again after slot `lost` was lost; yields the node and the slot into which a leaf of `key` can be put
-    /// instead, if the node is still the same. [1 RT; 2 more if a client has filled the last slot of the node's type and
-    /// has not changed the type]
+    /// Reads a node again after slot `lost` was lost; yields the node and the slot into which a leaf of `key` can be
+    /// put instead, if the node is still the same. [1 RT; 2 more if a client has filled the last slot of the node's
+    /// type and has not changed the type]
     async fn next_open_slot(
         self,
         location: &Location,
@@ -228,9 +229,12 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<(Arc<CachedNode>, SlotAt)>, IndexError> {
         traversal.retry(self.client).await?;
-        let mut has_grown = node.is_last_in_place(lost);
+        let mut size = node.header.size();
+        if node.is_last_in_place(lost) {
+            size = size.next_or_same();
+        }
         loop {
-            self.read_again_as(node, has_grown, traversal).await?;
+            self.read_again_as(node, size, traversal).await?;
             self.index.cache.mark_lost(node);
             let fresh = traversal.node_read(node.at).filter(|fresh| fresh.header.is_of_node(node.header));
             let Some(fresh) = fresh.cloned() else { return Ok(None) };
@@ -239,7 +243,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 SlotSearch::Full => return Ok(None),
                 SlotSearch::Outgrown => {
                     self.complete_growth(location, &fresh, key).await?;
-                    has_grown = true;
+                    size = fresh.header.size().next_or_same();
                     traversal.retry(self.client).await?;
                     continue;
                 }

@@ -10,8 +10,8 @@
 //!   one of the pair, the word salted with it is the other;
 //! - if the fabric reads whole lines and the three words are in one line, as they are in all slots that are larger than
 //!   what such a pair proves ([`Heap`](crate::radix::heap::Heap)), and in all typed nodes. The bytes after them are
-//!   proven separately: those of a leaf by its checksum, those of an inner node by the generation in each slot without a
-//!   child and by the reverse pointer of each child;
+//!   proven separately: those of a leaf by its checksum, those of an inner node by the generation in each slot without
+//!   a child and by the reverse pointer of each child;
 //! - otherwise, if the front has the same value before and after the READ.
 
 use crate::error::IndexError;

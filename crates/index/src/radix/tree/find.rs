@@ -349,22 +349,18 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         node: &Arc<CachedNode>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
-        self.read_again_as(node, false, traversal).await
+        self.read_again_as(node, node.header.size(), traversal).await
     }
 
-    /// As [`read_again`](Self::read_again); reads the slots of the next type if the node has probably grown in place.
+    /// As [`read_again`](Self::read_again); the node has probably grown in place to `size`.
     pub(super) async fn read_again_as(
         self,
         node: &Arc<CachedNode>,
-        has_grown: bool,
+        size: NodeSize,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
         self.hit(coverage::READ_AGAIN);
-        let mut expected = node.inner_ref();
-        if has_grown && let Some(size) = expected.size.next_in_place() {
-            expected.size = size;
-        }
-        let copy = self.read_inner(expected).await?;
+        let copy = self.read_inner(InnerRef { at: node.at, size }).await?;
         if copy.header().is_of_node(node.header) && copy.reverse().is_linked() {
             self.keep(node.at, &copy, traversal);
         } else {

@@ -3,13 +3,13 @@
 //! A typed node has memory for 256 slots, of which clients read the first ones: in a node of type 4 five, in a node of
 //! type 8 nine, and so on. The additional slot is the *last* one of the type:
 //!
-//! 1. a client puts its leaf into the last slot, by the CAS by which it would fill any free slot. From then on, the leaf
-//!    is part of the tree;
+//! 1. a client puts its leaf into the last slot, by the CAS by which it would fill any free slot. From then on, the
+//!    leaf is part of the tree;
 //! 2. it changes the type in the header to the next one, by a CAS, and the size in the slot that points to the node.
 //!
-//! If a client crashes between the two, the next client that inserts there performs step 2. Clients fill slots in order,
-//! and a slot after the last one only after the type has changed. So a client that reads the slots of the type that the
-//! header states has read all slots that are in use.
+//! If a client crashes between the two, the next client that inserts there performs step 2. Clients fill slots in
+//! order, and a slot after the last one only after the type has changed. So a client that reads the slots of the type
+//! that the header states has read all slots that are in use.
 //!
 //! The size in the slot of the parent is a hint: a client that reads too few slots reads the node again, and corrects
 //! the hint.
@@ -28,8 +28,8 @@ use farwood_fabric::{Fabric, Parallel as _, Remote, Swapped, cas};
 use std::sync::Arc;
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
-    /// Changes the type of a location's node after the client has filled the last slot of the type with a leaf of `key`;
-    /// `node` is the last copy of the node. [1 RT]
+    /// Changes the type of a location's node after the client has filled the last slot of the type with a leaf of
+    /// `key`; `node` is the last copy of the node. [1 RT]
     pub(super) async fn grow_in_place(
         self,
         location: &Location,
@@ -60,13 +60,13 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         location: &Location,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
-        let node = &location.node;
+        let (node, grown) = (&location.node, location.node.header.size().next_or_same());
         if !traversal.is_fresh(node) {
-            return self.read_again_as(node, true, traversal).await;
+            return self.read_again_as(node, grown, traversal).await;
         }
         self.complete_growth(location, node, traversal.key()).await?;
         traversal.retry(self.client).await?;
-        self.read_again_as(node, true, traversal).await
+        self.read_again_as(node, grown, traversal).await
     }
 
     /// States the next type in the header of a node, and in the slot that points to the node if the client knows it;
@@ -110,8 +110,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         points.then_some(ParentLink { node: parent, number })
     }
 
-    /// Corrects the size in a slot that points to a typed node, in memory and in the cache. A failure leaves the hint as
-    /// it is. [0 RT; 1 verb for which the client does not wait]
+    /// Corrects the size in a slot that points to a typed node, in memory and in the cache. A failure leaves the hint
+    /// as it is. [0 RT; 1 verb for which the client does not wait]
     pub(super) fn correct_size(self, parent: &CachedNode, SlotAt { number, slot }: SlotAt, child: InnerRef) {
         self.hit(coverage::SIZE_CORRECTED);
         let right = NodeSlot::inner(slot.partial(), child);

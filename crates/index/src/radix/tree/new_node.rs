@@ -134,17 +134,17 @@ fn confirm<T>(memory: &MemorySlot<T>, offset: u64, linked: Reverse) -> Option<Ca
     memory.is_used().then(|| cas(memory.at.part(offset), before.word(), linked.word()))
 }
 
-/// The generation of a new node of `size`. In memory of zeros, a typed node has generation 0, because its free slots are
-/// then zero.
+/// The generation of a new node of `size`. In memory of zeros, a typed node has generation 0, because its free slots
+/// are then zero.
 pub(super) fn new_generation(memory: &MemorySlot<RawInner>, size: NodeSize) -> u32 {
     if size.is_typed() && memory.is_zero { 0 } else { memory.next_version() }
 }
 
 /// Memory after an object that was written and never linked. If no object used the memory before, no pointer leads to
 /// it.
-fn after_unlinked_object<T>(memory: MemorySlot<T>) -> MemorySlot<T> {
-    let version = memory.version.map(|version| version.wrapping_add(1));
-    MemorySlot { version, is_zero: false, ..memory }
+fn after_unlinked_object<T>(MemorySlot { at, version, kind, .. }: MemorySlot<T>) -> MemorySlot<T> {
+    let version = version.map(|version| version.wrapping_add(1));
+    MemorySlot { at, version, is_zero: false, kind }
 }
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {

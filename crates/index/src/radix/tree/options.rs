@@ -78,8 +78,8 @@ pub enum NodeSizing {
     Fitting,
     /// 256 slots each, all of which a client reads.
     Preallocated,
-    /// Memory for 256 slots each, of which a client reads those in use: 4, 8, 16, .. 256. Such a node grows in place, by
-    /// two CASes (SMART, "homogeneous adaptive nodes").
+    /// Memory for 256 slots each, of which a client reads those in use: 4, 8, 16, .. 256. Such a node grows in place,
+    /// by two CASes (SMART, "homogeneous adaptive nodes").
     Typed,
 }
 

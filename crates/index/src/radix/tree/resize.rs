@@ -251,7 +251,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             // If a slot on the path was ambiguous, the traversal may have started again below the parent.
             let Some(link) = parent.take() else { continue };
             let resize = Resize { spare, key: traversal.key() };
-            if self.resize(&link, old, resize).await? == Fate::Gone {
+            // A replacement is rare, and its future is large.
+            if Box::pin(self.resize(&link, old, resize)).await? == Fate::Gone {
                 return Ok(Fate::Gone);
             }
             traversal.retry(self.client).await?;
@@ -513,8 +514,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok((swapped == Swapped::Won).then(|| self.record_replacement(old, replacement)))
     }
 
-    /// Confirms the new node of a replacement as linked, updates the cache, and frees the memory of the old node. [0 RT;
-    /// 1 verb for which the client does not wait]
+    /// Confirms the new node of a replacement as linked, updates the cache, and frees the memory of the old node. [0
+    /// RT; 1 verb for which the client does not wait]
     fn record_replacement(self, old: &OldNode<'_>, replacement: &Replacement) -> NodeChange {
         if let Some(confirm) = replacement.node.as_ref().and_then(NewInner::confirm) {
             self.client.post_detached(confirm);
@@ -547,8 +548,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let mut slots: Vec<NodeSlot> = node.slots_read().collect();
         let mut size = node.header().size();
         let (mut first, mut last) = (0, size.slots());
-        // The type of a node changes after its last slot was filled, so slots behind the type stay free for good only if
-        // this client has closed the last slot while it was free.
+        // The type of a node changes after its last slot was filled, so slots behind the type stay free for good only
+        // if this client has closed the last slot while it was free.
         while !self.close_slots_of(at, &mut slots, first..last + 1).await?
             && let Some(next) = size.next_in_place()
         {
@@ -567,8 +568,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(children)
     }
 
-    /// Closes those of the slots `numbers` of a node that have no child, freezes the leaves of a tree whose updates swap
-    /// leaves, and updates `slots`; yields whether the last one
+    /// Closes those of the slots `numbers` of a node that have no child, freezes the leaves of a tree whose updates
+    /// swap leaves, and updates `slots`; yields whether the last one
     /// was free until then. [1 RT for each 64 slots]
     async fn close_slots_of(
         self,

@@ -151,7 +151,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 // The child is removed, if it is still empty under its lock.
                 let parent = ParentLink { node: Arc::clone(&location.node), number: at.number };
                 let old = KnownNode { at: child.at, header: child.header };
-                self.resize(&parent, old, Resize { spare: 0, key: entry.key }).await?;
+                Box::pin(self.resize(&parent, old, Resize { spare: 0, key: entry.key })).await?;
                 traversal.retry(self.client).await?;
                 return Ok(false);
             }
@@ -237,17 +237,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let on_one_node = [node_ref.at.node(), leaf.node(), child.at.node()] == [parent.at.node(); 3];
         let has_size_hint = matches!(slot.child(), Child::Inner(child) if child.size.is_typed());
         let swapped = if has_size_hint {
-            let objects = client.post(node.write().and(leaf.write()).and(child.swap())).await;
-            let swapped = match objects {
-                Ok(_) => self.swap_child(slot_at, slot, new).await,
-                Err(error) => Err(error.into()),
-            };
-            held.give_up().await?;
-            let confirmations = [node.confirm(), leaf.confirm()].into_iter().flatten();
-            confirmations.for_each(|confirm| {
-                client.post_detached(confirm);
-            });
-            if swapped? { Swapped::Won } else { Swapped::Lost(0) }
+            self.link_above_typed(held, (slot_at, slot, new), (&node, &leaf, &child)).await?
         } else if on_one_node {
             let (unlock, local) = held.release();
             let objects = node.write().then(leaf.write()).then(child.swap());
@@ -293,12 +283,32 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             self.index.cache.learn(parent, number, new);
             self.index.cache.put(node_ref.at, &node.image());
             let handle = self.index.handle_of(node_ref.at, &node.image());
-            P::nodes_changed(self, NodeChange::Created(handle)).await;
+            // A new node is rare, and the future is large.
+            Box::pin(P::nodes_changed(self, NodeChange::Created(handle))).await;
         } else if self.index.options.swaps_leaves() {
             self.index.heap.retire(node.into_memory());
             self.index.heap.retire(leaf.into_memory());
         }
         Ok(swapped == Swapped::Won)
+    }
+
+    /// As [`link_split`](Self::link_split), if the slot points to a typed node, so that other clients may change the
+    /// size in it. [3 RT]
+    async fn link_above_typed(
+        self,
+        held: HeldLock<'_, F>,
+        (at, slot, new): (Remote<u64>, NodeSlot, NodeSlot),
+        (node, leaf, child): (&NewInner, &NewLeaf, &ReverseChange),
+    ) -> Result<Swapped, IndexError> {
+        let objects = self.client.post(node.write().and(leaf.write()).and(child.swap())).await;
+        let linked = match objects {
+            Ok(_) => self.swap_child(at, slot, new).await,
+            Err(error) => Err(error.into()),
+        };
+        held.give_up().await?;
+        let swapped = if linked? { Swapped::Won } else { Swapped::Lost(slot.word()) };
+        self.confirm_if_won(swapped, [node.confirm(), leaf.confirm()]);
+        Ok(swapped)
     }
 
     /// Confirms the objects of a split as linked if the slot was swapped, without waiting for the answer.

@@ -19,9 +19,10 @@
 //! 3. *A marked leaf* may still be linked: its client is about to swap the slot, has lost the CAS, or has crashed. If
 //!    this operation has read the node, its slot pointed to the leaf at that time, and so the value was current during
 //!    the operation. Otherwise the client reads the node. No client waits for another one, and nothing is repaired.
-//! 4. *A replacement of the node* freezes the slots with leaves before it reads them (`resize.rs`), by a CAS each, which
-//!    fails or makes the CAS of a concurrent update fail. An update that finds its slot frozen needs the lock of the
-//!    node. Under that lock a frozen slot may change, because a client that replaces a node freezes its slots anew.
+//! 4. *A replacement of the node* freezes the slots with leaves before it reads them (`resize.rs`), by a CAS each,
+//!    which fails or makes the CAS of a concurrent update fail. An update that finds its slot frozen needs the lock of
+//!    the node. Under that lock a frozen slot may change, because a client that replaces a node freezes its slots
+//!    again.
 //! 5. *A removal or a leaf split* holds the lock of the node, as in the other trees, but its CAS may fail, because an
 //!    update swapped the slot; then it is tried again.
 

@@ -292,7 +292,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         self.verify_lock_tables(leaves, "device lock word", report).await
     }
 
-    /// As [`verify_locks`](Self::verify_locks), for the tables of one kind of locks.
+    /// As [`verify_locks`](Self::verify_locks); checks the tables of one kind of locks.
     async fn verify_lock_tables(
         self,
         options: LockOptions,

@@ -101,7 +101,7 @@ fn allocations_are_rounded_up() {
         let root = 2_304;
         assert_eq!(report.leaf_bytes, 300 * 256);
         assert_eq!(report.node_bytes % 256, 0);
-        assert_eq!(tree.bytes_allocated(), (report.leaf_bytes + report.node_bytes - root) as i64);
+        assert_eq!(tree.bytes_allocated(), (report.leaf_bytes + report.node_bytes - root).cast_signed());
     });
 }
 
