@@ -93,6 +93,13 @@ impl Policy for SmartState {
         Ok(node)
     }
 
+    /// Records the end of a traversal that has read nodes. [0 RT]
+    async fn finished<F: Fabric>(op: Op<'_, F, Smart>, traversal: &Traversal<'_, ()>, end: &CachedNode) {
+        if !traversal.nodes_read().is_empty() && !traversal.is_restricted() {
+            op.index.cache.record_end(traversal.key(), end.header.depth());
+        }
+    }
+
     fn mutant(&mut self, mutant: Mutant) {
         if mutant == Mutant::SharesLate {
             self.reads.join_late();

@@ -122,7 +122,11 @@ impl Policy for SphinxState {
         }
     }
 
-    async fn finished<F: Fabric>(op: Op<'_, F, Sphinx>, traversal: &Traversal<'_, SphinxRoute>) {
+    async fn finished<F: Fabric>(
+        op: Op<'_, F, Sphinx>,
+        traversal: &Traversal<'_, SphinxRoute>,
+        _: &CachedNode,
+    ) {
         if op.index.policy.options.has_tables() {
             op.record_nodes_met(traversal).await;
         }

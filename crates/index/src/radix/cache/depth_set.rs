@@ -34,7 +34,8 @@ impl DepthSet {
         }
         let Some(count) = self.counts.get(depth) else { return };
         let count = count.fetch_add(1, Relaxed) + 1;
-        if count >= self.counts[self.commonest()].load(Relaxed) {
+        let commonest = self.commonest();
+        if depth != commonest && count >= self.counts[commonest].load(Relaxed) {
             self.commonest.store(depth as u32, Relaxed);
         }
     }

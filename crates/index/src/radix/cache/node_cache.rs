@@ -137,13 +137,41 @@ impl NodeCache {
         Some(self.views.share(thread, view))
     }
 
-    /// As [`search`](Self::search). Tries prefixes of the length that is most likely, then shorter ones up to the first
-    /// that is cached, then longer ones as long as slots lead to them.
+    /// As [`search`](Self::search). Begins with the prefix of the length that is most likely; if that leads to nothing,
+    /// with the root.
     #[inline]
     fn deepest(&self, key: &[u8], depth_max: usize) -> Option<FoundNode> {
-        let depths = &self.store.depths;
         let recorded = self.start_depths.get(key);
-        let start = recorded.unwrap_or_else(|| depths.commonest()).min(depth_max);
+        let start = recorded.unwrap_or_else(|| self.store.depths.commonest()).min(depth_max);
+        let (mut found, mut probes) = self.deepest_from(key, start, depth_max);
+        if found.is_none() {
+            let from_root = self.deepest_from(key, 0, depth_max);
+            (found, probes) = (from_root.0, probes + from_root.1);
+        }
+        if let Some(found) = &found
+            && probes > PROBES_FEW
+            && depth_max == key.len()
+            && recorded != Some(found.node.header.depth())
+        {
+            self.start_depths.put(key, found.node.header.depth());
+        }
+        found
+    }
+
+    /// Records that a traversal for `key` ended at a node of this depth below all nodes that a search has found. A
+    /// search finds it only if the key has no more prefixes than a search tries, or begins there.
+    pub fn record_end(&self, key: &[u8], depth: usize) {
+        let prefixes = self.store.depths.up_from(0).take_while(|depth| *depth <= key.len());
+        if prefixes.take(PROBES_MAX + 1).count() > PROBES_MAX {
+            self.start_depths.put(key, depth);
+        }
+    }
+
+    /// Tries the prefix of `start` bytes, then shorter ones up to the first that is cached, then longer ones as long as
+    /// slots lead to them; yields the deepest node, and the number of probes.
+    #[inline]
+    fn deepest_from(&self, key: &[u8], start: usize, depth_max: usize) -> (Option<FoundNode>, usize) {
+        let depths = &self.store.depths;
         let (mut prefix, mut hashed, mut probes) = (PrefixHash::EMPTY, 0, 1);
         let mut found = None;
         if let Some(first) = depths.down_from(start).next() {
@@ -153,21 +181,15 @@ impl NodeCache {
                 (found, probes) = self.deepest_above(key, first - 1);
             }
         }
-        for depth in depths.up_from(start + 1).take(PROBES_MAX) {
-            if depth > depth_max || found.as_ref().is_some_and(|found| !found.leads_on()) {
-                break;
-            }
+        let leads_on = |found: &Option<FoundNode>| found.as_ref().is_none_or(FoundNode::leads_on);
+        let mut deeper = depths.up_from(start + 1).take(PROBES_MAX);
+        while start < depth_max && leads_on(&found) {
+            let Some(depth) = deeper.next().filter(|depth| *depth <= depth_max) else { break };
             (prefix, hashed) = (extend(prefix, &key[hashed..depth]), depth);
             found = self.probe(key, depth, prefix).or(found);
             probes += 1;
         }
-        if let Some(found) = &found
-            && probes > PROBES_FEW
-            && recorded != Some(found.node.header.depth())
-        {
-            self.start_depths.put(key, found.node.header.depth());
-        }
-        found
+        (found, probes)
     }
 
     /// The deepest cached node above `key` that is no deeper than `depth_max`, and the number of probes.
@@ -337,6 +359,7 @@ impl NodeCache {
         let mut state = self.lock();
         let Some(at) = state.pages.allocate(store, image.class(), self.now()) else { return };
         let class = image.class();
+        self.advance(&mut state, class.words());
         // Another client may have changed the copy, or evicted it.
         let Some((locked, copy)) = self.lock_copy_of(key, identity) else {
             return state.pages.free(&store.arena, at, class);
@@ -369,8 +392,9 @@ impl NodeCache {
     /// Evicts the copy of a node.
     pub fn remove(&self, node: &CachedNode) {
         let (key, store) = (self.store.key(node.identity()), &self.store);
+        let is_copy = |_, known: NodeIdentity| known.at == node.at && store.key(known) == key;
         let mut state = self.lock();
-        if let Some(locked) = store.table.lock(&store.arena, key, |_, known| known.at == node.at) {
+        if let Some(locked) = store.table.lock(&store.arena, key, is_copy) {
             state.pages.remove(store, key, locked);
         }
     }
@@ -501,6 +525,21 @@ mod tests {
             let found = cache.search(&other, other.len().min(4096), 0).expect("it is cached");
             assert_eq!(found.header.depth(), end);
         }
+    }
+
+    #[test]
+    fn a_recorded_depth_without_a_node_does_not_hide_the_root() {
+        let cache = NodeCache::new(1 << 20, INDEX);
+        let (key, filler) = ([7; 300], [9; 300]);
+        (1..200).for_each(|depth| cache.put(at(depth), &node(&filler[..depth as usize], 1)));
+        cache.put(at(900), &node(b"", 1));
+        cache.record_end(&key, 150);
+        assert_eq!(cache.start_depths.get(&key), Some(150));
+        assert_eq!(cache.search(&key, key.len(), 0).map(|found| found.header.depth()), Some(0));
+        assert_eq!(cache.start_depths.get(&key), Some(0), "the next search begins there");
+        cache.start_depths.put(&key, 150);
+        assert!(cache.search(&key, 100, 0).is_some());
+        assert_eq!(cache.start_depths.get(&key), Some(150), "a restricted search records nothing");
     }
 
     #[test]

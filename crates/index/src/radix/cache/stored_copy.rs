@@ -222,7 +222,19 @@ impl<W: CopyWords> StoredCopy<W> {
     /// Searches for the slot of a step.
     #[inline]
     pub(super) fn find(&self, step: Step) -> SlotSearch {
-        find(self.header().size(), step, |number| self.slot(number))
+        let header = self.header();
+        if header.size() == NodeSize::All {
+            return find(header.size(), step, |number| self.slot(number));
+        }
+        // The words before the slots are read once, and not again for each slot.
+        let end = usize::from(self.has_end());
+        let (first, count, free) = (HEAD_WORDS + end, self.count(), NodeSlot::free(header.generation()));
+        find(header.size(), step, |number| match number.checked_sub(1) {
+            None if end == 1 => NodeSlot::from_word(self.0.word(HEAD_WORDS)),
+            None => NodeSlot::vacant(0, header.generation()),
+            Some(number) if number < count => NodeSlot::from_word(self.0.word(first + number)),
+            Some(_) => free,
+        })
     }
 
     /// Number of slots, with slot 0.

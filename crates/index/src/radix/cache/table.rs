@@ -36,7 +36,7 @@ pub(super) const SEGMENT_WORDS: u32 = BUCKETS * LINE_WORDS as u32;
 /// Buckets in which an entry may be: the one that its hash names, and the next ones.
 const WINDOW: u32 = 4;
 /// Spins of a search before it gives up: the copy counts as absent.
-const SPINS_MAX: u32 = 1000;
+const SPINS_MAX: u32 = 64;
 
 const LOCKED: u64 = 1 << 16;
 const DISPLACED: u64 = LOCKED - 1;
@@ -259,7 +259,8 @@ impl Table {
         locked.bucket.clear(locked.number);
         if locked.step > 0 {
             let segment = self.segment(key).expect("an entry is in a segment");
-            Self::bucket(arena, segment, key.bucket(0)).0[0].fetch_sub(1, Relaxed);
+            let before = Self::bucket(arena, segment, key.bucket(0)).0[0].fetch_sub(1, Relaxed);
+            debug_assert!(before & DISPLACED > 0, "the bucket counts its displaced entries");
         }
     }
 

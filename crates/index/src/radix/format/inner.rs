@@ -287,6 +287,11 @@ impl<B: Deref<Target = [u8]>> Inner<B> {
         Self { bytes }
     }
 
+    /// The bytes of the copy.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The reverse pointer.
     #[inline]
     pub fn reverse(&self) -> Reverse {

@@ -14,7 +14,7 @@ use crate::radix::inner::{Inner, InnerRef, NodeState};
 use crate::radix::key::{Step, step_at};
 use crate::radix::leaf::{Leaf, LeafFormat, LeafState};
 use crate::radix::reverse::Reverse;
-use crate::radix::tree::copy::{front_of, fronts, proves};
+use crate::radix::tree::copy::{ends_with_object, front_of, fronts, is_ordered, proves};
 use crate::radix::tree::options::Scans;
 use crate::radix::tree::sample_key::SampleKey;
 use crate::radix::tree::{Policy, RadixTree};
@@ -179,7 +179,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         };
         let whole = is_of_one_object(&copy, fronts);
         let mut node = Inner::new(copy);
-        if whole && node.is_short() {
+        let is_unproven = fronts.is_none() && !ends_with_object(child.extent().1, node.bytes());
+        if whole && (node.is_short() || is_unproven) {
             node = self.read_parent(InnerRef { at, size: node.header().size() }).await?;
         }
         if !whole || !is_linked_child(child, &node, number) {
@@ -272,7 +273,7 @@ fn is_proven<'b, F: Fabric>(client: &Client<F>, mut batch: impl Iterator<Item = 
     let promised = client.fabric().capabilities();
     batch.all(|child| {
         let (at, extent) = child.extent();
-        proves(promised, at, extent)
+        proves(promised, at, extent) && is_ordered(promised, extent)
     })
 }
 

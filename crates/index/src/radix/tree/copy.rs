@@ -10,13 +10,16 @@
 //!   one of the pair, the word salted with it is the other;
 //! - if the fabric reads whole lines and the three words are in one line, as they are in all slots that are larger than
 //!   what such a pair proves ([`Heap`](crate::radix::heap::Heap)), and in all typed nodes. The bytes after them are
-//!   proven separately: those of a leaf by its checksum, those of an inner node by the generation in each slot without
-//!   a child and by the reverse pointer of each child;
+//!   proven separately: those of a leaf by its checksum, those of a node with a slot for each byte by the generation in
+//!   a slot without a child and by the reverse pointer of a child. A search of a typed node passes over the children of
+//!   other keys, which prove nothing. So its last slot must have no child, and the order of the READ must make that
+//!   slot and the front a pair, or the front is read before and after the node;
 //! - otherwise, if the front has the same value before and after the READ.
 
 use crate::error::IndexError;
-use crate::radix::inner::{Inner, InnerRef, RawInner};
+use crate::radix::inner::{Inner, InnerRef, NodeHeader, RawInner};
 use crate::radix::leaf::{Leaf, LeafRef, RawLeaf};
+use crate::radix::slot::NodeSlot;
 use farwood_fabric::{Capabilities, Capability, Checked, Client, Fabric, Remote, all, read, u64_at};
 
 /// Bytes of the front, the reverse pointer and the word that is salted with the front.
@@ -66,6 +69,21 @@ pub(crate) fn proves<T: ?Sized>(promised: &Capabilities, at: Remote<T>, extent: 
 
 fn in_one_line(promised: &Capabilities, offset: u64) -> bool {
     promised.whole_bytes as u64 >= LINE_BYTES && offset % LINE_BYTES + FRONT_BYTES <= LINE_BYTES
+}
+
+/// Whether the order of a READ makes the first and the last word of an object a pair.
+#[inline]
+pub(crate) fn is_ordered(promised: &Capabilities, extent: Extent) -> bool {
+    extent.has_rear || promised.has(Capability::VersionPair(extent.bytes))
+}
+
+/// Whether the last word of a copy that passed its check is of the same object as its front: the rear of an object, or
+/// a slot of a typed node that has no child, and so has the generation of the node. A copy of a typed node that lacks
+/// slots in use is no proof of anything, and is read again.
+#[inline]
+pub(crate) fn ends_with_object(extent: Extent, copy: &[u8]) -> bool {
+    let lacks_slots = || NodeHeader::from_word(front_of(copy)).size().bytes() > copy.len();
+    extent.has_rear || !NodeSlot::from_word(u64_at(copy, copy.len() - 8)).is_occupied() || lacks_slots()
 }
 
 /// The front of a copy.

@@ -163,7 +163,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             return Ok(None);
         }
         self.count_cache_use(traversal);
-        P::finished(self, traversal).await;
+        P::finished(self, traversal, &node).await;
         Ok(Some(Location { node, parent, target }))
     }
 

@@ -86,10 +86,18 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let hint = parent.as_ref().and_then(|parent| size_hint(parent, InnerRef { at: node.at, size }));
         let swapped = match hint {
             None => self.client.post(header).await?,
+            // An insert does not depend on the memory node of the hint.
+            Some((at, before, after)) if at.node() != node.at.node() => {
+                self.client.post_detached(cas(at, before.word(), after.word()));
+                if let Some(parent) = &parent {
+                    self.index.cache.learn(&parent.node, parent.number, after);
+                }
+                self.client.post(header).await?
+            }
             Some((at, before, after)) => {
                 let hint = cas(at, before.word(), after.word());
                 let (swapped, corrected) = self.client.post(header.and(hint)).await?;
-                if let (Swapped::Won, Some(parent)) = (corrected, parent) {
+                if let (Swapped::Won, Some(parent)) = (corrected, &parent) {
                     self.index.cache.learn(&parent.node, parent.number, after);
                 }
                 swapped

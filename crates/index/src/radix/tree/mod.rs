@@ -5,9 +5,10 @@
 //! # Which client may change which object
 //!
 //! - Any client may put a leaf into a slot **without a child**, by one CAS and without a lock.
-//! - A slot **with a child** also changes by one CAS, but only the holder of the lock of its node may change it. The
-//!   locks of inner nodes are in a table, by address. Leaf split, prefix split, replacement of a child and removal need
-//!   it.
+//! - A slot **with a child** also changes by one CAS, but only the holder of the lock of its node may change it, with
+//!   two exceptions: the size of a typed child (`grow.rs`), and leaves of trees whose updates swap them (`swap.rs`).
+//!   The locks of inner nodes are in a table, by address. Leaf split, prefix split, replacement of a child and removal
+//!   need it.
 //! - A **reverse pointer** changes under the lock of the node that links the object, before the slot changes.
 //! - A **leaf** changes in place under its own lock.
 //!
@@ -102,7 +103,7 @@ pub struct RadixTree<P: Policy> {
     pub(crate) root: Remote<RawInner>,
     /// Locks of inner nodes, in a table.
     pub(crate) nodes: NodeLocks,
-    /// Locks of leaves, in their last words.
+    /// Locks of leaves, in their last words or in a table.
     pub(crate) leaves: NodeLocks,
     pub(crate) cache: NodeCache,
     pub(crate) scratch: ScratchPool<P::Route>,

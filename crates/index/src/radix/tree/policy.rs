@@ -38,8 +38,12 @@ pub trait Policy: Sized {
     }
 
     /// Called when a traversal has ended. [0 RT; an implementation states its own cost]
-    async fn finished<F: Fabric>(op: Op<'_, F, RadixTree<Self>>, traversal: &Traversal<'_, Self::Route>) {
-        let _ = (op, traversal);
+    async fn finished<F: Fabric>(
+        op: Op<'_, F, RadixTree<Self>>,
+        traversal: &Traversal<'_, Self::Route>,
+        end: &CachedNode,
+    ) {
+        let _ = (op, traversal, end);
     }
 
     /// Called after a change of the set of inner nodes. A failure does not undo the change.

@@ -48,7 +48,7 @@ impl<'k, R: Route> Traversal<'k, R> {
     }
 
     /// Whether the depth of the next start is restricted.
-    pub(super) fn is_restricted(&self) -> bool {
+    pub(crate) fn is_restricted(&self) -> bool {
         self.depth_limit != usize::MAX
     }
 
