@@ -61,7 +61,7 @@ impl CheckStep {
     }
 
     /// Sets an environment variable for the program.
-    pub(crate) fn with(mut self, variable: &'static str, value: u64) -> Self {
+    pub(crate) fn with(mut self, variable: &'static str, value: impl std::fmt::Display + Copy) -> Self {
         self.variables.push((variable, value.to_string()));
         self
     }

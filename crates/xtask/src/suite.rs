@@ -6,8 +6,9 @@ use crate::steps::{CheckStep, Output, run};
 
 /// The help text.
 pub(crate) const HELP: &str = "\
-Runs everything that a change must pass: rustfmt, clippy, and `cargo test --workspace --locked --no-fail-fast`, which
-includes tidy and licences. A summary lists the tests that were skipped and what this machine lacks for them.
+Runs everything that a change must pass: rustfmt, clippy, rustdoc with warnings as errors, and
+`cargo test --workspace --locked --no-fail-fast`, which includes tidy and licences. A summary lists the tests that were
+skipped and what this machine lacks for them.
 
 Usage: cargo xtask test [CARGO ARGUMENTS]
 
@@ -35,7 +36,7 @@ pub(crate) fn test(root: &Path, arguments: &[&str]) -> Result<usize, String> {
     Ok(run(root, &steps(arguments), Output::Shown))
 }
 
-/// The steps: format and lints first, unless `arguments` select a part of the tests.
+/// The steps: format, lints and documentation first, unless `arguments` select a part of the tests.
 fn steps(arguments: &[&str]) -> Vec<CheckStep> {
     let tests = |arguments: &[&str]| CheckStep::tests("tests", &[&["--no-fail-fast"], arguments].concat());
     if !arguments.is_empty() {
@@ -45,6 +46,8 @@ fn steps(arguments: &[&str]) -> Vec<CheckStep> {
     vec![
         CheckStep::cargo("format", &["fmt", "--all", "--check"]),
         CheckStep::cargo("lints", &lints),
+        CheckStep::cargo("docs", &["doc", "--workspace", "--no-deps", "--locked"])
+            .with("RUSTDOCFLAGS", "-Dwarnings"),
         tests(&["--workspace"]),
     ]
 }

@@ -1,9 +1,8 @@
 //! The cache of inner nodes: copies by prefix, within a budget of bytes.
 //!
 //! A search finds the deepest cached node above a key: it tries the prefixes of the key whose lengths are depths of
-//! cached nodes. The copies above that node need not be cached. It takes no lock ([`table`](super::table)). Copies hold
-//! only occupied slots ([`stored_copy`](super::stored_copy)), and their memory is allocated in pages
-//! ([`page_log`](super::page_log)).
+//! cached nodes. The copies above that node need not be cached. It takes no lock (module `table`). Copies hold only
+//! occupied slots (module `stored_copy`), and their memory is allocated in pages (module `page_log`).
 //!
 //! A prefix has at most one copy. Insertions and removals hold the lock of the cache; changes of a copy that keep its
 //! size hold only that of its bucket.
@@ -250,8 +249,8 @@ impl NodeCache {
                 let FoundNode { node, step, result, .. } = self.probe(key, 0, prefix)?;
                 CachedNode::with_result(node, (step, result))
             } else {
-                let (node, copy) = self.read(prefix, depth, |node, copy| (node, copy.to_local()))?;
-                CachedNode::with_stored(node, copy)
+                let (node, slots) = self.read(prefix, depth, |node, copy| (node, copy.slots()))?;
+                CachedNode::with_slots(node, slots)
             };
             Some(Arc::new(copy))
         });
