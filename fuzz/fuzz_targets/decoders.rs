@@ -63,8 +63,11 @@ fn node(bytes: &[u8], consistency: Consistency, leaves: Leaves) {
 
 /// Objects of radix trees and overflow objects: words, whole.
 fn objects(bytes: &[u8]) {
-    if bytes.len() >= 72 && RawInner::check(&bytes[..72], &InnerFormat { number: 1 }).is_ok() {
-        let _ = Inner::new(&bytes[..72]).children();
+    for is_typed in [false, true] {
+        let format = InnerFormat { number: 1, is_typed };
+        if bytes.len() >= 72 && RawInner::check(&bytes[..72], &format).is_ok() {
+            let _ = Inner::new(&bytes[..72]).children();
+        }
     }
     if bytes.len() >= 64 && RawLeaf::check(bytes, &LeafFormat { number: 1 }).is_ok() {
         let leaf = Leaf::new(bytes);
