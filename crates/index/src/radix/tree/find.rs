@@ -238,11 +238,12 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         }
         let copy = self.read_inner(child).await?;
         let header = copy.header();
-        if header.size() != child.size {
-            self.correct_size(parent, SlotAt { number, slot }, InnerRef { size: header.size(), ..child });
-        }
         if header.state() != Some(NodeState::Live) || !copy.reverse().is_linked() || header.depth() <= depth {
             return Ok(Followed::Ambiguous);
+        }
+        if header.size() != child.size {
+            self.hit(coverage::SIZE_CORRECTED);
+            self.set_size_hint(parent, number, InnerRef { size: header.size(), ..child });
         }
         if copy.covers(key, index_number) {
             return Ok(Followed::Node(self.keep(child.at, &copy, traversal)));

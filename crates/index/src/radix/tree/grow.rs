@@ -15,7 +15,7 @@
 //! the hint.
 
 use super::RadixTree;
-use super::find::{Location, ParentLink, SlotAt};
+use super::find::{Location, ParentLink};
 use super::policy::Policy;
 use super::traversal::Traversal;
 use crate::error::IndexError;
@@ -24,7 +24,7 @@ use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
 use crate::radix::inner::{HEADER, InnerRef, NodeHeader, SlotSearch, slot_offset};
 use crate::radix::slot::{Child, NodeSlot};
-use farwood_fabric::{Fabric, Parallel as _, Remote, Swapped, cas};
+use farwood_fabric::{Fabric, Remote, Swapped, cas};
 use std::sync::Arc;
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
@@ -82,27 +82,13 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         };
         let grown = node.header.with_size(size);
         let header = cas(node.at.part(HEADER), node.header.word(), grown.word());
-        let parent = location.parent.clone().or_else(|| self.cached_parent(node, key));
-        let hint = parent.as_ref().and_then(|parent| size_hint(parent, InnerRef { at: node.at, size }));
-        let swapped = match hint {
-            None => self.client.post(header).await?,
-            // An insert does not depend on the memory node of the hint.
-            Some((at, before, after)) if at.node() != node.at.node() => {
-                self.client.post_detached(cas(at, before.word(), after.word()));
-                if let Some(parent) = &parent {
-                    self.index.cache.learn(&parent.node, parent.number, after);
-                }
-                self.client.post(header).await?
-            }
-            Some((at, before, after)) => {
-                let hint = cas(at, before.word(), after.word());
-                let (swapped, corrected) = self.client.post(header.and(hint)).await?;
-                if let (Swapped::Won, Some(parent)) = (corrected, &parent) {
-                    self.index.cache.learn(&parent.node, parent.number, after);
-                }
-                swapped
-            }
-        };
+        // An insert does not wait for the hint, which may be on another memory node.
+        if let Some(ParentLink { node: parent, number }) =
+            location.parent.clone().or_else(|| self.cached_parent(node, key))
+        {
+            self.set_size_hint(&parent, number, InnerRef { at: node.at, size });
+        }
+        let swapped = self.client.post(header).await?;
         Ok(match swapped {
             Swapped::Won => Some(grown),
             Swapped::Lost(found) => Some(NodeHeader::from_word(found)).filter(|now| now.is_of_node(grown)),
@@ -118,13 +104,17 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         points.then_some(ParentLink { node: parent, number })
     }
 
-    /// Corrects the size in a slot that points to a typed node, in memory and in the cache. A failure leaves the hint
-    /// as it is. [0 RT; 1 verb for which the client does not wait]
-    pub(super) fn correct_size(self, parent: &CachedNode, SlotAt { number, slot }: SlotAt, child: InnerRef) {
-        self.hit(coverage::SIZE_CORRECTED);
-        let right = NodeSlot::inner(slot.partial(), child);
-        self.index.cache.learn(parent, number, right);
-        self.client.post_detached(cas(parent.at.part(slot_offset(number)), slot.word(), right.word()));
+    /// States the size of `child` in slot `number` of `parent`, in memory and in the cache, if the slot points to the
+    /// child with another size. A failure leaves the hint as it is. [0 RT; 1 verb for which the client does not wait]
+    pub(super) fn set_size_hint(self, parent: &CachedNode, number: usize, child: InnerRef) {
+        let before = parent.slot(number);
+        let Child::Inner(pointed) = before.child() else { return };
+        if pointed.at != child.at || pointed.size == child.size {
+            return;
+        }
+        let after = NodeSlot::inner(before.partial(), child);
+        self.index.cache.learn(parent, number, after);
+        self.client.post_detached(cas(parent.at.part(slot_offset(number)), before.word(), after.word()));
     }
 
     /// Swaps a slot with a child in a node whose lock the client holds; yields whether it did. Other clients may change
@@ -146,14 +136,4 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             }
         }
     }
-}
-
-/// The slot of `parent` that points to `child`, before and after the size in it is changed; `None` if the copy of the
-/// parent does not point to the child, or has that size already.
-fn size_hint(parent: &ParentLink, child: InnerRef) -> Option<(Remote<u64>, NodeSlot, NodeSlot)> {
-    let before = parent.node.slot(parent.number);
-    let Child::Inner(pointed) = before.child() else { return None };
-    let is_outdated = pointed.at == child.at && pointed.size != child.size;
-    let after = NodeSlot::inner(before.partial(), child);
-    is_outdated.then(|| (parent.node.at.part(slot_offset(parent.number)), before, after))
 }
