@@ -7,11 +7,11 @@
 //!  63     59 58  56 55       48 47                                        0
 //! +---------+------+-----------+------------------------------------------+
 //! | class 5 | kind | partial 8 |            packed pointer 48             |   leaf of words or lines, inner
-//! |    0    | kind | partial 8 |      0      |        generation 32       |   free, vacant, closed
+//! |    0    | kind | partial 8 | was free 1  |        generation 32       |   free, vacant, closed
 //! +---------+------+-----------+------------------------------------------+
 //!   kind   0 free      no partial key owns this slot yet
 //!          1 vacant    a partial key owns the slot permanently, and it has no child
-//!          2 closed    the slot was free or vacant, and its node is about to be replaced
+//!          2 closed    the slot was free (bit 32 is set) or vacant, and its node is about to be replaced
 //!          3 leaf      class: size of the leaf in words (format/object.rs)
 //!          4 inner     class: size of the inner node (format/object.rs); a hint if the node is typed
 //!          5 leaf      class: size of the leaf in lines of 64 bytes
@@ -50,6 +50,8 @@ pub struct NodeSlot(u64);
 const PARTIAL_SHIFT: u32 = 48;
 const KIND_SHIFT: u32 = 56;
 const CLASS_SHIFT: u32 = 59;
+/// Bit of a closed slot that was free.
+const WAS_FREE: u64 = 1 << 32;
 const FREE: u64 = 0;
 const VACANT: u64 = 1;
 const CLOSED: u64 = 2;
@@ -93,7 +95,13 @@ impl NodeSlot {
     /// The closed state of a slot without a child.
     #[must_use]
     pub const fn closed(self) -> Self {
-        self.with_kind(CLOSED)
+        let was_free = if self.is_free() { WAS_FREE } else { 0 };
+        Self(self.with_kind(CLOSED).0 | was_free)
+    }
+
+    /// Whether the slot was closed while it was free.
+    pub const fn is_closed_free(self) -> bool {
+        self.is_closed() && self.0 & WAS_FREE != 0
     }
 
     /// Whether the slot points to a leaf, and a CAS without a lock may replace the pointer.
@@ -242,6 +250,9 @@ mod tests {
             assert_eq!((vacant.closed().child(), vacant.closed().generation()), (Child::Closed, 77));
         }
         assert_eq!((NodeSlot::free(5).child(), NodeSlot::free(5).generation()), (Child::Free, 5));
+        let closed = NodeSlot::free(5).closed();
+        assert_eq!((closed.child(), closed.generation(), closed.is_closed_free()), (Child::Closed, 5, true));
+        assert!(!NodeSlot::vacant(0, 5).closed().is_closed_free());
     }
 
     #[test]

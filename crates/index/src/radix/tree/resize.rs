@@ -548,12 +548,16 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let mut slots: Vec<NodeSlot> = node.slots_read().collect();
         let mut size = node.header().size();
         let (mut first, mut last) = (0, size.slots());
-        // The type of a node changes after its last slot was filled, so slots behind the type stay free for good only
-        // if this client has closed the last slot while it was free.
-        while !self.close_slots_of(at, &mut slots, first..last + 1).await?
-            && let Some(next) = size.next_in_place()
-        {
-            (size, first, last) = (next, last + 1, next.slots());
+        loop {
+            self.close_slots_of(at, &mut slots, first..last + 1).await?;
+            // The type of a node changes after its last slot was filled, so slots behind the type stay free for good
+            // only if a client has closed the last slot while it was free.
+            match size.next_in_place() {
+                Some(next) if !slots[last].is_closed_free() => {
+                    (size, first, last) = (next, last + 1, next.slots());
+                }
+                _ => break,
+            }
         }
         slots.truncate(last + 1);
         if let Some(number) = slots.iter().position(|slot| slot.child() == Child::Damaged) {
@@ -568,15 +572,14 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(children)
     }
 
-    /// Closes those of the slots `numbers` of a node that have no child, freezes the leaves of a tree whose updates
-    /// swap leaves, and updates `slots`; yields whether the last one
-    /// was free until then. [1 RT for each 64 slots]
+    /// Closes or freezes the slots `numbers` of a node, as [`close_slots`](Self::close_slots), and updates `slots`. [1
+    /// RT for each 64 slots]
     async fn close_slots_of(
         self,
         at: Remote<RawInner>,
         slots: &mut [NodeSlot],
         numbers: Range<usize>,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<(), IndexError> {
         let swaps_leaves =
             self.index.options.swaps_leaves() && self.index.mutant != Some(Mutant::SwapUnfrozen);
         let target = |slot: NodeSlot| match slot {
@@ -584,7 +587,6 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             leaf if swaps_leaves && leaf.is_swappable() => Some(leaf.frozen()),
             _ => None,
         };
-        let (last, mut last_was_free) = (numbers.end - 1, false);
         let mut open: Vec<usize> = numbers.filter(|&number| target(slots[number]).is_some()).collect();
         while !open.is_empty() {
             let batch = open.split_off(open.len().saturating_sub(CAS_PER_POST));
@@ -594,7 +596,6 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             });
             let swapped: Vec<_> = self.client.post(all(closing)).await?.collect();
             for (number, swapped) in batch.into_iter().zip(swapped) {
-                last_was_free |= number == last && slots[number].is_free() && swapped == Swapped::Won;
                 slots[number] = match swapped {
                     Swapped::Won => target(slots[number]).unwrap_or(slots[number]),
                     Swapped::Lost(found) => NodeSlot::from_word(found),
@@ -604,7 +605,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 }
             }
         }
-        Ok(last_was_free)
+        Ok(())
     }
 
     /// The prefix of a node. [0 RT if `key` is below it; otherwise as [`sample_key`](Self::sample_key)]
