@@ -3,7 +3,6 @@
 //!
 //! A stale copy never makes an answer wrong, because every object that a traversal reads identifies itself.
 
-use super::stored_copy::StoredCopy;
 use crate::radix::inner::{Inner, InnerRef, NodeHeader, RawInner, SlotSearch, covers, find, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::prefix::PrefixHash;
@@ -28,8 +27,6 @@ pub struct CachedNode {
 #[derive(Debug)]
 enum KnownSlots {
     All(Vec<NodeSlot>),
-    /// All slots, in the form of the cache.
-    Stored(StoredCopy<Vec<u64>>),
     /// The result of a search for one step.
     Of(Step, SlotSearch),
 }
@@ -51,16 +48,8 @@ impl CachedNode {
     }
 
     /// A copy with all slots.
-    fn with_slots(NodeIdentity { at, header, hash }: NodeIdentity, slots: Vec<NodeSlot>) -> Self {
+    pub(super) fn with_slots(NodeIdentity { at, header, hash }: NodeIdentity, slots: Vec<NodeSlot>) -> Self {
         Self { at, header, hash, slots: KnownSlots::All(slots), is_outdated: false }
-    }
-
-    /// A copy with all slots that a cached copy shows.
-    pub(super) fn with_stored(
-        NodeIdentity { at, header, hash }: NodeIdentity,
-        copy: StoredCopy<Vec<u64>>,
-    ) -> Self {
-        Self { at, header, hash, slots: KnownSlots::Stored(copy), is_outdated: false }
     }
 
     /// A copy that has only the result of a search for `step`.
@@ -80,7 +69,7 @@ impl CachedNode {
     pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) {
         let mut slots = match std::mem::replace(&mut self.slots, KnownSlots::All(Vec::new())) {
             KnownSlots::All(slots) => slots,
-            KnownSlots::Stored(_) | KnownSlots::Of(..) => Vec::new(),
+            KnownSlots::Of(..) => Vec::new(),
         };
         slots.clear();
         slots.extend(node.slots());
@@ -114,7 +103,6 @@ impl CachedNode {
     pub fn slot(&self, number: usize) -> NodeSlot {
         match &self.slots {
             KnownSlots::All(slots) => slots[number],
-            KnownSlots::Stored(copy) => copy.slot(number),
             KnownSlots::Of(_, SlotSearch::Slot(known, slot) | SlotSearch::Free(known, slot))
                 if *known == number =>
             {
@@ -130,7 +118,6 @@ impl CachedNode {
         let step = step_at(key, self.header.depth());
         match &self.slots {
             KnownSlots::All(slots) => find(self.header.size(), step, |number| slots[number]),
-            KnownSlots::Stored(copy) => copy.find(step),
             KnownSlots::Of(known, result) if *known == step => *result,
             KnownSlots::Of(..) => SlotSearch::Slot(0, NodeSlot::DAMAGED),
         }
@@ -140,7 +127,6 @@ impl CachedNode {
     pub fn children(&self) -> impl Iterator<Item = (Step, NodeSlot)> {
         let count = match &self.slots {
             KnownSlots::All(slots) => slots.len(),
-            KnownSlots::Stored(copy) => copy.slot_count(),
             KnownSlots::Of(..) => 0,
         };
         let slots = (0..count).map(|number| (number, self.slot(number)));

@@ -237,26 +237,34 @@ impl<W: CopyWords> StoredCopy<W> {
         })
     }
 
-    /// Number of slots, with slot 0.
-    pub(super) fn slot_count(&self) -> usize {
-        1 + self.header().size().slots()
-    }
-}
-
-impl CopyWords for Vec<u64> {
-    #[inline]
-    fn word(&self, number: usize) -> u64 {
-        self.get(number).copied().unwrap_or(0)
+    /// All slots, slot 0 first. They are decoded one after the other, because the position of a slot in the order of
+    /// partial keys is the result of several words.
+    pub(super) fn slots(&self) -> Vec<NodeSlot> {
+        let (header, first) = (self.header(), self.first_slot());
+        let mut slots = Vec::with_capacity(1 + header.size().slots());
+        slots.push(if self.has_end() { NodeSlot::from_word(self.0.word(first)) } else { self.absent(0) });
+        let stored = first + usize::from(self.has_end())..;
+        let mut stored = stored.map(|at| NodeSlot::from_word(self.0.word(at)));
+        if self.is_ordered() {
+            slots.extend((0..=u8::MAX).map(|partial| NodeSlot::vacant(partial, header.generation())));
+            for (number, slots) in slots[1..].chunks_exact_mut(64).enumerate() {
+                let mut map = self.0.word(HEAD_WORDS + number);
+                while map != 0
+                    && let Some(slot) = stored.next()
+                {
+                    slots[map.trailing_zeros() as usize] = slot;
+                    map &= map - 1;
+                }
+            }
+        } else {
+            slots.extend(stored.take(self.count().min(header.size().slots())));
+            slots.resize(1 + header.size().slots(), self.absent(1));
+        }
+        slots
     }
 }
 
 impl StoredCopy<Block<'_>> {
-    /// The copy in local memory.
-    pub(super) fn to_local(self) -> StoredCopy<Vec<u64>> {
-        let used = self.words_used().min(WORDS_MAX);
-        StoredCopy((0..used).map(|number| self.0.word(number)).collect())
-    }
-
     /// Changes a slot that is stored, and keeps its partial key. `None`: it is not stored.
     pub(super) fn overwrite(&self, number: usize, slot: NodeSlot) -> Option<Learned> {
         let at = self.position(number).ok()?;
@@ -437,7 +445,9 @@ mod tests {
     }
 
     fn slots_of(image: &CopyImage) -> Vec<NodeSlot> {
-        (0..image.copy().slot_count()).map(|number| image.copy().slot(number)).collect()
+        let slots = image.copy().slots();
+        assert!(slots.iter().enumerate().all(|(number, slot)| image.copy().slot(number) == *slot));
+        slots
     }
 
     /// The slots of a node without children.

@@ -10,15 +10,15 @@ use crate::error::IndexError;
 use crate::memory::overflow::Link;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::{Inner, InnerRef, NodeState};
+use crate::radix::inner::{Inner, InnerRef, NodeSize, NodeState};
 use crate::radix::key::{Step, step_at};
-use crate::radix::leaf::{Leaf, LeafFormat, LeafState};
+use crate::radix::leaf::{LEAF_BYTES_MAX, Leaf, LeafFormat, LeafState};
 use crate::radix::reverse::Reverse;
 use crate::radix::tree::copy::{ends_with_object, front_of, fronts, is_ordered, proves};
-use crate::radix::tree::options::Scans;
+use crate::radix::tree::options::{NodeSizing, Scans};
 use crate::radix::tree::sample_key::SampleKey;
 use crate::radix::tree::{Policy, RadixTree};
-use farwood_fabric::{Checked, Client, Fabric, Fetched, all, read_bytes};
+use farwood_fabric::{Capability, Checked, Client, Fabric, Fetched, all, read_bytes};
 use std::ops::ControlFlow;
 
 /// Maximum number of nodes and leaves that one doorbell reads.
@@ -119,7 +119,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             let (at, extent) = child.extent();
             read_bytes::<RawChild>(at, extent.bytes)
         });
-        let proven = is_proven(client, batch());
+        let proven = self.index.proves_all(client) || is_proven(client, batch());
         let before = if proven { Vec::new() } else { fronts_of(client, batch()).await? };
         copies.extend(client.post(all(reads)).await?);
         let after = if proven { Vec::new() } else { fronts_of(client, batch()).await? };
@@ -219,6 +219,13 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
 }
 
 impl<P: Policy> RadixTree<P> {
+    /// Whether a copy of any child, if it passes its checks, is proven to come from a single object.
+    fn proves_all<F: Fabric>(&self, client: &Client<F>) -> bool {
+        let bytes_max = NodeSize::All.bytes().max(LEAF_BYTES_MAX);
+        self.options.node_sizing != NodeSizing::Typed
+            && client.fabric().capabilities().has(Capability::VersionPair(bytes_max))
+    }
+
     /// The next items that have `wanted` keys, limited to those that one doorbell reads.
     fn span(&self, items: &[ScanItem], wanted: usize) -> BatchSpan {
         let (mut span, mut after_leaves, mut keys, mut reads) = (BatchSpan::default(), 0, 0, 0);
