@@ -10,7 +10,7 @@ pub(crate) enum NodeSizes {
     /// As in the paper: memory for 256 slots, of which clients read those in use (4, 8, 16, .. 256); a full node grows
     /// in place. Needs two to three times the memory
     Typed,
-    /// 256 slots, all of which clients read
+    /// 256 slots, all of which clients read and keep in their caches
     #[value(name = "256")]
     Preallocated,
 }

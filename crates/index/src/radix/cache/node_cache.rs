@@ -12,7 +12,7 @@ use super::cached_node::{CachedNode, NodeIdentity};
 use super::depth_set::DepthSet;
 use super::page_log::{PageLog, Store};
 use super::start_depths::StartDepths;
-use super::stored_copy::{CopyImage, Learned, StoredCopy};
+use super::stored_copy::{BlockClass, CopyImage, Learned, StoredCopy};
 use super::table::{CacheEntry, Inserted, LockedEntry, Table, TableKey};
 use super::view_pool::ViewPool;
 use crate::radix::inner::{Inner, NodeHeader, RawInner, SlotSearch};
@@ -57,6 +57,8 @@ pub struct NodeCache {
     /// Bytes that are allocated with the cache.
     fixed_bytes: usize,
     bytes_max: usize,
+    /// The smallest block of a copy.
+    class_min: BlockClass,
 }
 
 /// The state under the lock of the cache.
@@ -108,7 +110,15 @@ impl NodeCache {
             now: AtomicU8::new(0),
             fixed_bytes: if pages == 0 { 0 } else { fixed_bytes },
             bytes_max,
+            class_min: BlockClass::fitting(0),
         }
+    }
+
+    /// The cache, with as much memory for each copy as 256 slots take: for trees whose nodes are read and kept with all
+    /// slots.
+    #[must_use]
+    pub fn with_whole_nodes(self) -> Self {
+        Self { class_min: BlockClass::WHOLE_NODE, ..self }
     }
 
     /// Bytes in use, and the budget.
@@ -286,10 +296,10 @@ impl NodeCache {
         if !is_known && !state.pages.make_room(store, *key, now) {
             return;
         }
-        let class = image.class();
+        let class = image.class().max(self.class_min);
         let Some(at) = state.pages.allocate(store, class, now) else { return };
         self.advance(state, class.words());
-        self.write(image, at);
+        self.write(image, at, class);
         if let Some(locked) = self.lock_prefix(*key) {
             return self.replace(state, locked, at);
         }
@@ -300,10 +310,10 @@ impl NodeCache {
     }
 
     /// Writes a copy to a new block, which clients that read a copy that was there before may still read.
-    fn write(&self, image: &CopyImage, at: u32) {
+    fn write(&self, image: &CopyImage, at: u32, class: BlockClass) {
         fence(Release);
         let block = self.store.arena.block(at).expect("the block is allocated");
-        image.store(block, image.class());
+        image.store(block, class);
     }
 
     /// Replaces a copy by that at word `at`.
@@ -368,7 +378,7 @@ impl NodeCache {
             drop(locked);
             return state.pages.free(&store.arena, at, class);
         }
-        self.write(&image, at);
+        self.write(&image, at, class);
         self.replace(&mut state, locked, at);
     }
 
@@ -818,6 +828,20 @@ mod tests {
             (2..4).for_each(|seed| drop(scope.spawn(move || reader(seed))));
         });
         assert!(cache.bytes().0 <= 128 << 10);
+    }
+
+    #[test]
+    fn copies_of_whole_nodes_take_the_memory_of_256_slots() {
+        for budget in [200 << 10, 4 << 20] {
+            let kept = |cache: NodeCache| {
+                (0..20_000).for_each(|number| put(&cache, number));
+                (0..20_000).filter(|&number| has(&cache, number)).count()
+            };
+            let whole = kept(NodeCache::new(budget, INDEX).with_whole_nodes());
+            let expected = budget / NodeSize::All.bytes();
+            assert!((expected * 3 / 4..expected * 5 / 4).contains(&whole), "{whole} in {budget} bytes");
+            assert!(kept(NodeCache::new(budget, INDEX)) > 8 * whole);
+        }
     }
 
     #[test]

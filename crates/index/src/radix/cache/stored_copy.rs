@@ -80,6 +80,10 @@ const CLASS_WORDS: [u16; 32] = [
 pub(super) struct BlockClass(u8);
 
 impl BlockClass {
+    /// The block that, with its share of its page, takes about as much memory as 256 slots: two, four or nine of them
+    /// fill a page of 4, 8 or 16 KiB.
+    pub(super) const WHOLE_NODE: Self = Self(30);
+
     /// The smallest block for `words` words.
     pub(super) fn fitting(words: usize) -> Self {
         let class = CLASS_WORDS.partition_point(|&class| usize::from(class) < words);

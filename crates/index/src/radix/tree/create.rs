@@ -1,7 +1,7 @@
 //! Creates and opens radix trees: root, locks and heap.
 
 use super::damage::damaged;
-use super::options::NODE_LOCKS;
+use super::options::{NODE_LOCKS, NodeSizing};
 use super::scratch::ScratchPool;
 use super::{Policy, RadixTree, TreeOptions};
 use crate::error::IndexError;
@@ -41,7 +41,10 @@ impl<P: Policy> RadixTree<P> {
             root,
             nodes,
             leaves,
-            cache: NodeCache::new(cache_bytes, number),
+            cache: match options.node_sizing {
+                NodeSizing::Preallocated => NodeCache::new(cache_bytes, number).with_whole_nodes(),
+                NodeSizing::Fitting | NodeSizing::Typed => NodeCache::new(cache_bytes, number),
+            },
             scratch: ScratchPool::default(),
             heap: Heap::new(&entry).with(&options),
             policy,
