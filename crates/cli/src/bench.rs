@@ -4,6 +4,7 @@ mod spatial;
 
 use super::lock_width::LockBits;
 use super::node_sizes::NodeSizes;
+use super::sphinx_options::SphinxOptions;
 use super::{Context, Failure, Format, Outcome, heap, size};
 use crate::failure::shown;
 use farwood::papers::System;
@@ -64,6 +65,8 @@ pub(crate) struct Args {
     /// smart only: round the memory of each node and leaf up to 256 bytes, as the paper's published code does
     #[arg(long)]
     round_allocations: bool,
+    #[command(flatten)]
+    sphinx: SphinxOptions,
     /// Radix trees only: whether a scan reads many nodes and leaves with one doorbell
     #[arg(long, value_name = "SWITCH", default_value_t = Switch::On, value_enum)]
     batched_scans: Switch,
@@ -257,6 +260,8 @@ impl Args {
             node_bytes: self.node_bytes.map(|bytes| bytes as usize),
             node_sizing: self.node_sizes.map(Into::into),
             round_allocations: self.round_allocations,
+            node_reads: self.sphinx.node_reads(),
+            leaf_lock: self.sphinx.leaf_lock(),
             batched_scans: self.batched_scans == Switch::On,
             cache_bytes: self.cache_bytes.map(|bytes| bytes as usize),
             memory_nodes: self.memory_nodes,

@@ -2,6 +2,7 @@
 
 use super::lock_width::LockBits;
 use super::node_sizes::NodeSizes;
+use super::sphinx_options::SphinxOptions;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::doctor;
 use farwood::error::{ErrorKind, ShmError};
@@ -110,6 +111,8 @@ pub(crate) struct Args {
     /// comparisons of memory
     #[arg(long, help_heading = "Index")]
     round_allocations: bool,
+    #[command(flatten)]
+    sphinx: SphinxOptions,
     /// sherman only: bits of a lock. A lock of 16 bits, as in the paper, cannot tell a crashed client from the next
     /// client in the same client slot, so the lock of a crashed client cannot be taken over: for reproduction of the
     /// paper only
@@ -169,7 +172,7 @@ enum Scheme {
 }
 
 /// Options that apply to an index only.
-const INDEX_OPTIONS: [&str; 14] = [
+const INDEX_OPTIONS: [&str; 16] = [
     "index",
     "keys",
     "values",
@@ -182,6 +185,8 @@ const INDEX_OPTIONS: [&str; 14] = [
     "variant",
     "node_sizes",
     "round_allocations",
+    SphinxOptions::NAMES[0],
+    SphinxOptions::NAMES[1],
     "lock_width",
     "consistency",
 ];
@@ -208,6 +213,8 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
         "variant",
         "node_sizes",
         "round_allocations",
+        SphinxOptions::NAMES[0],
+        SphinxOptions::NAMES[1],
         "lock_width",
         "consistency",
     ];
@@ -215,6 +222,8 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
         Inapplicable { options: &["crs", "ids"], why: "an option of catfish", meant: Some("catfish") };
     const SMART: Inapplicable =
         Inapplicable { options: OF_SMART, why: "an option of smart", meant: Some("smart") };
+    const SPHINX: Inapplicable =
+        Inapplicable { options: &SphinxOptions::NAMES, why: "an option of sphinx", meant: Some("sphinx") };
     const SHERMAN: Inapplicable = Inapplicable {
         options: OF_SHERMAN,
         why: "an option of sherman; a radix tree has keys and values of any length, nodes of several sizes, 64-bit \
@@ -224,8 +233,8 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
     const KEYS: Inapplicable =
         Inapplicable { options: OF_KEYS, why: "about keys, and a spatial index has no keys", meant: None };
     match index {
-        IndexKind::Sherman => &[SMART, CATFISH],
-        IndexKind::Smart => &[SHERMAN, CATFISH],
+        IndexKind::Sherman => &[SMART, SPHINX, CATFISH],
+        IndexKind::Smart => &[SHERMAN, SPHINX, CATFISH],
         IndexKind::Sphinx => &[SHERMAN, SMART, CATFISH],
         IndexKind::Catfish => &[KEYS],
     }
@@ -389,7 +398,7 @@ impl NewIndex {
             IndexKind::Smart => Self::Smart(radix(args)?),
             IndexKind::Sphinx => {
                 let variant = variant(args, SphinxVariant::RECOMMENDED)?;
-                Self::Sphinx(Hashed::new().variant(variant.features()))
+                Self::Sphinx(Hashed::new().variant(args.sphinx.apply(variant.features())))
             }
             IndexKind::Catfish => Self::Catfish(rtree(args)),
         })

@@ -30,6 +30,7 @@ mod log;
 mod messages;
 mod metrics;
 mod node_sizes;
+
 mod out_folder;
 mod parser_error;
 mod record;
@@ -40,6 +41,7 @@ mod serve;
 mod show;
 mod size;
 mod source;
+mod sphinx_options;
 mod stat;
 mod timeout;
 mod top;

@@ -34,6 +34,12 @@ impl LockWord {
         Self(self.0 << 16 >> 16 | (tag as u64) << 48)
     }
 
+    /// Whether the word has a tag that distinguishes it from other acquisitions of its holder.
+    #[inline]
+    pub const fn is_tagged(self) -> bool {
+        self.0 >> 48 != 0
+    }
+
     /// The lock word read from far memory.
     #[inline]
     pub const fn from_word(word: u64) -> Self {
@@ -72,6 +78,7 @@ mod tests {
             for tag in [0, 1, u16::MAX] {
                 let tagged = word.tagged(u16::MAX).tagged(tag);
                 assert_eq!((tagged.holder(), tagged == word), (Some(client), tag == 0));
+                assert_eq!(tagged.is_tagged(), tag != 0);
             }
         }
         assert_eq!(LockWord::FREE.holder(), None);

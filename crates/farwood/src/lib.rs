@@ -191,7 +191,9 @@ pub mod papers {
     pub use farwood_index::sherman::{ShermanFeatures, ShermanVariant};
     pub use farwood_index::smart::options::Scans;
     pub use farwood_index::smart::{Allocation, NodeSizing, SmartFeatures, SmartVariant};
-    pub use farwood_index::sphinx::{Groups, SphinxFeatures, SphinxVariant, TraversalStart};
+    pub use farwood_index::sphinx::{
+        Groups, LeafLock, NodeReads, SphinxFeatures, SphinxVariant, TraversalStart,
+    };
 }
 
 /// Executors of a thread, and the memory of its process.

@@ -45,6 +45,8 @@ pub enum Mutant {
     SwapUnfrozen,
     /// The node that an entry of the hash table points to is not checked (Sphinx).
     EntryUnchecked,
+    /// A slot that was read alone is believed although its node is not live (Sphinx).
+    SlotTrusted,
     /// A client does not read its new entry in the hash table again (Sphinx).
     EntryUnconfirmed,
     /// New nodes are not entered in the hash tables (Sphinx).

@@ -59,7 +59,9 @@ impl RunSpec {
             System::Sphinx => {
                 let options = self.variant_of(sphinx::SphinxVariant::RECOMMENDED)?.features();
                 let scans = self.scans(options.scans);
-                let options = sphinx::SphinxFeatures { scans, ..options };
+                let node_reads = self.node_reads.unwrap_or(options.node_reads);
+                let leaf_lock = self.leaf_lock.unwrap_or(options.leaf_lock);
+                let options = sphinx::SphinxFeatures { scans, node_reads, leaf_lock, ..options };
                 OrderedConfig::Sphinx(sphinx::SphinxConfig { options, ..Default::default() })
             }
             System::Smart => OrderedConfig::Smart(smart::SmartConfig {
@@ -103,6 +105,13 @@ impl RunSpec {
             System::Sherman | System::Sphinx if self.round_allocations => {
                 refuse("--round-allocations", "only smart can round allocations up")
             }
+            System::Sherman | System::Smart if self.node_reads.is_some() => {
+                refuse("--node-reads", "only sphinx can read one slot of a node")
+            }
+            System::Sherman | System::Smart if self.leaf_lock.is_some() => refuse(
+                "--leaf-locks",
+                "it is an option of sphinx; smart's variants have several kinds of leaf locks",
+            ),
             System::Sherman if !self.batched_scans => {
                 refuse("--batched-scans", "only radix trees have scans in batches")
             }

@@ -84,8 +84,18 @@ fn variants_have_names_and_other_options_are_refused() {
         machine.ok(&["put", &url, "1", "2"]);
         assert_eq!(machine.ok(&["get", &url, "1"]), "2\n");
     }
+    let of_sphinx = [("slot", "queued"), ("whole", "handed-over"), ("slot", "contended")];
+    for (number, (reads, locks)) in of_sphinx.into_iter().enumerate() {
+        let url = format!("shm://p/s{number}");
+        machine.ok(&["create", &url, "--index", "sphinx", "--node-reads", reads, "--leaf-locks", locks]);
+        machine.ok(&["put", &url, "1", "2"]);
+        assert_eq!(machine.ok(&["get", &url, "1"]), "2\n");
+    }
     for (options, words) in [
         (&["--index", "smart", "--key-bytes", "8"][..], "any length"),
+        (&["--index", "smart", "--node-reads", "whole"], "an option of sphinx"),
+        (&["--leaf-locks", "contended"], "--index sphinx"),
+        (&["--index", "catfish", "--leaf-locks", "contended"], "spatial"),
         (&["--index", "smart", "--lock-width", "16"], "64-bit locks"),
         (&["--index", "smart", "--variant", "fg+"], "+rear-lock"),
         (&["--variant", "art"], "+hierarchical"),
@@ -101,6 +111,8 @@ fn variants_have_names_and_other_options_are_refused() {
         &["bench", "--index", "smart", "--node-bytes", "512"],
         &["--node-bytes", "radix tree"],
     );
+    machine.refused(2, &["bench", "--index", "smart", "--leaf-locks", "queued"], &["--leaf-locks", "sphinx"]);
+    machine.refused(2, &["bench", "--node-reads", "slot"], &["--node-reads", "sphinx"]);
     machine.refused(2, &["bench", "--batched-scans", "off"], &["--batched-scans", "only radix trees"]);
     machine.refused(2, &["bench", "--index", "art"], &["there is no kind of index 'art'"]);
 }

@@ -4,7 +4,7 @@ use super::Column;
 use super::contradiction::{Contradiction, compare, other_system, show_variant};
 use super::sealed::Structure;
 use farwood_index::ordered::{OrderedConfig, OrderedDescription, System};
-use farwood_index::sphinx::{SphinxConfig, SphinxFeatures, SphinxVariant};
+use farwood_index::sphinx::{LeafLock, NodeReads, SphinxConfig, SphinxFeatures, SphinxVariant};
 
 /// A radix tree whose inner nodes are found through a hash table (Sphinx): keys and values as in
 /// [`Radix`](crate::Radix), with a cache of less than two bytes for each inner node.
@@ -26,14 +26,16 @@ impl Hashed {
     /// million names.
     pub const FILTER_BYTES: usize = System::Sphinx.cache_bytes_default();
 
-    /// The default options: Sphinx as in its paper.
+    /// The default options: Sphinx, and a search reads one slot of a node that has a slot for each byte.
     pub fn new() -> Self {
         Self { variant: SphinxFeatures::default(), filter_bytes: Self::FILTER_BYTES }
     }
 
-    /// The preset of the paper's Sphinx, which is the default.
+    /// The preset of the paper's Sphinx: a search reads whole nodes, and each client competes for the lock of a leaf.
     pub fn sphinx() -> Self {
-        Self::new().variant(SphinxVariant::RECOMMENDED.features())
+        let features = SphinxVariant::RECOMMENDED.features();
+        let (node_reads, leaf_lock) = (NodeReads::Whole, LeafLock::RearContended);
+        Self::new().variant(SphinxFeatures { node_reads, leaf_lock, ..features })
     }
 
     /// Sets the variant of the tree: `SphinxVariant::Art.features()` and others are the paper's baselines.

@@ -155,8 +155,8 @@ impl NodeLocks {
     /// The verb that frees a lock if its word is `mine`; `None` where another client of this compute node may have
     /// stored the same word.
     pub(super) fn free_own(&self, lock: GlobalLock, mine: LockWord) -> Option<Cas> {
-        let certain = self.options.local != LocalLocks::None && self.options.width == LockWidth::Word;
-        certain.then(|| lock.free_from(mine))
+        let is_unique = self.options.local != LocalLocks::None || mine.is_tagged();
+        (is_unique && self.options.width == LockWidth::Word).then(|| lock.free_from(mine))
     }
 
     /// Records that this compute node may hold the lock, with the word `word`.
@@ -164,7 +164,8 @@ impl NodeLocks {
         if self.free_own(lock, word).is_some() {
             client.fabric().record_coverage(coverage::LOCK_UNCERTAIN);
             let tables = Arc::clone(&self.tables);
-            let doubt = Doubt::PostFailed;
+            let has_local = self.options.local != LocalLocks::None;
+            let doubt = if has_local { Doubt::PostFailed } else { Doubt::WithoutLocal };
             self.uncertain.record(UncertainLock { doubt, lock, word, tables }, client.fabric().now());
         }
     }
@@ -535,7 +536,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             let UncertainLock { doubt, lock, word, tables } = &uncertain;
             let local = (*doubt == Doubt::PostFailed).then(|| tables.try_acquire(*lock)).flatten();
             let guarded = local.is_some()
-                || *doubt == Doubt::Dropped
+                || *doubt != Doubt::PostFailed
                 || mine.is_some_and(|mine| {
                     Arc::ptr_eq(tables, &locks.tables) && tables.guards_both(mine, *lock)
                 });

@@ -22,6 +22,9 @@ pub(super) enum Doubt {
     /// An operation was dropped, and the verb that frees the lock may be in flight. Any client may free the lock,
     /// because its word is unique, and none may own it.
     Dropped,
+    /// A post failed, and the clients of the compute node have no local locks. As [`Dropped`](Self::Dropped), because
+    /// several clients may compete for the lock.
+    WithoutLocal,
 }
 
 /// A lock whose ownership is unknown.
@@ -99,7 +102,7 @@ impl UncertainLocks {
 
     /// Removes a lock that a client of this compute node holds: its earlier posts have ended.
     pub(super) fn remove_held(&self, lock: GlobalLock) {
-        self.retain(|other| other.lock != lock || other.doubt == Doubt::Dropped);
+        self.retain(|other| other.lock != lock || other.doubt != Doubt::PostFailed);
     }
 
     fn retain(&self, keep: impl Fn(&UncertainLock) -> bool) {

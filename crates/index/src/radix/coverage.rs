@@ -41,6 +41,9 @@ pub(crate) const LEFT_CLOSED: &str = "radix: a node left closed";
 pub(crate) const RESIZE_RESUMED: &str = "radix: a replacement completed by another client";
 /// A value moved to another leaf.
 pub(crate) const LEAF_MOVED: &str = "radix: a leaf that moved";
+/// A client read one slot of a node below the root. Only Sphinx reads single slots, so
+/// [`sphinx::MARKS`](crate::sphinx::MARKS) has the mark.
+pub(crate) const SLOT_READ: &str = "radix: one slot read instead of a node";
 /// A scan restarted after the entries that it had found.
 pub(crate) const SCAN_RESTARTED: &str = "radix: a scan restarted";
 

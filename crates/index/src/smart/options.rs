@@ -16,6 +16,7 @@
 
 use crate::radix::leaf::LeafGrain;
 use crate::radix::tree;
+use crate::radix::tree::options::NodeReads;
 pub use crate::radix::tree::options::{Allocation, Inserts, LeafLock, NodeSizing, Scans, Updates};
 use crate::variant::named;
 
@@ -67,6 +68,8 @@ impl SmartFeatures {
             updates,
             leaf_lock,
             node_sizing,
+            // The client caches the nodes that it reads.
+            node_reads: NodeReads::Whole,
             scans,
             grain: LeafGrain::Words,
             allocation,
@@ -131,12 +134,6 @@ impl SmartFeatures {
             Updates::InPlace => "in place",
             Updates::Swapped => "out of place, without a lock",
         };
-        let leaf_lock = match self.leaf_lock {
-            LeafLock::Apart => "released apart",
-            LeafLock::Rear => "at the rear",
-            LeafLock::Table => "in device memory, handed over",
-            LeafLock::RearHandedOver => "at the rear, handed over",
-        };
         let allocation = match self.allocation {
             Allocation::Words => "words",
             Allocation::Steps256 => "steps of 256 bytes",
@@ -144,7 +141,7 @@ impl SmartFeatures {
         let pairs = [
             ("inserts", pick(self.inserts == Inserts::LockFree, "lock-free", "under the node's lock")),
             ("updates", updates),
-            ("leaf_lock", leaf_lock),
+            ("leaf_lock", self.leaf_lock.name()),
             ("reads", pick(self.reads == Reads::Delegated, "delegated", "each its own")),
             ("writes", pick(self.writes == Writes::Combined, "combined", "each its own")),
             ("node_sizes", self.node_sizing.name()),

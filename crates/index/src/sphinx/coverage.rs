@@ -70,4 +70,5 @@ pub const MARKS: &[&str] = &[
     ENTERED_TWICE,
     ENTERED_LATE,
     TABLE_FULL,
+    crate::radix::coverage::SLOT_READ,
 ];

@@ -105,6 +105,10 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         traversal: &mut Traversal<'_, SphinxRoute>,
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
         for (at, entry) in buckets.pairs.candidates(position.fingerprint()) {
+            if let Some(node) = self.read_slot_of_entry(entry, depth, traversal).await? {
+                traversal.route_mut().nodes_read += 1;
+                return Ok(Some(node));
+            }
             match self.read_node_of(entry, &traversal.key()[..depth]).await? {
                 EntryNode::Match(at, node) => {
                     traversal.route_mut().nodes_read += 1;
@@ -126,6 +130,22 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         }
         traversal.route_mut().depths_missed.push(depth);
         Ok(None)
+    }
+
+    /// Reads one slot of the node that an entry leads to, if it is the node of the key's prefix of `depth` bytes.
+    /// [as [`read_slot_of_key`](Self::read_slot_of_key)]
+    async fn read_slot_of_entry(
+        self,
+        entry: TableEntry,
+        depth: usize,
+        traversal: &mut Traversal<'_, SphinxRoute>,
+    ) -> Result<Option<Arc<CachedNode>>, IndexError> {
+        match entry.node() {
+            Some(node) if self.index.policy.mutant != Some(Mutant::EntryUnchecked) => {
+                self.read_slot_of_key(node, depth, traversal).await
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Reads the node that an entry leads to. [1 RT]

@@ -1,5 +1,5 @@
 //! Sphinx: a radix tree on remote memory whose nodes are found through a hash table and a succinct filter (Sphinx,
-//! DATE'25), and ART on remote memory.
+//! DAC 2025), and ART on remote memory.
 //!
 //! [`radix::tree`](crate::radix::tree) has the tree, and the argument why its answers are correct. Sphinx adds three
 //! things. Every inner node has an entry in a hash table of the memory node that its prefix hashes to ([`table`]). The
@@ -28,7 +28,10 @@
 //!    removes the entry. A descent that finds a node without an entry enters it. So no client waits for a crashed
 //!    client.
 //! 5. After the first false positive of the filter, the client tries several prefixes at once.
-//! 6. An update locks and reads its leaf with one doorbell, if the fabric keeps both in order: 4 round trips instead of
+//! 6. A search reads one slot of a node with a slot for each byte instead of the whole node. [`NodeReads::Whole`] is
+//!    the paper's reading.
+//! 7. The clients of a process queue for the lock of a leaf. In the paper each competes: [`LeafLock::RearContended`].
+//! 8. An update locks and reads its leaf with one doorbell, if the fabric keeps both in order: 4 round trips instead of
 //!    the paper's 5.
 
 mod coverage;
@@ -40,7 +43,7 @@ pub mod table;
 pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
 pub use coverage::MARKS;
 pub use create::{KIND, SphinxConfig, describe};
-pub use options::{Groups, SphinxFeatures, SphinxVariant, TraversalStart};
+pub use options::{Groups, LeafLock, NodeReads, SphinxFeatures, SphinxVariant, TraversalStart};
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;

@@ -1,16 +1,18 @@
 //! Features and named variants of Sphinx, chosen at run time.
 //!
-//! | variant | a traversal starts | a scan reads |
-//! |---|---|---|
-//! | `art` | at the root | one node or leaf after the other |
-//! | `+hash-table` | at the deepest node with an entry in the hash table, among all prefixes | many per doorbell |
-//! | `+filter` = `sphinx` | at the deepest node whose prefix is in the filter | many per doorbell |
+//! | variant | a traversal starts | of 256 slots a search reads | a scan reads |
+//! |---|---|---|---|
+//! | `art` | at the root | all | one node or leaf after the other |
+//! | `+hash-table` | at the deepest node with an entry in the hash table, of all prefixes | all | many per doorbell |
+//! | `+filter` = `sphinx` | at the deepest node whose prefix is in the filter | one | many per doorbell |
+//!
+//! The paper's Sphinx reads all slots: [`NodeReads::Whole`].
 
 use super::table::layout::GROUPS_LOG2_MAX;
 use crate::radix::leaf::{ENTRY_BYTES_MAX, LeafGrain};
 use crate::radix::tree;
-pub use crate::radix::tree::options::Scans;
-use crate::radix::tree::options::{Allocation, Inserts, LeafLock, NodeSizing, Updates};
+use crate::radix::tree::options::{Allocation, Inserts, NodeSizing, Updates};
+pub use crate::radix::tree::options::{LeafLock, NodeReads, Scans};
 use crate::variant::named;
 
 /// The method by which a traversal finds its start.
@@ -50,6 +52,10 @@ pub struct SphinxFeatures {
     pub begins: TraversalStart,
     /// The method by which a scan reads nodes and leaves.
     pub scans: Scans,
+    /// The part of an inner node that a search reads.
+    pub node_reads: NodeReads,
+    /// The competition for the lock of a leaf, which is its last word.
+    pub leaf_lock: LeafLock,
     /// Size of subtables.
     pub groups: Groups,
 }
@@ -60,8 +66,9 @@ impl SphinxFeatures {
         tree::TreeOptions {
             inserts: Inserts::LockFree,
             updates: Updates::InPlace,
-            leaf_lock: LeafLock::Rear,
+            leaf_lock: self.leaf_lock,
             node_sizing: NodeSizing::Fitting,
+            node_reads: self.node_reads,
             scans: self.scans,
             grain: LeafGrain::Lines,
             allocation: Allocation::Words,
@@ -80,14 +87,16 @@ impl SphinxFeatures {
         vec![
             ("searches", begins.to_owned()),
             ("scans", scans.to_owned()),
+            ("leaf_lock", self.leaf_lock.name().to_owned()),
+            ("node_reads", self.node_reads.name().to_owned()),
             ("subtable_groups", (1_u32 << self.groups.log2()).to_string()),
         ]
     }
 
-    /// The variant that has these options; the size of subtables may differ.
+    /// The variant whose traversals start and whose scans read in the same manner. The other options may differ.
     pub fn variant(&self) -> Option<SphinxVariant> {
-        let plain = Self { groups: Groups::DEFAULT, ..*self };
-        SphinxVariant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.features() == plain)
+        let is_same = |other: Self| (other.begins, other.scans) == (self.begins, self.scans);
+        SphinxVariant::ALL.iter().map(|(variant, _)| *variant).find(|variant| is_same(variant.features()))
     }
 
     /// Whether the tree has hash tables.
@@ -115,12 +124,12 @@ impl SphinxVariant {
 
     /// The options of the variant.
     pub fn features(self) -> SphinxFeatures {
-        let (begins, scans) = match self {
-            Self::Art => (TraversalStart::Root, Scans::OneByOne),
-            Self::HashTable => (TraversalStart::Table, Scans::Batched),
-            Self::Filter => (TraversalStart::Filter, Scans::Batched),
+        let (begins, scans, node_reads) = match self {
+            Self::Art => (TraversalStart::Root, Scans::OneByOne, NodeReads::Whole),
+            Self::HashTable => (TraversalStart::Table, Scans::Batched, NodeReads::Whole),
+            Self::Filter => (TraversalStart::Filter, Scans::Batched, NodeReads::OneSlot),
         };
-        SphinxFeatures { begins, scans, groups: Groups::DEFAULT }
+        SphinxFeatures { begins, scans, node_reads, leaf_lock: LeafLock::Rear, groups: Groups::DEFAULT }
     }
 }
 

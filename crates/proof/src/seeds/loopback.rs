@@ -181,6 +181,14 @@ pub(crate) fn sphinx_config(seed: u64) -> sphinx::SphinxConfig {
     if random.once_in(6) {
         options.scans = sphinx::options::Scans::OneByOne;
     }
+    if random.once_in(3) {
+        options.node_reads = sphinx::NodeReads::Whole;
+    }
+    options.leaf_lock = match random.below(6) {
+        0 => sphinx::LeafLock::RearHandedOver,
+        1 => sphinx::LeafLock::RearContended,
+        _ => sphinx::LeafLock::Rear,
+    };
     sphinx::SphinxConfig { options, ..sphinx::SphinxConfig::default() }
 }
 

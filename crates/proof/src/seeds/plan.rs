@@ -7,6 +7,11 @@ use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::ByteString;
 
+/// Which of eight seeds of Sphinx has wide nodes; its variant has a filter.
+const WIDE_SEED: u64 = 5;
+/// Number of keys with which nodes of 256 slots come and go.
+const WIDE_KEYS: u64 = 240;
+
 /// The configuration of the index, the keys and the operations of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -100,12 +105,31 @@ impl Plan {
         config.options.node_sizing == smart::NodeSizing::Typed
     }
 
-    /// Gives a tree whose nodes grow in place nodes of fitting sizes, as in the runs before there were others.
-    pub fn use_fitting_nodes(&mut self) {
-        if self.is_typed()
-            && let OrderedConfig::Smart(config) = &mut self.index
-        {
-            config.options.node_sizing = smart::NodeSizing::Fitting;
+    /// Whether the tree has nodes with 256 slots below its root: in one of eight seeds of Sphinx with many keys.
+    fn has_wide_nodes(&self) -> bool {
+        matches!(self.index, OrderedConfig::Sphinx(_)) && self.seed % 8 == WIDE_SEED && self.keys >= WIDE_KEYS
+    }
+
+    /// Gives every eighth seed of Sphinx enough keys for nodes with 256 slots below the root.
+    pub(crate) fn widen(&mut self) {
+        if self.seed % 8 == WIDE_SEED {
+            self.keys = WIDE_KEYS;
+        }
+    }
+
+    /// Takes back the options of radix trees that were added after the runs that once failed: nodes that grow in place,
+    /// READs of one slot, and leaf locks that are handed over or for which all clients compete.
+    pub fn use_earlier_options(&mut self) {
+        let is_typed = self.is_typed();
+        match &mut self.index {
+            OrderedConfig::Smart(config) if is_typed => {
+                config.options.node_sizing = smart::NodeSizing::Fitting;
+            }
+            OrderedConfig::Sphinx(config) => {
+                config.options.node_reads = sphinx::NodeReads::Whole;
+                config.options.leaf_lock = sphinx::LeafLock::Rear;
+            }
+            _ => {}
         }
     }
 
@@ -117,7 +141,8 @@ impl Plan {
     }
 
     /// Keys of many lengths. Each begins with a prefix of an earlier key, and continues with a few bytes: any bytes,
-    /// one of three, or one byte repeated. For nodes that grow in place, many keys differ in one of 48 bytes.
+    /// one of three, or one byte repeated. For nodes that grow in place, many keys differ in one of 48 bytes; for wide
+    /// nodes in one of 88, below one of two prefixes, so that nodes of 256 slots come and go.
     fn draw_radix_keys(&self) -> Vec<ByteString> {
         let mut random = TestRng::new(self.seed ^ 0x7061_7468);
         let mut keys = vec![ByteString::new()];
@@ -129,6 +154,10 @@ impl Plan {
                 0 => key.extend((0..more).map(|_| random.next_u64() as u8)),
                 1 => key.extend(std::iter::repeat_n(7, more as usize * 17)),
                 _ if self.is_typed() => key.push(random.below(48) as u8),
+                _ if self.has_wide_nodes() => {
+                    key = vec![9; 1 + 2 * random.below(2) as usize];
+                    key.push(random.below(88) as u8);
+                }
                 _ => key.extend((0..=more).map(|_| [0, 1, 255][random.below(3) as usize])),
             }
             if key.len() <= 300 && !keys.contains(&key) {

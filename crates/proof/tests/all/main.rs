@@ -61,6 +61,7 @@ mod sphinx {
     mod interleavings;
     mod model;
     mod mutants;
+    mod one_slot;
     mod simulator;
 }
 mod stopped_writers;

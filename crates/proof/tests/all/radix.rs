@@ -43,7 +43,7 @@ pub(crate) fn simulated_with_faults(test: Test, system: System, own_marks: &[&'s
 pub(crate) fn regressions(system: System, seeds: &[(u64, &str)]) {
     for &(seed, bug) in seeds {
         let mut case = SimulatorCase::with_faults(system, seed);
-        case.plan.use_fitting_nodes();
+        case.plan.use_earlier_options();
         if let Err(what) = simulator::outcome(&case) {
             panic!("seed {seed} ({bug}): {what}");
         }

@@ -33,11 +33,11 @@ enum KnownSlots {
 
 /// Identity of a node: what its copies have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NodeIdentity {
-    pub(super) at: Remote<RawInner>,
-    pub(super) header: NodeHeader,
+pub(crate) struct NodeIdentity {
+    pub(crate) at: Remote<RawInner>,
+    pub(crate) header: NodeHeader,
     /// The hash field of the node.
-    pub(super) hash: u64,
+    pub(crate) hash: u64,
 }
 
 impl CachedNode {
@@ -53,7 +53,7 @@ impl CachedNode {
     }
 
     /// A copy that has only the result of a search for `step`.
-    pub(super) fn with_result(
+    pub(crate) fn with_result(
         NodeIdentity { at, header, hash }: NodeIdentity,
         (step, result): (Step, SlotSearch),
     ) -> Self {

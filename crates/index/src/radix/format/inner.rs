@@ -53,7 +53,7 @@ pub const HEADER: u64 = 0;
 /// includes the reverse pointer.
 pub const REVERSE: u64 = 8;
 /// Offset of the hash in a node, bytes.
-const HASH: usize = 16;
+pub(crate) const HASH: usize = 16;
 /// Offset of slot 0 in a node, bytes.
 const SLOTS: usize = 24;
 /// Highest level that a header can hold.

@@ -20,7 +20,9 @@ use crate::error::IndexError;
 use crate::radix::inner::{Inner, InnerRef, NodeHeader, RawInner};
 use crate::radix::leaf::{Leaf, LeafRef, RawLeaf};
 use crate::radix::slot::NodeSlot;
-use farwood_fabric::{Capabilities, Capability, Checked, Client, Fabric, Remote, all, read, u64_at};
+use farwood_fabric::{
+    Capabilities, Capability, Checked, Client, Fabric, Read, Remote, Words, all, read, read_bytes, u64_at,
+};
 
 /// Bytes of the front, the reverse pointer and the word that is salted with the front.
 const FRONT_BYTES: u64 = 24;
@@ -67,6 +69,14 @@ pub(crate) fn proves<T: ?Sized>(promised: &Capabilities, at: Remote<T>, extent: 
     has_pair || in_one_line(promised, at.address().offset())
 }
 
+/// Whether a copy of the front, the reverse pointer and the word that is salted with the front is proven to be of one
+/// object.
+#[inline]
+pub(super) fn proves_front<T: ?Sized>(promised: &Capabilities, at: Remote<T>) -> bool {
+    promised.has(Capability::VersionPair(FRONT_BYTES as usize))
+        || in_one_line(promised, at.address().offset())
+}
+
 fn in_one_line(promised: &Capabilities, offset: u64) -> bool {
     promised.whole_bytes as u64 >= LINE_BYTES && offset % LINE_BYTES + FRONT_BYTES <= LINE_BYTES
 }
@@ -84,6 +94,11 @@ pub(crate) fn is_ordered(promised: &Capabilities, extent: Extent) -> bool {
 pub(crate) fn ends_with_object(extent: Extent, copy: &[u8]) -> bool {
     let lacks_slots = || NodeHeader::from_word(front_of(copy)).size().bytes() > copy.len();
     extent.has_rear || !NodeSlot::from_word(u64_at(copy, copy.len() - 8)).is_occupied() || lacks_slots()
+}
+
+/// The READ of header, reverse pointer and hash of an inner node.
+pub(crate) fn read_front(node: Remote<RawInner>) -> Read<Words> {
+    read_bytes(node.part(0), FRONT_BYTES as usize)
 }
 
 /// The front of a copy.

@@ -233,7 +233,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     ) -> Result<(HeldLock<'a, F>, Option<Fetched<RawLeaf>>), IndexError> {
         let (locks, bytes) = (self.on(&self.index.leaves), leaf.class.bytes());
         match self.index.options.leaf_lock {
-            LeafLock::Apart | LeafLock::Rear | LeafLock::RearHandedOver => {
+            LeafLock::Apart | LeafLock::Rear | LeafLock::RearHandedOver | LeafLock::RearContended => {
                 locks.acquire_rear(leaf.at, bytes).await
             }
             LeafLock::Table if self.fabric().capabilities().atomic_then_read => {

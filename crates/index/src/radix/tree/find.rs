@@ -192,7 +192,11 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         if let Some(root) = traversal.node_read(at) {
             return Ok(Arc::clone(root));
         }
-        let root = self.read_inner(InnerRef { at, size: NodeSize::All }).await?;
+        let node = InnerRef { at, size: NodeSize::All };
+        if let Some(root) = self.read_slot_of_key(node, 0, traversal).await? {
+            return Ok(root);
+        }
+        let root = self.read_inner(node).await?;
         Ok(self.keep(at, &root, traversal))
     }
 

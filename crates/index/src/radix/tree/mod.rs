@@ -58,6 +58,7 @@ mod grow;
 mod modify;
 mod new_node;
 mod node_handle;
+mod one_slot;
 pub mod options;
 mod policy;
 mod repair;

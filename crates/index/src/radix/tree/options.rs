@@ -24,6 +24,9 @@ const HANDED_OVER_LOCKS: LockOptions = LockOptions {
     ..REAR_LOCKS
 };
 
+/// Locks of leaves for which all clients of a compute node compete, as in Sphinx's paper.
+const CONTENDED_LOCKS: LockOptions = LockOptions { local: LocalLocks::None, ..REAR_LOCKS };
+
 /// The method by which a new key is put into a slot that has no child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserts {
@@ -58,15 +61,30 @@ pub enum LeafLock {
     /// As [`Rear`](Self::Rear), but the lock may be handed over within the compute node (E-HOCL). Then the write-back
     /// leaves the lock word alone.
     RearHandedOver,
+    /// As [`Rear`](Self::Rear), but the clients of a compute node do not queue for it: each competes for the lock in
+    /// remote memory.
+    RearContended,
 }
 
 impl LeafLock {
+    /// The name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Apart => "released apart",
+            Self::Rear => "at the rear",
+            Self::Table => "in device memory, handed over",
+            Self::RearHandedOver => "at the rear, handed over",
+            Self::RearContended => "at the rear, each client competes",
+        }
+    }
+
     /// The locking method of leaves.
     pub(crate) const fn options(self) -> LockOptions {
         match self {
             Self::Apart | Self::Rear => REAR_LOCKS,
             Self::Table => LockOptions { memory: LockMemory::Device, ..HANDED_OVER_LOCKS },
             Self::RearHandedOver => HANDED_OVER_LOCKS,
+            Self::RearContended => CONTENDED_LOCKS,
         }
     }
 }
@@ -76,7 +94,7 @@ impl LeafLock {
 pub enum NodeSizing {
     /// The smallest size that holds the children.
     Fitting,
-    /// 256 slots each, all of which a client reads.
+    /// 256 slots each, all of which a client reads and keeps in its cache.
     Preallocated,
     /// Memory for 256 slots each, of which a client reads those in use: 4, 8, 16, .. 256. Such a node grows in place,
     /// by two CASes (SMART, "homogeneous adaptive nodes").
@@ -91,6 +109,27 @@ impl NodeSizing {
     /// The name in records and on the command line.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(sizing, _)| *sizing == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// The part of an inner node that a search reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeReads {
+    /// The whole node.
+    Whole,
+    /// Of a node with a slot for each byte: its header, reverse pointer and hash, and the slot of the key, by two READs
+    /// in one doorbell. Only if the depth of the node is known before the READ: of the root, and of a node that a hash
+    /// table leads to. Of other nodes all.
+    OneSlot,
+}
+
+impl NodeReads {
+    /// The name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::OneSlot => "one slot",
+        }
     }
 }
 
@@ -133,6 +172,8 @@ pub struct TreeOptions {
     pub leaf_lock: LeafLock,
     /// Sizes of inner nodes.
     pub node_sizing: NodeSizing,
+    /// The part of an inner node that a search reads.
+    pub node_reads: NodeReads,
     /// The number of nodes and leaves that a scan reads at once.
     pub scans: Scans,
     /// Unit of the leaf sizes.

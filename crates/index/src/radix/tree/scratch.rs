@@ -86,6 +86,14 @@ impl<R: Route> ScratchGuard<'_, R> {
         copy
     }
 
+    /// Records a node of which only one slot was read.
+    pub(super) fn record_slot(&mut self, node: CachedNode) -> Arc<CachedNode> {
+        let scratch = self.scratch();
+        let copy = Arc::new(node);
+        scratch.fresh.push(Arc::clone(&copy));
+        copy
+    }
+
     /// Forgets the node at `at`.
     pub(super) fn remove(&mut self, at: Remote<RawInner>) {
         if let Some(scratch) = &mut self.scratch {

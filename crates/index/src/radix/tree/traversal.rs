@@ -5,8 +5,9 @@ use super::node_handle::Route;
 use super::options::NODE_LOCKS;
 use super::scratch::{ScratchGuard, ScratchPool};
 use crate::error::IndexError;
-use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::RawInner;
+use crate::radix::cache::cached_node::{CachedNode, NodeIdentity};
+use crate::radix::inner::{RawInner, SlotSearch};
+use crate::radix::key::Step;
 use crate::retry::Retry;
 use farwood_fabric::{Client, Fabric, Remote};
 use std::sync::Arc;
@@ -103,6 +104,11 @@ impl<'k, R: Route> Traversal<'k, R> {
     /// Records a node that was just read.
     pub(crate) fn record(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
         self.scratch.record(at, node)
+    }
+
+    /// Records a node of which only the slot of the key was read.
+    pub(super) fn record_slot(&mut self, node: NodeIdentity, found: (Step, SlotSearch)) -> Arc<CachedNode> {
+        self.scratch.record_slot(CachedNode::with_result(node, found))
     }
 
     /// Records a node that was just read, and discards the earlier copy of it.

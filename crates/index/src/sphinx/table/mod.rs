@@ -28,7 +28,7 @@ use crate::error::IndexError;
 use crate::lock::NodeLocks;
 use crate::mutant::Mutant;
 use crate::radix::heap::Heap;
-use crate::radix::inner::{self, NodeHeader, NodeState, RawInner};
+use crate::radix::inner::{self, NodeHeader, NodeState};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::NodeHandle;
 use crate::radix::tree::options::NODE_LOCKS;
@@ -36,7 +36,7 @@ use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
 use directory::{Directory, LOOKUP};
 use farwood_fabric::{
-    Chain as _, Client, Fabric, Fetched, NodeId, Parallel as _, Read, Remote, Swapped, Words, all, cas, read,
+    Chain as _, Client, Fabric, Fetched, NodeId, Parallel as _, Read, Remote, Swapped, all, cas, read,
     read_bytes,
 };
 use layout::{BucketPairs, DepthPointer, PAIR_BYTES, RawBuckets, RawSubtable, TableEntry, TablePosition};
@@ -480,12 +480,4 @@ impl HashTable {
             EntryTarget::Nothing
         }
     }
-}
-
-/// Bytes of header, reverse pointer and hash of an inner node.
-const FRONT_BYTES: usize = 24;
-
-/// The READ of header, reverse pointer and hash of an inner node.
-fn read_front(node: Remote<RawInner>) -> Read<Words> {
-    read_bytes(node.part(0), FRONT_BYTES)
 }

@@ -37,13 +37,14 @@ use super::layout::{
     self, BUCKET_BYTES, BucketHeader, DepthPointer, RawBuckets, RawDirectory, RawSubtable, TableEntry,
     TablePosition, is_header, subtable_bytes, word,
 };
-use super::{Entered, EntryTarget, EntryWord, HashTable, SplitProgress, TableOp, coverage, read_front};
+use super::{Entered, EntryTarget, EntryWord, HashTable, SplitProgress, TableOp, coverage};
 use crate::error::IndexError;
 use crate::lock::{HeldLock, NodeLocks, TryLock};
 use crate::memory::slot::MemorySlot;
 use crate::op::Op;
 use crate::radix::heap::ObjectKind;
 use crate::radix::inner::NodeHeader;
+use crate::radix::tree::copy::read_front;
 use crate::radix::tree::damage::damaged;
 use crate::retry::Retry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, Swapped, all, cas, read_bytes, write};

@@ -1,11 +1,12 @@
 //! Verifies the tables of an index that no client changes against the nodes of the tree.
 
 use super::layout::{BucketHeader, DepthPointer, RawSubtable, TableEntry, is_header, word};
-use super::{EntryTarget, EntryWord, TableOp, read_front};
+use super::{EntryTarget, EntryWord, TableOp};
 use crate::error::IndexError;
 use crate::memory::owned::ReachedChunks;
 use crate::radix::inner::NodeHeader;
 use crate::radix::reverse::Reverse;
+use crate::radix::tree::copy::read_front;
 use crate::radix::tree::{NodeHandle, RadixReport, TableStatistics};
 use farwood_fabric::{Fabric, NodeId};
 use std::collections::{BTreeMap, BTreeSet};

@@ -64,6 +64,7 @@ impl SimulatorCase {
         };
         if system == System::Sphinx {
             case.plan.cache_bytes = filter_bytes(seed);
+            case.plan.widen();
         }
         if system == System::Smart && case.plan.cache_bytes > 0 {
             // A node cache of less than about 16 KiB caches nothing.

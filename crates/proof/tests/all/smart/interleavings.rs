@@ -50,7 +50,7 @@ fn combined_requests_are_explained() {
 #[test]
 fn a_scan_rejects_a_node_in_a_reused_slot() {
     let mut case = LoopbackCase::new(System::Smart, 593);
-    case.plan.use_fitting_nodes();
+    case.plan.use_earlier_options();
     if let Err(what) = outcome(&case) {
         panic!("seed 593: {what}");
     }

@@ -2,7 +2,7 @@
 //! sphinx::costs` rewrites the table.
 
 use farwood_index::ordered;
-use farwood_index::sphinx::{Sphinx, SphinxConfig, SphinxVariant};
+use farwood_index::sphinx::{NodeReads, Sphinx, SphinxConfig, SphinxFeatures, SphinxVariant};
 use farwood_proof::radix_costs::{CostFixture, compare, key};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
@@ -16,7 +16,13 @@ fn every_operation_has_the_costs_of_the_table() {
             ..SphinxConfig::default()
         })
     };
-    compare("Sphinx", "sphinx", &SphinxVariant::ALL.map(|(variant, name)| (name, of(variant))));
+    let whole = ordered::OrderedConfig::Sphinx(SphinxConfig {
+        options: SphinxFeatures { node_reads: NodeReads::Whole, ..SphinxFeatures::default() },
+        ..SphinxConfig::default()
+    });
+    let variants = SphinxVariant::ALL.map(|(variant, name)| (name, of(variant)));
+    let all: Vec<_> = variants.into_iter().chain([("sphinx --node-reads whole", whole)]).collect();
+    compare("Sphinx", "sphinx", &all);
 }
 
 /// Entry, node and leaf; an update locks and reads the leaf, and writes it back with the unlock.

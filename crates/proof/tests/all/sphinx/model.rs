@@ -3,7 +3,7 @@
 //! and TCP.
 
 use farwood_index::ordered;
-use farwood_index::sphinx::{Groups, SphinxConfig, SphinxFeatures, SphinxVariant};
+use farwood_index::sphinx::{Groups, LeafLock, NodeReads, SphinxConfig, SphinxFeatures, SphinxVariant};
 use farwood_proof::radix_model;
 use farwood_proof::served::Tcp;
 use farwood_proof::shm::Shm;
@@ -18,10 +18,16 @@ fn small(options: SphinxFeatures) -> ordered::OrderedConfig {
     of(SphinxFeatures { groups: Groups::new(0).expect("0 is a valid number"), ..options })
 }
 
-/// All variants with small subtables, and the default variant with subtables of the default size.
+/// All variants with small subtables, and the default variant with subtables of the default size and each other option.
 fn all() -> Vec<ordered::OrderedConfig> {
     let variants = SphinxVariant::ALL.map(|(variant, _)| small(variant.features()));
-    variants.into_iter().chain([of(SphinxFeatures::default())]).collect()
+    let plain = SphinxFeatures::default();
+    let others = [
+        plain,
+        SphinxFeatures { node_reads: NodeReads::Whole, leaf_lock: LeafLock::RearHandedOver, ..plain },
+        SphinxFeatures { leaf_lock: LeafLock::RearContended, ..plain },
+    ];
+    variants.into_iter().chain(others.map(of)).collect()
 }
 
 #[test]
