@@ -9,9 +9,11 @@
 //! - Keys from a file: one per line, unchanged or padded with zeros to one length, shuffled by a fixed seed.
 
 mod emails;
+mod letters;
 mod source;
 
 pub use emails::emails;
+pub use letters::letters;
 pub use source::{KeySource, words};
 
 use std::io::{self, ErrorKind, Read as _};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileKeys, KeyLength, Keys, emails};
+use super::{FileKeys, KeyLength, Keys, emails, letters};
 use crate::Result;
 
 /// The source of a run's keys.
@@ -18,6 +18,8 @@ pub enum KeySource {
     Words(KeyLength),
     /// This many generated keys that resemble e-mail addresses, of at most 32 bytes.
     Emails(u32, KeyLength),
+    /// This many generated keys of eight letters, each one of 64.
+    Letters(u32),
 }
 
 impl KeySource {
@@ -31,6 +33,7 @@ impl KeySource {
             KeySource::File(file, length) => Keys::from_file(file, *length),
             KeySource::Words(length) => Ok(words(*length)),
             KeySource::Emails(count, length) => Ok(emails(*count, *length)),
+            KeySource::Letters(count) => Ok(letters(*count)),
         }
     }
 
