@@ -83,6 +83,7 @@ fn variants_have_names_and_other_options_are_refused() {
         machine.ok(&["create", &url, "--index", "smart", "--variant", variant, "--node-sizes", sizes]);
         machine.ok(&["put", &url, "1", "2"]);
         assert_eq!(machine.ok(&["get", &url, "1"]), "2\n");
+        machine.ok(&["drop", &url]);
     }
     let of_sphinx = [("slot", "queued"), ("whole", "handed-over"), ("slot", "contended")];
     for (number, (reads, locks)) in of_sphinx.into_iter().enumerate() {
@@ -90,6 +91,7 @@ fn variants_have_names_and_other_options_are_refused() {
         machine.ok(&["create", &url, "--index", "sphinx", "--node-reads", reads, "--leaf-locks", locks]);
         machine.ok(&["put", &url, "1", "2"]);
         assert_eq!(machine.ok(&["get", &url, "1"]), "2\n");
+        machine.ok(&["drop", &url]);
     }
     for (options, words) in [
         (&["--index", "smart", "--key-bytes", "8"][..], "any length"),

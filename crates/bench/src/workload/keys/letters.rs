@@ -38,12 +38,12 @@ mod tests {
 
     #[test]
     fn keys_are_unique_and_fill_the_upper_levels() {
-        let count = 40_000;
+        let count = 100_000;
         let keys = letters(count);
         assert_eq!((keys.ranks(), keys.key_bytes()), (u64::from(count), 8));
         let of_length = |bytes: usize| -> usize {
             (0..u64::from(count)).map(|rank| keys.key(rank)[..bytes].to_vec()).collect::<BTreeSet<_>>().len()
         };
-        assert_eq!((of_length(1), of_length(2), of_length(8)), (64, 4096, 40_000));
+        assert_eq!((of_length(1), of_length(2), of_length(8)), (64, 4096, 100_000));
     }
 }
