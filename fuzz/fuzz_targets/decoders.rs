@@ -66,7 +66,9 @@ fn objects(bytes: &[u8]) {
     for is_typed in [false, true] {
         let format = InnerFormat { number: 1, is_typed };
         if bytes.len() >= 72 && RawInner::check(&bytes[..72], &format).is_ok() {
-            let _ = Inner::new(&bytes[..72]).children();
+            let node = Inner::new(&bytes[..72]);
+            // A client reads a copy that lacks slots in use again.
+            let _ = (!node.is_short()).then(|| node.children());
         }
     }
     if bytes.len() >= 64 && RawLeaf::check(bytes, &LeafFormat { number: 1 }).is_ok() {
