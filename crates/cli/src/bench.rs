@@ -284,6 +284,7 @@ pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
     if args.index == "catfish" {
         return spatial::run(args, context);
     }
+    spatial::refuse_options(context)?;
     let spec = args.spec()?;
     if spec.fabric == FabricKind::Sim {
         heap::on_huge_pages();

@@ -252,7 +252,7 @@ fn radix_summary(url: &Url, walk: &RadixReport, out: &mut dyn Write) -> io::Resu
         walk.typed_nodes.iter().zip([4, 8, 16, 32, 64, 128, 256]).filter(|(nodes, _)| **nodes > 0)
     {
         let nodes = size::count(*nodes, "inner node", "inner nodes");
-        writeln!(out, "  {nodes} of 256 slots, of which {slots} are in use")?;
+        writeln!(out, "  {nodes} with memory for 256 slots, of type {slots}")?;
     }
     let census = &walk.census;
     if census.bytes > 0 {

@@ -111,7 +111,7 @@ pub(crate) struct Args {
     /// comparisons of memory
     #[arg(long, help_heading = "Index")]
     round_allocations: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Index")]
     sphinx: SphinxOptions,
     /// sherman only: bits of a lock. A lock of 16 bits, as in the paper, cannot tell a crashed client from the next
     /// client in the same client slot, so the lock of a crashed client cannot be taken over: for reproduction of the
@@ -204,20 +204,8 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
     const OF_SHERMAN: &[&str] =
         &["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency"];
     const OF_SMART: &[&str] = &["node_sizes", "round_allocations"];
-    const OF_KEYS: &[&str] = &[
-        "keys",
-        "values",
-        "key_bytes",
-        "value_bytes",
-        "any_length",
-        "variant",
-        "node_sizes",
-        "round_allocations",
-        SphinxOptions::NAMES[0],
-        SphinxOptions::NAMES[1],
-        "lock_width",
-        "consistency",
-    ];
+    const OF_KEYS: &[&str] =
+        &["keys", "values", "key_bytes", "value_bytes", "any_length", "variant", "lock_width", "consistency"];
     const CATFISH: Inapplicable =
         Inapplicable { options: &["crs", "ids"], why: "an option of catfish", meant: Some("catfish") };
     const SMART: Inapplicable =
@@ -236,7 +224,7 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
         IndexKind::Sherman => &[SMART, SPHINX, CATFISH],
         IndexKind::Smart => &[SHERMAN, SPHINX, CATFISH],
         IndexKind::Sphinx => &[SHERMAN, SMART, CATFISH],
-        IndexKind::Catfish => &[KEYS],
+        IndexKind::Catfish => &[SMART, SPHINX, KEYS],
     }
 }
 

@@ -30,7 +30,6 @@ mod log;
 mod messages;
 mod metrics;
 mod node_sizes;
-
 mod out_folder;
 mod parser_error;
 mod record;

@@ -5,11 +5,12 @@ use farwood::papers::{LeafLock, NodeReads, SphinxFeatures};
 /// Options of Sphinx.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SphinxOptions {
-    /// sphinx only: what a search reads of a node with 256 slots [default: slot]
-    #[arg(long, value_name = "PART", value_enum, help_heading = "Index")]
+    /// sphinx only: what a search reads of the root, and of a node with 256 slots that the hash table leads to
+    /// [default: slot; whole for the variants art and +hash-table]
+    #[arg(long, value_name = "PART", value_enum)]
     node_reads: Option<PartRead>,
     /// sphinx only: how the clients of one process compete for the lock of a leaf [default: queued]
-    #[arg(long, value_name = "HOW", value_enum, help_heading = "Index")]
+    #[arg(long, value_name = "HOW", value_enum)]
     leaf_locks: Option<LeafLocks>,
 }
 
@@ -27,7 +28,8 @@ enum LeafLocks {
     Queued,
     /// They wait in a queue, and hand the lock and the leaf over, up to 8 times in a row
     HandedOver,
-    /// Each competes, as in the paper: more updates of a hot key, some of which wait long
+    /// Each competes, as in the paper: more updates of a hot key, some of which wait long. For reproduction: in shared
+    /// memory, a change that fails for lack of memory leaves its leaf locked until the process ends
     Contended,
 }
 

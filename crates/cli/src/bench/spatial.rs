@@ -1,6 +1,7 @@
 //! `farwood bench --index catfish`: rectangles instead of keys.
 
 use super::{Args, Progress, failure, show};
+use crate::sphinx_options::SphinxOptions;
 use crate::{Context, Failure, Outcome, heap};
 use farwood_bench::run::{Amount, FabricKind, WorkerCommand};
 use farwood_bench::run::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
@@ -23,9 +24,18 @@ pub(super) struct SpatialArgs {
     think: f64,
 }
 
+/// Options that only spatial indexes have.
+const SPATIAL: [&str; 3] = ["scale", "rectangles_file", "think"];
 /// Options that spatial indexes do not have.
-const NOT_SPATIAL: [&str; 14] = [
+const NOT_SPATIAL: [&str; 21] = [
     "lock_width",
+    "node_sizes",
+    "round_allocations",
+    SphinxOptions::NAMES[0],
+    SphinxOptions::NAMES[1],
+    "batched_scans",
+    "preloaded_keys",
+    "warmup_keys",
     "colocate",
     "distribution",
     "theta",
@@ -40,6 +50,16 @@ const NOT_SPATIAL: [&str; 14] = [
     "connections",
     "pool",
 ];
+
+/// Refuses options of spatial indexes for another index.
+pub(super) fn refuse_options(context: &Context<'_>) -> Result<(), Failure> {
+    match context.first_given(&SPATIAL) {
+        Some(flag) => Err(Failure::Usage(format!(
+            "bench: {flag} is an option of catfish; give --index catfish, or omit it"
+        ))),
+        None => Ok(()),
+    }
+}
 
 pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if let Some(flag) = context.first_given(&NOT_SPATIAL) {

@@ -97,13 +97,13 @@ fn variants_have_names_and_other_options_are_refused() {
         (&["--index", "smart", "--key-bytes", "8"][..], "any length"),
         (&["--index", "smart", "--node-reads", "whole"], "an option of sphinx"),
         (&["--leaf-locks", "contended"], "--index sphinx"),
-        (&["--index", "catfish", "--leaf-locks", "contended"], "spatial"),
+        (&["--index", "catfish", "--leaf-locks", "contended"], "an option of sphinx"),
         (&["--index", "smart", "--lock-width", "16"], "64-bit locks"),
         (&["--index", "smart", "--variant", "fg+"], "+rear-lock"),
         (&["--variant", "art"], "+hierarchical"),
         (&["--node-sizes", "256"], "--index smart"),
         (&["--index", "sphinx", "--node-sizes", "typed"], "an option of smart"),
-        (&["--index", "catfish", "--node-sizes", "256"], "spatial"),
+        (&["--index", "catfish", "--node-sizes", "256"], "an option of smart"),
     ] {
         let command = [&["create", "shm://p/x"], options].concat();
         machine.refused(2, &command, &["create shm://p/x", words]);
@@ -115,6 +115,18 @@ fn variants_have_names_and_other_options_are_refused() {
     );
     machine.refused(2, &["bench", "--index", "smart", "--leaf-locks", "queued"], &["--leaf-locks", "sphinx"]);
     machine.refused(2, &["bench", "--node-reads", "slot"], &["--node-reads", "sphinx"]);
+    for option in [
+        &["--node-sizes", "typed"][..],
+        &["--leaf-locks", "queued"],
+        &["--round-allocations"],
+        &["--batched-scans", "off"],
+    ] {
+        let command = [&["bench", "--index", "catfish"], option].concat();
+        machine.refused(2, &command, &[option[0], "spatial indexes do not have this option"]);
+    }
+    for option in ["--scale", "--think", "--rectangles-file"] {
+        machine.refused(2, &["bench", "--index", "sphinx", option, "5"], &[option, "an option of catfish"]);
+    }
     machine.refused(2, &["bench", "--batched-scans", "off"], &["--batched-scans", "only radix trees"]);
     machine.refused(2, &["bench", "--index", "art"], &["there is no kind of index 'art'"]);
 }
