@@ -4,7 +4,7 @@ use super::Column;
 use super::contradiction::{Contradiction, compare, other_system, show_variant};
 use super::sealed::Structure;
 use farwood_index::ordered::{OrderedConfig, OrderedDescription, System};
-use farwood_index::sphinx::{LeafLock, NodeReads, SphinxConfig, SphinxFeatures, SphinxVariant};
+use farwood_index::sphinx::{NodeReads, SphinxConfig, SphinxFeatures, SphinxVariant};
 
 /// A radix tree whose inner nodes are found through a hash table (Sphinx): keys and values as in
 /// [`Radix`](crate::Radix), with a cache of less than two bytes for each inner node.
@@ -31,11 +31,10 @@ impl Hashed {
         Self { variant: SphinxFeatures::default(), filter_bytes: Self::FILTER_BYTES }
     }
 
-    /// The preset of the paper's Sphinx: a search reads whole nodes, and each client competes for the lock of a leaf.
+    /// The preset of the paper's Sphinx: a search reads whole nodes.
     pub fn sphinx() -> Self {
         let features = SphinxVariant::RECOMMENDED.features();
-        let (node_reads, leaf_lock) = (NodeReads::Whole, LeafLock::RearContended);
-        Self::new().variant(SphinxFeatures { node_reads, leaf_lock, ..features })
+        Self::new().variant(SphinxFeatures { node_reads: NodeReads::Whole, ..features })
     }
 
     /// Sets the variant of the tree: `SphinxVariant::Art.features()` and others are the paper's baselines.

@@ -184,9 +184,9 @@ impl<F: Fabric> PendingRelease<'_, F> {
     }
 
     /// Frees the lock after a failed post that contained the unlock; the memory node may have executed the unlock or
-    /// not. If the clients of this compute node share no local lock, another of them may have taken the global lock
-    /// since then, so this function leaves it held until this compute node leaves the pool. If the memory node is
-    /// unreachable, a later operation frees the lock. [1 RT]
+    /// not. If the clients of this compute node share no local lock, and the fabric does not number the acquisitions,
+    /// another of them may have taken the global lock since then, so this function leaves it held until this compute
+    /// node leaves the pool. If the memory node is unreachable, a later operation frees the lock. [1 RT]
     pub async fn failed(mut self) {
         self.state = ReleaseState::Ended;
         self.held.client.fabric().record_coverage(coverage::RELEASE_FAILED);

@@ -97,7 +97,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
     }
 
     /// Reads the nodes of the entries with the prefix's fingerprint until one is the node of the prefix. [1 RT for
-    /// each]
+    /// each; 2 for one of 256 slots that is not]
     async fn follow_entries(
         self,
         &Candidate { depth, hash, position }: &Candidate,

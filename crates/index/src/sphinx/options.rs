@@ -93,10 +93,10 @@ impl SphinxFeatures {
         ]
     }
 
-    /// The variant whose traversals start and whose scans read in the same manner. The other options may differ.
+    /// The variant that has these options; the size of subtables may differ.
     pub fn variant(&self) -> Option<SphinxVariant> {
-        let is_same = |other: Self| (other.begins, other.scans) == (self.begins, self.scans);
-        SphinxVariant::ALL.iter().map(|(variant, _)| *variant).find(|variant| is_same(variant.features()))
+        let plain = Self { groups: Groups::DEFAULT, ..*self };
+        SphinxVariant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.features() == plain)
     }
 
     /// Whether the tree has hash tables.

@@ -90,7 +90,10 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
 
     #[inline]
     fn lock_tag(&self) -> u16 {
-        self.pool.next_lock_tag.fetch_add(1, Ordering::Relaxed)
+        match self.pool.next_lock_tag.fetch_add(1, Ordering::Relaxed) {
+            0 => self.pool.next_lock_tag.fetch_add(1, Ordering::Relaxed),
+            tag => tag,
+        }
     }
 
     fn now(&self) -> u64 {

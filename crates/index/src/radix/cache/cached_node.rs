@@ -123,6 +123,11 @@ impl CachedNode {
         }
     }
 
+    /// Whether the copy has all slots.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.slots, KnownSlots::All(_))
+    }
+
     /// The children that the copy has, in the order of their slots.
     pub fn children(&self) -> impl Iterator<Item = (Step, NodeSlot)> {
         let count = match &self.slots {

@@ -3,6 +3,7 @@
 use super::RadixTree;
 use super::copy::{InnerCopy, LeafCopy};
 use super::damage::damaged_slot;
+use super::options::NodeReads;
 use super::policy::Policy;
 use super::traversal::Traversal;
 use crate::error::IndexError;
@@ -305,10 +306,14 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             }
             state => state,
         };
+        let here = trusted || reverse == Reverse::of_leaf(node.at, node.header.generation());
+        // A slot that was read alone may belong to a node that is not linked yet.
+        let is_alone = self.index.options.node_reads == NodeReads::OneSlot && !node.is_whole();
         match state {
-            LeafState::Live if is_same_key && (reverse.is_linked() || trusted) => LeafVerdict::Match,
+            LeafState::Live if is_same_key && (here || reverse.is_linked() && !is_alone) => {
+                LeafVerdict::Match
+            }
             LeafState::Live if !is_same_key => {
-                let here = trusted || reverse == Reverse::of_leaf(node.at, node.header.generation());
                 let in_slot = common_prefix(leaf.key(), key) > node.header.depth();
                 if here && in_slot { LeafVerdict::Absent } else { LeafVerdict::Ambiguous }
             }

@@ -1,14 +1,15 @@
 //! Reads the front and one slot of a node that has a slot for each byte, instead of all 2 KiB.
 //!
-//! Both READs together prove as much as a copy of the node. The front, which is header, reverse pointer and hash, is
-//! proven to be of one node as in a whole copy ([`copy`](super::copy)). A slot without a child has the generation of
-//! its node, and a child proves itself: its reverse pointer names the node that links it. A slot that was found
-//! without a child in a live node proves that the key was absent at some time during the READs, in whatever order they
-//! are executed: the slots are closed before the node dies, and no key is put into the successor before the node is
-//! dead.
+//! Both READs together prove enough of the node. The front, which is header, reverse pointer and hash, is
+//! proven to be of one node as in a whole copy ([`copy`](super::copy)), and is read first. A slot without a child has
+//! the generation of its node. A slot with a child may belong to a later node in the same memory, which is not linked
+//! yet; so a leaf is believed only if its reverse pointer names the node of the front, and an inner node if it is
+//! linked and has the prefix. A slot that was found without a child in a live node proves that the key was absent at
+//! some time during the READs: the slots are closed before the node dies, and no key is put into the successor before
+//! the node is dead.
 //!
-//! If the READs prove nothing, because another node uses the memory or the node is about to be replaced, the client
-//! reads the whole node.
+//! If the READs prove nothing, because another node uses the memory or the node is dead, the client reads the whole
+//! node.
 
 use super::RadixTree;
 use super::copy::{proves_front, read_front};
@@ -37,7 +38,7 @@ const SLOT_UNPROVEN: &str = "radix: one slot of a node did not suffice";
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Reads the slot of the traversal's key in `node`, if that is a live and linked node whose prefix is the first
     /// `depth` bytes of the key. `None`: the client has to read the whole node. [1 RT; 0 if the node has no slot for
-    /// each byte, or the tree's options forbid it]
+    /// each byte, the tree's options forbid it, or the fabric does not prove the front or keep the order of the READs]
     pub(crate) async fn read_slot_of_key(
         self,
         node: InnerRef,
@@ -46,7 +47,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
         let (client, number) = (self.client, self.index.number);
         let reads_slots = self.index.options.node_reads == NodeReads::OneSlot && node.size == NodeSize::All;
-        if !reads_slots || !proves_front(self.fabric().capabilities(), node.at) {
+        let promised = self.fabric().capabilities();
+        if !reads_slots || !promised.atomic_then_read || !proves_front(promised, node.at) {
             return Ok(None);
         }
         let (key, at) = (traversal.key(), node.at);
