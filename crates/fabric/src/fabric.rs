@@ -51,10 +51,10 @@ pub trait Fabric {
     /// executed already. The next `submit` reports a failure instead of executing its doorbell.
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell>;
 
-    /// A tag for a lock word that the client is about to store: the number of lock acquisitions of the compute node,
-    /// modulo 2^16. So a CAS that frees the lock of a dropped acquisition frees no later acquisition of the same
-    /// compute node. The tag is 0 if every post is complete when [`submit`](Self::submit) returns, because then no
-    /// acquisition is dropped before its answer.
+    /// A tag for a lock word that the client is about to store. The tags of a compute node count its lock acquisitions
+    /// from 1 to 2^16 - 1 and then begin again at 1. So a CAS that frees the lock of a dropped acquisition frees no
+    /// later acquisition of the same compute node. The tag is 0 if every post is complete when
+    /// [`submit`](Self::submit) returns, because then no acquisition is dropped before its answer.
     fn lock_tag(&self) -> u16;
 
     /// Nanoseconds since a fixed moment, which is the same for all clients of a machine. The simulator returns

@@ -460,7 +460,7 @@ impl Fabric for LoopbackFabric {
 
     fn lock_tag(&self) -> u16 {
         let mut state = self.world.state.borrow_mut();
-        state.lock_tags = state.lock_tags.wrapping_add(1);
+        state.lock_tags = state.lock_tags.checked_add(1).unwrap_or(1);
         state.lock_tags
     }
 

@@ -165,7 +165,7 @@ impl NodeLocks {
             client.fabric().record_coverage(coverage::LOCK_UNCERTAIN);
             let tables = Arc::clone(&self.tables);
             let has_local = self.options.local != LocalLocks::None;
-            let doubt = if has_local { Doubt::PostFailed } else { Doubt::WithoutLocal };
+            let doubt = if has_local { Doubt::PostFailed } else { Doubt::Unguarded };
             self.uncertain.record(UncertainLock { doubt, lock, word, tables }, client.fabric().now());
         }
     }
@@ -177,7 +177,7 @@ impl NodeLocks {
     pub(super) fn free_dropped<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, word: LockWord) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         if client.post_detached(lock.free_from(word)) {
-            let (doubt, tables) = (Doubt::Dropped, Arc::clone(&self.tables));
+            let (doubt, tables) = (Doubt::Unguarded, Arc::clone(&self.tables));
             self.uncertain.record(UncertainLock { doubt, lock, word, tables }, client.fabric().now());
         }
     }
@@ -536,7 +536,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             let UncertainLock { doubt, lock, word, tables } = &uncertain;
             let local = (*doubt == Doubt::PostFailed).then(|| tables.try_acquire(*lock)).flatten();
             let guarded = local.is_some()
-                || *doubt != Doubt::PostFailed
+                || *doubt == Doubt::Unguarded
                 || mine.is_some_and(|mine| {
                     Arc::ptr_eq(tables, &locks.tables) && tables.guards_both(mine, *lock)
                 });

@@ -19,12 +19,10 @@ pub(super) enum Doubt {
     /// A post failed, and no verb on the lock is in flight. A client that holds the local lock may free the global one,
     /// or own it.
     PostFailed,
-    /// An operation was dropped, and the verb that frees the lock may be in flight. Any client may free the lock,
+    /// An operation was dropped, and the verb that frees the lock may be in flight; or a post failed, and the clients
+    /// of the compute node have no local locks, so several may compete for the lock. Any client may free the lock,
     /// because its word is unique, and none may own it.
-    Dropped,
-    /// A post failed, and the clients of the compute node have no local locks. As [`Dropped`](Self::Dropped), because
-    /// several clients may compete for the lock.
-    WithoutLocal,
+    Unguarded,
 }
 
 /// A lock whose ownership is unknown.
@@ -75,7 +73,7 @@ impl UncertainLocks {
         let mut state = self.state();
         let same = |other: &&mut UncertainLock| (other.lock, other.word) == (uncertain.lock, uncertain.word);
         match state.locks.iter_mut().find(same) {
-            Some(recorded) if uncertain.doubt == Doubt::Dropped => *recorded = uncertain,
+            Some(recorded) if uncertain.doubt == Doubt::Unguarded => *recorded = uncertain,
             Some(_) => {}
             None => state.locks.push(uncertain),
         }

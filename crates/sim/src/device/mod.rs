@@ -355,7 +355,7 @@ impl Device {
 
     /// The tag of the next acquisition of a lock.
     pub(crate) fn take_lock_tag(&mut self) -> u16 {
-        self.lock_tag = self.lock_tag.wrapping_add(1);
+        self.lock_tag = self.lock_tag.checked_add(1).unwrap_or(1);
         self.lock_tag
     }
 

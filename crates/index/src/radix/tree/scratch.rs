@@ -6,8 +6,9 @@
 
 use super::copy::InnerCopy;
 use super::node_handle::Route;
-use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::RawInner;
+use crate::radix::cache::cached_node::{CachedNode, NodeIdentity};
+use crate::radix::inner::{RawInner, SlotSearch};
+use crate::radix::key::Step;
 use farwood_fabric::Remote;
 use std::sync::{Arc, Mutex};
 
@@ -73,24 +74,19 @@ impl<R: Route> ScratchGuard<'_, R> {
 
     /// Records a node that was just read.
     pub(super) fn record(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
-        let scratch = self.scratch();
-        let reusable = scratch
-            .spare
-            .iter_mut()
-            .position(|spare| Arc::get_mut(spare).map(|copy| copy.fill(at, node)).is_some());
-        let copy = match reusable {
-            Some(number) => scratch.spare.swap_remove(number),
-            None => CachedNode::copy(at, node),
-        };
-        scratch.fresh.push(Arc::clone(&copy));
-        copy
+        let spare = self.scratch().take_spare(true, |copy| copy.fill(at, node));
+        self.push_fresh(spare.unwrap_or_else(|| CachedNode::copy(at, node)))
     }
 
-    /// Records a node of which only one slot was read.
-    pub(super) fn record_slot(&mut self, node: CachedNode) -> Arc<CachedNode> {
-        let scratch = self.scratch();
-        let copy = Arc::new(node);
-        scratch.fresh.push(Arc::clone(&copy));
+    /// Records a node of which the client read only one slot.
+    pub(super) fn record_slot(&mut self, node: NodeIdentity, found: (Step, SlotSearch)) -> Arc<CachedNode> {
+        let copy = || CachedNode::with_result(node, found);
+        let spare = self.scratch().take_spare(false, |spare| *spare = copy());
+        self.push_fresh(spare.unwrap_or_else(|| Arc::new(copy())))
+    }
+
+    fn push_fresh(&mut self, copy: Arc<CachedNode>) -> Arc<CachedNode> {
+        self.scratch().fresh.push(Arc::clone(&copy));
         copy
     }
 
@@ -110,10 +106,21 @@ impl<R: Route> ScratchGuard<'_, R> {
 }
 
 impl<R: Route> Scratch<R> {
+    /// Overwrites an unused copy with `fill` and returns it. Copies of whole nodes keep the memory for their slots, so
+    /// they are used only for whole nodes.
+    fn take_spare(&mut self, is_whole: bool, fill: impl Fn(&mut CachedNode)) -> Option<Arc<CachedNode>> {
+        let mut copies = self.spare.iter_mut();
+        let is_filled = |spare: &mut Arc<CachedNode>| {
+            spare.is_whole() == is_whole && Arc::get_mut(spare).map(&fill).is_some()
+        };
+        copies.position(is_filled).map(|number| self.spare.swap_remove(number))
+    }
+
     fn clear(&mut self) {
         self.route.clear();
         self.spare.append(&mut self.fresh);
-        self.spare.truncate(SPARE_COPIES_MAX);
+        // The copies used last stay, which are of the kind that the workload needs.
+        self.spare.drain(..self.spare.len().saturating_sub(SPARE_COPIES_MAX));
     }
 }
 

@@ -108,7 +108,7 @@ impl<'k, R: Route> Traversal<'k, R> {
 
     /// Records a node of which only the slot of the key was read.
     pub(super) fn record_slot(&mut self, node: NodeIdentity, found: (Step, SlotSearch)) -> Arc<CachedNode> {
-        self.scratch.record_slot(CachedNode::with_result(node, found))
+        self.scratch.record_slot(node, found)
     }
 
     /// Records a node that was just read, and discards the earlier copy of it.
