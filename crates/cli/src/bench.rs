@@ -261,7 +261,7 @@ impl Args {
             node_sizing: self.node_sizes.map(Into::into),
             round_allocations: self.round_allocations,
             node_reads: self.sphinx.node_reads(),
-            leaf_lock: self.sphinx.leaf_lock(),
+            leaf_locks: self.sphinx.leaf_locks(),
             batched_scans: self.batched_scans == Switch::On,
             cache_bytes: self.cache_bytes.map(|bytes| bytes as usize),
             memory_nodes: self.memory_nodes,

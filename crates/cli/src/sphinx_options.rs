@@ -1,6 +1,6 @@
 //! The options of Sphinx, for commands that create an index.
 
-use farwood::papers::{LeafLock, NodeReads, SphinxFeatures};
+use farwood::papers::{self, NodeReads, SphinxFeatures};
 
 /// Options of Sphinx.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -45,12 +45,12 @@ impl SphinxOptions {
         })
     }
 
-    /// The lock of a leaf, if it was chosen.
-    pub(crate) fn leaf_lock(self) -> Option<LeafLock> {
+    /// The competition for the lock of a leaf, if it was chosen.
+    pub(crate) fn leaf_locks(self) -> Option<papers::LeafLocks> {
         self.leaf_locks.map(|locks| match locks {
-            LeafLocks::Queued => LeafLock::Rear,
-            LeafLocks::HandedOver => LeafLock::RearHandedOver,
-            LeafLocks::Contended => LeafLock::RearContended,
+            LeafLocks::Queued => papers::LeafLocks::Queued,
+            LeafLocks::HandedOver => papers::LeafLocks::HandedOver,
+            LeafLocks::Contended => papers::LeafLocks::Contended,
         })
     }
 
@@ -58,7 +58,7 @@ impl SphinxOptions {
     pub(crate) fn apply(self, features: SphinxFeatures) -> SphinxFeatures {
         SphinxFeatures {
             node_reads: self.node_reads().unwrap_or(features.node_reads),
-            leaf_lock: self.leaf_lock().unwrap_or(features.leaf_lock),
+            leaf_locks: self.leaf_locks().unwrap_or(features.leaf_locks),
             ..features
         }
     }

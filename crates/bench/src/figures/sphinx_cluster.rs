@@ -2,7 +2,7 @@
 
 use farwood_index::ordered::System;
 use farwood_index::smart::NodeSizing;
-use farwood_index::sphinx::{LeafLock, NodeReads};
+use farwood_index::sphinx::{LeafLocks, NodeReads};
 
 use super::builders::{LoadedKeys, Time, simulated};
 use super::figure::Effort;
@@ -21,8 +21,8 @@ pub(super) const WORKERS: u64 = 192;
 pub(super) const SOURCE: &str = "Sphinx, §V";
 const VALUE_BYTES: usize = 64;
 
-/// The card of the figures: the paper's machines have a dual-port card of 2 x 100 Gb/s, and SMART's published code, on
-/// which the paper's code is based, opens one port.
+/// The card of the figures: the paper's machines have a dual-port card of 2 x 100 Gb/s. The paper does not say whether
+/// both ports are used. SMART's published code, with which Sphinx is compared, opens one.
 pub(super) const ONE_PORT: &str = "cx6-100g";
 /// A card whose one port is as fast as both.
 pub(super) const BOTH_PORTS: &str = "cx6-200g";
@@ -161,7 +161,7 @@ pub(super) fn spec(
         clients: Some(workers),
         node_sizing: compared.node_sizing,
         node_reads: (compared.system == System::Sphinx).then_some(NodeReads::Whole),
-        leaf_lock: (compared.variant == "sphinx").then_some(LeafLock::RearContended),
+        leaf_locks: (compared.variant == "sphinx").then_some(LeafLocks::Contended),
         ..simulated(compared.system, compared.variant, ONE_PORT, workload, loaded, time)
     }
 }

@@ -11,20 +11,20 @@ use crate::workload::Workload;
 pub(super) const FIGURE: Figure = Figure {
     name: "sphinx-fig4",
     title: "Sphinx, Figure 4: YCSB",
-    setting: "3 machines, each a memory node and a compute node on one port of 100 Gb/s; 192 workers, the most of the \
-              paper's Figure 5, on 28 threads of each machine; the paper states neither for this figure, and its card \
-              has two ports. u64: a 256th of its 60 million keys; the tree of integers is as full as the paper's at \
-              each level and one level lower. Letters: a 64th, as keys of 8 letters of 64; three full levels, as in \
-              the paper. E-mail: a 256th; generated addresses with the paper's lengths. Caches are the same share of \
-              the keys' bytes as in the paper, 4.2 % (u64) and 1.8 % (e-mail), and with letters the same share of the \
-              nodes of the full levels; SMART+C has ten times as much. Popularity (zipf 0.99) is drawn over 60 million \
-              ranks. Values have 64 B. LOAD measures the \
-              second half of the keys, because the inserts of the first thousands conflict at a few nodes. D updates \
-              the keys that it reads, as in the paper. SMART in two readings: whole nodes, as the paper's text says, \
-              which allocate, read and cache 256 slots; and typed, as SMART's published code, which reads and caches \
-              the slots in use. ART has no cache, and reads one node or leaf after the other in scans, which is an \
-              assumption. Sphinx reads whole nodes, and its workers compete for leaf locks without local queues. The \
-              paper prints the least and the largest ratio of the systems, and no throughput.",
+    setting: "3 machines, each a memory node and a compute node on one port of 100 Gb/s; 192 workers, the most of \
+              the paper's Figure 5, on 28 threads of each machine; the paper states neither for this figure, and \
+              its card has two ports. u64: a 256th of its 60 million keys; the tree of integers is as full as the \
+              paper's at each level and one level lower. Letters: a 64th, as keys of 8 letters of 64; three full \
+              levels, as in the paper. E-mail: a 256th; generated addresses with the paper's lengths. Caches are \
+              the same share of the keys' bytes as in the paper, 4.2 % (u64) and 1.8 % (e-mail), and with letters \
+              the same share of the nodes of the full levels; SMART+C has ten times as much. Popularity (zipf \
+              0.99) is drawn over 60 million ranks. Values have 64 B. LOAD measures the second half of the keys, \
+              because the inserts of the first thousands conflict at a few nodes. D updates the keys that it \
+              reads, as in the paper. SMART in two readings: whole nodes, as the paper's text says, which \
+              allocate, read and cache 256 slots; and typed, as SMART's published code, which reads and caches the \
+              slots in use. ART has no cache, and reads one node or leaf after the other in scans, which is an \
+              assumption. Sphinx reads whole nodes, and its workers compete for leaf locks without local queues. \
+              The paper prints the least and the largest ratio of the systems, and no throughput.",
     claim: "Sphinx has 1.2 to 3.6 times the throughput of ART, SMART and SMART+C with integers and 1.9 to 7.3 times \
               with e-mail addresses.",
     key: "",

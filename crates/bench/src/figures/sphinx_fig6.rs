@@ -17,8 +17,8 @@ pub(super) const FIGURE: Figure = Figure {
               small tree fills few. Hash tables grow by splitting, so their size per entry depends on the state of the \
               growth: they are between a third and nine tenths full. In the comparison of SMART with ART, SMART \
               allocates 256 slots per inner node, and both round every allocation up to 256 B, as in SMART's \
-              artifact. The paper says that SMART consumes 2.1 to 3.0 times more; read as that much in addition, its \
-              four numbers agree with each other.",
+              artifact. The paper says that SMART consumes 2.1 to 3.0 times more, which may be the ratio or the \
+              difference; both readings are compared.",
     claim: "Sphinx's hash tables take 3.3 and 4.9 % more memory than ART, and SMART takes 2.1 to 3.0 times more.",
     key: "",
     cause: "",

@@ -4,7 +4,7 @@ use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;
 use farwood_index::smart::NodeSizing;
-use farwood_index::sphinx::{LeafLock, NodeReads};
+use farwood_index::sphinx::{LeafLocks, NodeReads};
 use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::queue_pairs;
 
@@ -89,7 +89,7 @@ pub struct RunSpec {
     /// Sphinx: the part of an inner node that a search reads; `None`: the default of the index.
     pub node_reads: Option<NodeReads>,
     /// Sphinx: the lock of a leaf; `None`: the default of the index.
-    pub leaf_lock: Option<LeafLock>,
+    pub leaf_locks: Option<LeafLocks>,
     /// Radix trees: whether a scan reads many nodes and leaves with one doorbell.
     pub batched_scans: bool,
     /// Budget of each compute node's index cache, in bytes; `None`: 512 MiB, and for a filter a fiftieth of the bytes
@@ -147,7 +147,7 @@ impl Default for RunSpec {
             node_sizing: None,
             round_allocations: false,
             node_reads: None,
-            leaf_lock: None,
+            leaf_locks: None,
             batched_scans: true,
             cache_bytes: None,
             memory_nodes: 1,

@@ -60,8 +60,8 @@ impl RunSpec {
                 let options = self.variant_of(sphinx::SphinxVariant::RECOMMENDED)?.features();
                 let scans = self.scans(options.scans);
                 let node_reads = self.node_reads.unwrap_or(options.node_reads);
-                let leaf_lock = self.leaf_lock.unwrap_or(options.leaf_lock);
-                let options = sphinx::SphinxFeatures { scans, node_reads, leaf_lock, ..options };
+                let leaf_locks = self.leaf_locks.unwrap_or(options.leaf_locks);
+                let options = sphinx::SphinxFeatures { scans, node_reads, leaf_locks, ..options };
                 OrderedConfig::Sphinx(sphinx::SphinxConfig { options, ..Default::default() })
             }
             System::Smart => OrderedConfig::Smart(smart::SmartConfig {
@@ -108,7 +108,7 @@ impl RunSpec {
             System::Sherman | System::Smart if self.node_reads.is_some() => {
                 refuse("--node-reads", "only sphinx can read one slot of a node")
             }
-            System::Sherman | System::Smart if self.leaf_lock.is_some() => refuse(
+            System::Sherman | System::Smart if self.leaf_locks.is_some() => refuse(
                 "--leaf-locks",
                 "it is an option of sphinx; smart's variants have several kinds of leaf locks",
             ),

@@ -6,7 +6,8 @@
 //! parameters of a SMART tree in its directory entry (128 bytes, little endian)
 //! +  0  1  inserts: 0 locked, 1 lock-free
 //! +  1  1  updates: 0 out of place, 1 in place, 2 out of place without a lock
-//! +  2  1  leaf locks: 0 apart, 1 at the rear, 2 in device memory and handed over, 3 at the rear and handed over
+//! +  2  1  leaf locks: 0 apart, 1 at the rear, 2 in device memory and handed over, 3 at the rear and handed over,
+//!          4 at the rear, each client competes
 //! +  3  1  inner nodes: 0 fitting size, 1 of 256 slots, 2 typed
 //! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 separate, 1 combined
 //! +  6  1  WRITEs: 0 separate, 1 combined           +  7 1  allocation: 0 words, 1 steps of 256 bytes
@@ -128,7 +129,13 @@ impl Parameters for SmartConfig {
             &mut self.options;
         codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
         codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace, Updates::Swapped]);
-        let leaf_locks = [LeafLock::Apart, LeafLock::Rear, LeafLock::Table, LeafLock::RearHandedOver];
+        let leaf_locks = [
+            LeafLock::Apart,
+            LeafLock::Rear,
+            LeafLock::Table,
+            LeafLock::RearHandedOver,
+            LeafLock::RearContended,
+        ];
         codec.choice(2, leaf_lock, leaf_locks);
         codec.choice(3, node_sizing, [NodeSizing::Fitting, NodeSizing::Preallocated, NodeSizing::Typed]);
         codec.choice(4, scans, [Scans::OneByOne, Scans::Batched]);
@@ -150,7 +157,7 @@ mod tests {
 
     #[test]
     fn parameters_are_read_back_and_unknown_values_are_refused() {
-        let bad: Vec<_> = [2, 3, 4, 3, 2, 2, 2, 2].into_iter().enumerate().chain([(17, 255)]).collect();
+        let bad: Vec<_> = [2, 3, 5, 3, 2, 2, 2, 2].into_iter().enumerate().chain([(17, 255)]).collect();
         for (variant, _) in SmartVariant::ALL {
             for (node_sizing, scans, allocation) in [
                 (NodeSizing::Fitting, Scans::OneByOne, Allocation::Words),

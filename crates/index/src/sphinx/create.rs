@@ -7,15 +7,15 @@
 //! +  0  1  traversals start: 0 at the root, 1 by the hash table, 2 by the filter
 //! +  1  1  scans: 0 one by one, 1 batched           +  2 1  groups of a subtable, as a power of two
 //! +  3  1  a search reads: 0 whole nodes, 1 one slot of a node with a slot for each byte
-//! +  4  1  a leaf's lock: its last word: 0 queued for, 1 handed over within the compute
-//!          node, 2 all clients compete
+//! +  4  1  the clients of a compute node compete for a leaf's lock: 0 in a queue, 1 in a queue
+//!          with hand-over, 2 each with all others
 //! +  5     zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
 //! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers that the caller chooses
 //! + 22     zero
 //! ```
 
-use super::options::{Groups, LeafLock, NodeReads, Scans, SphinxFeatures, TraversalStart};
+use super::options::{Groups, LeafLocks, NodeReads, Scans, SphinxFeatures, TraversalStart};
 use super::table::layout::GROUPS_LOG2_MAX;
 use super::table::{self, HashTable};
 use super::{Sphinx, SphinxState};
@@ -114,14 +114,14 @@ impl Parameters for SphinxConfig {
     const NAME: &'static str = "a Sphinx tree";
 
     fn fields(&mut self, codec: &mut Codec) {
-        let SphinxFeatures { begins, scans, node_reads, leaf_lock, groups } = &mut self.options;
+        let SphinxFeatures { begins, scans, node_reads, leaf_locks, groups } = &mut self.options;
         codec.choice(0, begins, [TraversalStart::Root, TraversalStart::Table, TraversalStart::Filter]);
         codec.choice(1, scans, [Scans::OneByOne, Scans::Batched]);
         let mut groups_log2 = groups.log2();
         codec.u8(2, &mut groups_log2, 0..=GROUPS_LOG2_MAX);
         *groups = Groups::new(groups_log2).expect("the codec has checked the range");
         codec.choice(3, node_reads, [NodeReads::Whole, NodeReads::OneSlot]);
-        codec.choice(4, leaf_lock, [LeafLock::Rear, LeafLock::RearHandedOver, LeafLock::RearContended]);
+        codec.choice(4, leaf_locks, [LeafLocks::Queued, LeafLocks::HandedOver, LeafLocks::Contended]);
         codec.kinds(&mut self.kinds);
     }
 }

@@ -30,7 +30,7 @@
 //! 5. After the first false positive of the filter, the client tries several prefixes at once.
 //! 6. A search reads one slot of a node with a slot for each byte instead of the whole node. [`NodeReads::Whole`] is
 //!    the paper's reading.
-//! 7. The clients of a process queue for the lock of a leaf. In the paper each competes: [`LeafLock::RearContended`].
+//! 7. The clients of a process queue for the lock of a leaf. In the paper each competes: [`LeafLocks::Contended`].
 //! 8. An update locks and reads its leaf with one doorbell, if the fabric keeps both in order: 4 round trips instead of
 //!    the paper's 5.
 
@@ -43,7 +43,7 @@ pub mod table;
 pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
 pub use coverage::MARKS;
 pub use create::{KIND, SphinxConfig, describe};
-pub use options::{Groups, LeafLock, NodeReads, SphinxFeatures, SphinxVariant, TraversalStart};
+pub use options::{Groups, LeafLocks, NodeReads, SphinxFeatures, SphinxVariant, TraversalStart};
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;

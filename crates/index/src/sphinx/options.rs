@@ -11,8 +11,9 @@
 use super::table::layout::GROUPS_LOG2_MAX;
 use crate::radix::leaf::{ENTRY_BYTES_MAX, LeafGrain};
 use crate::radix::tree;
+use crate::radix::tree::options::LeafLock;
 use crate::radix::tree::options::{Allocation, Inserts, NodeSizing, Updates};
-pub use crate::radix::tree::options::{LeafLock, NodeReads, Scans};
+pub use crate::radix::tree::options::{NodeReads, Scans};
 use crate::variant::named;
 
 /// The method by which a traversal finds its start.
@@ -24,6 +25,38 @@ pub enum TraversalStart {
     Table,
     /// It starts at a node that the hash table leads to. The client looks up the prefixes that the filter contains.
     Filter,
+}
+
+/// The method by which the clients of a compute node compete for the lock of a leaf, which is its last word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafLocks {
+    /// They wait in a queue, and the first one competes with other compute nodes.
+    Queued,
+    /// They wait in a queue. A client may hand the lock over to the next one, at most 8 times in a row; then the
+    /// write-back does not release it.
+    HandedOver,
+    /// Each client competes with all others, as in the paper.
+    Contended,
+}
+
+impl LeafLocks {
+    /// The name in records and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::HandedOver => "handed-over",
+            Self::Contended => "contended",
+        }
+    }
+
+    /// The lock of the radix tree.
+    fn tree(self) -> LeafLock {
+        match self {
+            Self::Queued => LeafLock::Rear,
+            Self::HandedOver => LeafLock::RearHandedOver,
+            Self::Contended => LeafLock::RearContended,
+        }
+    }
 }
 
 /// Number of groups of a subtable, as a power of two.
@@ -54,8 +87,8 @@ pub struct SphinxFeatures {
     pub scans: Scans,
     /// The part of an inner node that a search reads.
     pub node_reads: NodeReads,
-    /// The competition for the lock of a leaf, which is its last word.
-    pub leaf_lock: LeafLock,
+    /// The method by which the clients of a compute node compete for the lock of a leaf.
+    pub leaf_locks: LeafLocks,
     /// Size of subtables.
     pub groups: Groups,
 }
@@ -66,7 +99,7 @@ impl SphinxFeatures {
         tree::TreeOptions {
             inserts: Inserts::LockFree,
             updates: Updates::InPlace,
-            leaf_lock: self.leaf_lock,
+            leaf_lock: self.leaf_locks.tree(),
             node_sizing: NodeSizing::Fitting,
             node_reads: self.node_reads,
             scans: self.scans,
@@ -87,7 +120,7 @@ impl SphinxFeatures {
         vec![
             ("searches", begins.to_owned()),
             ("scans", scans.to_owned()),
-            ("leaf_lock", self.leaf_lock.name().to_owned()),
+            ("leaf_locks", self.leaf_locks.name().to_owned()),
             ("node_reads", self.node_reads.name().to_owned()),
             ("subtable_groups", (1_u32 << self.groups.log2()).to_string()),
         ]
@@ -129,7 +162,7 @@ impl SphinxVariant {
             Self::HashTable => (TraversalStart::Table, Scans::Batched, NodeReads::Whole),
             Self::Filter => (TraversalStart::Filter, Scans::Batched, NodeReads::OneSlot),
         };
-        SphinxFeatures { begins, scans, node_reads, leaf_lock: LeafLock::Rear, groups: Groups::DEFAULT }
+        SphinxFeatures { begins, scans, node_reads, leaf_locks: LeafLocks::Queued, groups: Groups::DEFAULT }
     }
 }
 

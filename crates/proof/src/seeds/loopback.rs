@@ -184,10 +184,10 @@ pub(crate) fn sphinx_config(seed: u64) -> sphinx::SphinxConfig {
     if random.once_in(3) {
         options.node_reads = sphinx::NodeReads::Whole;
     }
-    options.leaf_lock = match random.below(6) {
-        0 => sphinx::LeafLock::RearHandedOver,
-        1 => sphinx::LeafLock::RearContended,
-        _ => sphinx::LeafLock::Rear,
+    options.leaf_locks = match random.below(6) {
+        0 => sphinx::LeafLocks::HandedOver,
+        1 => sphinx::LeafLocks::Contended,
+        _ => sphinx::LeafLocks::Queued,
     };
     sphinx::SphinxConfig { options, ..sphinx::SphinxConfig::default() }
 }

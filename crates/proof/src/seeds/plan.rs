@@ -127,7 +127,7 @@ impl Plan {
             }
             OrderedConfig::Sphinx(config) => {
                 config.options.node_reads = sphinx::NodeReads::Whole;
-                config.options.leaf_lock = sphinx::LeafLock::Rear;
+                config.options.leaf_locks = sphinx::LeafLocks::Queued;
             }
             _ => {}
         }

@@ -124,11 +124,11 @@ pub enum NodeReads {
 }
 
 impl NodeReads {
-    /// The name in records.
+    /// The name in records and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Whole => "whole",
-            Self::OneSlot => "one slot",
+            Self::OneSlot => "slot",
         }
     }
 }

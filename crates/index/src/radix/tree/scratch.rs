@@ -74,14 +74,14 @@ impl<R: Route> ScratchGuard<'_, R> {
 
     /// Records a node that was just read.
     pub(super) fn record(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
-        let spare = self.scratch().take_spare(true, |copy| copy.fill(at, node));
+        let spare = self.scratch().take_spare(CachedNode::is_whole, |spare| spare.fill(at, node));
         self.push_fresh(spare.unwrap_or_else(|| CachedNode::copy(at, node)))
     }
 
     /// Records a node of which the client read only one slot.
     pub(super) fn record_slot(&mut self, node: NodeIdentity, found: (Step, SlotSearch)) -> Arc<CachedNode> {
         let copy = || CachedNode::with_result(node, found);
-        let spare = self.scratch().take_spare(false, |spare| *spare = copy());
+        let spare = self.scratch().take_spare(|spare| !spare.is_whole(), |spare| *spare = copy());
         self.push_fresh(spare.unwrap_or_else(|| Arc::new(copy())))
     }
 
@@ -106,13 +106,16 @@ impl<R: Route> ScratchGuard<'_, R> {
 }
 
 impl<R: Route> Scratch<R> {
-    /// Overwrites an unused copy with `fill` and returns it. Copies of whole nodes keep the memory for their slots, so
-    /// they are used only for whole nodes.
-    fn take_spare(&mut self, is_whole: bool, fill: impl Fn(&mut CachedNode)) -> Option<Arc<CachedNode>> {
+    /// Overwrites an unused copy that is `suitable` with `fill`, and returns it. Copies of whole nodes keep the memory
+    /// for their slots, so they are suitable only for whole nodes.
+    fn take_spare(
+        &mut self,
+        suitable: impl Fn(&CachedNode) -> bool,
+        fill: impl Fn(&mut CachedNode),
+    ) -> Option<Arc<CachedNode>> {
         let mut copies = self.spare.iter_mut();
-        let is_filled = |spare: &mut Arc<CachedNode>| {
-            spare.is_whole() == is_whole && Arc::get_mut(spare).map(&fill).is_some()
-        };
+        let is_filled =
+            |spare: &mut Arc<CachedNode>| suitable(spare) && Arc::get_mut(spare).map(&fill).is_some();
         copies.position(is_filled).map(|number| self.spare.swap_remove(number))
     }
 

@@ -3,7 +3,7 @@
 //! and TCP.
 
 use farwood_index::ordered;
-use farwood_index::sphinx::{Groups, LeafLock, NodeReads, SphinxConfig, SphinxFeatures, SphinxVariant};
+use farwood_index::sphinx::{Groups, LeafLocks, NodeReads, SphinxConfig, SphinxFeatures, SphinxVariant};
 use farwood_proof::radix_model;
 use farwood_proof::served::Tcp;
 use farwood_proof::shm::Shm;
@@ -24,8 +24,8 @@ fn all() -> Vec<ordered::OrderedConfig> {
     let plain = SphinxFeatures::default();
     let others = [
         plain,
-        SphinxFeatures { node_reads: NodeReads::Whole, leaf_lock: LeafLock::RearHandedOver, ..plain },
-        SphinxFeatures { leaf_lock: LeafLock::RearContended, ..plain },
+        SphinxFeatures { node_reads: NodeReads::Whole, leaf_locks: LeafLocks::HandedOver, ..plain },
+        SphinxFeatures { leaf_locks: LeafLocks::Contended, ..plain },
     ];
     variants.into_iter().chain(others.map(of)).collect()
 }
