@@ -8,6 +8,7 @@
 //! | `a.fenced(b)` | the same, for pairs that need a fence to stay in order |
 //! | `a.and(b)` | one doorbell per memory node, without order between `a` and `b` |
 //! | `all(verbs)` | the same for a run-time number of verbs |
+//! | `each(verbs)` | the same, as a part of a doorbell that `and` joins with others |
 //!
 //! `and` joins chains to a doorbell, which is not a chain:
 //!
@@ -344,6 +345,31 @@ impl<A: Parallel, B: Parallel> Parallel for And<A, B> {
     fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output {
         let one = A::answer(ticket.0, doorbell);
         (one, B::answer(ticket.1, doorbell))
+    }
+}
+
+/// A run-time number of unordered chains, as a part of a doorbell; made by [`each`].
+#[derive(Clone, Debug)]
+#[must_use = "verbs do nothing until they are posted"]
+pub struct Each<C>(Vec<C>);
+
+/// A run-time number of chains for a doorbell that [`Parallel::and`] joins with others. Yields their answers in the
+/// order of `chains`. If the doorbell has no other verbs, [`all`] needs no memory for the answers.
+#[inline]
+pub fn each<C: Chain>(chains: impl IntoIterator<Item = C>) -> Each<C> {
+    Each(chains.into_iter().collect())
+}
+
+impl<C: Chain> Parallel for Each<C> {
+    type Output = Vec<C::Output>;
+    type Ticket = Vec<C::Ticket>;
+
+    fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> Self::Ticket {
+        self.0.into_iter().map(|chain| Chain::ring(chain, doorbell, ChainFlag::First, buffers)).collect()
+    }
+
+    fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output {
+        ticket.into_iter().map(|ticket| C::answer(ticket, doorbell)).collect()
     }
 }
 

@@ -34,7 +34,7 @@ mod verb;
 
 pub use byte_count::ByteCount;
 pub use capability::{Capabilities, Capability};
-pub use chain::{Chain, Either, Parallel, Post, all};
+pub use chain::{Chain, Each, Either, Parallel, Post, all, each};
 pub use client::Client;
 pub use costs::Costs;
 pub use doorbell::{ChainFlag, Doorbell, DoorbellPool, Op, Request};

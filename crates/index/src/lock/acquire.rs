@@ -238,6 +238,33 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         self.acquire_global_and_read(held, ObjectSpan { at: node, bytes }, Reread::Nothing).await
     }
 
+    /// As [`acquire_and_read`](Self::acquire_and_read), and also reads the `other.1` bytes at `other.0`, on the same
+    /// memory node. Returns no copy of them if the lock was handed over.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub(crate) async fn acquire_and_read_both<G: ?Sized, T: Object + ?Sized, U: Object + ?Sized>(
+        self,
+        guard: Remote<G>,
+        node: (Remote<T>, usize),
+        other: (Remote<U>, usize),
+    ) -> Result<(HeldLock<'a, F>, Option<Fetched<T>>, Option<Fetched<U>>), IndexError> {
+        let held = self.acquire_local(self.index.lock_of(guard)).await?;
+        if held.local.handed_over().is_some() {
+            let (held, copy) = self.with_handed_over_copy(held, node.0);
+            return Ok((held, copy, None));
+        }
+        let reads = read_bytes(node.0, node.1).then(read_bytes(other.0, other.1));
+        let (first, copies) = match self.post_take(&held, held.lock.try_take(held.word).then(reads)).await {
+            Ok((first, copies)) => (Ok(first.value()), Some(copies)),
+            Err(error) => (Err(error), None),
+        };
+        let copies = copies.filter(|_| first == Ok(Swapped::Won));
+        let (held, _) = self.finish(held, first, NOTHING).await?;
+        let (node, other) = copies.unzip();
+        Ok((held, node, other))
+    }
+
     /// A lock that was handed over, and the copy of `node` that came with it.
     fn with_handed_over_copy<T: Object + ?Sized>(
         self,

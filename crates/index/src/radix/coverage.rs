@@ -33,6 +33,8 @@ pub(crate) const NODE_GREW: &str = "radix: a node replaced by a larger one";
 pub(crate) const NODE_SHRANK: &str = "radix: a node replaced by a smaller one";
 /// A node was replaced by its only child, or removed.
 pub(crate) const NODE_REMOVED: &str = "radix: a node removed";
+/// Another client put a leaf into a node while its slots were being closed, so its replacement was built again.
+pub(crate) const CHANGED_WHILE_CLOSED: &str = "radix: a node changed while its slots were closed";
 /// A replacement of a node needed the lock of the parent, which stayed held.
 pub(crate) const PARENT_LOCK_BUSY: &str = "radix: a replacement that would have to wait";
 /// A node was closed and not replaced; the next client that inserts there replaces it.
@@ -75,6 +77,7 @@ pub const MARKS: &[&str] = &[
     NODE_GREW,
     NODE_SHRANK,
     NODE_REMOVED,
+    CHANGED_WHILE_CLOSED,
     PARENT_LOCK_BUSY,
     LEFT_CLOSED,
     RESIZE_RESUMED,

@@ -64,6 +64,7 @@ impl Policy for SmartState {
     const SYSTEM: &'static str = "Smart";
 
     type Route = ();
+    type Lookup = ();
 
     /// The memory node of the parent; for nodes high in the tree, the memory nodes round-robin.
     fn place_node(&self, shape: &PoolShape, parent: ParentPosition, _: PrefixHash) -> NodeId {

@@ -185,14 +185,15 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
                 let generation = node.header.generation();
                 let handle = NodeHandle { prefix, node: node.inner_ref(), generation };
                 self.hit(coverage::ENTRY_RESTORED);
-                let entered = self.table().enter(&handle).await;
+                let entered = self.table().enter(&handle, None).await;
                 self.note_failure(&entered);
             }
         }
     }
 
-    /// Records a change of the set of inner nodes in the table and in the filter.
-    pub(super) async fn record_change(self, change: NodeChange) {
+    /// Records a change of the set of inner nodes in the table and in the filter. `lookup`: the buckets of the node, as
+    /// they were read shortly before.
+    pub(super) async fn record_change(self, change: NodeChange, lookup: Option<BucketsRead>) {
         let SphinxState { filter, mutant, .. } = &self.index.policy;
         if *mutant == Some(Mutant::EntryForgotten) {
             return;
@@ -200,10 +201,10 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         let recorded = match change {
             NodeChange::Created(node) => {
                 filter.insert(node.prefix.mixed());
-                self.table().enter(&node).await
+                self.table().enter(&node, lookup).await
             }
-            NodeChange::Replaced { old, new } => self.table().replace(&old, &new).await,
-            NodeChange::Removed(node) => self.table().remove(&node).await.map(|()| Entered::Here),
+            NodeChange::Replaced { old, new } => self.table().replace(&old, &new, lookup).await,
+            NodeChange::Removed(node) => self.table().remove(&node, lookup).await.map(|()| Entered::Here),
         };
         self.note_failure(&recorded);
     }

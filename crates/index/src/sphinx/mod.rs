@@ -56,9 +56,9 @@ use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
 use crate::radix::tree::{NodeChange, NodeHandle, ParentPosition, Policy, RadixTree, Route, problem_of};
-use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
+use farwood_fabric::{Client, Fabric, NodeId, Parallel, PoolShape};
 use std::sync::Arc;
-use table::{HashTable, TableOp};
+use table::{BucketsRead, HashTable, TableOp};
 
 /// An open Sphinx tree of a compute node.
 pub type Sphinx = RadixTree<SphinxState>;
@@ -110,6 +110,9 @@ impl Policy for SphinxState {
 
     type Route = SphinxRoute;
 
+    /// The buckets of the node's prefix; `None` if they were not read, or if a split of their subtable is in progress.
+    type Lookup = Option<BucketsRead>;
+
     /// The memory node that the prefix hashes to.
     fn place_node(&self, shape: &PoolShape, _: ParentPosition, prefix: PrefixHash) -> NodeId {
         NodeId(prefix.jump_bucket(shape.nodes))
@@ -135,9 +138,25 @@ impl Policy for SphinxState {
         }
     }
 
-    async fn nodes_changed<F: Fabric>(op: Op<'_, F, Sphinx>, change: NodeChange) {
+    async fn post_before_change<F: Fabric, V: Parallel>(
+        op: Op<'_, F, Sphinx>,
+        prefix: PrefixHash,
+        verbs: V,
+    ) -> Result<(V::Output, Option<BucketsRead>), IndexError> {
         if op.index.policy.options.has_tables() {
-            op.record_change(change).await;
+            op.table().post_and_read_buckets(prefix, verbs).await
+        } else {
+            Ok((op.client.post(verbs).await?, None))
+        }
+    }
+
+    async fn nodes_changed<F: Fabric>(
+        op: Op<'_, F, Sphinx>,
+        change: NodeChange,
+        lookup: Option<BucketsRead>,
+    ) {
+        if op.index.policy.options.has_tables() {
+            op.record_change(change, lookup).await;
         }
     }
 

@@ -273,7 +273,7 @@ impl<P: Policy> RadixTree<P> {
             op.link_child_of_root(step, root.slot(slot_of_all(step)), slot).await?;
         }
         for node in writer.nodes {
-            P::nodes_changed(op, NodeChange::Created(node)).await;
+            P::nodes_changed(op, NodeChange::Created(node), P::Lookup::default()).await;
         }
         Ok(count)
     }

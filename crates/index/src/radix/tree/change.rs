@@ -138,10 +138,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 Box::pin(self.outgrow(location, traversal)).await?;
                 false
             }
-            SlotTarget::Full { .. } => {
-                self.grow(location, traversal).await?;
-                false
-            }
+            SlotTarget::Full { .. } => self.grow(location, entry, traversal).await?,
             SlotTarget::OtherPrefix { at, ref child, .. } => {
                 self.split_prefix(location, at, child, entry, traversal).await?
             }
@@ -464,9 +461,20 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         number: usize,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<(HeldLock<'a, F>, InnerCopy)>, IndexError> {
-        let node = &location.node;
-        let (held, copy) = self.lock_inner(node.inner_ref(), number).await?;
-        let slot = copy.slot(number);
+        let (held, copy) = self.lock_inner(location.node.inner_ref(), number).await?;
+        self.check_slot(held, copy, (location, number), traversal).await
+    }
+
+    /// Checks whether slot `number` of a location's node, which the client has locked, is as the traversal saw it.
+    /// `None`: the node or the slot has changed, and the lock is released. [0 RT; 2 if it has changed]
+    pub(super) async fn check_slot(
+        self,
+        held: HeldLock<'a, F>,
+        copy: InnerCopy,
+        (location, number): (&Location, usize),
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<Option<(HeldLock<'a, F>, InnerCopy)>, IndexError> {
+        let (node, slot) = (&location.node, copy.slot(number));
         let unchanged = match location.target {
             SlotTarget::Leaf(LeafAt { leaf, .. }) => slot.child() == Child::Leaf(leaf),
             SlotTarget::Open(seen) => slot == seen.slot,

@@ -177,15 +177,49 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         node: InnerRef,
         number: usize,
     ) -> Result<(HeldLock<'a, F>, InnerCopy), IndexError> {
-        let (locks, promised) = (self.on(&self.index.nodes), self.fabric().capabilities());
+        let locks = self.on(&self.index.nodes);
         let guard = self.guard(node.at, number);
-        let bytes = node.size.bytes();
-        let (held, copy) = if promised.atomic_then_read {
-            locks.acquire_and_read(guard, node.at, bytes).await?
+        let (held, copy) = if self.fabric().capabilities().atomic_then_read {
+            locks.acquire_and_read(guard, node.at, node.size.bytes()).await?
         } else {
             (locks.acquire(guard).await?, None)
         };
-        let copy = copy.filter(|_| proves(promised, node.at, node.extent()));
+        self.with_locked_inner(held, node, copy).await
+    }
+
+    /// As [`lock_inner`](Self::lock_inner), and reads the leaf of the slot in the same doorbell. Yields no leaf if it is
+    /// on another memory node, if its copy is torn, or if the lock was handed over.
+    pub(super) async fn lock_inner_and_leaf(
+        self,
+        node: InnerRef,
+        number: usize,
+        leaf: LeafRef,
+    ) -> Result<(HeldLock<'a, F>, InnerCopy, Option<LeafCopy>), IndexError> {
+        let promised = self.fabric().capabilities();
+        let is_one_post = promised.atomic_then_read
+            && leaf.at.node() == node.at.node()
+            && proves(promised, leaf.at, leaf.extent());
+        if !is_one_post {
+            let (held, copy) = self.lock_inner(node, number).await?;
+            return Ok((held, copy, None));
+        }
+        let (locks, guard) = (self.on(&self.index.nodes), self.guard(node.at, number));
+        let (node_span, leaf_span) = ((node.at, node.size.bytes()), (leaf.at, leaf.class.bytes()));
+        let (held, copy, leaf) = locks.acquire_and_read_both(guard, node_span, leaf_span).await?;
+        let (held, copy) = self.with_locked_inner(held, node, copy).await?;
+        let leaf = leaf.and_then(|leaf| leaf.check(&LeafFormat { number: self.index.number }).ok());
+        Ok((held, copy, leaf.map(Leaf::new)))
+    }
+
+    /// A lock, and the inner node that was read under it. Reads the node if `copy` does not prove it. [0 RT; as
+    /// [`read_inner`](Self::read_inner)]
+    async fn with_locked_inner(
+        self,
+        held: HeldLock<'a, F>,
+        node: InnerRef,
+        copy: Option<Fetched<RawInner>>,
+    ) -> Result<(HeldLock<'a, F>, InnerCopy), IndexError> {
+        let copy = copy.filter(|_| proves(self.fabric().capabilities(), node.at, node.extent()));
         let copy = copy.and_then(|copy| copy.check(&self.index.inner_format()).ok()).map(Inner::new);
         if let Some(copy) = copy.filter(|copy| !copy.is_short()) {
             return Ok((held, copy));

@@ -11,7 +11,7 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::prefix::PrefixHash;
-use farwood_fabric::{Fabric, NodeId, PoolShape};
+use farwood_fabric::{Fabric, NodeId, Parallel, PoolShape};
 use std::sync::Arc;
 
 /// The extensions of one system (SMART or Sphinx) to the shared tree.
@@ -22,6 +22,9 @@ pub trait Policy: Sized {
 
     /// State of the system during one operation.
     type Route: Route;
+
+    /// What the system reads about a node before the set of inner nodes changes.
+    type Lookup: Default;
 
     /// Chooses the memory node of a new inner node.
     fn place_node(&self, shape: &PoolShape, parent: ParentPosition, prefix: PrefixHash) -> NodeId;
@@ -46,10 +49,25 @@ pub trait Policy: Sized {
         let _ = (op, traversal, end);
     }
 
-    /// Called after a change of the set of inner nodes. A failure does not undo the change.
-    /// [0 RT; an implementation states its own cost]
-    async fn nodes_changed<F: Fabric>(op: Op<'_, F, RadixTree<Self>>, change: NodeChange) {
-        let _ = (op, change);
+    /// Posts verbs that precede a change of the node with `prefix`. In the same doorbell, the system reads what
+    /// [`nodes_changed`](Self::nodes_changed) needs. [1 RT]
+    async fn post_before_change<F: Fabric, V: Parallel>(
+        op: Op<'_, F, RadixTree<Self>>,
+        prefix: PrefixHash,
+        verbs: V,
+    ) -> Result<(V::Output, Self::Lookup), IndexError> {
+        let _ = prefix;
+        Ok((op.client.post(verbs).await?, Self::Lookup::default()))
+    }
+
+    /// Called after a change of the set of inner nodes. A failure does not undo the change. `lookup` is what was read
+    /// before the change. [0 RT; an implementation states its own cost]
+    async fn nodes_changed<F: Fabric>(
+        op: Op<'_, F, RadixTree<Self>>,
+        change: NodeChange,
+        lookup: Self::Lookup,
+    ) {
+        let _ = (op, change, lookup);
     }
 
     /// Compares the nodes below the root with what the system has recorded, and reports differences. Notes the system's

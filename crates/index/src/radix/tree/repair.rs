@@ -86,7 +86,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         held.give_up().await?;
         if let Some(dead) = dead? {
             let link = ParentLink { node: Arc::clone(node), number };
-            Box::pin(self.resize(&link, dead, Resize { spare: 0, key })).await?;
+            Box::pin(self.resize(&link, dead, Resize { key, new: None })).await?;
         }
         Ok(())
     }

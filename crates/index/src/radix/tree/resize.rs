@@ -28,8 +28,8 @@
 use super::RadixTree;
 use super::copy::{InnerCopy, words};
 use super::damage::damaged_slot;
-use super::find::{Location, ParentLink};
-use super::new_node::{LinkingNode, NewInner, ParentSlot};
+use super::find::{Location, ParentLink, partial_at};
+use super::new_node::{LinkingNode, NewInner, NewLeaf, ParentSlot};
 use super::node_handle::NodeChange;
 use super::options::NodeSizing;
 use super::policy::Policy;
@@ -46,11 +46,13 @@ use crate::radix::heap::ObjectKind;
 use crate::radix::inner::{
     HEADER, InnerRef, NodeHeader, NodeSize, NodeState, REVERSE, RawInner, slot_offset, step_of,
 };
-use crate::radix::key::Step;
-use crate::radix::leaf;
+use crate::radix::key::{Step, step_at};
+use crate::radix::leaf::{self, LeafEntry};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
-use farwood_fabric::{Chain as _, Fabric, Parallel as _, Remote, Swapped, all, cas};
+use farwood_fabric::{
+    Cas, Chain as _, Fabric, NodeId, Parallel as _, Remote, Swapped, Write, all, cas, each,
+};
 use std::ops::{Range, RangeInclusive};
 
 /// Maximum CASes of one doorbell.
@@ -83,16 +85,33 @@ impl KnownNode {
 /// The parameters of a replacement.
 #[derive(Clone, Copy)]
 pub(super) struct Resize<'k> {
-    /// Free slots that the new node has beyond its children.
-    pub(super) spare: usize,
     /// Key of the operation. If it is below the node, it shows the bytes of the prefix.
     pub(super) key: &'k [u8],
+    /// The entry of this key, for which the new node has space. The new node links its leaf, unless the old node has a
+    /// child in the slot of the key. `None`: the node does not grow.
+    pub(super) new: Option<LeafEntry<'k>>,
+}
+
+impl Resize<'_> {
+    /// Free slots that the new node has beyond the children of the old one.
+    fn spare(self) -> usize {
+        usize::from(self.new.is_some())
+    }
+}
+
+/// A completed replacement of a node.
+struct Resized<L> {
+    change: NodeChange,
+    /// What the system read about the node before the change.
+    lookup: L,
+    /// [`Fate::Inserted`] or [`Fate::Gone`].
+    fate: Fate,
 }
 
 /// Result of an attempt to replace a node.
-enum ResizeOutcome {
+enum ResizeOutcome<L> {
     /// The node was replaced.
-    Done(NodeChange),
+    Done(Resized<L>),
     /// The node no longer exists; or it is dead, and no longer linked at this slot.
     Gone,
     /// The node is linked elsewhere, or an object below it was ambiguous.
@@ -170,33 +189,57 @@ struct Replacement {
     slot: NodeSlot,
     /// The new node; `None` if only the child of the old node is left, or nothing.
     node: Option<NewInner>,
+    /// A new leaf below the new node.
+    leaf: Option<NewLeaf>,
+}
+
+impl Replacement {
+    /// The WRITEs of the new objects.
+    fn writes(&self) -> Vec<Write<'_>> {
+        let (node, leaf) = (self.node.as_ref(), self.leaf.as_ref());
+        node.map(NewInner::write).into_iter().chain(leaf.map(NewLeaf::write)).collect()
+    }
+
+    /// The CASes that confirm the new objects as linked.
+    fn confirmations(&self) -> impl Iterator<Item = Cas> {
+        let (node, leaf) = (self.node.as_ref(), self.leaf.as_ref());
+        node.and_then(NewInner::confirm).into_iter().chain(leaf.and_then(NewLeaf::confirm))
+    }
 }
 
 /// Whether a node still exists after attempts to replace it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Gone,
+    /// The node was replaced by one with the new leaf.
+    Inserted,
     /// The node still exists, and may be closed.
     Remains,
 }
 
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
-    /// Replaces a location's node, which is not the root, by one with a free slot.
-    /// [6 RT; more if other clients interfere]
+    /// Replaces a location's node, which is not the root, by one that also links a leaf for `entry`. `false`: the
+    /// caller tries again. [5 RT; more if the parent is not known, or if other clients interfere]
     pub(super) async fn grow(
         self,
         location: &Location,
+        entry: LeafEntry<'_>,
         traversal: &mut Traversal<'_, P::Route>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<bool, IndexError> {
         if !traversal.is_fresh(&location.node) {
-            return self.read_again(&location.node, traversal).await;
+            self.read_again(&location.node, traversal).await?;
+            return Ok(false);
         }
         assert!(
             location.node.header.depth() > 0,
             "the root has a slot for every partial key, and is never closed"
         );
-        self.resize_wherever_linked(location, 1, traversal).await?;
-        traversal.retry(self.client).await
+        let resize = Resize { key: entry.key, new: Some(entry) };
+        if self.resize_wherever_linked(location, resize, traversal).await? == Fate::Inserted {
+            return Ok(true);
+        }
+        traversal.retry(self.client).await?;
+        Ok(false)
     }
 
     /// Replaces a location's node by a smaller one, by its only child or by nothing, if a removal left few children.
@@ -219,7 +262,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         if left > sparse || location.node.header.depth() == 0 {
             return;
         }
-        let fate = self.resize_wherever_linked(location, 0, traversal).await;
+        let resize = Resize { key: traversal.key(), new: None };
+        let fate = self.resize_wherever_linked(location, resize, traversal).await;
         if fate.unwrap_or(Fate::Remains) == Fate::Remains {
             self.hit(LEFT_UNFINISHED);
         }
@@ -229,7 +273,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     async fn resize_wherever_linked(
         self,
         location: &Location,
-        spare: usize,
+        resize: Resize<'_>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Fate, IndexError> {
         let old = KnownNode { at: location.node.at, header: location.node.header };
@@ -250,10 +294,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             }
             // If a slot on the path was ambiguous, the traversal may have started again below the parent.
             let Some(link) = parent.take() else { continue };
-            let resize = Resize { spare, key: traversal.key() };
             // A replacement is rare, and its future is large.
-            if Box::pin(self.resize(&link, old, resize)).await? == Fate::Gone {
-                return Ok(Fate::Gone);
+            match Box::pin(self.resize(&link, old, resize)).await? {
+                Fate::Remains => {}
+                gone_or_inserted => return Ok(gone_or_inserted),
             }
             traversal.retry(self.client).await?;
         }
@@ -283,9 +327,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             outcome => outcome,
         };
         match outcome {
-            ResizeOutcome::Done(change) => {
-                P::nodes_changed(self, change).await;
-                Ok(Fate::Gone)
+            ResizeOutcome::Done(Resized { change, lookup, fate }) => {
+                P::nodes_changed(self, change, lookup).await;
+                Ok(fate)
             }
             ResizeOutcome::Gone => {
                 self.index.cache.remove(parent);
@@ -304,7 +348,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         ParentLink { node: parent, number }: &ParentLink,
         old: KnownNode,
         resize: Resize<'_>,
-    ) -> Result<ResizeOutcome, IndexError> {
+    ) -> Result<ResizeOutcome<P::Lookup>, IndexError> {
         let locks = self.on(&self.index.nodes);
         let parent_lock = locks.acquire(self.guard(parent.at, *number)).await?;
         let own = match locks.try_acquire(self.guard(old.at, 0), std::slice::from_ref(&parent_lock)).await {
@@ -340,7 +384,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         header: NodeHeader,
         mut locks: Locks<'_, 'a, F>,
         resize: Resize<'_>,
-    ) -> Result<ResizeOutcome, IndexError> {
+    ) -> Result<ResizeOutcome<P::Lookup>, IndexError> {
         let OldNode { at, node, .. } = old;
         if !node.header().with_state(NodeState::Live).is_of_node(header.with_state(NodeState::Live)) {
             self.hit(coverage::CHANGED_BEFORE_LOCK);
@@ -367,12 +411,28 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             SampleKey::Ambiguous { .. } if has_children && !is_dead => return Ok(ResizeOutcome::Ambiguous),
             SampleKey::None | SampleKey::Ambiguous { .. } => None,
         };
-        if has_children {
-            self.check_memory(*at, node, resize.spare).await?;
-        }
-        let children = self.close_slots(*at, node).await?;
-        let contents = Contents { children: &children, prefix: prefix.as_deref() };
-        let Some(replacement) = self.write_replacement(old, contents, resize.spare).await? else {
+        // If no other client changes the node before its slots are closed, its children are known before. A node for
+        // whose replacement there is no memory is not closed: keys can still be put into its open slots.
+        let expected = children_of(node.slots_read());
+        let contents = Contents { children: &expected, prefix: prefix.as_deref() };
+        let early = self.build_replacement(old, contents, resize).await?;
+        let writes = early.as_ref().map(Replacement::writes).unwrap_or_default();
+        let children = match self.close_slots(*at, node, writes).await {
+            Ok(children) => children,
+            Err(error) => {
+                early.into_iter().for_each(|replacement| self.take_back(replacement));
+                return Err(error);
+            }
+        };
+        let replacement = if children == expected {
+            early
+        } else {
+            self.hit(coverage::CHANGED_WHILE_CLOSED);
+            early.into_iter().for_each(|replacement| self.take_back(replacement));
+            let contents = Contents { children: &children, prefix: prefix.as_deref() };
+            self.write_replacement(old, contents, resize).await?
+        };
+        let Some(replacement) = replacement else {
             self.hit(LEFT_UNFINISHED);
             return Ok(ResizeOutcome::Ambiguous);
         };
@@ -392,8 +452,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         };
         if is_linked {
             let held = [parent_lock, locks.take()];
-            let change = self.swap_in(old, &children, &replacement, held).await?;
-            return Ok(change.map_or(ResizeOutcome::Ambiguous, ResizeOutcome::Done));
+            let resized = self.swap_in(old, &children, &replacement, held).await?;
+            return Ok(resized.map_or(ResizeOutcome::Ambiguous, ResizeOutcome::Done));
         }
         self.discard(replacement);
         if let Some(lock) = parent_lock {
@@ -444,11 +504,19 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(LockedParent::Busy)
     }
 
-    /// Frees the memory of a new node to which no slot points. The old node stays closed.
+    /// Frees the memory of new objects to which no slot points. The old node stays closed.
     fn discard(self, replacement: Replacement) {
         self.hit(coverage::LEFT_CLOSED);
-        if let Some(new) = replacement.node {
+        self.take_back(replacement);
+    }
+
+    /// Frees the memory of new objects to which no slot points.
+    fn take_back(self, Replacement { node, leaf, .. }: Replacement) {
+        if let Some(new) = node {
             self.index.heap.take_back(new.into_memory());
+        }
+        if let Some(leaf) = leaf {
+            self.index.free_new_leaf(leaf);
         }
     }
 
@@ -470,14 +538,17 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         children: &[(Step, NodeSlot)],
         replacement: &Replacement,
         [parent, own]: [Option<HeldLock<'a, F>>; 2],
-    ) -> Result<Option<NodeChange>, IndexError> {
-        if let Err(error) = self.redirect_children(old, children, replacement).await {
-            for held in [parent, own].into_iter().flatten() {
-                // The first error is reported. A lock whose release fails is freed later.
-                let _ = held.give_up().await;
+    ) -> Result<Option<Resized<P::Lookup>>, IndexError> {
+        let lookup = match self.redirect_children(old, children, replacement).await {
+            Ok(lookup) => lookup,
+            Err(error) => {
+                for held in [parent, own].into_iter().flatten() {
+                    // The first error is reported. A lock whose release fails is freed later.
+                    let _ = held.give_up().await;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         let at = old.parent.at.part(slot_offset(old.number));
         if old.node.header().size().is_typed() {
             let swapped = self.swap_child(at, old.slot, replacement.slot).await;
@@ -485,8 +556,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             for held in [parent, own].into_iter().flatten() {
                 released = released.and(held.give_up().await);
             }
-            let change = swapped?.then(|| self.record_replacement(old, replacement));
-            return released.map(|()| change);
+            let resized = swapped?.then(|| self.record_replacement(old, replacement, lookup));
+            return released.map(|()| resized);
         }
         let (unlock_parent, parent) = parent.map(HeldLock::release).unzip();
         let (unlock_own, own) = own.map(HeldLock::release).unzip();
@@ -511,15 +582,20 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 return Err(error.into());
             }
         };
-        Ok((swapped == Swapped::Won).then(|| self.record_replacement(old, replacement)))
+        Ok((swapped == Swapped::Won).then(|| self.record_replacement(old, replacement, lookup)))
     }
 
-    /// Confirms the new node of a replacement as linked, updates the cache, and frees the memory of the old node. [0
-    /// RT; 1 verb for which the client does not wait]
-    fn record_replacement(self, old: &OldNode<'_>, replacement: &Replacement) -> NodeChange {
-        if let Some(confirm) = replacement.node.as_ref().and_then(NewInner::confirm) {
+    /// Confirms the new objects of a replacement as linked, updates the cache, and frees the memory of the old node. [0
+    /// RT; 1 verb for each, for which the client does not wait]
+    fn record_replacement(
+        self,
+        old: &OldNode<'_>,
+        replacement: &Replacement,
+        lookup: P::Lookup,
+    ) -> Resized<P::Lookup> {
+        replacement.confirmations().for_each(|confirm| {
             self.client.post_detached(confirm);
-        }
+        });
         let OldNode { parent, number, at, node, .. } = old;
         let tree = self.index;
         tree.cache.remove(&CachedNode::copy(*at, node));
@@ -528,28 +604,36 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let kind = ObjectKind::Inner.slot_kind(header.size().memory_bytes());
         tree.heap.retire(MemorySlot { at: *at, version: Some(header.generation()), is_zero: false, kind });
         let old = tree.handle_of(*at, node);
-        match &replacement.node {
+        let change = match &replacement.node {
             None => NodeChange::Removed(old),
             Some(new) => {
                 let new_at = new.inner_ref().at;
                 tree.cache.put(new_at, &new.image());
                 NodeChange::Replaced { old, new: tree.handle_of(new_at, &new.image()) }
             }
-        }
+        };
+        self.hit(match &replacement.node {
+            None => coverage::NODE_REMOVED,
+            Some(new) if new.inner_ref().size < header.size() => coverage::NODE_SHRANK,
+            Some(_) => coverage::NODE_GREW,
+        });
+        let fate = if replacement.leaf.is_some() { Fate::Inserted } else { Fate::Gone };
+        Resized { change, lookup, fate }
     }
 
     /// Closes all slots of a node that have no child, and freezes those with a leaf if clients replace the pointers to
-    /// leaves without a lock; yields its children. [1 RT for each 64 slots]
+    /// leaves without a lock; yields its children. Posts `writes` as well. [1 RT for each 64 slots]
     async fn close_slots(
         self,
         at: Remote<RawInner>,
         node: &InnerCopy,
+        mut writes: Vec<Write<'_>>,
     ) -> Result<Vec<(Step, NodeSlot)>, IndexError> {
         let mut slots: Vec<NodeSlot> = node.slots_read().collect();
         let mut size = node.header().size();
         let (mut first, mut last) = (0, size.slots());
         loop {
-            self.close_slots_of(at, &mut slots, first..last + 1).await?;
+            self.close_slots_of(at, &mut slots, first..last + 1, &mut writes).await?;
             // The type of a node changes after its last slot was filled, so slots behind the type stay free for good
             // only if a client has closed the last slot while it was free.
             match size.next_in_place() {
@@ -559,26 +643,24 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 _ => break,
             }
         }
+        if !writes.is_empty() {
+            self.client.post(all(writes)).await?.for_each(drop);
+        }
         slots.truncate(last + 1);
         if let Some(number) = slots.iter().position(|slot| slot.child() == Child::Damaged) {
             return Err(damaged_slot("rebuild", at, number));
         }
-        let mut children: Vec<_> = (0..)
-            .zip(slots)
-            .filter(|(_, slot)| slot.is_occupied())
-            .map(|(number, slot)| (step_of(number, slot), slot.thawed()))
-            .collect();
-        children.sort_unstable_by_key(|(step, _)| *step);
-        Ok(children)
+        Ok(children_of(slots))
     }
 
-    /// Closes or freezes the slots `numbers` of a node, as [`close_slots`](Self::close_slots), and updates `slots`. [1
-    /// RT for each 64 slots]
+    /// Closes or freezes the slots `numbers` of a node, as [`close_slots`](Self::close_slots), and updates `slots`. The
+    /// first doorbell also has `writes`. [1 RT for each 64 slots]
     async fn close_slots_of(
         self,
         at: Remote<RawInner>,
         slots: &mut [NodeSlot],
         numbers: Range<usize>,
+        writes: &mut Vec<Write<'_>>,
     ) -> Result<(), IndexError> {
         let swaps_leaves =
             self.index.options.swaps_leaves() && self.index.mutant != Some(Mutant::SwapUnfrozen);
@@ -594,7 +676,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 let slot = slots[number];
                 cas(at.part(slot_offset(number)), slot.word(), target(slot).unwrap_or(slot).word())
             });
-            let swapped: Vec<_> = self.client.post(all(closing)).await?.collect();
+            let doorbell = each(closing).and(each(std::mem::take(writes)));
+            let (swapped, _) = self.client.post(doorbell).await?;
             for (number, swapped) in batch.into_iter().zip(swapped) {
                 slots[number] = match swapped {
                     Swapped::Won => target(slots[number]).unwrap_or(slots[number]),
@@ -626,22 +709,6 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         Ok(found)
     }
 
-    /// Returns an error if there is no memory for the replacement of a node. Such a node is not closed: keys can still
-    /// be put into its open slots. [0 RT; as [`inner_memory`](Self::inner_memory)]
-    async fn check_memory(
-        self,
-        at: Remote<RawInner>,
-        node: &InnerCopy,
-        spare: usize,
-    ) -> Result<(), IndexError> {
-        let occupied = (0..).zip(node.slots_read()).filter(|(_, slot)| slot.is_occupied());
-        let partials = occupied.filter(|(number, slot)| step_of(*number, *slot) != Step::End).count();
-        let sizes = self.sizes_after(node.header().size(), partials, spare);
-        let memory = self.inner_memory(at.node(), sizes).await?;
-        self.index.heap.take_back(memory);
-        Ok(())
-    }
-
     /// The sizes of the replacement of a node of size `old`, which has `partials` children with partial keys. A node
     /// that shrinks becomes no larger, even if the pool is full.
     fn sizes_after(self, old: NodeSize, partials: usize, spare: usize) -> RangeInclusive<NodeSize> {
@@ -649,46 +716,92 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         if spare == 0 { *sizes.start()..=old.max(*sizes.start()) } else { sizes }
     }
 
-    /// Writes the replacement of a node, which is not linked yet. `None`: the prefix of the node is unknown.
+    /// Builds and writes the replacement of a node. [1 RT; otherwise as [`build_replacement`](Self::build_replacement)]
     async fn write_replacement(
         self,
         old: &OldNode<'_>,
+        contents: Contents<'_>,
+        resize: Resize<'_>,
+    ) -> Result<Option<Replacement>, IndexError> {
+        let replacement = self.build_replacement(old, contents, resize).await?;
+        if let Some(replacement) = &replacement {
+            self.client.post(all(replacement.writes())).await?.for_each(drop);
+        }
+        Ok(replacement)
+    }
+
+    /// Builds the replacement of a node, which is not linked yet. `None`: the prefix of the node is unknown. [0 RT; as
+    /// [`inner_memory`](Self::inner_memory)]
+    async fn build_replacement(
+        self,
+        old: &OldNode<'_>,
         Contents { children, prefix }: Contents<'_>,
-        spare: usize,
+        resize: Resize<'_>,
     ) -> Result<Option<Replacement>, IndexError> {
         let parent = old.parent_slot();
         match children {
             [] => {
-                self.hit(coverage::NODE_REMOVED);
                 let slot = NodeSlot::vacant(parent.partial, parent.header.generation());
-                return Ok(Some(Replacement { slot, node: None }));
+                return Ok(Some(Replacement { slot, node: None, leaf: None }));
             }
             [(_, child)] => {
-                self.hit(coverage::NODE_REMOVED);
-                return Ok(Some(Replacement { slot: child.under(parent.partial), node: None }));
+                return Ok(Some(Replacement { slot: child.under(parent.partial), node: None, leaf: None }));
             }
             _ => {}
         }
         // Children were inserted after the prefix was determined. The next client that uses the node completes it.
         let Some(prefix) = prefix else { return Ok(None) };
         let partials = children.iter().filter(|(step, _)| *step != Step::End).count();
-        let sizes = self.sizes_after(old.node.header().size(), partials, spare);
-        let shrinks = *sizes.start() < old.node.header().size();
-        self.hit(if shrinks { coverage::NODE_SHRANK } else { coverage::NODE_GREW });
-        let mut new = self.new_inner(parent, old.at.node(), sizes, prefix).await?;
-        new.set_children(prefix, self.index.number, children);
-        self.client.post(new.write()).await?;
-        Ok(Some(Replacement { slot: NodeSlot::inner(parent.partial, new.inner_ref()), node: Some(new) }))
+        let sizes = self.sizes_after(old.node.header().size(), partials, resize.spare());
+        let mut node = self.new_inner(parent, old.at.node(), sizes, prefix).await?;
+        let leaf = match self.leaf_beside(children, &node, old.at.node(), resize).await {
+            Ok(leaf) => leaf,
+            Err(error) => {
+                self.index.heap.take_back(node.into_memory());
+                return Err(error);
+            }
+        };
+        let slot = NodeSlot::inner(parent.partial, node.inner_ref());
+        match &leaf {
+            None => node.set_children(prefix, self.index.number, children),
+            Some((step, leaf)) => {
+                let mut all = children.to_vec();
+                let at = all.partition_point(|(before, _)| before < step);
+                all.insert(at, (*step, leaf.slot(partial_at(resize.key, prefix.len()))));
+                node.set_children(prefix, self.index.number, &all);
+            }
+        }
+        Ok(Some(Replacement { slot, node: Some(node), leaf: leaf.map(|(_, leaf)| leaf) }))
+    }
+
+    /// Creates the leaf of a replacement's new entry, unless a child is in its slot.
+    /// [as [`new_leaf`](Self::new_leaf)]
+    async fn leaf_beside(
+        self,
+        children: &[(Step, NodeSlot)],
+        node: &NewInner,
+        near: NodeId,
+        Resize { key, new }: Resize<'_>,
+    ) -> Result<Option<(Step, NewLeaf)>, IndexError> {
+        let step = step_at(key, node.image().header().depth());
+        match new {
+            Some(entry) if children.iter().all(|(taken, _)| *taken != step) => {
+                let leaf = self.new_leaf(node.as_linking_node(), near, entry).await?;
+                Ok(Some((step, leaf)))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Sets the reverse pointers of the children to the node that will link them, and the header of their old node to
-    /// dead. [1 RT for each 64 children; more if another client is setting one of them]
+    /// dead. Yields what the system has read about the node. [1 RT for each 64 children; more if another client is
+    /// setting one of them]
     async fn redirect_children(
         self,
         old: &OldNode<'_>,
         children: &[(Step, NodeSlot)],
         replacement: &Replacement,
-    ) -> Result<(), IndexError> {
+    ) -> Result<P::Lookup, IndexError> {
         let OldNode { at, node, .. } = old;
         let (header, generation) = (node.header(), node.header().generation());
         let parent = old.parent_slot();
@@ -715,10 +828,18 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             };
             swaps.push((reverse, from.word(), to.word()));
         }
+        let (prefix, mut lookup) = (self.index.handle_of(*at, node).prefix, None);
         while !swaps.is_empty() {
             let batch = swaps.split_off(swaps.len().saturating_sub(CAS_PER_POST));
-            let verbs = batch.iter().map(|&(at, from, to)| cas(at, from, to));
-            let swapped: Vec<_> = self.client.post(all(verbs)).await?.collect();
+            let verbs = each(batch.iter().map(|&(at, from, to)| cas(at, from, to)));
+            let swapped = match lookup {
+                None => {
+                    let (swapped, found) = P::post_before_change(self, prefix, verbs).await?;
+                    lookup = Some(found);
+                    swapped
+                }
+                Some(_) => self.client.post(verbs).await?,
+            };
             for ((at, _, to), swapped) in batch.into_iter().zip(swapped) {
                 if let Swapped::Lost(found) = swapped
                     && found != to
@@ -727,6 +848,15 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
                 }
             }
         }
-        Ok(())
+        Ok(lookup.unwrap_or_default())
     }
+}
+
+/// The children in slots of a node, in the order of their steps.
+fn children_of(slots: impl IntoIterator<Item = NodeSlot>) -> Vec<(Step, NodeSlot)> {
+    let occupied = (0..).zip(slots).filter(|(_, slot)| slot.is_occupied());
+    let mut children: Vec<_> =
+        occupied.map(|(number, slot)| (step_of(number, slot), slot.thawed())).collect();
+    children.sort_unstable_by_key(|(step, _)| *step);
+    children
 }

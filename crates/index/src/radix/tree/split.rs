@@ -3,6 +3,7 @@
 use super::RadixTree;
 use super::change::UnlinkedLeaf;
 use super::condition::Condition;
+use super::copy::LeafCopy;
 use super::damage::damaged;
 use super::find::{LeafAt, Location, ParentLink, SlotAt, partial_at};
 use super::new_node::{LinkingNode, NewInner, NewLeaf, ParentSlot};
@@ -72,8 +73,12 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         entry: LeafEntry<'_>,
         traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
-        let Some((held, copy)) = self.lock_slot(location, number, traversal).await? else { return Ok(false) };
-        let split = self.build_leaf_split(location, leaf, entry).await;
+        let node = location.node.inner_ref();
+        let (held, copy, leaf_copy) = self.lock_inner_and_leaf(node, number, leaf).await?;
+        let Some((held, copy)) = self.check_slot(held, copy, (location, number), traversal).await? else {
+            return Ok(false);
+        };
+        let split = self.build_leaf_split(location, (leaf, leaf_copy), entry).await;
         let at = SlotAt { number, slot: copy.slot(number) };
         self.install(held, location, at, split, coverage::LEAF_SPLIT, traversal).await
     }
@@ -105,15 +110,19 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         }
     }
 
-    /// Builds the node that takes the place of a leaf whose parent is locked. `None`: the leaf has changed. [1 RT]
+    /// Builds the node that takes the place of a leaf whose parent is locked. `known`: the leaf, if it was read under the
+    /// lock. `None`: the leaf has changed. [0 RT; 1 if the leaf was not read]
     async fn build_leaf_split(
         self,
         location: &Location,
-        leaf_ref: LeafRef,
+        (leaf_ref, known): (LeafRef, Option<LeafCopy>),
         entry: LeafEntry<'_>,
     ) -> Result<Option<SplitNode>, IndexError> {
         let (key, parent) = (entry.key, &location.node);
-        let leaf = self.read_leaf(leaf_ref).await?;
+        let leaf = match known {
+            Some(leaf) => leaf,
+            None => self.read_leaf(leaf_ref).await?,
+        };
         let depth = common_prefix(leaf.key(), key);
         let is_live = leaf.state() == LeafState::Live || self.index.options.swaps_leaves();
         if !is_live || !leaf.reverse().is_linked() || leaf.key() == key {
@@ -151,7 +160,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 // The child is removed, if it is still empty under its lock.
                 let parent = ParentLink { node: Arc::clone(&location.node), number: at.number };
                 let old = KnownNode { at: child.at, header: child.header };
-                Box::pin(self.resize(&parent, old, Resize { spare: 0, key: entry.key })).await?;
+                Box::pin(self.resize(&parent, old, Resize { key: entry.key, new: None })).await?;
                 traversal.retry(self.client).await?;
                 return Ok(false);
             }
@@ -236,8 +245,10 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         let swap = cas(slot_at, slot.word(), new.word());
         let on_one_node = [node_ref.at.node(), leaf.node(), child.at.node()] == [parent.at.node(); 3];
         let has_size_hint = matches!(slot.child(), Child::Inner(child) if child.size.is_typed());
-        let swapped = if has_size_hint {
-            self.link_above_typed(held, (slot_at, slot, new), (&node, &leaf, &child)).await?
+        let handle = self.index.handle_of(node_ref.at, &node.image());
+        let (swapped, lookup) = if has_size_hint {
+            let swapped = self.link_above_typed(held, (slot_at, slot, new), (&node, &leaf, &child)).await?;
+            (swapped, P::Lookup::default())
         } else if on_one_node {
             let (unlock, local) = held.release();
             let objects = node.write().then(leaf.write()).then(child.swap());
@@ -250,28 +261,33 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
                 ([first, second], [None, None])
             };
             let linked = objects.then_yield(swap).then_maybe_quiet(chained[0]);
-            match client.post(linked.then_maybe_quiet(chained[1]).then_maybe_quiet(unlock)).await {
-                Ok(swapped) => {
+            let linked = linked.then_maybe_quiet(chained[1]).then_maybe_quiet(unlock);
+            match P::post_before_change(self, handle.prefix, linked).await {
+                Ok((swapped, lookup)) => {
                     local.complete();
                     self.confirm_if_won(swapped, later);
-                    swapped
+                    (swapped, lookup)
                 }
                 Err(error) => {
                     local.failed().await;
-                    return Err(error.into());
+                    return Err(error);
                 }
             }
         } else {
-            if let Err(error) = client.post(node.write().and(leaf.write()).and(child.swap())).await {
-                held.give_up().await?;
-                return Err(error.into());
-            }
+            let objects = node.write().and(leaf.write()).and(child.swap());
+            let lookup = match P::post_before_change(self, handle.prefix, objects).await {
+                Ok((_, lookup)) => lookup,
+                Err(error) => {
+                    held.give_up().await?;
+                    return Err(error);
+                }
+            };
             let (unlock, local) = held.release();
             match client.post(swap.then_maybe_quiet(unlock)).await {
                 Ok(swapped) => {
                     local.complete();
                     self.confirm_if_won(swapped, [node.confirm(), leaf.confirm()]);
-                    swapped
+                    (swapped, lookup)
                 }
                 Err(error) => {
                     local.failed().await;
@@ -282,9 +298,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         if swapped == Swapped::Won {
             self.index.cache.learn(parent, number, new);
             self.index.cache.put(node_ref.at, &node.image());
-            let handle = self.index.handle_of(node_ref.at, &node.image());
             // A new node is rare, and the future is large.
-            Box::pin(P::nodes_changed(self, NodeChange::Created(handle))).await;
+            Box::pin(P::nodes_changed(self, NodeChange::Created(handle), lookup)).await;
         } else if self.index.options.swaps_leaves() {
             self.index.heap.retire(node.into_memory());
             self.index.heap.retire(leaf.into_memory());

@@ -36,8 +36,7 @@ use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
 use directory::{Directory, LOOKUP};
 use farwood_fabric::{
-    Chain as _, Client, Fabric, Fetched, NodeId, Parallel as _, Read, Remote, Swapped, all, cas, read,
-    read_bytes,
+    Chain as _, Client, Fabric, Fetched, NodeId, Parallel, Read, Remote, Swapped, all, cas, read, read_bytes,
 };
 use layout::{BucketPairs, DepthPointer, PAIR_BYTES, RawBuckets, RawSubtable, TableEntry, TablePosition};
 
@@ -85,7 +84,8 @@ impl<F> Clone for TableOp<'_, F> {
 }
 
 /// Copies of the buckets of a position.
-pub(super) struct BucketsRead {
+#[derive(Debug)]
+pub struct BucketsRead {
     pub(super) pairs: BucketPairs,
     /// The subtable according to the directory.
     subtable: DepthPointer<RawSubtable>,
@@ -158,6 +158,11 @@ impl BucketsRead {
         }
     }
 
+    /// Whether the buckets have this entry.
+    fn has(&self, entry: TableEntry) -> bool {
+        !self.pairs.addresses_of(entry).is_empty()
+    }
+
     /// Whether no split is in progress, so that any client may change the buckets.
     pub(super) fn is_settled(&self) -> bool {
         self.split_progress() == SplitProgress::None
@@ -201,6 +206,15 @@ impl HashTable {
     /// The READs of the buckets of a position.
     fn read_pairs(&self, subtable: Remote<RawSubtable>, position: TablePosition) -> [Read<RawBuckets>; 2] {
         self.pairs_at(subtable, position).map(|at| read_bytes(at, PAIR_BYTES))
+    }
+
+    /// The subtable of a position according to the cached directory; `None` if it is not cached.
+    #[inline]
+    fn cached_subtable(
+        &self,
+        position: TablePosition,
+    ) -> Option<Result<DepthPointer<RawSubtable>, IndexError>> {
+        self.directories[usize::from(position.home.0)].load().as_ref().map(|it| it.subtable(position))
     }
 
     /// Checks copies of buckets. `None`: they are not buckets of the position.
@@ -250,6 +264,24 @@ impl<F: Fabric> TableOp<'_, F> {
         Ok(buckets)
     }
 
+    /// Posts `verbs`, and reads the buckets of a prefix in the same doorbell. `None`: the directory is not cached or is
+    /// stale, or a split is in progress. [1 RT]
+    pub(super) async fn post_and_read_buckets<V: Parallel>(
+        self,
+        prefix: PrefixHash,
+        verbs: V,
+    ) -> Result<(V::Output, Option<BucketsRead>), IndexError> {
+        let (table, client) = (self.table, self.client);
+        let position = table.position(prefix);
+        let Some(Ok(subtable)) = table.cached_subtable(position) else {
+            return Ok((client.post(verbs).await?, None));
+        };
+        let [one, other] = table.read_pairs(subtable.at, position);
+        let (answers, copies) = client.post(verbs.and(one.and(other))).await?;
+        let buckets = table.check_copies(copies, subtable, position);
+        Ok((answers, buckets.filter(BucketsRead::is_settled)))
+    }
+
     /// Reads the buckets of a position. [1 RT; more if the directory is not cached or is stale]
     pub(super) async fn read_buckets(self, position: TablePosition) -> Result<BucketsRead, IndexError> {
         let (table, client) = (self.table, self.client);
@@ -285,17 +317,25 @@ impl<F: Fabric> TableOp<'_, F> {
         }
     }
 
-    /// Enters a linked node, unless its entry exists. [2 RT; more without
+    /// Enters a linked node, unless its entry exists. `known`: its buckets, if they were read before. [1 RT with them,
+    /// otherwise 2; more without
     /// [`Capability::AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead), if the node is on another memory
     /// node, or if the subtable is split]
-    pub(super) async fn enter(self, node: &NodeHandle) -> Result<Entered, IndexError> {
+    pub(super) async fn enter(
+        self,
+        node: &NodeHandle,
+        mut known: Option<BucketsRead>,
+    ) -> Result<Entered, IndexError> {
         let client = self.client;
         let position = self.table.position(node.prefix);
         let entry = TableEntry::new(position, node);
         let mut retry = Retry::new("enter", TRIES_MAX).watching(NODE_LOCKS);
         loop {
-            let buckets = self.read_settled_buckets(position).await?;
-            if !buckets.pairs.addresses_of(entry).is_empty() {
+            let buckets = match known.take() {
+                Some(buckets) => buckets,
+                None => self.read_settled_buckets(position).await?,
+            };
+            if buckets.has(entry) {
                 return Ok(Entered::Here);
             }
             let Some(at) = buckets.pairs.free() else {
@@ -315,17 +355,26 @@ impl<F: Fabric> TableOp<'_, F> {
         }
     }
 
-    /// Replaces the entry of a node by that of its successor; enters the successor if the node has no entry.
-    /// [2 RT; more as for [`enter`](Self::enter)]
-    pub(super) async fn replace(self, old: &NodeHandle, new: &NodeHandle) -> Result<Entered, IndexError> {
+    /// Replaces the entry of a node by that of its successor; enters the successor if the node has no entry. [as
+    /// [`enter`](Self::enter)]
+    pub(super) async fn replace(
+        self,
+        old: &NodeHandle,
+        new: &NodeHandle,
+        mut known: Option<BucketsRead>,
+    ) -> Result<Entered, IndexError> {
         let client = self.client;
         let position = self.table.position(old.prefix);
         let (old, entry) = (TableEntry::new(position, old), TableEntry::new(position, new));
         let mut retry = Retry::new("replace", TRIES_MAX).watching(NODE_LOCKS);
         loop {
-            let buckets = self.read_settled_buckets(position).await?;
+            // Another client may have entered the old node after `known` was read and before the node was dead.
+            let buckets = match known.take().filter(|known| known.has(old)) {
+                Some(buckets) => buckets,
+                None => self.read_settled_buckets(position).await?,
+            };
             let Some(&at) = buckets.pairs.addresses_of(old).first() else {
-                return self.enter(new).await;
+                return self.enter(new, None).await;
             };
             buckets.mark_if_almost_full(client, coverage::CHANGING);
             let change = WordChange { at, before: old.word(), entry };
@@ -333,7 +382,7 @@ impl<F: Fabric> TableOp<'_, F> {
                 Swap::Entered => return Ok(Entered::Here),
                 Swap::WrongHalf => {
                     self.undo_wrong_half(at, entry).await?;
-                    return self.enter(new).await;
+                    return self.enter(new, None).await;
                 }
                 Swap::Lost => retry.again(client).await?,
             }
@@ -347,14 +396,23 @@ impl<F: Fabric> TableOp<'_, F> {
         Ok(())
     }
 
-    /// Removes all entries of a node. [2 RT; 1 if there are none]
-    pub(super) async fn remove(self, node: &NodeHandle) -> Result<(), IndexError> {
+    /// Removes all entries of a node. `known`: its buckets, if they were read before. [2 RT; 1 with them, or if there
+    /// are no entries]
+    pub(super) async fn remove(
+        self,
+        node: &NodeHandle,
+        mut known: Option<BucketsRead>,
+    ) -> Result<(), IndexError> {
         let client = self.client;
         let position = self.table.position(node.prefix);
         let entry = TableEntry::new(position, node);
         let mut retry = Retry::new("remove", TRIES_MAX).watching(NODE_LOCKS);
         loop {
-            let buckets = self.read_settled_buckets(position).await?;
+            // Another client may have entered the node after `known` was read and before the node was dead.
+            let buckets = match known.take().filter(|known| known.has(entry)) {
+                Some(buckets) => buckets,
+                None => self.read_settled_buckets(position).await?,
+            };
             let addresses = buckets.pairs.addresses_of(entry);
             if addresses.is_empty() {
                 return Ok(());
@@ -417,7 +475,7 @@ impl<F: Fabric> TableOp<'_, F> {
         }
         if header.state() != Some(NodeState::Live) || header.generation() != node.generation {
             client.fabric().record_coverage(coverage::ENTERED_LATE);
-            self.remove(node).await?;
+            self.remove(node, None).await?;
         }
         Ok(if again.is_some() { Swap::Entered } else { Swap::WrongHalf })
     }
@@ -437,10 +495,7 @@ impl<F: Fabric> TableOp<'_, F> {
     /// The subtable of a position according to the cached directory. [0 RT; 2 if the directory is not cached]
     #[inline]
     async fn subtable(self, position: TablePosition) -> Result<DepthPointer<RawSubtable>, IndexError> {
-        let directories = &self.table.directories;
-        let cached =
-            directories[usize::from(position.home.0)].load().as_ref().map(|it| it.subtable(position));
-        match cached {
+        match self.table.cached_subtable(position) {
             Some(subtable) => subtable,
             None => self.read_directory(position.home).await?.subtable(position),
         }
