@@ -17,6 +17,10 @@ pub(super) const NOT_ENTERED: &str = "sphinx: a node without an entry";
 pub(super) const DIRECTORY_STALE: &str = "sphinx: a stale directory";
 /// A client found a subtable that is being split, or whose split was interrupted.
 pub(super) const SPLIT_MET: &str = "sphinx: a client found a split in progress";
+/// A client did not wait for a split, and postponed its change of the table.
+pub(super) const CHANGE_POSTPONED: &str = "sphinx: a change postponed during a split";
+/// A client made a change that was postponed.
+pub(super) const POSTPONED_CHANGE_MADE: &str = "sphinx: a postponed change made";
 /// A split was completed by another client.
 pub(super) const SPLIT_RESUMED: &str = "sphinx: a split completed by another client";
 /// A split was begun: the new subtable is written.
@@ -56,6 +60,8 @@ pub const MARKS: &[&str] = &[
     NOT_ENTERED,
     DIRECTORY_STALE,
     SPLIT_MET,
+    CHANGE_POSTPONED,
+    POSTPONED_CHANGE_MADE,
     SPLIT_RESUMED,
     SPLIT_BEGUN,
     SPLIT_MOVING,

@@ -16,6 +16,7 @@
 //! ```
 
 use super::options::{Groups, LeafLocks, NodeReads, Scans, SphinxFeatures, TraversalStart};
+use super::postponed::PostponedChanges;
 use super::table::layout::GROUPS_LOG2_MAX;
 use super::table::{self, HashTable};
 use super::{Sphinx, SphinxState};
@@ -94,6 +95,7 @@ impl Sphinx {
             options,
             table: HashTable::new(number, groups, words, client.fabric().shape().nodes),
             filter: Filter::new(if options.begins == TraversalStart::Filter { filter_bytes } else { 0 }),
+            postponed: PostponedChanges::default(),
             mutant: None,
         };
         Ok(Self::new(client, entry, root, options.tree(), policy, 0))

@@ -1,8 +1,9 @@
 //! Finds the deepest node of a key through filter and hash table (Sphinx §IV, "Search"), and records the nodes that a
 //! traversal visited.
 
+use super::postponed::PostponedChange;
 use super::table::layout::{TableEntry, TablePosition};
-use super::table::{BucketsRead, Entered};
+use super::table::{BucketsRead, DuringSplit, Entered, TableOp};
 use super::{Sphinx, SphinxRoute, SphinxState, TraversalStart, coverage};
 use crate::error::IndexError;
 use crate::mutant::Mutant;
@@ -171,7 +172,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
     }
 
     /// Records in the filter the nodes that a traversal visited below its start. Enters nodes whose entries the table
-    /// should have had. [0 RT; as [`TableOp::enter`](super::table::TableOp::enter) for each missing entry]
+    /// should have had. [0 RT; as [`TableOp::enter`] for each missing entry]
     pub(super) async fn record_nodes_met(self, traversal: &Traversal<'_, SphinxRoute>) {
         let Some(route) = traversal.route() else { return };
         for node in traversal.nodes_read().iter().skip(route.nodes_read) {
@@ -192,27 +193,56 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
     }
 
     /// Records a change of the set of inner nodes in the table and in the filter. `lookup`: the buckets of the node, as
-    /// they were read shortly before.
+    /// they were read shortly before. If another client splits the subtable, the change is postponed. Then makes a
+    /// change that was postponed before. [as [`TableOp::enter`], for one change or two]
     pub(super) async fn record_change(self, change: NodeChange, lookup: Option<BucketsRead>) {
-        let SphinxState { filter, mutant, .. } = &self.index.policy;
+        let SphinxState { filter, mutant, postponed, .. } = &self.index.policy;
         if *mutant == Some(Mutant::EntryForgotten) {
             return;
         }
-        let recorded = match change {
-            NodeChange::Created(node) => {
-                filter.insert(node.prefix.mixed());
-                self.table().enter(&node, lookup).await
-            }
-            NodeChange::Replaced { old, new } => self.table().replace(&old, &new, lookup).await,
-            NodeChange::Removed(node) => self.table().remove(&node, lookup).await.map(|()| Entered::Here),
+        if let NodeChange::Created(node) = change {
+            filter.insert(node.prefix.mixed());
+        }
+        self.change_or_postpone(PostponedChange::new(change), lookup).await;
+        if let Some(due) = postponed.pop_due(self.fabric().now()) {
+            self.hit(coverage::POSTPONED_CHANGE_MADE);
+            self.change_or_postpone(due, None).await;
+        }
+    }
+
+    /// Makes a change of the table; if another client splits the subtable, puts it into the queue.
+    async fn change_or_postpone(self, change: PostponedChange, lookup: Option<BucketsRead>) {
+        let during_split = if change.waits() { DuringSplit::Wait } else { DuringSplit::Leave };
+        if self.make_change(change.change, lookup, during_split).await != Some(Entered::Later) {
+            return;
+        }
+        self.hit(coverage::CHANGE_POSTPONED);
+        if let Err(change) = self.index.policy.postponed.push(change, self.fabric().now()) {
+            self.make_change(change.change, None, DuringSplit::Wait).await;
+        }
+    }
+
+    /// Makes a change of the table. `None`: it failed.
+    pub(super) async fn make_change(
+        self,
+        change: NodeChange,
+        lookup: Option<BucketsRead>,
+        during_split: DuringSplit,
+    ) -> Option<Entered> {
+        let table = TableOp { during_split, ..self.table() };
+        let made = match change {
+            NodeChange::Created(node) => table.enter(&node, lookup).await,
+            NodeChange::Replaced { old, new } => table.replace(&old, &new, lookup).await,
+            NodeChange::Removed(node) => table.remove(&node, lookup).await,
         };
-        self.note_failure(&recorded);
+        self.note_failure(&made);
+        made.ok()
     }
 
     /// Marks that a change was not recorded. The change of the tree is complete, so the operation does not fail: the
     /// next client that misses the entry enters it.
     fn note_failure(self, recorded: &Result<Entered, IndexError>) {
-        if !matches!(recorded, Ok(Entered::Here)) {
+        if !matches!(recorded, Ok(Entered::Here | Entered::Later)) {
             self.hit(coverage::NOT_ENTERED);
         }
     }

@@ -38,6 +38,7 @@ mod coverage;
 mod create;
 mod lookup;
 pub mod options;
+mod postponed;
 pub mod table;
 
 pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
@@ -57,8 +58,9 @@ use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
 use crate::radix::tree::{NodeChange, NodeHandle, ParentPosition, Policy, RadixTree, Route, problem_of};
 use farwood_fabric::{Client, Fabric, NodeId, Parallel, PoolShape};
+use postponed::PostponedChanges;
 use std::sync::Arc;
-use table::{BucketsRead, HashTable, TableOp};
+use table::{BucketsRead, DuringSplit, HashTable, TableOp};
 
 /// An open Sphinx tree of a compute node.
 pub type Sphinx = RadixTree<SphinxState>;
@@ -69,6 +71,7 @@ pub struct SphinxState {
     options: SphinxFeatures,
     table: HashTable,
     filter: Filter,
+    postponed: PostponedChanges,
     mutant: Option<Mutant>,
 }
 
@@ -160,6 +163,13 @@ impl Policy for SphinxState {
         }
     }
 
+    /// Makes the changes of the tables that waited for the end of a split.
+    async fn complete_changes<F: Fabric>(op: Op<'_, F, Sphinx>) {
+        while let Some(postponed) = op.index.policy.postponed.pop() {
+            op.make_change(postponed.change, None, DuringSplit::Wait).await;
+        }
+    }
+
     async fn verify<F: Fabric>(
         op: Op<'_, F, Sphinx>,
         nodes: &[NodeHandle],
@@ -186,8 +196,8 @@ impl Policy for SphinxState {
 impl<'a, F: Fabric> Op<'a, F, Sphinx> {
     /// The operation's access to the hash tables.
     fn table(self) -> TableOp<'a, F> {
-        let tree = self.index;
-        TableOp { table: &tree.policy.table, locks: &tree.nodes, heap: &tree.heap, client: self.client }
+        let (table, locks, heap) = (&self.index.policy.table, &self.index.nodes, &self.index.heap);
+        TableOp { table, locks, heap, client: self.client, during_split: DuringSplit::Leave }
     }
 }
 

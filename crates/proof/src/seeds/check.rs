@@ -84,6 +84,9 @@ pub(crate) async fn check_contents<F: Fabric>(
         }
         record.totals.borrow_mut().locks_dropped += tree.locks_dropped();
     }
+    for (tree, client) in nodes {
+        tree.complete_changes(client).await;
+    }
     let (tree, client) = nodes[0];
     let walk = tree.walk(client).await?;
     let mut totals = record.totals.borrow_mut();

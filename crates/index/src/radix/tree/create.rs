@@ -8,6 +8,7 @@ use crate::error::IndexError;
 use crate::lifecycle;
 use crate::lock::NodeLocks;
 use crate::memory::slot::MemorySlot;
+use crate::op::Op;
 use crate::params;
 use crate::radix::cache::node_cache::NodeCache;
 use crate::radix::heap::{Heap, ObjectKind};
@@ -67,12 +68,20 @@ impl<P: Policy> RadixTree<P> {
         lifecycle::mark_closed(client, &self.entry).await
     }
 
-    /// Returns the memory that this compute node has allocated for the tree and does not use. [1 RT per memory node]
+    /// Completes what this compute node has postponed, and returns the memory that it has allocated for the tree and
+    /// does not use. [1 RT per memory node; in Sphinx 2 RT more for each change of a table that was postponed]
     ///
     /// # Errors
     /// The fabric's errors.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        self.complete_changes(client).await;
         self.heap.leave(client).await
+    }
+
+    /// Completes what this compute node has postponed: changes of Sphinx's tables that would have had to wait for a
+    /// split. Answers do not depend on them. [0 RT; 2 for each change]
+    pub async fn complete_changes<F: Fabric>(&self, client: &Client<F>) {
+        P::complete_changes(Op::new(self, client, "complete")).await;
     }
 }
 

@@ -70,6 +70,11 @@ pub trait Policy: Sized {
         let _ = (op, change, lookup);
     }
 
+    /// Completes what the system has postponed. [0 RT; an implementation states its own cost]
+    async fn complete_changes<F: Fabric>(op: Op<'_, F, RadixTree<Self>>) {
+        let _ = op;
+    }
+
     /// Compares the nodes below the root with what the system has recorded, and reports differences. Notes the system's
     /// own objects in `reached`. [0 RT; an implementation states its own cost]
     async fn verify<F: Fabric>(

@@ -72,6 +72,16 @@ pub(super) struct TableOp<'a, F> {
     pub(super) locks: &'a NodeLocks,
     pub(super) heap: &'a Heap,
     pub(super) client: &'a Client<F>,
+    pub(super) during_split: DuringSplit,
+}
+
+/// What a client does that wants to change an entry in a subtable that another client splits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DuringSplit {
+    /// It waits for the end of the split; if the splitting client has crashed, it completes the split.
+    Wait,
+    /// It leaves the entry as it is: [`Entered::Later`].
+    Leave,
 }
 
 impl<F> Copy for TableOp<'_, F> {}
@@ -98,6 +108,8 @@ pub(super) enum Entered {
     Here,
     /// The table is full.
     TableFull,
+    /// Another client splits the subtable.
+    Later,
 }
 
 /// Result of a CAS that enters a node.
@@ -299,17 +311,20 @@ impl<F: Fabric> TableOp<'_, F> {
         }
     }
 
-    /// Reads the buckets of a position for a change. Waits for the end of a split.
-    /// [as [`read_buckets`](Self::read_buckets) if no split is in progress]
-    async fn read_settled_buckets(self, position: TablePosition) -> Result<BucketsRead, IndexError> {
+    /// Reads the buckets of a position for a change. `None`: another client splits the subtable, and this one does not
+    /// wait. [as [`read_buckets`](Self::read_buckets) if no split is in progress]
+    async fn read_settled_buckets(self, position: TablePosition) -> Result<Option<BucketsRead>, IndexError> {
         let mut retry = Retry::new(LOOKUP, TRIES_MAX).watching(NODE_LOCKS);
         loop {
             let buckets = self.read_buckets(position).await?;
             match buckets.split_progress() {
-                SplitProgress::None => return Ok(buckets),
+                SplitProgress::None => return Ok(Some(buckets)),
                 SplitProgress::DirectoryStale => drop(self.read_directory(position.home).await?),
                 SplitProgress::Unfinished => {
                     self.client.fabric().record_coverage(coverage::SPLIT_MET);
+                    if self.during_split == DuringSplit::Leave {
+                        return Ok(None);
+                    }
                     self.finish_split(position).await?;
                 }
             }
@@ -332,15 +347,17 @@ impl<F: Fabric> TableOp<'_, F> {
         let mut retry = Retry::new("enter", TRIES_MAX).watching(NODE_LOCKS);
         loop {
             let buckets = match known.take() {
-                Some(buckets) => buckets,
+                Some(buckets) => Some(buckets),
                 None => self.read_settled_buckets(position).await?,
             };
+            let Some(buckets) = buckets else { return Ok(Entered::Later) };
             if buckets.has(entry) {
                 return Ok(Entered::Here);
             }
             let Some(at) = buckets.pairs.free() else {
-                if self.make_space(position).await? == Entered::TableFull {
-                    return Ok(Entered::TableFull);
+                match self.make_space(position).await? {
+                    Entered::Here => {}
+                    full_or_later => return Ok(full_or_later),
                 }
                 retry.again(client).await?;
                 continue;
@@ -370,9 +387,10 @@ impl<F: Fabric> TableOp<'_, F> {
         loop {
             // Another client may have entered the old node after `known` was read and before the node was dead.
             let buckets = match known.take().filter(|known| known.has(old)) {
-                Some(buckets) => buckets,
+                Some(buckets) => Some(buckets),
                 None => self.read_settled_buckets(position).await?,
             };
+            let Some(buckets) = buckets else { return Ok(Entered::Later) };
             let Some(&at) = buckets.pairs.addresses_of(old).first() else {
                 return self.enter(new, None).await;
             };
@@ -402,7 +420,7 @@ impl<F: Fabric> TableOp<'_, F> {
         self,
         node: &NodeHandle,
         mut known: Option<BucketsRead>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<Entered, IndexError> {
         let client = self.client;
         let position = self.table.position(node.prefix);
         let entry = TableEntry::new(position, node);
@@ -410,18 +428,19 @@ impl<F: Fabric> TableOp<'_, F> {
         loop {
             // Another client may have entered the node after `known` was read and before the node was dead.
             let buckets = match known.take().filter(|known| known.has(entry)) {
-                Some(buckets) => buckets,
+                Some(buckets) => Some(buckets),
                 None => self.read_settled_buckets(position).await?,
             };
+            let Some(buckets) = buckets else { return Ok(Entered::Later) };
             let addresses = buckets.pairs.addresses_of(entry);
             if addresses.is_empty() {
-                return Ok(());
+                return Ok(Entered::Here);
             }
             buckets.mark_if_almost_full(client, coverage::CHANGING);
             let emptied = addresses.iter().map(|&at| cas(at, entry.word(), 0));
             let mut swapped = client.post(all(emptied)).await?;
             if swapped.all(|swapped| swapped == Swapped::Won) {
-                return Ok(());
+                return Ok(Entered::Here);
             }
             retry.again(client).await?;
         }
@@ -475,7 +494,7 @@ impl<F: Fabric> TableOp<'_, F> {
         }
         if header.state() != Some(NodeState::Live) || header.generation() != node.generation {
             client.fabric().record_coverage(coverage::ENTERED_LATE);
-            self.remove(node, None).await?;
+            Self { during_split: DuringSplit::Wait, ..self }.remove(node, None).await?;
         }
         Ok(if again.is_some() { Swap::Entered } else { Swap::WrongHalf })
     }

@@ -37,7 +37,7 @@ use super::layout::{
     self, BUCKET_BYTES, BucketHeader, DepthPointer, RawBuckets, RawDirectory, RawSubtable, TableEntry,
     TablePosition, is_header, subtable_bytes, word,
 };
-use super::{Entered, EntryTarget, EntryWord, HashTable, SplitProgress, TableOp, coverage};
+use super::{DuringSplit, Entered, EntryTarget, EntryWord, HashTable, SplitProgress, TableOp, coverage};
 use crate::error::IndexError;
 use crate::lock::{HeldLock, NodeLocks, TryLock};
 use crate::memory::slot::MemorySlot;
@@ -163,6 +163,9 @@ impl<'a, F: Fabric> TableOp<'a, F> {
                 && let Some(result) = self.split(position, table).await?
             {
                 return Ok(result);
+            }
+            if self.during_split == DuringSplit::Leave {
+                return Ok(Entered::Later);
             }
             client.fabric().sleep(POLL_PAUSE_NS).await;
             let buckets = self.read_buckets(position).await?;

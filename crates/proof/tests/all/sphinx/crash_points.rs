@@ -129,7 +129,7 @@ impl Fixture {
         self.cluster.perform(FIRST_CRASH, &async |tree, client| case.operate(tree, client).await)
     }
 
-    /// Reads every key, and enters and removes a node beside each.
+    /// Reads every key, enters and removes a node beside each, and completes changes that were postponed.
     fn use_all(&self, node: usize) -> u64 {
         self.cluster.perform(node, &async |tree, client| {
             for &key in self.before.keys() {
@@ -137,6 +137,7 @@ impl Fixture {
                 tree.put(client, &[key[0], key[1], 9], &[9]).await?;
                 tree.remove(client, &[key[0], key[1], 9]).await?;
             }
+            tree.complete_changes(client).await;
             Ok(())
         })
     }
@@ -318,8 +319,9 @@ async fn create_node(tree: &Sphinx, client: &Client<SimFabric>, byte: u8) -> Res
 impl Fixture {
     /// Checks that the walk finds no problem, and at most one unfinished change.
     fn check_tables(&self) {
-        let client = self.cluster.world.client(SURVIVOR);
-        let walk = self.cluster.world.block_on(self.cluster.trees[SURVIVOR].walk(&client)).expect("a walk");
+        let (tree, client) = (&self.cluster.trees[SURVIVOR], self.cluster.world.client(SURVIVOR));
+        self.cluster.world.block_on(tree.complete_changes(&client));
+        let walk = self.cluster.world.block_on(tree.walk(&client)).expect("a walk");
         assert_eq!(walk.problems, []);
         assert!(walk.unfinished_changes <= 1, "{} unfinished changes: {walk:?}", walk.unfinished_changes);
         assert!(!self.cluster.world.marks().contains_key("sphinx: a node without an entry"));
@@ -351,6 +353,7 @@ fn completing_a_split_keeps_new_entries() {
             second.fabric().sleep(500 * step).await;
             let byte = of_half(0).next().expect("a byte of the lower half");
             create_node(&trees[SECOND_CRASH], second, byte).await.expect("no further crash");
+            trees[SECOND_CRASH].complete_changes(second).await;
         });
         group.spawn(survivor, async {
             for byte in of_half(1).take(8) {

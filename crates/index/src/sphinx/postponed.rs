@@ -1,0 +1,81 @@
+//! Changes of the hash tables that wait until a subtable is split.
+//!
+//! A split takes about 50 round trips, and a client that waits for it would answer that much later. The tree does not
+//! need the entry, so the client stores the change in a queue of its compute node. Each later change of the set of
+//! inner nodes first makes a change of the queue. The queue of a crashed compute node is lost: the next client that
+//! misses an entry enters it, and the next client that follows a stale entry removes it.
+
+use crate::radix::tree::NodeChange;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// Maximum length of the queue. Clients of a compute node whose queue is full wait for splits.
+const LENGTH_MAX: usize = 4096;
+/// Time from one try to the next, nanoseconds. A split takes as long.
+const PAUSE_NS: u64 = 100_000;
+/// Tries after which a client waits for the split, because the splitting client may have crashed.
+const TRIES_BEFORE_WAIT: u32 = 8;
+
+/// A change that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PostponedChange {
+    pub(super) change: NodeChange,
+    tries: u32,
+    not_before_ns: u64,
+}
+
+impl PostponedChange {
+    /// A change that was tried once.
+    pub(super) fn new(change: NodeChange) -> Self {
+        Self { change, tries: 0, not_before_ns: 0 }
+    }
+
+    /// Whether the next try waits for the end of a split.
+    pub(super) fn waits(&self) -> bool {
+        self.tries >= TRIES_BEFORE_WAIT
+    }
+}
+
+/// The changes of a compute node that wait, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct PostponedChanges {
+    /// The length of `queue`, readable without the mutex.
+    count: AtomicUsize,
+    queue: Mutex<VecDeque<PostponedChange>>,
+}
+
+impl PostponedChanges {
+    /// Puts a change at the end of the queue; returns it if the queue is full.
+    pub(super) fn push(&self, mut postponed: PostponedChange, now_ns: u64) -> Result<(), PostponedChange> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.len() >= LENGTH_MAX {
+            return Err(postponed);
+        }
+        postponed.tries += 1;
+        postponed.not_before_ns = now_ns + PAUSE_NS;
+        queue.push_back(postponed);
+        self.count.store(queue.len(), Relaxed);
+        Ok(())
+    }
+
+    /// Takes the oldest change if it is due at `now_ns`.
+    pub(super) fn pop_due(&self, now_ns: u64) -> Option<PostponedChange> {
+        self.pop_if(|oldest| oldest.not_before_ns <= now_ns)
+    }
+
+    /// Takes the oldest change.
+    pub(super) fn pop(&self) -> Option<PostponedChange> {
+        self.pop_if(|_| true)
+    }
+
+    fn pop_if(&self, is_wanted: impl Fn(&PostponedChange) -> bool) -> Option<PostponedChange> {
+        if self.count.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = queue.pop_front_if(|oldest| is_wanted(oldest));
+        self.count.store(queue.len(), Relaxed);
+        oldest
+    }
+}
