@@ -69,12 +69,15 @@ impl PostponedChanges {
         self.pop_if(|_| true)
     }
 
-    fn pop_if(&self, is_wanted: impl Fn(&PostponedChange) -> bool) -> Option<PostponedChange> {
+    fn pop_if(&self, is_wanted: impl FnOnce(&PostponedChange) -> bool) -> Option<PostponedChange> {
         if self.count.load(Relaxed) == 0 {
             return None;
         }
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = queue.pop_front_if(|oldest| is_wanted(oldest));
+        let oldest = queue.front().copied().filter(is_wanted);
+        if oldest.is_some() {
+            queue.pop_front();
+        }
         self.count.store(queue.len(), Relaxed);
         oldest
     }

@@ -187,8 +187,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         self.with_locked_inner(held, node, copy).await
     }
 
-    /// As [`lock_inner`](Self::lock_inner), and reads the leaf of the slot in the same doorbell. Yields no leaf if it is
-    /// on another memory node, if its copy is torn, or if the lock was handed over.
+    /// As [`lock_inner`](Self::lock_inner), and reads the leaf of the slot in the same doorbell. Yields no leaf if it
+    /// is on another memory node, if its copy is torn, or if the lock was handed over.
     pub(super) async fn lock_inner_and_leaf(
         self,
         node: InnerRef,

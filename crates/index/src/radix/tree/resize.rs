@@ -411,27 +411,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             SampleKey::Ambiguous { .. } if has_children && !is_dead => return Ok(ResizeOutcome::Ambiguous),
             SampleKey::None | SampleKey::Ambiguous { .. } => None,
         };
-        // If no other client changes the node before its slots are closed, its children are known before. A node for
-        // whose replacement there is no memory is not closed: keys can still be put into its open slots.
-        let expected = children_of(node.slots_read());
-        let contents = Contents { children: &expected, prefix: prefix.as_deref() };
-        let early = self.build_replacement(old, contents, resize).await?;
-        let writes = early.as_ref().map(Replacement::writes).unwrap_or_default();
-        let children = match self.close_slots(*at, node, writes).await {
-            Ok(children) => children,
-            Err(error) => {
-                early.into_iter().for_each(|replacement| self.take_back(replacement));
-                return Err(error);
-            }
-        };
-        let replacement = if children == expected {
-            early
-        } else {
-            self.hit(coverage::CHANGED_WHILE_CLOSED);
-            early.into_iter().for_each(|replacement| self.take_back(replacement));
-            let contents = Contents { children: &children, prefix: prefix.as_deref() };
-            self.write_replacement(old, contents, resize).await?
-        };
+        let (children, replacement) = self.close_and_replace(old, prefix.as_deref(), resize).await?;
         let Some(replacement) = replacement else {
             self.hit(LEFT_UNFINISHED);
             return Ok(ResizeOutcome::Ambiguous);
@@ -460,6 +440,35 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
             lock.give_up().await?;
         }
         Ok(ResizeOutcome::Ambiguous)
+    }
+
+    /// Steps 1 and 2; yields the children and the replacement, unless the prefix of the node is unknown. [1 RT for each
+    /// 64 slots; 1 more if another client has changed the node since it was read]
+    ///
+    /// If no other client changes the node before its slots are closed, its children are known before, and its
+    /// replacement is written with the CASes that close them. A node for whose replacement there is no memory is not
+    /// closed: keys can still be put into its open slots.
+    async fn close_and_replace(
+        self,
+        old: &OldNode<'_>,
+        prefix: Option<&[u8]>,
+        resize: Resize<'_>,
+    ) -> Result<(Vec<(Step, NodeSlot)>, Option<Replacement>), IndexError> {
+        let expected = children_of(old.node.slots_read());
+        let early = self.build_replacement(old, Contents { children: &expected, prefix }, resize).await?;
+        let writes = early.as_ref().map(Replacement::writes).unwrap_or_default();
+        let closed = self.close_slots(old.at, &old.node, writes).await;
+        if closed.as_ref().is_ok_and(|children| *children == expected) {
+            return Ok((expected, early));
+        }
+        if let Some(early) = early {
+            self.take_back(early);
+        }
+        let children = closed?;
+        self.hit(coverage::CHANGED_WHILE_CLOSED);
+        let contents = Contents { children: &children, prefix };
+        let replacement = self.write_replacement(old, contents, resize).await?;
+        Ok((children, replacement))
     }
 
     /// Tries for a while to take the parent's lock while the client holds the node's lock, and reads whether the node

@@ -110,8 +110,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         }
     }
 
-    /// Builds the node that takes the place of a leaf whose parent is locked. `known`: the leaf, if it was read under the
-    /// lock. `None`: the leaf has changed. [0 RT; 1 if the leaf was not read]
+    /// Builds the node that takes the place of a leaf whose parent is locked. `known`: the leaf, if it was read under
+    /// the lock. `None`: the leaf has changed. [0 RT; 1 if the leaf was not read]
     async fn build_leaf_split(
         self,
         location: &Location,
@@ -238,62 +238,19 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         SlotAt { number, slot }: SlotAt,
         SplitNode { node, leaf, child }: SplitNode,
     ) -> Result<bool, IndexError> {
-        let (client, parent) = (self.client, &location.node);
-        let node_ref = node.inner_ref();
+        let (parent, node_ref) = (&location.node, node.inner_ref());
         let new = NodeSlot::inner(slot.partial(), node_ref);
         let slot_at = parent.at.part(slot_offset(number));
-        let swap = cas(slot_at, slot.word(), new.word());
         let on_one_node = [node_ref.at.node(), leaf.node(), child.at.node()] == [parent.at.node(); 3];
         let has_size_hint = matches!(slot.child(), Child::Inner(child) if child.size.is_typed());
-        let handle = self.index.handle_of(node_ref.at, &node.image());
+        let (objects, handle) = ((&node, &leaf, &child), self.index.handle_of(node_ref.at, &node.image()));
         let (swapped, lookup) = if has_size_hint {
-            let swapped = self.link_above_typed(held, (slot_at, slot, new), (&node, &leaf, &child)).await?;
+            let swapped = self.link_above_typed(held, (slot_at, slot, new), objects).await?;
             (swapped, P::Lookup::default())
         } else if on_one_node {
-            let (unlock, local) = held.release();
-            let objects = node.write().then(leaf.write()).then(child.swap());
-            // Another client may swap the leaf in the slot without a lock. Then the node is not linked, and must not be
-            // confirmed as linked.
-            let [first, second] = [node.confirm(), leaf.confirm()];
-            let (chained, later) = if self.index.options.swaps_leaves() {
-                ([None, None], [first, second])
-            } else {
-                ([first, second], [None, None])
-            };
-            let linked = objects.then_yield(swap).then_maybe_quiet(chained[0]);
-            let linked = linked.then_maybe_quiet(chained[1]).then_maybe_quiet(unlock);
-            match P::post_before_change(self, handle.prefix, linked).await {
-                Ok((swapped, lookup)) => {
-                    local.complete();
-                    self.confirm_if_won(swapped, later);
-                    (swapped, lookup)
-                }
-                Err(error) => {
-                    local.failed().await;
-                    return Err(error);
-                }
-            }
+            self.link_on_one_node(held, cas(slot_at, slot.word(), new.word()), objects).await?
         } else {
-            let objects = node.write().and(leaf.write()).and(child.swap());
-            let lookup = match P::post_before_change(self, handle.prefix, objects).await {
-                Ok((_, lookup)) => lookup,
-                Err(error) => {
-                    held.give_up().await?;
-                    return Err(error);
-                }
-            };
-            let (unlock, local) = held.release();
-            match client.post(swap.then_maybe_quiet(unlock)).await {
-                Ok(swapped) => {
-                    local.complete();
-                    self.confirm_if_won(swapped, [node.confirm(), leaf.confirm()]);
-                    (swapped, lookup)
-                }
-                Err(error) => {
-                    local.failed().await;
-                    return Err(error.into());
-                }
-            }
+            self.link_on_several(held, cas(slot_at, slot.word(), new.word()), objects).await?
         };
         if swapped == Swapped::Won {
             self.index.cache.learn(parent, number, new);
@@ -305,6 +262,68 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             self.index.heap.retire(leaf.into_memory());
         }
         Ok(swapped == Swapped::Won)
+    }
+
+    /// Writes and links the objects of a split that are all on the memory node of the parent. [1 RT]
+    async fn link_on_one_node(
+        self,
+        held: HeldLock<'_, F>,
+        swap: Cas,
+        (node, leaf, child): (&NewInner, &NewLeaf, &ReverseChange),
+    ) -> Result<(Swapped, P::Lookup), IndexError> {
+        let (unlock, local) = held.release();
+        let objects = node.write().then(leaf.write()).then(child.swap());
+        // Another client may swap the leaf in the slot without a lock. Then the node is not linked, and must not be
+        // confirmed as linked.
+        let [first, second] = [node.confirm(), leaf.confirm()];
+        let (chained, later) = if self.index.options.swaps_leaves() {
+            ([None, None], [first, second])
+        } else {
+            ([first, second], [None, None])
+        };
+        let linked = objects.then_yield(swap).then_maybe_quiet(chained[0]);
+        let linked = linked.then_maybe_quiet(chained[1]).then_maybe_quiet(unlock);
+        match P::post_before_change(self, node.image().prefix(self.index.number), linked).await {
+            Ok((swapped, lookup)) => {
+                local.complete();
+                self.confirm_if_won(swapped, later);
+                Ok((swapped, lookup))
+            }
+            Err(error) => {
+                local.failed().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the objects of a split, then links them. [2 RT]
+    async fn link_on_several(
+        self,
+        held: HeldLock<'_, F>,
+        swap: Cas,
+        (node, leaf, child): (&NewInner, &NewLeaf, &ReverseChange),
+    ) -> Result<(Swapped, P::Lookup), IndexError> {
+        let objects = node.write().and(leaf.write()).and(child.swap());
+        let lookup = match P::post_before_change(self, node.image().prefix(self.index.number), objects).await
+        {
+            Ok((_, lookup)) => lookup,
+            Err(error) => {
+                held.give_up().await?;
+                return Err(error);
+            }
+        };
+        let (unlock, local) = held.release();
+        match self.client.post(swap.then_maybe_quiet(unlock)).await {
+            Ok(swapped) => {
+                local.complete();
+                self.confirm_if_won(swapped, [node.confirm(), leaf.confirm()]);
+                Ok((swapped, lookup))
+            }
+            Err(error) => {
+                local.failed().await;
+                Err(error.into())
+            }
+        }
     }
 
     /// As [`link_split`](Self::link_split), if the slot points to a typed node, so that other clients may change the
