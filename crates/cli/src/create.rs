@@ -386,7 +386,7 @@ impl NewIndex {
             IndexKind::Smart => Self::Smart(radix(args)?),
             IndexKind::Sphinx => {
                 let variant = variant(args, SphinxVariant::RECOMMENDED)?;
-                Self::Sphinx(Hashed::new().variant(args.sphinx.apply(variant.features())))
+                Self::Sphinx(Hashed::new().variant(args.sphinx.overrides().apply(variant.features())))
             }
             IndexKind::Catfish => Self::Catfish(rtree(args)),
         })

@@ -1,6 +1,7 @@
 //! The options of Sphinx, for commands that create an index.
 
-use farwood::papers::{self, NodeReads, SphinxFeatures};
+use farwood::papers::{self, Eviction, NodeReads, ScanStarts};
+use farwood_bench::spec::sphinx_overrides::SphinxOverrides;
 
 /// Options of Sphinx.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -12,6 +13,12 @@ pub(crate) struct SphinxOptions {
     /// sphinx only: how the clients of one process compete for the lock of a leaf [default: queued]
     #[arg(long, value_name = "HOW", value_enum)]
     leaf_locks: Option<LeafLocks>,
+    /// sphinx only: the node at which a scan starts [default: table; root for the variants art and +hash-table]
+    #[arg(long, value_name = "NODE", value_enum)]
+    scan_starts: Option<StartOfScans>,
+    /// sphinx only: the entry of a full filter that a new one replaces [default: second-chance]
+    #[arg(long, value_name = "ENTRY", value_enum)]
+    filter_eviction: Option<FilterEviction>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -33,33 +40,50 @@ enum LeafLocks {
     Contended,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum StartOfScans {
+    /// The root, as in the paper
+    Root,
+    /// A node above the first key, to which filter and hash table lead
+    Table,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum FilterEviction {
+    /// One that no search has found for long
+    SecondChance,
+    /// A random one, for comparison
+    Random,
+}
+
 impl SphinxOptions {
     /// The identifiers of the options.
-    pub(crate) const NAMES: [&str; 2] = ["node_reads", "leaf_locks"];
+    pub(crate) const NAMES: [&str; 4] = ["node_reads", "leaf_locks", "scan_starts", "filter_eviction"];
 
-    /// The part of a node that a search reads, if it was chosen.
-    pub(crate) fn node_reads(self) -> Option<NodeReads> {
-        self.node_reads.map(|part| match part {
+    /// The options that were chosen.
+    pub(crate) fn overrides(self) -> SphinxOverrides {
+        let node_reads = |part| match part {
             PartRead::Slot => NodeReads::OneSlot,
             PartRead::Whole => NodeReads::Whole,
-        })
-    }
-
-    /// The competition for the lock of a leaf, if it was chosen.
-    pub(crate) fn leaf_locks(self) -> Option<papers::LeafLocks> {
-        self.leaf_locks.map(|locks| match locks {
+        };
+        let leaf_locks = |locks| match locks {
             LeafLocks::Queued => papers::LeafLocks::Queued,
             LeafLocks::HandedOver => papers::LeafLocks::HandedOver,
             LeafLocks::Contended => papers::LeafLocks::Contended,
-        })
-    }
-
-    /// The features with the options that were chosen.
-    pub(crate) fn apply(self, features: SphinxFeatures) -> SphinxFeatures {
-        SphinxFeatures {
-            node_reads: self.node_reads().unwrap_or(features.node_reads),
-            leaf_locks: self.leaf_locks().unwrap_or(features.leaf_locks),
-            ..features
+        };
+        let scan_starts = |start| match start {
+            StartOfScans::Root => ScanStarts::Root,
+            StartOfScans::Table => ScanStarts::Table,
+        };
+        let eviction = |eviction| match eviction {
+            FilterEviction::SecondChance => Eviction::SecondChance,
+            FilterEviction::Random => Eviction::Random,
+        };
+        SphinxOverrides {
+            node_reads: self.node_reads.map(node_reads),
+            leaf_locks: self.leaf_locks.map(leaf_locks),
+            scan_starts: self.scan_starts.map(scan_starts),
+            eviction: self.filter_eviction.map(eviction),
         }
     }
 }

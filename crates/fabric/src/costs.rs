@@ -34,6 +34,8 @@ pub struct Costs {
     pub lock: u64,
     /// Steps to a sibling, and restarts, because a node no longer covered the key.
     pub moved: u64,
+    /// Prefixes without a node for which a filter made the client search.
+    pub misled: u64,
     /// Hits of the index cache.
     pub cache_hits: u64,
     /// Misses of the index cache.
@@ -71,6 +73,7 @@ impl Costs {
             torn: combine(self.torn, other.torn),
             lock: combine(self.lock, other.lock),
             moved: combine(self.moved, other.moved),
+            misled: combine(self.misled, other.misled),
             cache_hits: combine(self.cache_hits, other.cache_hits),
             cache_misses: combine(self.cache_misses, other.cache_misses),
             handed_over: combine(self.handed_over, other.handed_over),

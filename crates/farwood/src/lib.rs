@@ -192,7 +192,7 @@ pub mod papers {
     pub use farwood_index::smart::options::Scans;
     pub use farwood_index::smart::{Allocation, NodeSizing, SmartFeatures, SmartVariant};
     pub use farwood_index::sphinx::{
-        Groups, LeafLocks, NodeReads, SphinxFeatures, SphinxVariant, TraversalStart,
+        Eviction, Groups, LeafLocks, NodeReads, ScanStarts, SphinxFeatures, SphinxVariant, TraversalStart,
     };
 }
 

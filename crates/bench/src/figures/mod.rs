@@ -52,6 +52,7 @@ mod sphinx_cluster;
 mod sphinx_fig4;
 mod sphinx_fig5;
 mod sphinx_fig6;
+mod sphinx_filter;
 mod verdict;
 
 pub use figure::{CalibrationStatus, Comparison, CurvePoint, Effort, Figure};
@@ -92,6 +93,7 @@ pub const FIGURES: &[Figure] = &[
     sphinx_fig4::FIGURE,
     sphinx_fig5::FIGURE,
     sphinx_fig6::FIGURE,
+    sphinx_filter::FIGURE,
     catfish_fig2::FIGURE,
     catfish_fig7::FIGURE,
     catfish_fig8::FIGURE,

@@ -1,8 +1,9 @@
 //! The cluster of Sphinx's evaluation (its §V-A).
 
+use crate::spec::sphinx_overrides::SphinxOverrides;
 use farwood_index::ordered::System;
 use farwood_index::smart::NodeSizing;
-use farwood_index::sphinx::{LeafLocks, NodeReads};
+use farwood_index::sphinx::{LeafLocks, NodeReads, ScanStarts};
 
 use super::builders::{LoadedKeys, Time, simulated};
 use super::figure::Effort;
@@ -26,6 +27,14 @@ const VALUE_BYTES: usize = 64;
 pub(super) const ONE_PORT: &str = "cx6-100g";
 /// A card whose one port is as fast as both.
 pub(super) const BOTH_PORTS: &str = "cx6-200g";
+
+/// The options of the paper's Sphinx.
+pub(super) const AS_IN_PAPER: SphinxOverrides = SphinxOverrides {
+    node_reads: Some(NodeReads::Whole),
+    leaf_locks: Some(LeafLocks::Contended),
+    scan_starts: Some(ScanStarts::Root),
+    eviction: None,
+};
 
 /// A system of the paper's comparison, and the cache of its compute nodes in units of 20 MB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,8 +169,7 @@ pub(super) fn spec(
         threads: Some((workers / u64::from(MACHINES)).min(THREADS_MAX) as usize),
         clients: Some(workers),
         node_sizing: compared.node_sizing,
-        node_reads: (compared.system == System::Sphinx).then_some(NodeReads::Whole),
-        leaf_locks: (compared.variant == "sphinx").then_some(LeafLocks::Contended),
+        sphinx: if compared.variant == "sphinx" { AS_IN_PAPER } else { SphinxOverrides::default() },
         ..simulated(compared.system, compared.variant, ONE_PORT, workload, loaded, time)
     }
 }

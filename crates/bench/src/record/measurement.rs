@@ -64,6 +64,8 @@ pub struct CostTotals {
     pub lock: u64,
     /// Steps taken because a node had split or a cached one was stale.
     pub moved: u64,
+    /// Prefixes without a node for which a filter made the client search.
+    pub misled: u64,
     /// Lookups that the cache answered.
     pub cache_hits: u64,
     /// Lookups that the cache did not answer.
@@ -94,6 +96,7 @@ impl From<Costs> for CostTotals {
             torn: costs.torn,
             lock: costs.lock,
             moved: costs.moved,
+            misled: costs.misled,
             cache_hits: costs.cache_hits,
             cache_misses: costs.cache_misses,
             handed_over: costs.handed_over,
@@ -118,6 +121,7 @@ impl std::ops::AddAssign<&CostTotals> for CostTotals {
         self.torn += other.torn;
         self.lock += other.lock;
         self.moved += other.moved;
+        self.misled += other.misled;
         self.cache_hits += other.cache_hits;
         self.cache_misses += other.cache_misses;
         self.handed_over += other.handed_over;
@@ -350,7 +354,12 @@ impl Tally {
                 read: per_op(costs.bytes_read),
                 written: per_op(costs.bytes_written),
             }),
-            retries: Some(Retries { torn: costs.torn, lock: costs.lock, moved: costs.moved }),
+            retries: Some(Retries {
+                torn: costs.torn,
+                lock: costs.lock,
+                moved: costs.moved,
+                misled: costs.misled,
+            }),
             cache: cache_bytes.map(|bytes| Cache { bytes, hit_ratio }),
             ..self.local(seconds)
         }

@@ -264,6 +264,15 @@ pub struct Retries {
     pub lock: u64,
     /// Steps taken because a node had split or a cached one was stale.
     pub moved: u64,
+    /// Searches of Sphinx's tables for prefixes without a node, to which a filter led; absent if there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub misled: u64,
+}
+
+/// Whether a counter is absent from records.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The searches of a spatial index.

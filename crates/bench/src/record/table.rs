@@ -83,7 +83,8 @@ fn notes(record: &Record) -> String {
     let mut notes = Vec::new();
     if let Some(retries) = &record.retries {
         let (torn, lock, moved) = (grouped(retries.torn), grouped(retries.lock), grouped(retries.moved));
-        notes.push(format!("retries: {torn} torn, {lock} lock, {moved} moved"));
+        let misled = (retries.misled > 0).then(|| format!(", {} misled", grouped(retries.misled)));
+        notes.push(format!("retries: {torn} torn, {lock} lock, {moved} moved{}", misled.unwrap_or_default()));
     }
     if let Some(cache) = &record.cache {
         // The ratio is also 0 without lookups, as in scans.

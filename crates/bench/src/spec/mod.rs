@@ -6,6 +6,7 @@ pub mod fabric;
 pub mod ordered;
 pub mod spatial;
 pub mod spatial_variant;
+pub mod sphinx_overrides;
 pub mod system;
 
 /// The name of Redis on the command line and in records.

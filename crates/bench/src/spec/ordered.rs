@@ -1,10 +1,10 @@
 //! The parameters of a run of an ordered index, and values derived from them.
 
+use super::sphinx_overrides::SphinxOverrides;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;
 use farwood_index::smart::NodeSizing;
-use farwood_index::sphinx::{LeafLocks, NodeReads};
 use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::queue_pairs;
 
@@ -86,10 +86,8 @@ pub struct RunSpec {
     pub node_sizing: Option<NodeSizing>,
     /// SMART: whether the memory of each node and leaf is rounded up to 256 bytes, as in its artifact.
     pub round_allocations: bool,
-    /// Sphinx: the part of an inner node that a search reads; `None`: the default of the index.
-    pub node_reads: Option<NodeReads>,
-    /// Sphinx: the lock of a leaf; `None`: the default of the index.
-    pub leaf_locks: Option<LeafLocks>,
+    /// Sphinx: the options that differ from those of the variant.
+    pub sphinx: SphinxOverrides,
     /// Radix trees: whether a scan reads many nodes and leaves with one doorbell.
     pub batched_scans: bool,
     /// Budget of each compute node's index cache, in bytes; `None`: 512 MiB, and for a filter a fiftieth of the bytes
@@ -146,8 +144,7 @@ impl Default for RunSpec {
             node_bytes: None,
             node_sizing: None,
             round_allocations: false,
-            node_reads: None,
-            leaf_locks: None,
+            sphinx: SphinxOverrides::default(),
             batched_scans: true,
             cache_bytes: None,
             memory_nodes: 1,

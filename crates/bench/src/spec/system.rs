@@ -59,9 +59,7 @@ impl RunSpec {
             System::Sphinx => {
                 let options = self.variant_of(sphinx::SphinxVariant::RECOMMENDED)?.features();
                 let scans = self.scans(options.scans);
-                let node_reads = self.node_reads.unwrap_or(options.node_reads);
-                let leaf_locks = self.leaf_locks.unwrap_or(options.leaf_locks);
-                let options = sphinx::SphinxFeatures { scans, node_reads, leaf_locks, ..options };
+                let options = self.sphinx.apply(sphinx::SphinxFeatures { scans, ..options });
                 OrderedConfig::Sphinx(sphinx::SphinxConfig { options, ..Default::default() })
             }
             System::Smart => OrderedConfig::Smart(smart::SmartConfig {
@@ -98,6 +96,11 @@ impl RunSpec {
             return Err(Error::parameter("--cache-bytes", problem, "give at most 1TiB"));
         }
         let refuse = |flag, problem: &str| Err(Error::parameter(flag, problem, format!("omit {flag}")));
+        if self.index != System::Sphinx
+            && let Some(flag) = self.sphinx.first_flag()
+        {
+            return refuse(flag, "it is an option of sphinx");
+        }
         match self.index {
             System::Sherman | System::Sphinx if self.node_sizing.is_some() => {
                 refuse("--node-sizes", "only smart has nodes of several sizings")
@@ -105,13 +108,6 @@ impl RunSpec {
             System::Sherman | System::Sphinx if self.round_allocations => {
                 refuse("--round-allocations", "only smart can round allocations up")
             }
-            System::Sherman | System::Smart if self.node_reads.is_some() => {
-                refuse("--node-reads", "only sphinx can read one slot of a node")
-            }
-            System::Sherman | System::Smart if self.leaf_locks.is_some() => refuse(
-                "--leaf-locks",
-                "it is an option of sphinx; smart's variants have several kinds of leaf locks",
-            ),
             System::Sherman if !self.batched_scans => {
                 refuse("--batched-scans", "only radix trees have scans in batches")
             }

@@ -110,6 +110,7 @@ cost_counters!(
         torn,
         lock,
         moved,
+        misled,
         cache_misses,
         handed_over
     ]

@@ -4,7 +4,7 @@ use super::Column;
 use super::contradiction::{Contradiction, compare, other_system, show_variant};
 use super::sealed::Structure;
 use farwood_index::ordered::{OrderedConfig, OrderedDescription, System};
-use farwood_index::sphinx::{NodeReads, SphinxConfig, SphinxFeatures, SphinxVariant};
+use farwood_index::sphinx::{NodeReads, ScanStarts, SphinxConfig, SphinxFeatures, SphinxVariant};
 
 /// A radix tree whose inner nodes are found through a hash table (Sphinx): keys and values as in
 /// [`Radix`](crate::Radix), with a cache of less than two bytes for each inner node.
@@ -26,15 +26,17 @@ impl Hashed {
     /// million names.
     pub const FILTER_BYTES: usize = System::Sphinx.cache_bytes_default();
 
-    /// The default options: Sphinx, and a search reads one slot of a node that has a slot for each byte.
+    /// The default options: Sphinx, and a search reads one slot of a node that has a slot for each byte, and a
+    /// scan starts at a node in the filter.
     pub fn new() -> Self {
         Self { variant: SphinxFeatures::default(), filter_bytes: Self::FILTER_BYTES }
     }
 
-    /// The preset of the paper's Sphinx: a search reads whole nodes.
+    /// The preset of the paper's Sphinx: a search reads whole nodes, and a scan starts at the root.
     pub fn sphinx() -> Self {
         let features = SphinxVariant::RECOMMENDED.features();
-        Self::new().variant(SphinxFeatures { node_reads: NodeReads::Whole, ..features })
+        let (node_reads, scan_starts) = (NodeReads::Whole, ScanStarts::Root);
+        Self::new().variant(SphinxFeatures { node_reads, scan_starts, ..features })
     }
 
     /// Sets the variant of the tree: `SphinxVariant::Art.features()` and others are the paper's baselines.

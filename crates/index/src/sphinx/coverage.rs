@@ -17,6 +17,8 @@ pub(super) const NOT_ENTERED: &str = "sphinx: a node without an entry";
 pub(super) const DIRECTORY_STALE: &str = "sphinx: a stale directory";
 /// A client found a subtable that is being split, or whose split was interrupted.
 pub(super) const SPLIT_MET: &str = "sphinx: a client found a split in progress";
+/// A scan found its start through filter and hash table.
+pub(super) const SCAN_STARTED_BY_TABLE: &str = "sphinx: a scan that starts at a node of the table";
 /// A client did not wait for a split, and postponed its change of the table.
 pub(super) const CHANGE_POSTPONED: &str = "sphinx: a change postponed during a split";
 /// A client made a change that was postponed.
@@ -60,6 +62,7 @@ pub const MARKS: &[&str] = &[
     NOT_ENTERED,
     DIRECTORY_STALE,
     SPLIT_MET,
+    SCAN_STARTED_BY_TABLE,
     CHANGE_POSTPONED,
     POSTPONED_CHANGE_MADE,
     SPLIT_RESUMED,

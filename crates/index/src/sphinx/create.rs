@@ -9,13 +9,17 @@
 //! +  3  1  a search reads: 0 whole nodes, 1 one slot of a node with a slot for each byte
 //! +  4  1  the clients of a compute node compete for a leaf's lock: 0 in a queue, 1 in a queue
 //!          with hand-over, 2 each with all others
-//! +  5     zero
+//! +  5  1  scans start: 0 at the root, 1 by filter and hash table
+//! +  6  1  a new entry of a full filter replaces: 0 one without a second chance, 1 a random one
+//! +  7     zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
 //! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers that the caller chooses
 //! + 22     zero
 //! ```
 
-use super::options::{Groups, LeafLocks, NodeReads, Scans, SphinxFeatures, TraversalStart};
+use super::options::{
+    Eviction, Groups, LeafLocks, NodeReads, ScanStarts, Scans, SphinxFeatures, TraversalStart,
+};
 use super::postponed::PostponedChanges;
 use super::table::layout::GROUPS_LOG2_MAX;
 use super::table::{self, HashTable};
@@ -91,10 +95,11 @@ impl Sphinx {
         let root = open_root(client, &entry).await?;
         let words = root.part(NodeSize::All.bytes() as u64);
         let (number, groups) = (entry.number as u32, options.groups.log2());
+        let filter_bytes = if options.begins == TraversalStart::Filter { filter_bytes } else { 0 };
         let policy = SphinxState {
             options,
             table: HashTable::new(number, groups, words, client.fabric().shape().nodes),
-            filter: Filter::new(if options.begins == TraversalStart::Filter { filter_bytes } else { 0 }),
+            filter: Filter::new(filter_bytes, options.eviction),
             postponed: PostponedChanges::default(),
             mutant: None,
         };
@@ -116,7 +121,8 @@ impl Parameters for SphinxConfig {
     const NAME: &'static str = "a Sphinx tree";
 
     fn fields(&mut self, codec: &mut Codec) {
-        let SphinxFeatures { begins, scans, node_reads, leaf_locks, groups } = &mut self.options;
+        let SphinxFeatures { begins, scans, node_reads, leaf_locks, scan_starts, eviction, groups } =
+            &mut self.options;
         codec.choice(0, begins, [TraversalStart::Root, TraversalStart::Table, TraversalStart::Filter]);
         codec.choice(1, scans, [Scans::OneByOne, Scans::Batched]);
         let mut groups_log2 = groups.log2();
@@ -124,6 +130,8 @@ impl Parameters for SphinxConfig {
         *groups = Groups::new(groups_log2).expect("the codec has checked the range");
         codec.choice(3, node_reads, [NodeReads::Whole, NodeReads::OneSlot]);
         codec.choice(4, leaf_locks, [LeafLocks::Queued, LeafLocks::HandedOver, LeafLocks::Contended]);
+        codec.choice(5, scan_starts, [ScanStarts::Root, ScanStarts::Table]);
+        codec.choice(6, eviction, [Eviction::SecondChance, Eviction::Random]);
         codec.kinds(&mut self.kinds);
     }
 }
@@ -141,7 +149,10 @@ mod tests {
         for (variant, _) in SphinxVariant::ALL {
             let groups = Groups::new(variant as u8).expect("a variant's number is a legal logarithm");
             let options = SphinxFeatures { groups, ..variant.features() };
-            check_codec(&SphinxConfig { options, kinds: [3, 4] }, &[(0, 3), (1, 2), (2, 12), (3, 2), (4, 3)]);
+            check_codec(
+                &SphinxConfig { options, kinds: [3, 4] },
+                &[(0, 3), (1, 2), (2, 12), (3, 2), (4, 3), (5, 2), (6, 2)],
+            );
         }
     }
 }

@@ -23,10 +23,10 @@ const PREFIXES_PER_POST: usize = 8;
 const ALL_PREFIXES_PER_POST: usize = 32;
 
 /// A prefix of the key that may have a node: its length, its hash, and the position of its entry.
-struct Candidate {
-    depth: usize,
+pub(super) struct Candidate {
+    pub(super) depth: usize,
     hash: PrefixHash,
-    position: TablePosition,
+    pub(super) position: TablePosition,
 }
 
 /// The node that an entry led to.
@@ -91,7 +91,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
 
     /// A prefix, by its length and hash, if it may have a node.
     #[inline]
-    fn candidate(self, depth: usize, hash: PrefixHash) -> Option<Candidate> {
+    pub(super) fn candidate(self, depth: usize, hash: PrefixHash) -> Option<Candidate> {
         let state = &self.index.policy;
         let may_exist = state.options.begins != TraversalStart::Filter || state.filter.contains(hash.mixed());
         may_exist.then(|| Candidate { depth, hash, position: state.table.position(hash) })
@@ -127,6 +127,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         }
         if self.index.policy.options.begins == TraversalStart::Filter {
             self.hit(coverage::FILTER_FALSE_POSITIVE);
+            self.client.note(|costs| costs.misled += 1);
             self.index.policy.filter.disappoint(hash.mixed());
         }
         traversal.route_mut().depths_missed.push(depth);

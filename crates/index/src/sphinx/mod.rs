@@ -33,18 +33,25 @@
 //! 7. The clients of a process queue for the lock of a leaf. In the paper each competes: [`LeafLocks::Contended`].
 //! 8. An update locks and reads its leaf with one doorbell, if the fabric keeps both in order: 4 round trips instead of
 //!    the paper's 5.
+//! 9. A node that grows is replaced by one that already links the new leaf. The paper's client tries again.
+//! 10. A scan starts at a node to which filter and table lead. In the paper it starts at the root:
+//!     [`ScanStarts::Root`].
+//! 11. A change of a table whose subtable is being split is postponed (`postponed.rs`).
 
 mod coverage;
 mod create;
 mod lookup;
 pub mod options;
 mod postponed;
+mod scan_start;
 pub mod table;
 
 pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
 pub use coverage::MARKS;
 pub use create::{KIND, SphinxConfig, describe};
-pub use options::{Groups, LeafLocks, NodeReads, SphinxFeatures, SphinxVariant, TraversalStart};
+pub use options::{
+    Eviction, Groups, LeafLocks, NodeReads, ScanStarts, SphinxFeatures, SphinxVariant, TraversalStart,
+};
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
@@ -53,6 +60,7 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::{PutOutcome, UpdateOutcome};
 use crate::radix::cache::cached_node::CachedNode;
+use crate::radix::inner::InnerRef;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
@@ -129,6 +137,18 @@ impl Policy for SphinxState {
             TraversalStart::Root => Ok(None),
             TraversalStart::Table | TraversalStart::Filter => op.deepest_node(traversal).await,
         }
+    }
+
+    async fn scan_start<F: Fabric>(
+        op: Op<'_, F, Sphinx>,
+        key: &[u8],
+        count: usize,
+    ) -> Result<Option<(InnerRef, usize)>, IndexError> {
+        let options = op.index.policy.options;
+        if options.scan_starts == ScanStarts::Root || !options.has_tables() {
+            return Ok(None);
+        }
+        op.find_scan_start(key, count).await
     }
 
     async fn finished<F: Fabric>(
@@ -229,8 +249,8 @@ impl Sphinx {
     }
 
     /// Stores `value` under `key`; yields whether the key existed. [4 RT for an existing key: entry, node, lock with
-    /// leaf, write-back with unlock; 3 for a new key whose slot is empty; 12 if a leaf is split and the new node is
-    /// entered]
+    /// leaf, write-back with unlock; 3 for a new key whose slot is empty; 8 if a leaf is split and the new node is
+    /// entered, 6 for [`insert`](Self::insert); 9 if a node grows]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::TooLong`] if the value is;

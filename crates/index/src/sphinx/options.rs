@@ -1,14 +1,15 @@
 //! Features and named variants of Sphinx, chosen at run time.
 //!
-//! | variant | a traversal starts | of 256 slots a search reads | a scan reads |
+//! | variant | a traversal starts | of 256 slots a search reads | a scan |
 //! |---|---|---|---|
-//! | `art` | at the root | all | one node or leaf after the other |
-//! | `+hash-table` | at the deepest node with an entry in the hash table, of all prefixes | all | many per doorbell |
-//! | `+filter` = `sphinx` | at the deepest node whose prefix is in the filter | one | many per doorbell |
+//! | `art` | at the root | all | starts at the root, reads one node or leaf after the other |
+//! | `+hash-table` | at the deepest node in the hash table | all | starts at the root, reads many per doorbell |
+//! | `+filter` = `sphinx` | at the deepest node in the filter | one | starts at a node in the filter, reads many |
 //!
-//! The paper's Sphinx reads all slots: [`NodeReads::Whole`].
+//! The paper's Sphinx reads all slots ([`NodeReads::Whole`]), and its scans start at the root ([`ScanStarts::Root`]).
 
 use super::table::layout::GROUPS_LOG2_MAX;
+pub use crate::cache::filter::Eviction;
 use crate::radix::leaf::{ENTRY_BYTES_MAX, LeafGrain};
 use crate::radix::tree;
 use crate::radix::tree::options::LeafLock;
@@ -59,6 +60,25 @@ impl LeafLocks {
     }
 }
 
+/// The node at which a scan starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanStarts {
+    /// The root, as in the paper.
+    Root,
+    /// The deepest node that probably has enough keys, to which filter and hash table lead.
+    Table,
+}
+
+impl ScanStarts {
+    /// The name in records and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Table => "table",
+        }
+    }
+}
+
 /// Number of groups of a subtable, as a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups(u8);
@@ -89,6 +109,10 @@ pub struct SphinxFeatures {
     pub node_reads: NodeReads,
     /// The method by which the clients of a compute node compete for the lock of a leaf.
     pub leaf_locks: LeafLocks,
+    /// The node at which a scan starts.
+    pub scan_starts: ScanStarts,
+    /// The entry of a full filter that a new one replaces.
+    pub eviction: Eviction,
     /// Size of subtables.
     pub groups: Groups,
 }
@@ -122,6 +146,8 @@ impl SphinxFeatures {
             ("scans", scans.to_owned()),
             ("leaf_locks", self.leaf_locks.name().to_owned()),
             ("node_reads", self.node_reads.name().to_owned()),
+            ("scan_starts", self.scan_starts.name().to_owned()),
+            ("filter_eviction", self.eviction.name().to_owned()),
             ("subtable_groups", (1_u32 << self.groups.log2()).to_string()),
         ]
     }
@@ -157,12 +183,18 @@ impl SphinxVariant {
 
     /// The options of the variant.
     pub fn features(self) -> SphinxFeatures {
-        let (begins, scans, node_reads) = match self {
-            Self::Art => (TraversalStart::Root, Scans::OneByOne, NodeReads::Whole),
-            Self::HashTable => (TraversalStart::Table, Scans::Batched, NodeReads::Whole),
-            Self::Filter => (TraversalStart::Filter, Scans::Batched, NodeReads::OneSlot),
+        let (begins, scans) = match self {
+            Self::Art => (TraversalStart::Root, Scans::OneByOne),
+            Self::HashTable => (TraversalStart::Table, Scans::Batched),
+            Self::Filter => (TraversalStart::Filter, Scans::Batched),
         };
-        SphinxFeatures { begins, scans, node_reads, leaf_locks: LeafLocks::Queued, groups: Groups::DEFAULT }
+        let (node_reads, scan_starts) = match self {
+            Self::Art | Self::HashTable => (NodeReads::Whole, ScanStarts::Root),
+            Self::Filter => (NodeReads::OneSlot, ScanStarts::Table),
+        };
+        let (leaf_locks, eviction) = (LeafLocks::Queued, Eviction::SecondChance);
+        let groups = Groups::DEFAULT;
+        SphinxFeatures { begins, scans, node_reads, leaf_locks, scan_starts, eviction, groups }
     }
 }
 

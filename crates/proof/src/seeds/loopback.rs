@@ -189,6 +189,12 @@ pub(crate) fn sphinx_config(seed: u64) -> sphinx::SphinxConfig {
         1 => sphinx::LeafLocks::Contended,
         _ => sphinx::LeafLocks::Queued,
     };
+    if random.once_in(4) {
+        options.scan_starts = sphinx::ScanStarts::Root;
+    }
+    if random.once_in(8) {
+        options.eviction = sphinx::Eviction::Random;
+    }
     sphinx::SphinxConfig { options, ..sphinx::SphinxConfig::default() }
 }
 

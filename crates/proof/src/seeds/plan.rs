@@ -118,7 +118,8 @@ impl Plan {
     }
 
     /// Takes back the options of radix trees that were added after the runs that once failed: nodes that grow in place,
-    /// READs of one slot, and leaf locks that are handed over or for which all clients compete.
+    /// READs of one slot, leaf locks that are handed over or for which all clients compete, scans that start at a node
+    /// of the table, and random eviction.
     pub fn use_earlier_options(&mut self) {
         let is_typed = self.is_typed();
         match &mut self.index {
@@ -128,6 +129,8 @@ impl Plan {
             OrderedConfig::Sphinx(config) => {
                 config.options.node_reads = sphinx::NodeReads::Whole;
                 config.options.leaf_locks = sphinx::LeafLocks::Queued;
+                config.options.scan_starts = sphinx::ScanStarts::Root;
+                config.options.eviction = sphinx::Eviction::SecondChance;
             }
             _ => {}
         }

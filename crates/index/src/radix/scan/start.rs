@@ -13,7 +13,7 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage;
-use crate::radix::inner::{Inner, InnerRef, NodeSize, SlotSearch, slot_of_all, step_of};
+use crate::radix::inner::{Inner, InnerRef, NodeSize, NodeState, SlotSearch, slot_of_all, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, NodeSlot};
@@ -98,11 +98,33 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             self.hit(coverage::STALE_COPY_DROPPED);
             tree.cache.remove(&node);
         }
+        if let Some(start) = self.start_by_system(cursor).await? {
+            return Ok(start);
+        }
         let root = self.read_parent(InnerRef { at: tree.root, size: NodeSize::All }).await?;
         tree.cache.put(tree.root, &root);
         let parent = ScanParent::read(tree.root, root, Some(Vec::new()), tree.number);
         let items = vec![ScanItem::Rest(parent, cursor.first_slot(NodeSize::All))];
         Ok(ScanStart { prefix: Vec::new(), items })
+    }
+
+    /// Starts at the node that the system finds, if it is live and linked and has the prefix of the next key. [1 RT for
+    /// the node; as [`scan_start`](Policy::scan_start)]
+    async fn start_by_system(self, cursor: &ScanCursor<'_>) -> Result<Option<ScanStart>, IndexError> {
+        let (Some(key), count) = (cursor.next(), cursor.left.min(KEYS_AHEAD_MAX)) else { return Ok(None) };
+        let Some((node, depth)) = P::scan_start(self, key, count).await? else { return Ok(None) };
+        let (prefix, number) = (key[..depth].to_vec(), self.index.number);
+        let copy = self.read_parent(node).await?;
+        let is_node_of_prefix = copy.header().state() == Some(NodeState::Live)
+            && copy.reverse().is_linked()
+            && copy.header().depth() == depth
+            && copy.covers(&prefix, number);
+        if !is_node_of_prefix || cursor.direction == Direction::Backward && depth == key.len() {
+            return Ok(None);
+        }
+        let first = cursor.first_slot(copy.header().size());
+        let parent = ScanParent::read(node.at, copy, Some(prefix.clone()), number);
+        Ok(Some(ScanStart { prefix, items: vec![ScanItem::Rest(parent, first)] }))
     }
 
     /// Reads an inner node whose children the scan reads. [as [`read_object`](Self::read_object)]

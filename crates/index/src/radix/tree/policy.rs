@@ -10,6 +10,7 @@ use crate::memory::owned::ReachedChunks;
 use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
+use crate::radix::inner::InnerRef;
 use crate::radix::prefix::PrefixHash;
 use farwood_fabric::{Fabric, NodeId, Parallel, PoolShape};
 use std::sync::Arc;
@@ -37,6 +38,17 @@ pub trait Policy: Sized {
         traversal: &mut Traversal<'_, Self::Route>,
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
         let _ = (op, traversal);
+        Ok(None)
+    }
+
+    /// Finds a node above `key` at which a scan of `count` keys may start, and the length of its prefix. The client
+    /// reads the node and checks it. `None`: the scan starts at the root. [0 RT; an implementation states its own cost]
+    async fn scan_start<F: Fabric>(
+        op: Op<'_, F, RadixTree<Self>>,
+        key: &[u8],
+        count: usize,
+    ) -> Result<Option<(InnerRef, usize)>, IndexError> {
+        let _ = (op, key, count);
         Ok(None)
     }
 
