@@ -332,6 +332,19 @@ impl<F: Fabric> TableOp<'_, F> {
         }
     }
 
+    /// The buckets of a position for a change: those that were read before, or those that are read now. `None`: as
+    /// [`read_settled_buckets`](Self::read_settled_buckets). [0 RT if they were read before]
+    async fn known_or_read(
+        self,
+        known: Option<BucketsRead>,
+        position: TablePosition,
+    ) -> Result<Option<BucketsRead>, IndexError> {
+        match known {
+            Some(known) => Ok(Some(known)),
+            None => self.read_settled_buckets(position).await,
+        }
+    }
+
     /// Enters a linked node, unless its entry exists. `known`: its buckets, if they were read before. [1 RT with them,
     /// otherwise 2; more without
     /// [`Capability::AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead), if the node is on another memory
@@ -346,11 +359,9 @@ impl<F: Fabric> TableOp<'_, F> {
         let entry = TableEntry::new(position, node);
         let mut retry = Retry::new("enter", TRIES_MAX).watching(NODE_LOCKS);
         loop {
-            let buckets = match known.take() {
-                Some(buckets) => Some(buckets),
-                None => self.read_settled_buckets(position).await?,
+            let Some(buckets) = self.known_or_read(known.take(), position).await? else {
+                return Ok(Entered::Later);
             };
-            let Some(buckets) = buckets else { return Ok(Entered::Later) };
             if buckets.has(entry) {
                 return Ok(Entered::Here);
             }
@@ -386,11 +397,10 @@ impl<F: Fabric> TableOp<'_, F> {
         let mut retry = Retry::new("replace", TRIES_MAX).watching(NODE_LOCKS);
         loop {
             // Another client may have entered the old node after `known` was read and before the node was dead.
-            let buckets = match known.take().filter(|known| known.has(old)) {
-                Some(buckets) => Some(buckets),
-                None => self.read_settled_buckets(position).await?,
+            let known = known.take().filter(|known| known.has(old));
+            let Some(buckets) = self.known_or_read(known, position).await? else {
+                return Ok(Entered::Later);
             };
-            let Some(buckets) = buckets else { return Ok(Entered::Later) };
             let Some(&at) = buckets.pairs.addresses_of(old).first() else {
                 return self.enter(new, None).await;
             };
@@ -427,11 +437,10 @@ impl<F: Fabric> TableOp<'_, F> {
         let mut retry = Retry::new("remove", TRIES_MAX).watching(NODE_LOCKS);
         loop {
             // Another client may have entered the node after `known` was read and before the node was dead.
-            let buckets = match known.take().filter(|known| known.has(entry)) {
-                Some(buckets) => Some(buckets),
-                None => self.read_settled_buckets(position).await?,
+            let known = known.take().filter(|known| known.has(entry));
+            let Some(buckets) = self.known_or_read(known, position).await? else {
+                return Ok(Entered::Later);
             };
-            let Some(buckets) = buckets else { return Ok(Entered::Later) };
             let addresses = buckets.pairs.addresses_of(entry);
             if addresses.is_empty() {
                 return Ok(Entered::Here);
