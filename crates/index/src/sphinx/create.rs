@@ -28,6 +28,7 @@ use crate::cache::filter::Filter;
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
+use crate::radix::cache::depth_set::DepthSet;
 use crate::radix::inner::NodeSize;
 use crate::radix::tree::create::{check_capabilities, create_root, open_root};
 use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
@@ -100,6 +101,7 @@ impl Sphinx {
             options,
             table: HashTable::new(number, groups, words, client.fabric().shape().nodes),
             filter: Filter::new(filter_bytes, options.eviction),
+            depths: DepthSet::new(),
             postponed: PostponedChanges::default(),
             mutant: None,
         };

@@ -51,7 +51,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         }
         let mut hashes = std::mem::take(&mut traversal.route_mut().hashes);
         hashes.clear();
-        hashes.extend(PrefixHash::all(&traversal.key()[..traversal.start_depth_max()]));
+        hashes.extend(PrefixHash::all(&traversal.key()[..self.start_depth(traversal.start_depth_max())]));
         let found = self.deepest_node_of(traversal, &hashes).await;
         traversal.route_mut().hashes = hashes;
         found
@@ -89,11 +89,24 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         }
     }
 
-    /// A prefix, by its length and hash, if it may have a node.
+    /// The greatest depth of at most `depth_max` at which the client may find a node: with the filter, one at which it
+    /// has found nodes before.
+    #[inline]
+    pub(super) fn start_depth(self, depth_max: usize) -> usize {
+        let state = &self.index.policy;
+        match state.options.begins {
+            TraversalStart::Filter => state.depths.down_from(depth_max).next().unwrap_or(0),
+            TraversalStart::Table | TraversalStart::Root => depth_max,
+        }
+    }
+
+    /// A prefix, by its length and hash, if it may have a node. A prefix in the filter of a length at which the client
+    /// never found a node is a false positive.
     #[inline]
     pub(super) fn candidate(self, depth: usize, hash: PrefixHash) -> Option<Candidate> {
         let state = &self.index.policy;
-        let may_exist = state.options.begins != TraversalStart::Filter || state.filter.contains(hash.mixed());
+        let may_exist = state.options.begins != TraversalStart::Filter
+            || state.depths.contains(depth) && state.filter.contains(hash.mixed());
         may_exist.then(|| Candidate { depth, hash, position: state.table.position(hash) })
     }
 
@@ -182,10 +195,10 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
                 continue;
             }
             let prefix = node.prefix(self.index.number);
-            self.index.policy.filter.insert(prefix.mixed());
+            self.insert_in_filter(prefix, depth);
             if route.depths_missed.contains(&depth) {
                 let generation = node.header.generation();
-                let handle = NodeHandle { prefix, node: node.inner_ref(), generation };
+                let handle = NodeHandle { prefix, depth, node: node.inner_ref(), generation };
                 self.hit(coverage::ENTRY_RESTORED);
                 let entered = self.table().enter(&handle, None).await;
                 self.note_failure(&entered);
@@ -193,16 +206,25 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         }
     }
 
+    /// Inserts the prefix of a node of that depth.
+    fn insert_in_filter(self, prefix: PrefixHash, depth: usize) {
+        let SphinxState { filter, depths, .. } = &self.index.policy;
+        filter.insert(prefix.mixed());
+        if !depths.contains(depth) {
+            depths.add(depth);
+        }
+    }
+
     /// Records a change of the set of inner nodes in the table and in the filter. `lookup`: the buckets of the node, as
     /// they were read shortly before. If another client splits the subtable, the change is postponed. Then makes a
     /// change that was postponed before. [as [`TableOp::enter`], for one change or two]
     pub(super) async fn record_change(self, change: NodeChange, lookup: Option<BucketsRead>) {
-        let SphinxState { filter, mutant, postponed, .. } = &self.index.policy;
+        let SphinxState { mutant, postponed, .. } = &self.index.policy;
         if *mutant == Some(Mutant::EntryForgotten) {
             return;
         }
         if let NodeChange::Created(node) = change {
-            filter.insert(node.prefix.mixed());
+            self.insert_in_filter(node.prefix, node.depth);
         }
         self.change_or_postpone(PostponedChange::new(change), lookup).await;
         if let Some(due) = postponed.pop_due(self.fabric().now()) {

@@ -60,6 +60,7 @@ use crate::mutant::Mutant;
 use crate::op::Op;
 use crate::outcome::{PutOutcome, UpdateOutcome};
 use crate::radix::cache::cached_node::CachedNode;
+use crate::radix::cache::depth_set::DepthSet;
 use crate::radix::inner::InnerRef;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
@@ -79,6 +80,8 @@ pub struct SphinxState {
     options: SphinxFeatures,
     table: HashTable,
     filter: Filter,
+    /// The depths of the nodes that were inserted into the filter.
+    depths: DepthSet,
     postponed: PostponedChanges,
     mutant: Option<Mutant>,
 }

@@ -24,7 +24,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         key: &[u8],
         count: usize,
     ) -> Result<Option<(InnerRef, usize)>, IndexError> {
-        let hashes: Vec<_> = PrefixHash::all(key).collect();
+        let hashes: Vec<_> = PrefixHash::all(&key[..self.start_depth(key.len())]).collect();
         let longest = (1..hashes.len()).rev().filter_map(|depth| self.candidate(depth, hashes[depth]));
         let candidates: Vec<_> = longest.take(PREFIXES_MAX).collect();
         // The child of the root that is above the key takes as many round trips by the table as by the root.

@@ -10,7 +10,7 @@ const COUNTED: usize = 64;
 
 /// A set of depths, from which none is removed, and approximate numbers of nodes.
 #[derive(Debug)]
-pub(super) struct DepthSet {
+pub(crate) struct DepthSet {
     words: [AtomicU64; WORDS],
     counts: [AtomicU32; COUNTED],
     /// The depth with the most nodes.
@@ -18,7 +18,7 @@ pub(super) struct DepthSet {
 }
 
 impl DepthSet {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
             counts: std::array::from_fn(|_| AtomicU32::new(0)),
@@ -27,7 +27,7 @@ impl DepthSet {
     }
 
     /// Records a new node.
-    pub(super) fn add(&self, depth: usize) {
+    pub(crate) fn add(&self, depth: usize) {
         let (word, bit) = (&self.words[depth / 64], 1 << (depth % 64));
         if word.load(Relaxed) & bit == 0 {
             word.fetch_or(bit, Relaxed);
@@ -41,21 +41,27 @@ impl DepthSet {
     }
 
     /// Records that a node has left the cache.
-    pub(super) fn subtract(&self, depth: usize) {
+    pub(crate) fn subtract(&self, depth: usize) {
         if let Some(count) = self.counts.get(depth) {
             count.fetch_sub(1, Relaxed);
         }
     }
 
+    /// Whether a node of that depth was added.
+    #[inline]
+    pub(crate) fn contains(&self, depth: usize) -> bool {
+        self.word(depth / 64) >> (depth % 64) & 1 == 1
+    }
+
     /// The depth with the most nodes, of the depths whose nodes are counted.
     #[inline]
-    pub(super) fn commonest(&self) -> usize {
+    pub(crate) fn commonest(&self) -> usize {
         self.commonest.load(Relaxed) as usize
     }
 
     /// The depths that are at most `last`, the greatest first.
     #[inline]
-    pub(super) fn down_from(&self, last: usize) -> impl Iterator<Item = usize> {
+    pub(crate) fn down_from(&self, last: usize) -> impl Iterator<Item = usize> {
         let last = last.min(DEPTHS - 1);
         let (mut number, mut word) = (last / 64, self.word(last / 64) & (u64::MAX >> (63 - last % 64)));
         std::iter::from_fn(move || {
@@ -71,7 +77,7 @@ impl DepthSet {
 
     /// The depths from `first` on, the smallest first.
     #[inline]
-    pub(super) fn up_from(&self, first: usize) -> impl Iterator<Item = usize> {
+    pub(crate) fn up_from(&self, first: usize) -> impl Iterator<Item = usize> {
         let (mut number, mut word) = (first / 64, self.word(first / 64) & (u64::MAX << (first % 64)));
         std::iter::from_fn(move || {
             while word == 0 {

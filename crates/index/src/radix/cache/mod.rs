@@ -2,7 +2,7 @@
 
 mod arena;
 pub mod cached_node;
-mod depth_set;
+pub(crate) mod depth_set;
 pub mod node_cache;
 mod page_log;
 mod start_depths;

@@ -251,6 +251,7 @@ impl<P: Policy> RadixTree<P> {
         let header = node.header();
         NodeHandle {
             prefix: node.prefix(self.number),
+            depth: header.depth(),
             node: InnerRef { at, size: header.size() },
             generation: header.generation(),
         }

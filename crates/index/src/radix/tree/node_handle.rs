@@ -10,6 +10,8 @@ use std::fmt;
 pub struct NodeHandle {
     /// Hash of the prefix that all keys below the node share.
     pub prefix: PrefixHash,
+    /// Length of the prefix.
+    pub depth: usize,
     /// Address and size.
     pub node: InnerRef,
     /// Number of nodes that used this memory.

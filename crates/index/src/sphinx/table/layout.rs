@@ -330,27 +330,32 @@ impl BucketPairs {
         self.copies.iter().flat_map(headers).map(BucketHeader::from_word)
     }
 
-    /// Addresses and contents of the words that can hold entries. The words of a shared overflow bucket are included
-    /// once.
-    fn words(&self) -> impl Iterator<Item = (Remote<u64>, u64)> {
+    /// Addresses and contents of the words that can hold entries and of which `holds` is true. The words of a shared
+    /// overflow bucket are included once.
+    #[inline]
+    fn words_where(&self, holds: impl Fn(u64) -> bool + Copy) -> impl Iterator<Item = (Remote<u64>, u64)> {
         let end = self.at[0].word() + PAIR_BYTES as u64;
         let shared = self.at[0].word()..end;
-        let of = |pair: usize| {
+        let of = move |pair: usize| {
+            let (at, copy) = (self.at[pair], &*self.copies[pair]);
             let slots = (0..PAIR_BYTES / 8).filter(|&number| !is_header(number));
-            slots.map(move |number| (self.at[pair].part(8 * number as u64), word(&self.copies[pair], number)))
+            let words =
+                slots.map(|number| (number, word(copy, number))).filter(move |(_, word)| holds(*word));
+            words.map(move |(number, word)| (at.part::<u64>(8 * number as u64), word))
         };
-        of(0).chain(of(1).filter(move |(at, _): &(Remote<u64>, u64)| !shared.contains(&at.word())))
+        of(0).chain(of(1).filter(move |(at, _)| !shared.contains(&at.word())))
     }
 
     /// The entries with `fingerprint`, and their addresses.
     pub fn candidates(&self, fingerprint: u16) -> impl Iterator<Item = (Remote<u64>, TableEntry)> {
-        let entries = self.words().filter_map(|(at, word)| Some((at, TableEntry::from_word(word)?)));
-        entries.filter(move |(_, entry)| entry.fingerprint() == fingerprint)
+        let is_candidate =
+            move |word| TableEntry::from_word(word).is_some_and(|entry| entry.fingerprint() == fingerprint);
+        self.words_where(is_candidate).filter_map(|(at, word)| Some((at, TableEntry::from_word(word)?)))
     }
 
     /// Addresses of the copies of `entry`, in the order that all clients agree on.
     pub fn addresses_of(&self, entry: TableEntry) -> Vec<Remote<u64>> {
-        let found = self.words().filter(|(_, word)| *word == entry.word());
+        let found = self.words_where(move |word| word == entry.word());
         let mut addresses: Vec<_> = found.map(|(at, _)| at).collect();
         addresses.sort_unstable_by_key(|at| at.word());
         addresses
@@ -358,7 +363,7 @@ impl BucketPairs {
 
     /// Number of free words.
     pub fn free_words(&self) -> usize {
-        self.words().filter(|(_, word)| *word == 0).count()
+        self.words_where(|word| word == 0).count()
     }
 
     /// Address of a free word in the emptier of the two pairs.
@@ -389,7 +394,7 @@ mod tests {
     fn handle(number: u64, generation: u32) -> NodeHandle {
         let at = Remote::new(NodeId(3), Memory::Host, 4096 + 8 * number).expect("it is not null");
         let node = InnerRef { at, size: NodeSize::Sixteen };
-        NodeHandle { prefix: PrefixHash::of(&number.to_be_bytes()), node, generation }
+        NodeHandle { prefix: PrefixHash::of(&number.to_be_bytes()), depth: 8, node, generation }
     }
 
     proptest! {
