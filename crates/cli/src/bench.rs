@@ -3,7 +3,7 @@
 mod spatial;
 
 use super::lock_width::LockBits;
-use super::node_sizes::NodeSizes;
+use super::smart_options::SmartOptions;
 use super::sphinx_options::SphinxOptions;
 use super::{Context, Failure, Format, Outcome, heap, size};
 use crate::failure::shown;
@@ -59,12 +59,8 @@ pub(crate) struct Args {
     /// paper's Algorithm 1, which differs from its text) [default: catfish]
     #[arg(long)]
     variant: Option<String>,
-    /// smart only: sizes of inner nodes [default: fitting]
-    #[arg(long, value_name = "SIZES", value_enum)]
-    node_sizes: Option<NodeSizes>,
-    /// smart only: round the memory of each node and leaf up to 256 bytes, as the paper's published code does
-    #[arg(long)]
-    round_allocations: bool,
+    #[command(flatten)]
+    smart: SmartOptions,
     #[command(flatten)]
     sphinx: SphinxOptions,
     /// Radix trees only: whether a scan reads many nodes and leaves with one doorbell
@@ -258,8 +254,7 @@ impl Args {
             value_bytes: self.value_bytes,
             range_size: self.range_size,
             node_bytes: self.node_bytes.map(|bytes| bytes as usize),
-            node_sizing: self.node_sizes.map(Into::into),
-            round_allocations: self.round_allocations,
+            smart: self.smart.overrides(),
             sphinx: self.sphinx.overrides(),
             batched_scans: self.batched_scans == Switch::On,
             cache_bytes: self.cache_bytes.map(|bytes| bytes as usize),

@@ -1,12 +1,12 @@
 //! `farwood create`: a pool, or an index in it.
 
 use super::lock_width::LockBits;
-use super::node_sizes::NodeSizes;
+use super::smart_options::SmartOptions;
 use super::sphinx_options::SphinxOptions;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::doctor;
 use farwood::error::{ErrorKind, ShmError};
-use farwood::papers::{Allocation, Consistency, ShermanVariant, SmartVariant, SphinxVariant};
+use farwood::papers::{Consistency, ShermanVariant, SmartVariant, SphinxVariant};
 use farwood::spatial::{CoordinateSystem, IdKind, RTree};
 use farwood::types::Kind;
 use farwood::{BTree, Error, Hashed, Pool, PoolOptions, Radix, Url};
@@ -104,13 +104,8 @@ pub(crate) struct Args {
     /// smart [default: smart]; sphinx: art, +hash-table or sphinx [default: sphinx]
     #[arg(long, value_name = "NAME", help_heading = "Index")]
     variant: Option<String>,
-    /// smart only: sizes of inner nodes [default: fitting]
-    #[arg(long, value_name = "SIZES", value_enum, help_heading = "Index")]
-    node_sizes: Option<NodeSizes>,
-    /// smart only: round the memory of each node and leaf up to 256 bytes, as the paper's published code does: for
-    /// comparisons of memory
-    #[arg(long, help_heading = "Index")]
-    round_allocations: bool,
+    #[command(flatten, next_help_heading = "Index")]
+    smart: SmartOptions,
     #[command(flatten, next_help_heading = "Index")]
     sphinx: SphinxOptions,
     /// sherman only: bits of a lock. A lock of 16 bits, as in the paper, cannot tell a crashed client from the next
@@ -172,7 +167,7 @@ enum Scheme {
 }
 
 /// Options that apply to an index only.
-const INDEX_OPTIONS: [&str; 16] = [
+const INDEX_OPTIONS: [&str; 19] = [
     "index",
     "keys",
     "values",
@@ -183,10 +178,13 @@ const INDEX_OPTIONS: [&str; 16] = [
     "crs",
     "ids",
     "variant",
-    "node_sizes",
-    "round_allocations",
+    SmartOptions::NAMES[0],
+    SmartOptions::NAMES[1],
+    SmartOptions::NAMES[2],
     SphinxOptions::NAMES[0],
     SphinxOptions::NAMES[1],
+    SphinxOptions::NAMES[2],
+    SphinxOptions::NAMES[3],
     "lock_width",
     "consistency",
 ];
@@ -203,13 +201,12 @@ struct Inapplicable {
 fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
     const OF_SHERMAN: &[&str] =
         &["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency"];
-    const OF_SMART: &[&str] = &["node_sizes", "round_allocations"];
     const OF_KEYS: &[&str] =
         &["keys", "values", "key_bytes", "value_bytes", "any_length", "variant", "lock_width", "consistency"];
     const CATFISH: Inapplicable =
         Inapplicable { options: &["crs", "ids"], why: "an option of catfish", meant: Some("catfish") };
     const SMART: Inapplicable =
-        Inapplicable { options: OF_SMART, why: "an option of smart", meant: Some("smart") };
+        Inapplicable { options: &SmartOptions::NAMES, why: "an option of smart", meant: Some("smart") };
     const SPHINX: Inapplicable =
         Inapplicable { options: &SphinxOptions::NAMES, why: "an option of sphinx", meant: Some("sphinx") };
     const SHERMAN: Inapplicable = Inapplicable {
@@ -538,13 +535,7 @@ fn width(kind: Kind, chosen: Option<usize>) -> Option<usize> {
 }
 
 fn radix(args: &Args) -> Result<Radix, Failure> {
-    let mut features = variant(args, SmartVariant::RECOMMENDED)?.features();
-    if let Some(sizes) = args.node_sizes {
-        features.node_sizing = sizes.into();
-    }
-    if args.round_allocations {
-        features.allocation = Allocation::Steps256;
-    }
+    let features = args.smart.overrides().apply(variant(args, SmartVariant::RECOMMENDED)?.features());
     Ok(Radix::new().variant(features))
 }
 

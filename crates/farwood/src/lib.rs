@@ -190,7 +190,7 @@ pub mod papers {
     pub use farwood_index::ordered::System;
     pub use farwood_index::sherman::{ShermanFeatures, ShermanVariant};
     pub use farwood_index::smart::options::Scans;
-    pub use farwood_index::smart::{Allocation, NodeSizing, SmartFeatures, SmartVariant};
+    pub use farwood_index::smart::{Allocation, CachePolicy, NodeSizing, SmartFeatures, SmartVariant};
     pub use farwood_index::sphinx::{
         Eviction, Groups, LeafLocks, NodeReads, ScanStarts, SphinxFeatures, SphinxVariant, TraversalStart,
     };

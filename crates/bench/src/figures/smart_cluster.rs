@@ -11,6 +11,7 @@ use super::figure::Effort;
 pub(super) use super::sherman_fig15::LEAF_CAPACITY;
 use super::sherman_fig15::node_bytes;
 use crate::run::{Amount, KeySource, RunSpec};
+use crate::spec::smart_overrides::SmartOverrides;
 use crate::workload::Workload;
 use crate::workload::distribution::Distribution;
 use crate::workload::keys::KeyLength;
@@ -59,7 +60,7 @@ pub(super) fn node_sizing(variant: &str) -> NodeSizing {
 
 /// The run with these sizes of inner nodes.
 pub(super) fn with_node_sizing(spec: RunSpec, sizing: NodeSizing) -> RunSpec {
-    RunSpec { node_sizing: Some(sizing), ..spec }
+    RunSpec { smart: SmartOverrides { node_sizing: Some(sizing), ..spec.smart }, ..spec }
 }
 
 /// The clients of a run: its compute nodes, and the threads of each, with [`COROUTINES`] clients on each thread.

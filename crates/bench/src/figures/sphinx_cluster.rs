@@ -1,8 +1,9 @@
 //! The cluster of Sphinx's evaluation (its §V-A).
 
+use crate::spec::smart_overrides::SmartOverrides;
 use crate::spec::sphinx_overrides::SphinxOverrides;
 use farwood_index::ordered::System;
-use farwood_index::smart::NodeSizing;
+use farwood_index::smart::{CachePolicy, NodeSizing};
 use farwood_index::sphinx::{LeafLocks, NodeReads, ScanStarts};
 
 use super::builders::{LoadedKeys, Time, simulated};
@@ -43,25 +44,35 @@ pub(super) struct ComparedSystem {
     system: System,
     variant: &'static str,
     caches: u64,
-    /// Sizes of inner nodes of SMART.
-    node_sizing: Option<NodeSizing>,
+    smart: SmartOverrides,
 }
 
-const fn smart(name: &'static str, caches: u64, node_sizing: NodeSizing) -> ComparedSystem {
-    ComparedSystem { name, system: System::Smart, variant: "smart", caches, node_sizing: Some(node_sizing) }
+/// SMART as its paper describes it.
+const WHOLE: SmartOverrides =
+    SmartOverrides { node_sizing: Some(NodeSizing::Preallocated), allocation: None, cache_policy: None };
+/// SMART as its published code has it.
+const TYPED: SmartOverrides = SmartOverrides {
+    node_sizing: Some(NodeSizing::Typed),
+    allocation: None,
+    cache_policy: Some(CachePolicy::FirstIn),
+};
+const NOT_SMART: SmartOverrides = SmartOverrides { node_sizing: None, allocation: None, cache_policy: None };
+
+const fn smart(name: &'static str, caches: u64, smart: SmartOverrides) -> ComparedSystem {
+    ComparedSystem { name, system: System::Smart, variant: "smart", caches, smart }
 }
 
 const fn sphinx(name: &'static str, caches: u64, variant: &'static str) -> ComparedSystem {
-    ComparedSystem { name, system: System::Sphinx, variant, caches, node_sizing: None }
+    ComparedSystem { name, system: System::Sphinx, variant, caches, smart: NOT_SMART }
 }
 
 /// The systems in the paper's order, SMART in two readings; the others are compared with the last.
 pub(super) const SYSTEMS: [ComparedSystem; 6] = [
     sphinx("ART", 0, "art"),
-    smart("SMART, whole nodes", 1, NodeSizing::Preallocated),
-    smart("SMART+C, whole nodes", 10, NodeSizing::Preallocated),
-    smart("SMART, typed", 1, NodeSizing::Typed),
-    smart("SMART+C, typed", 10, NodeSizing::Typed),
+    smart("SMART, whole nodes", 1, WHOLE),
+    smart("SMART+C, whole nodes", 10, WHOLE),
+    smart("SMART, typed", 1, TYPED),
+    smart("SMART+C, typed", 10, TYPED),
     sphinx("Sphinx", 1, "sphinx"),
 ];
 pub(super) const ART: usize = 0;
@@ -78,7 +89,8 @@ pub(super) struct Reading {
 
 impl Reading {
     /// The paper's text: SMART has memory for 256 slots in each inner node, and reads and caches all of them. And the
-    /// published code: it reads and caches the slots in use.
+    /// published code: it reads and caches the slots in use, and its
+    /// cache evicts first in, first out.
     pub(super) const BOTH: [Reading; 2] =
         [Reading { name: "whole nodes", smarts: [1, 2] }, Reading { name: "typed", smarts: [3, 4] }];
 
@@ -168,7 +180,7 @@ pub(super) fn spec(
         compute_nodes: usize::from(MACHINES),
         threads: Some((workers / u64::from(MACHINES)).min(THREADS_MAX) as usize),
         clients: Some(workers),
-        node_sizing: compared.node_sizing,
+        smart: compared.smart,
         sphinx: if compared.variant == "sphinx" { AS_IN_PAPER } else { SphinxOverrides::default() },
         ..simulated(compared.system, compared.variant, ONE_PORT, workload, loaded, time)
     }

@@ -22,8 +22,9 @@ pub(super) const FIGURE: Figure = Figure {
               because the inserts of the first thousands conflict at a few nodes. D updates the keys that it \
               reads, as in the paper. SMART in two readings: whole nodes, as the paper's text says, which \
               allocate, read and cache 256 slots; and typed, as SMART's published code, which reads and caches the \
-              slots in use. ART has no cache, and reads one node or leaf after the other in scans, which is an \
-              assumption. Sphinx reads whole nodes, and its workers compete for leaf locks without local queues. \
+              slots in use, evicts first in, first out, and does not cache the root. ART has no cache, and reads one \
+              node or leaf after the other in scans, which is an assumption. Sphinx reads whole nodes, its workers \
+              compete for leaf locks without local queues, and its scans start at the root. \
               The paper prints the least and the largest ratio of the systems, and no throughput.",
     claim: "Sphinx has 1.2 to 3.6 times the throughput of ART, SMART and SMART+C with integers and 1.9 to 7.3 times \
               with e-mail addresses.",

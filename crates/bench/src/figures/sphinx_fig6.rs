@@ -6,8 +6,9 @@ use super::run::Run;
 use super::sphinx_cluster::{ART, KeyKind, SMART, SOURCE, SPHINX, SYSTEMS, WORKERS, spec};
 use crate::record::Record;
 use crate::run::RunSpec;
+use crate::spec::smart_overrides::SmartOverrides;
 use crate::workload::Workload;
-use farwood_index::smart::NodeSizing;
+use farwood_index::smart::{Allocation, NodeSizing};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sphinx-fig6",
@@ -42,8 +43,11 @@ fn runs(effort: Effort) -> Vec<Run> {
         let load = move |compared: usize| spec(SYSTEMS[compared], Workload::Load, keys, WORKERS, effort);
         let rounded = move |variant: &str| RunSpec {
             variant: Some(variant.to_owned()),
-            node_sizing: (variant == "smart").then_some(NodeSizing::Preallocated),
-            round_allocations: true,
+            smart: SmartOverrides {
+                node_sizing: (variant == "smart").then_some(NodeSizing::Preallocated),
+                allocation: Some(Allocation::Steps256),
+                ..SmartOverrides::default()
+            },
             ..load(SMART)
         };
         SHOWN.into_iter().map(load).chain(ROUNDED.into_iter().map(rounded))

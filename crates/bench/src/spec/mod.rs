@@ -4,6 +4,7 @@
 
 pub mod fabric;
 pub mod ordered;
+pub mod smart_overrides;
 pub mod spatial;
 pub mod spatial_variant;
 pub mod sphinx_overrides;

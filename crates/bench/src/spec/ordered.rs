@@ -1,10 +1,10 @@
 //! The parameters of a run of an ordered index, and values derived from them.
 
+use super::smart_overrides::SmartOverrides;
 use super::sphinx_overrides::SphinxOverrides;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;
-use farwood_index::smart::NodeSizing;
 use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::queue_pairs;
 
@@ -82,10 +82,8 @@ pub struct RunSpec {
     pub range_size: u32,
     /// Size of a node in bytes, if all nodes have one size; `None`: the default of the index.
     pub node_bytes: Option<usize>,
-    /// SMART: the sizes of inner nodes; `None`: the default of the index.
-    pub node_sizing: Option<NodeSizing>,
-    /// SMART: whether the memory of each node and leaf is rounded up to 256 bytes, as in its artifact.
-    pub round_allocations: bool,
+    /// SMART: the options that differ from those of the variant.
+    pub smart: SmartOverrides,
     /// Sphinx: the options that differ from those of the variant.
     pub sphinx: SphinxOverrides,
     /// Radix trees: whether a scan reads many nodes and leaves with one doorbell.
@@ -142,8 +140,7 @@ impl Default for RunSpec {
             value_bytes: 8,
             range_size: 100,
             node_bytes: None,
-            node_sizing: None,
-            round_allocations: false,
+            smart: SmartOverrides::default(),
             sphinx: SphinxOverrides::default(),
             batched_scans: true,
             cache_bytes: None,

@@ -71,10 +71,8 @@ impl RunSpec {
 
     fn smart_options(&self) -> Result<smart::SmartFeatures> {
         let options = self.variant_of(smart::SmartVariant::RECOMMENDED)?.features();
-        let node_sizing = self.node_sizing.unwrap_or(options.node_sizing);
-        let allocation =
-            if self.round_allocations { smart::Allocation::Steps256 } else { options.allocation };
-        Ok(smart::SmartFeatures { node_sizing, allocation, scans: self.scans(options.scans), ..options })
+        let scans = self.scans(options.scans);
+        Ok(self.smart.apply(smart::SmartFeatures { scans, ..options }))
     }
 
     /// The READs of a scan of a radix tree, if the variant's are `of_variant`.
@@ -101,13 +99,12 @@ impl RunSpec {
         {
             return refuse(flag, "it is an option of sphinx");
         }
+        if self.index != System::Smart
+            && let Some(flag) = self.smart.first_flag()
+        {
+            return refuse(flag, "it is an option of smart");
+        }
         match self.index {
-            System::Sherman | System::Sphinx if self.node_sizing.is_some() => {
-                refuse("--node-sizes", "only smart has nodes of several sizings")
-            }
-            System::Sherman | System::Sphinx if self.round_allocations => {
-                refuse("--round-allocations", "only smart can round allocations up")
-            }
             System::Sherman if !self.batched_scans => {
                 refuse("--batched-scans", "only radix trees have scans in batches")
             }
@@ -169,11 +166,12 @@ fn leaf_bytes(spec: &RunSpec, keys: &Keys) -> usize {
 /// Bytes of a leaf and half an inner node: a tree has at most one inner node per key.
 fn radix_entry_bytes(spec: &RunSpec, keys: &Keys) -> u64 {
     let leaf = leaf_bytes(spec, keys);
-    let node = match spec.node_sizing {
+    let node = match spec.smart.node_sizing {
         None | Some(NodeSizing::Fitting) => NodeSize::Sixteen,
         Some(NodeSizing::Typed | NodeSizing::Preallocated) => NodeSize::All,
     };
-    let rounded = |bytes: usize| if spec.round_allocations { bytes.next_multiple_of(256) } else { bytes };
+    let is_rounded = spec.smart.allocation == Some(smart::Allocation::Steps256);
+    let rounded = |bytes: usize| if is_rounded { bytes.next_multiple_of(256) } else { bytes };
     (rounded(leaf) + rounded(node.bytes()) / 2) as u64
 }
 

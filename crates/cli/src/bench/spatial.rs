@@ -1,6 +1,7 @@
 //! `farwood bench --index catfish`: rectangles instead of keys.
 
 use super::{Args, Progress, failure, show};
+use crate::smart_options::SmartOptions;
 use crate::sphinx_options::SphinxOptions;
 use crate::{Context, Failure, Outcome, heap};
 use farwood_bench::run::{Amount, FabricKind, WorkerCommand};
@@ -27,12 +28,15 @@ pub(super) struct SpatialArgs {
 /// Options that only spatial indexes have.
 const SPATIAL: [&str; 3] = ["scale", "rectangles_file", "think"];
 /// Options that spatial indexes do not have.
-const NOT_SPATIAL: [&str; 21] = [
+const NOT_SPATIAL: [&str; 24] = [
     "lock_width",
-    "node_sizes",
-    "round_allocations",
+    SmartOptions::NAMES[0],
+    SmartOptions::NAMES[1],
+    SmartOptions::NAMES[2],
     SphinxOptions::NAMES[0],
     SphinxOptions::NAMES[1],
+    SphinxOptions::NAMES[2],
+    SphinxOptions::NAMES[3],
     "batched_scans",
     "preloaded_keys",
     "warmup_keys",

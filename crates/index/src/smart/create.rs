@@ -11,7 +11,8 @@
 //! +  3  1  inner nodes: 0 fitting size, 1 of 256 slots, 2 typed
 //! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 separate, 1 combined
 //! +  6  1  WRITEs: 0 separate, 1 combined           +  7 1  allocation: 0 words, 1 steps of 256 bytes
-//! +  8     zero
+//! +  8  1  a full node cache evicts: 0 the least recently used copies, 1 the first inserted
+//! +  9     zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
 //! + 16  2  maximum bytes of key and value together in a leaf
 //! + 18     zero
@@ -20,7 +21,7 @@
 //! ```
 
 use super::options::{
-    Allocation, Inserts, LeafLock, NodeSizing, Reads, Scans, SmartFeatures, Updates, Writes,
+    Allocation, CachePolicy, Inserts, LeafLock, NodeSizing, Reads, Scans, SmartFeatures, Updates, Writes,
 };
 use super::{Smart, SmartState};
 use crate::combine::{Combiner, Leader};
@@ -125,8 +126,17 @@ impl Parameters for SmartConfig {
     const NAME: &'static str = "a SMART tree";
 
     fn fields(&mut self, codec: &mut Codec) {
-        let SmartFeatures { inserts, updates, leaf_lock, reads, writes, node_sizing, scans, allocation } =
-            &mut self.options;
+        let SmartFeatures {
+            inserts,
+            updates,
+            leaf_lock,
+            reads,
+            writes,
+            node_sizing,
+            scans,
+            allocation,
+            cache_policy,
+        } = &mut self.options;
         codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
         codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace, Updates::Swapped]);
         let leaf_locks = [
@@ -142,6 +152,7 @@ impl Parameters for SmartConfig {
         codec.choice(5, reads, [Reads::Each, Reads::Delegated]);
         codec.choice(6, writes, [Writes::Each, Writes::Combined]);
         codec.choice(7, allocation, [Allocation::Words, Allocation::Steps256]);
+        codec.choice(8, cache_policy, [CachePolicy::RecentlyUsed, CachePolicy::FirstIn]);
         codec.u16(16, &mut self.inline_bytes, 0..=ENTRY_BYTES_MAX);
         codec.kinds(&mut self.kinds);
     }
@@ -157,14 +168,15 @@ mod tests {
 
     #[test]
     fn parameters_are_read_back_and_unknown_values_are_refused() {
-        let bad: Vec<_> = [2, 3, 5, 3, 2, 2, 2, 2].into_iter().enumerate().chain([(17, 255)]).collect();
+        let bad: Vec<_> = [2, 3, 5, 3, 2, 2, 2, 2, 2].into_iter().enumerate().chain([(17, 255)]).collect();
         for (variant, _) in SmartVariant::ALL {
-            for (node_sizing, scans, allocation) in [
-                (NodeSizing::Fitting, Scans::OneByOne, Allocation::Words),
-                (NodeSizing::Preallocated, Scans::Batched, Allocation::Steps256),
-                (NodeSizing::Typed, Scans::Batched, Allocation::Words),
+            for (node_sizing, scans, allocation, cache_policy) in [
+                (NodeSizing::Fitting, Scans::OneByOne, Allocation::Words, CachePolicy::FirstIn),
+                (NodeSizing::Preallocated, Scans::Batched, Allocation::Steps256, CachePolicy::RecentlyUsed),
+                (NodeSizing::Typed, Scans::Batched, Allocation::Words, CachePolicy::FirstIn),
             ] {
-                let options = SmartFeatures { node_sizing, scans, allocation, ..variant.features() };
+                let options =
+                    SmartFeatures { node_sizing, scans, allocation, cache_policy, ..variant.features() };
                 check_codec(&SmartConfig { options, inline_bytes: 300, kinds: [3, 4] }, &bad);
             }
         }

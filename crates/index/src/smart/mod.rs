@@ -24,7 +24,7 @@ pub mod options;
 pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
 pub use coverage::MARKS;
 pub use create::{KIND, SmartConfig, describe};
-pub use options::{Allocation, NodeSizing, SmartFeatures, SmartVariant};
+pub use options::{Allocation, CachePolicy, NodeSizing, SmartFeatures, SmartVariant};
 
 use crate::combine::{Combiner, Role};
 use crate::error::IndexError;

@@ -17,7 +17,9 @@
 use crate::radix::leaf::LeafGrain;
 use crate::radix::tree;
 use crate::radix::tree::options::NodeReads;
-pub use crate::radix::tree::options::{Allocation, Inserts, LeafLock, NodeSizing, Scans, Updates};
+pub use crate::radix::tree::options::{
+    Allocation, CachePolicy, Inserts, LeafLock, NodeSizing, Scans, Updates,
+};
 use crate::variant::named;
 
 /// Whether clients of a compute node combine lookups of one key.
@@ -57,12 +59,14 @@ pub struct SmartFeatures {
     pub scans: Scans,
     /// Unit of the allocated memory.
     pub allocation: Allocation,
+    /// The copies that a full node cache evicts.
+    pub cache_policy: CachePolicy,
 }
 
 impl SmartFeatures {
     /// The options of the radix tree.
     pub(super) fn tree(self, inline_bytes: usize) -> tree::TreeOptions {
-        let Self { inserts, updates, leaf_lock, node_sizing, scans, allocation, .. } = self;
+        let Self { inserts, updates, leaf_lock, node_sizing, scans, allocation, cache_policy, .. } = self;
         tree::TreeOptions {
             inserts,
             updates,
@@ -73,6 +77,7 @@ impl SmartFeatures {
             scans,
             grain: LeafGrain::Words,
             allocation,
+            cache_policy,
             inline_bytes,
         }
     }
@@ -121,6 +126,7 @@ impl SmartVariant {
             node_sizing: NodeSizing::Fitting,
             scans: Scans::Batched,
             allocation: Allocation::Words,
+            cache_policy: CachePolicy::RecentlyUsed,
         }
     }
 }
@@ -147,16 +153,18 @@ impl SmartFeatures {
             ("node_sizes", self.node_sizing.name()),
             ("scans", pick(self.scans == Scans::Batched, "batched", "one by one")),
             ("allocation", allocation),
+            ("cache_policy", self.cache_policy.name()),
         ];
         pairs.map(|(name, value)| (name, value.to_owned())).into()
     }
 
-    /// The variant that has these options; sizes of inner nodes, scans and allocation may differ.
+    /// The variant that has these options; sizes of inner nodes, scans, allocation and cache may differ.
     pub fn variant(&self) -> Option<SmartVariant> {
         let plain = |options: Self| Self {
             node_sizing: NodeSizing::Fitting,
             scans: Scans::Batched,
             allocation: Allocation::Words,
+            cache_policy: CachePolicy::RecentlyUsed,
             ..options
         };
         SmartVariant::ALL

@@ -13,7 +13,7 @@ pub use crate::cache::filter::Eviction;
 use crate::radix::leaf::{ENTRY_BYTES_MAX, LeafGrain};
 use crate::radix::tree;
 use crate::radix::tree::options::LeafLock;
-use crate::radix::tree::options::{Allocation, Inserts, NodeSizing, Updates};
+use crate::radix::tree::options::{Allocation, CachePolicy, Inserts, NodeSizing, Updates};
 pub use crate::radix::tree::options::{NodeReads, Scans};
 use crate::variant::named;
 
@@ -129,6 +129,8 @@ impl SphinxFeatures {
             scans: self.scans,
             grain: LeafGrain::Lines,
             allocation: Allocation::Words,
+            // The client caches no nodes.
+            cache_policy: CachePolicy::RecentlyUsed,
             inline_bytes: ENTRY_BYTES_MAX,
         }
     }

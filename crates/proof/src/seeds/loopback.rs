@@ -165,6 +165,9 @@ pub(crate) fn smart_config(seed: u64) -> smart::SmartConfig {
     if random.once_in(4) {
         config.inline_bytes = INLINE_BYTES;
     }
+    if random.once_in(4) {
+        config.options.cache_policy = smart::CachePolicy::FirstIn;
+    }
     config
 }
 

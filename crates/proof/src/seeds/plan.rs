@@ -118,13 +118,16 @@ impl Plan {
     }
 
     /// Takes back the options of radix trees that were added after the runs that once failed: nodes that grow in place,
-    /// READs of one slot, leaf locks that are handed over or for which all clients compete, scans that start at a node
-    /// of the table, and random eviction.
+    /// a cache that evicts first in, first out, READs of one slot, leaf locks that are handed over or for which all
+    /// clients compete, scans that start at a node of the table, and random eviction.
     pub fn use_earlier_options(&mut self) {
         let is_typed = self.is_typed();
         match &mut self.index {
-            OrderedConfig::Smart(config) if is_typed => {
-                config.options.node_sizing = smart::NodeSizing::Fitting;
+            OrderedConfig::Smart(config) => {
+                if is_typed {
+                    config.options.node_sizing = smart::NodeSizing::Fitting;
+                }
+                config.options.cache_policy = smart::CachePolicy::RecentlyUsed;
             }
             OrderedConfig::Sphinx(config) => {
                 config.options.node_reads = sphinx::NodeReads::Whole;
@@ -132,7 +135,7 @@ impl Plan {
                 config.options.scan_starts = sphinx::ScanStarts::Root;
                 config.options.eviction = sphinx::Eviction::SecondChance;
             }
-            _ => {}
+            OrderedConfig::Sherman(_) => {}
         }
     }
 

@@ -19,6 +19,7 @@ use crate::radix::inner::{Inner, NodeHeader, RawInner, SlotSearch};
 use crate::radix::key::{Step, step_at};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::slot::{Child, NodeSlot};
+use crate::radix::tree::options::CachePolicy;
 use farwood_fabric::Remote;
 use std::ops::Deref;
 use std::sync::atomic::{
@@ -59,6 +60,7 @@ pub struct NodeCache {
     bytes_max: usize,
     /// The smallest block of a copy.
     class_min: BlockClass,
+    policy: CachePolicy,
 }
 
 /// The state under the lock of the cache.
@@ -111,6 +113,7 @@ impl NodeCache {
             fixed_bytes: if pages == 0 { 0 } else { fixed_bytes },
             bytes_max,
             class_min: BlockClass::fitting(0),
+            policy: CachePolicy::RecentlyUsed,
         }
     }
 
@@ -119,6 +122,12 @@ impl NodeCache {
     #[must_use]
     pub fn with_whole_nodes(self) -> Self {
         Self { class_min: BlockClass::WHOLE_NODE, ..self }
+    }
+
+    /// The cache, with that eviction policy.
+    #[must_use]
+    pub fn with_policy(self, policy: CachePolicy) -> Self {
+        Self { policy, ..self }
     }
 
     /// Bytes in use, and the budget.
@@ -132,6 +141,12 @@ impl NodeCache {
 
     fn now(&self) -> u8 {
         self.now.load(Relaxed)
+    }
+
+    /// The time at which a copy that is found counts as used; `None`: its age is the time since its insertion.
+    #[inline]
+    fn use_time(&self) -> Option<u8> {
+        (self.policy == CachePolicy::RecentlyUsed).then(|| self.now())
     }
 
     /// The deepest cached node above `key` that is found and no deeper than `depth_max`, which is at most the length of
@@ -243,7 +258,7 @@ impl NodeCache {
         read: impl Fn(NodeIdentity, StoredCopy<Block<'_>>) -> R,
     ) -> Option<R> {
         let Store { arena, table, number, .. } = &self.store;
-        table.search(arena, TableKey(prefix.mixed()), self.now(), |copy| {
+        table.search(arena, TableKey(prefix.mixed()), self.use_time(), |copy| {
             let node = copy.identity()?;
             (node.header.depth() == depth && node.prefix(*number) == prefix).then(|| read(node, copy))
         })
@@ -269,7 +284,8 @@ impl NodeCache {
 
     /// Inserts a node that was just read, or updates the copy of it.
     pub fn put<B: Deref<Target = [u8]>>(&self, at: Remote<RawInner>, node: &Inner<B>) {
-        if self.store.arena.pages_max() == 0 {
+        let is_kept = self.policy == CachePolicy::RecentlyUsed || node.header().depth() > 0;
+        if self.store.arena.pages_max() == 0 || !is_kept {
             return;
         }
         let node = NodeCopy::of(&self.store, at, node);
@@ -284,7 +300,9 @@ impl NodeCache {
         let fits = image.class() <= copy.class();
         if fits {
             image.store(copy.0, copy.class());
-            locked.touch(self.now());
+            if let Some(now) = self.use_time() {
+                locked.touch(now);
+            }
         }
         fits
     }
@@ -599,6 +617,25 @@ mod tests {
         assert!(used <= budget && used > budget * 9 / 10, "{used} of {budget}");
         let kept = (0..60_000).filter(|&number| has(&cache, number)).count();
         assert!(kept > BUDGET / 80, "{kept} copies of 40 bytes in {BUDGET} bytes");
+    }
+
+    #[test]
+    fn first_in_first_out_evicts_a_node_in_use_and_keeps_no_root() {
+        const BUDGET: usize = 1 << 20;
+        let cache = NodeCache::new(BUDGET, INDEX).with_policy(CachePolicy::FirstIn);
+        cache.put(at(0), &node(b"", 1));
+        assert!(cache.path(b"a").is_empty());
+        let is_in_use = |number| {
+            put(&cache, number);
+            has(&cache, 0)
+        };
+        let kept = (0..60_000).take_while(|number| is_in_use(*number)).count();
+        assert!((BUDGET / 120..BUDGET / 40).contains(&kept), "{kept}");
+        assert!(
+            (0..60_000)
+                .filter(|&number| has(&cache, number))
+                .all(|number| number as usize + BUDGET / 40 > kept)
+        );
     }
 
     /// Every search uses a tenth of the nodes that the cache holds.

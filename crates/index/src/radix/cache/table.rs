@@ -198,14 +198,14 @@ impl Table {
         arena.line(segment + bucket * LINE_WORDS as u32).expect("the page of a segment is allocated")
     }
 
-    /// Calls `read` with the copies whose hashes may be `key` until it yields a value, and records a use at time `now`.
-    /// `read` may see a copy that another client changes; then it is called again.
+    /// Calls `read` with the copies whose hashes may be `key` until it yields a value, and records a use at time
+    /// `use_time`. `read` may see a copy that another client changes; then it is called again.
     #[inline]
     pub(super) fn search<R>(
         &self,
         arena: &Arena,
         key: TableKey,
-        now: u8,
+        use_time: Option<u8>,
         read: impl Fn(StoredCopy<Block<'_>>) -> Option<R>,
     ) -> Option<R> {
         let segment = self.segment(key)?;
@@ -213,7 +213,7 @@ impl Table {
             let line = Self::bucket(arena, segment, key.bucket(step));
             let (found, displaced) = search_bucket(arena, line, key, &read)?;
             if let Some((number, entry, value)) = found {
-                let used = entry.used_at(now);
+                let used = use_time.map_or(entry, |now| entry.used_at(now));
                 if used != entry {
                     // If the entry has changed, the use is not recorded.
                     let _ = line.0[number].compare_exchange(entry.0, used.0, Relaxed, Relaxed);

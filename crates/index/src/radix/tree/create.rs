@@ -23,6 +23,15 @@ pub const CONSISTENCY: &str = "checksums";
 /// First generation in unused memory.
 const GENERATION_FIRST: u32 = 1;
 
+/// The node cache of a tree with these options.
+fn node_cache(options: TreeOptions, number: u32, cache_bytes: usize) -> NodeCache {
+    let cache = NodeCache::new(cache_bytes, number).with_policy(options.cache_policy);
+    match options.node_sizing {
+        NodeSizing::Preallocated => cache.with_whole_nodes(),
+        NodeSizing::Fitting | NodeSizing::Typed => cache,
+    }
+}
+
 impl<P: Policy> RadixTree<P> {
     /// The tree of a directory entry, whose root exists.
     pub(crate) fn new<F: Fabric>(
@@ -42,10 +51,7 @@ impl<P: Policy> RadixTree<P> {
             root,
             nodes,
             leaves,
-            cache: match options.node_sizing {
-                NodeSizing::Preallocated => NodeCache::new(cache_bytes, number).with_whole_nodes(),
-                NodeSizing::Fitting | NodeSizing::Typed => NodeCache::new(cache_bytes, number),
-            },
+            cache: node_cache(options, number, cache_bytes),
             scratch: ScratchPool::default(),
             heap: Heap::new(&entry).with(&options),
             policy,

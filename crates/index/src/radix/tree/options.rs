@@ -152,6 +152,25 @@ impl Allocation {
     }
 }
 
+/// The copies that a full node cache evicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CachePolicy {
+    /// Those that no search has used for the longest time.
+    RecentlyUsed,
+    /// Those that were inserted first. The root is not kept. As in SMART's published artifact.
+    FirstIn,
+}
+
+impl CachePolicy {
+    /// The name in records and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RecentlyUsed => "lru",
+            Self::FirstIn => "fifo",
+        }
+    }
+}
+
 /// The number of nodes and leaves that a scan reads at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scans {
@@ -180,6 +199,8 @@ pub struct TreeOptions {
     pub grain: LeafGrain,
     /// Unit of the allocated memory.
     pub allocation: Allocation,
+    /// The copies that a full node cache evicts.
+    pub cache_policy: CachePolicy,
     /// Maximum number of bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
 }
