@@ -62,6 +62,7 @@ mod one_slot;
 pub mod options;
 mod policy;
 mod repair;
+mod replacement;
 mod report;
 mod resize;
 pub(crate) mod sample_key;
