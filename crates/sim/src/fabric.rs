@@ -42,6 +42,11 @@ impl SimFabric {
         device.spend(operation);
     }
 
+    /// The number of the client in traces.
+    pub fn number(&self) -> u32 {
+        self.client
+    }
+
     /// Counts the verbs that the device executed for the client, without those for revoking others. The number of
     /// doorbells includes both.
     pub fn executed(&self) -> Counts {

@@ -2,6 +2,7 @@
 //!
 //! A trace opens in `chrome://tracing` and Perfetto, and can be printed as a sequence diagram.
 
+use farwood_fabric::Op;
 use std::fmt::Write as _;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -20,6 +21,51 @@ pub struct TraceEvent {
     pub node: u16,
     /// The verb, its size and its address.
     pub what: String,
+    /// With [`Tracing::Full`]: of a `post`, the operands of an atomic and the first bytes of a WRITE; of a `complete`,
+    /// the outcome of an atomic and the first bytes that a READ fetched. Otherwise empty.
+    pub details: String,
+}
+
+/// Bytes of a READ or WRITE that a trace shows.
+const BYTES_SHOWN: usize = 32;
+
+/// The operands of a verb.
+pub(crate) fn operands(op: &Op, payload: &[u8]) -> String {
+    match op {
+        Op::Read { .. } => String::new(),
+        Op::Write { data, .. } => bytes_shown(&payload[data.clone()]),
+        Op::Cas { compare, swap, .. } => format!("{compare:#x} -> {swap:#x}"),
+        Op::MaskedCas { compare, compare_mask, swap, swap_mask, .. } => {
+            format!("{compare:#x} & {compare_mask:#x} -> {swap:#x} & {swap_mask:#x}")
+        }
+        Op::Faa { add, .. } => format!("+ {add}"),
+    }
+}
+
+/// The outcome of a verb.
+pub(crate) fn outcome(op: &Op) -> String {
+    let swapped = |won: bool, old: u64| if won { "won".to_owned() } else { format!("lost, found {old:#x}") };
+    match op {
+        Op::Read { into } => bytes_shown(into),
+        Op::Write { .. } => String::new(),
+        Op::Cas { compare, old, .. } => swapped(compare == old, *old),
+        Op::MaskedCas { compare, compare_mask, old, .. } => {
+            swapped((old ^ compare) & compare_mask == 0, *old)
+        }
+        Op::Faa { old, .. } => format!("was {old:#x}"),
+    }
+}
+
+/// The first bytes of a copy, in words as in memory.
+fn bytes_shown(bytes: &[u8]) -> String {
+    let shown = &bytes[..bytes.len().min(BYTES_SHOWN)];
+    let mut text = String::new();
+    for word in shown.chunks(8) {
+        let separator = if text.is_empty() { "" } else { " " };
+        let digits = word.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
+        let _ = write!(text, "{separator}{digits}");
+    }
+    if shown.len() < bytes.len() { text + " .." } else { text }
 }
 
 /// The level of detail of a trace.
@@ -85,16 +131,17 @@ impl Trace {
                 _ => "e",
             };
             let comma = if std::mem::take(&mut first) { "" } else { ",\n" };
+            let (what, details) = (&event.what, &event.details);
             let (client, compute) = event.client;
             let name = event.what.split(' ').next().unwrap_or_default();
             let _ = write!(
                 json,
                 "{comma}{{\"name\":\"{name}\",\"cat\":\"verb\",\"ph\":\"{phase}\",\"id\":{},\"ts\":{}.{:03},\
-                 \"pid\":{compute},\"tid\":{client},\"args\":{{\"what\":\"{}\",\"node\":{},\"stage\":\"{}\"}}}}",
+                 \"pid\":{compute},\"tid\":{client},\"args\":{{\"what\":\"{what}\",\"details\":\"{details}\",\
+                 \"node\":{},\"stage\":\"{}\"}}}}",
                 event.verb,
                 event.time / 1000,
                 event.time % 1000,
-                event.what,
                 event.node,
                 event.stage
             );
@@ -103,26 +150,29 @@ impl Trace {
         json
     }
 
-    /// Formats the last `events` events as a sequence diagram: one line per event, clients to the left, memory nodes
-    /// to the right.
+    /// Formats the last `events` events as a sequence diagram.
     pub fn to_sequence(&self, events: usize) -> String {
-        let mut text = String::new();
-        let from = self.events.len().saturating_sub(events);
-        for event in &self.events[from..] {
-            let (client, compute) = event.client;
-            let arrow = match event.stage {
-                "post" => "---->        ",
-                "serve" => "        [x]  ",
-                "complete" => "<----        ",
-                _ => "  -- lost    ",
-            };
-            let (micros, nanos) = (event.time / 1000, event.time % 1000);
-            let _ = writeln!(
-                text,
-                "{micros:>9}.{nanos:03} us  compute {compute} client {client:<4} {arrow} memory {}  #{} {}",
-                event.node, event.verb, event.what
-            );
-        }
-        text
+        sequence(&self.events[self.events.len().saturating_sub(events)..])
     }
+}
+
+/// Formats events as a sequence diagram: one line per event, clients to the left, memory nodes to the right.
+pub fn sequence<'e>(events: impl IntoIterator<Item = &'e TraceEvent>) -> String {
+    let mut text = String::new();
+    for TraceEvent { time, verb, stage, client: (client, compute), node, what, details } in events {
+        let arrow = match *stage {
+            "post" => "---->        ",
+            "serve" => "        [x]  ",
+            "complete" => "<----        ",
+            _ => "  -- lost    ",
+        };
+        let (micros, nanos) = (time / 1000, time % 1000);
+        let _ = write!(
+            text,
+            "{micros:>9}.{nanos:03} us  compute {compute} client {client:<4} {arrow} memory {node}  #{verb} {what}",
+        );
+        let separator = if details.is_empty() { "" } else { ": " };
+        let _ = writeln!(text, "{separator}{details}");
+    }
+    text
 }

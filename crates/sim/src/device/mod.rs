@@ -32,7 +32,7 @@ use crate::stages::send_queue::SendQueue;
 use crate::stages::server::Cores;
 use crate::stages::units::ProcessingUnit;
 use crate::sys::prefetch;
-use crate::trace::Trace;
+use crate::trace::{self, Trace};
 pub(crate) use cas_interceptor::CasInterceptor;
 use farwood_fabric::{
     Address, Capabilities, ChainFlag, ClientId, Costs, Doorbell, FabricError, Memory, Op, PoolShape,
@@ -478,7 +478,13 @@ impl Device {
         let posted = &self.verbs[verb as usize];
         let (number, client, at, bytes) = (posted.number, posted.client, posted.at, posted.bytes);
         let compute = self.connections[client as usize].compute;
-        let (op, _) = self.op(verb);
+        let is_shown = self.trace.tracing == crate::trace::Tracing::Full;
+        let (op, payload) = self.op(verb);
+        let details = match stage {
+            "post" if is_shown => trace::operands(op, payload),
+            "complete" if is_shown => trace::outcome(op),
+            _ => String::new(),
+        };
         let (name, seen) = match op {
             Op::Read { into } => ("READ", if stage == "complete" { into.to_vec() } else { Vec::new() }),
             Op::Write { immediate: None, .. } => ("WRITE", Vec::new()),
@@ -494,6 +500,7 @@ impl Device {
             client: (client, compute),
             node: at.node().0,
             what: format!("{name} {bytes} B at {at}"),
+            details,
         };
         self.trace.add(event, &seen);
     }
