@@ -383,6 +383,10 @@ impl NewIndex {
             IndexKind::Smart => Self::Smart(radix(args)?),
             IndexKind::Sphinx => {
                 let variant = variant(args, SphinxVariant::RECOMMENDED)?;
+                if let Some(flag) = args.sphinx.overrides().first_without_effect(variant) {
+                    let why = format!("create: {flag} has no effect in this variant; omit {flag}");
+                    return Err(Failure::Usage(why));
+                }
                 Self::Sphinx(Hashed::new().variant(args.sphinx.overrides().apply(variant.features())))
             }
             IndexKind::Catfish => Self::Catfish(rtree(args)),

@@ -1,6 +1,6 @@
 //! Options of Sphinx that differ from those of its variant.
 
-use farwood_index::sphinx::{Eviction, LeafLocks, NodeReads, ScanStarts, SphinxFeatures};
+use farwood_index::sphinx::{Eviction, LeafLocks, NodeReads, ScanStarts, SphinxFeatures, SphinxVariant};
 
 /// Options of Sphinx; `None`: as the variant has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,15 @@ impl SphinxOverrides {
             eviction: self.eviction.unwrap_or(features.eviction),
             ..features
         }
+    }
+
+    /// The flag of an option that was chosen and has no effect in `variant`.
+    pub fn first_without_effect(self, variant: SphinxVariant) -> Option<&'static str> {
+        let unused = [
+            (self.scan_starts.is_some() && variant == SphinxVariant::Art, "--scan-starts"),
+            (self.eviction.is_some() && variant != SphinxVariant::Filter, "--filter-eviction"),
+        ];
+        unused.into_iter().find(|(is_unused, _)| *is_unused).map(|(_, flag)| flag)
     }
 
     /// The flag of an option that was chosen.

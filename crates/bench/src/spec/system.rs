@@ -99,6 +99,12 @@ impl RunSpec {
         {
             return refuse(flag, "it is an option of sphinx");
         }
+        if self.index == System::Sphinx {
+            let variant = self.variant_of(sphinx::SphinxVariant::RECOMMENDED)?;
+            if let Some(flag) = self.sphinx.first_without_effect(variant) {
+                return refuse(flag, "it has no effect in this variant");
+            }
+        }
         if self.index != System::Smart
             && let Some(flag) = self.smart.first_flag()
         {

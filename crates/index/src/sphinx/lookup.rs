@@ -186,7 +186,8 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
     }
 
     /// Records in the filter the nodes that a traversal visited below its start. Enters nodes whose entries the table
-    /// should have had. [0 RT; as [`TableOp::enter`] for each missing entry]
+    /// should have had, and makes a change that was postponed before. [0 RT; as [`TableOp::enter`] for each missing
+    /// entry, and the same for each change that was postponed]
     pub(super) async fn record_nodes_met(self, traversal: &Traversal<'_, SphinxRoute>) {
         let Some(route) = traversal.route() else { return };
         for node in traversal.nodes_read().iter().skip(route.nodes_read) {
@@ -199,11 +200,17 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
             if route.depths_missed.contains(&depth) {
                 let generation = node.header.generation();
                 let handle = NodeHandle { prefix, depth, node: node.inner_ref(), generation };
-                self.hit(coverage::ENTRY_RESTORED);
-                let entered = self.table().enter(&handle, None).await;
-                self.note_failure(&entered);
+                // A missing entry is rare, and the future of the change is large.
+                Box::pin(self.restore_entry(handle)).await;
             }
         }
+    }
+
+    /// Enters a node whose entry the table should have had, and makes a change that was postponed before.
+    async fn restore_entry(self, node: NodeHandle) {
+        self.hit(coverage::ENTRY_RESTORED);
+        self.change_or_postpone(PostponedChange::new(NodeChange::Created(node)), None).await;
+        self.make_due_change().await;
     }
 
     /// Inserts the prefix of a node of that depth.
@@ -219,24 +226,32 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
     /// they were read shortly before. If another client splits the subtable, the change is postponed. Then makes a
     /// change that was postponed before. [as [`TableOp::enter`], for one change or two]
     pub(super) async fn record_change(self, change: NodeChange, lookup: Option<BucketsRead>) {
-        let SphinxState { mutant, postponed, .. } = &self.index.policy;
-        if *mutant == Some(Mutant::EntryForgotten) {
+        if self.index.policy.mutant == Some(Mutant::EntryForgotten) {
             return;
         }
         if let NodeChange::Created(node) = change {
             self.insert_in_filter(node.prefix, node.depth);
         }
         self.change_or_postpone(PostponedChange::new(change), lookup).await;
-        if let Some(due) = postponed.pop_due(self.fabric().now()) {
+        self.make_due_change().await;
+    }
+
+    /// Makes a change that was postponed, if one is due.
+    async fn make_due_change(self) {
+        if let Some(due) = self.index.policy.postponed.pop_due(self.fabric().now()) {
             self.hit(coverage::POSTPONED_CHANGE_MADE);
             self.change_or_postpone(due, None).await;
         }
     }
 
-    /// Makes a change of the table; if another client splits the subtable, puts it into the queue.
+    /// Makes a change of the table; puts it into the queue if another client splits the subtable, or if it is new and
+    /// an earlier change of the prefix is in the queue.
     async fn change_or_postpone(self, change: PostponedChange, lookup: Option<BucketsRead>) {
         let during_split = if change.waits() { DuringSplit::Wait } else { DuringSplit::Leave };
-        if self.make_change(change.change, lookup, during_split).await != Some(Entered::Later) {
+        let follows_another = change.is_new() && self.index.policy.postponed.has(change.change.prefix());
+        if !follows_another
+            && self.make_change(change.change, lookup, during_split).await != Some(Entered::Later)
+        {
             return;
         }
         self.hit(coverage::CHANGE_POSTPONED);

@@ -186,10 +186,13 @@ impl Policy for SphinxState {
         }
     }
 
-    /// Makes the changes of the tables that waited for the end of a split.
+    /// Makes the changes of the tables that waited for the end of a split, until one fails: a client that waits for
+    /// the lock of a stopped one waits once.
     async fn complete_changes<F: Fabric>(op: Op<'_, F, Sphinx>) {
         while let Some(postponed) = op.index.policy.postponed.pop() {
-            op.make_change(postponed.change, None, DuringSplit::Wait).await;
+            if op.make_change(postponed.change, None, DuringSplit::Wait).await.is_none() {
+                return;
+            }
         }
     }
 

@@ -1,10 +1,16 @@
 //! Changes of the hash tables that wait until a subtable is split.
 //!
 //! A split takes about 50 round trips, and a client that waits for it would answer that much later. The tree does not
-//! need the entry, so the client stores the change in a queue of its compute node. Each later change of the set of
-//! inner nodes first makes a change of the queue. The queue of a crashed compute node is lost: the next client that
-//! misses an entry enters it, and the next client that follows a stale entry removes it.
+//! need the entry, so the client stores the change in a queue of its compute node. A client that has made a later
+//! change of the set of inner nodes, or that misses an entry, then makes the first change of the queue if it is due;
+//! after several tries it waits for the split, or completes it if the splitting client has crashed. Without such
+//! clients, changes stay in the queue until the compute node leaves the index, and searches that miss an entry take
+//! more round trips. Changes of one prefix are made in their order.
+//!
+//! The queue of a crashed compute node is lost, and so is a change whose client is dropped while it makes the change:
+//! the next client that misses an entry enters it, and the next client that follows a stale entry removes it.
 
+use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::NodeChange;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -31,13 +37,18 @@ impl PostponedChange {
         Self { change, tries: 0, not_before_ns: 0 }
     }
 
+    /// Whether it was not in the queue yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.tries == 0
+    }
+
     /// Whether the next try waits for the end of a split.
     pub(super) fn waits(&self) -> bool {
         self.tries >= TRIES_BEFORE_WAIT
     }
 }
 
-/// The changes of a compute node that wait, the oldest first.
+/// The changes of a compute node that wait.
 #[derive(Debug, Default)]
 pub(super) struct PostponedChanges {
     /// The length of `queue`, readable without the mutex.
@@ -46,25 +57,43 @@ pub(super) struct PostponedChanges {
 }
 
 impl PostponedChanges {
-    /// Puts a change at the end of the queue; returns it if the queue is full.
+    /// Puts a change into the queue, unless the same is in it: a new one at the end, and one that was in the queue
+    /// before at the front. Returns the change if the queue is full.
     pub(super) fn push(&self, mut postponed: PostponedChange, now_ns: u64) -> Result<(), PostponedChange> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.len() >= LENGTH_MAX {
             return Err(postponed);
         }
+        if queue.iter().any(|queued| queued.change == postponed.change) {
+            return Ok(());
+        }
+        let is_new = postponed.is_new();
         postponed.tries += 1;
         postponed.not_before_ns = now_ns + PAUSE_NS;
-        queue.push_back(postponed);
+        if is_new {
+            queue.push_back(postponed);
+        } else {
+            queue.push_front(postponed);
+        }
         self.count.store(queue.len(), Relaxed);
         Ok(())
     }
 
-    /// Takes the oldest change if it is due at `now_ns`.
-    pub(super) fn pop_due(&self, now_ns: u64) -> Option<PostponedChange> {
-        self.pop_if(|oldest| oldest.not_before_ns <= now_ns)
+    /// Whether the queue has a change of the node of that prefix.
+    pub(super) fn has(&self, prefix: PrefixHash) -> bool {
+        if self.count.load(Relaxed) == 0 {
+            return false;
+        }
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.iter().any(|queued| queued.change.prefix() == prefix)
     }
 
-    /// Takes the oldest change.
+    /// Takes the first change if it is due at `now_ns`.
+    pub(super) fn pop_due(&self, now_ns: u64) -> Option<PostponedChange> {
+        self.pop_if(|first| first.not_before_ns <= now_ns)
+    }
+
+    /// Takes the first change.
     pub(super) fn pop(&self) -> Option<PostponedChange> {
         self.pop_if(|_| true)
     }
@@ -74,11 +103,11 @@ impl PostponedChanges {
             return None;
         }
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = queue.front().copied().filter(is_wanted);
-        if oldest.is_some() {
+        let first = queue.front().copied().filter(is_wanted);
+        if first.is_some() {
             queue.pop_front();
         }
         self.count.store(queue.len(), Relaxed);
-        oldest
+        first
     }
 }

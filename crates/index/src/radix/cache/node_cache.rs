@@ -340,7 +340,9 @@ impl NodeCache {
         let before = locked.get().copy();
         let class = StoredCopy(arena.block(before).expect("an entry leads to an allocated page")).class();
         locked.set(locked.get().moved_to(at));
-        locked.touch(self.now());
+        if let Some(now) = self.use_time() {
+            locked.touch(now);
+        }
         drop(locked);
         state.pages.free(arena, before, class);
     }

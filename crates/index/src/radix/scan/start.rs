@@ -72,7 +72,8 @@ struct KeyCounts {
 
 impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Chooses the node at which a scan continues. [0 RT if a copy determines which children to read; otherwise 1 for
-    /// the node to which copies lead, if its reverse pointer confirms the copies; 2 if they were stale]
+    /// the node to which copies lead, if its reverse pointer confirms the copies; 2 if they were stale; and 2 if the
+    /// system finds the start, 1 more if that node is not the right one]
     pub(super) async fn start_scan(
         self,
         cursor: &ScanCursor<'_>,
@@ -111,8 +112,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// Starts at the node that the system finds, if it is live and linked and has the prefix of the next key. [1 RT for
     /// the node; as [`scan_start`](Policy::scan_start)]
     async fn start_by_system(self, cursor: &ScanCursor<'_>) -> Result<Option<ScanStart>, IndexError> {
-        let (Some(key), count) = (cursor.next(), cursor.left.min(KEYS_AHEAD_MAX)) else { return Ok(None) };
-        let Some((node, depth)) = P::scan_start(self, key, count).await? else { return Ok(None) };
+        // A long scan would find another start for each part.
+        let Some(key) = cursor.next().filter(|_| cursor.left <= KEYS_AHEAD_MAX) else { return Ok(None) };
+        let Some((node, depth)) = P::scan_start(self, key, cursor.left).await? else { return Ok(None) };
         let (prefix, number) = (key[..depth].to_vec(), self.index.number);
         let copy = self.read_parent(node).await?;
         let is_node_of_prefix = copy.header().state() == Some(NodeState::Live)

@@ -33,6 +33,15 @@ pub(crate) enum LockPlace {
     Rear,
 }
 
+/// When a locked node was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NodeRead {
+    /// By the doorbell that acquired the lock.
+    WithLock,
+    /// By a later one.
+    Later,
+}
+
 impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     /// Reads the object at `at`.
     /// [1 RT, and 1 for each torn copy; 2 more if the fabric proves nothing about such objects]
@@ -184,11 +193,12 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         } else {
             (locks.acquire(guard).await?, None)
         };
-        self.with_locked_inner(held, node, copy).await
+        let (held, copy, _) = self.with_locked_inner(held, node, copy).await?;
+        Ok((held, copy))
     }
 
     /// As [`lock_inner`](Self::lock_inner), and reads the leaf of the slot in the same doorbell. Yields no leaf if it
-    /// is on another memory node, if its copy is torn, or if the lock was handed over.
+    /// is on another memory node, if its copy is torn, if the node had to be read again, or if the lock was handed over.
     pub(super) async fn lock_inner_and_leaf(
         self,
         node: InnerRef,
@@ -206,26 +216,29 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         let (locks, guard) = (self.on(&self.index.nodes), self.guard(node.at, number));
         let (node_span, leaf_span) = ((node.at, node.size.bytes()), (leaf.at, leaf.class.bytes()));
         let (held, copy, leaf) = locks.acquire_and_read_both(guard, node_span, leaf_span).await?;
-        let (held, copy) = self.with_locked_inner(held, node, copy).await?;
-        let leaf = leaf.and_then(|leaf| leaf.check(&LeafFormat { number: self.index.number }).ok());
+        let (held, copy, read) = self.with_locked_inner(held, node, copy).await?;
+        // In a node that was read later, the slot may point to a later leaf at the same address.
+        let leaf = leaf
+            .filter(|_| read == NodeRead::WithLock)
+            .and_then(|leaf| leaf.check(&LeafFormat { number: self.index.number }).ok());
         Ok((held, copy, leaf.map(Leaf::new)))
     }
 
-    /// A lock, and the inner node that was read under it. Reads the node if `copy` does not prove it. [0 RT; as
+    /// A lock, the inner node that was read under it, and when. Reads the node if `copy` does not prove it. [0 RT; as
     /// [`read_inner`](Self::read_inner)]
     async fn with_locked_inner(
         self,
         held: HeldLock<'a, F>,
         node: InnerRef,
         copy: Option<Fetched<RawInner>>,
-    ) -> Result<(HeldLock<'a, F>, InnerCopy), IndexError> {
+    ) -> Result<(HeldLock<'a, F>, InnerCopy, NodeRead), IndexError> {
         let copy = copy.filter(|_| proves(self.fabric().capabilities(), node.at, node.extent()));
         let copy = copy.and_then(|copy| copy.check(&self.index.inner_format()).ok()).map(Inner::new);
         if let Some(copy) = copy.filter(|copy| !copy.is_short()) {
-            return Ok((held, copy));
+            return Ok((held, copy, NodeRead::WithLock));
         }
         match self.read_inner(node).await {
-            Ok(copy) => Ok((held, copy)),
+            Ok(copy) => Ok((held, copy, NodeRead::Later)),
             Err(error) => {
                 held.give_up().await?;
                 Err(error)

@@ -19,7 +19,7 @@ pub struct NodeHandle {
 }
 
 /// A change of the set of inner nodes, after it was made in the tree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeChange {
     /// A node was created for a prefix.
     Created(NodeHandle),
@@ -32,6 +32,15 @@ pub enum NodeChange {
     },
     /// The node of a prefix was removed.
     Removed(NodeHandle),
+}
+
+impl NodeChange {
+    /// The prefix of the node.
+    pub fn prefix(self) -> PrefixHash {
+        match self {
+            Self::Created(node) | Self::Removed(node) | Self::Replaced { old: node, .. } => node.prefix,
+        }
+    }
 }
 
 /// The position of the parent of a new inner node.

@@ -5,8 +5,8 @@
 //! the generation of its node. A slot with a child may belong to a later node in the same memory, which is not linked
 //! yet; so a leaf is believed only if its reverse pointer names the node of the front, and an inner node if it is
 //! linked and has the prefix. A slot that was found without a child in a live node proves that the key was absent at
-//! some time during the READs: the slots are closed before the node dies, and no key is put into the successor before
-//! the node is dead.
+//! some time during the READs: the slots are closed before the node dies, and no client can reach a new key below the
+//! successor before the node is dead.
 //!
 //! If the READs prove nothing, because another node uses the memory or the node is dead, the client reads the whole
 //! node.

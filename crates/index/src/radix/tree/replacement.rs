@@ -103,7 +103,10 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         if closed.as_ref().is_ok_and(|children| *children == expected) {
             return Ok((expected, early));
         }
-        if let Some(early) = early {
+        // A WRITE that failed may still be executed, so its memory is not reused.
+        if let Some(early) = early
+            && closed.as_ref().err().is_none_or(|error| !error.may_be_written())
+        {
             self.take_back(early);
         }
         let children = closed?;

@@ -196,6 +196,9 @@ impl<'a, F: Fabric> TableOp<'a, F> {
                     SplitStart::HasSpace => Ok(Some(Entered::Here)),
                     SplitStart::TableFull => Ok(Some(Entered::TableFull)),
                     SplitStart::Busy => Ok(None),
+                    SplitStart::Unfinished(_) if self.during_split == DuringSplit::Leave => {
+                        Ok(Some(Entered::Later))
+                    }
                     SplitStart::Unfinished(split) => {
                         let held = self.locks().acquire(split.old).await?;
                         let done = self.resume(&split).await;

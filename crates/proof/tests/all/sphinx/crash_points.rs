@@ -24,6 +24,8 @@ use farwood_testkit::campaign::size;
 use std::collections::BTreeMap;
 
 const FILTER_BYTES: usize = 1 << 12;
+/// Longer than the time between two tries of a change that was postponed, nanoseconds.
+const PAUSE_NS: u64 = 200_000;
 /// Maximum verbs of one operation.
 const VERBS_MAX: u64 = 300;
 
@@ -303,6 +305,36 @@ fn half_settled() -> Fixture {
     fixture.change(&case);
     assert!(fixture.cluster.world.crashed(FIRST_CRASH));
     fixture
+}
+
+/// A compute node that only reads completes an interrupted split, so that each get takes three round trips again.
+#[test]
+fn a_client_that_only_reads_completes_a_split() {
+    // After the directory leads to the new half, and before it has its entries.
+    let case = CrashCase::with("sphinx: a directory doubled", None);
+    let fixture = case.fixture();
+    let when = FaultTrigger::Mark { compute_node: FIRST_CRASH, mark: "sphinx: a split begun", number: 6 };
+    let fault = Fault::Crash { compute_node: FIRST_CRASH, point: CrashPoint::Before };
+    fixture.cluster.world.add_rule(FaultRule { when, fault });
+    fixture.change(&case);
+    assert!(fixture.cluster.world.crashed(FIRST_CRASH));
+    let (world, tree) = (&fixture.cluster.world, &fixture.cluster.trees[SURVIVOR]);
+    let client = world.client(SURVIVOR);
+    let read_all = || {
+        client.take_costs();
+        for key in fixture.before.keys() {
+            world.block_on(tree.get(&client, key)).expect("a get");
+        }
+        client.take_costs().round_trips
+    };
+    let first = read_all();
+    for _ in 0..20 {
+        world.block_on(client.fabric().sleep(PAUSE_NS));
+        read_all();
+    }
+    let (last, keys) = (read_all(), fixture.before.len() as u64);
+    assert!(first > 3 * keys + 10, "the split was interrupted: {first} round trips for {keys} keys");
+    assert!(last <= 3 * keys + 2, "{last} round trips for {keys} keys");
 }
 
 /// First bytes of new keys whose nodes have their entries in that half of a table that was split once.
