@@ -29,6 +29,7 @@ mod lock_width;
 mod log;
 mod messages;
 mod metrics;
+mod new_index;
 mod out_folder;
 mod parser_error;
 mod record;
@@ -132,6 +133,7 @@ enum Command {
     Top(top::Args),
     Bench(Box<bench::Args>),
     Reproduce(reproduce::Args),
+    NewIndex(new_index::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
     Worker(worker::Args),
@@ -242,6 +244,7 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Top(args) => top::run(&args, context),
         Command::Bench(args) => bench::run(*args, context),
         Command::Reproduce(args) => reproduce::run(&args, context),
+        Command::NewIndex(args) => new_index::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Worker(args) => worker::run(args, context),
     }

@@ -162,8 +162,8 @@ impl Drop for Tree {
     /// Returns the memory that this process has allocated for the index and not used, and closes the index, so that
     /// other processes can drop it. If that fails, other processes reclaim the memory after this process has detached.
     /// [at most 3 RT, for which no operation waits; a hashed index first completes what it has postponed: 2 RT for each
-    /// change, and up to the time limit for a lock if the process that holds it is stopped] In a forked child the index stays open, because the parent has it
-    /// open.
+    /// change, and up to the time limit for a lock if the process that holds it is stopped] In a forked child the index
+    /// stays open, because the parent has it open.
     fn drop(&mut self) {
         let Ok(client) = thread_client::client(&self.pool) else { return };
         let _ = block_on(self.ordered.leave(&client));

@@ -159,7 +159,9 @@ pub struct Violation {
     pub key: ByteString,
     /// A description of the violation.
     pub what: String,
-    /// The last operations on the key before it.
+    /// The time of the answer that no order explains. Operations that were answered later were still running.
+    pub until: u64,
+    /// The last operations on the key that began before it, with their answers.
     pub operations: Vec<Operation>,
 }
 
@@ -170,6 +172,7 @@ impl fmt::Display for Violation {
             let Operation { client, action, call, answer, .. } = operation;
             write!(f, "\n  {call}: client {client} {action:02x?}")?;
             match answer {
+                Some((end, _)) if *end > self.until => write!(f, " -> still running, until {end}")?,
                 Some((end, answer)) => write!(f, " -> {end}: {answer:02x?}")?,
                 None => write!(f, " -> never answered")?,
             }

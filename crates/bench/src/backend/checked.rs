@@ -10,18 +10,21 @@ use crate::{Error, Result};
 
 /// Buffers for a key and a value, and the rules for checking answers.
 #[derive(Clone)]
-pub(crate) struct CheckedBuffers<'a> {
-    pub(crate) keys: &'a Keys,
+pub struct CheckedBuffers<'a> {
+    /// The keys of the run.
+    pub keys: &'a Keys,
     may_miss: bool,
-    pub(crate) key: Vec<u8>,
-    pub(crate) value: Vec<u8>,
+    /// A key.
+    pub key: Vec<u8>,
+    /// A value.
+    pub value: Vec<u8>,
     /// A key found by a scan.
     found: Vec<u8>,
 }
 
 /// The rank of the first key of an operation, and the kind under which it is counted.
 #[inline]
-pub(crate) fn rank_and_kind(operation: Operation) -> (u64, OperationKind) {
+pub fn rank_and_kind(operation: Operation) -> (u64, OperationKind) {
     match operation {
         Operation::Get { rank } => (rank, OperationKind::Get),
         Operation::Put { rank, .. } | Operation::ReadModifyWrite { rank, .. } => (rank, OperationKind::Put),
@@ -34,7 +37,7 @@ pub(crate) fn rank_and_kind(operation: Operation) -> (u64, OperationKind) {
 impl<'a> CheckedBuffers<'a> {
     /// Buffers for `keys` and values of `value_bytes`. Keys that `workload` draws can be absent if it
     /// [draws from more keys than are loaded](Workload::may_miss).
-    pub(crate) fn new(keys: &'a Keys, value_bytes: usize, workload: Workload) -> CheckedBuffers<'a> {
+    pub fn new(keys: &'a Keys, value_bytes: usize, workload: Workload) -> CheckedBuffers<'a> {
         let key = Vec::with_capacity(keys.key_bytes());
         let may_miss = workload.may_miss();
         CheckedBuffers { keys, may_miss, found: key.clone(), key, value: vec![0; value_bytes] }
@@ -42,32 +45,32 @@ impl<'a> CheckedBuffers<'a> {
 
     /// Writes the key of a rank to the buffer.
     #[inline]
-    pub(crate) fn fill_key(&mut self, rank: u64) {
+    pub fn fill_key(&mut self, rank: u64) {
         self.keys.write_key(rank, &mut self.key);
     }
 
     /// Writes a value to the buffer.
     #[inline]
-    pub(crate) fn fill_value(&mut self, rank: u64, version: u64) {
+    pub fn fill_value(&mut self, rank: u64, version: u64) {
         fill_value(&mut self.value, rank, version);
     }
 
     /// Checks the value in the buffer, which a get found under the key of `rank`.
     #[inline]
-    pub(crate) fn check_found(&self, rank: u64) -> Result<()> {
+    pub fn check_found(&self, rank: u64) -> Result<()> {
         verify_for(rank, &self.value).map(drop)
     }
 
     /// Checks that a get of the key of `rank` may find no value.
     #[inline]
-    pub(crate) fn check_absent(&self, rank: u64) -> Result<()> {
+    pub fn check_absent(&self, rank: u64) -> Result<()> {
         if self.may_miss { Ok(()) } else { Err(missing(rank)) }
     }
 
     /// Checks the next entry of a scan. Before the call, the key buffer holds the key of the previous entry, or the
     /// start of the scan if the entry is the first; after the call, it holds `key`.
     #[inline]
-    pub(crate) fn check_entry(&mut self, is_first: First, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn check_entry(&mut self, is_first: First, key: &[u8], value: &[u8]) -> Result<()> {
         let in_order = match order(&self.key, key) {
             Ordering::Less => true,
             Ordering::Equal => is_first == First::Yes,
@@ -105,8 +108,10 @@ fn order(a: &[u8], b: &[u8]) -> Ordering {
 
 /// Whether an entry is the first of its scan.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum First {
+pub enum First {
+    /// It is.
     Yes,
+    /// It is not.
     No,
 }
 

@@ -13,7 +13,7 @@
 //! Each compute node of a real fabric is a separate process, even if there is only one. It starts with empty caches and
 //! page tables, because another process has loaded the index.
 
-pub(crate) mod checked;
+pub mod checked;
 pub(crate) mod clients;
 mod interface;
 pub(crate) mod memory_nodes;

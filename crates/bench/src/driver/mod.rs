@@ -19,6 +19,6 @@ pub(crate) mod program;
 pub mod progress;
 pub mod protocol;
 pub mod round_robin;
-pub(crate) mod stopwatch;
+pub mod stopwatch;
 pub(crate) mod threads;
 pub mod worker;

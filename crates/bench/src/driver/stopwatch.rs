@@ -17,7 +17,7 @@ use crate::record::measurement::{CostTotals, Measurement, OperationKind};
 use crate::{Error, Result};
 
 /// The measurement that all clients of a simulated run share.
-pub(crate) struct Stopwatch {
+pub struct Stopwatch {
     /// The start of the measured phase, in virtual nanoseconds; `u64::MAX` while unknown.
     begin: Cell<u64>,
     /// Operations that must still end before the phase begins.
@@ -45,17 +45,18 @@ enum CountedOperations {
 }
 
 /// The result of a simulated run.
-pub(crate) struct Timed {
-    pub(crate) measurement: Measurement,
+pub struct Timed {
+    /// The operations that count.
+    pub measurement: Measurement,
     /// Virtual seconds of the measured phase.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Verbs simulated per second of real time: in the measured phase, or in the whole run if operations precede it.
-    pub(crate) verbs_per_second: f64,
+    pub verbs_per_second: f64,
 }
 
 impl Stopwatch {
     /// A phase in which every client does `amount`, and which begins after `warm_up_seconds` of virtual time.
-    pub(crate) fn new(world: &World, warm_up_seconds: f64, amount: Amount) -> Stopwatch {
+    pub fn new(world: &World, warm_up_seconds: f64, amount: Amount) -> Stopwatch {
         let begin = world.now() + nanoseconds(warm_up_seconds);
         let (end, counted) = match amount {
             Amount::Seconds(seconds) => (begin + nanoseconds(seconds), CountedOperations::Ended),
@@ -76,7 +77,7 @@ impl Stopwatch {
 
     /// A phase of a load, which begins after `warm_up_operations` of all clients, and ends at the latest when the first
     /// client finds no key left to insert.
-    pub(crate) fn of_load(world: &World, warm_up_operations: u64, amount: Amount) -> Stopwatch {
+    pub fn of_load(world: &World, warm_up_operations: u64, amount: Amount) -> Stopwatch {
         let stopwatch = Stopwatch::new(world, 0.0, amount);
         if warm_up_operations > 0 {
             stopwatch.begin.set(u64::MAX);
@@ -86,19 +87,19 @@ impl Stopwatch {
     }
 
     /// The start of the measured phase.
-    pub(crate) fn begin(&self) -> u64 {
+    pub fn begin(&self) -> u64 {
         self.begin.get()
     }
 
     /// Whether a client stops that has done `done` operations which count.
-    pub(crate) fn is_over(&self, now: u64, done: u64) -> bool {
+    pub fn is_over(&self, now: u64, done: u64) -> bool {
         now >= self.end
             || matches!(self.amount, Amount::Operations(share) if done >= share)
             || self.failed.borrow().is_some()
     }
 
     /// Records an operation if it counts; returns 1 if it does, and 0 if not.
-    pub(crate) fn record(&self, kind: OperationKind, time: Range<u64>, costs: &CostTotals) -> u64 {
+    pub fn record(&self, kind: OperationKind, time: Range<u64>, costs: &CostTotals) -> u64 {
         let begin = self.begin.get();
         let is_in_phase = match self.counted {
             CountedOperations::Ended => (begin..self.end).contains(&time.end),
@@ -119,17 +120,17 @@ impl Stopwatch {
     }
 
     /// Ends the phase, because a client has no key left to insert; clients that still insert one do not count.
-    pub(crate) fn exhaust(&self, now: u64) {
+    pub fn exhaust(&self, now: u64) {
         self.exhausted.set(self.exhausted.get().min(now));
     }
 
     /// Ends the run with an error; the first one is kept.
-    pub(crate) fn fail(&self, error: impl Into<Error>) {
+    pub fn fail(&self, error: impl Into<Error>) {
         self.failed.borrow_mut().get_or_insert(error.into());
     }
 
     /// Runs all clients to their end.
-    pub(crate) fn run(&self, world: &World, mut group: TaskGroup<'_>) -> Result<Timed> {
+    pub fn run(&self, world: &World, mut group: TaskGroup<'_>) -> Result<Timed> {
         if self.warm_up_left.get() == 0 {
             run_until(&mut group, self.begin.get())?;
         }

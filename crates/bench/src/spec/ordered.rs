@@ -207,7 +207,7 @@ impl RunSpec {
     }
 
     /// The measured phase of one round.
-    pub(crate) fn amount(&self) -> Amount {
+    pub fn amount(&self) -> Amount {
         match (self.amount, self.workload) {
             (Some(amount), _) => amount,
             (None, Workload::Load) => Amount::Operations(u64::MAX),
@@ -217,7 +217,7 @@ impl RunSpec {
     }
 
     /// Seconds of warm-up.
-    pub(crate) fn warm_up_seconds(&self) -> f64 {
+    pub fn warm_up_seconds(&self) -> f64 {
         self.warm_up_seconds.unwrap_or(match self.fabric {
             FabricKind::Shm | FabricKind::Tcp | FabricKind::Rdma => 1.0,
             FabricKind::Sim => SIM_WARM_UP_SECONDS,
@@ -225,7 +225,7 @@ impl RunSpec {
     }
 
     /// The workload of the clients. `ranks` is the number of keys that exist.
-    pub(crate) fn workload(&self, ranks: u64) -> WorkloadSpec {
+    pub fn workload(&self, ranks: u64) -> WorkloadSpec {
         WorkloadSpec {
             workload: self.workload,
             distribution: self.distribution,
@@ -263,7 +263,7 @@ impl RunSpec {
     }
 
     /// The largest number of keys that the tree can reach; the pool must have memory for them.
-    pub(crate) fn entries_max(&self, workload: &WorkloadSpec) -> u64 {
+    pub fn entries_max(&self, workload: &WorkloadSpec) -> u64 {
         let space = workload.workload.key_space(workload.keys);
         if !workload.workload.adds_keys() {
             return space;

@@ -299,11 +299,14 @@ fn explain(key: &[u8], history: &KeyHistory<'_>, patience: Duration) -> Violatio
     };
     let first = ends.partition_point(|end| !wrong(end));
     let end = ends.get(first).copied().unwrap_or(u64::MAX);
-    let mut operations = until(history, end);
-    operations.retain(|operation| !(operation.action == Action::Get && operation.answer.is_none()));
+    let begun = history.operations.iter().filter(|operation| operation.call <= end);
+    let is_answered = |operation: &&&Operation| operation.answer.as_ref().is_some_and(|(at, _)| *at <= end);
+    // A get without an answer explains nothing.
+    let shown = begun.filter(|operation| operation.action != Action::Get || is_answered(operation));
+    let mut operations: Vec<_> = shown.map(|operation| (*operation).clone()).collect();
     let skipped = operations.len().saturating_sub(SHOWN_MAX);
     let what = format!("no order explains the answer at {end}");
-    Violation { key: key.to_vec(), what, operations: operations.split_off(skipped) }
+    Violation { key: key.to_vec(), what, until: end, operations: operations.split_off(skipped) }
 }
 
 /// The operations and answers until `end`.

@@ -101,6 +101,7 @@ pub(super) fn check(history: &History, keys: &BTreeMap<&[u8], KeyHistory<'_>>, v
         let wrongs = check_form(scan).into_iter().chain(shown(scan, &changes)).chain(missed(scan, &changes));
         verdict.violations.extend(wrongs.map(|(key, what)| Violation {
             what: format!("{begun} {what}"),
+            until: u64::MAX,
             operations: keys.get(key.as_slice()).map(|key| last(key, scan)).unwrap_or_default(),
             key,
         }));

@@ -18,6 +18,7 @@ const TRANSPORT: &str = "farwood-transport";
 const TESTKIT: &str = "farwood-testkit";
 const FARWOOD: &str = "farwood";
 const BENCH: &str = "farwood-bench";
+const LAB: &str = "farwood-lab";
 const DEMO: &str = "farwood-demo";
 const CLI: &str = "farwood-cli";
 const PYTHON: &str = "farwood-python";
@@ -33,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (TESTKIT, &[FABRIC]),
     (FARWOOD, &[FABRIC, GEOMETRY, INDEX, TRANSPORT]),
     (BENCH, &[FABRIC, INDEX, SIM, TRANSPORT, FARWOOD]),
+    (LAB, &[FABRIC, INDEX, SIM, TESTKIT, BENCH]),
     (DEMO, &[FABRIC, INDEX, SIM, TRANSPORT, FARWOOD, BENCH]),
     (CLI, &[FARWOOD, GEOMETRY, BENCH, DEMO]),
     (PYTHON, &[FARWOOD, GEOMETRY]),

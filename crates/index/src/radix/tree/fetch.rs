@@ -198,7 +198,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     }
 
     /// As [`lock_inner`](Self::lock_inner), and reads the leaf of the slot in the same doorbell. Yields no leaf if it
-    /// is on another memory node, if its copy is torn, if the node had to be read again, or if the lock was handed over.
+    /// is on another memory node, if its copy is torn, if the node had to be read again, or if the lock was handed
+    /// over.
     pub(super) async fn lock_inner_and_leaf(
         self,
         node: InnerRef,

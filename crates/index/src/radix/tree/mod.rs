@@ -32,11 +32,11 @@
 //!    takes slot *j* for *p* has seen that all slots before it belong to other partial keys, and they still do. So no
 //!    partial key has two slots.
 //! 5. A node is replaced under its own lock and its parent's, in this order: the client closes the slots without
-//!    children, each by a CAS, which fails or makes the CAS of a concurrent insert fail; has written the new node, at
-//!    most with these CASes; sets the reverse pointers of the children to it; marks the old header as *dead*; swaps the slot of the parent. Every
-//!    prefix of this sequence is a legal tree, or any client can complete it from the state in memory under the same
-//!    locks (`resize.rs`, `repair.rs`). A closed slot of a live node proves absence, because no client can reach a new
-//!    key below the new node before the old one is dead.
+//!    children, each by a CAS, which fails or makes the CAS of a concurrent insert fail; writes the new node with
+//!    these CASes or after them; sets the reverse pointers of the children to it; marks the old header as *dead*; swaps
+//!    the slot of the parent. Every prefix of this sequence is a legal tree, or any client can complete it from the
+//!    state in memory under the same locks (`resize.rs`, `repair.rs`). A closed slot of a live node proves absence,
+//!    because no client can reach a new key below the new node before the old one is dead.
 //!
 //! 6. A typed node grows in place (`grow.rs`): the client that fills the last slot of the type changes the type in the
 //!    header. No slot after the last one is in use before. The size in the slot that points to a typed node is a hint,

@@ -18,9 +18,9 @@
 //! If a client crashes after step 1 or 2, the node is full for all clients, and the next insert replaces it. After a
 //! part of step 3, some children name another node, and clients repair these children one by one. After the header is
 //! dead, the linked dead node is ambiguous for all clients, and a client repairs it: it replaces it, beginning with
-//! step 1. The new node may already link the leaf of the inserting client, which no other client can reach before the old
-//! node is dead and the slot of the parent is swapped; no other key is put into it before. The old node is valid until
-//! it is dead.
+//! step 1. The new node may already link the leaf of the inserting client, which no other client can reach before the
+//! old node is dead and the slot of the parent is swapped; no other key is put into it before. The old node is valid
+//! until it is dead.
 //!
 //! A node that grows needs the lock of its parent, and the root has many children. So the parent's lock is held for
 //! steps 3 and 4 only. A client that waits for it while it holds the node's lock would deadlock if both locks are one
