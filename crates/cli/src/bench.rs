@@ -1,5 +1,6 @@
 //! `farwood bench`: one run, and one record for each measured system.
 
+mod repeat;
 mod spatial;
 
 use super::lock_width::LockBits;
@@ -157,6 +158,10 @@ pub(crate) struct Args {
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Run this many times, each with the next seed: the record is that of the first run, with the throughputs of all,
+    /// their mean and its 95 % confidence interval
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = size::between::<u64>(1, 1000))]
+    repeat: u64,
     /// Measure in this pool (shm://NAME, tcp://HOST:PORT or rdma://HOST:PORT[?queue-pairs=N]), in an index that the
     /// run creates
     #[arg(long, value_name = "URL")]
@@ -279,18 +284,24 @@ pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
         return spatial::run(args, context);
     }
     spatial::refuse_options(context)?;
+    let repeats = args.repeat;
     let spec = args.spec()?;
     if spec.fabric == FabricKind::Sim {
         heap::on_huge_pages();
     }
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     let progress = Progress::new(context);
-    let records = measure(&spec, &worker, &mut |stage| progress.show(stage)).map_err(failure)?;
+    let records = repeat::repeat(repeats, spec.seed, |seed| {
+        let spec = RunSpec { seed, ..spec.clone() };
+        measure(&spec, &worker, &mut |stage| progress.show(stage)).map_err(failure)
+    })?;
     progress.0.finish_and_clear();
-    show(&records, context)
+    show(records, context)
 }
 
-fn show(records: &[Record], context: &mut Context<'_>) -> Result<Outcome, Failure> {
+fn show(records: Vec<Record>, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let records = &repeat::with_command(records);
+    repeat::warn_of_short_windows(records, context)?;
     match context.format {
         Format::Json => {
             for record in records {

@@ -4,7 +4,8 @@
 //! missing, malformed or unknown parameter is refused with its name and line.
 
 use farwood_fabric::CpuWork;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The parameters of one NIC model.
 ///
@@ -14,7 +15,7 @@ use serde::Deserialize;
 /// let wrong = farwood_sim::NicModel::from_toml("name = 'mine'\n[cpu]\nposts = 3").unwrap_err().to_string();
 /// assert!(wrong.contains("posts"), "{wrong}");
 /// ```
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NicModel {
     /// The name in benchmark records.
@@ -40,7 +41,7 @@ pub struct NicModel {
 }
 
 /// CPU time of clients' threads.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
     /// One post to a memory node.
@@ -77,7 +78,7 @@ impl Cpu {
 }
 
 /// Latency and bandwidth between two NICs.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wire {
     /// Latency of the wire and the NIC pipelines, one way.
@@ -93,7 +94,7 @@ pub struct Wire {
 }
 
 /// Message rates.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Messages {
     /// READs and atomics to host memory, per microsecond.
@@ -107,7 +108,7 @@ pub struct Messages {
 }
 
 /// The cache of requests in flight.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outstanding {
     /// The number of requests that the cache holds.
@@ -119,7 +120,7 @@ pub struct Outstanding {
 }
 
 /// PCIe.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pcie {
     /// Latency of a read.
@@ -131,7 +132,7 @@ pub struct Pcie {
 }
 
 /// Processing units.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Units {
     /// The number of processing units. One of them serves each queue pair.
@@ -139,7 +140,7 @@ pub struct Units {
 }
 
 /// Slots that serialise atomics, and the time for which an atomic holds its slot.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Atomics {
     /// The number of slots, selected by address.
@@ -155,7 +156,7 @@ pub struct Atomics {
 }
 
 /// Device memory.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceMemory {
     /// The size of the device memory in bytes.
@@ -163,7 +164,7 @@ pub struct DeviceMemory {
 }
 
 /// A memory node's processor.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// Cores.
@@ -249,6 +250,11 @@ impl NicModel {
         let card: Self = toml::from_str(text)?;
         card.check()?;
         Ok(card)
+    }
+
+    /// A hash of all parameters, and of the name: equal for equal models.
+    pub fn hash(&self) -> String {
+        format!("{:016x}", xxh3_64(format!("{self:?}").as_bytes()))
     }
 
     fn check(&self) -> Result<(), NicModelError> {

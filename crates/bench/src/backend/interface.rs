@@ -48,6 +48,7 @@ pub(crate) fn peer_record(name: &str, ours: &Record) -> Record {
 /// Adds the results of a Farwood index to its record.
 pub fn finish(record: Record, round: &Round) -> Record {
     let (measurement, seconds) = (&round.measurement, round.seconds);
+    let record = Record { latency_histogram: measurement.latency_histogram(), ..record };
     record.measured_as(
         measurement.measured(seconds, round.bytes),
         measurement.by_operation(seconds, round.bytes),
@@ -59,7 +60,8 @@ pub(crate) fn finish_peer(record: Record, round: &Round) -> Record {
     let (measurement, seconds) = (&round.measurement, round.seconds);
     let record =
         record.measured_as(measurement.measured_locally(seconds), measurement.by_operation_locally(seconds));
-    Record { memory_node_bytes: round.bytes, ..record }
+    let latency_histogram = measurement.latency_histogram();
+    Record { memory_node_bytes: round.bytes, latency_histogram, ..record }
 }
 
 /// The error of a peer that this program was built without.

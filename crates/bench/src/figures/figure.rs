@@ -34,6 +34,8 @@ pub enum CalibrationStatus {
     Given,
     /// A result of an index or of its locks, from which no constant was derived.
     Predicted,
+    /// A result of a run with fewer keys and less time than the figure has: it says nothing about the paper's value.
+    Quick,
 }
 
 impl CalibrationStatus {
@@ -45,6 +47,7 @@ impl CalibrationStatus {
             CalibrationStatus::Reported => "reported only",
             CalibrationStatus::Given => "given",
             CalibrationStatus::Predicted => "prediction",
+            CalibrationStatus::Quick => "quick run",
         }
     }
 
@@ -53,7 +56,10 @@ impl CalibrationStatus {
         match self {
             CalibrationStatus::Fitted => Some(0.05),
             CalibrationStatus::MicroBenchmark => Some(0.10),
-            CalibrationStatus::Reported | CalibrationStatus::Given | CalibrationStatus::Predicted => None,
+            CalibrationStatus::Reported
+            | CalibrationStatus::Given
+            | CalibrationStatus::Predicted
+            | CalibrationStatus::Quick => None,
         }
     }
 }
@@ -95,7 +101,9 @@ impl Comparison {
     /// The name of the status in reports. A comparison without a value of the paper is "reported only".
     pub fn status_name(&self) -> &'static str {
         match (self.paper, self.status) {
-            (None, status) if status != CalibrationStatus::Given => CalibrationStatus::Reported.name(),
+            (None, status) if !matches!(status, CalibrationStatus::Given | CalibrationStatus::Quick) => {
+                CalibrationStatus::Reported.name()
+            }
             (_, status) => status.name(),
         }
     }
@@ -122,13 +130,18 @@ impl Comparison {
     /// ratio is 1 if the range contains the paper's value.
     pub fn ratio(&self) -> Option<f64> {
         let (low, high) = self.range();
-        self.paper.map(|paper| if high > low { paper.clamp(low, high) } else { low } / paper)
+        self.comparable_paper().map(|paper| if high > low { paper.clamp(low, high) } else { low } / paper)
     }
 
     /// The smaller and the larger of the simulator's values, divided by the paper's.
     pub fn ratio_range(&self) -> Option<(f64, f64)> {
         let (low, high) = self.range();
-        self.paper.map(|paper| (low / paper, high / paper))
+        self.comparable_paper().map(|paper| (low / paper, high / paper))
+    }
+
+    /// The paper's value, if ours can be compared with it.
+    fn comparable_paper(&self) -> Option<f64> {
+        self.paper.filter(|_| self.status != CalibrationStatus::Quick)
     }
 }
 
@@ -179,6 +192,19 @@ impl Figure {
             return Ok((self.compare)(records));
         }
         Err(Error::Record(format!("{} has {wanted} records instead of {}", self.name, records.len())))
+    }
+
+    /// As [`compare`](Self::compare), for records of quick runs: values of indexes are not compared with the paper.
+    ///
+    /// # Errors
+    /// As [`compare`](Self::compare).
+    pub fn compare_quick(&self, records: &[Record]) -> Result<Vec<Comparison>> {
+        let mut all = self.compare(records)?;
+        if !self.measures_nics() {
+            let measured = all.iter_mut().filter(|comparison| comparison.status != CalibrationStatus::Given);
+            measured.for_each(|comparison| comparison.status = CalibrationStatus::Quick);
+        }
+        Ok(all)
     }
 
     /// Draws the chart as SVG.

@@ -19,7 +19,9 @@ pub(super) fn section(
     comparisons: &[Comparison],
     command: &str,
 ) -> String {
-    let mut text = format!("{}\n\n```sh\n{command}\n```\n\n", wrapped(figure.setting));
+    let is_quick = comparisons.iter().any(|comparison| comparison.status == CalibrationStatus::Quick);
+    let mut text = if is_quick { wrapped(&quick_note(records)) + "\n\n" } else { String::new() };
+    let _ = write!(text, "{}\n\n```sh\n{command}\n```\n\n", wrapped(figure.setting));
     if let Some(record) = records.first() {
         let verbs: Vec<f64> = records.iter().filter_map(|record| record.simulated_verbs_per_second).collect();
         let mean = verbs.iter().sum::<f64>() / verbs.len().max(1) as f64;
@@ -33,7 +35,9 @@ pub(super) fn section(
         );
         let _ = writeln!(text, "{}\n", wrapped(&origin));
     }
-    text.push_str(&summary(comparisons));
+    if !is_quick {
+        text.push_str(&summary(comparisons));
+    }
     for (at, comparison) in comparisons.iter().enumerate() {
         if at == 0 || comparisons[at - 1].panel != comparison.panel {
             let _ = write!(
@@ -45,6 +49,25 @@ pub(super) fn section(
         text.push_str(&row(comparison, &comparison.point));
     }
     text
+}
+
+/// What a quick run measured, instead of what the text of the figure says.
+fn quick_note(records: &[Record]) -> String {
+    let span = |value: &dyn Fn(&Record) -> f64, unit: &str| {
+        let (low, high) = records
+            .iter()
+            .map(value)
+            .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+        format!("{} {unit}", range(&number(low), &number(high)))
+    };
+    format!(
+        "**A quick run**, with {} and {} of virtual time after {} of warm-up, which shows that the figure runs. The \
+         sizes in the text below are those of the full figure. In a quick run, the order of the systems may differ \
+         from the full figure's, so no value is compared with the paper.",
+        span(&|record| record.keys as f64, "keys or rectangles"),
+        span(&|record| 1e3 * record.seconds, "ms"),
+        span(&|record| 1e3 * record.warm_up_seconds.unwrap_or(0.0), "ms"),
+    )
 }
 
 /// The number of calibrating values and of predictions.
@@ -102,7 +125,10 @@ pub fn calibration(comparisons: &[Comparison]) -> String {
     let mut text = String::from(
         "| point | measured | model | ratio | status | source |\n|---|---:|---:|---:|---|---|\n",
     );
-    let is_of_nic = |status| !matches!(status, CalibrationStatus::Predicted | CalibrationStatus::Given);
+    let is_of_nic = |status| {
+        use CalibrationStatus::{Given, Predicted, Quick};
+        !matches!(status, Predicted | Given | Quick)
+    };
     let points = comparisons.iter().filter(|c| is_of_nic(c.status) && c.paper.is_some());
     for comparison in points {
         let point = format!("{}: {}", comparison.panel, comparison.point);

@@ -29,6 +29,23 @@ fn every_figure_has_a_unique_name_and_equally_many_runs_for_each_effort() {
 }
 
 #[test]
+fn values_of_a_quick_run_are_not_compared_with_the_paper() {
+    let figure = super::figure("catfish-fig10").unwrap();
+    let runs = (figure.runs)(Effort::Quick).len();
+    let record = Record { keys: 20_000, seconds: 0.02, mops: 1.0, ..Record::default() };
+    let records = vec![record; runs];
+    let comparisons = figure.compare_quick(&records).unwrap();
+    assert!(comparisons.iter().any(|comparison| comparison.paper.is_some()));
+    assert!(comparisons.iter().all(|comparison| comparison.ratio().is_none()));
+    let text = report(figure, &records, &comparisons, "farwood reproduce catfish-fig10 --quick");
+    assert!(text.contains("20,000 keys or rectangles") || text.contains("20000 keys or rectangles"), "{text}");
+    assert!(!text.contains("prediction"), "{text}");
+    let nic = super::figure("sherman-on-chip").unwrap();
+    let compared = nic.compare_quick(&records_of(nic)).unwrap();
+    assert!(compared[0].ratio().is_some(), "a NIC model is the same in quick runs");
+}
+
+#[test]
 fn a_quick_run_yields_a_complete_report() {
     let figure = super::figure("sherman-on-chip").unwrap();
     let records = records_of(figure);

@@ -145,6 +145,15 @@ struct Tally {
     costs: CostTotals,
 }
 
+/// Binary digits of a latency in the histogram of a record.
+const HISTOGRAM_DIGITS: u32 = 6;
+
+/// A number with its highest binary digits, and zeros.
+fn rounded_down(value: u64) -> u64 {
+    let dropped = (u64::BITS - value.leading_zeros()).saturating_sub(HISTOGRAM_DIGITS + 1);
+    value >> dropped << dropped
+}
+
 /// The measurements of one thread, or merged ones of several.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Serialised", into = "Serialised")]
@@ -187,6 +196,19 @@ impl Measurement {
             costs += &tally.costs;
         }
         costs
+    }
+
+    /// Latencies over all kinds, each with a number of operations.
+    pub fn latency_histogram(&self) -> Vec<(u64, u64)> {
+        let mut all: Vec<(u64, u64)> = Vec::new();
+        for value in self.total().latency_ns.iter_recorded() {
+            let (lower, count) = (rounded_down(value.value_iterated_to()), value.count_at_value());
+            match all.last_mut() {
+                Some((last, times)) if *last == lower => *times += count,
+                _ => all.push((lower, count)),
+            }
+        }
+        all
     }
 
     /// The measured fields of a record over all kinds, for a run of `seconds` whose caches hold `cache_bytes`

@@ -7,6 +7,7 @@ mod histogram;
 pub mod machine;
 pub mod measurement;
 pub mod page;
+pub mod repeats;
 pub mod table;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 use machine::Machine;
+use repeats::Repeats;
 
 /// The record of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,6 +39,13 @@ pub struct Record {
     /// The simulated NIC model, or the RDMA device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic: Option<String>,
+    /// In the simulator: a hash of all parameters of the NIC model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic_hash: Option<String>,
+    /// In the simulator: the parameters of the NIC model as in its file, with the CPU time that is charged for an
+    /// operation; null stands for `inf`. Absent in the records of figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic_values: Option<Value>,
     /// In the simulator: whether memory node i and compute node i are one machine with one NIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colocate: Option<bool>,
@@ -82,14 +91,24 @@ pub struct Record {
     /// The latency of the machine's loopback interface before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback: Option<Loopback>,
+    /// Seconds of warm-up before the measured phase: virtual in the simulator, real elsewhere; absent in old records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up_seconds: Option<f64>,
     /// Operations measured.
     pub operations: u64,
     /// Seconds measured.
     pub seconds: f64,
     /// Throughput in million operations per second.
     pub mops: f64,
+    /// The throughputs of several runs that differ only in their seed, of which this record is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Repeats>,
     /// Latency of an operation in microseconds.
     pub latency_us: Latency,
+    /// Latencies in nanoseconds, each with a number of operations: the lower ends of intervals of 1.6 % or less. Absent
+    /// in the records of figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latency_histogram: Vec<(u64, u64)>,
     /// Round trips of an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips: Option<RoundTrips>,
@@ -128,7 +147,7 @@ pub struct Record {
     pub seed: u64,
     /// Commit of the code that ran; a `+` follows it if the sources differed from the commit.
     pub commit: String,
-    /// In the records of figures, the command that makes the record; empty in records older than the field.
+    /// The command that makes the record; empty in records older than the field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub command: String,
     /// In the records of figures, a hash of all parameters of the run; empty in records older than the field.

@@ -117,6 +117,10 @@ fn notes(record: &Record) -> String {
     if !record.profile.is_empty() {
         notes.push(format!("profile: {}", record.profile));
     }
+    if let Some(repeats) = &record.repeats {
+        let (runs, mean) = (repeats.mops.len(), rate(repeats.mean));
+        notes.push(format!("{runs} seeds: {mean} per second, +- {} (95 %)", rate(repeats.half_width95)));
+    }
     if let Some(ratio) = record.ratio {
         notes.push(format!("{ratio:.2} times the first peer"));
     }

@@ -154,6 +154,8 @@ fn prepare(
     let failed_cas = if spec.failed_cas == FailedCas::LikeSuccess { LIKE_SUCCESS } else { "" };
     let record = Record {
         nic: Some(nic_label(spec.nic.as_deref(), &world.spec().card) + failed_cas),
+        nic_hash: Some(world.spec().card.hash()),
+        nic_values: serde_json::to_value(&world.spec().card).ok(),
         colocate: Some(spec.colocate),
         memory_nodes: Some(u64::from(spec.memory_nodes)),
         preloaded_keys: Some(spec.preloaded_keys).filter(|keys| *keys > 0),

@@ -1,6 +1,6 @@
 //! `farwood bench --index catfish`: rectangles instead of keys.
 
-use super::{Args, Progress, failure, show};
+use super::{Args, Progress, failure, repeat, show};
 use crate::smart_options::SmartOptions;
 use crate::sphinx_options::SphinxOptions;
 use crate::{Context, Failure, Outcome, heap};
@@ -71,6 +71,7 @@ pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
             "bench: {flag}: spatial indexes do not have this option; omit it"
         )));
     }
+    let repeats = args.repeat;
     let workload = context.is_given("workload").then(|| args.workload.clone());
     let spec = spec(args, workload)?;
     if spec.fabric == FabricKind::Sim {
@@ -78,9 +79,12 @@ pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
     }
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     let progress = Progress::new(context);
-    let records = run_spatial(&spec, &worker, &mut |stage| progress.show(stage)).map_err(failure)?;
+    let records = repeat::repeat(repeats, spec.seed, |seed| {
+        let spec = SpatialSpec { seed, ..spec.clone() };
+        run_spatial(&spec, &worker, &mut |stage| progress.show(stage)).map_err(failure)
+    })?;
     progress.0.finish_and_clear();
-    show(&records, context)
+    show(records, context)
 }
 
 fn spec(args: Args, workload: Option<String>) -> Result<SpatialSpec, Failure> {

@@ -100,7 +100,11 @@ fn reproduce(args: &Args, figures: &[&'static Figure], context: &mut Context<'_>
             }
             FigureEvent::Finished { figure, record } => folder.add(figure, record),
             FigureEvent::Complete { figure, records } => {
-                let comparisons = figure.compare(&records).map_err(failure)?;
+                let comparisons = match effort {
+                    Effort::Full => figure.compare(&records),
+                    Effort::Quick => figure.compare_quick(&records),
+                }
+                .map_err(failure)?;
                 folder.complete(figure, &records, &comparisons, &figure.command(effort))?;
                 progress.suspend(|| print(figure, &records, &comparisons, &folder, context))
             }

@@ -47,6 +47,35 @@ fn the_same_seed_gives_the_same_record_to_the_byte() {
 }
 
 #[test]
+fn the_record_describes_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = format!("{SMALL} --workload ycsb-a --repeat 3");
+    let record = record(folder.path(), &arguments);
+    assert_eq!(record["warm_up_seconds"], 0.0002);
+    assert_eq!(record["nic_values"]["cpu"]["operation_ns"], 2500.0);
+    assert_eq!(record["nic_hash"].as_str().unwrap().len(), 16);
+    assert!(record["command"].as_str().unwrap().contains("--repeat 3"), "{record}");
+    let histogram = record["latency_histogram"].as_array().unwrap();
+    let counted: u64 = histogram.iter().map(|pair| pair[1].as_u64().unwrap()).sum();
+    assert_eq!(counted, record["operations"].as_u64().unwrap());
+    let repeats = &record["repeats"];
+    assert_eq!((repeats["mops"].as_array().unwrap().len(), &repeats["mops"][0]), (3, &record["mops"]));
+    assert!(repeats["half_width95"].as_f64().unwrap() > 0.0, "{repeats}");
+    let text = bench(folder.path(), &format!("--fabric sim {arguments}"));
+    assert!(String::from_utf8_lossy(&text.stdout).contains("3 seeds: "));
+}
+
+#[test]
+fn a_window_that_one_operation_fills_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let contended = "--fabric sim --variant fg --clients 64 --keys 1k --workload write-only --theta 1.2";
+    let short = words(&bench(folder.path(), &format!("{contended} --seconds 0.0005")));
+    assert!(short.contains("the longest operation took") && short.contains("--seconds"), "{short}");
+    let long = words(&bench(folder.path(), "--fabric sim --clients 2 --keys 1k --workload ycsb-c"));
+    assert_eq!(long, "");
+}
+
+#[test]
 fn the_record_names_the_simulated_network() {
     let folder = tempfile::tempdir().unwrap();
     let record = record(folder.path(), &format!("{SMALL} --workload ycsb-a --threads 3"));

@@ -49,6 +49,7 @@ pub(crate) fn describe(
         compute_nodes: spec.compute_nodes as u64,
         threads: spec.threads() as u64,
         clients: workload.clients,
+        warm_up_seconds: Some(spec.warm_up_seconds()),
         seed: spec.seed,
         commit: commit(),
         profile: profile(),

@@ -59,6 +59,7 @@ impl Cluster {
         Record {
             fabric: "sim".to_owned(),
             nic: Some(world.spec().card.name.clone()),
+            nic_hash: Some(world.spec().card.hash()),
             colocate: Some(false),
             options,
             memory_nodes: Some(u64::from(self.memory_nodes)),

@@ -65,7 +65,14 @@ pub fn simulate_spatial(spec: &SpatialSpec, progress: &mut dyn FnMut(Stage<'_>))
     let world = World::new(world_spec(spec, card, items.len() as u64))?;
     let (record, windows) = load(spec, &world, &items, progress)?;
     drop(items);
-    let record = Record { nic: Some(nic_label(Some(&asked), &world.spec().card)), ..record };
+    let card = &world.spec().card;
+    let record = Record {
+        nic: Some(nic_label(Some(&asked), card)),
+        nic_hash: Some(card.hash()),
+        nic_values: serde_json::to_value(card).ok(),
+        warm_up_seconds: Some(spec.warm_up_seconds()),
+        ..record
+    };
     progress(Stage::Measuring { backend: &record.label(), round: 1, rounds: 1 });
     let machine = world.untimed(0);
     let index = untimed(Catfish::open(&machine, INDEX))?;
