@@ -38,7 +38,10 @@ fn values_of_a_quick_run_are_not_compared_with_the_paper() {
     assert!(comparisons.iter().any(|comparison| comparison.paper.is_some()));
     assert!(comparisons.iter().all(|comparison| comparison.ratio().is_none()));
     let text = report(figure, &records, &comparisons, "farwood reproduce catfish-fig10 --quick");
-    assert!(text.contains("20,000 keys or rectangles") || text.contains("20000 keys or rectangles"), "{text}");
+    assert!(
+        text.contains("20,000 keys or rectangles") || text.contains("20000 keys or rectangles"),
+        "{text}"
+    );
     assert!(!text.contains("prediction"), "{text}");
     let nic = super::figure("sherman-on-chip").unwrap();
     let compared = nic.compare_quick(&records_of(nic)).unwrap();
