@@ -45,6 +45,7 @@ mod sphinx_options;
 mod stat;
 mod timeout;
 mod top;
+mod trace;
 mod tsv;
 mod worker;
 
@@ -133,6 +134,7 @@ enum Command {
     Top(top::Args),
     Bench(Box<bench::Args>),
     Reproduce(reproduce::Args),
+    Trace(trace::Args),
     NewIndex(new_index::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -244,6 +246,7 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Top(args) => top::run(&args, context),
         Command::Bench(args) => bench::run(*args, context),
         Command::Reproduce(args) => reproduce::run(&args, context),
+        Command::Trace(args) => trace::run(&args, context),
         Command::NewIndex(args) => new_index::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Worker(args) => worker::run(args, context),

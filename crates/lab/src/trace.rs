@@ -26,7 +26,7 @@ pub(crate) fn run<I: FarIndex>(operation: Traced, number: u64, keys: u64) -> Lab
         }
         LabResult::Ok(())
     })?;
-    let begin = world.now();
+    let (begin, before) = (world.now(), world.trace().events().last().map_or(0, |event| event.verb));
     let key = key::<I>(number);
     let answer = world.block_on(async {
         LabResult::Ok(match operation {
@@ -43,6 +43,6 @@ pub(crate) fn run<I: FarIndex>(operation: Traced, number: u64, keys: u64) -> Lab
         })
     })?;
     let (trace, number) = (world.trace(), client.fabric().number());
-    let events = trace.events().iter().filter(|event| event.time >= begin && event.client.0 == number);
+    let events = trace.events().iter().filter(|event| event.verb > before && event.client.0 == number);
     Ok(format!("{}answer after {} ns: {answer}\n", sequence(events), world.now() - begin))
 }

@@ -8,13 +8,17 @@ pub use crate::backend::JOBS;
 pub use crate::driver::processes::WorkerCommand;
 pub use crate::driver::progress::Stage;
 pub use crate::driver::protocol::Amount;
-pub use crate::sim_run::{nic_model, simulate, simulate_spatial};
+pub use crate::sim_run::{
+    CachesBefore, TracedOperation, TracedRun, nic_model, simulate, simulate_spatial, trace,
+};
 pub use crate::spec::fabric::FabricKind;
 pub use crate::spec::ordered::{FILL, FailedCas, NIC_DEFAULT, RunSpec};
 pub use crate::spec::spatial::{RECTANGLES_DEFAULT, SpatialSpec};
 pub use crate::spec::spatial_variant::Variant;
 pub use crate::spec::{CLIENTS_MAX, COMPUTE_NODES_MAX, THREADS_MAX};
 pub use crate::workload::keys::KeySource;
+pub use farwood_sim::TraceEvent;
+pub use farwood_sim::trace::sequence as trace_text;
 
 use crate::Result;
 use crate::backend::ordered::OrderedBackend;

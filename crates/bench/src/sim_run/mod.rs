@@ -3,6 +3,8 @@
 pub(crate) mod micro;
 mod ordered;
 mod spatial;
+mod trace;
 
 pub use ordered::{nic_model, simulate};
 pub use spatial::simulate_spatial;
+pub use trace::{CachesBefore, TracedOperation, TracedRun, trace};

@@ -75,6 +75,41 @@ fn a_window_that_one_operation_fills_is_named() {
     assert_eq!(long, "");
 }
 
+fn trace(folder: &Path, arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
+    command.arg("trace").args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+#[test]
+fn an_operation_is_shown_with_its_verbs() {
+    let folder = tempfile::tempdir().unwrap();
+    let traced = |arguments: &str| -> Value {
+        let output = trace(folder.path(), &format!("--json {arguments}"));
+        assert!(output.status.success(), "{arguments}: {}", words(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // Round trips, and verbs: a post, an execution and a completion of each.
+    for (arguments, answer, round_trips, verbs) in [
+        ("get 7", "a value of 8 bytes", 1, 1),
+        ("put 7", "a value was replaced", 2, 4),
+        ("--keys 1000 put 1000", "the key was inserted", 2, 4),
+        ("--keys 1000 get 1000", "the key is absent", 1, 1),
+        ("--index smart get 7", "a value of 8 bytes", 1, 1),
+        ("--index sphinx get 7", "a value of 8 bytes", 3, 4),
+        ("--index smart --cold get 7", "a value of 8 bytes", 3, 3),
+    ] {
+        let traced = traced(arguments);
+        let events = traced["events"].as_array().unwrap().len();
+        let shown = (traced["answer"].as_str().unwrap(), traced["round_trips"].as_u64().unwrap(), events);
+        assert_eq!(shown, (answer, round_trips, 3 * verbs), "{arguments}: {traced}");
+    }
+    let text = String::from_utf8(trace(folder.path(), "put 7").stdout).unwrap();
+    assert!(text.contains("CAS 8 B at 0:device+") && text.contains(": won"), "{text}");
+    assert!(words(&trace(folder.path(), "--index catfish get 7")).contains("--index"));
+    assert!(words(&trace(folder.path(), "get 99999999999999")).contains("KEY"));
+}
+
 #[test]
 fn the_record_names_the_simulated_network() {
     let folder = tempfile::tempdir().unwrap();
