@@ -224,7 +224,7 @@ fn per_node(connections: u64, compute_nodes: usize) -> Result<usize, Failure> {
 }
 
 impl Args {
-    fn spec(self) -> Result<RunSpec, Failure> {
+    pub(super) fn spec(self) -> Result<RunSpec, Failure> {
         let index = system(&self.index)?;
         let key_source = match (self.key_file, self.key_bytes) {
             (Some(file), Some(key_bytes)) => KeySource::File(file, KeyLength::Padded(key_bytes)),

@@ -10,6 +10,7 @@
 
 mod bench;
 mod card;
+mod chart;
 mod check;
 mod config;
 mod context;
@@ -43,6 +44,7 @@ mod smart_options;
 mod source;
 mod sphinx_options;
 mod stat;
+mod sweep;
 mod timeout;
 mod top;
 mod trace;
@@ -134,6 +136,8 @@ enum Command {
     Top(top::Args),
     Bench(Box<bench::Args>),
     Reproduce(reproduce::Args),
+    Sweep(sweep::Args),
+    Chart(chart::Args),
     Trace(trace::Args),
     NewIndex(new_index::Args),
     Doctor(doctor::Args),
@@ -246,6 +250,8 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Top(args) => top::run(&args, context),
         Command::Bench(args) => bench::run(*args, context),
         Command::Reproduce(args) => reproduce::run(&args, context),
+        Command::Sweep(args) => sweep::run(&args, context),
+        Command::Chart(args) => chart::run(&args, context),
         Command::Trace(args) => trace::run(&args, context),
         Command::NewIndex(args) => new_index::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),

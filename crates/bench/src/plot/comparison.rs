@@ -56,7 +56,11 @@ fn scene(title: &str, panels: &[ChartPanel]) -> Scene {
     let heights: f64 = panels.iter().map(height).sum();
     let mut scene = Scene::new(WIDTH, TITLE_HEIGHT + heights + 16.0);
     scene.text(24.0, 38.0, 20.0, Weight::Bold, Align::Start, INK, title.to_owned());
+    let has_bars = panels.iter().any(|panel| matches!(panel, ChartPanel::Bars(_)));
     for (x, color, name) in [(24.0, SERIES[1], "paper"), (104.0, SERIES[0], "farwood")] {
+        if !has_bars {
+            break;
+        }
         scene.rectangle(x, 54.0, 12.0, 12.0, color);
         scene.text(x + 18.0, 65.0, 13.0, Weight::Regular, Align::Start, INK, name.to_owned());
     }

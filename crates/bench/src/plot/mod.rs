@@ -8,6 +8,7 @@ mod curves;
 mod font;
 pub mod map;
 mod png;
+pub mod records;
 mod scene;
 mod svg;
 

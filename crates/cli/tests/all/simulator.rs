@@ -75,6 +75,51 @@ fn a_window_that_one_operation_fills_is_named() {
     assert_eq!(long, "");
 }
 
+#[test]
+fn a_sweep_is_a_table_and_a_chart() {
+    let folder = tempfile::tempdir().unwrap();
+    let farwood = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
+        command.args(arguments.split_whitespace()).current_dir(folder.path()).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    let swept = farwood(
+        "sweep --out s.jsonl --csv s.csv -- --index sherman,smart --clients 2..8*2 --keys 2k --seconds 0.0005 \
+         --warmup 0.0001 --workload ycsb-a",
+    );
+    assert!(swept.status.success(), "{}", words(&swept));
+    let text = String::from_utf8_lossy(&swept.stdout).into_owned();
+    assert!(text.starts_with("clients"), "{text}");
+    let csv = fs::read_to_string(folder.path().join("s.csv")).unwrap();
+    assert!(csv.starts_with("clients,index,variant,mops,"), "{csv}");
+    assert_eq!((csv.lines().count(), text.lines().count()), (7, 7));
+    let records = fs::read_to_string(folder.path().join("s.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(records.lines().next().unwrap()).unwrap();
+    let again =
+        farwood(&first["command"].as_str().unwrap().replace("farwood ", "").replace("bench", "bench --json"));
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&again["mops"], &again["operations"]), (&first["mops"], &first["operations"]));
+    let charted = farwood("chart s.jsonl --x clients");
+    assert!(charted.status.success(), "{}", words(&charted));
+    let svg = fs::read_to_string(folder.path().join("s.svg")).unwrap();
+    assert!(svg.contains("sherman") && svg.contains("smart") && svg.contains("latency_us.p99"));
+    assert!(fs::metadata(folder.path().join("s.png")).unwrap().len() > 1000);
+    for (arguments, named) in [
+        ("chart s.jsonl --x theta", "differ in clients"),
+        ("chart s.jsonl --x clients --y wings", "wings"),
+        ("sweep --clients 8..64", "8..64"),
+        ("sweep --wings 3", "--wings"),
+        ("sweep --clients 0,1", "--clients"),
+    ] {
+        let refused = farwood(arguments);
+        assert!(
+            !refused.status.success() && words(&refused).contains(named),
+            "{arguments}: {}",
+            words(&refused)
+        );
+    }
+}
+
 fn trace(folder: &Path, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
     command.arg("trace").args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());

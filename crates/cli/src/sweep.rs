@@ -1,0 +1,272 @@
+//! `farwood sweep`: simulated runs of all combinations of option values.
+
+use super::bench::{self, failure};
+use super::{Context, Failure, Format, Outcome, size};
+use clap::{Args as _, FromArgMatches as _};
+use farwood_bench::plot::records::Fields;
+use farwood_bench::record::Record;
+use farwood_bench::run::{FabricKind, RunSpec, simulate};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const EXAMPLES: &str = "\
+Examples:
+  farwood sweep --index sherman,smart,sphinx --clients 8..256*2 --workload ycsb-a
+  farwood sweep --csv skew.csv -- --theta 0,0.5,0.9,0.99 --clients 64
+  farwood sweep --out skew.jsonl -- --index sherman,smart --theta 0..0.9+0.3
+  farwood chart skew.jsonl --x theta
+
+The options after --out, --csv and --jobs are those of bench, with --fabric sim. A value can be a list (8,16,32), a \
+range with a factor (8..256*2) or a range with a step (0..0.9+0.3). All combinations are run, the last option fastest.";
+
+/// Simulate all combinations of option values, and print one row for each
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Write the records to this file, one JSON line each
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write a table to this file: the options that differ, throughput, latency and costs
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Number of runs at the same time, each on one thread [default: the number of processors]
+    #[arg(long, value_name = "COUNT", value_parser = size::between::<usize>(1, 1024))]
+    jobs: Option<usize>,
+    /// Options of bench; values can be lists and ranges
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "OPTIONS OF BENCH"
+    )]
+    options: Vec<String>,
+}
+
+/// Most runs of a sweep.
+const RUNS_MAX: usize = 10_000;
+/// Columns of the table that runs measure: the heading and the field.
+const MEASURED: [(&str, &str); 7] = [
+    ("mops", "mops"),
+    ("p50 us", "latency_us.p50"),
+    ("p99 us", "latency_us.p99"),
+    ("round trips", "round_trips.mean"),
+    ("B read", "bytes_per_op.read"),
+    ("B written", "bytes_per_op.written"),
+    ("operations", "operations"),
+];
+
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let points = combinations(&args.options)?;
+    let specs: Result<Vec<RunSpec>, Failure> = points.iter().map(|point| spec_of(point)).collect();
+    let specs = specs?;
+    for (option, file) in [("--out", &args.out), ("--csv", &args.csv)] {
+        if let Some(file) = file {
+            let command = format!("sweep: {option}");
+            fs::write(file, "").map_err(|source| Failure::file(&command, "write", file, source))?;
+        }
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut records = simulate_all(&specs, args.jobs.unwrap_or(processors))?;
+    for (record, point) in records.iter_mut().zip(&points) {
+        record.command = format!("farwood bench --fabric sim {}", point.join(" "));
+    }
+    let lines = || records.iter().map(|record| record.to_json_line() + "\n").collect::<String>();
+    let rows = rows(&records);
+    for (option, file, text) in [("--out", &args.out, lines()), ("--csv", &args.csv, csv(&rows))] {
+        if let Some(file) = file {
+            let command = format!("sweep: {option}");
+            fs::write(file, text).map_err(|source| Failure::file(&command, "write", file, source))?;
+        }
+    }
+    match context.format {
+        Format::Json => write!(context.out, "{}", lines())?,
+        Format::Text => write!(context.out, "{}", aligned(&rows))?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// The arguments of every run: all combinations of the values of the options.
+fn combinations(options: &[String]) -> Result<Vec<Vec<String>>, Failure> {
+    let mut points = vec![Vec::new()];
+    for option in options.iter().filter(|option| *option != "--") {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (Some(name), value),
+            _ => (None, option.as_str()),
+        };
+        let values =
+            if option.starts_with('-') && name.is_none() { vec![option.clone()] } else { values(value)? };
+        let with_name = |value: &String| name.map_or_else(|| value.clone(), |name| format!("{name}={value}"));
+        let extended = points.iter().flat_map(|point: &Vec<String>| {
+            values.iter().map(|value| point.iter().cloned().chain([with_name(value)]).collect())
+        });
+        points = extended.collect();
+        if points.len() > RUNS_MAX {
+            return Err(Failure::Usage(format!("sweep: more than {RUNS_MAX} runs; give fewer values")));
+        }
+    }
+    Ok(points)
+}
+
+/// The values of an option: a list, a range, or one value.
+fn values(text: &str) -> Result<Vec<String>, Failure> {
+    let lists: Result<Vec<_>, _> = text.split(',').map(range).collect();
+    Ok(lists?.concat())
+}
+
+/// The values of a range, or one value.
+fn range(text: &str) -> Result<Vec<String>, Failure> {
+    let Some((first, rest)) = text.split_once("..") else { return Ok(vec![text.to_owned()]) };
+    let refused = || {
+        let forms = "give a range as 8..256*2 or 0..0.9+0.3, with a factor above 1 or a step above 0";
+        Failure::Usage(format!("sweep: '{text}' is no range; {forms}"))
+    };
+    let number = |text: &str| text.parse::<f64>().map_err(|_| refused());
+    let (last, by, is_factor) = match (rest.split_once('*'), rest.split_once('+')) {
+        (Some((last, by)), _) => (number(last)?, number(by)?, true),
+        (None, Some((last, by))) => (number(last)?, number(by)?, false),
+        (None, None) => return Err(refused()),
+    };
+    let first = number(first)?;
+    let is_valid = if is_factor { by > 1.0 && first > 0.0 } else { by > 0.0 };
+    if !is_valid || !last.is_finite() {
+        return Err(refused());
+    }
+    let value = |number: u32| {
+        let number = f64::from(number);
+        if is_factor { first * by.powf(number) } else { first + by * number }
+    };
+    // A sum of steps can miss the last value by a rounding error.
+    let within = |value: &f64| *value <= last * (1.0 + 1e-9);
+    let all = (0..=RUNS_MAX as u32).map(value).take_while(within);
+    Ok(all.map(|value| format!("{}", (value * 1e9).round() / 1e9)).collect())
+}
+
+/// The run with these options of `bench`.
+fn spec_of(options: &[String]) -> Result<RunSpec, Failure> {
+    let command = bench::Args::augment_args(clap::Command::new("sweep"));
+    let words = ["sweep", "--fabric", "sim"].into_iter().chain(options.iter().map(String::as_str));
+    let matches = command.try_get_matches_from(words).map_err(|error| {
+        let text = error.to_string();
+        let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        Failure::Usage(format!("sweep: {what}; `farwood bench --help` lists the options"))
+    })?;
+    let args = bench::Args::from_arg_matches(&matches)?;
+    let spec = args.spec()?;
+    if spec.fabric != FabricKind::Sim {
+        return Err(Failure::Usage("sweep: --fabric: only simulated runs can be swept; omit it".to_owned()));
+    }
+    spec.check()?;
+    Ok(spec)
+}
+
+/// Simulates runs, `jobs` at the same time; yields the records in the order of the runs.
+fn simulate_all(specs: &[RunSpec], jobs: usize) -> Result<Vec<Record>, Failure> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<Option<farwood_bench::Result<Record>>>> =
+        Mutex::new((0..specs.len()).map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(specs.len()) {
+            scope.spawn(|| {
+                while let Some((number, spec)) = {
+                    let number = next.fetch_add(1, Relaxed);
+                    specs.get(number).map(|spec| (number, spec))
+                } {
+                    let record = simulate(spec, &mut |_| {});
+                    done.lock().expect("no thread panics while it holds the lock")[number] = Some(record);
+                }
+            });
+        }
+    });
+    let done = done.into_inner().expect("no thread panicked while it held the lock");
+    done.into_iter().flatten().map(|record| record.map_err(failure)).collect()
+}
+
+/// A heading and one row for each record: the fields that differ, and what was measured.
+fn rows(records: &[Record]) -> Vec<Vec<String>> {
+    let fields: Vec<Fields> = records.iter().map(Fields::of).collect();
+    // The options of an index follow from its name and variant.
+    let swept = Fields::swept(&fields)
+        .into_iter()
+        .filter(|path| !path.starts_with("options.") && path != "consistency");
+    let swept: Vec<String> = swept.collect();
+    let heading = swept.iter().cloned().chain(MEASURED.map(|(name, _)| name.to_owned()));
+    let row = |fields: &Fields| {
+        let paths = swept.iter().map(String::as_str).chain(MEASURED.map(|(_, path)| path));
+        paths.map(|path| fields.text(path).map_or_else(|| "-".to_owned(), |text| rounded(&text))).collect()
+    };
+    std::iter::once(heading.collect()).chain(fields.iter().map(row)).collect()
+}
+
+/// A number with at most four digits after the point; other texts are unchanged.
+fn rounded(text: &str) -> String {
+    match text.parse::<f64>() {
+        Ok(number) if text.contains('.') => format!("{}", (number * 1e4).round() / 1e4),
+        _ => text.to_owned(),
+    }
+}
+
+fn csv(rows: &[Vec<String>]) -> String {
+    let quoted = |cell: &String| {
+        if cell.contains([',', '"', '\n']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell.clone()
+        }
+    };
+    rows.iter().map(|row| row.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n").collect()
+}
+
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+        cells.collect::<Vec<_>>().join("  ") + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(text: &str) -> Vec<String> {
+        values(text).unwrap_or_default()
+    }
+
+    #[test]
+    fn values_are_lists_and_ranges() {
+        assert_eq!(listed("8,16"), ["8", "16"]);
+        assert_eq!(listed("8..64*2"), ["8", "16", "32", "64"]);
+        assert_eq!(listed("0..0.9+0.3"), ["0", "0.3", "0.6", "0.9"]);
+        assert_eq!(listed("1,4..6+1"), ["1", "4", "5", "6"]);
+        assert_eq!(listed("ycsb-a"), ["ycsb-a"]);
+        for bad in ["8..64", "8..64*1", "0..8*2", "1..2+0", "a..b*2", "1..inf+1"] {
+            assert!(values(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn all_combinations_are_run() {
+        let options = ["--index", "sherman,smart", "--colocate", "--clients=8,16"].map(str::to_owned);
+        let all: Vec<_> =
+            combinations(&options).unwrap_or_default().iter().map(|point| point.join(" ")).collect();
+        assert_eq!(
+            all,
+            [
+                "--index sherman --colocate --clients=8",
+                "--index sherman --colocate --clients=16",
+                "--index smart --colocate --clients=8",
+                "--index smart --colocate --clients=16",
+            ]
+        );
+    }
+
+    #[test]
+    fn csv_cells_are_quoted() {
+        assert_eq!(csv(&[vec!["a,b".to_owned(), "c\"".to_owned(), "1".to_owned()]]), "\"a,b\",\"c\"\"\",1\n");
+    }
+}
