@@ -195,7 +195,7 @@ pub(super) fn system(name: &str) -> Result<System, Failure> {
 }
 
 /// Reads a count: `1000000`, `1_000_000`, `1000k`, `1M` or `1e9`.
-fn count(text: &str) -> Result<u64, String> {
+pub(super) fn count(text: &str) -> Result<u64, String> {
     let mut plain = text.replace('_', "");
     if let Some((digits, zeros)) = plain.split_once(['e', 'E'])
         && let (false, Ok(zeros @ 0..20)) = (digits.is_empty(), zeros.parse::<usize>())

@@ -34,8 +34,8 @@ pub enum CalibrationStatus {
     Given,
     /// A result of an index or of its locks, from which no constant was derived.
     Predicted,
-    /// A result of a run with fewer keys and less time than the figure has: it says nothing about the paper's value.
-    Quick,
+    /// A result of another set-up than the figure's: it says nothing about the paper's value.
+    OtherSetup,
 }
 
 impl CalibrationStatus {
@@ -47,7 +47,7 @@ impl CalibrationStatus {
             CalibrationStatus::Reported => "reported only",
             CalibrationStatus::Given => "given",
             CalibrationStatus::Predicted => "prediction",
-            CalibrationStatus::Quick => "quick run",
+            CalibrationStatus::OtherSetup => "another set-up",
         }
     }
 
@@ -59,7 +59,7 @@ impl CalibrationStatus {
             CalibrationStatus::Reported
             | CalibrationStatus::Given
             | CalibrationStatus::Predicted
-            | CalibrationStatus::Quick => None,
+            | CalibrationStatus::OtherSetup => None,
         }
     }
 }
@@ -101,7 +101,7 @@ impl Comparison {
     /// The name of the status in reports. A comparison without a value of the paper is "reported only".
     pub fn status_name(&self) -> &'static str {
         match (self.paper, self.status) {
-            (None, status) if !matches!(status, CalibrationStatus::Given | CalibrationStatus::Quick) => {
+            (None, status) if !matches!(status, CalibrationStatus::Given | CalibrationStatus::OtherSetup) => {
                 CalibrationStatus::Reported.name()
             }
             (_, status) => status.name(),
@@ -141,7 +141,7 @@ impl Comparison {
 
     /// The paper's value, if ours can be compared with it.
     fn comparable_paper(&self) -> Option<f64> {
-        self.paper.filter(|_| self.status != CalibrationStatus::Quick)
+        self.paper.filter(|_| self.status != CalibrationStatus::OtherSetup)
     }
 }
 
@@ -194,15 +194,16 @@ impl Figure {
         Err(Error::Record(format!("{} has {wanted} records instead of {}", self.name, records.len())))
     }
 
-    /// As [`compare`](Self::compare), for records of quick runs: values of indexes are not compared with the paper.
+    /// As [`compare`](Self::compare), for records of quick runs, or of runs with changed parameters: values of indexes
+    /// are not compared with the paper.
     ///
     /// # Errors
     /// As [`compare`](Self::compare).
-    pub fn compare_quick(&self, records: &[Record]) -> Result<Vec<Comparison>> {
+    pub fn compare_other_setup(&self, records: &[Record]) -> Result<Vec<Comparison>> {
         let mut all = self.compare(records)?;
         if !self.measures_nics() {
             let measured = all.iter_mut().filter(|comparison| comparison.status != CalibrationStatus::Given);
-            measured.for_each(|comparison| comparison.status = CalibrationStatus::Quick);
+            measured.for_each(|comparison| comparison.status = CalibrationStatus::OtherSetup);
         }
         Ok(all)
     }

@@ -15,6 +15,7 @@ mod catfish_fig7;
 mod catfish_fig8;
 mod catfish_fig9;
 mod catfish_nodes;
+mod changes;
 mod figure;
 mod nic;
 mod pages;
@@ -55,6 +56,7 @@ mod sphinx_fig6;
 mod sphinx_filter;
 mod verdict;
 
+pub use changes::SetupChanges;
 pub use figure::{CalibrationStatus, Comparison, CurvePoint, Effort, Figure};
 pub use pages::{PAGES, ReproducedFigure, index, page};
 pub use plan::{FigureEvent, FigurePlan, RunProgress};

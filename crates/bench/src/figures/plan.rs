@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
+use super::changes::SetupChanges;
 use super::figure::{Effort, Figure};
 use super::run::Run;
 use crate::record::Record;
@@ -84,11 +85,16 @@ enum Message {
 impl FigurePlan {
     /// Plans the runs of `figures`.
     pub fn new(figures: &[&'static Figure], effort: Effort) -> FigurePlan {
+        Self::with_changes(figures, effort, &SetupChanges::default())
+    }
+
+    /// Plans the runs of `figures` with some parameters changed.
+    pub fn with_changes(figures: &[&'static Figure], effort: Effort, changes: &SetupChanges) -> FigurePlan {
         let mut plan = FigurePlan { effort, figures: Vec::new(), runs: Vec::new() };
         let mut known: HashMap<String, usize> = HashMap::new();
         for figure in figures {
             let mut positions = Vec::new();
-            for (at, run) in (figure.runs)(effort).into_iter().enumerate() {
+            for (at, run) in (figure.runs)(effort).into_iter().map(|run| changes.apply(run)).enumerate() {
                 let position = *known.entry(run.hash()).or_insert_with(|| {
                     let (number, seconds) = (at + 1, run.seconds_estimate());
                     plan.runs.push(PlannedRun { run, figure, number, seconds, record: None });

@@ -1,5 +1,6 @@
 //! The report of one figure, and the calibration table of the NIC model.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::figure::{CalibrationStatus, Comparison, Figure};
@@ -19,8 +20,8 @@ pub(super) fn section(
     comparisons: &[Comparison],
     command: &str,
 ) -> String {
-    let is_quick = comparisons.iter().any(|comparison| comparison.status == CalibrationStatus::Quick);
-    let mut text = if is_quick { wrapped(&quick_note(records)) + "\n\n" } else { String::new() };
+    let is_other = comparisons.iter().any(|comparison| comparison.status == CalibrationStatus::OtherSetup);
+    let mut text = if is_other { wrapped(&note_of_other_setup(records)) + "\n\n" } else { String::new() };
     let _ = write!(text, "{}\n\n```sh\n{command}\n```\n\n", wrapped(figure.setting));
     if let Some(record) = records.first() {
         let verbs: Vec<f64> = records.iter().filter_map(|record| record.simulated_verbs_per_second).collect();
@@ -35,7 +36,7 @@ pub(super) fn section(
         );
         let _ = writeln!(text, "{}\n", wrapped(&origin));
     }
-    if !is_quick {
+    if !is_other {
         text.push_str(&summary(comparisons));
     }
     for (at, comparison) in comparisons.iter().enumerate() {
@@ -51,8 +52,8 @@ pub(super) fn section(
     text
 }
 
-/// What a quick run measured, instead of what the text of the figure says.
-fn quick_note(records: &[Record]) -> String {
+/// The set-up of the records, which differs from that in the text of the figure.
+fn note_of_other_setup(records: &[Record]) -> String {
     let span = |value: &dyn Fn(&Record) -> f64, unit: &str| {
         let (low, high) = records
             .iter()
@@ -60,13 +61,15 @@ fn quick_note(records: &[Record]) -> String {
             .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         format!("{} {unit}", range(&number(low), &number(high)))
     };
+    let nics: BTreeSet<_> = records.iter().filter_map(|record| record.nic.as_deref()).collect();
     format!(
-        "**A quick run**, with {} and {} of virtual time after {} of warm-up, which shows that the figure runs. The \
-         sizes in the text below are those of the full figure. In a quick run, the order of the systems may differ \
-         from the full figure's, so no value is compared with the paper.",
+        "**Another set-up than the figure's**: {}, {} of virtual time after {} of warm-up, on {}. The text below \
+         describes the full figure. With another set-up, even the order of the systems may differ, so no value is \
+         compared with the paper.",
         span(&|record| record.keys as f64, "keys or rectangles"),
         span(&|record| 1e3 * record.seconds, "ms"),
         span(&|record| 1e3 * record.warm_up_seconds.unwrap_or(0.0), "ms"),
+        nics.into_iter().collect::<Vec<_>>().join(", "),
     )
 }
 
@@ -126,8 +129,8 @@ pub fn calibration(comparisons: &[Comparison]) -> String {
         "| point | measured | model | ratio | status | source |\n|---|---:|---:|---:|---|---|\n",
     );
     let is_of_nic = |status| {
-        use CalibrationStatus::{Given, Predicted, Quick};
-        !matches!(status, Predicted | Given | Quick)
+        use CalibrationStatus::{Given, OtherSetup, Predicted};
+        !matches!(status, Predicted | Given | OtherSetup)
     };
     let points = comparisons.iter().filter(|c| is_of_nic(c.status) && c.paper.is_some());
     for comparison in points {

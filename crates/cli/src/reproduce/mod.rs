@@ -2,12 +2,13 @@
 
 mod folder;
 
-use super::bench::failure;
+use super::bench::{count, failure};
 use super::{Context, Failure, Format, Outcome, heap, size};
 use farwood_bench::figures::{
-    Comparison, Effort, FIGURES, Figure, FigureEvent, FigurePlan, RunProgress, figure, table,
+    Comparison, Effort, FIGURES, Figure, FigureEvent, FigurePlan, RunProgress, SetupChanges, figure, table,
 };
 use farwood_bench::record::Record;
+use farwood_bench::run::nic_model;
 use folder::FigureFolder;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ Examples:
   farwood reproduce list
   farwood reproduce sherman-table1 nic
   farwood reproduce all --quick --out /tmp/figures
+  farwood reproduce sherman-fig10 --nic my-card.toml --out /tmp/my-card
   farwood reproduce all --jobs 2 --out figures    # interrupted? the same command continues
   farwood reproduce sherman-fig16 --json
 
@@ -46,6 +48,16 @@ pub(crate) struct Args {
     /// Use fewer keys and less virtual time
     #[arg(long)]
     quick: bool,
+    /// Simulate this NIC in all runs: a name, or a NIC file. With this option and the next two, no value is compared
+    /// with the paper's
+    #[arg(long, value_name = "NIC")]
+    nic: Option<String>,
+    /// Use this seed in all runs
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Load this many keys or rectangles in all runs
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    keys: Option<u64>,
     /// Folder for the results, with one folder for each figure
     #[arg(long, default_value = "farwood-figures", value_name = "FOLDER")]
     out: PathBuf,
@@ -84,7 +96,17 @@ fn reproduce(args: &Args, figures: &[&'static Figure], context: &mut Context<'_>
     let folder = FigureFolder(&args.out);
     // Create the folders and look for files first, because the runs take minutes.
     figures.iter().try_for_each(|figure| folder.create(figure))?;
-    let mut plan = FigurePlan::new(figures, effort);
+    let changes = SetupChanges { nic: args.nic.clone(), seed: args.seed, keys: args.keys };
+    if let Some(figure) = figures.iter().find(|figure| !changes.is_empty() && figure.measures_nics()) {
+        let name = figure.name;
+        let text =
+            format!("reproduce: {name} measures verbs or locks without an index; omit --nic, --seed and --keys");
+        return Err(Failure::Usage(text));
+    }
+    if let Some(nic) = &changes.nic {
+        nic_model(nic).map_err(failure)?;
+    }
+    let mut plan = FigurePlan::with_changes(figures, effort, &changes);
     let reused = plan.reuse(folder.records());
     plan.check_files().map_err(failure)?;
     if reused > 0 {
@@ -100,12 +122,15 @@ fn reproduce(args: &Args, figures: &[&'static Figure], context: &mut Context<'_>
             }
             FigureEvent::Finished { figure, record } => folder.add(figure, record),
             FigureEvent::Complete { figure, records } => {
-                let comparisons = match effort {
-                    Effort::Full => figure.compare(&records),
-                    Effort::Quick => figure.compare_quick(&records),
+                let is_that_of_figure = effort == Effort::Full && changes.is_empty();
+                let comparisons = if is_that_of_figure {
+                    figure.compare(&records)
+                } else {
+                    figure.compare_other_setup(&records)
                 }
                 .map_err(failure)?;
-                folder.complete(figure, &records, &comparisons, &figure.command(effort))?;
+                let command = figure.command(effort) + &options_of(&changes);
+                folder.complete(figure, &records, &comparisons, &command)?;
                 progress.suspend(|| print(figure, &records, &comparisons, &folder, context))
             }
         });
@@ -114,6 +139,14 @@ fn reproduce(args: &Args, figures: &[&'static Figure], context: &mut Context<'_>
         Failure::Bench(error) => failure(error),
         other => other,
     })
+}
+
+/// The options that make these changes.
+fn options_of(SetupChanges { nic, seed, keys }: &SetupChanges) -> String {
+    let nic = nic.as_ref().map(|nic| format!(" --nic {nic}"));
+    let seed = seed.map(|seed| format!(" --seed {seed}"));
+    let keys = keys.map(|keys| format!(" --keys {keys}"));
+    [nic, seed, keys].into_iter().flatten().collect()
 }
 
 /// Prints the comparisons of a complete figure.

@@ -173,7 +173,8 @@ fn the_record_has_exactly_the_documented_fields() {
     let record = place.record("--workload ycsb-a --keys 2000 --operations 1000 --warmup 0.01 --seed 7");
     let fields = "index variant options consistency fabric workload distribution theta zipf_ranks keys key_bytes \
                   value_bytes memory_nodes compute_nodes threads clients warm_up_seconds operations seconds mops \
-                  latency_us latency_histogram round_trips verbs_per_op bytes_per_op retries cache memory_node_bytes by_operation seed commit \
+                  latency_us latency_histogram \
+                  round_trips verbs_per_op bytes_per_op retries cache memory_node_bytes by_operation seed commit \
                   profile machine";
     assert_eq!(names(&record), sorted(fields));
     for (field, fields) in [
