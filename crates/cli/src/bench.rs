@@ -155,6 +155,10 @@ pub(crate) struct Args {
     /// Workload load with --fabric sim: insert this many keys before the measurement starts
     #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = count)]
     warmup_keys: u64,
+    /// With --fabric sim: CPU time of an operation besides its verbs, in nanoseconds [default: as in the NIC model;
+    /// 2500 for cx5-100g, which was fitted to Sherman's lookup]
+    #[arg(long, value_name = "NANOSECONDS", value_parser = operation_ns)]
+    operation_ns: Option<f64>,
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -210,6 +214,12 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
     };
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
     number.ok_or_else(|| "give a number, optionally followed by k, M or G, such as 10M".to_owned())
+}
+
+/// A duration of at most a second.
+fn operation_ns(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=1e9).contains(number));
+    number.ok_or_else(|| "give nanoseconds from 0 to 1e9".to_owned())
 }
 
 /// The threads of each compute node for `connections` connections in all.
@@ -271,6 +281,7 @@ impl Args {
             warm_up_seconds: self.warmup,
             preloaded_keys: self.preloaded_keys,
             warm_up_keys: self.warmup_keys,
+            operation_ns: self.operation_ns,
             seed: self.seed,
             pool: self.pool,
             peers: self.peer,

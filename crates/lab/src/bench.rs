@@ -22,7 +22,8 @@ pub(crate) fn measure<I: FarIndex>(spec: &RunSpec) -> LabResult<Record> {
     let workload = spec.workload(keys.ranks());
     workload.check()?;
     let nic = spec.nic.as_deref().unwrap_or("cx5-100g");
-    let card = nic_model(nic)?;
+    let mut card = nic_model(nic)?;
+    card.cpu.operation_ns = spec.operation_ns.or(I::OPERATION_NS).unwrap_or(card.cpu.operation_ns);
     let world_spec = WorldSpec {
         memory_nodes: spec.memory_nodes,
         compute_nodes: spec.compute_nodes,

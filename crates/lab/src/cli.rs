@@ -134,6 +134,9 @@ struct BenchArgs {
     /// Compute nodes
     #[arg(long, default_value_t = 4)]
     compute_nodes: usize,
+    /// CPU time of an operation besides its verbs, nanoseconds [default: as the index declares, or as in the NIC model]
+    #[arg(long, value_name = "NANOSECONDS")]
+    operation_ns: Option<f64>,
     /// Virtual seconds that are measured
     #[arg(long, default_value_t = 0.02)]
     seconds: f64,
@@ -311,6 +314,7 @@ impl BenchArgs {
         RunSpec {
             fabric: FabricKind::Sim,
             nic: self.nic.clone(),
+            operation_ns: self.operation_ns,
             workload: self.workload,
             distribution: Distribution::Zipf { theta: self.theta },
             keys: Some(self.keys),

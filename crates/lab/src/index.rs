@@ -18,6 +18,9 @@ pub trait FarIndex: Sized {
     const VALUE_BYTES: usize = 8;
     /// Whether the index has [`scan`](Self::scan).
     const SCANS: bool = false;
+    /// CPU time that `bench` charges for an operation besides its verbs, in ns; `None`: as in the NIC model, where
+    /// it was fitted to Sherman's lookup.
+    const OPERATION_NS: Option<f64> = None;
     /// The names of deliberate defects, which `canaries` must find.
     const MUTANTS: &'static [&'static str] = &[];
 

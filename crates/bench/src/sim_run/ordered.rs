@@ -75,6 +75,7 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
 /// The NIC model of a run.
 fn card_of(spec: &RunSpec) -> Result<NicModel> {
     let mut card = nic_model(spec.nic.as_deref().unwrap_or(NIC_DEFAULT))?;
+    card.cpu.operation_ns = spec.operation_ns.unwrap_or(card.cpu.operation_ns);
     if spec.failed_cas == FailedCas::LikeSuccess {
         card.atomics.host_failure_ns = card.atomics.host_success_ns;
     }

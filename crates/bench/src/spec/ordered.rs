@@ -62,6 +62,8 @@ pub struct RunSpec {
     pub fabric: FabricKind,
     /// The simulated NIC: a name, or the path of a NIC file; `None`: [`NIC_DEFAULT`].
     pub nic: Option<String>,
+    /// In the simulator: CPU time of an operation besides its verbs, in nanoseconds; `None`: as in the NIC model.
+    pub operation_ns: Option<f64>,
     /// In the simulator: the duration of a failed CAS in host memory.
     pub failed_cas: FailedCas,
     /// In the simulator: memory node i and compute node i are one machine with one NIC.
@@ -130,6 +132,7 @@ impl Default for RunSpec {
             consistency: None,
             fabric: FabricKind::Shm,
             nic: None,
+            operation_ns: None,
             failed_cas: FailedCas::OfModel,
             colocate: false,
             workload: Workload::YcsbC,
@@ -336,6 +339,11 @@ impl RunSpec {
                 "--nic",
                 "NICs are simulated with --fabric sim only",
                 "add --fabric sim, or omit --nic",
+            ),
+            RunSpec { operation_ns: Some(_), .. } if !is_sim => refuse(
+                "--operation-ns",
+                "CPU time is charged with --fabric sim only",
+                "add --fabric sim, or omit --operation-ns",
             ),
             RunSpec { preloaded_keys: 1.., .. } if !is_sim || self.workload != Workload::Load => {
                 let problem = "only a simulated load begins with keys that are bulk-loaded";

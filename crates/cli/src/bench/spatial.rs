@@ -28,7 +28,7 @@ pub(super) struct SpatialArgs {
 /// Options that only spatial indexes have.
 const SPATIAL: [&str; 3] = ["scale", "rectangles_file", "think"];
 /// Options that spatial indexes do not have.
-const NOT_SPATIAL: [&str; 24] = [
+const NOT_SPATIAL: [&str; 25] = [
     "lock_width",
     SmartOptions::NAMES[0],
     SmartOptions::NAMES[1],
@@ -38,6 +38,7 @@ const NOT_SPATIAL: [&str; 24] = [
     SphinxOptions::NAMES[2],
     SphinxOptions::NAMES[3],
     "batched_scans",
+    "operation_ns",
     "preloaded_keys",
     "warmup_keys",
     "colocate",

@@ -99,8 +99,9 @@ fn reproduce(args: &Args, figures: &[&'static Figure], context: &mut Context<'_>
     let changes = SetupChanges { nic: args.nic.clone(), seed: args.seed, keys: args.keys };
     if let Some(figure) = figures.iter().find(|figure| !changes.is_empty() && figure.measures_nics()) {
         let name = figure.name;
-        let text =
-            format!("reproduce: {name} measures verbs or locks without an index; omit --nic, --seed and --keys");
+        let text = format!(
+            "reproduce: {name} measures verbs or locks without an index; omit --nic, --seed and --keys"
+        );
         return Err(Failure::Usage(text));
     }
     if let Some(nic) = &changes.nic {
