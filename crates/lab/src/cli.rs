@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use farwood_bench::record::Record;
 use farwood_bench::record::table::table;
 use farwood_bench::run::{Amount, FabricKind, RunSpec, simulate};
+use farwood_bench::spec::count::count;
 use farwood_bench::workload::Workload;
 use farwood_bench::workload::distribution::Distribution;
 use farwood_index::ordered::System;
@@ -117,7 +118,7 @@ struct BenchArgs {
     #[arg(long, default_value_t = 64)]
     clients: u64,
     /// Keys loaded before measuring
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, value_name = "COUNT", value_parser = count)]
     keys: u64,
     /// Skew of the popularity of keys; 0: uniform
     #[arg(long, default_value_t = 0.99)]

@@ -7,6 +7,8 @@ use farwood_sim::{Trace, TraceEvent};
 use farwood_testkit::history::{Action, Answer, ByteString, Operation, Violation};
 use std::fmt::Write as _;
 
+/// Number of the client that reads everything at the end on compute node 0.
+pub(crate) const FIRST_READER: u64 = 1_000;
 /// Operations of a key that a finding shows, the last ones.
 const OPERATIONS_SHOWN: usize = 16;
 
@@ -120,7 +122,11 @@ fn line_of(Operation { client, action, call, answer, .. }: &Operation, until: u6
             (micros(*end), answer)
         }
     };
-    format!("{} to {end}  client {client}: {action} -> {answer}", micros(*call))
+    let who = match client.checked_sub(FIRST_READER) {
+        None => format!("client {client}"),
+        Some(node) => format!("at the end, compute node {node}"),
+    };
+    format!("{} to {end}  {who}: {action} -> {answer}", micros(*call))
 }
 
 /// The verbs of an operation: those of its client in its time.

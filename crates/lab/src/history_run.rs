@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::faults::FaultMix;
-use crate::finding::{CheckedRun, Finding};
+use crate::finding::{CheckedRun, FIRST_READER, Finding};
 use crate::world::{Lab, key, value};
 use crate::{FarIndex, LabError, LabResult};
 use farwood_fabric::{Client, Fabric as _, FabricError};
@@ -21,8 +21,6 @@ const TIME_MAX: u64 = 500_000_000;
 const QUIET: u64 = 20_000_000;
 /// Time limit for ordering the operations of a key.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Number of the first client that reads everything at the end.
-const FIRST_READER: u64 = 1_000;
 
 /// Runs a case; a panic of the index is a finding.
 pub(crate) fn run<I: FarIndex>(case: &Case, tracing: Tracing) -> CheckedRun {

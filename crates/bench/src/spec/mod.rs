@@ -2,6 +2,7 @@
 //!
 //! Nothing here starts a process or opens a pool.
 
+pub mod count;
 pub mod fabric;
 pub mod ordered;
 pub mod smart_overrides;
