@@ -18,8 +18,7 @@ const ESTIMATE_PER_KEY: usize = 3;
 
 impl<F: Fabric> Op<'_, F, Sphinx> {
     /// Finds a node above `key` that probably has `count` keys from `key` on, and yields it with the length of its
-    /// prefix. `None`: the scan starts at the root. [1 RT; 0 if
-    /// fewer than two prefixes of the key may have a node]
+    /// prefix. `None`: the scan starts at the root. [1 RT; 0 if fewer than two prefixes of the key may have a node]
     pub(super) async fn find_scan_start(
         self,
         key: &[u8],

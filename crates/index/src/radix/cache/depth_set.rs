@@ -41,7 +41,7 @@ impl DepthSet {
     }
 
     /// Records that a node has left the cache.
-    pub(crate) fn subtract(&self, depth: usize) {
+    pub(super) fn subtract(&self, depth: usize) {
         if let Some(count) = self.counts.get(depth) {
             count.fetch_sub(1, Relaxed);
         }
@@ -55,7 +55,7 @@ impl DepthSet {
 
     /// The depth with the most nodes, of the depths whose nodes are counted.
     #[inline]
-    pub(crate) fn commonest(&self) -> usize {
+    pub(super) fn commonest(&self) -> usize {
         self.commonest.load(Relaxed) as usize
     }
 
@@ -77,7 +77,7 @@ impl DepthSet {
 
     /// The depths from `first` on, the smallest first.
     #[inline]
-    pub(crate) fn up_from(&self, first: usize) -> impl Iterator<Item = usize> {
+    pub(super) fn up_from(&self, first: usize) -> impl Iterator<Item = usize> {
         let (mut number, mut word) = (first / 64, self.word(first / 64) & (u64::MAX << (first % 64)));
         std::iter::from_fn(move || {
             while word == 0 {
