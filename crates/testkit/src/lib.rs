@@ -9,6 +9,7 @@
 //! | [`history`] | histories of concurrent clients, and a check for linearizability |
 //! | [`model`] | random operations on an ordered index, compared with a `BTreeMap` |
 //! | [`need`] | requirements of a test on its machine, and skipping of tests whose requirements are not met |
+//! | [`seeds`] | runs of many seeds on all processors, until one fails |
 //! | [`loopback`] | a fabric in one thread, correct or broken deliberately, which shows that every check can fail |
 //!
 //! A failed check panics with the cause; only [`need`] prints.
@@ -22,5 +23,6 @@ pub mod litmus;
 pub mod loopback;
 pub mod model;
 pub mod need;
+pub mod seeds;
 
 pub use harness::{Harness, Scratch, ServerHarness};

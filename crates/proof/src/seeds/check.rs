@@ -9,20 +9,7 @@ use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_index::smart;
 use farwood_testkit::history::{Action, Answer, ByteString, Direction, History};
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-
-/// Runs `run`; a panic becomes an error.
-///
-/// # Errors
-/// The error of `run`, or the message of its panic.
-pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-        Err(format!("panic: {}", text.unwrap_or_default()))
-    })
-}
 
 /// Performs a request of client number `number`, and records the call and the answer. A failed request keeps no
 /// answer.

@@ -4,9 +4,7 @@
 //! polls. So torn reads, lost races and stale caches are frequent.
 
 use super::RunTotals;
-use super::check::{
-    LEFT_CLOSED, caught, check_contents, check_history, check_unfinished_changes, perform_request,
-};
+use super::check::{LEFT_CLOSED, check_contents, check_history, check_unfinished_changes, perform_request};
 use super::plan::{DEVICE_BYTES, Plan, SIZES};
 use super::record::RunRecord;
 use crate::workload::{CHURNING, GROWING, MIXED, Mix, variant};
@@ -21,6 +19,7 @@ use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::ByteString;
 use farwood_testkit::loopback::{Copying, EVERYTHING, Faults, Loopback, LoopbackFabric, SMALL, Settings};
+use farwood_testkit::seeds::caught;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -223,7 +222,7 @@ pub fn settings(copies: Copies, seed: u64) -> Settings {
 /// # Errors
 /// The failure of the run.
 pub fn outcome(case: &LoopbackCase) -> Result<RunTotals, String> {
-    caught(|| run(case))
+    caught(|| run(case)).flatten()
 }
 
 type Node = (Ordered, Client<LoopbackFabric>);

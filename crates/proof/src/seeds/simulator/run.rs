@@ -3,7 +3,7 @@
 use super::SimulatorReport;
 use super::check::{check_costs, check_remains, explains_lock_held, explains_node_lost, time_before_freeze};
 use super::draw::{FAULTS, OPERATIONS, SimulatorCase};
-use crate::seeds::check::{caught, check_contents, check_history, perform_request};
+use crate::seeds::check::{check_contents, check_history, perform_request};
 use crate::seeds::record::RunRecord;
 use crate::workload::TreeRequest;
 use farwood_fabric::chunks::{self, InUse};
@@ -16,6 +16,7 @@ use farwood_index::sherman::layout::Layout;
 use farwood_index::sherman::node::Node;
 use farwood_sim::{RunOutcome, SimFabric, Trace, World, untimed};
 use farwood_testkit::history::{Action, ByteString};
+use farwood_testkit::seeds::caught;
 use std::cell::Cell;
 
 /// A run: its outcome and its trace.
@@ -33,7 +34,7 @@ pub fn run(case: &SimulatorCase) -> SimulatorRun {
         Ok(world) => world,
         Err(error) => return SimulatorRun { outcome: Err(error.to_string()), trace: Trace::default() },
     };
-    let outcome = caught(|| run_in(case, &world));
+    let outcome = caught(|| run_in(case, &world)).flatten();
     SimulatorRun { outcome, trace: world.trace() }
 }
 

@@ -16,13 +16,13 @@ mod server;
 pub use case::{COMMITS, FAULTS, SEARCHES, SpatialCase};
 pub use report::SpatialReport;
 
-use super::check::caught;
 use case::{SERVERS, bounds};
 use clients::{ActiveSearcher, run_messenger, run_reader};
 use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, Issue, Item, Query, Reader, Rectangle, ServerSettings};
 use farwood_sim::{RunOutcome, TaskGroup, Trace, World, untimed};
 use farwood_testkit::harness::TestRng;
+use farwood_testkit::seeds::caught;
 use record::{Items, SearchRecord, check_search};
 use records::record_of;
 use server::{serve, serve_after_crash};
@@ -31,7 +31,7 @@ use server::{serve, serve_after_crash};
 pub fn run(case: &SpatialCase) -> (Result<SpatialReport, String>, Trace) {
     match World::new(case.spec.clone()) {
         Ok(world) => {
-            let outcome = caught(|| run_in(case, &world));
+            let outcome = caught(|| run_in(case, &world)).flatten();
             (outcome.map_err(|what| format!("{what}; faults: {:?}", world.injected_faults())), world.trace())
         }
         Err(error) => (Err(error.to_string()), Trace::default()),
