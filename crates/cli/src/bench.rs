@@ -217,6 +217,11 @@ fn per_node(connections: u64, compute_nodes: usize) -> Result<usize, Failure> {
 }
 
 impl Args {
+    /// Whether the run measures a spatial index.
+    pub(super) fn is_spatial(&self) -> bool {
+        self.index == "catfish"
+    }
+
     pub(super) fn spec(self) -> Result<RunSpec, Failure> {
         let index = system(&self.index)?;
         let key_source = match (self.key_file, self.key_bytes) {
@@ -274,7 +279,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if args.index == "catfish" {
+    if args.is_spatial() {
         return spatial::run(args, context);
     }
     spatial::refuse_options(context)?;

@@ -11,8 +11,8 @@ const EXAMPLES: &str = "\
 Examples:
   farwood sweep --out clients.jsonl -- --index sherman,smart --clients 8..256*2
   farwood chart clients.jsonl --x clients
-  farwood chart clients.jsonl --x clients --y latency_us.p99 --y round_trips.mean
-  farwood chart skew.jsonl --x theta --series clients
+  farwood chart clients.jsonl --x clients --y latency_us.p99,round_trips.mean
+  farwood chart skew.jsonl --x theta --series index,clients
 
 Fields are named as in the JSON of a record, those within objects with a point. Records whose set-ups differ in more \
 than the horizontal axis and the series are refused.";
@@ -27,11 +27,11 @@ pub(crate) struct Args {
     /// The field of the horizontal axis
     #[arg(long, value_name = "FIELD")]
     x: String,
-    /// A field of the vertical axis; each gets a panel [default: mops and latency_us.p99]
-    #[arg(long, value_name = "FIELD")]
+    /// Fields of the vertical axes; each gets a panel [default: mops,latency_us.p99]
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     y: Vec<String>,
-    /// A field that tells the curves apart; may be given several times [default: the index and its variant]
-    #[arg(long, value_name = "FIELD")]
+    /// Fields that tell the curves apart [default: the index and its variant]
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     series: Vec<String>,
     /// Name of the chart's files, without .svg and .png [default: the first file's]
     #[arg(long, value_name = "NAME")]
@@ -70,6 +70,7 @@ fn with_ending(name: &Path, ending: &str) -> PathBuf {
 /// The records of a file.
 fn read(file: &Path) -> Result<Vec<Record>, Failure> {
     let text = fs::read_to_string(file).map_err(|source| Failure::file("chart", "read", file, source))?;
-    Record::from_json_lines(&text)
-        .map_err(|error| Failure::Usage(format!("chart: {}: {error}", file.display())))
+    Record::from_json_lines(&text).map_err(|error| {
+        Failure::Usage(format!("chart: {}: {error}; give records as JSON lines", file.display()))
+    })
 }

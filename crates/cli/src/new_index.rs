@@ -63,6 +63,11 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let source = source_of(args)?;
     let folder = args.parent.join(&args.name);
     let failed = |what: &'static str, path: &Path, source| Failure::file("new-index", what, path, source);
+    if !args.parent.is_dir() {
+        let text =
+            format!("new-index: --parent: there is no folder {}; create it first", args.parent.display());
+        return Err(Failure::Usage(text));
+    }
     fs::create_dir(&folder).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
             let text = format!("new-index: {} exists; give another name or --parent", folder.display());

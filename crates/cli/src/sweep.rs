@@ -5,7 +5,7 @@ use super::{Context, Failure, Format, Outcome, size};
 use clap::{Args as _, FromArgMatches as _};
 use farwood_bench::plot::records::Fields;
 use farwood_bench::record::Record;
-use farwood_bench::run::{FabricKind, RunSpec, simulate};
+use farwood_bench::run::{RunSpec, simulate};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const EXAMPLES: &str = "\
 Examples:
   farwood sweep --index sherman,smart,sphinx --clients 8..256*2 --workload ycsb-a
-  farwood sweep --csv skew.csv -- --theta 0,0.5,0.9,0.99 --clients 64
-  farwood sweep --out skew.jsonl -- --index sherman,smart --theta 0..0.9+0.3
+  farwood sweep --csv skew.csv -- --theta 0,0.5,0.9,0.99 --clients 64 --workload ycsb-a
+  farwood sweep --out skew.jsonl -- --index sherman,smart --theta 0..0.9+0.3 --clients 64 --workload ycsb-a
   farwood chart skew.jsonl --x theta
 
 The options after --out, --csv and --jobs are those of bench, with --fabric sim. A value can be a list (8,16,32), a \
@@ -25,10 +25,11 @@ range with a factor (8..256*2) or a range with a step (0..0.9+0.3). All combinat
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Write the records to this file, one JSON line each
+    /// Write the records to this file, one JSON line each; a file of that name is replaced
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write a table to this file: the options that differ, throughput, latency and costs
+    /// Write a table to this file: the options that differ, throughput, latency and costs; a file of that name is
+    /// replaced
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Number of runs at the same time, each on one thread [default: the number of processors]
@@ -119,7 +120,8 @@ fn values(text: &str) -> Result<Vec<String>, Failure> {
 fn range(text: &str) -> Result<Vec<String>, Failure> {
     let Some((first, rest)) = text.split_once("..") else { return Ok(vec![text.to_owned()]) };
     let refused = || {
-        let forms = "give a range as 8..256*2 or 0..0.9+0.3, with a factor above 1 or a step above 0";
+        let forms = "give a range as 8..256*2 or 0..0.9+0.3, with a factor above 1 or a step above 0, and with a \
+                     last value that is not below the first";
         Failure::Usage(format!("sweep: '{text}' is no range; {forms}"))
     };
     let number = |text: &str| text.parse::<f64>().map_err(|_| refused());
@@ -130,7 +132,7 @@ fn range(text: &str) -> Result<Vec<String>, Failure> {
     };
     let first = number(first)?;
     let is_valid = if is_factor { by > 1.0 && first > 0.0 } else { by > 0.0 };
-    if !is_valid || !last.is_finite() {
+    if !is_valid || !last.is_finite() || first > last {
         return Err(refused());
     }
     let value = |number: u32| {
@@ -145,18 +147,23 @@ fn range(text: &str) -> Result<Vec<String>, Failure> {
 
 /// The run with these options of `bench`.
 fn spec_of(options: &[String]) -> Result<RunSpec, Failure> {
-    let command = bench::Args::augment_args(clap::Command::new("sweep"));
-    let words = ["sweep", "--fabric", "sim"].into_iter().chain(options.iter().map(String::as_str));
+    let command = bench::Args::augment_args(clap::Command::new("sweep")).mut_arg("fabric", |fabric| {
+        // Only simulated runs can be swept.
+        fabric.value_parser(["sim"]).default_value("sim")
+    });
+    let words = std::iter::once("sweep").chain(options.iter().map(String::as_str));
     let matches = command.try_get_matches_from(words).map_err(|error| {
         let text = error.to_string();
         let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        Failure::Usage(format!("sweep: {what}; `farwood bench --help` lists the options"))
+        Failure::Usage(format!(
+            "sweep: {what}; give --out, --csv and --jobs first, and then options of bench (`farwood bench --help`)"
+        ))
     })?;
     let args = bench::Args::from_arg_matches(&matches)?;
-    let spec = args.spec()?;
-    if spec.fabric != FabricKind::Sim {
-        return Err(Failure::Usage("sweep: --fabric: only simulated runs can be swept; omit it".to_owned()));
+    if args.is_spatial() {
+        return Err(Failure::Usage("sweep: --index: give sherman, smart or sphinx".to_owned()));
     }
+    let spec = args.spec()?;
     spec.check()?;
     Ok(spec)
 }
@@ -244,7 +251,7 @@ mod tests {
         assert_eq!(listed("0..0.9+0.3"), ["0", "0.3", "0.6", "0.9"]);
         assert_eq!(listed("1,4..6+1"), ["1", "4", "5", "6"]);
         assert_eq!(listed("ycsb-a"), ["ycsb-a"]);
-        for bad in ["8..64", "8..64*1", "0..8*2", "1..2+0", "a..b*2", "1..inf+1"] {
+        for bad in ["8..64", "8..64*1", "64..8*2", "0..8*2", "1..2+0", "a..b*2", "1..inf+1"] {
             assert!(values(bad).is_err(), "{bad}");
         }
     }

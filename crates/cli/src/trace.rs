@@ -12,8 +12,11 @@ Examples:
   farwood trace --index smart --cold get 7
   farwood trace --keys 1000 put 1000                 a new key
 
-A line has the virtual time, the client, the memory node, the number of the verb, and the verb with its address. A post
-also has the operands, and a completion the outcome, or the first bytes that a READ fetched.";
+A line has the virtual time since the call, the client, the memory node, the number of the verb, and the verb with its
+address. An arrow to the right is a post, with the operands of an atomic or the first bytes of a WRITE; [x] is the
+execution at the memory node; an arrow to the left is the completion, with the outcome of an atomic or the first bytes
+that a READ fetched. Bytes are in the order of memory; operands are numbers, little-endian in memory. The times do not
+contain the CPU time that bench charges for an operation and for polling.";
 
 /// Print the verbs of one operation of an index in the simulator, as a sequence diagram
 #[derive(Debug, clap::Args)]

@@ -4,39 +4,40 @@ use crate::world::Lab;
 use crate::{FarIndex, LabError, LabResult};
 use farwood_bench::backend::checked::{CheckedBuffers, rank_and_kind};
 use farwood_bench::backend::finish;
+use farwood_bench::backend::ordered::describe_run;
 use farwood_bench::driver::protocol::Round;
 use farwood_bench::driver::stopwatch::Stopwatch;
 use farwood_bench::record::Record;
-use farwood_bench::record::machine::{Machine, commit, profile};
+use farwood_bench::record::machine::Machine;
 use farwood_bench::record::measurement::CostTotals;
-use farwood_bench::run::{RunSpec, nic_model};
+use farwood_bench::run::{RunSpec, card_of, check_measured, with_network};
 use farwood_bench::workload::keys::Keys;
 use farwood_bench::workload::values::fill_value;
 use farwood_bench::workload::{Operation, OperationStream, Workload};
 use farwood_fabric::{Client, Fabric as _};
 use farwood_sim::{SimFabric, WorldSpec, untimed};
+use std::cell::RefCell;
 
 /// Measures the index in a run with the parameters of `spec`.
 pub(crate) fn measure<I: FarIndex>(spec: &RunSpec) -> LabResult<Record> {
-    let keys = Keys::integers(I::KEY_BYTES.max(8))?;
+    spec.check()?;
+    let keys = Keys::integers(I::KEY_BYTES)?;
     let workload = spec.workload(keys.ranks());
     workload.check()?;
-    let nic = spec.nic.as_deref().unwrap_or("cx5-100g");
-    let mut card = nic_model(nic)?;
+    let mut card = card_of(spec)?;
     card.cpu.operation_ns = spec.operation_ns.or(I::OPERATION_NS).unwrap_or(card.cpu.operation_ns);
     let world_spec = WorldSpec {
         memory_nodes: spec.memory_nodes,
         compute_nodes: spec.compute_nodes,
         threads: spec.threads(),
-        colocate: spec.colocate,
         seed: spec.seed,
         ..WorldSpec::small(card)
     };
-    let entries = spec.entries_max(&workload);
-    let lab = Lab::<I>::new(world_spec, entries, None)?;
+    let lab = Lab::<I>::new(world_spec, spec.entries_max(&workload), None)?;
     let loaded = if workload.workload == Workload::Load { 0 } else { workload.keys };
-    load(&lab, &keys, loaded, spec.value_bytes)?;
+    load(&lab, &keys, loaded)?;
     let stopwatch = Stopwatch::new(&lab.world, spec.warm_up_seconds(), spec.amount().share(spec.clients()));
+    let failed = RefCell::new(None);
     let mut group = lab.world.task_group();
     for number in 0..spec.clients() {
         let node = number as usize % spec.compute_nodes;
@@ -44,49 +45,33 @@ pub(crate) fn measure<I: FarIndex>(spec: &RunSpec) -> LabResult<Record> {
             client: lab.world.client(node),
             index: &lab.indexes[node],
             stream: workload.stream(number)?,
-            buffers: CheckedBuffers::new(&keys, spec.value_bytes, workload.workload),
+            buffers: CheckedBuffers::new(&keys, I::VALUE_BYTES, workload.workload),
+            failed: &failed,
         };
         group.spawn_at(measured.client.fabric().sim_thread(), measured.run(&stopwatch));
     }
     let timed = stopwatch.run(&lab.world, group)?;
-    let distribution = workload.effective_distribution();
+    if let Some(error) = failed.into_inner() {
+        return Err(error);
+    }
+    let round = Round { measurement: timed.measurement, seconds: timed.seconds, bytes: None };
+    check_measured(spec, &round)?;
     let record = Record {
         index: I::NAME.to_owned(),
-        fabric: "sim".to_owned(),
-        nic: Some(nic.to_owned()),
-        nic_hash: Some(lab.world.spec().card.hash()),
-        nic_values: serde_json::to_value(&lab.world.spec().card).ok(),
-        warm_up_seconds: Some(spec.warm_up_seconds()),
         command: std::env::args().collect::<Vec<_>>().join(" "),
-        colocate: Some(spec.colocate),
-        workload: workload.workload.name().to_owned(),
-        distribution: distribution.name().to_owned(),
-        theta: distribution.theta(),
-        zipf_ranks: workload.effective_zipf_ranks(),
-        keys: workload.keys,
-        key_bytes: keys.key_bytes() as u64,
-        value_bytes: spec.value_bytes as u64,
-        memory_nodes: Some(u64::from(spec.memory_nodes)),
-        compute_nodes: spec.compute_nodes as u64,
-        threads: spec.threads() as u64,
-        clients: workload.clients,
-        seed: spec.seed,
-        commit: commit(),
-        profile: profile(),
         simulated_verbs_per_second: Some(timed.verbs_per_second),
         machine: Machine::here(),
-        ..Record::default()
+        ..with_network(describe_run(spec, &keys, &workload), spec, &lab.world.spec().card)
     };
-    let round = Round { measurement: timed.measurement, seconds: timed.seconds, bytes: None };
     let mut record = finish(record, &round);
     round.measurement.count_into(&mut record);
     Ok(record)
 }
 
 /// Puts the first keys into the index, without virtual time.
-fn load<I: FarIndex>(lab: &Lab<I>, keys: &Keys, loaded: u64, value_bytes: usize) -> LabResult<()> {
+fn load<I: FarIndex>(lab: &Lab<I>, keys: &Keys, loaded: u64) -> LabResult<()> {
     let client = lab.world.untimed(0);
-    let (mut key, mut value) = (Vec::new(), vec![0; value_bytes]);
+    let (mut key, mut value) = (Vec::new(), vec![0; I::VALUE_BYTES]);
     for rank in 0..loaded {
         keys.write_key(rank, &mut key);
         // The value of version 0 of rank 0 is 0.
@@ -102,6 +87,8 @@ struct Measured<'a, I> {
     index: &'a I,
     stream: OperationStream,
     buffers: CheckedBuffers<'a>,
+    /// The first error of an operation.
+    failed: &'a RefCell<Option<LabError>>,
 }
 
 impl<I: FarIndex> Measured<'_, I> {
@@ -116,7 +103,10 @@ impl<I: FarIndex> Measured<'_, I> {
             self.client.fabric().spend_operation();
             let (_, kind) = rank_and_kind(operation);
             if let Err(error) = self.execute(operation).await {
-                return stopwatch.fail(farwood_bench::Error::WrongAnswer(error.to_string()));
+                self.failed.borrow_mut().get_or_insert(error);
+            }
+            if self.failed.borrow().is_some() {
+                return;
             }
             let costs = CostTotals::from(self.client.take_costs());
             done += stopwatch.record(kind, start..self.client.fabric().now(), &costs);

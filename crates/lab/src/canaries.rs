@@ -17,7 +17,7 @@ pub(crate) fn run_all<I: FarIndex>(options: &CaseOptions) -> Vec<(&'static str, 
         let options = CaseOptions { mutant: Some(name), ..options.clone() };
         let (_, found) = run_seeds::<I>(0..SEEDS, &options);
         let noticed = found.map(|found| {
-            let headline = found.outcome.finding.as_ref().map(Finding::headline).unwrap_or_default();
+            let headline = found.run.finding.as_ref().map(Finding::headline).unwrap_or_default();
             (found.case.seed, headline)
         });
         (*name, noticed)

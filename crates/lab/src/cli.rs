@@ -2,7 +2,7 @@
 
 use crate::canaries::Noticed;
 use crate::case::{CLIENTS, CaseOptions, KEYS, OPERATIONS};
-use crate::check::{explain, run_seeds};
+use crate::check::{Totals, explain, run_seeds};
 use crate::crashes::Tried;
 use crate::faults::FaultMix;
 use crate::trace::Traced;
@@ -10,7 +10,7 @@ use crate::{FarIndex, LabError, LabResult};
 use clap::{Args, Parser, Subcommand};
 use farwood_bench::record::Record;
 use farwood_bench::record::table::table;
-use farwood_bench::run::{Amount, FabricKind, RunSpec, simulate};
+use farwood_bench::run::{Amount, FabricKind, KeySource, RunSpec, simulate};
 use farwood_bench::spec::count::count;
 use farwood_bench::workload::Workload;
 use farwood_bench::workload::distribution::Distribution;
@@ -19,6 +19,9 @@ use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Largest key of a traced operation.
+const TRACE_KEYS_MAX: u64 = 1_000_000;
 
 /// Exit code of a check that found something.
 const FOUND: u8 = 1;
@@ -75,9 +78,11 @@ enum Command {
         /// The operation
         operation: Traced,
         /// The number of its key
+        #[arg(value_parser = clap::value_parser!(u64).range(1..=TRACE_KEYS_MAX))]
         number: u64,
         /// The index has the keys 1 to COUNT
-        #[arg(long, value_name = "COUNT", default_value_t = 50)]
+        #[arg(long, value_name = "COUNT", default_value_t = 50,
+            value_parser = clap::value_parser!(u64).range(1..=TRACE_KEYS_MAX))]
         keys: u64,
     },
     /// Measure throughput, latency and costs in virtual time
@@ -123,9 +128,6 @@ struct BenchArgs {
     /// Skew of the popularity of keys; 0: uniform
     #[arg(long, default_value_t = 0.99)]
     theta: f64,
-    /// Bytes of a value [default: as the index declares]
-    #[arg(long)]
-    value_bytes: Option<usize>,
     /// The simulated NIC: a name, or a NIC file
     #[arg(long)]
     nic: Option<String>,
@@ -153,13 +155,9 @@ struct BenchArgs {
 }
 
 /// Parses a count of seeds, which begin at 0, or a range of seeds.
-fn seeds(text: &str) -> std::result::Result<Range<u64>, String> {
-    let number =
-        |text: &str| text.parse::<u64>().map_err(|_| "give a count, or a range like 17..18".to_owned());
-    match text.split_once("..") {
-        Some((from, to)) => Ok(number(from)?..number(to)?),
-        None => Ok(0..number(text)?),
-    }
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let range = farwood_testkit::seeds::range(text).filter(|range| !range.is_empty());
+    range.ok_or_else(|| "give a count above 0, or a range like 17..18".to_owned())
 }
 
 /// Runs the command line of the program for an index. Call it from `main`.
@@ -230,17 +228,14 @@ fn program() -> String {
 
 fn check<I: FarIndex>(seeds: Range<u64>, args: &CheckArgs) -> LabResult<(String, u8)> {
     let options = args.options::<I>()?;
-    let (totals, found) = run_seeds::<I>(seeds, &options);
-    let size = format!(
-        "{} runs, {} operations, {} faults ({})",
-        totals.runs,
-        totals.operations,
-        totals.faults,
-        options.faults.name()
-    );
+    let (Totals { runs, operations, faults }, found) = run_seeds::<I>(seeds, &options);
+    let mix = options.faults.name();
     Ok(match found {
-        None => (format!("{}: {size}: some order of the operations explains every answer\n", I::NAME), 0),
-        Some(found) => (format!("{}: {size}\n\n{}", I::NAME, explain::<I>(&found, &program())), FOUND),
+        None => {
+            let size = format!("{runs} runs, {operations} operations, {faults} faults ({mix})");
+            (format!("{}: {size}: some order of the operations explains every answer\n", I::NAME), 0)
+        }
+        Some(found) => (format!("{}: {}", I::NAME, explain::<I>(&found, &program())), FOUND),
     })
 }
 
@@ -281,7 +276,8 @@ fn costs<I: FarIndex>() -> LabResult<(String, u8)> {
 /// Compares the costs with a file.
 fn compare_costs<I: FarIndex>(file: &Path) -> LabResult<(String, u8)> {
     let (text, _) = costs::<I>()?;
-    let before = std::fs::read_to_string(file).map_err(failed(file))?;
+    let before = std::fs::read_to_string(file)
+        .map_err(|error| LabError::index(format!("{}: {error}; --bless creates it", file.display())))?;
     if before == text {
         return Ok((text, 0));
     }
@@ -292,16 +288,14 @@ fn compare_costs<I: FarIndex>(file: &Path) -> LabResult<(String, u8)> {
 /// Writes the costs to a file.
 fn bless_costs<I: FarIndex>(file: &Path) -> LabResult<(String, u8)> {
     let (text, _) = costs::<I>()?;
-    std::fs::write(file, &text).map_err(failed(file))?;
+    let failed =
+        |error| LabError::index(format!("{}: {error}; give a file that can be written", file.display()));
+    std::fs::write(file, &text).map_err(failed)?;
     Ok((text, 0))
 }
 
-fn failed(file: &Path) -> impl Fn(std::io::Error) -> LabError {
-    move |error| LabError::index(format!("{}: {error}", file.display()))
-}
-
 fn bench<I: FarIndex>(args: &BenchArgs) -> LabResult<(String, u8)> {
-    let spec = args.spec(I::VALUE_BYTES);
+    let spec = args.spec::<I>();
     let mut records = vec![crate::bench::measure::<I>(&spec)?];
     for index in &args.beside {
         records.push(simulate(&RunSpec { index: *index, ..spec.clone() }, &mut |_| {})?);
@@ -311,7 +305,7 @@ fn bench<I: FarIndex>(args: &BenchArgs) -> LabResult<(String, u8)> {
 }
 
 impl BenchArgs {
-    fn spec(&self, value_bytes: usize) -> RunSpec {
+    fn spec<I: FarIndex>(&self) -> RunSpec {
         RunSpec {
             fabric: FabricKind::Sim,
             nic: self.nic.clone(),
@@ -319,7 +313,8 @@ impl BenchArgs {
             workload: self.workload,
             distribution: Distribution::Zipf { theta: self.theta },
             keys: Some(self.keys),
-            value_bytes: self.value_bytes.unwrap_or(value_bytes),
+            key_source: KeySource::Integers(I::KEY_BYTES),
+            value_bytes: I::VALUE_BYTES,
             memory_nodes: self.memory_nodes,
             compute_nodes: self.compute_nodes,
             clients: Some(self.clients),

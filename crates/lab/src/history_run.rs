@@ -1,7 +1,6 @@
 //! Runs a case: concurrent clients with faults, whose answers are recorded and checked.
 
 use crate::case::Case;
-use crate::faults::FaultMix;
 use crate::finding::{CheckedRun, FIRST_READER, Finding};
 use crate::world::{Lab, key, value};
 use crate::{FarIndex, LabError, LabResult};
@@ -9,10 +8,10 @@ use farwood_fabric::{Client, Fabric as _, FabricError};
 use farwood_sim::fault::Fault;
 use farwood_sim::{RandomStream, RunOutcome, SimFabric, Tracing};
 use farwood_testkit::history::{Action, Answer, Direction, History, Operation, Scan};
+use farwood_testkit::seeds::caught;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::ops::Bound;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 /// Virtual time after which clients that have not ended are stuck, nanoseconds.
@@ -25,18 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Runs a case; a panic of the index is a finding.
 pub(crate) fn run<I: FarIndex>(case: &Case, tracing: Tracing) -> CheckedRun {
     let outcome = RefCell::new(CheckedRun::default());
-    let ended = catch_unwind(AssertUnwindSafe(|| run_in::<I>(case, tracing, &outcome)));
-    let mut outcome = outcome.into_inner();
-    match ended {
-        Ok(Ok(finding)) => outcome.finding = finding,
-        Ok(Err(error)) => outcome.finding = Some(Finding::Error { client: 0, what: error.to_string() }),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            outcome.finding = Some(Finding::Panic(text.unwrap_or_default()));
-        }
-    }
-    outcome
+    let ended = caught(|| run_in::<I>(case, tracing, &outcome));
+    let finding = match ended {
+        Ok(Ok(finding)) => finding,
+        Ok(Err(error)) => Some(Finding::Error { client: 0, what: format!("opening the index: {error}") }),
+        Err(panic) => Some(Finding::Panic(panic)),
+    };
+    CheckedRun { finding, ..outcome.into_inner() }
 }
 
 /// A run in progress.
@@ -82,11 +76,12 @@ fn run_in<I: FarIndex>(
     outcome.injected = world.injected_faults();
     outcome.traced = running.traced.take();
     outcome.trace = world.trace();
+    outcome.history = running.history.take();
     if let Some(finding) = running.finding.take() {
         return Ok(Some(finding));
     }
     match end {
-        RunOutcome::Done => Ok(check_history(&running.history.borrow())),
+        RunOutcome::Done => Ok(check_history(&outcome.history)),
         RunOutcome::Time => {
             let what = format!("the run has not ended after {} ms of virtual time", TIME_MAX / 1_000_000);
             Ok(Some(Finding::Stuck(what)))
@@ -137,7 +132,6 @@ impl Running<'_> {
     fn is_explained(&self, error: &LabError) -> bool {
         let is_outage = |fault: Fault| matches!(fault, Fault::Down { .. } | Fault::Partition { .. });
         matches!(error, LabError::Fabric(FabricError::NodeLost { .. }))
-            && self.case.faults == FaultMix::All
             && self.case.rules.iter().any(|(_, rule)| is_outage(rule.fault))
     }
 
@@ -194,7 +188,8 @@ impl Running<'_> {
         for (node, index) in lab.indexes.iter().enumerate().filter(|(node, _)| !lab.world.gone(*node)) {
             let client = lab.world.client(node);
             let mut group = lab.world.task_group();
-            group.spawn(&client, self.report(self.read_all(FIRST_READER + node as u64, index, &client)));
+            let number = FIRST_READER + node as u64;
+            group.spawn(&client, self.report(number, self.read_all(number, index, &client)));
             let ended = group.run_until(lab.world.now() + TIME_MAX);
             if ended != RunOutcome::Done {
                 return ended;
@@ -203,9 +198,9 @@ impl Running<'_> {
         RunOutcome::Done
     }
 
-    async fn report(&self, reading: impl Future<Output = LabResult<()>>) {
+    async fn report(&self, client: u64, reading: impl Future<Output = LabResult<()>>) {
         if let Err(error) = reading.await {
-            self.fail(Finding::Error { client: FIRST_READER, what: format!("at the end: {error}") });
+            self.fail(Finding::Error { client, what: format!("at the end: {error}") });
         }
     }
 

@@ -12,9 +12,10 @@ use farwood_fabric::{Client, Fabric};
 pub trait FarIndex: Sized {
     /// The name in records.
     const NAME: &'static str;
-    /// Bytes of a key, 4 to 1024. Keys that are compared as bytes are in the order of their numbers.
+    /// Bytes of a key, 4 to 1024; `bench` needs at least 8. Keys that are compared as bytes are in the order of their
+    /// numbers.
     const KEY_BYTES: usize = 8;
-    /// Bytes of a value, 4 to 1024. `bench` needs at least 8.
+    /// Bytes of a value, 4 to 1024; `bench` needs at least 8.
     const VALUE_BYTES: usize = 8;
     /// Whether the index has [`scan`](Self::scan).
     const SCANS: bool = false;

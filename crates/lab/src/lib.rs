@@ -33,6 +33,7 @@ mod faults;
 mod finding;
 mod history_run;
 mod index;
+mod report;
 mod shrink;
 mod space;
 pub mod testing;

@@ -26,7 +26,7 @@ pub(crate) fn run<I: FarIndex>(operation: Traced, number: u64, keys: u64) -> Lab
         }
         LabResult::Ok(())
     })?;
-    let (begin, before) = (world.now(), world.trace().events().last().map_or(0, |event| event.verb));
+    let (begin, before) = (world.now(), world.trace().last_verb());
     let key = key::<I>(number);
     let answer = world.block_on(async {
         LabResult::Ok(match operation {
@@ -42,7 +42,6 @@ pub(crate) fn run<I: FarIndex>(operation: Traced, number: u64, keys: u64) -> Lab
             Traced::Scan => format!("{} entries", index.scan(&client, &key, 10).await?.len()),
         })
     })?;
-    let (trace, number) = (world.trace(), client.fabric().number());
-    let events = trace.events().iter().filter(|event| event.verb > before && event.client.0 == number);
-    Ok(format!("{}answer after {} ns: {answer}\n", sequence(events), world.now() - begin))
+    let events = world.trace().of_client(client.fabric().number(), before, begin);
+    Ok(format!("{}answer after {} ns: {answer}\n", sequence(&events), world.now() - begin))
 }

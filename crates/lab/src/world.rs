@@ -1,6 +1,6 @@
 //! A simulated network with an index, opened at every compute node.
 
-use crate::{FarIndex, LabResult, Space};
+use crate::{FarIndex, LabError, LabResult, Space};
 use farwood_sim::{World, WorldSpec, untimed};
 
 /// A network and the index's handle at each compute node.
@@ -11,15 +11,12 @@ pub(crate) struct Lab<I> {
 
 impl<I: FarIndex> Lab<I> {
     /// Creates the index for `keys` keys, and opens it at every compute node, without virtual time.
-    ///
-    /// # Panics
-    /// If the network cannot be created.
     pub(crate) fn new(spec: WorldSpec, keys: u64, mutant: Option<&str>) -> LabResult<Self> {
         let memory_nodes = spec.memory_nodes;
         let bytes = I::node_bytes(keys, memory_nodes).next_multiple_of(8).max(8);
         let space = Space { memory_nodes, bytes, keys };
         let spec = WorldSpec { host_bytes: space.host_bytes(), ..spec };
-        let world = World::new(spec).unwrap_or_else(|error| panic!("{error}"));
+        let world = World::new(spec).map_err(|error| LabError::index(error.to_string()))?;
         untimed(I::create(&world.untimed(0), space))?;
         let open = |node| {
             let mut index = untimed(I::open(&world.untimed(node), space))?;

@@ -49,6 +49,14 @@ impl Table {
     async fn replace<F: Fabric>(&self, client: &Client<F>, key: u64, value: u64) -> LabResult<u64> {
         let Some((entry, mut before)) = self.entry(client, key, value).await? else { return Ok(0) };
         let at = entry.part::<u64>(8);
+        if self.defect == "an operation fails" && value == 0 {
+            return Err(LabError::index("no reason"));
+        }
+        if self.defect == "an operation waits forever" && value == 0 {
+            loop {
+                client.fabric().sleep(1_000).await;
+            }
+        }
         if self.defect == "look, then write" {
             client.post(write(at, &value.to_le_bytes())).await?;
             return Ok(before);
@@ -72,8 +80,13 @@ fn number_of(bytes: &[u8]) -> u64 {
 
 impl FarIndex for Table {
     const NAME: &'static str = "table";
-    const MUTANTS: &'static [&'static str] =
-        &["look, then write", "a lost CAS counts as done", "a removed entry is reused"];
+    const MUTANTS: &'static [&'static str] = &[
+        "look, then write",
+        "a lost CAS counts as done",
+        "a removed entry is reused",
+        "an operation fails",
+        "an operation waits forever",
+    ];
 
     fn node_bytes(keys: u64, _: u16) -> u64 {
         (keys + 1) * BUCKET_BYTES
@@ -110,10 +123,16 @@ fn a_correct_table_passes() {
 #[test]
 fn each_defect_is_found_and_explained() {
     testing::canaries::<Table>();
-    for defect in Table::MUTANTS {
+    for (number, defect) in Table::MUTANTS.iter().enumerate() {
         let text = testing::find::<Table>(50, Some(defect)).expect("a finding");
-        assert!(text.contains("No order of these operations"), "{text}");
-        assert!(text.contains("CAS 8 B at") || text.contains("WRITE 8 B at"), "the verbs: {text}");
+        let shown = match number {
+            0..3 => "No order of these operations",
+            3 => "failed: no reason\n\nThe operation that failed:",
+            _ => "Operations without an answer:",
+        };
+        assert!(text.contains(shown), "{text}");
+        assert!(number < 3 || text.contains("remove key"), "{text}");
+        assert!(text.contains("READ 64 B at"), "the verbs: {text}");
         assert!(text.contains("repeat: cargo run --release -- check --seeds"), "{text}");
         assert!(text.contains(&format!("--mutant '{defect}'")), "{text}");
     }

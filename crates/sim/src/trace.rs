@@ -119,6 +119,18 @@ impl Trace {
         &self.events
     }
 
+    /// The number of the last verb; 0 if there is none. Numbers begin at 1 and increase.
+    pub fn last_verb(&self) -> u64 {
+        self.events.iter().map(|event| event.verb).max().unwrap_or(0)
+    }
+
+    /// The events of a client's verbs after the verb `after`, with the times since `begin`.
+    pub fn of_client(&self, client: u32, after: u64, begin: u64) -> Vec<TraceEvent> {
+        let is_of = |event: &&TraceEvent| event.client.0 == client && event.verb > after;
+        let since = |event: &TraceEvent| TraceEvent { time: event.time - begin, ..event.clone() };
+        self.events.iter().filter(is_of).map(since).collect()
+    }
+
     /// Formats the trace as JSON for `chrome://tracing` and Perfetto: one process per compute node, one thread per
     /// client, one slice per verb.
     pub fn to_json(&self) -> String {

@@ -130,18 +130,13 @@ impl Comparison {
     /// ratio is 1 if the range contains the paper's value.
     pub fn ratio(&self) -> Option<f64> {
         let (low, high) = self.range();
-        self.comparable_paper().map(|paper| if high > low { paper.clamp(low, high) } else { low } / paper)
+        self.paper.map(|paper| if high > low { paper.clamp(low, high) } else { low } / paper)
     }
 
     /// The smaller and the larger of the simulator's values, divided by the paper's.
     pub fn ratio_range(&self) -> Option<(f64, f64)> {
         let (low, high) = self.range();
-        self.comparable_paper().map(|paper| (low / paper, high / paper))
-    }
-
-    /// The paper's value, if ours can be compared with it.
-    fn comparable_paper(&self) -> Option<f64> {
-        self.paper.filter(|_| self.status != CalibrationStatus::OtherSetup)
+        self.paper.map(|paper| (low / paper, high / paper))
     }
 }
 
@@ -195,7 +190,7 @@ impl Figure {
     }
 
     /// As [`compare`](Self::compare), for records of quick runs, or of runs with changed parameters: values of indexes
-    /// are not compared with the paper.
+    /// have no value of the paper beside them.
     ///
     /// # Errors
     /// As [`compare`](Self::compare).
@@ -203,14 +198,23 @@ impl Figure {
         let mut all = self.compare(records)?;
         if !self.measures_nics() {
             let measured = all.iter_mut().filter(|comparison| comparison.status != CalibrationStatus::Given);
-            measured.for_each(|comparison| comparison.status = CalibrationStatus::OtherSetup);
+            measured.for_each(|comparison| {
+                (comparison.paper, comparison.status) = (None, CalibrationStatus::OtherSetup);
+            });
         }
         Ok(all)
     }
 
+    /// The title of a chart and of a table, which names another set-up than the figure's.
+    pub fn chart_title(&self, comparisons: &[Comparison]) -> String {
+        let is_other =
+            comparisons.iter().any(|comparison| comparison.status == CalibrationStatus::OtherSetup);
+        format!("{}{}", self.title, if is_other { " (another set-up)" } else { "" })
+    }
+
     /// Draws the chart as SVG.
     pub fn svg(&self, comparisons: &[Comparison]) -> String {
-        plot::comparison_svg(self.title, &panels(comparisons))
+        plot::comparison_svg(&self.chart_title(comparisons), &panels(comparisons))
     }
 
     /// Draws the chart as PNG.
@@ -218,7 +222,7 @@ impl Figure {
     /// # Errors
     /// The picture cannot be drawn.
     pub fn png(&self, comparisons: &[Comparison]) -> Result<Vec<u8>> {
-        plot::comparison_png(self.title, &panels(comparisons))
+        plot::comparison_png(&self.chart_title(comparisons), &panels(comparisons))
     }
 }
 

@@ -35,8 +35,11 @@ fn values_of_a_quick_run_are_not_compared_with_the_paper() {
     let record = Record { keys: 20_000, seconds: 0.02, mops: 1.0, ..Record::default() };
     let records = vec![record; runs];
     let comparisons = figure.compare_other_setup(&records).unwrap();
-    assert!(comparisons.iter().any(|comparison| comparison.paper.is_some()));
+    let full = figure.compare(&records).unwrap();
+    assert!(full.iter().any(|comparison| comparison.ratio().is_some()));
     assert!(comparisons.iter().all(|comparison| comparison.ratio().is_none()));
+    let svg = figure.svg(&comparisons);
+    assert!(svg.contains("(another set-up)") && !svg.contains(">paper<"), "{svg}");
     let text = report(figure, &records, &comparisons, "farwood reproduce catfish-fig10 --quick");
     assert!(text.contains("Another set-up than the figure's") && text.contains("20000 keys or"), "{text}");
     assert!(!text.contains("prediction"), "{text}");

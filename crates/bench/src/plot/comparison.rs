@@ -56,11 +56,12 @@ fn scene(title: &str, panels: &[ChartPanel]) -> Scene {
     let heights: f64 = panels.iter().map(height).sum();
     let mut scene = Scene::new(WIDTH, TITLE_HEIGHT + heights + 16.0);
     scene.text(24.0, 38.0, 20.0, Weight::Bold, Align::Start, INK, title.to_owned());
-    let has_bars = panels.iter().any(|panel| matches!(panel, ChartPanel::Bars(_)));
-    for (x, color, name) in [(24.0, SERIES[1], "paper"), (104.0, SERIES[0], "farwood")] {
-        if !has_bars {
-            break;
-        }
+    let has_papers = |panel: &ChartPanel| match panel {
+        ChartPanel::Bars(panel) => panel.bars.iter().any(|bar| bar.paper.is_some()),
+        ChartPanel::Curves(_) => false,
+    };
+    let legend = [(24.0, SERIES[1], "paper"), (104.0, SERIES[0], "farwood")];
+    for (x, color, name) in legend.into_iter().filter(|_| panels.iter().any(has_papers)) {
         scene.rectangle(x, 54.0, 12.0, 12.0, color);
         scene.text(x + 18.0, 65.0, 13.0, Weight::Regular, Align::Start, INK, name.to_owned());
     }

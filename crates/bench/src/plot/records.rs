@@ -66,9 +66,10 @@ impl SweepChart {
     /// swept parameter and the series; two records at one point; more than 6 series.
     pub fn new(records: &[Record], axes: &SweepAxes) -> Result<Self> {
         let flat: Vec<Fields> = records.iter().map(Fields::of).collect();
-        let Some(first) = flat.first() else {
+        if flat.is_empty() {
             return Err(Error::Record("there are no records to draw".to_owned()));
-        };
+        }
+        check_fields(&flat, axes)?;
         check_setup(&flat, axes)?;
         let names: BTreeSet<String> = flat.iter().map(|fields| fields.series(axes)).collect();
         if names.len() > SERIES_MAX {
@@ -92,7 +93,9 @@ impl SweepChart {
             Ok(ChartPanel::Curves(CurvePanel { title: up.clone(), axis: axes.across.clone(), series }))
         };
         let panels: Result<Vec<_>> = axes.up.iter().map(panel).collect();
-        let title = ["workload", "fabric", "nic"].iter().filter_map(|name| first.text(name));
+        let shared = |name: &&str| flat.iter().all(|fields| fields.0.get(*name) == flat[0].0.get(*name));
+        let title = ["workload", "fabric", "nic"].into_iter().filter(shared);
+        let title = title.filter_map(|name| flat[0].text(name));
         Ok(Self { title: title.collect::<Vec<_>>().join(", "), panels: panels? })
     }
 
@@ -108,6 +111,13 @@ impl SweepChart {
     pub fn png(&self) -> Result<Vec<u8>> {
         comparison_png(&self.title, &self.panels)
     }
+}
+
+/// Refuses fields that no record has.
+fn check_fields(all: &[Fields], axes: &SweepAxes) -> Result<()> {
+    let named = std::iter::once(&axes.across).chain(&axes.up).chain(&axes.series);
+    let unknown = named.into_iter().find(|path| all.iter().all(|fields| !fields.0.contains_key(*path)));
+    unknown.map_or(Ok(()), |path| Err(Error::Record(format!("the records have no field '{path}'"))))
 }
 
 /// Refuses records that differ in more than the swept parameter and the series.
@@ -127,9 +137,13 @@ fn check_setup(all: &[Fields], axes: &SweepAxes) -> Result<()> {
     if differing.is_empty() {
         return Ok(());
     }
-    let names = differing.into_iter().collect::<Vec<_>>().join(", ");
+    // The options of an index follow from its name and variant.
+    let (of_index, others): (Vec<_>, Vec<_>) =
+        differing.into_iter().partition(|path| has_root(path, &OF_INDEX));
+    let index = of_index.first().map(|_| "index".to_owned());
+    let names = index.into_iter().chain(others).collect::<Vec<_>>().join(", ");
     Err(Error::Record(format!(
-        "the records differ in {names}; draw fewer of them, or name the fields that tell the series apart"
+        "the records differ in {names}; name what tells the curves apart with --series, or give fewer records"
     )))
 }
 
@@ -257,7 +271,7 @@ mod tests {
         assert!(refused.contains("two records with clients = 8"), "{refused}");
         let unknown = SweepAxes { across: "wings".to_owned(), ..axes(&[]) };
         let refused = SweepChart::new(&twice[..1], &unknown).unwrap_err().to_string();
-        assert!(refused.contains("wings is not a number"), "{refused}");
+        assert!(refused.contains("no field 'wings'"), "{refused}");
         assert!(SweepChart::new(&[], &axes(&[])).is_err());
     }
 

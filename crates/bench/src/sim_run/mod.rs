@@ -5,6 +5,6 @@ mod ordered;
 mod spatial;
 mod trace;
 
-pub use ordered::{nic_model, simulate};
+pub use ordered::{card_of, check_measured, nic_model, simulate, with_network};
 pub use spatial::simulate_spatial;
 pub use trace::{CachesBefore, TracedOperation, TracedRun, trace};

@@ -52,14 +52,7 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     progress(Stage::Measuring { backend: &record.label(), round: 1, rounds: 1 });
     let job = ClientsJob::new(spec, &keys, &workload);
     let (round, verbs_per_second) = measure(spec, &world, &nodes, &keys, &job)?;
-    if round.measurement.operations() == 0 {
-        let problem = "no operation began and ended in the measured phase".to_owned();
-        let (flag, remedy) = match spec.warm_up_keys {
-            0 => ("--seconds", "give more virtual time, or fewer clients per thread"),
-            _ => ("--warmup-keys", "give fewer, more --keys, or more virtual time"),
-        };
-        return Err(Error::parameter(flag, problem, remedy));
-    }
+    check_measured(spec, &round)?;
     let record = Record {
         memory_node_bytes: Some(used_bytes(&world)?),
         index_bytes: index_bytes(spec, &world, &nodes)?,
@@ -72,8 +65,40 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     Ok(record)
 }
 
+/// Refuses a run in whose measured phase no operation ended.
+///
+/// # Errors
+/// The option that makes the phase longer.
+pub fn check_measured(spec: &RunSpec, round: &Round) -> Result<()> {
+    if round.measurement.operations() == 0 {
+        let problem = "no operation began and ended in the measured phase".to_owned();
+        let (flag, remedy) = match spec.warm_up_keys {
+            0 => ("--seconds", "give more virtual time, or fewer clients per thread"),
+            _ => ("--warmup-keys", "give fewer, more --keys, or more virtual time"),
+        };
+        return Err(Error::parameter(flag, problem, remedy));
+    }
+    Ok(())
+}
+
+/// A record with the simulated network of a run.
+pub fn with_network(record: Record, spec: &RunSpec, card: &NicModel) -> Record {
+    let failed_cas = if spec.failed_cas == FailedCas::LikeSuccess { LIKE_SUCCESS } else { "" };
+    Record {
+        nic: Some(nic_label(spec.nic.as_deref(), card) + failed_cas),
+        nic_hash: Some(card.hash()),
+        nic_values: serde_json::to_value(card).ok(),
+        colocate: Some(spec.colocate),
+        memory_nodes: Some(u64::from(spec.memory_nodes)),
+        ..record
+    }
+}
+
 /// The NIC model of a run.
-fn card_of(spec: &RunSpec) -> Result<NicModel> {
+///
+/// # Errors
+/// An unknown name, a file that cannot be read.
+pub fn card_of(spec: &RunSpec) -> Result<NicModel> {
     let mut card = nic_model(spec.nic.as_deref().unwrap_or(NIC_DEFAULT))?;
     card.cpu.operation_ns = spec.operation_ns.unwrap_or(card.cpu.operation_ns);
     if spec.failed_cas == FailedCas::LikeSuccess {
@@ -152,17 +177,11 @@ fn prepare(
     let loader = world.untimed(0);
     let cache_bytes = spec.cache_bytes(keys, workload);
     let index = untimed(Ordered::create(&loader, INDEX, spec.config(keys)?, cache_bytes))?;
-    let failed_cas = if spec.failed_cas == FailedCas::LikeSuccess { LIKE_SUCCESS } else { "" };
     let record = Record {
-        nic: Some(nic_label(spec.nic.as_deref(), &world.spec().card) + failed_cas),
-        nic_hash: Some(world.spec().card.hash()),
-        nic_values: serde_json::to_value(&world.spec().card).ok(),
-        colocate: Some(spec.colocate),
-        memory_nodes: Some(u64::from(spec.memory_nodes)),
         preloaded_keys: Some(spec.preloaded_keys).filter(|keys| *keys > 0),
         warm_up_keys: Some(spec.warm_up_keys).filter(|keys| *keys > 0),
         warm_up_puts: Some(spec.warm_up_puts).filter(|puts| *puts > 0),
-        ..describe(spec, keys, workload, &index)?
+        ..with_network(describe(spec, keys, workload, &index)?, spec, &world.spec().card)
     };
     let loaded = loaded_keys(workload);
     untimed(bulk_load(&loader, &index, (keys, loaded), spec.value_bytes, &mut |done, all| {

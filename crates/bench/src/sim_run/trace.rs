@@ -6,9 +6,9 @@ use farwood_index::ordered::{Entries, Ordered};
 use farwood_index::sherman::{Direction, Range};
 use farwood_sim::{SimFabric, TraceEvent, Tracing, World, WorldSpec, untimed};
 
-use super::ordered::nic_model;
+use super::ordered::card_of;
 use crate::backend::pool::bulk_load;
-use crate::spec::ordered::{NIC_DEFAULT, RunSpec};
+use crate::spec::ordered::RunSpec;
 use crate::workload::values::fill_value;
 use crate::{Error, Result};
 
@@ -76,7 +76,7 @@ pub fn trace(
         host_bytes: spec.host_bytes(&keys, spec.entries_max(&workload)),
         tracing: Tracing::Full,
         seed: spec.seed,
-        ..WorldSpec::small(nic_model(spec.nic.as_deref().unwrap_or(NIC_DEFAULT))?)
+        ..WorldSpec::small(card_of(spec)?)
     })?;
     let cache_bytes = spec.cache_bytes(&keys, &workload);
     let loader = world.untimed(0);
@@ -91,17 +91,14 @@ pub fn trace(
     for _ in 0..searches {
         world.block_on(execute(&index, &client, search, rank, (&key, spec.value_bytes)))?;
     }
-    let (begin, before) = (world.now(), world.trace().events().iter().map(|event| event.verb).max());
+    let (begin, before) = (world.now(), world.trace().last_verb());
     client.take_costs();
     let answer = world.block_on(execute(&index, &client, operation, rank, (&key, spec.value_bytes)))?;
-    let trace = world.trace();
-    let is_of = |event: &&TraceEvent| before.is_none_or(|before| event.verb > before);
-    let since = |event: &TraceEvent| TraceEvent { time: event.time - begin, ..event.clone() };
     Ok(TracedRun {
         answer,
         nanoseconds: world.now() - begin,
         round_trips: client.take_costs().round_trips,
-        events: trace.events().iter().filter(is_of).map(since).collect(),
+        events: world.trace().of_client(client.fabric().number(), before, begin),
     })
 }
 

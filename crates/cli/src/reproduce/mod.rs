@@ -162,7 +162,7 @@ fn print(
     match context.format {
         Format::Json => context.json(&summary(figure, records, comparisons, &path))?,
         Format::Text => {
-            writeln!(context.out, "{}\n{}", figure.title, table(comparisons))?;
+            writeln!(context.out, "{}\n{}", figure.chart_title(comparisons), table(comparisons))?;
             context.out.flush()?;
             writeln!(context.messages, "{path}: report, records and charts")?;
         }

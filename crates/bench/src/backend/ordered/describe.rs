@@ -22,7 +22,6 @@ pub(crate) fn describe(
     workload: &WorkloadSpec,
     index: &Ordered,
 ) -> Result<Record> {
-    let distribution = workload.effective_distribution();
     let mut options: Map<String, Value> =
         index.describe().into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
     if spec.index == System::Sherman {
@@ -38,6 +37,14 @@ pub(crate) fn describe(
         variant: Some(spec.variant_name()?.to_owned()),
         options,
         consistency: Some(index.consistency().to_owned()),
+        ..describe_run(spec, keys, workload)
+    })
+}
+
+/// The record of a run without its results and its index.
+pub fn describe_run(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Record {
+    let distribution = workload.effective_distribution();
+    Record {
         fabric: spec.fabric.name().to_owned(),
         workload: workload.workload.name().to_owned(),
         distribution: distribution.name().to_owned(),
@@ -54,5 +61,5 @@ pub(crate) fn describe(
         commit: commit(),
         profile: profile(),
         ..Record::default()
-    })
+    }
 }

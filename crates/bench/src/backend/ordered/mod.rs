@@ -8,4 +8,5 @@ pub(crate) mod process;
 
 pub(crate) use backend::OrderedBackend;
 pub use client::get;
+pub use describe::describe_run;
 pub(crate) use describe::{describe, loaded_keys};
