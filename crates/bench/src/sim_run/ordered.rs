@@ -192,14 +192,18 @@ fn prepare(
     let loaded = if spec.warm_up_seconds() > 0.0 { loaded } else { 0 };
     let ranks = WarmUpRanks::new(spec.index, loaded, cache_bytes);
     progress(Stage::Warming { backend: &record.label() });
-    let open = |compute_node| {
+    let mut nodes: Vec<Ordered> = Vec::with_capacity(spec.compute_nodes);
+    for compute_node in 0..spec.compute_nodes {
         let client = world.untimed(compute_node);
-        let index = untimed(Ordered::open(&client, INDEX, cache_bytes))?;
-        untimed(warm_cache(&client, &index, keys, ranks, || false))?;
-        Ok(index)
-    };
-    let nodes: Result<Vec<Ordered>> = (0..spec.compute_nodes).map(open).collect();
-    Ok((record, nodes?))
+        let mut index = untimed(Ordered::open(&client, INDEX, cache_bytes))?;
+        // All compute nodes read the same keys.
+        let is_warm = nodes.first().is_some_and(|first| index.copy_cache(first));
+        if !is_warm {
+            untimed(warm_cache(&client, &index, keys, ranks, || false))?;
+        }
+        nodes.push(index);
+    }
+    Ok((record, nodes))
 }
 
 /// Executes the puts of the warm-up, without virtual time: those of the workload's first client, with another seed.

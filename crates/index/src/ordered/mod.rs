@@ -234,6 +234,17 @@ impl Ordered {
         }
     }
 
+    /// Replaces the cache by a copy of that of another compute node, as if this one had executed the same reads. `false`:
+    /// the system does not support it, and nothing has changed. [0 RT]
+    #[doc(hidden)]
+    pub fn copy_cache(&mut self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Smart(index), Self::Smart(other)) => index.cache = other.cache.copy(),
+            _ => return false,
+        }
+        true
+    }
+
     /// Bytes that this compute node has allocated for a radix tree, less those that it has freed; 0 for others.
     pub fn bytes_allocated(&self) -> i64 {
         match self {

@@ -14,6 +14,12 @@ pub(super) struct Line(pub(super) [AtomicU64; LINE_WORDS]);
 
 const _: () = assert!(size_of::<Line>() == 64);
 
+impl Line {
+    fn copy(&self) -> Self {
+        Self(std::array::from_fn(|word| AtomicU64::new(self.0[word].load(Relaxed))))
+    }
+}
+
 /// Pages of words, which are numbered consecutively.
 #[derive(Debug)]
 pub(super) struct Arena {
@@ -27,6 +33,22 @@ impl Arena {
     pub(super) fn new(pages_max: usize, page_words_log2: u32) -> Self {
         let pages = (0..pages_max).map(|_| OnceLock::new()).collect();
         Self { pages, page_words_log2, allocated: AtomicU32::new(0) }
+    }
+
+    /// A copy of the arena and its pages, of a cache that no other thread uses.
+    pub(super) fn copy(&self) -> Self {
+        let page = |page: &OnceLock<Box<[Line]>>| {
+            let copy = OnceLock::new();
+            if let Some(lines) = page.get() {
+                copy.get_or_init(|| lines.iter().map(Line::copy).collect());
+            }
+            copy
+        };
+        Self {
+            pages: self.pages.iter().map(page).collect(),
+            page_words_log2: self.page_words_log2,
+            allocated: AtomicU32::new(self.allocated.load(Relaxed)),
+        }
     }
 
     pub(super) fn page_words(&self) -> usize {

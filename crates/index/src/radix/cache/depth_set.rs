@@ -26,6 +26,15 @@ impl DepthSet {
         }
     }
 
+    /// A copy of the set.
+    pub(super) fn copy(&self) -> Self {
+        Self {
+            words: std::array::from_fn(|word| AtomicU64::new(self.word(word))),
+            counts: std::array::from_fn(|depth| AtomicU32::new(self.counts[depth].load(Relaxed))),
+            commonest: AtomicU32::new(self.commonest.load(Relaxed)),
+        }
+    }
+
     /// Records a new node.
     pub(crate) fn add(&self, depth: usize) {
         let (word, bit) = (&self.words[depth / 64], 1 << (depth % 64));

@@ -64,7 +64,7 @@ pub struct NodeCache {
 }
 
 /// The state under the lock of the cache.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct LockedState {
     pages: PageLog,
     /// Words that were inserted since the last tick of the logical time.
@@ -128,6 +128,19 @@ impl NodeCache {
     #[must_use]
     pub fn with_policy(self, policy: CachePolicy) -> Self {
         Self { policy, ..self }
+    }
+
+    /// A copy of a cache that no other thread uses: it evicts and finds the same nodes.
+    pub fn copy(&self) -> Self {
+        let Store { arena, table, depths, number } = &self.store;
+        Self {
+            store: Store { arena: arena.copy(), table: table.copy(), depths: depths.copy(), number: *number },
+            log: Mutex::new(self.lock().clone()),
+            start_depths: self.start_depths.copy(),
+            views: ViewPool::default(),
+            now: AtomicU8::new(self.now()),
+            ..*self
+        }
     }
 
     /// Bytes in use, and the budget.

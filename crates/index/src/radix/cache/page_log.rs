@@ -84,7 +84,7 @@ enum Cleaning {
 }
 
 /// The pages of a cache.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PageLog {
     pages: Vec<PageUse>,
     /// The page that is being filled.
@@ -368,7 +368,7 @@ impl PageLog {
 }
 
 /// A random number generator (xorshift).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Random(u64);
 
 impl Default for Random {

@@ -30,6 +30,15 @@ impl StartDepths {
         Self { entries: OnceLock::new(), count }
     }
 
+    /// A copy of the table.
+    pub(super) fn copy(&self) -> Self {
+        let entries = OnceLock::new();
+        if let Some(depths) = self.entries.get() {
+            entries.get_or_init(|| depths.iter().map(|depth| AtomicU16::new(depth.load(Relaxed))).collect());
+        }
+        Self { entries, count: self.count }
+    }
+
     /// Bytes that the table uses when it is allocated.
     pub(super) fn bytes_max(&self) -> usize {
         self.count * size_of::<AtomicU16>()

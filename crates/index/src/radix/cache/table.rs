@@ -171,6 +171,11 @@ impl Table {
         Self { directory: (0..1_u32 << bits).map(|_| AtomicU32::new(0)).collect() }
     }
 
+    /// A copy of the table, whose segments are in a copy of the arena.
+    pub(super) fn copy(&self) -> Self {
+        Self { directory: self.directory.iter().map(|entry| AtomicU32::new(entry.load(Relaxed))).collect() }
+    }
+
     /// Bytes of a directory of 2^`bits` entries.
     pub(super) const fn fixed_bytes(bits: u32) -> usize {
         size_of::<AtomicU32>() << bits

@@ -402,6 +402,22 @@ fn copies_of_whole_nodes_take_the_memory_of_256_slots() {
 }
 
 #[test]
+fn a_copy_of_a_cache_has_and_evicts_the_same_nodes() {
+    let cache = NodeCache::new(64 << 10, INDEX);
+    (0..2_000).for_each(|number| put(&cache, number));
+    let copy = cache.copy();
+    let kept = |cache: &NodeCache| (0..4_000).filter(|&number| has(cache, number)).collect::<Vec<_>>();
+    assert_eq!(copy.bytes(), cache.bytes());
+    assert!(kept(&cache).len() > 100);
+    assert_eq!(kept(&copy), kept(&cache));
+    let before = kept(&cache);
+    (2_000..4_000).for_each(|number| put(&copy, number));
+    assert_eq!(kept(&cache), before, "changes of the copy do not change the cache");
+    (2_000..4_000).for_each(|number| put(&cache, number));
+    assert_eq!(kept(&copy), kept(&cache), "both evict the same nodes");
+}
+
+#[test]
 fn without_a_budget_nothing_is_cached() {
     let cache = NodeCache::new(0, INDEX);
     cache.put(at(0), &node(b"", 1));
