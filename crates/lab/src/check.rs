@@ -4,9 +4,9 @@ use crate::FarIndex;
 use crate::case::{Case, CaseOptions};
 use crate::finding::CheckedRun;
 use crate::history_run::run;
-use crate::report::report;
+use crate::report::{report, spans};
 use crate::shrink::shrink;
-use farwood_sim::Tracing;
+use farwood_sim::{Trace, Tracing};
 use farwood_testkit::seeds::{self, Sum};
 use std::ops::Range;
 use std::time::Duration;
@@ -51,11 +51,18 @@ pub(crate) fn run_seeds<I: FarIndex>(
     (totals, found.map(|(_, found)| *found))
 }
 
-/// Shrinks the run of a finding; yields the text of the finding. `program`: the command that calls this program.
-pub(crate) fn explain<I: FarIndex>(found: &FoundSeed, program: &str) -> String {
+/// A finding that was shrunk.
+#[derive(Debug)]
+pub(crate) struct Explained {
+    pub(crate) text: String,
+    /// The events, the operations and the faults of the smallest run.
+    pub(crate) trace: Trace,
+}
+
+/// Shrinks the run of a finding, and explains it. `program`: the command that calls this program.
+pub(crate) fn explain<I: FarIndex>(found: &FoundSeed, program: &str) -> Explained {
     let (case, run) = shrink::<I>(&found.case, &found.run);
-    match &run.finding {
-        Some(finding) => report(&case, &run, finding, program),
-        None => unreachable!("a run repeats"),
-    }
+    let Some(finding) = &run.finding else { unreachable!("a run repeats") };
+    let (text, spans) = (report(&case, &run, finding, program), spans(&run));
+    Explained { text, trace: run.trace.with_operations(spans) }
 }

@@ -43,12 +43,17 @@ struct Cli {
 enum Command {
     /// Run concurrent clients with faults, one run per seed, and check every answer
     #[command(
-        after_help = "Examples:\n  check\n  check --seeds 2000\n  check --seeds 17..18 --faults delays"
+        after_help = "Examples:\n  check\n  check --seeds 2000\n  check --seeds 17..18 --faults delays\n  check \
+                      --trace found.json        for https://ui.perfetto.dev"
     )]
     Check {
         /// Seeds: a count, or a range like 17..18
         #[arg(long, value_parser = seeds, default_value = "200")]
         seeds: Range<u64>,
+        /// Write the verbs, operations and faults of the run that finds something to this file, as JSON for Perfetto and
+        /// chrome://tracing
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
         #[command(flatten)]
         options: CheckArgs,
     },
@@ -175,7 +180,7 @@ pub fn run<I: FarIndex>() -> ExitCode {
 
 fn execute<I: FarIndex>(command: Command) -> LabResult<(String, u8)> {
     match command {
-        Command::Check { seeds, options } => check::<I>(seeds, &options),
+        Command::Check { seeds, trace, options } => check::<I>(seeds, &options, trace.as_deref()),
         Command::Crashes { mutant } => crashes::<I>(mutant.as_deref()),
         Command::Canaries { options } => canaries::<I>(&options),
         Command::Costs { golden: None, .. } => costs::<I>(),
@@ -226,7 +231,7 @@ fn program() -> String {
     if std::env::var_os("CARGO").is_some() { "cargo run --release --".to_owned() } else { name }
 }
 
-fn check<I: FarIndex>(seeds: Range<u64>, args: &CheckArgs) -> LabResult<(String, u8)> {
+fn check<I: FarIndex>(seeds: Range<u64>, args: &CheckArgs, trace: Option<&Path>) -> LabResult<(String, u8)> {
     let options = args.options::<I>()?;
     let (Totals { runs, operations, faults }, found) = run_seeds::<I>(seeds, &options);
     let mix = options.faults.name();
@@ -235,7 +240,13 @@ fn check<I: FarIndex>(seeds: Range<u64>, args: &CheckArgs) -> LabResult<(String,
             let size = format!("{runs} runs, {operations} operations, {faults} faults ({mix})");
             (format!("{}: {size}: some order of the operations explains every answer\n", I::NAME), 0)
         }
-        Some(found) => (format!("{}: {}", I::NAME, explain::<I>(&found, &program())), FOUND),
+        Some(found) => {
+            let explained = explain::<I>(&found, &program());
+            if let Some(file) = trace {
+                write_file(file, &explained.trace.to_json())?;
+            }
+            (format!("{}: {}", I::NAME, explained.text), FOUND)
+        }
     })
 }
 
@@ -288,10 +299,14 @@ fn compare_costs<I: FarIndex>(file: &Path) -> LabResult<(String, u8)> {
 /// Writes the costs to a file.
 fn bless_costs<I: FarIndex>(file: &Path) -> LabResult<(String, u8)> {
     let (text, _) = costs::<I>()?;
+    write_file(file, &text)?;
+    Ok((text, 0))
+}
+
+fn write_file(file: &Path, text: &str) -> LabResult<()> {
     let failed =
         |error| LabError::index(format!("{}: {error}; give a file that can be written", file.display()));
-    std::fs::write(file, &text).map_err(failed)?;
-    Ok((text, 0))
+    std::fs::write(file, text).map_err(failed)
 }
 
 fn bench<I: FarIndex>(args: &BenchArgs) -> LabResult<(String, u8)> {

@@ -4,8 +4,8 @@ use crate::case::Case;
 use crate::finding::{CheckedRun, FIRST_READER, Finding};
 use crate::world::number_of;
 use farwood_fabric::NodeId;
-use farwood_sim::TraceEvent;
-use farwood_sim::fault::{CrashPoint, Fault, InjectedFault};
+use farwood_sim::fault::InjectedFault;
+use farwood_sim::{OperationSpan, TraceEvent};
 use farwood_testkit::history::{Action, Answer, Operation, Violation};
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ pub(crate) fn report(case: &Case, run: &CheckedRun, finding: &Finding, program: 
     if !run.injected.is_empty() {
         text.push_str("\nFaults of the run:\n");
         for InjectedFault { time, fault } in &run.injected {
-            let _ = writeln!(text, "  {:>14}  {}", micros(*time), fault_text(*fault));
+            let _ = writeln!(text, "  {:>14}  {}", micros(*time), fault);
         }
     }
     let _ = writeln!(text, "\nrepeat: {program} {}", case.command());
@@ -81,23 +81,42 @@ fn operations_text(title: &str, operations: &[&Operation], until: u64, run: &Che
     text
 }
 
-/// An operation: its client, its times, its key, its action and its answer.
-fn line_of(Operation { client, key, action, call, answer }: &Operation, until: u64) -> String {
+/// The operations of a run for its trace.
+pub(crate) fn spans(run: &CheckedRun) -> Vec<OperationSpan> {
+    let span = |operation: &Operation| {
+        let traced = run.traced.iter().find(|(client, _)| *client == operation.client)?;
+        let client =
+            run.trace.events().iter().map(|event| event.client).find(|client| client.0 == traced.1)?;
+        let (name, call) = (text_of(operation, u64::MAX), operation.call);
+        Some(OperationSpan { client, name, call, end: operation.answer.as_ref().map(|(end, _)| *end) })
+    };
+    run.history.operations.iter().filter_map(span).collect()
+}
+
+/// An operation: its client, its times, its action and its answer.
+fn line_of(operation: &Operation, until: u64) -> String {
+    let Operation { client, call, answer, .. } = operation;
+    let end = answer.as_ref().map_or("..".to_owned(), |(end, _)| micros(*end));
+    let client = match client.checked_sub(FIRST_READER) {
+        None => format!("client {client}"),
+        Some(node) => format!("reader of compute node {node} at the end"),
+    };
+    format!("{} to {end}  {client}: {}", micros(*call), text_of(operation, until))
+}
+
+/// An operation in words: its key, its action, and its answer if it was given at `until` at the latest.
+fn text_of(Operation { key, action, answer, .. }: &Operation, until: u64) -> String {
     let action = match action {
         Action::Put(value) => format!("put {} under key {}", number_of(value), number_of(key)),
         Action::Remove => format!("remove key {}", number_of(key)),
         _ => format!("get key {}", number_of(key)),
     };
-    let (end, answer) = match answer {
-        None => ("..".to_owned(), "no answer; it may have taken effect".to_owned()),
-        Some((end, _)) if *end > until => (micros(*end), "still running at that time".to_owned()),
-        Some((end, answer)) => (micros(*end), answer_text(answer)),
+    let answer = match answer {
+        None => "no answer; it may have taken effect".to_owned(),
+        Some((end, _)) if *end > until => "still running at that time".to_owned(),
+        Some((_, answer)) => answer_text(answer),
     };
-    let client = match client.checked_sub(FIRST_READER) {
-        None => format!("client {client}"),
-        Some(node) => format!("reader of compute node {node} at the end"),
-    };
-    format!("{} to {end}  {client}: {action} -> {answer}", micros(*call))
+    format!("{action} -> {answer}")
 }
 
 fn answer_text(answer: &Answer) -> String {
@@ -129,31 +148,6 @@ fn verbs_of(operation: &Operation, run: &CheckedRun) -> String {
         let _ = writeln!(text, "    {time:>14}  {stage:<5} memory {node}  {what}{separator}{details}");
     }
     text
-}
-
-fn fault_text(fault: Fault) -> String {
-    match fault {
-        Fault::Crash { compute_node, point } => {
-            let moment = match point {
-                CrashPoint::Before => "before it sends a verb",
-                CrashPoint::At => "after it sent a verb",
-                CrashPoint::After => "after a verb was answered",
-            };
-            format!("compute node {compute_node} crashes {moment}")
-        }
-        Fault::Freeze { compute_node, nanoseconds } => {
-            format!("compute node {compute_node} stops for {}", micros(nanoseconds))
-        }
-        Fault::Delay { nanoseconds } => format!("a verb arrives {} late", micros(nanoseconds)),
-        Fault::Down { node, nanoseconds } => {
-            format!("memory node {node} is unreachable for {}", micros(nanoseconds))
-        }
-        Fault::Slow { node, times } => format!("the NIC of memory node {node} becomes {times} times slower"),
-        Fault::Partition { compute_node, node, nanoseconds } => {
-            let time = micros(nanoseconds);
-            format!("compute node {compute_node} cannot reach memory node {node} for {time}")
-        }
-    }
 }
 
 pub(crate) fn micros(time: u64) -> String {

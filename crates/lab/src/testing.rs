@@ -2,7 +2,7 @@
 
 use crate::FarIndex;
 use crate::case::{CLIENTS, CaseOptions, KEYS, OPERATIONS};
-use crate::check::{explain, run_seeds};
+use crate::check::{Explained, explain, run_seeds};
 use crate::faults::FaultMix;
 
 /// The command in the texts of findings.
@@ -32,6 +32,15 @@ pub fn check<I: FarIndex>(seeds: u64) {
 
 /// Runs the first `seeds` seeds of `check`, with a deliberate defect if one is named; yields the text of the finding.
 pub fn find<I: FarIndex>(seeds: u64, mutant: Option<&'static str>) -> Option<String> {
+    explained::<I>(seeds, mutant).map(|explained| explained.text)
+}
+
+/// As [`find`]; yields the trace of the finding, as JSON for Perfetto.
+pub fn find_trace<I: FarIndex>(seeds: u64, mutant: Option<&'static str>) -> Option<String> {
+    explained::<I>(seeds, mutant).map(|explained| explained.trace.to_json())
+}
+
+fn explained<I: FarIndex>(seeds: u64, mutant: Option<&'static str>) -> Option<Explained> {
     let (_, found) = run_seeds::<I>(0..seeds, &options(mutant));
     found.map(|found| explain::<I>(&found, PROGRAM))
 }

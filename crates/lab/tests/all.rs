@@ -139,6 +139,14 @@ fn each_defect_is_found_and_explained() {
 }
 
 #[test]
+fn the_trace_of_a_finding_has_its_operations_verbs_and_clients() {
+    let trace = testing::find_trace::<Table>(50, Some("look, then write")).expect("a finding");
+    for part in ["\"cat\":\"operation\"", "under key 1 -> stored", "READ 64 B at", "\"tid\":0"] {
+        assert!(trace.contains(part), "{part} in {trace}");
+    }
+}
+
+#[test]
 fn costs_are_a_table() {
     let costs = testing::costs::<Table>();
     assert!(costs.lines().any(|line| line.starts_with("put, new key") && line.contains(" 3 ")), "{costs}");

@@ -42,9 +42,10 @@ impl SimFabric {
         device.spend(operation);
     }
 
-    /// The number of the client in traces.
+    /// The number of the client in traces: clients whose posts take virtual time are numbered in the order of their
+    /// creation, from 0.
     pub fn number(&self) -> u32 {
-        self.client
+        self.device.borrow().connections[self.client as usize].traced_as
     }
 
     /// Counts the verbs that the device executed for the client, without those for revoking others. The number of

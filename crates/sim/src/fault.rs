@@ -4,6 +4,7 @@
 //! rules is repeatable.
 
 use farwood_fabric::NodeId;
+use std::fmt;
 
 /// Time for which a NIC retries a request before the request fails, nanoseconds. [Common knowledge: some milliseconds.]
 pub const RETRY_NS: u64 = 4_000_000;
@@ -95,6 +96,44 @@ pub enum Fault {
         /// The duration.
         nanoseconds: u64,
     },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Crash { compute_node, point } => {
+                let moment = match point {
+                    CrashPoint::Before => "before it sends a verb",
+                    CrashPoint::At => "after it sent a verb",
+                    CrashPoint::After => "after a verb was answered",
+                };
+                write!(f, "compute node {compute_node} crashes {moment}")
+            }
+            Self::Freeze { compute_node, nanoseconds } => {
+                write!(f, "compute node {compute_node} stops for {}", Micros(nanoseconds))
+            }
+            Self::Delay { nanoseconds } => write!(f, "a verb arrives {} late", Micros(nanoseconds)),
+            Self::Down { node, nanoseconds } => {
+                write!(f, "memory node {node} is unreachable for {}", Micros(nanoseconds))
+            }
+            Self::Slow { node, times } => {
+                write!(f, "the NIC of memory node {node} becomes {times} times slower")
+            }
+            Self::Partition { compute_node, node, nanoseconds } => {
+                let time = Micros(nanoseconds);
+                write!(f, "compute node {compute_node} cannot reach memory node {node} for {time}")
+            }
+        }
+    }
+}
+
+/// Nanoseconds, shown as microseconds.
+struct Micros(u64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03} us", self.0 / 1000, self.0 % 1000)
+    }
 }
 
 /// The progress of a verb when its compute node crashes.

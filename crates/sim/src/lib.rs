@@ -38,7 +38,7 @@ pub use nic_model::{NicModel, NicModelError};
 pub use random::RandomStream;
 pub use server::{SimMemory, SimServer};
 pub use task_group::{RunOutcome, SimThread, TaskGroup};
-pub use trace::{Trace, TraceEvent, Tracing};
+pub use trace::{OperationSpan, Trace, TraceEvent, Tracing};
 pub use world::{CAPABILITIES, World, WorldError, WorldSpec, untimed};
 
 /// An error: tasks wait for events that are not scheduled.

@@ -1,9 +1,13 @@
 //! Traces: the events of a run, to compare two runs or to inspect one.
 //!
-//! A trace opens in `chrome://tracing` and Perfetto, and can be printed as a sequence diagram.
+//! A trace opens in `chrome://tracing` and Perfetto ([`Trace::to_json`]), and can be printed as a sequence diagram.
 
+mod json;
+
+use crate::fault::InjectedFault;
 use farwood_fabric::Op;
 use std::fmt::Write as _;
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// One event of a trace.
@@ -85,7 +89,22 @@ pub enum Tracing {
 pub struct Trace {
     pub(crate) tracing: Tracing,
     events: Vec<TraceEvent>,
+    operations: Vec<OperationSpan>,
+    faults: Vec<InjectedFault>,
     digest: u64,
+}
+
+/// An operation of an index, which a trace shows above its verbs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperationSpan {
+    /// The client, and its compute node.
+    pub client: (u32, usize),
+    /// The operation and its answer, in words.
+    pub name: String,
+    /// The time of the call, nanoseconds.
+    pub call: u64,
+    /// The time of the answer; `None`: it was not answered.
+    pub end: Option<u64>,
 }
 
 impl Trace {
@@ -102,6 +121,32 @@ impl Trace {
         self.add_bytes(bytes);
         if self.tracing == Tracing::Full {
             self.events.push(event);
+        }
+    }
+
+    /// The trace with these faults, which happened during it.
+    pub(crate) fn with_faults(self, faults: Vec<InjectedFault>) -> Self {
+        Self { faults, ..self }
+    }
+
+    /// The trace with these operations.
+    #[must_use]
+    pub fn with_operations(self, operations: Vec<OperationSpan>) -> Self {
+        Self { operations, ..self }
+    }
+
+    /// The part of the trace in a range of time, nanoseconds: the events and faults in it, and the operations that
+    /// overlap it. The digest is that of the whole trace.
+    #[must_use]
+    pub fn within(&self, time: Range<u64>) -> Self {
+        let overlaps = |operation: &&OperationSpan| {
+            operation.call < time.end && operation.end.is_none_or(|end| end >= time.start)
+        };
+        Self {
+            events: self.events.iter().filter(|event| time.contains(&event.time)).cloned().collect(),
+            faults: self.faults.iter().filter(|fault| time.contains(&fault.time)).copied().collect(),
+            operations: self.operations.iter().filter(overlaps).cloned().collect(),
+            ..*self
         }
     }
 
@@ -129,37 +174,6 @@ impl Trace {
         let is_of = |event: &&TraceEvent| event.client.0 == client && event.verb > after;
         let since = |event: &TraceEvent| TraceEvent { time: event.time - begin, ..event.clone() };
         self.events.iter().filter(is_of).map(since).collect()
-    }
-
-    /// Formats the trace as JSON for `chrome://tracing` and Perfetto: one process per compute node, one thread per
-    /// client, one slice per verb.
-    pub fn to_json(&self) -> String {
-        let mut json = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-        let mut first = true;
-        for event in &self.events {
-            let phase = match event.stage {
-                "post" => "b",
-                "serve" => "n",
-                _ => "e",
-            };
-            let comma = if std::mem::take(&mut first) { "" } else { ",\n" };
-            let (what, details) = (&event.what, &event.details);
-            let (client, compute) = event.client;
-            let name = event.what.split(' ').next().unwrap_or_default();
-            let _ = write!(
-                json,
-                "{comma}{{\"name\":\"{name}\",\"cat\":\"verb\",\"ph\":\"{phase}\",\"id\":{},\"ts\":{}.{:03},\
-                 \"pid\":{compute},\"tid\":{client},\"args\":{{\"what\":\"{what}\",\"details\":\"{details}\",\
-                 \"node\":{},\"stage\":\"{}\"}}}}",
-                event.verb,
-                event.time / 1000,
-                event.time % 1000,
-                event.node,
-                event.stage
-            );
-        }
-        json.push_str("\n]}\n");
-        json
     }
 
     /// Formats the last `events` events as a sequence diagram.

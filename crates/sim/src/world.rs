@@ -251,9 +251,12 @@ impl World {
         let client = device.connections.len() as Key;
         let queues = self.send_queues(&device, client);
         device.queues.extend(queues);
+        let traced_as = device.timed_clients;
+        device.timed_clients += u32::from(!untimed);
         device.connections.push(SimConnection {
             compute,
             thread,
+            traced_as,
             first_queue,
             failed: None,
             lost: 0,
@@ -337,9 +340,10 @@ impl World {
         self.device.borrow().marks.clone()
     }
 
-    /// The events recorded so far.
+    /// The events and the injected faults so far.
     pub fn trace(&self) -> Trace {
-        self.device.borrow().trace.clone()
+        let device = self.device.borrow();
+        device.trace.clone().with_faults(device.happened.clone())
     }
 
     /// Adds bytes to the trace's digest, such as the contents of memory at the end of a run.
@@ -451,6 +455,7 @@ fn device(spec: &WorldSpec) -> Device {
         doorbells: slab::Slab::new(),
         verbs: slab::Slab::new(),
         timers: slab::Slab::new(),
+        timed_clients: 0,
         thread_time: None,
         posted: 0,
         counts: Counts::default(),

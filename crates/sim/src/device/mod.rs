@@ -93,6 +93,8 @@ pub(crate) struct ComputeNode {
 pub(crate) struct SimConnection {
     pub(crate) compute: usize,
     pub(crate) thread: Key,
+    /// The number of the client in traces: the number of clients whose posts take virtual time that were created before.
+    pub(crate) traced_as: u32,
     /// The first of its send queues, one for each memory node.
     pub(crate) first_queue: usize,
     /// The error of a detached post.
@@ -297,6 +299,8 @@ pub(crate) struct Device {
     pub(crate) doorbells: Slab<PostedDoorbell>,
     pub(crate) verbs: Slab<PostedVerb>,
     pub(crate) timers: Slab<Waker>,
+    /// Number of clients whose posts take virtual time.
+    pub(crate) timed_clients: u32,
     /// The time of the running thread, nanoseconds.
     pub(crate) thread_time: Option<u64>,
     pub(crate) posted: u64,
@@ -477,7 +481,7 @@ impl Device {
     fn write_down(&mut self, verb: Key, stage: &'static str) {
         let posted = &self.verbs[verb as usize];
         let (number, client, at, bytes) = (posted.number, posted.client, posted.at, posted.bytes);
-        let compute = self.connections[client as usize].compute;
+        let SimConnection { compute, traced_as, .. } = self.connections[client as usize];
         let is_shown = self.trace.tracing == crate::trace::Tracing::Full;
         let (op, payload) = self.op(verb);
         let details = match stage {
@@ -497,7 +501,7 @@ impl Device {
             time: self.queue.now,
             verb: number,
             stage,
-            client: (client, compute),
+            client: (traced_as, compute),
             node: at.node().0,
             what: format!("{name} {bytes} B at {at}"),
             details,
