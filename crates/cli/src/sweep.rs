@@ -5,7 +5,7 @@ use super::{Context, Failure, Format, Outcome, size};
 use clap::{Args as _, FromArgMatches as _};
 use farwood_bench::plot::records::Fields;
 use farwood_bench::record::Record;
-use farwood_bench::run::{RunSpec, simulate};
+use farwood_bench::run::{KeptPool, RunSpec, simulate_in};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -176,11 +176,12 @@ fn simulate_all(specs: &[RunSpec], jobs: usize) -> Result<Vec<Record>, Failure> 
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(specs.len()) {
             scope.spawn(|| {
+                let mut kept = KeptPool::default();
                 while let Some((number, spec)) = {
                     let number = next.fetch_add(1, Relaxed);
                     specs.get(number).map(|spec| (number, spec))
                 } {
-                    let record = simulate(spec, &mut |_| {});
+                    let record = simulate_in(spec, Some(&mut kept), &mut |_| {});
                     done.lock().expect("no thread panics while it holds the lock")[number] = Some(record);
                 }
             });

@@ -20,6 +20,7 @@
 mod device;
 mod fabric;
 pub mod fault;
+mod image;
 mod memory;
 pub mod nic_model;
 mod queue;
@@ -34,6 +35,7 @@ mod world;
 
 pub use device::Counts;
 pub use fabric::SimFabric;
+pub use image::PoolImage;
 pub use nic_model::{NicModel, NicModelError};
 pub use random::RandomStream;
 pub use server::{SimMemory, SimServer};

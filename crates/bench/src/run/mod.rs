@@ -9,8 +9,8 @@ pub use crate::driver::processes::WorkerCommand;
 pub use crate::driver::progress::Stage;
 pub use crate::driver::protocol::Amount;
 pub use crate::sim_run::{
-    CachesBefore, TracedOperation, TracedRun, card_of, check_measured, nic_model, simulate, simulate_spatial,
-    trace, with_network,
+    CachesBefore, KeptPool, TracedOperation, TracedRun, card_of, check_measured, nic_model, simulate,
+    simulate_in, simulate_spatial, trace, with_network,
 };
 pub use crate::spec::fabric::FabricKind;
 pub use crate::spec::ordered::{FILL, FailedCas, NIC_DEFAULT, RunSpec};

@@ -33,6 +33,8 @@ use crate::workload::values::fill_value;
 use crate::workload::{InsertCounter, Operation, Workload, WorkloadSpec};
 use crate::{Error, Result};
 
+use super::loaded_pool::KeptPool;
+
 /// The name of the run's index.
 const INDEX: &str = "bench";
 
@@ -41,6 +43,19 @@ const INDEX: &str = "bench";
 /// # Errors
 /// An invalid spec, errors of the index, a wrong answer.
 pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<Record> {
+    simulate_in(spec, None, progress)
+}
+
+/// As [`simulate`], with the same record. The run begins with the loaded pool of an earlier run if `kept` has one that is
+/// equal, and otherwise keeps its own.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_in(
+    spec: &RunSpec,
+    kept: Option<&mut KeptPool>,
+    progress: &mut dyn FnMut(Stage<'_>),
+) -> Result<Record> {
     spec.check()?;
     let card = card_of(spec)?;
     let keys = spec.key_source.keys()?;
@@ -48,7 +63,7 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     workload.check()?;
     check_memory(spec, &keys, &workload)?;
     let world = World::new(world_spec(spec, card, &keys, &workload))?;
-    let (record, nodes) = prepare(spec, &world, &keys, &workload, progress)?;
+    let (record, nodes) = prepare(spec, &world, (&keys, &workload), kept, progress)?;
     progress(Stage::Measuring { backend: &record.label(), round: 1, rounds: 1 });
     let job = ClientsJob::new(spec, &keys, &workload);
     let (round, verbs_per_second) = measure(spec, &world, &nodes, &keys, &job)?;
@@ -170,26 +185,25 @@ fn world_spec(spec: &RunSpec, card: NicModel, keys: &Keys, workload: &WorkloadSp
 fn prepare(
     spec: &RunSpec,
     world: &World,
-    keys: &Keys,
-    workload: &WorkloadSpec,
+    (keys, workload): (&Keys, &WorkloadSpec),
+    kept: Option<&mut KeptPool>,
     progress: &mut dyn FnMut(Stage<'_>),
 ) -> Result<(Record, Vec<Ordered>)> {
     let loader = world.untimed(0);
     let cache_bytes = spec.cache_bytes(keys, workload);
-    let index = untimed(Ordered::create(&loader, INDEX, spec.config(keys)?, cache_bytes))?;
+    if !kept.as_ref().is_some_and(|kept| kept.restore(spec, world)) {
+        load(spec, &loader, (keys, workload), progress)?;
+        kept.map_or(Ok(()), |kept| kept.keep(spec, world, &loader))?;
+    }
+    let index = untimed(Ordered::open(&loader, INDEX, cache_bytes))?;
     let record = Record {
         preloaded_keys: Some(spec.preloaded_keys).filter(|keys| *keys > 0),
         warm_up_keys: Some(spec.warm_up_keys).filter(|keys| *keys > 0),
         warm_up_puts: Some(spec.warm_up_puts).filter(|puts| *puts > 0),
         ..with_network(describe(spec, keys, workload, &index)?, spec, &world.spec().card)
     };
-    let loaded = loaded_keys(workload);
-    untimed(bulk_load(&loader, &index, (keys, loaded), spec.value_bytes, &mut |done, all| {
-        progress(Stage::Loading { done, all });
-    }))?;
-    warm_up_puts(spec, &loader, &index, keys, workload)?;
     drop(index);
-    let loaded = if spec.warm_up_seconds() > 0.0 { loaded } else { 0 };
+    let loaded = if spec.warm_up_seconds() > 0.0 { loaded_keys(workload) } else { 0 };
     let ranks = WarmUpRanks::new(spec.index, loaded, cache_bytes);
     progress(Stage::Warming { backend: &record.label() });
     let mut nodes: Vec<Ordered> = Vec::with_capacity(spec.compute_nodes);
@@ -204,6 +218,21 @@ fn prepare(
         nodes.push(index);
     }
     Ok((record, nodes))
+}
+
+/// Creates and loads the index, without virtual time.
+fn load(
+    spec: &RunSpec,
+    loader: &Client<SimFabric>,
+    (keys, workload): (&Keys, &WorkloadSpec),
+    progress: &mut dyn FnMut(Stage<'_>),
+) -> Result<()> {
+    let cache_bytes = spec.cache_bytes(keys, workload);
+    let index = untimed(Ordered::create(loader, INDEX, spec.config(keys)?, cache_bytes))?;
+    untimed(bulk_load(loader, &index, (keys, loaded_keys(workload)), spec.value_bytes, &mut |done, all| {
+        progress(Stage::Loading { done, all });
+    }))?;
+    warm_up_puts(spec, loader, &index, keys, workload)
 }
 
 /// Executes the puts of the warm-up, without virtual time: those of the workload's first client, with another seed.
