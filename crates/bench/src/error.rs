@@ -51,6 +51,9 @@ pub enum Error {
     /// An index gave a wrong answer.
     #[error("wrong answer: {0}")]
     WrongAnswer(String),
+    /// An index did not find a key that was loaded or inserted.
+    #[error("wrong answer: the key of rank {0} is missing although it was loaded or inserted")]
+    MissingKey(u64),
     /// The index failed.
     #[error(transparent)]
     Index(#[from] farwood_index::IndexError),

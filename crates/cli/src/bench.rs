@@ -1,6 +1,7 @@
 //! `farwood bench`: one run, and one record for each measured system.
 
 mod repeat;
+mod simulated;
 mod spatial;
 
 use super::lock_width::LockBits;
@@ -12,7 +13,7 @@ use farwood::papers::System;
 use farwood_bench::record::Record;
 use farwood_bench::record::table::table;
 use farwood_bench::run::{
-    Amount, CLIENTS_MAX, COMPUTE_NODES_MAX, FabricKind, KeySource, RunSpec, Stage, THREADS_MAX,
+    Amount, CLIENTS_MAX, COMPUTE_NODES_MAX, FabricKind, KeySource, RunSpec, Stage, THREADS_MAX, WarmUpEnd,
     WorkerCommand, run as measure,
 };
 pub(super) use farwood_bench::spec::count::count;
@@ -20,6 +21,8 @@ use farwood_bench::workload::Workload;
 use farwood_bench::workload::distribution::{Distribution, THETA_DEFAULT};
 use farwood_bench::workload::keys::KeyLength;
 use indicatif::{ProgressBar, ProgressStyle};
+use simulated::WarmUp;
+pub(super) use simulated::warn_of_overload;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -36,6 +39,8 @@ Examples:
   farwood bench --fabric tcp --workload ycsb-c --clients 16 --connections 1 --peer redis
   farwood bench --fabric sim --nic cx5-100g --memory-nodes 8 --compute-nodes 8 --colocate --clients 176 \
     --workload write-intensive --keys 10M --zipf-ranks 1e9 --cache-bytes 500MiB
+  farwood bench --fabric sim --compute-nodes 4 --clients 32 --workload ycsb-a --fault crash@5ms --fault down:3ms@10ms
+  farwood bench --fabric sim --clients 16 --workload ycsb-a --rate 400k --warmup auto --timeline 0.5
 
   farwood bench --index catfish --workload search --scale 0.01 --keys 2M --clients 4
   farwood bench --index catfish --variant local --scale 0.00001 --peer rstar     (needs the feature `peers`)
@@ -146,10 +151,13 @@ pub(crate) struct Args {
     /// Measure this many operations of all clients together instead of a duration
     #[arg(long, value_name = "COUNT", value_parser = count)]
     operations: Option<u64>,
-    /// Duration of the warm-up reads that follow a pass over all keys; 0 starts with cold caches [default: 1; with
-    /// --fabric sim 0.005]
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    warmup: Option<f64>,
+    /// Duration of the warm-up reads that follow a pass over all keys; 0 starts with cold caches; auto, with --fabric
+    /// sim: until the throughputs of three windows in succession differ by less than 2 %, for at most 20 windows of a
+    /// fifth of --seconds, but at least 2 ms each [default: 1; with --fabric sim 0.005]
+    #[arg(long, value_name = "SECONDS|auto", allow_negative_numbers = true)]
+    warmup: Option<WarmUp>,
+    #[command(flatten)]
+    simulated: simulated::SimulatedArgs,
     /// Workload load with --fabric sim: bulk-load this many of the keys; the clients insert the others
     #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = count)]
     preloaded_keys: u64,
@@ -266,7 +274,11 @@ impl Args {
             threads,
             clients: self.clients,
             amount,
-            warm_up_seconds: self.warmup,
+            warm_up_seconds: self.warmup.and_then(WarmUp::seconds),
+            warm_up_end: self.warmup.map_or(WarmUpEnd::AfterTime, WarmUp::end),
+            faults: self.simulated.faults()?,
+            timeline_ms: self.simulated.timeline,
+            rate: self.simulated.rate,
             preloaded_keys: self.preloaded_keys,
             warm_up_keys: self.warmup_keys,
             operation_ns: self.operation_ns,
@@ -301,6 +313,7 @@ pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
 fn show(records: Vec<Record>, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let records = &repeat::with_command(records);
     repeat::warn_of_short_windows(records, context)?;
+    warn_of_overload(records, context)?;
     match context.format {
         Format::Json => {
             for record in records {
@@ -317,7 +330,7 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
     use farwood_bench::Error;
     let text = error.to_string();
     let library = match error {
-        Error::WrongAnswer(_) | Error::Value { .. } | Error::Stuck(_) => {
+        Error::WrongAnswer(_) | Error::MissingKey(_) | Error::Value { .. } | Error::Stuck(_) => {
             return Failure::Other { text, exit_code: 1 };
         }
         Error::Read { option, file, source } if source.kind() == ErrorKind::InvalidInput => {

@@ -13,6 +13,8 @@ Examples:
   farwood chart clients.jsonl --x clients
   farwood chart clients.jsonl --x clients --y latency_us.p99,round_trips.mean
   farwood chart skew.jsonl --x theta --series index,clients
+  farwood bench --fabric sim --compute-nodes 4 --clients 32 --fault crash@5ms --json > crash.jsonl
+  farwood chart crash.jsonl --timeline
 
 Fields are named as in the JSON of a record, those within objects with a point. Records whose set-ups differ in more \
 than the horizontal axis and the series are refused.";
@@ -25,8 +27,11 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The field of the horizontal axis
-    #[arg(long, value_name = "FIELD")]
-    x: String,
+    #[arg(long, value_name = "FIELD", required_unless_present = "timeline")]
+    x: Option<String>,
+    /// Draw throughput and p99 latency over the time of the measurement, for records of bench --timeline
+    #[arg(long, conflicts_with_all = ["x", "y"])]
+    timeline: bool,
     /// Fields of the vertical axes; each gets a panel [default: mops,latency_us.p99]
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     y: Vec<String>,
@@ -40,14 +45,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let records: Result<Vec<Vec<Record>>, Failure> = args.files.iter().map(|file| read(file)).collect();
-    let default_up = || vec!["mops".to_owned(), "latency_us.p99".to_owned()];
-    let axes = SweepAxes {
-        across: args.x.clone(),
-        up: if args.y.is_empty() { default_up() } else { args.y.clone() },
-        series: args.series.clone(),
-    };
     let refused = |error: farwood_bench::Error| Failure::Usage(format!("chart: {error}"));
-    let chart = SweepChart::new(&records?.concat(), &axes).map_err(refused)?;
+    let chart = draw(args, &records?.concat()).map_err(refused)?;
     let name = args.out.clone().unwrap_or_else(|| args.files[0].with_extension(""));
     let (svg, png) = (with_ending(&name, "svg"), with_ending(&name, "png"));
     let failed = |file: &Path, source| Failure::file("chart: --out", "write", file, source);
@@ -58,6 +57,14 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         Format::Text => writeln!(context.out, "{}\n{}", svg.display(), png.display())?,
     }
     Ok(Outcome::Done)
+}
+
+/// The chart that the options describe.
+fn draw(args: &Args, records: &[Record]) -> farwood_bench::Result<SweepChart> {
+    let Some(across) = args.x.clone() else { return SweepChart::over_time(records, &args.series) };
+    let default_up = || vec!["mops".to_owned(), "latency_us.p99".to_owned()];
+    let up = if args.y.is_empty() { default_up() } else { args.y.clone() };
+    SweepChart::new(records, &SweepAxes { across, up, series: args.series.clone() })
 }
 
 /// The name with an ending; a point in the name is no ending.

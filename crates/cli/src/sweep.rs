@@ -17,6 +17,7 @@ Examples:
   farwood sweep --csv skew.csv -- --theta 0,0.5,0.9,0.99 --clients 64 --workload ycsb-a
   farwood sweep --out skew.jsonl -- --index sherman,smart --theta 0..0.9+0.3 --clients 64 --workload ycsb-a
   farwood chart skew.jsonl --x theta
+  farwood sweep --index sherman,smart --clients 64 --workload ycsb-a --rate 200k,400k,800k --warmup auto
 
 The options after --out, --csv and --jobs are those of bench, with --fabric sim. A value can be a list (8,16,32), a \
 range with a factor (8..256*2) or a range with a step (0..0.9+0.3). All combinations are run, the last option fastest.";
@@ -81,6 +82,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
             fs::write(file, text).map_err(|source| Failure::file(&command, "write", file, source))?;
         }
     }
+    bench::warn_of_overload(&records, context)?;
     match context.format {
         Format::Json => write!(context.out, "{}", lines())?,
         Format::Text => write!(context.out, "{}", aligned(&rows))?,

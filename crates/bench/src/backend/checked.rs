@@ -117,7 +117,7 @@ pub enum First {
 
 #[cold]
 fn missing(rank: u64) -> Error {
-    Error::WrongAnswer(format!("the key of rank {rank} is missing although it was loaded or inserted"))
+    Error::MissingKey(rank)
 }
 
 #[cfg(test)]

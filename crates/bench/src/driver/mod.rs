@@ -8,6 +8,7 @@
 //! | `threads.rs`, `round_robin.rs` | threads of a worker; several clients on one thread |
 //! | `cpu.rs`, `loopback.rs` | CPU pinning; the latency of the machine's loopback interface |
 //! | `clock.rs`, `stopwatch.rs` | real time; the operations of a simulated run that are measured |
+//! | `steady.rs`, `timeline.rs` | the warm-up until the throughput is steady; throughput over the measured phase |
 //! | `progress.rs` | the phases of a run |
 
 pub(crate) mod cleanup;
@@ -19,6 +20,8 @@ pub(crate) mod program;
 pub mod progress;
 pub mod protocol;
 pub mod round_robin;
+pub mod steady;
 pub mod stopwatch;
 pub(crate) mod threads;
+pub mod timeline;
 pub mod worker;

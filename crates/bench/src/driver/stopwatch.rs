@@ -5,15 +5,23 @@
 //! phase of a fixed number of operations, an operation counts if it begins in the phase. The phase of a load can begin
 //! once a given number of keys is inserted, and ends when the first client finds no key left to insert: in all of the
 //! phase, all clients work.
+//!
+//! A phase can also begin when the throughput is steady: the stopwatch then counts the operations of windows of the
+//! warm-up, and the begin and the end of the phase are unknown until the warm-up ends. Faults happen at times since the
+//! begin of the phase.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
+use farwood_sim::fault::{FaultRule, FaultTrigger};
 use farwood_sim::{RunOutcome, TaskGroup, World};
 
 use super::clock::Clock;
 use super::protocol::Amount;
+use super::steady::{Arrivals, WINDOWS_MAX, is_steady};
+use super::timeline::{Timeline, TimelineShape};
 use crate::record::measurement::{CostTotals, Measurement, OperationKind};
+use crate::record::timeline::TimelineBucket;
 use crate::{Error, Result};
 
 /// The measurement that all clients of a simulated run share.
@@ -22,8 +30,16 @@ pub struct Stopwatch {
     begin: Cell<u64>,
     /// Operations that must still end before the phase begins.
     warm_up_left: Cell<u64>,
-    /// The end of the phase; `u64::MAX` if it ends with an operation.
-    end: u64,
+    /// The end of the phase; `u64::MAX` if it ends with an operation, or while unknown.
+    end: Cell<u64>,
+    /// The windows of a warm-up that ends when the throughput is steady.
+    windows: Option<SteadyWindows>,
+    /// Operations that ended in the present window.
+    window_operations: Cell<u64>,
+    /// The faults of the phase; their times count from its begin.
+    faults: Vec<FaultRule>,
+    timeline: Option<RefCell<Timeline>>,
+    failed_operations: Cell<u64>,
     /// The amount of work of each client in the phase.
     amount: Amount,
     counted: CountedOperations,
@@ -33,6 +49,15 @@ pub struct Stopwatch {
     last: Cell<u64>,
     measurement: RefCell<Measurement>,
     failed: RefCell<Option<Error>>,
+}
+
+/// The windows of a warm-up that ends when the throughput is steady.
+#[derive(Clone, Copy, Debug)]
+pub struct SteadyWindows {
+    /// Virtual seconds of a window.
+    pub seconds: f64,
+    /// The origin of differences between windows.
+    pub arrivals: Arrivals,
 }
 
 /// The operations that count.
@@ -50,6 +75,14 @@ pub struct Timed {
     pub measurement: Measurement,
     /// Virtual seconds of the measured phase.
     pub seconds: f64,
+    /// Virtual seconds before the measured phase.
+    pub warm_up_seconds: f64,
+    /// Whether the throughput became steady, if the warm-up waited for it.
+    pub warm_up_steady: Option<bool>,
+    /// The operations of intervals of the phase, if they were counted.
+    pub timeline: Vec<TimelineBucket>,
+    /// Operations of the phase that faults made fail.
+    pub failed_operations: u64,
     /// Verbs simulated per second of real time: in the measured phase, or in the whole run if operations precede it.
     pub verbs_per_second: f64,
 }
@@ -65,7 +98,12 @@ impl Stopwatch {
         Stopwatch {
             begin: Cell::new(begin),
             warm_up_left: Cell::new(0),
-            end,
+            end: Cell::new(end),
+            windows: None,
+            window_operations: Cell::new(0),
+            faults: Vec::new(),
+            timeline: None,
+            failed_operations: Cell::new(0),
             amount,
             counted,
             exhausted: Cell::new(u64::MAX),
@@ -86,6 +124,26 @@ impl Stopwatch {
         Stopwatch { warm_up_left, counted: CountedOperations::Ended, ..stopwatch }
     }
 
+    /// The same phase after a warm-up that ends when the throughput is steady.
+    #[must_use]
+    pub fn after_steady(self, windows: SteadyWindows) -> Stopwatch {
+        self.begin.set(u64::MAX);
+        self.end.set(u64::MAX);
+        Stopwatch { windows: Some(windows), ..self }
+    }
+
+    /// The same phase, whose operations are also counted in intervals.
+    #[must_use]
+    pub fn with_timeline(self, shape: Option<TimelineShape>) -> Stopwatch {
+        Stopwatch { timeline: shape.map(|shape| RefCell::new(Timeline::new(shape))), ..self }
+    }
+
+    /// The same phase, with faults whose times count from its begin. The begin must not be an operation.
+    #[must_use]
+    pub fn with_faults(self, faults: Vec<FaultRule>) -> Stopwatch {
+        Stopwatch { faults, ..self }
+    }
+
     /// The start of the measured phase.
     pub fn begin(&self) -> u64 {
         self.begin.get()
@@ -93,7 +151,7 @@ impl Stopwatch {
 
     /// Whether a client stops that has done `done` operations which count.
     pub fn is_over(&self, now: u64, done: u64) -> bool {
-        now >= self.end
+        now >= self.end.get()
             || matches!(self.amount, Amount::Operations(share) if done >= share)
             || self.failed.borrow().is_some()
     }
@@ -102,7 +160,7 @@ impl Stopwatch {
     pub fn record(&self, kind: OperationKind, time: Range<u64>, costs: &CostTotals) -> u64 {
         let begin = self.begin.get();
         let is_in_phase = match self.counted {
-            CountedOperations::Ended => (begin..self.end).contains(&time.end),
+            CountedOperations::Ended => (begin..self.end.get()).contains(&time.end),
             CountedOperations::Begun => time.start >= begin,
         };
         let counts = is_in_phase && time.end <= self.exhausted.get();
@@ -112,11 +170,27 @@ impl Stopwatch {
                 self.begin.set(time.end);
             }
         }
+        self.window_operations.update(|operations| operations + 1);
         if counts {
             self.measurement.borrow_mut().record(kind, time.end - time.start, costs);
             self.last.set(self.last.get().max(time.end));
+            if let Some(timeline) = &self.timeline {
+                timeline.borrow_mut().record(time.end - begin, time.end - time.start);
+            }
         }
         u64::from(counts)
+    }
+
+    /// Counts an operation that a fault made fail.
+    pub fn record_failed(&self, now: u64) {
+        let begin = self.begin.get();
+        if !(begin..self.end.get()).contains(&now) {
+            return;
+        }
+        self.failed_operations.update(|failed| failed + 1);
+        if let Some(timeline) = &self.timeline {
+            timeline.borrow_mut().record_failed(now - begin);
+        }
     }
 
     /// Ends the phase, because a client has no key left to insert; clients that still insert one do not count.
@@ -131,11 +205,11 @@ impl Stopwatch {
 
     /// Runs all clients to their end.
     pub fn run(&self, world: &World, mut group: TaskGroup<'_>) -> Result<Timed> {
-        if self.warm_up_left.get() == 0 {
-            run_until(&mut group, self.begin.get())?;
-        }
+        let since = world.now();
+        let warm_up_steady = self.warm_up(world, &mut group)?;
+        self.inject(world);
         let (clock, verbs) = (Clock::new(), world.counts().verbs());
-        let ended = run_until(&mut group, self.end)?;
+        let ended = run_until(&mut group, self.end.get())?;
         let (real, verbs) = (clock.now().max(1), world.counts().verbs() - verbs);
         // Operations that have begun are finished, so that the index is consistent and every answer is checked.
         run_until(&mut group, u64::MAX)?;
@@ -143,17 +217,61 @@ impl Stopwatch {
             return Err(error);
         }
         let begin = self.begin.get();
-        let end = match (ended, self.exhausted.get()) {
-            (RunOutcome::Time, u64::MAX) => self.end,
-            (_, u64::MAX) => self.last.get().max(begin.saturating_add(1)),
-            (_, exhausted) => exhausted.min(self.end),
-        };
+        // The phase has not begun if too few keys were inserted; its duration is then 0.
+        let length_ns = self.end_of(ended).saturating_sub(begin);
         Ok(Timed {
             measurement: self.measurement.take(),
-            // The phase has not begun if too few keys were inserted; its duration is then 0.
-            seconds: end.saturating_sub(begin) as f64 / 1e9,
+            seconds: length_ns as f64 / 1e9,
+            warm_up_seconds: begin.saturating_sub(since) as f64 / 1e9,
+            warm_up_steady,
+            timeline: self.timeline.as_ref().map_or_else(Vec::new, |all| all.borrow_mut().finish(length_ns)),
+            failed_operations: self.failed_operations.get(),
             verbs_per_second: verbs as f64 * 1e9 / real as f64,
         })
+    }
+
+    /// The end of the phase, after a run that reached it, or whose clients ended before.
+    fn end_of(&self, ended: RunOutcome) -> u64 {
+        match (ended, self.exhausted.get()) {
+            (RunOutcome::Time, u64::MAX) => self.end.get(),
+            (_, u64::MAX) => self.last.get().max(self.begin.get().saturating_add(1)),
+            (_, exhausted) => exhausted.min(self.end.get()),
+        }
+    }
+
+    /// Runs the clients until the phase begins; yields whether the throughput is steady, if the warm-up waits for it.
+    fn warm_up(&self, world: &World, group: &mut TaskGroup<'_>) -> Result<Option<bool>> {
+        let Some(windows) = self.windows else {
+            if self.warm_up_left.get() == 0 {
+                run_until(group, self.begin.get())?;
+            }
+            return Ok(None);
+        };
+        let mut window_end = world.now();
+        let mut operations = Vec::new();
+        let mut steady = false;
+        while !steady && operations.len() < WINDOWS_MAX {
+            window_end += nanoseconds(windows.seconds);
+            run_until(group, window_end)?;
+            operations.push(self.window_operations.take());
+            steady = is_steady(&operations, windows.arrivals);
+        }
+        self.begin.set(window_end);
+        if let Amount::Seconds(seconds) = self.amount {
+            self.end.set(window_end + nanoseconds(seconds));
+        }
+        Ok(Some(steady))
+    }
+
+    /// Adds the faults of the phase, which begins now.
+    fn inject(&self, world: &World) {
+        for FaultRule { when, fault } in &self.faults {
+            let when = match when {
+                FaultTrigger::Time(time) => FaultTrigger::Time(self.begin.get() + time),
+                when => *when,
+            };
+            world.add_rule(FaultRule { when, fault: *fault });
+        }
     }
 }
 

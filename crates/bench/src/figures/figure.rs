@@ -262,5 +262,5 @@ fn curve_panel(group: &[&Comparison]) -> Option<CurvePanel> {
             None => series.push((name.clone(), vec![point])),
         }
     }
-    Some(CurvePanel { title: group[0].panel.clone(), axis, series })
+    Some(CurvePanel { title: group[0].panel.clone(), axis, series, whiskers: Vec::new() })
 }

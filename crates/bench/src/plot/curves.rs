@@ -28,6 +28,19 @@ pub(crate) struct CurvePanel {
     pub(crate) axis: String,
     /// The curves with their names.
     pub(crate) series: Vec<(String, Vec<(f64, f64)>)>,
+    /// Intervals at points of the curves.
+    pub(crate) whiskers: Vec<Whisker>,
+}
+
+/// A vertical interval at a point of a curve.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Whisker {
+    /// The name of the curve.
+    pub(crate) series: String,
+    /// The point on the horizontal axis.
+    pub(crate) x: f64,
+    /// The lower and the upper end.
+    pub(crate) ends: (f64, f64),
 }
 
 /// The height of each panel in pixels.
@@ -38,7 +51,8 @@ pub(super) fn draw(scene: &mut Scene, top: f64, panel: &CurvePanel) {
     let points = || panel.series.iter().flat_map(|(_, points)| points.iter().copied());
     let across = Axis::new(points().map(|(x, _)| x), AXIS_X);
     let bottom = top + TITLE_HEIGHT + AXIS_HEIGHT;
-    let up = Axis::new(points().map(|(_, y)| y), (bottom, top + TITLE_HEIGHT));
+    let upper_ends = panel.whiskers.iter().map(|whisker| whisker.ends.1);
+    let up = Axis::new(points().map(|(_, y)| y).chain(upper_ends), (bottom, top + TITLE_HEIGHT));
     scene.text(24.0, top + 20.0, 14.0, Weight::Bold, Align::Start, INK, panel.title.clone());
     draw_axes(scene, bottom, &across, &up);
     let middle = f64::midpoint(AXIS_X.0, AXIS_X.1);
@@ -49,6 +63,11 @@ pub(super) fn draw(scene: &mut Scene, top: f64, panel: &CurvePanel) {
         let placed: Vec<(f64, f64)> =
             points.iter().map(|(x, y)| (across.position(*x), up.position(*y))).collect();
         draw_curve(scene, &placed, color);
+        for whisker in panel.whiskers.iter().filter(|whisker| whisker.series == *name) {
+            let (low, high) = whisker.ends;
+            let ends = (up.position(low.max(up.range.0)), up.position(high));
+            draw_whisker(scene, across.position(whisker.x), ends, color);
+        }
         let y = top + TITLE_HEIGHT + 18.0 * number as f64;
         scene.rectangle(LEGEND_X, y, 12.0, 12.0, color);
         scene.text(LEGEND_X + 18.0, y + 11.0, 13.0, Weight::Regular, Align::Start, INK, name.clone());
@@ -61,6 +80,13 @@ fn draw_curve(scene: &mut Scene, placed: &[(f64, f64)], color: Color) {
     }
     for (x, y) in placed {
         scene.rectangle(x - MARK / 2.0, y - MARK / 2.0, MARK, MARK, color);
+    }
+}
+
+fn draw_whisker(scene: &mut Scene, x: f64, (low, high): (f64, f64), color: Color) {
+    scene.line((x, low), (x, high), 1.5, color);
+    for end in [low, high] {
+        scene.line((x - MARK, end), (x + MARK, end), 1.5, color);
     }
 }
 

@@ -11,9 +11,10 @@ mod png;
 pub mod records;
 mod scene;
 mod svg;
+mod timeline;
 
 pub(crate) use comparison::{BarPanel, ChartBar, ChartPanel, comparison_png, comparison_svg};
-pub(crate) use curves::CurvePanel;
+pub(crate) use curves::{CurvePanel, Whisker};
 
 use crate::record::table::{grouped, microseconds, rate};
 use crate::record::{Measured, Record};

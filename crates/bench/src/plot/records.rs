@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{ChartPanel, CurvePanel, SERIES_MAX, comparison_png, comparison_svg};
+use super::{ChartPanel, CurvePanel, SERIES_MAX, Whisker, comparison_png, comparison_svg};
 use crate::record::Record;
 use crate::{Error, Result};
 
 /// Fields that a run measures, or that name the machine and the program: records may differ in them.
-const NOT_SETUP: [&str; 23] = [
+const NOT_SETUP: [&str; 27] = [
     "operations",
     "seconds",
     "mops",
@@ -33,6 +33,10 @@ const NOT_SETUP: [&str; 23] = [
     "machine",
     "ratio",
     "loopback",
+    "warm_up_steady",
+    "timeline",
+    "faults_injected",
+    "failed_operations",
 ];
 /// Fields that describe the index: series may differ in them.
 const OF_INDEX: [&str; 5] = ["index", "variant", "options", "consistency", "peer"];
@@ -51,8 +55,8 @@ pub struct SweepAxes {
 /// A chart of records over a swept parameter.
 #[derive(Clone, Debug)]
 pub struct SweepChart {
-    title: String,
-    panels: Vec<ChartPanel>,
+    pub(super) title: String,
+    pub(super) panels: Vec<ChartPanel>,
 }
 
 /// The points of a panel, by series.
@@ -77,10 +81,17 @@ impl SweepChart {
             return Err(Error::Record(problem));
         }
         let panel = |up: &String| {
-            let mut points = Points::new();
+            let (mut points, mut whiskers) = (Points::new(), Vec::new());
             for fields in &flat {
-                let point = (fields.number(&axes.across)?, fields.number(up)?);
-                points.entry(fields.series(axes)).or_default().push(point);
+                let (x, series) = (fields.number(&axes.across)?, fields.series(axes));
+                let interval = fields.interval_of_mean(up);
+                let y = interval.map_or_else(|| fields.number(up), |(mean, _)| Ok(mean))?;
+                points.entry(series.clone()).or_default().push((x, y));
+                whiskers.extend(interval.map(|(mean, half_width)| Whisker {
+                    series,
+                    x,
+                    ends: (mean - half_width, mean + half_width),
+                }));
             }
             for (name, points) in &mut points {
                 points.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -90,7 +101,8 @@ impl SweepChart {
                 }
             }
             let series = points.into_iter().collect();
-            Ok(ChartPanel::Curves(CurvePanel { title: up.clone(), axis: axes.across.clone(), series }))
+            let (title, axis) = (up.clone(), axes.across.clone());
+            Ok(ChartPanel::Curves(CurvePanel { title, axis, series, whiskers }))
         };
         let panels: Result<Vec<_>> = axes.up.iter().map(panel).collect();
         let shared = |name: &&str| flat.iter().all(|fields| fields.0.get(*name) == flat[0].0.get(*name));
@@ -167,6 +179,10 @@ impl Fields {
         if record.nic_values.is_some() {
             all.remove("nic_hash");
         }
+        // The run itself determines the time of a warm-up until the throughput is steady.
+        if record.warm_up_steady.is_some() {
+            all.remove("warm_up_seconds");
+        }
         // In the simulator, each client has a thread of its own unless the user says otherwise.
         if record.threads == record.clients.div_ceil(record.compute_nodes.max(1)) {
             all.remove("threads");
@@ -199,8 +215,16 @@ impl Fields {
         })
     }
 
+    /// The mean of a throughput over several seeds, with half the width of its interval of confidence; `None` for other
+    /// fields and for a record of one seed.
+    fn interval_of_mean(&self, path: &str) -> Option<(f64, f64)> {
+        let number = |path: &str| self.0.get(path).and_then(Value::as_f64);
+        let is_throughput = matches!(path, "mops" | "repeats.mean");
+        is_throughput.then(|| Some((number("repeats.mean")?, number("repeats.half_width95")?))).flatten()
+    }
+
     /// The name of the record's series.
-    fn series(&self, axes: &SweepAxes) -> String {
+    pub(super) fn series(&self, axes: &SweepAxes) -> String {
         let part = |path: &str| self.text(path).unwrap_or_else(|| "-".to_owned());
         if axes.series.is_empty() {
             let variant = self.text("variant").filter(|variant| *variant != part("index"));
@@ -230,6 +254,7 @@ fn flatten(path: &str, value: Value, all: &mut BTreeMap<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::repeats::Repeats;
 
     fn record(index: &str, clients: u64, theta: f64, mops: f64) -> Record {
         Record { index: index.to_owned(), clients, theta, mops, ..Record::default() }
@@ -273,6 +298,37 @@ mod tests {
         let refused = SweepChart::new(&twice[..1], &unknown).unwrap_err().to_string();
         assert!(refused.contains("no field 'wings'"), "{refused}");
         assert!(SweepChart::new(&[], &axes(&[])).is_err());
+    }
+
+    #[test]
+    fn records_of_several_seeds_have_whiskers() {
+        let repeats = Repeats::of(vec![1.0, 2.0, 3.0]);
+        let records = [8, 16]
+            .map(|clients| Record { repeats: repeats.clone(), ..record("sherman", clients, 0.9, 1.0) });
+        let chart = SweepChart::new(&records, &axes(&[])).unwrap();
+        let ChartPanel::Curves(panel) = &chart.panels[0] else { panic!("a chart of records has curves") };
+        assert_eq!(panel.series[0].1, [(8.0, 2.0), (16.0, 2.0)], "the means");
+        let half_width = repeats.as_ref().unwrap().half_width95;
+        assert_eq!(panel.whiskers[1].ends, (2.0 - half_width, 2.0 + half_width));
+        let ChartPanel::Curves(latencies) = &chart.panels[1] else { panic!("a chart of records has curves") };
+        assert!(latencies.whiskers.is_empty(), "only throughputs have intervals");
+        let single = records.map(|record| Record { repeats: None, ..record });
+        let without = SweepChart::new(&single, &axes(&[])).unwrap().svg();
+        // Only whiskers have this width.
+        let lines = |svg: &str| svg.matches("stroke-width=\"1.5\"").count();
+        assert_eq!((lines(&chart.svg()), lines(&without)), (2 * 3, 0), "a line and two caps for each point");
+    }
+
+    #[test]
+    fn the_time_of_a_warm_up_until_the_throughput_is_steady_is_no_difference() {
+        let records = [8, 16].map(|clients| Record {
+            warm_up_seconds: Some(clients as f64),
+            warm_up_steady: Some(clients == 8),
+            ..record("sherman", clients, 0.9, 1.0)
+        });
+        assert!(SweepChart::new(&records, &axes(&[])).is_ok());
+        let fixed = records.map(|record| Record { warm_up_steady: None, ..record });
+        assert!(SweepChart::new(&fixed, &axes(&[])).is_err(), "a time that was asked for is one");
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod measurement;
 pub mod page;
 pub mod repeats;
 pub mod table;
+pub mod timeline;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 use crate::{Error, Result};
 use machine::Machine;
 use repeats::Repeats;
+use timeline::{FaultInjected, TimelineBucket};
 
 /// The record of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -94,6 +96,16 @@ pub struct Record {
     /// Seconds of warm-up before the measured phase: virtual in the simulator, real elsewhere; absent in old records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_seconds: Option<f64>,
+    /// In the simulator, for a warm-up until the throughput is steady: whether it became steady. If not, the longest
+    /// warm-up ended first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up_steady: Option<bool>,
+    /// In the simulator: the faults of the measured phase, as on the command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// In the simulator, if operations arrive at random times: the number that arrive in a second, on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_ops_per_second: Option<u64>,
     /// Operations measured.
     pub operations: u64,
     /// Seconds measured.
@@ -109,6 +121,15 @@ pub struct Record {
     /// in the records of figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency_histogram: Vec<(u64, u64)>,
+    /// In the simulator: throughput and latency over the time of the measured phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<TimelineBucket>,
+    /// In the simulator: the faults that happened, with their times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults_injected: Vec<FaultInjected>,
+    /// In a run with faults: the operations that they made fail. `operations` does not contain them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_operations: Option<u64>,
     /// Round trips of an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips: Option<RoundTrips>,

@@ -10,7 +10,7 @@
 
 use std::fmt::Write as _;
 
-use crate::record::{Measured, Record, Verbs};
+use crate::record::{Measured, Record, Verbs, timeline};
 
 /// One table per record: a title, one row per kind of operation, one row for all operations, and a line of notes.
 pub fn table(records: &[Record]) -> String {
@@ -46,7 +46,7 @@ fn one(record: &Record) -> String {
             row.truncate(5);
         }
     }
-    format!("{}\n{}{}", title(record), aligned(&rows), notes(record))
+    format!("{}\n{}{}{}", title(record), aligned(&rows), notes(record), timeline::text(record))
 }
 
 fn title(record: &Record) -> String {
@@ -117,6 +117,16 @@ fn notes(record: &Record) -> String {
     if !record.profile.is_empty() {
         notes.push(format!("profile: {}", record.profile));
     }
+    if let Some(offered) = record.offered_ops_per_second {
+        notes.push(format!("offered: {} per second", rate(offered as f64 / 1e6)));
+    }
+    if let (Some(steady), Some(seconds)) = (record.warm_up_steady, record.warm_up_seconds) {
+        let state = if steady { "then steady" } else { "not steady" };
+        notes.push(format!("warm-up: {:.1} ms, {state}", seconds * 1e3));
+    }
+    if let Some(failed) = record.failed_operations {
+        notes.push(format!("failed: {}", counted(failed, "operation")));
+    }
     if let Some(repeats) = &record.repeats {
         let (runs, mean) = (repeats.mops.len(), rate(repeats.mean));
         notes.push(format!("{runs} seeds: {mean} per second, +- {} (95 %)", rate(repeats.half_width95)));
@@ -149,7 +159,7 @@ fn all_verbs(verbs: &Verbs) -> f64 {
 }
 
 /// Pads columns to their widest cell, the first column on the right, the others on the left.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -13,7 +13,9 @@ pub use crate::sim_run::{
     simulate_in, simulate_spatial, trace, with_network,
 };
 pub use crate::spec::fabric::FabricKind;
+pub use crate::spec::fault::TimedFault;
 pub use crate::spec::ordered::{FILL, FailedCas, NIC_DEFAULT, RunSpec};
+pub use crate::spec::simulated::WarmUpEnd;
 pub use crate::spec::spatial::{RECTANGLES_DEFAULT, SpatialSpec};
 pub use crate::spec::spatial_variant::Variant;
 pub use crate::spec::{CLIENTS_MAX, COMPUTE_NODES_MAX, THREADS_MAX};

@@ -1,5 +1,7 @@
 //! Runs in the simulator: the same indexes, streams and checks as on real fabrics, in virtual time and in one process.
 
+mod arrivals;
+mod faults;
 mod loaded_pool;
 pub(crate) mod micro;
 mod ordered;

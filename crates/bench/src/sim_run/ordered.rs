@@ -23,16 +23,21 @@ use crate::backend::ordered::{describe, loaded_keys};
 use crate::backend::pool::bulk_load;
 use crate::driver::progress::Stage;
 use crate::driver::protocol::Round;
-use crate::driver::stopwatch::Stopwatch;
+use crate::driver::steady::Arrivals;
+use crate::driver::stopwatch::{SteadyWindows, Stopwatch, Timed};
 use crate::record::Record;
 use crate::record::machine::{Machine, available_bytes};
 use crate::record::measurement::CostTotals;
+use crate::record::timeline::FaultInjected;
 use crate::spec::ordered::{FailedCas, NIC_DEFAULT, RunSpec};
+use crate::spec::simulated::WarmUpEnd;
 use crate::workload::keys::Keys;
 use crate::workload::values::fill_value;
 use crate::workload::{InsertCounter, Operation, Workload, WorkloadSpec};
 use crate::{Error, Result};
 
+use super::arrivals::ClientArrivals;
+use super::faults::{FaultEffects, FaultOutcome};
 use super::loaded_pool::KeptPool;
 
 /// The name of the run's index.
@@ -66,12 +71,20 @@ pub fn simulate_in(
     let (record, nodes) = prepare(spec, &world, (&keys, &workload), kept, progress)?;
     progress(Stage::Measuring { backend: &record.label(), round: 1, rounds: 1 });
     let job = ClientsJob::new(spec, &keys, &workload);
-    let (round, verbs_per_second) = measure(spec, &world, &nodes, &keys, &job)?;
+    let Simulated { round, timed, faults_injected, survivor } = measure(spec, &world, &nodes, &keys, &job)?;
     check_measured(spec, &round)?;
+    let has_faults = !spec.faults.is_empty();
     let record = Record {
-        memory_node_bytes: Some(used_bytes(&world)?),
+        memory_node_bytes: Some(used_bytes(&world, survivor)?),
         index_bytes: index_bytes(spec, &world, &nodes)?,
-        simulated_verbs_per_second: Some(verbs_per_second),
+        simulated_verbs_per_second: Some(timed.verbs_per_second),
+        warm_up_seconds: timed.warm_up_steady.map_or(record.warm_up_seconds, |_| Some(timed.warm_up_seconds)),
+        warm_up_steady: timed.warm_up_steady,
+        faults: spec.faults.iter().map(ToString::to_string).collect(),
+        faults_injected,
+        failed_operations: has_faults.then_some(timed.failed_operations),
+        offered_ops_per_second: spec.rate,
+        timeline: timed.timeline,
         machine: Machine::here(),
         ..record
     };
@@ -263,44 +276,80 @@ fn warm_up_puts(
     })
 }
 
-/// Runs the clients; yields their results, and the verbs simulated per second of real time.
+/// The results of the clients.
+struct Simulated {
+    round: Round,
+    /// The results of the stopwatch, without the measurement.
+    timed: Timed,
+    faults_injected: Vec<FaultInjected>,
+    /// A compute node that can still post.
+    survivor: usize,
+}
+
+/// The stopwatch of a run.
+fn stopwatch(spec: &RunSpec, world: &World) -> Stopwatch {
+    let amount = spec.amount().share(spec.clients());
+    let stopwatch = if spec.workload == Workload::Load {
+        Stopwatch::of_load(world, spec.warm_up_keys, amount)
+    } else {
+        Stopwatch::new(world, spec.warm_up_seconds(), amount)
+    };
+    let rules = spec.faults.iter().map(|fault| fault.rule(spec.fault_machines())).collect();
+    let stopwatch = stopwatch.with_timeline(spec.timeline_shape()).with_faults(rules);
+    match spec.warm_up_end {
+        WarmUpEnd::AfterTime => stopwatch,
+        WarmUpEnd::Steady => {
+            let arrivals = spec.rate.map_or(Arrivals::Closed, |_| Arrivals::Random);
+            stopwatch.after_steady(SteadyWindows { seconds: spec.warm_up_window_seconds(), arrivals })
+        }
+    }
+}
+
+/// Runs the clients.
 fn measure(
     spec: &RunSpec,
     world: &World,
     nodes: &[Ordered],
     keys: &Keys,
     job: &ClientsJob,
-) -> Result<(Round, f64)> {
-    let amount = spec.amount().share(spec.clients());
+) -> Result<Simulated> {
     let is_load = spec.workload == Workload::Load;
-    let stopwatch = if is_load {
-        Stopwatch::of_load(world, spec.warm_up_keys, amount)
-    } else {
-        Stopwatch::new(world, spec.warm_up_seconds(), amount)
-    };
+    let (stopwatch, effects) = (stopwatch(spec, world), FaultEffects::new(world));
     let shared = InsertCounter::default();
     let mut group = world.task_group();
     for (compute_node, job) in job.split(spec.compute_nodes).enumerate() {
-        for mut streams in job.streams()? {
+        for (number, mut streams) in job.clients.clone().zip(job.streams()?) {
             if is_load {
                 streams.measured = streams.measured.drawing_from(shared.clone());
             }
             let buffers = CheckedBuffers::new(keys, job.value_bytes, job.workload.workload);
             let client = world.client(compute_node);
             let client = OrderedClient::new(client, &nodes[compute_node], streams, buffers);
-            group.spawn_at(client.client.fabric().sim_thread(), run_client(client, &stopwatch));
+            let arrivals = ClientArrivals::new(spec.rate, spec.clients(), spec.seed, number);
+            let thread = client.client.fabric().sim_thread();
+            group.spawn_at(thread, run_client(client, arrivals, &stopwatch, &effects));
         }
     }
-    let timed = stopwatch.run(world, group)?;
+    let mut timed = stopwatch.run(world, group)?;
     let bytes = nodes.iter().map(|index| index.cache_bytes().0 as u64).max();
-    let round = Round { measurement: timed.measurement, seconds: timed.seconds, bytes };
-    Ok((round, timed.verbs_per_second))
+    let round = Round { measurement: std::mem::take(&mut timed.measurement), seconds: timed.seconds, bytes };
+    let faults_injected = effects.injected(stopwatch.begin());
+    Ok(Simulated { round, timed, faults_injected, survivor: effects.survivor() })
 }
 
 /// Runs one client until the measured phase ends.
-async fn run_client(mut client: OrderedClient<'_, SimFabric>, stopwatch: &Stopwatch) {
+async fn run_client(
+    mut client: OrderedClient<'_, SimFabric>,
+    mut arrivals: ClientArrivals,
+    stopwatch: &Stopwatch,
+    effects: &FaultEffects<'_>,
+) {
     let (mut done, mut executed) = (0, 0_u64);
     while !stopwatch.is_over(client.client.fabric().now(), done) {
+        let start = arrivals.wait(&client.client).await;
+        if stopwatch.is_over(client.client.fabric().now(), done) {
+            return;
+        }
         let Some(operation) = client.streams.measured.next() else {
             // A client that never had a key is no sign that the load ends: there are more clients than keys.
             if executed > 0 {
@@ -308,15 +357,18 @@ async fn run_client(mut client: OrderedClient<'_, SimFabric>, stopwatch: &Stopwa
             }
             return;
         };
-        let start = client.client.fabric().now();
         client.client.fabric().spend_operation();
         let (rank, kind) = rank_and_kind(operation);
-        if let Err(error) = client.execute(operation, rank).await {
-            return stopwatch.fail(error);
-        }
+        let result = client.execute(operation, rank).await;
         let costs = CostTotals::from(client.client.take_costs());
+        let now = client.client.fabric().now();
         executed += 1;
-        done += stopwatch.record(kind, start..client.client.fabric().now(), &costs);
+        match effects.outcome(operation, result) {
+            Ok(FaultOutcome::Done) => done += stopwatch.record(kind, start..now, &costs),
+            Ok(FaultOutcome::Failed) => stopwatch.record_failed(now),
+            Ok(FaultOutcome::Expired) => return stopwatch.record_failed(now),
+            Err(error) => return stopwatch.fail(error),
+        }
     }
 }
 
@@ -337,9 +389,9 @@ fn index_bytes(spec: &RunSpec, world: &World, nodes: &[Ordered]) -> Result<Optio
     })
 }
 
-/// Bytes of all chunks in use.
-fn used_bytes(world: &World) -> Result<u64> {
-    let client = world.untimed(0);
+/// Bytes of all chunks in use, which a client of a compute node reads.
+fn used_bytes(world: &World, compute_node: usize) -> Result<u64> {
+    let client = world.untimed(compute_node);
     let mut bytes = 0;
     for node in 0..world.spec().memory_nodes {
         let taken = untimed(chunks::taken(&client, NodeId(node))).map_err(farwood_index::IndexError::from)?;

@@ -4,7 +4,9 @@
 
 pub mod count;
 pub mod fabric;
+pub mod fault;
 pub mod ordered;
+pub mod simulated;
 pub mod smart_overrides;
 pub mod spatial;
 pub mod spatial_variant;

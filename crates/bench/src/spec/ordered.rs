@@ -9,6 +9,8 @@ use farwood_transport::any::PoolLocation;
 use farwood_transport::rdma::queue_pairs;
 
 use super::fabric::{FabricKind, pool_place};
+use super::fault::TimedFault;
+use super::simulated::WarmUpEnd;
 use super::{
     REDIS, ROUNDS, SECONDS_MAX, THREADS_MAX, check_clients, check_compute_nodes, is_duration, refuse,
 };
@@ -107,6 +109,16 @@ pub struct RunSpec {
     /// Seconds of warm-up after a scan of the whole tree that fills the caches; 0: no scan and no warm-up, so that
     /// caches are cold; `None`: 1 second, or 5 virtual milliseconds in the simulator.
     pub warm_up_seconds: Option<f64>,
+    /// The end of the warm-up.
+    pub warm_up_end: WarmUpEnd,
+    /// In the simulator: faults that happen in the measured phase.
+    pub faults: Vec<TimedFault>,
+    /// In the simulator: the length of the intervals of the timeline, virtual milliseconds; `None`: no timeline, and
+    /// about 50 intervals if there are faults.
+    pub timeline_ms: Option<f64>,
+    /// In the simulator: operations of all clients that arrive in a second, at random; `None`: a client begins an
+    /// operation when the last one has ended.
+    pub rate: Option<u64>,
     /// In the simulator, for `load`: keys that are bulk-loaded; clients insert the others.
     pub preloaded_keys: u64,
     /// In the simulator, for `load`: keys inserted before the measured phase.
@@ -153,6 +165,10 @@ impl Default for RunSpec {
             clients: None,
             amount: None,
             warm_up_seconds: None,
+            warm_up_end: WarmUpEnd::AfterTime,
+            faults: Vec::new(),
+            timeline_ms: None,
+            rate: None,
             preloaded_keys: 0,
             warm_up_keys: 0,
             warm_up_puts: 0,
@@ -283,7 +299,7 @@ impl RunSpec {
                 (seconds * self.rounds() as f64 * 10e6) as u64
             }
             FabricKind::Sim => {
-                ((seconds + self.warm_up_seconds()) / SIM_OPERATION_SECONDS) as u64 * self.clients()
+                ((seconds + self.warm_up_seconds_max()) / SIM_OPERATION_SECONDS) as u64 * self.clients()
             }
         };
         match self.amount() {
@@ -323,6 +339,7 @@ impl RunSpec {
             return Err(Error::parameter("--warmup", problem, remedy));
         }
         self.check_fabric()?;
+        self.check_simulated()?;
         self.check_peers()
     }
 

@@ -1,10 +1,11 @@
 //! `farwood bench --index catfish`: rectangles instead of keys.
 
+use super::simulated::WarmUp;
 use super::{Args, Progress, failure, repeat, show};
 use crate::smart_options::SmartOptions;
 use crate::sphinx_options::SphinxOptions;
 use crate::{Context, Failure, Outcome, heap};
-use farwood_bench::run::{Amount, FabricKind, WorkerCommand};
+use farwood_bench::run::{Amount, FabricKind, WarmUpEnd, WorkerCommand};
 use farwood_bench::run::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
 use farwood_bench::workload::rectangles::{RectangleSource, Scale, SpatialMix};
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ pub(super) struct SpatialArgs {
 /// Options that only spatial indexes have.
 const SPATIAL: [&str; 3] = ["scale", "rectangles_file", "think"];
 /// Options that spatial indexes do not have.
-const NOT_SPATIAL: [&str; 25] = [
+const NOT_SPATIAL: [&str; 28] = [
     "lock_width",
     SmartOptions::NAMES[0],
     SmartOptions::NAMES[1],
@@ -39,6 +40,9 @@ const NOT_SPATIAL: [&str; 25] = [
     SphinxOptions::NAMES[3],
     "batched_scans",
     "operation_ns",
+    "fault",
+    "timeline",
+    "rate",
     "preloaded_keys",
     "warmup_keys",
     "colocate",
@@ -97,6 +101,10 @@ fn spec(args: Args, workload: Option<String>) -> Result<SpatialSpec, Failure> {
     if args.keys == Some(0) {
         return Err(farwood_bench::Error::parameter("--keys", "0 rectangles", "give at least 1").into());
     }
+    if args.warmup.map(WarmUp::end) == Some(WarmUpEnd::Steady) {
+        let problem = "auto is a warm-up of ordered indexes";
+        return Err(farwood_bench::Error::parameter("--warmup", problem, "give seconds").into());
+    }
     let source = match rectangles_file {
         Some(file) => RectangleSource::File(file, args.keys.unwrap_or(u64::MAX)),
         None => RectangleSource::Uniform(args.keys.unwrap_or(RECTANGLES_DEFAULT)),
@@ -116,7 +124,7 @@ fn spec(args: Args, workload: Option<String>) -> Result<SpatialSpec, Failure> {
         threads: args.threads,
         clients: args.clients,
         amount,
-        warm_up_seconds: args.warmup,
+        warm_up_seconds: args.warmup.and_then(WarmUp::seconds),
         think_ns: (think * 1e3) as u64,
         seed: args.seed,
         peers: args.peer,

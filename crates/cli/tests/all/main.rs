@@ -10,6 +10,7 @@ mod deploy;
 mod entries;
 mod etcd;
 mod exact;
+mod faults;
 mod file_systems;
 mod files;
 mod flatgeobuf;
