@@ -230,6 +230,11 @@ impl Args {
         self.index == "catfish"
     }
 
+    /// The number of runs with different seeds.
+    pub(super) fn repeats(&self) -> u64 {
+        self.repeat
+    }
+
     pub(super) fn spec(self) -> Result<RunSpec, Failure> {
         let index = system(&self.index)?;
         let key_source = match (self.key_file, self.key_bytes) {
@@ -295,7 +300,7 @@ pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
         return spatial::run(args, context);
     }
     spatial::refuse_options(context)?;
-    let repeats = args.repeat;
+    let repeats = args.repeats();
     let spec = args.spec()?;
     if spec.fabric == FabricKind::Sim {
         heap::on_huge_pages();

@@ -5,6 +5,7 @@ use super::{Context, Failure, Format, Outcome, size};
 use clap::{Args as _, FromArgMatches as _};
 use farwood_bench::plot::records::Fields;
 use farwood_bench::record::Record;
+use farwood_bench::record::repeats::repeated;
 use farwood_bench::run::{KeptPool, RunSpec, simulate_in};
 use std::fs;
 use std::path::PathBuf;
@@ -48,6 +49,12 @@ pub(crate) struct Args {
 
 /// Most runs of a sweep.
 const RUNS_MAX: usize = 10_000;
+/// A run that is repeated with the next seeds.
+struct RepeatedSpec {
+    spec: RunSpec,
+    repeats: u64,
+}
+
 /// Columns of the table that runs measure: the heading and the field.
 const MEASURED: [(&str, &str); 7] = [
     ("mops", "mops"),
@@ -61,7 +68,7 @@ const MEASURED: [(&str, &str); 7] = [
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let points = combinations(&args.options)?;
-    let specs: Result<Vec<RunSpec>, Failure> = points.iter().map(|point| spec_of(point)).collect();
+    let specs: Result<Vec<RepeatedSpec>, Failure> = points.iter().map(|point| spec_of(point)).collect();
     let specs = specs?;
     for (option, file) in [("--out", &args.out), ("--csv", &args.csv)] {
         if let Some(file) = file {
@@ -70,7 +77,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         }
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut records = simulate_all(&specs, args.jobs.unwrap_or(processors))?;
+    let mut records = simulate_repeated(&specs, args.jobs.unwrap_or(processors))?;
     for (record, point) in records.iter_mut().zip(&points) {
         record.command = format!("farwood bench --fabric sim {}", point.join(" "));
     }
@@ -148,7 +155,7 @@ fn range(text: &str) -> Result<Vec<String>, Failure> {
 }
 
 /// The run with these options of `bench`.
-fn spec_of(options: &[String]) -> Result<RunSpec, Failure> {
+fn spec_of(options: &[String]) -> Result<RepeatedSpec, Failure> {
     let command = bench::Args::augment_args(clap::Command::new("sweep")).mut_arg("fabric", |fabric| {
         // Only simulated runs can be swept.
         fabric.value_parser(["sim"]).default_value("sim")
@@ -165,9 +172,26 @@ fn spec_of(options: &[String]) -> Result<RunSpec, Failure> {
     if args.is_spatial() {
         return Err(Failure::Usage("sweep: --index: give sherman, smart or sphinx".to_owned()));
     }
+    let repeats = args.repeats();
     let spec = args.spec()?;
     spec.check()?;
-    Ok(spec)
+    Ok(RepeatedSpec { spec, repeats })
+}
+
+/// Simulates runs with all their seeds; yields one record for each run, with the throughputs of its seeds.
+fn simulate_repeated(runs: &[RepeatedSpec], jobs: usize) -> Result<Vec<Record>, Failure> {
+    let mut specs = Vec::new();
+    for RepeatedSpec { spec, repeats } in runs {
+        let of_seed = |number| RunSpec { seed: spec.seed.wrapping_add(number), ..spec.clone() };
+        specs.extend((0..*repeats).map(of_seed));
+    }
+    let mut records = simulate_all(&specs, jobs)?.into_iter();
+    let merged = runs.iter().flat_map(|run| {
+        let of_seeds: Vec<Vec<Record>> =
+            records.by_ref().take(run.repeats as usize).map(|record| vec![record]).collect();
+        repeated(&of_seeds)
+    });
+    Ok(merged.collect())
 }
 
 /// Simulates runs, `jobs` at the same time; yields the records in the order of the runs.

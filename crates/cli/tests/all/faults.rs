@@ -132,3 +132,23 @@ fn rates_are_swept_and_timelines_drawn() {
     let neither = farwood(folder.path(), "chart s.jsonl");
     assert!(messages(&neither).contains("--x"), "{}", messages(&neither));
 }
+
+#[test]
+fn a_sweep_repeats_each_run_and_its_chart_has_whiskers() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = "--keys 2k --workload ycsb-a --clients 2,4 --seconds 0.001 --warmup 0.0002";
+    let swept = farwood(folder.path(), &format!("sweep --out s.jsonl -- {options} --repeat 3"));
+    assert!(swept.status.success(), "{}", messages(&swept));
+    let text = std::fs::read_to_string(folder.path().join("s.jsonl")).unwrap();
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let once = farwood(
+        folder.path(),
+        &format!("bench --fabric sim --json {} --repeat 3", options.replace("2,4", "4")),
+    );
+    let once: Value = serde_json::from_slice(&once.stdout).unwrap();
+    assert_eq!((records.len(), &records[1]["repeats"]), (2, &once["repeats"]));
+    let charted = farwood(folder.path(), "chart s.jsonl --x clients");
+    assert!(charted.status.success(), "{}", messages(&charted));
+    let svg = std::fs::read_to_string(folder.path().join("s.svg")).unwrap();
+    assert_eq!(svg.matches("stroke-width=\"1.5\"").count(), 6, "a whisker has three lines");
+}
