@@ -194,8 +194,11 @@ fn simulate_repeated(runs: &[RepeatedSpec], jobs: usize) -> Result<Vec<Record>, 
     Ok(merged.collect())
 }
 
-/// Simulates runs, `jobs` at the same time; yields the records in the order of the runs.
+/// Simulates runs, `jobs` at the same time; yields the records in the order of the runs. Runs of one seed follow each
+/// other, because they can begin with the same loaded pool.
 fn simulate_all(specs: &[RunSpec], jobs: usize) -> Result<Vec<Record>, Failure> {
+    let mut order: Vec<usize> = (0..specs.len()).collect();
+    order.sort_by_key(|&number| specs[number].seed);
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<farwood_bench::Result<Record>>>> =
         Mutex::new((0..specs.len()).map(|_| None).collect());
@@ -203,11 +206,8 @@ fn simulate_all(specs: &[RunSpec], jobs: usize) -> Result<Vec<Record>, Failure> 
         for _ in 0..jobs.min(specs.len()) {
             scope.spawn(|| {
                 let mut kept = KeptPool::default();
-                while let Some((number, spec)) = {
-                    let number = next.fetch_add(1, Relaxed);
-                    specs.get(number).map(|spec| (number, spec))
-                } {
-                    let record = simulate_in(spec, Some(&mut kept), &mut |_| {});
+                while let Some(&number) = order.get(next.fetch_add(1, Relaxed)) {
+                    let record = simulate_in(&specs[number], Some(&mut kept), &mut |_| {});
                     done.lock().expect("no thread panics while it holds the lock")[number] = Some(record);
                 }
             });

@@ -50,8 +50,8 @@ enum Command {
         /// Seeds: a count, or a range like 17..18
         #[arg(long, value_parser = seeds, default_value = "200")]
         seeds: Range<u64>,
-        /// Write the verbs, operations and faults of the run that finds something to this file, as JSON for Perfetto and
-        /// chrome://tracing
+        /// Write the verbs, operations and faults of the run that finds something to this file, as JSON for Perfetto
+        /// and chrome://tracing
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
         #[command(flatten)]

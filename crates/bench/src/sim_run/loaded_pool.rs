@@ -6,6 +6,7 @@ use farwood_sim::{PoolImage, SimFabric, World};
 
 use crate::Result;
 use crate::spec::ordered::{FailedCas, RunSpec};
+use crate::spec::simulated::WarmUpEnd;
 use crate::workload::distribution::Distribution;
 
 /// A loaded pool that later runs can copy instead of loading the same keys again.
@@ -55,7 +56,11 @@ fn key_of(spec: &RunSpec, world: &World) -> String {
         clients: None,
         amount: None,
         warm_up_seconds: None,
+        warm_up_end: WarmUpEnd::default(),
         warm_up_keys: 0,
+        faults: Vec::new(),
+        timeline_ms: None,
+        rate: None,
         ..spec.clone()
     };
     format!("{loading:?}, {} bytes of host memory", world.spec().host_bytes)

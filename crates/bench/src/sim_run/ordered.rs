@@ -51,8 +51,8 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     simulate_in(spec, None, progress)
 }
 
-/// As [`simulate`], with the same record. The run begins with the loaded pool of an earlier run if `kept` has one that is
-/// equal, and otherwise keeps its own.
+/// As [`simulate`], with the same record. The run begins with the loaded pool of an earlier run if `kept` has one that
+/// is equal, and otherwise keeps its own.
 ///
 /// # Errors
 /// As [`simulate`].

@@ -234,8 +234,8 @@ impl Ordered {
         }
     }
 
-    /// Replaces the cache by a copy of that of another compute node, as if this one had executed the same reads. `false`:
-    /// the system does not support it, and nothing has changed. [0 RT]
+    /// Replaces the cache by a copy of that of another compute node, as if this one had executed the same reads.
+    /// `false`: the system does not support it, and nothing has changed. [0 RT]
     #[doc(hidden)]
     pub fn copy_cache(&mut self, other: &Self) -> bool {
         match (self, other) {

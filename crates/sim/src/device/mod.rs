@@ -93,7 +93,8 @@ pub(crate) struct ComputeNode {
 pub(crate) struct SimConnection {
     pub(crate) compute: usize,
     pub(crate) thread: Key,
-    /// The number of the client in traces: the number of clients whose posts take virtual time that were created before.
+    /// The number of the client in traces: that of the clients that were created before it, without those whose posts
+    /// take no virtual time.
     pub(crate) traced_as: u32,
     /// The first of its send queues, one for each memory node.
     pub(crate) first_queue: usize,

@@ -131,6 +131,7 @@ impl NodeCache {
     }
 
     /// A copy of a cache that no other thread uses: it evicts and finds the same nodes.
+    #[must_use]
     pub fn copy(&self) -> Self {
         let Store { arena, table, depths, number } = &self.store;
         Self {
