@@ -38,6 +38,12 @@ pub struct NicModel {
     pub memory: DeviceMemory,
     /// A memory node's processor, for servers.
     pub server: Server,
+    /// The NIC's cache of queue pair contexts; `None`: it holds all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_pairs: Option<QueuePairCache>,
+    /// The NIC's cache of address translations; `None`: it holds all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translations: Option<TranslationCache>,
 }
 
 /// CPU time of clients' threads.
@@ -181,6 +187,32 @@ pub struct Server {
     pub kernel_byte_ns: f64,
 }
 
+/// The cache of queue pair contexts.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueuePairCache {
+    /// The number of queue pairs whose contexts the cache holds.
+    pub cached: u64,
+    /// Latency that a miss adds.
+    pub miss_ns: f64,
+    /// Time that a miss takes from the message engine.
+    pub miss_service_ns: f64,
+}
+
+/// The cache of address translations of registered host memory.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TranslationCache {
+    /// Bytes of a page of registered memory.
+    pub page_bytes: u64,
+    /// The number of pages whose translations the cache holds.
+    pub cached_pages: u64,
+    /// Latency that a miss adds.
+    pub miss_ns: f64,
+    /// Time that a miss takes from the message engine.
+    pub miss_service_ns: f64,
+}
+
 /// The reason why a NIC model cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NicModelError {
@@ -252,9 +284,11 @@ impl NicModel {
         Ok(card)
     }
 
-    /// A hash of all parameters, and of the name: equal for equal models.
+    /// A hash of all parameters, and of the name: equal for equal models. A section that the model leaves out does not
+    /// count, so that models without it keep their hash.
     pub fn hash(&self) -> String {
-        format!("{:016x}", xxh3_64(format!("{self:?}").as_bytes()))
+        let text = format!("{self:?}").replace(", queue_pairs: None", "").replace(", translations: None", "");
+        format!("{:016x}", xxh3_64(text.as_bytes()))
     }
 
     fn check(&self) -> Result<(), NicModelError> {
@@ -265,7 +299,7 @@ impl NicModel {
                 return refuse(key, rate, "above 0 (`inf`: no limit)");
             }
         }
-        for (key, time) in self.times() {
+        for (key, time) in self.times().into_iter().chain(self.times_of_caches()) {
             if !(0.0..1e12).contains(&time) {
                 return refuse(key, time, "from 0 to 1e12 ns");
             }
@@ -288,9 +322,29 @@ impl NicModel {
             ("atomics.slots", self.atomics.slots as u64),
             ("server.cores", u64::from(self.server.cores)),
         ];
+        let of_queue_pairs = self.queue_pairs.iter().map(|cache| ("queue_pairs.cached", cache.cached));
+        let of_translations = self.translations.iter().flat_map(|cache| {
+            let pages = ("translations.cached_pages", cache.cached_pages);
+            [("translations.page_bytes", cache.page_bytes), pages]
+        });
         counts
-            .iter()
-            .try_for_each(|&(key, count)| if count == 0 { refuse(key, 0.0, "at least 1") } else { Ok(()) })
+            .into_iter()
+            .chain(of_queue_pairs)
+            .chain(of_translations)
+            .try_for_each(|(key, count)| if count == 0 { refuse(key, 0.0, "at least 1") } else { Ok(()) })
+    }
+
+    /// The durations of the optional sections.
+    fn times_of_caches(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let of_queue_pairs = self.queue_pairs.iter().flat_map(|cache| {
+            let service = ("queue_pairs.miss_service_ns", cache.miss_service_ns);
+            [("queue_pairs.miss_ns", cache.miss_ns), service]
+        });
+        let of_translations = self.translations.iter().flat_map(|cache| {
+            let service = ("translations.miss_service_ns", cache.miss_service_ns);
+            [("translations.miss_ns", cache.miss_ns), service]
+        });
+        of_queue_pairs.chain(of_translations)
     }
 
     fn rates(&self) -> [(&'static str, f64); 5] {
@@ -343,6 +397,42 @@ mod tests {
             assert_eq!(NicModel::named(name).unwrap().name, name);
         }
         assert!(NicModel::named("cx7").unwrap_err().to_string().contains("cx5-100g"));
+    }
+
+    const CACHES: &str = "
+        [queue_pairs]
+        cached = 1000
+        miss_ns = 400.0
+        miss_service_ns = 14.0
+        [translations]
+        page_bytes = 4096
+        cached_pages = 10000
+        miss_ns = 400.0
+        miss_service_ns = 14.0";
+
+    #[test]
+    fn caches_are_optional_and_do_not_change_the_hash_of_other_cards() {
+        // The hash before the model had these caches.
+        assert_eq!(NicModel::named("cx5-100g").unwrap().hash(), "30dfc1ac40800096");
+        let with = NicModel::from_toml(&format!("{}{CACHES}", BUILT_IN[0].1)).unwrap();
+        assert_ne!(with.hash(), NicModel::named("cx5-100g").unwrap().hash());
+        assert_eq!(with.translations.map(|cache| cache.cached_pages), Some(10_000));
+    }
+
+    #[test]
+    fn wrong_caches_are_refused_by_name() {
+        for (good, bad, named) in [
+            ("cached = 1000", "cached = 0", "queue_pairs.cached"),
+            ("cached = 1000", "", "cached"),
+            ("page_bytes = 4096", "page_bytes = 0", "translations.page_bytes"),
+            ("cached_pages = 10000", "cached_pages = 0", "translations.cached_pages"),
+            ("miss_ns = 400.0", "miss_ns = -1.0", "queue_pairs.miss_ns"),
+            ("cached_pages = 10000", "cached_pages = 10000\nways = 4", "ways"),
+        ] {
+            let caches = CACHES.replacen(good, bad, 1);
+            let why = NicModel::from_toml(&format!("{}{caches}", BUILT_IN[0].1)).unwrap_err().to_string();
+            assert!(why.contains(named), "{named}: {why}");
+        }
     }
 
     #[test]

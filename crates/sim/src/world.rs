@@ -11,6 +11,7 @@ use crate::server::SimServer;
 use crate::stages::atomics::AtomicSlots;
 use crate::stages::cpu::Thread;
 use crate::stages::messages::{MessageCosts, NicDirection};
+use crate::stages::nic_caches::NicCaches;
 use crate::stages::outstanding::InFlight;
 use crate::stages::pcie::PcieBus;
 use crate::stages::send_queue::SendQueue;
@@ -199,7 +200,7 @@ impl World {
     pub fn add_compute_node(&self) -> usize {
         let number = {
             let mut device = self.device.borrow_mut();
-            device.nics.push(nic(&self.spec.card));
+            device.nics.push(nic(&self.spec.card, self.spec.host_bytes));
             let first = device.threads.len();
             device.threads.resize_with(first + self.spec.threads, Thread::default);
             let threads = (first..first + self.spec.threads).map(|thread| thread as Key).collect();
@@ -250,6 +251,9 @@ impl World {
         let first_queue = device.queues.len();
         let client = device.connections.len() as Key;
         let queues = self.send_queues(&device, client);
+        if !untimed {
+            self.count_queue_pairs(&mut device, compute, &queues);
+        }
         device.queues.extend(queues);
         let traced_as = device.timed_clients;
         device.timed_clients += u32::from(!untimed);
@@ -273,6 +277,16 @@ impl World {
             untimed,
             membership: None,
         })
+    }
+
+    /// Counts the queue pairs of a client at the NICs of both ends.
+    fn count_queue_pairs(&self, device: &mut Device, compute: usize, queues: &[SendQueue]) {
+        let nic = device.compute[compute].nic;
+        for queue in queues {
+            for nic in [nic, queue.server] {
+                device.nics[nic].caches.add_queue_pair(&self.spec.card);
+            }
+        }
     }
 
     /// The send queues of a client, one for each memory node.
@@ -419,7 +433,7 @@ fn device(spec: &WorldSpec) -> Device {
     let memory = (0..memory_machines)
         .map(|node| {
             let first = nics.len();
-            nics.extend((0..spec.nics).map(|_| nic(&spec.card)));
+            nics.extend((0..spec.nics).map(|_| nic(&spec.card, spec.host_bytes)));
             memory_node(&shape, node as u16, (first..nics.len()).collect())
         })
         .collect();
@@ -429,7 +443,7 @@ fn device(spec: &WorldSpec) -> Device {
             let nic = if shared {
                 node * spec.nics
             } else {
-                nics.push(nic(&spec.card));
+                nics.push(nic(&spec.card, spec.host_bytes));
                 nics.len() - 1
             };
             let threads = (0..spec.threads).map(|thread| (node * spec.threads + thread) as Key).collect();
@@ -475,11 +489,13 @@ fn device(spec: &WorldSpec) -> Device {
     }
 }
 
-fn nic(card: &NicModel) -> Nic {
+/// A NIC of a machine with `registered` bytes of registered memory.
+fn nic(card: &NicModel, registered: u64) -> Nic {
     Nic {
         out: NicDirection::default(),
         into: NicDirection::default(),
         in_flight: InFlight::default(),
+        caches: NicCaches::new(card, registered),
         units: vec![ProcessingUnit::default(); card.units.count as usize],
         slots: AtomicSlots::new(&card.atomics),
         bus: PcieBus::new(&card.pcie, card.wire.mtu_bytes),

@@ -26,6 +26,7 @@ use crate::random::RandomStream;
 use crate::stages::atomics::AtomicSlots;
 use crate::stages::cpu::Thread;
 use crate::stages::messages::{MessageCosts, NicDirection, VerbService};
+use crate::stages::nic_caches::NicCaches;
 use crate::stages::outstanding::InFlight;
 use crate::stages::pcie::{PcieBus, TransferWindow};
 use crate::stages::send_queue::SendQueue;
@@ -47,6 +48,7 @@ pub(crate) struct Nic {
     pub(crate) out: NicDirection,
     pub(crate) into: NicDirection,
     pub(crate) in_flight: InFlight,
+    pub(crate) caches: NicCaches,
     pub(crate) units: Vec<ProcessingUnit>,
     pub(crate) slots: AtomicSlots,
     pub(crate) bus: PcieBus,

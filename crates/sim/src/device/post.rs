@@ -137,10 +137,15 @@ impl Device {
         self.fetch_ahead(at, bytes as usize);
         let nic = &mut self.nics[nics.client];
         let penalty = nic.in_flight.penalty(&self.card.outstanding);
-        let slow = nic.slowdown;
+        let (slow, misses) = (nic.slowdown, nic.caches.of_sent());
         let now = MessageArrival::new(self.queue.now, 0);
-        let left = nic.out.send(now, (service.message + penalty.service) * slow, service.request * slow);
-        let arrival = left.first + self.card.wire.one_way_ns as u64 + penalty.latency + delay;
+        let left = nic.out.send(
+            now,
+            (service.message + penalty.service + misses.service) * slow,
+            service.request * slow,
+        );
+        let arrival =
+            left.first + self.card.wire.one_way_ns as u64 + penalty.latency + misses.latency + delay;
         // A reliable connection delivers in order: a delayed request also delays the requests after it.
         let arrival = arrival.max(self.queues[queue].last_arrival);
         let last_byte = arrival + (left.last - left.first);

@@ -12,14 +12,22 @@ impl Device {
         if !self.apply_arrival_rules(verb) {
             return;
         }
-        let PostedVerb { nics, service, last_byte, .. } = self.verbs[verb as usize];
+        let PostedVerb { nics, service, last_byte, queue, at, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
         let nic = &mut self.nics[nics.server];
-        let at = MessageArrival::new(now, last_byte);
-        let received = nic.into.receive(at, service.message * nic.slowdown, service.request * nic.slowdown);
+        let misses = nic.caches.of_received(at.memory());
+        let arrival = MessageArrival::new(now, last_byte);
+        let message = (service.message + misses.service) * nic.slowdown;
+        let received = nic.into.receive(arrival, message, service.request * nic.slowdown);
         self.verbs[verb as usize].last_byte = received.last;
         // A kernel passes on whole messages, a NIC packets.
-        let enters = if self.kernel_work(verb) > 0 { received.last } else { received.first };
+        let mut enters = if self.kernel_work(verb) > 0 { received.last } else { received.first };
+        if self.card.translations.is_some() || self.card.queue_pairs.is_some() {
+            // The requests of a queue pair stay in order, although some of them need no translation.
+            let last = &mut self.queues[queue].last_enter;
+            enters = (enters + misses.latency).max(*last);
+            *last = enters;
+        }
         if enters > now {
             self.queue.at(enters, Event::Enter(verb));
         } else {

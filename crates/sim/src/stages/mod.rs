@@ -10,6 +10,7 @@ pub(crate) mod atomics;
 pub(crate) mod cpu;
 pub(crate) mod fifo;
 pub(crate) mod messages;
+pub(crate) mod nic_caches;
 pub(crate) mod outstanding;
 pub(crate) mod pcie;
 pub(crate) mod send_queue;

@@ -16,6 +16,9 @@ pub(crate) struct SendQueue {
     pub(crate) fetches_in_flight: u32,
     /// The arrival time of the last request that was sent; no later request arrives before it.
     pub(crate) last_arrival: u64,
+    /// The time at which the memory node's NIC has received the last request, if the model has caches whose misses
+    /// delay requests.
+    pub(crate) last_enter: u64,
     /// Number of requests that are being resent because their memory node is unreachable; later requests wait for them.
     pub(crate) resending: u32,
     /// Requests for the memory node's kernel, in order; it processes one of them at a time.
