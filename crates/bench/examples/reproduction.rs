@@ -1,12 +1,14 @@
 //! Writes `docs/reproduction.md`, the pages of the papers, their charts, and the calibration table of
-//! `docs/nic-model.md`, from `docs/records/figures`. Run it in the root of the repository.
+//! `docs/nic-model.md`, from `docs/records/figures`; and the tables of `docs/validation.md`, which it measures. Run it
+//! in the root of the repository.
 
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
 use farwood_bench::figures::{
-    CalibrationStatus, Comparison, FIGURES, PAGES, ReproducedFigure, between_marks, calibration, index, page,
+    CalibrationStatus, Comparison, FIGURES, PAGES, ReproducedFigure, VALIDATION_BEGIN, VALIDATION_END,
+    between, between_marks, calibration, index, page, validation,
 };
 use farwood_bench::record::Record;
 
@@ -36,5 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let model = docs.join("nic-model.md");
     fs::write(&model, between_marks(&fs::read_to_string(&model)?, &calibration(&points))?)?;
+    let path = docs.join("validation.md");
+    let made = between(&fs::read_to_string(&path)?, VALIDATION_BEGIN, VALIDATION_END, &validation()?)?;
+    fs::write(&path, made)?;
     Ok(())
 }

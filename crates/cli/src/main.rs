@@ -31,6 +31,7 @@ mod log;
 mod messages;
 mod metrics;
 mod new_index;
+mod nic;
 mod out_folder;
 mod parser_error;
 mod record;
@@ -45,10 +46,12 @@ mod source;
 mod sphinx_options;
 mod stat;
 mod sweep;
+mod text_table;
 mod timeout;
 mod top;
 mod trace;
 mod tsv;
+mod value_list;
 mod worker;
 
 pub(crate) use context::{
@@ -139,6 +142,7 @@ enum Command {
     Sweep(sweep::Args),
     Chart(chart::Args),
     Trace(trace::Args),
+    Nic(nic::Args),
     NewIndex(new_index::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -253,6 +257,7 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Sweep(args) => sweep::run(&args, context),
         Command::Chart(args) => chart::run(&args, context),
         Command::Trace(args) => trace::run(&args, context),
+        Command::Nic(args) => nic::run(&args, context),
         Command::NewIndex(args) => new_index::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Worker(args) => worker::run(args, context),

@@ -1,7 +1,8 @@
 //! `farwood sweep`: simulated runs of all combinations of option values.
 
 use super::bench::{self, failure};
-use super::{Context, Failure, Format, Outcome, size};
+use super::text_table::aligned;
+use super::{Context, Failure, Format, Outcome, size, value_list};
 use clap::{Args as _, FromArgMatches as _};
 use farwood_bench::plot::records::Fields;
 use farwood_bench::record::Record;
@@ -48,7 +49,8 @@ pub(crate) struct Args {
 }
 
 /// Most runs of a sweep.
-const RUNS_MAX: usize = 10_000;
+const RUNS_MAX: usize = value_list::VALUES_MAX;
+
 /// A run that is repeated with the next seeds.
 struct RepeatedSpec {
     spec: RunSpec,
@@ -105,8 +107,11 @@ fn combinations(options: &[String]) -> Result<Vec<Vec<String>>, Failure> {
             Some((name, value)) if name.starts_with("--") => (Some(name), value),
             _ => (None, option.as_str()),
         };
-        let values =
-            if option.starts_with('-') && name.is_none() { vec![option.clone()] } else { values(value)? };
+        let values = if option.starts_with('-') && name.is_none() {
+            vec![option.clone()]
+        } else {
+            value_list::values(value).map_err(|problem| Failure::Usage(format!("sweep: {problem}")))?
+        };
         let with_name = |value: &String| name.map_or_else(|| value.clone(), |name| format!("{name}={value}"));
         let extended = points.iter().flat_map(|point: &Vec<String>| {
             values.iter().map(|value| point.iter().cloned().chain([with_name(value)]).collect())
@@ -117,41 +122,6 @@ fn combinations(options: &[String]) -> Result<Vec<Vec<String>>, Failure> {
         }
     }
     Ok(points)
-}
-
-/// The values of an option: a list, a range, or one value.
-fn values(text: &str) -> Result<Vec<String>, Failure> {
-    let lists: Result<Vec<_>, _> = text.split(',').map(range).collect();
-    Ok(lists?.concat())
-}
-
-/// The values of a range, or one value.
-fn range(text: &str) -> Result<Vec<String>, Failure> {
-    let Some((first, rest)) = text.split_once("..") else { return Ok(vec![text.to_owned()]) };
-    let refused = || {
-        let forms = "give a range as 8..256*2 or 0..0.9+0.3, with a factor above 1 or a step above 0, and with a \
-                     last value that is not below the first";
-        Failure::Usage(format!("sweep: '{text}' is no range; {forms}"))
-    };
-    let number = |text: &str| text.parse::<f64>().map_err(|_| refused());
-    let (last, by, is_factor) = match (rest.split_once('*'), rest.split_once('+')) {
-        (Some((last, by)), _) => (number(last)?, number(by)?, true),
-        (None, Some((last, by))) => (number(last)?, number(by)?, false),
-        (None, None) => return Err(refused()),
-    };
-    let first = number(first)?;
-    let is_valid = if is_factor { by > 1.0 && first > 0.0 } else { by > 0.0 };
-    if !is_valid || !last.is_finite() || first > last {
-        return Err(refused());
-    }
-    let value = |number: u32| {
-        let number = f64::from(number);
-        if is_factor { first * by.powf(number) } else { first + by * number }
-    };
-    // A sum of steps can miss the last value by a rounding error.
-    let within = |value: &f64| *value <= last * (1.0 + 1e-9);
-    let all = (0..=RUNS_MAX as u32).map(value).take_while(within);
-    Ok(all.map(|value| format!("{}", (value * 1e9).round() / 1e9)).collect())
 }
 
 /// The run with these options of `bench`.
@@ -252,36 +222,9 @@ fn csv(rows: &[Vec<String>]) -> String {
     rows.iter().map(|row| row.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n").collect()
 }
 
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
-        cells.collect::<Vec<_>>().join("  ") + "\n"
-    };
-    rows.iter().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn listed(text: &str) -> Vec<String> {
-        values(text).unwrap_or_default()
-    }
-
-    #[test]
-    fn values_are_lists_and_ranges() {
-        assert_eq!(listed("8,16"), ["8", "16"]);
-        assert_eq!(listed("8..64*2"), ["8", "16", "32", "64"]);
-        assert_eq!(listed("0..0.9+0.3"), ["0", "0.3", "0.6", "0.9"]);
-        assert_eq!(listed("1,4..6+1"), ["1", "4", "5", "6"]);
-        assert_eq!(listed("ycsb-a"), ["ycsb-a"]);
-        for bad in ["8..64", "8..64*1", "64..8*2", "0..8*2", "1..2+0", "a..b*2", "1..inf+1"] {
-            assert!(values(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn all_combinations_are_run() {

@@ -54,13 +54,15 @@ mod sphinx_fig4;
 mod sphinx_fig5;
 mod sphinx_fig6;
 mod sphinx_filter;
+mod validation;
 mod verdict;
 
 pub use changes::SetupChanges;
 pub use figure::{CalibrationStatus, Comparison, CurvePoint, Effort, Figure};
 pub use pages::{PAGES, ReproducedFigure, index, page};
 pub use plan::{FigureEvent, FigurePlan, RunProgress};
-pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, report, table};
+pub use report::{MARK_BEGIN, MARK_END, between, between_marks, calibration, report, table};
+pub use validation::{VALIDATION_BEGIN, VALIDATION_END, validation};
 pub use verdict::{Judgement, Verdict, judge};
 
 use crate::{Error, Result};

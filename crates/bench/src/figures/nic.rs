@@ -32,7 +32,7 @@ pub(super) const FIGURE: Figure = Figure {
 
 /// The metric of a point.
 #[derive(Clone, Copy)]
-enum Metric {
+pub(super) enum NicFigureMetric {
     /// Million verbs per second.
     Rate,
     /// Median latency in microseconds.
@@ -40,15 +40,15 @@ enum Metric {
 }
 
 /// A point with its value measured on hardware.
-struct Point {
-    nic: &'static str,
-    compute_nodes: usize,
-    threads: usize,
-    load: Load,
-    metric: Metric,
-    measured: f64,
-    status: CalibrationStatus,
-    source: &'static str,
+pub(super) struct NicFigurePoint {
+    pub(super) nic: &'static str,
+    pub(super) compute_nodes: usize,
+    pub(super) threads: usize,
+    pub(super) load: Load,
+    pub(super) metric: NicFigureMetric,
+    pub(super) measured: f64,
+    pub(super) status: CalibrationStatus,
+    pub(super) source: &'static str,
 }
 
 const READ: Load =
@@ -61,9 +61,14 @@ const ON_CARD: Load = Load { memory: Memory::Device, ..ATOMIC };
 const SMART: &str = "SMART artifact (ASPLOS'24)";
 
 /// A point of the curve over threads.
-const fn over_threads(load: Load, threads: usize, measured: f64, status: CalibrationStatus) -> Point {
-    let (nic, metric, source) = ("cx6-200g", Metric::Rate, SMART);
-    Point { nic, compute_nodes: 1, threads, load, metric, measured, status, source }
+const fn over_threads(
+    load: Load,
+    threads: usize,
+    measured: f64,
+    status: CalibrationStatus,
+) -> NicFigurePoint {
+    let (nic, metric, source) = ("cx6-200g", NicFigureMetric::Rate, SMART);
+    NicFigurePoint { nic, compute_nodes: 1, threads, load, metric, measured, status, source }
 }
 
 /// A point of 8 compute nodes of 22 threads.
@@ -73,19 +78,28 @@ const fn of_all(
     measured: f64,
     status: CalibrationStatus,
     source: &'static str,
-) -> Point {
-    Point { nic, compute_nodes: 8, threads: 22, load, metric: Metric::Rate, measured, status, source }
+) -> NicFigurePoint {
+    NicFigurePoint {
+        nic,
+        compute_nodes: 8,
+        threads: 22,
+        load,
+        metric: NicFigureMetric::Rate,
+        measured,
+        status,
+        source,
+    }
 }
 
 /// The latency of a READ on an idle NIC.
-const fn alone(nic: &'static str) -> Point {
+const fn alone(nic: &'static str) -> NicFigurePoint {
     let (metric, status, source) =
-        (Metric::Median, CalibrationStatus::Fitted, "1.9 to 2.0 us, common knowledge");
+        (NicFigureMetric::Median, CalibrationStatus::Fitted, "1.9 to 2.0 us, common knowledge");
     let load = Load { depth: 1, ..READ };
-    Point { nic, compute_nodes: 1, threads: 1, load, metric, measured: 1.9, status, source }
+    NicFigurePoint { nic, compute_nodes: 1, threads: 1, load, metric, measured: 1.9, status, source }
 }
 
-const POINTS: [Point; 19] = [
+pub(super) const POINTS: [NicFigurePoint; 19] = [
     alone("cx5-100g"),
     alone("cx6-200g"),
     over_threads(READ, 1, 1.9, CalibrationStatus::Fitted),
@@ -125,7 +139,7 @@ const BESIDE: [(Load, &str); 6] = [
 
 fn runs(effort: Effort) -> Vec<Run> {
     let seconds = effort.pick(0.0002, 0.002);
-    let run = |point: &Point| {
+    let run = |point: &NicFigurePoint| {
         let cluster = Cluster::new(point.nic, 1, point.compute_nodes, point.threads);
         Run::Verbs(VerbsSpec { cluster, load: point.load, beside: None, seconds })
     };
@@ -142,10 +156,12 @@ fn runs(effort: Effort) -> Vec<Run> {
 fn compare(records: &[Record]) -> Vec<Comparison> {
     let (points, reads) = records.split_at(POINTS.len());
     let (alone, beside) = (&reads[0], &reads[1..]);
-    let of_point = |(point, record): (&Point, &Record)| {
+    let of_point = |(point, record): (&NicFigurePoint, &Record)| {
         let (panel, ours) = match point.metric {
-            Metric::Rate => ("Rate, million per second", record.mops),
-            Metric::Median => ("Round trip of a small READ, us", record.latency_us.p50 - poll_us(record)),
+            NicFigureMetric::Rate => ("Rate, million per second", record.mops),
+            NicFigureMetric::Median => {
+                ("Round trip of a small READ, us", record.latency_us.p50 - poll_us(record))
+            }
         };
         Comparison {
             panel: panel.to_owned(),
@@ -178,8 +194,8 @@ fn poll_us(record: &Record) -> f64 {
 }
 
 /// The name of a point.
-fn name(point: &Point) -> String {
-    let Point { nic, threads, compute_nodes, load, .. } = point;
+fn name(point: &NicFigurePoint) -> String {
+    let NicFigurePoint { nic, threads, compute_nodes, load, .. } = point;
     let memory = if load.memory == Memory::Device { "device" } else { "host" };
     match (load.verb, load.words) {
         (Verb::Cas, Words::Own) => format!("{nic}: CAS, own words, {memory} memory"),

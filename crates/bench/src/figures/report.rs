@@ -150,14 +150,22 @@ pub const MARK_END: &str = "<!-- end of calibration -->";
 /// # Errors
 /// A text without the marks.
 pub fn between_marks(text: &str, table: &str) -> Result<String> {
-    let parts = text.split_once(MARK_BEGIN).and_then(|(before, rest)| {
-        let (_, after) = rest.split_once(MARK_END)?;
+    between(text, MARK_BEGIN, MARK_END, table)
+}
+
+/// Replaces the text between the lines `begin` and `end` by `table`.
+///
+/// # Errors
+/// A text without these lines.
+pub fn between(text: &str, begin: &str, end: &str, table: &str) -> Result<String> {
+    let parts = text.split_once(begin).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(end)?;
         Some((before, after))
     });
     let Some((before, after)) = parts else {
-        return Err(Error::Record(format!("{MARK_BEGIN} followed by {MARK_END} is missing")));
+        return Err(Error::Record(format!("{begin} followed by {end} is missing")));
     };
-    Ok(format!("{before}{MARK_BEGIN}\n\n{table}\n{MARK_END}{after}"))
+    Ok(format!("{before}{begin}\n\n{table}\n{end}{after}"))
 }
 
 /// The comparisons as a text table.

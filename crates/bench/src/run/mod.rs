@@ -9,8 +9,9 @@ pub use crate::driver::processes::WorkerCommand;
 pub use crate::driver::progress::Stage;
 pub use crate::driver::protocol::Amount;
 pub use crate::sim_run::{
-    CachesBefore, KeptPool, TracedOperation, TracedRun, card_of, check_measured, nic_model, simulate,
-    simulate_in, simulate_spatial, trace, with_network,
+    CARD_FILE_HEADING, CachesBefore, CardValue, KeptPool, NicMeasurement, NicMetric, NicPoint, NicTarget,
+    TracedOperation, TracedRun, Verb, card_of, card_values, check_measured, nic_model, simulate, simulate_in,
+    simulate_spatial, trace, with_network,
 };
 pub use crate::spec::fabric::FabricKind;
 pub use crate::spec::fault::TimedFault;
@@ -20,6 +21,7 @@ pub use crate::spec::spatial::{RECTANGLES_DEFAULT, SpatialSpec};
 pub use crate::spec::spatial_variant::Variant;
 pub use crate::spec::{CLIENTS_MAX, COMPUTE_NODES_MAX, THREADS_MAX};
 pub use crate::workload::keys::KeySource;
+pub use farwood_fabric::Memory;
 pub use farwood_sim::TraceEvent;
 pub use farwood_sim::trace::sequence as trace_text;
 

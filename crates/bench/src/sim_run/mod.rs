@@ -9,6 +9,9 @@ mod spatial;
 mod trace;
 
 pub use loaded_pool::KeptPool;
+pub use micro::{
+    CARD_FILE_HEADING, CardValue, NicMeasurement, NicMetric, NicPoint, NicTarget, Verb, card_values,
+};
 pub use ordered::{card_of, check_measured, nic_model, simulate, simulate_in, with_network};
 pub use spatial::simulate_spatial;
 pub use trace::{CachesBefore, TracedOperation, TracedRun, trace};

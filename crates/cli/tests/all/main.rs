@@ -22,6 +22,7 @@ mod load;
 mod machine;
 mod messages;
 mod netns;
+mod nic;
 mod pools;
 mod processes;
 mod radix;

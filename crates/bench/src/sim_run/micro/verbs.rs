@@ -1,14 +1,16 @@
 //! Rates and latencies of READs, WRITEs and atomics.
 
 use std::cell::Cell;
+use std::str::FromStr;
 
 use farwood_fabric::{
-    Client, Fabric as _, FabricError, Memory, NodeId, Remote, Words as Bytes, all, cas, read_bytes, write,
+    Bits, Client, Fabric as _, FabricError, Memory, NodeId, Remote, Words as Bytes, all, cas, faa,
+    masked_cas, read_bytes, write,
 };
 use farwood_sim::{SimFabric, World};
 use serde_json::{Map, Value};
 
-use super::{Cluster, SEED};
+use super::Cluster;
 use crate::driver::protocol::Amount;
 use crate::driver::stopwatch::Stopwatch;
 use crate::record::Record;
@@ -19,25 +21,31 @@ use crate::{Error, Result};
 /// Offset of the target area in host memory: a chunk that nothing else uses.
 const AREA_OFFSET: u64 = 32 << 20;
 /// Bytes of the target area.
-const AREA_BYTES: u64 = 16 << 20;
+pub(super) const AREA_BYTES: u64 = 16 << 20;
 
-/// The verb sequence that a post loop repeats.
+/// The verb that a post loop repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub enum Verb {
+    /// A READ.
     Read,
+    /// A WRITE.
     Write,
     /// A CAS that succeeds.
     Cas,
+    /// A fetch-and-add.
+    Faa,
+    /// A masked CAS of all bits that succeeds.
+    MaskedCas,
 }
 
-/// The target words of atomics.
+/// The targets of verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Words {
-    /// Each verb in flight has its own word.
+    /// Each atomic in flight has its own word; READs and WRITEs access random cache lines.
     Own,
     /// All verbs share [`FEW`] words.
     Few,
-    /// All verbs have the same word.
+    /// All verbs have the same word, or the same cache line.
     One,
 }
 
@@ -79,12 +87,35 @@ pub(crate) struct VerbsSpec {
 }
 
 impl Verb {
-    pub(crate) fn name(self) -> &'static str {
+    /// All verbs.
+    pub const ALL: [Verb; 5] = [Verb::Read, Verb::Write, Verb::Cas, Verb::Faa, Verb::MaskedCas];
+
+    /// The name on the command line and in records.
+    pub fn name(self) -> &'static str {
         match self {
             Verb::Read => "read",
             Verb::Write => "write",
             Verb::Cas => "cas",
+            Verb::Faa => "faa",
+            Verb::MaskedCas => "masked-cas",
         }
+    }
+
+    /// Whether the verb is an atomic of eight bytes.
+    pub fn is_atomic(self) -> bool {
+        !matches!(self, Verb::Read | Verb::Write)
+    }
+}
+
+impl FromStr for Verb {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Verb, String> {
+        let found = Verb::ALL.into_iter().find(|verb| verb.name() == text);
+        found.ok_or_else(|| {
+            let names = Verb::ALL.map(Verb::name).join(", ");
+            format!("there is no verb '{text}'; give one of {names}")
+        })
     }
 }
 
@@ -101,7 +132,8 @@ pub(crate) fn simulate_verbs(spec: &VerbsSpec) -> Result<Record> {
             _ => (spec.load, true),
         };
         for _ in 0..load.depth {
-            let post_loop = PostLoop { client, load, number: loops, counts, next: Cell::new(loops) };
+            let (seed, next) = (spec.cluster.seed, Cell::new(loops));
+            let post_loop = PostLoop { client, load, number: loops, counts, seed, next };
             group.spawn(client, post_loop.run(&stopwatch));
             loops += 1;
         }
@@ -144,6 +176,7 @@ struct PostLoop<'a> {
     /// The number of this loop among all loops of the run.
     number: usize,
     counts: bool,
+    seed: u64,
     /// Number of the next post, which selects its memory node round-robin.
     next: Cell<usize>,
 }
@@ -151,7 +184,7 @@ struct PostLoop<'a> {
 impl PostLoop<'_> {
     async fn run(self, stopwatch: &Stopwatch) {
         let fabric = self.client.fabric();
-        let mut generator = Generator::for_client(SEED, self.number as u64);
+        let mut generator = Generator::for_client(self.seed, self.number as u64);
         let data = vec![0xA5; self.load.bytes];
         while !stopwatch.is_over(fabric.now(), 0) {
             let start = fabric.now();
@@ -176,16 +209,24 @@ impl PostLoop<'_> {
         let range = 0..self.load.batch;
         match self.load.verb {
             Verb::Read => {
-                let verbs =
-                    range.map(|_| read_bytes(random_line::<Bytes>(generator, node, data.len()), data.len()));
+                let verbs = range.map(|_| read_bytes(self.line::<Bytes>(generator, node), data.len()));
                 self.client.post(all(verbs)).await?.for_each(drop);
             }
             Verb::Write => {
-                let verbs = range.map(|_| write(random_line::<Bytes>(generator, node, data.len()), data));
+                let verbs = range.map(|_| write(self.line::<Bytes>(generator, node), data));
                 self.client.post(all(verbs)).await?.for_each(drop);
             }
             Verb::Cas => {
                 let verbs = range.map(|of| cas(self.word(node, of), 0, 0));
+                self.client.post(all(verbs)).await?.for_each(|_| {});
+            }
+            Verb::Faa => {
+                let verbs = range.map(|of| faa(self.word(node, of), 1));
+                self.client.post(all(verbs)).await?.for_each(|_| {});
+            }
+            Verb::MaskedCas => {
+                let unchanged = Bits { mask: u64::MAX, value: 0 };
+                let verbs = range.map(|of| masked_cas(self.word(node, of), unchanged, unchanged));
                 self.client.post(all(verbs)).await?.for_each(|_| {});
             }
         }
@@ -199,17 +240,30 @@ impl PostLoop<'_> {
             Words::Few => (self.number * self.load.batch + of) as u64 % FEW,
             Words::Own => (self.number * self.load.batch + of) as u64,
         };
-        let offset = match self.load.memory {
-            Memory::Host => AREA_OFFSET + 8 * number,
-            Memory::Device => 8 * number,
+        let (begin, _) = self.area();
+        Remote::new(node, self.load.memory, begin + 8 * number).expect("the words are in their memory")
+    }
+
+    /// The cache line of a READ or a WRITE: a random one, or the one that all share.
+    fn line<T: ?Sized>(&self, generator: &mut Generator, node: NodeId) -> Remote<T> {
+        let (begin, bytes) = self.area();
+        let lines = (bytes - self.load.bytes as u64) / LINE_BYTES;
+        let line = match self.load.words {
+            Words::Own => generator.below(lines.max(1)),
+            Words::Few => generator.below(FEW.min(lines.max(1))),
+            Words::One => 0,
         };
-        Remote::new(node, self.load.memory, offset).expect("the words are in their memory")
+        Remote::new(node, self.load.memory, begin + LINE_BYTES * line).expect("the line is in the area")
+    }
+
+    /// The offset and the number of bytes of the target area.
+    fn area(&self) -> (u64, u64) {
+        match self.load.memory {
+            Memory::Host => (AREA_OFFSET, AREA_BYTES),
+            Memory::Device => (0, self.client.fabric().shape().device_bytes),
+        }
     }
 }
 
-/// A random cache line of the target area.
-fn random_line<T: ?Sized>(generator: &mut Generator, node: NodeId, bytes: usize) -> Remote<T> {
-    let lines = (AREA_BYTES - bytes as u64) / 64;
-    Remote::new(node, Memory::Host, AREA_OFFSET + 64 * generator.below(lines))
-        .expect("the line is in the area")
-}
+/// Bytes of a cache line.
+const LINE_BYTES: u64 = 64;
