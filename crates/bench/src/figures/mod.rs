@@ -16,6 +16,7 @@ mod catfish_fig8;
 mod catfish_fig9;
 mod catfish_nodes;
 mod changes;
+mod cpu_sensitivity;
 mod figure;
 mod nic;
 mod pages;
@@ -108,6 +109,7 @@ pub const FIGURES: &[Figure] = &[
     catfish_fig13::FIGURE,
     catfish_fig14::FIGURE,
     catfish_nodes::FIGURE,
+    cpu_sensitivity::FIGURE,
 ];
 
 /// The figure of this name.

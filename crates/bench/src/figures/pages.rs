@@ -18,12 +18,13 @@ pub struct ReproducedFigure {
 }
 
 /// The pages: their names and titles.
-pub const PAGES: [(&str, &str); 5] = [
+pub const PAGES: [(&str, &str); 6] = [
     ("nic", "The NIC models"),
     ("sherman", "Sherman"),
     ("smart", "SMART"),
     ("sphinx", "Sphinx"),
     ("catfish", "Catfish"),
+    ("cpu", "The CPU time of an operation"),
 ];
 /// The largest number of values in the short table of a figure.
 const SHORT_ROWS_MAX: usize = 8;
