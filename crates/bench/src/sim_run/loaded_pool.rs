@@ -70,6 +70,7 @@ fn key_of(spec: &RunSpec, world: &World) -> String {
 mod tests {
     use super::*;
     use crate::record::Record;
+    use crate::record::machine::Machine;
     use crate::sim_run::{simulate, simulate_in};
     use crate::spec::fabric::FabricKind;
     use crate::workload::Workload;
@@ -89,7 +90,7 @@ mod tests {
 
     /// The record without what depends on the machine.
     fn result(record: Record) -> String {
-        format!("{:?}", Record { simulated_verbs_per_second: None, machine: Default::default(), ..record })
+        format!("{:?}", Record { simulated_verbs_per_second: None, machine: Machine::default(), ..record })
     }
 
     #[test]

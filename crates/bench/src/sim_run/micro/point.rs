@@ -2,6 +2,8 @@
 //!
 //! The results are those of perftest on a real card: rate, bandwidth and latency.
 
+use std::fmt::Write as _;
+
 use farwood_fabric::Memory;
 
 use super::verbs::AREA_BYTES;
@@ -193,7 +195,7 @@ impl NicPoint {
             ("--seed", self.seed, default.seed),
         ];
         for (option, value, _) in numbers.into_iter().filter(|(_, value, default)| value != default) {
-            options += &format!(" {option} {value}");
+            let _ = write!(options, " {option} {value}");
         }
         if self.memory == Memory::Device {
             options += " --memory device";
@@ -202,7 +204,7 @@ impl NicPoint {
             options += " --target same";
         }
         if self.seconds.to_bits() != default.seconds.to_bits() {
-            options += &format!(" --seconds {}", self.seconds);
+            let _ = write!(options, " --seconds {}", self.seconds);
         }
         options
     }
