@@ -4,6 +4,7 @@ use crate::fabric::SimFabric;
 use crate::world::{World, untimed};
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::client_table::{CLIENTS_MAX, state_offset};
+use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{Client, FabricError, NodeId, PoolShape};
 
 /// A copy of the memory of all memory nodes, without the client table.
@@ -36,17 +37,19 @@ impl World {
         Ok(PoolImage { shape: device.shape, nodes: nodes.map(copy).collect(), lock_tag: device.lock_tag })
     }
 
-    /// Replaces the memory of all memory nodes by that of another world, except for the client table: the compute nodes
-    /// of this world remain entered, and no index is open.
+    /// Replaces the memory of all memory nodes by that of another world, except for the client table and the headers: the
+    /// compute nodes of this world remain entered, no index is open, and the host memory keeps its size.
     ///
     /// # Panics
-    /// If the pools have different shapes.
+    /// If the pools differ in more than the size of the host memory, or this one is too small.
     pub fn restore(&self, image: &PoolImage) {
         let mut device = self.device.borrow_mut();
-        assert_eq!(device.shape, image.shape, "the image is of a pool of the same shape");
+        let shape = PoolShape { host_bytes: image.shape.host_bytes, ..device.shape };
+        assert_eq!(shape, image.shape, "the image is of a pool of the same shape");
+        let header = HEADER_OFFSET as usize + HEADER_BYTES;
         let (table, end) = (state_offset(0) as usize, state_offset(CLIENTS_MAX as u16) as usize);
         for (node, copy) in device.memory.iter_mut().zip(&image.nodes) {
-            node.host[..table].copy_from_slice(&copy.host[..table]);
+            node.host[header..table].copy_from_slice(&copy.host[header..table]);
             node.host[end..copy.host.len()].copy_from_slice(&copy.host[end..]);
             node.device.copy_from_slice(&copy.device);
         }

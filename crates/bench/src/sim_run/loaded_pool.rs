@@ -22,7 +22,7 @@ struct LoadedPool {
 impl KeptPool {
     /// Copies the pool that a run begins with to its world, if it is kept; otherwise yields false.
     pub(super) fn restore(&self, spec: &RunSpec, world: &World) -> bool {
-        let kept = self.0.as_ref().filter(|kept| kept.key == key_of(spec, world));
+        let kept = self.0.as_ref().filter(|kept| kept.key == key_of(spec));
         if let Some(kept) = kept {
             world.restore(&kept.image);
         }
@@ -34,13 +34,13 @@ impl KeptPool {
         // An earlier image is freed before another one is made.
         self.0 = None;
         let image = world.image(client).map_err(IndexError::from)?;
-        self.0 = Some(LoadedPool { key: key_of(spec, world), image });
+        self.0 = Some(LoadedPool { key: key_of(spec), image });
         Ok(())
     }
 }
 
 /// The parameters that change the loaded pool: those of the run, without the ones that only change the measurement.
-fn key_of(spec: &RunSpec, world: &World) -> String {
+fn key_of(spec: &RunSpec) -> String {
     let without_puts = spec.warm_up_puts == 0;
     let loading = RunSpec {
         operation_ns: None,
@@ -63,7 +63,7 @@ fn key_of(spec: &RunSpec, world: &World) -> String {
         rate: None,
         ..spec.clone()
     };
-    format!("{loading:?}, {} bytes of host memory", world.spec().host_bytes)
+    format!("{loading:?}")
 }
 
 #[cfg(test)]
