@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Payload bytes of a READ or WRITE, multiples of 8; atomics have 8
     #[arg(long, default_value = "8", value_name = "COUNTS", value_parser = counts(8, 1 << 20))]
     bytes: ValueList<u64>,
-    /// Requests in flight of each queue pair
+    /// Requests in flight of each client, which has a queue pair for each memory node
     #[arg(long, default_value = "1", value_name = "COUNTS", value_parser = counts(1, 1024))]
     outstanding: ValueList<u64>,
     /// Clients of all compute nodes, each with a thread and with a queue pair to each memory node
@@ -161,6 +161,7 @@ fn measure(args: &Args, context: &mut Context<'_>) -> Result<(), Failure> {
     let mut nic = String::new();
     for point in &points {
         let measured = point.measure().map_err(failure)?;
+        warn(point, &measured, context)?;
         match context.format {
             Format::Json => context.json(&as_json(point, &measured))?,
             Format::Text => rows.push(row(point, &measured)),
@@ -173,12 +174,25 @@ fn measure(args: &Args, context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Warns of a measurement that was too short.
+fn warn(point: &NicPoint, measured: &NicMeasurement, context: &mut Context<'_>) -> Result<(), Failure> {
+    if let Some(warning) = point.warning(measured) {
+        writeln!(context.messages, "warning: {warning}")?;
+    }
+    Ok(())
+}
+
 /// Compares the model with the values of a card.
 fn compare(args: &Args, file: &Path, context: &mut Context<'_>) -> Result<(), Failure> {
     let text =
         fs::read_to_string(file).map_err(|source| Failure::file("nic: --compare", "read", file, source))?;
-    let base =
-        NicPoint { nic: args.nic.clone(), seconds: args.seconds, seed: args.seed, ..NicPoint::default() };
+    let base = NicPoint {
+        nic: args.nic.clone(),
+        memory_nodes: args.memory_nodes,
+        seconds: args.seconds,
+        seed: args.seed,
+        ..NicPoint::default()
+    };
     let values = card_values(&text, &base).map_err(failure)?;
     values.iter().try_for_each(|value| value.point.check()).map_err(failure)?;
     let mut rows = vec![COMPARED.map(str::to_owned).to_vec()];
@@ -186,7 +200,11 @@ fn compare(args: &Args, file: &Path, context: &mut Context<'_>) -> Result<(), Fa
     for value in &values {
         let measured = match last {
             Some((point, measured)) if *point == value.point => measured,
-            _ => value.point.measure().map_err(failure)?,
+            _ => {
+                let measured = value.point.measure().map_err(failure)?;
+                warn(&value.point, &measured, context)?;
+                measured
+            }
         };
         match context.format {
             Format::Json => context.json(&compared_json(value, &measured))?,

@@ -57,6 +57,8 @@ struct RepeatedSpec {
     repeats: u64,
 }
 
+/// Columns of the table for runs with several seeds. The other columns are those of the first seed.
+const REPEATED: [(&str, &str); 2] = [("mean mops", "repeats.mean"), ("+-", "repeats.half_width95")];
 /// Columns of the table that runs measure: the heading and the field.
 const MEASURED: [(&str, &str); 7] = [
     ("mops", "mops"),
@@ -176,8 +178,12 @@ fn simulate_all(specs: &[RunSpec], jobs: usize) -> Result<Vec<Record>, Failure> 
         for _ in 0..jobs.min(specs.len()) {
             scope.spawn(|| {
                 let mut kept = KeptPool::default();
-                while let Some(&number) = order.get(next.fetch_add(1, Relaxed)) {
-                    let record = simulate_in(&specs[number], Some(&mut kept), &mut |_| {});
+                loop {
+                    let position = next.fetch_add(1, Relaxed);
+                    let Some(&number) = order.get(position) else { break };
+                    let later = order[position + 1..].iter().map(|&number| &specs[number]);
+                    let pool = kept.serves(&specs[number], later).then_some(&mut kept);
+                    let record = simulate_in(&specs[number], pool, &mut |_| {});
                     done.lock().expect("no thread panics while it holds the lock")[number] = Some(record);
                 }
             });
@@ -195,9 +201,12 @@ fn rows(records: &[Record]) -> Vec<Vec<String>> {
         .into_iter()
         .filter(|path| !path.starts_with("options.") && path != "consistency");
     let swept: Vec<String> = swept.collect();
-    let heading = swept.iter().cloned().chain(MEASURED.map(|(name, _)| name.to_owned()));
+    let is_repeated = records.iter().any(|record| record.repeats.is_some());
+    let repeated: &[(&str, &str)] = if is_repeated { &REPEATED } else { &[] };
+    let measured: Vec<_> = repeated.iter().chain(&MEASURED).copied().collect();
+    let heading = swept.iter().cloned().chain(measured.iter().map(|(name, _)| (*name).to_owned()));
     let row = |fields: &Fields| {
-        let paths = swept.iter().map(String::as_str).chain(MEASURED.map(|(_, path)| path));
+        let paths = swept.iter().map(String::as_str).chain(measured.iter().map(|(_, path)| *path));
         paths.map(|path| fields.text(path).map_or_else(|| "-".to_owned(), |text| rounded(&text))).collect()
     };
     std::iter::once(heading.collect()).chain(fields.iter().map(row)).collect()

@@ -233,6 +233,8 @@ fn program() -> String {
 
 fn check<I: FarIndex>(seeds: Range<u64>, args: &CheckArgs, trace: Option<&Path>) -> LabResult<(String, u8)> {
     let options = args.options::<I>()?;
+    // A file that cannot be written must not cost the search.
+    trace.map_or(Ok(()), |file| write_file(file, ""))?;
     let (Totals { runs, operations, faults }, found) = run_seeds::<I>(seeds, &options);
     let mix = options.faults.name();
     Ok(match found {

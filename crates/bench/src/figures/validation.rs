@@ -172,7 +172,7 @@ pub fn validation() -> Result<String> {
         let of_use = || rows.iter().filter(|(of, ..)| *of == used);
         let mut errors: Vec<f64> = of_use().map(|(_, error, _)| error.abs()).collect();
         errors.sort_by(f64::total_cmp);
-        let median = errors.get(errors.len() / 2).copied().unwrap_or(0.0);
+        let median = median(&errors);
         let largest = errors.last().copied().unwrap_or(0.0);
         let _ = write!(
             text,
@@ -210,10 +210,22 @@ pub const VALIDATION_BEGIN: &str = "<!-- validation: measured by a test of farwo
 /// The line after the tables.
 pub const VALIDATION_END: &str = "<!-- end of validation -->";
 
+/// The median of sorted values.
+fn median(sorted: &[f64]) -> f64 {
+    let middle = &sorted[sorted.len().saturating_sub(1) / 2..(sorted.len() / 2 + 1).min(sorted.len())];
+    middle.iter().sum::<f64>() / middle.len().max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::report::between;
     use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_of_values_is_between_the_middle_ones() {
+        let medians = [&[3.0][..], &[1.0, 4.0], &[1.0, 2.0, 9.0]].map(|values| median(values).to_string());
+        assert_eq!(medians, ["3", "2.5", "2"]);
+    }
 
     #[test]
     fn the_page_of_published_values_is_that_of_the_model() {

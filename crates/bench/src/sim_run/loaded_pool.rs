@@ -20,6 +20,17 @@ struct LoadedPool {
 }
 
 impl KeptPool {
+    /// Whether a run of `spec` would begin with the kept pool, or with an equal one of one of the `later` runs.
+    pub fn serves<'s>(&self, spec: &RunSpec, mut later: impl Iterator<Item = &'s RunSpec>) -> bool {
+        let key = key_of(spec);
+        self.0.as_ref().is_some_and(|kept| kept.key == key) || later.any(|later| key_of(later) == key)
+    }
+
+    /// Frees a pool with which a run of `spec` would not begin.
+    pub(super) fn free_other(&mut self, spec: &RunSpec) {
+        self.0 = self.0.take().filter(|kept| kept.key == key_of(spec));
+    }
+
     /// Copies the pool that a run begins with to its world, if it is kept; otherwise yields false.
     pub(super) fn restore(&self, spec: &RunSpec, world: &World) -> bool {
         let kept = self.0.as_ref().filter(|kept| kept.key == key_of(spec));
@@ -31,8 +42,6 @@ impl KeptPool {
 
     /// Keeps the loaded pool of a run, instead of an earlier one.
     pub(super) fn keep(&mut self, spec: &RunSpec, world: &World, client: &Client<SimFabric>) -> Result<()> {
-        // An earlier image is freed before another one is made.
-        self.0 = None;
         let image = world.image(client).map_err(IndexError::from)?;
         self.0 = Some(LoadedPool { key: key_of(spec), image });
         Ok(())
@@ -48,12 +57,11 @@ fn key_of(spec: &RunSpec) -> String {
         colocate: false,
         distribution: if without_puts { Distribution::Uniform } else { spec.distribution },
         zipf_ranks: if without_puts { None } else { spec.zipf_ranks },
-        range_size: 0,
-        batched_scans: false,
+        range_size: if without_puts { 0 } else { spec.range_size },
         cache_bytes: if without_puts { None } else { spec.cache_bytes },
         compute_nodes: 0,
         threads: None,
-        clients: None,
+        clients: if without_puts { None } else { spec.clients },
         amount: None,
         warm_up_seconds: None,
         warm_up_end: WarmUpEnd::default(),
@@ -99,19 +107,34 @@ mod tests {
             let mut kept = KeptPool::default();
             let first = spec(index);
             let others = [
-                RunSpec { clients: Some(12), compute_nodes: 3, ..first.clone() },
+                RunSpec { clients: Some(12), compute_nodes: 3, threads: Some(2), ..first.clone() },
                 RunSpec { cache_bytes: Some(200_000), distribution: Distribution::Uniform, ..first.clone() },
+                RunSpec { range_size: 20, operation_ns: Some(100.0), rate: Some(100_000), ..first.clone() },
+                RunSpec { colocate: true, warm_up_seconds: Some(0.001), ..first.clone() },
             ];
             simulate_in(&first, Some(&mut kept), &mut |_| {}).unwrap();
             for other in others {
-                let world_key = kept.0.as_ref().unwrap().key.clone();
+                assert!(kept.serves(&other, std::iter::empty()), "{index}");
                 let in_kept = simulate_in(&other, Some(&mut kept), &mut |_| {}).unwrap();
-                assert_eq!(kept.0.as_ref().unwrap().key, world_key, "the pool was used");
                 assert_eq!(result(in_kept), result(simulate(&other, &mut |_| {}).unwrap()), "{index}");
             }
-            let larger = RunSpec { keys: Some(4_000), ..first };
-            let in_kept = simulate_in(&larger, Some(&mut kept), &mut |_| {}).unwrap();
-            assert_eq!(in_kept.keys, 4_000, "other keys are loaded");
+        }
+    }
+
+    #[test]
+    fn a_pool_that_a_run_would_load_otherwise_is_not_used() {
+        let first = RunSpec { workload: Workload::YcsbE, ..spec(System::Smart) };
+        let mut kept = KeptPool::default();
+        simulate_in(&first, Some(&mut kept), &mut |_| {}).unwrap();
+        let others = [
+            RunSpec { batched_scans: !first.batched_scans, ..first.clone() },
+            RunSpec { keys: Some(4_000), ..first.clone() },
+            RunSpec { seed: 2, ..first.clone() },
+        ];
+        for other in others {
+            assert!(!kept.serves(&other, std::iter::empty()) && kept.serves(&other, [&other].into_iter()));
+            let in_kept = simulate_in(&other, Some(&mut kept), &mut |_| {}).unwrap();
+            assert_eq!(result(in_kept), result(simulate(&other, &mut |_| {}).unwrap()));
         }
     }
 }

@@ -58,10 +58,13 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
 /// As [`simulate`].
 pub fn simulate_in(
     spec: &RunSpec,
-    kept: Option<&mut KeptPool>,
+    mut kept: Option<&mut KeptPool>,
     progress: &mut dyn FnMut(Stage<'_>),
 ) -> Result<Record> {
     spec.check()?;
+    if let Some(kept) = &mut kept {
+        kept.free_other(spec);
+    }
     let card = card_of(spec)?;
     let keys = spec.key_source.keys()?;
     let workload = spec.workload(keys.ranks());
@@ -101,6 +104,8 @@ pub fn check_measured(spec: &RunSpec, round: &Round) -> Result<()> {
     if round.measurement.operations() == 0 {
         let problem = "no operation began and ended in the measured phase".to_owned();
         let (flag, remedy) = match spec.warm_up_keys {
+            _ if !spec.faults.is_empty() => ("--fault", "give shorter or later faults, or more virtual time"),
+            0 if spec.rate.is_some() => ("--rate", "give a higher rate, or more virtual time"),
             0 => ("--seconds", "give more virtual time, or fewer clients per thread"),
             _ => ("--warmup-keys", "give fewer, more --keys, or more virtual time"),
         };

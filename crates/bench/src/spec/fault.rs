@@ -149,6 +149,9 @@ pub(crate) fn check(faults: &[TimedFault], machines: FaultMachines, end_ns: Opti
     Ok(())
 }
 
+/// Largest factor by which a NIC is slowed down.
+const FACTOR_MAX: u64 = 1_000_000;
+
 impl FromStr for TimedFault {
     type Err = Error;
 
@@ -188,14 +191,22 @@ impl TimedFault {
     fn add(&mut self, part: &str) -> Result<(), String> {
         let kind = self.kind;
         let wrong = || format!("'{part}' is no parameter of this fault");
+        let first =
+            |is_first: bool| is_first.then_some(()).ok_or_else(|| format!("'{part}' is a second value"));
         if let Some(number) = part.strip_prefix("compute=").filter(|_| kind.has_compute_node()) {
+            first(self.compute_node.is_none())?;
             self.compute_node = Some(number.parse().map_err(|_| wrong())?);
         } else if let Some(number) = part.strip_prefix("memory=").filter(|_| kind.has_memory_node()) {
+            first(self.memory_node.is_none())?;
             self.memory_node = Some(number.parse().map_err(|_| wrong())?);
         } else {
+            first(self.extent == 0)?;
             self.extent = match kind.extent_kind() {
                 ExtentKind::Duration => nanoseconds(part),
-                ExtentKind::Factor => part.strip_suffix('x').and_then(|factor| factor.parse().ok()),
+                ExtentKind::Factor => part
+                    .strip_suffix('x')
+                    .and_then(|factor| factor.parse().ok())
+                    .filter(|factor| *factor <= FACTOR_MAX),
                 ExtentKind::None => None,
             }
             .ok_or_else(wrong)?;
@@ -298,6 +309,9 @@ mod tests {
             "delay:2ms@5ms",
             "flood@5ms",
             "crash:compute=x@5ms",
+            "crash:compute=0:compute=1@5ms",
+            "down:1ms:2ms@5ms",
+            "slow:1000001x@5ms",
         ] {
             let refused = text.parse::<TimedFault>().unwrap_err().to_string();
             assert!(refused.starts_with("--fault: ") && refused.contains("crash@5ms"), "{text}: {refused}");

@@ -26,14 +26,23 @@ pub(super) fn with_command(mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
-/// Warns if the longest operation is not much shorter than the measured time.
+/// Warns if faults did not happen, or if the longest operation is not much shorter than the measured time.
 pub(super) fn warn_of_short_windows(records: &[Record], context: &mut Context<'_>) -> Result<(), Failure> {
     for record in records {
+        let (asked, happened) = (record.faults.len(), record.faults_injected.len());
+        if happened < asked {
+            writeln!(
+                context.messages,
+                "warning: {}: {happened} of {asked} faults happened, because the measured phase ended before; give \
+                 earlier faults, or more --operations",
+                record.label(),
+            )?;
+        }
         let (longest, measured) = (record.latency_us.max / 1e6, record.seconds);
         if measured > 0.0 && longest > LONGEST_SHARE * measured {
             writeln!(
                 context.messages,
-                "warning: {}: the longest operation took {:.1} ms, and {:.1} ms were measured; give more --seconds",
+                "warning: {}: the longest operation took {:.3} ms, and {:.3} ms were measured; give more --seconds",
                 record.label(),
                 longest * 1e3,
                 measured * 1e3

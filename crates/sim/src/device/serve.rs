@@ -25,8 +25,10 @@ impl Device {
         if self.card.translations.is_some() || self.card.queue_pairs.is_some() {
             // The requests of a queue pair stay in order, although some of them need no translation.
             let last = &mut self.queues[queue].last_enter;
-            enters = (enters + misses.latency).max(*last);
-            *last = enters;
+            let delayed = (enters + misses.latency).max(*last);
+            *last = delayed;
+            self.verbs[verb as usize].last_byte += delayed - enters;
+            enters = delayed;
         }
         if enters > now {
             self.queue.at(enters, Event::Enter(verb));

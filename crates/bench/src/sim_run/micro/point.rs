@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use farwood_fabric::Memory;
 
+use super::super::ordered::nic_label;
 use super::verbs::AREA_BYTES;
 use super::{Cluster, Load, Verb, VerbsSpec, Words, simulate_verbs};
 use crate::record::Latency;
@@ -14,6 +15,11 @@ use crate::{Error, Result};
 
 /// Largest payload of a READ or WRITE, bytes.
 const BYTES_MAX: u64 = 1 << 20;
+
+/// Largest payload of all requests in flight, bytes.
+const IN_FLIGHT_BYTES_MAX: u64 = 1 << 30;
+/// Completions below which rate and bandwidth depend on the moment at which the measurement ends.
+const COMPLETIONS_MIN: f64 = 100.0;
 
 /// The addresses that verbs access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,12 +129,34 @@ impl NicPoint {
             let problem = format!("{queue_pairs} is not a multiple of --compute-nodes {compute_nodes}");
             return Err(Error::parameter("--queue-pairs", problem, "give a multiple of --compute-nodes"));
         }
-        let words = queue_pairs * outstanding;
+        let words = queue_pairs.saturating_mul(outstanding);
+        if words.saturating_mul(bytes) > IN_FLIGHT_BYTES_MAX {
+            let problem = format!("{words} requests of {bytes} bytes are more than 1 GiB in flight");
+            return Err(Error::parameter("--outstanding", problem, "give fewer, or smaller --bytes"));
+        }
         if self.verb.is_atomic() && self.target == NicTarget::Spread && 8 * words > area {
             let problem = format!("{words} atomics in flight need a word each, and there are {}", area / 8);
             return Err(Error::parameter("--target", problem, "give fewer --outstanding or --queue-pairs"));
         }
         Ok(())
+    }
+
+    /// The reason why a longer measurement would have another result, if there is one.
+    pub fn warning(&self, measured: &NicMeasurement) -> Option<String> {
+        let completions = measured.mverbs * 1e6 * self.seconds;
+        let in_flight = (self.queue_pairs * self.outstanding) as f64;
+        let reason = if completions < COMPLETIONS_MIN {
+            format!("only {completions:.0} verbs ended")
+        } else if completions < 4.0 * in_flight {
+            format!("{completions:.0} verbs ended with {in_flight:.0} in flight, so queues still grew")
+        } else {
+            return None;
+        };
+        Some(format!(
+            "{}: {reason} in the {} s that were measured; give more --seconds",
+            self.options(),
+            self.seconds
+        ))
     }
 
     /// Simulates the point.
@@ -148,7 +176,7 @@ impl NicPoint {
         let Latency { mean, p50, p90, p99, p999, max } = record.latency_us;
         Ok(NicMeasurement {
             nic_hash: card.hash(),
-            nic: card.name,
+            nic: nic_label(Some(&self.nic), &card),
             mverbs: record.mops,
             gbits: record.mops * 8.0 * self.bytes as f64 / 1000.0,
             latency_us: Latency {
