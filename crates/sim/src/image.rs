@@ -37,8 +37,8 @@ impl World {
         Ok(PoolImage { shape: device.shape, nodes: nodes.map(copy).collect(), lock_tag: device.lock_tag })
     }
 
-    /// Replaces the memory of all memory nodes by that of another world, except for the client table and the headers: the
-    /// compute nodes of this world remain entered, no index is open, and the host memory keeps its size.
+    /// Replaces the memory of all memory nodes by that of another world, except for the client table and the headers:
+    /// the compute nodes of this world remain entered, no index is open, and the host memory keeps its size.
     ///
     /// # Panics
     /// If the pools differ in more than the size of the host memory, or this one is too small.
