@@ -90,6 +90,7 @@ mod tests {
             fabric: FabricKind::Sim,
             workload: Workload::YcsbA,
             keys: Some(3_000),
+            memory_nodes: 2,
             compute_nodes: 2,
             clients: Some(8),
             ..RunSpec::default()
