@@ -339,11 +339,11 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
             return Failure::Other { text, exit_code: 1 };
         }
         Error::Read { option, file, source } if source.kind() == ErrorKind::InvalidInput => {
-            let text = format!("bench: {option}: {}: {source}; name another file", shown(&file));
+            let text = format!("{option}: {}: {source}; name another file", shown(&file));
             return Failure::Usage(text);
         }
         Error::Read { option, file, source } => {
-            return Failure::file(&format!("bench: {option}"), "read", &file, source);
+            return Failure::file(option, "read", &file, source);
         }
         Error::Worker { .. } | Error::Processes { .. } => return Failure::Other { text, exit_code: 10 },
         Error::Pool(source) => farwood::Error::Pool { operation: "bench", source },

@@ -1,9 +1,9 @@
 //! The result of a checked run.
 
-use crate::report::micros;
 use crate::world::number_of;
 use farwood_sim::Trace;
 use farwood_sim::fault::{FaultCounts, InjectedFault};
+use farwood_sim::trace::micros;
 use farwood_testkit::history::{ByteString, History, Violation};
 
 /// Number of the client that reads everything at the end on compute node 0.

@@ -5,6 +5,7 @@ use crate::finding::{CheckedRun, FIRST_READER, Finding};
 use crate::world::number_of;
 use farwood_fabric::NodeId;
 use farwood_sim::fault::InjectedFault;
+use farwood_sim::trace::micros;
 use farwood_sim::{OperationSpan, TraceEvent};
 use farwood_testkit::history::{Action, Answer, Operation, Violation};
 use std::fmt::Write as _;
@@ -148,8 +149,4 @@ fn verbs_of(operation: &Operation, run: &CheckedRun) -> String {
         let _ = writeln!(text, "    {time:>14}  {stage:<5} memory {node}  {what}{separator}{details}");
     }
     text
-}
-
-pub(crate) fn micros(time: u64) -> String {
-    format!("{}.{:03} us", time / 1000, time % 1000)
 }

@@ -3,6 +3,7 @@
 //! A rule waits for its trigger and then injects its fault once. Triggers count verbs or virtual time, so a run with
 //! rules is repeatable.
 
+use crate::trace::micros;
 use farwood_fabric::NodeId;
 use std::fmt;
 
@@ -110,29 +111,20 @@ impl fmt::Display for Fault {
                 write!(f, "compute node {compute_node} crashes {moment}")
             }
             Self::Freeze { compute_node, nanoseconds } => {
-                write!(f, "compute node {compute_node} stops for {}", Micros(nanoseconds))
+                write!(f, "compute node {compute_node} stops for {}", micros(nanoseconds))
             }
-            Self::Delay { nanoseconds } => write!(f, "a verb arrives {} late", Micros(nanoseconds)),
+            Self::Delay { nanoseconds } => write!(f, "a verb arrives {} late", micros(nanoseconds)),
             Self::Down { node, nanoseconds } => {
-                write!(f, "memory node {node} is unreachable for {}", Micros(nanoseconds))
+                write!(f, "memory node {node} is unreachable for {}", micros(nanoseconds))
             }
             Self::Slow { node, times } => {
                 write!(f, "the NIC of memory node {node} becomes {times} times slower")
             }
             Self::Partition { compute_node, node, nanoseconds } => {
-                let time = Micros(nanoseconds);
+                let time = micros(nanoseconds);
                 write!(f, "compute node {compute_node} cannot reach memory node {node} for {time}")
             }
         }
-    }
-}
-
-/// Nanoseconds, shown as microseconds.
-struct Micros(u64);
-
-impl fmt::Display for Micros {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:03} us", self.0 / 1000, self.0 % 1000)
     }
 }
 

@@ -182,6 +182,11 @@ impl Trace {
     }
 }
 
+/// A virtual time or duration in microseconds.
+pub fn micros(nanoseconds: u64) -> String {
+    format!("{}.{:03} us", nanoseconds / 1000, nanoseconds % 1000)
+}
+
 /// Formats events as a sequence diagram: one line per event, clients to the left, memory nodes to the right.
 pub fn sequence<'e>(events: impl IntoIterator<Item = &'e TraceEvent>) -> String {
     let mut text = String::new();
@@ -192,10 +197,10 @@ pub fn sequence<'e>(events: impl IntoIterator<Item = &'e TraceEvent>) -> String 
             "complete" => "<----        ",
             _ => "  -- lost    ",
         };
-        let (micros, nanos) = (time / 1000, time % 1000);
+        let time = micros(*time);
         let _ = write!(
             text,
-            "{micros:>9}.{nanos:03} us  compute {compute} client {client:<4} {arrow} memory {node}  #{verb} {what}",
+            "{time:>16}  compute {compute} client {client:<4} {arrow} memory {node}  #{verb} {what}",
         );
         let separator = if details.is_empty() { "" } else { ": " };
         let _ = writeln!(text, "{separator}{details}");

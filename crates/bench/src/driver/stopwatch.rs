@@ -36,6 +36,12 @@ pub struct Stopwatch {
     windows: Option<SteadyWindows>,
     /// Operations that ended in the present window.
     window_operations: Cell<u64>,
+    /// The end of the present window.
+    window_end: Cell<u64>,
+    /// Operations of threads that are ahead of the end of the present window: they count if the phase begins there.
+    ahead: RefCell<Vec<(OperationKind, Range<u64>, CostTotals)>>,
+    /// The longest operation that began before the end of the phase and ended after it, in nanoseconds.
+    unfinished_max: Cell<u64>,
     /// The faults of the phase; their times count from its begin.
     faults: Vec<FaultRule>,
     timeline: Option<RefCell<Timeline>>,
@@ -83,6 +89,9 @@ pub struct Timed {
     pub timeline: Vec<TimelineBucket>,
     /// Operations of the phase that faults made fail.
     pub failed_operations: u64,
+    /// The longest operation that began before the end of the phase and ended after it, in nanoseconds; 0 if there is
+    /// none, or if the phase ends with an operation.
+    pub unfinished_max_ns: u64,
     /// Verbs simulated per second of real time: in the measured phase, or in the whole run if operations precede it.
     pub verbs_per_second: f64,
 }
@@ -101,6 +110,9 @@ impl Stopwatch {
             end: Cell::new(end),
             windows: None,
             window_operations: Cell::new(0),
+            window_end: Cell::new(u64::MAX),
+            ahead: RefCell::default(),
+            unfinished_max: Cell::new(0),
             faults: Vec::new(),
             timeline: None,
             failed_operations: Cell::new(0),
@@ -164,6 +176,10 @@ impl Stopwatch {
             CountedOperations::Begun => time.start >= begin,
         };
         let counts = is_in_phase && time.end <= self.exhausted.get();
+        self.note_unfinished(&time);
+        if time.end >= self.window_end.get() && self.counted == CountedOperations::Ended {
+            self.ahead.borrow_mut().push((kind, time.clone(), *costs));
+        }
         if self.warm_up_left.get() > 0 {
             self.warm_up_left.update(|left| left - 1);
             if self.warm_up_left.get() == 0 {
@@ -181,9 +197,17 @@ impl Stopwatch {
         u64::from(counts)
     }
 
+    /// Notes the duration of an operation that ended after the phase.
+    fn note_unfinished(&self, time: &Range<u64>) {
+        if (time.start..=time.end).contains(&self.end.get()) {
+            self.unfinished_max.set(self.unfinished_max.get().max(time.end - time.start));
+        }
+    }
+
     /// Counts an operation that a fault made fail.
-    pub fn record_failed(&self, now: u64) {
-        let begin = self.begin.get();
+    pub fn record_failed(&self, time: Range<u64>) {
+        self.note_unfinished(&time);
+        let (begin, now) = (self.begin.get(), time.end);
         if !(begin..self.end.get()).contains(&now) {
             return;
         }
@@ -226,6 +250,7 @@ impl Stopwatch {
             warm_up_steady,
             timeline: self.timeline.as_ref().map_or_else(Vec::new, |all| all.borrow_mut().finish(length_ns)),
             failed_operations: self.failed_operations.get(),
+            unfinished_max_ns: self.unfinished_max.get(),
             verbs_per_second: verbs as f64 * 1e9 / real as f64,
         })
     }
@@ -252,6 +277,8 @@ impl Stopwatch {
         let mut steady = false;
         while !steady && operations.len() < WINDOWS_MAX {
             window_end += nanoseconds(windows.seconds);
+            self.window_end.set(window_end);
+            self.ahead.borrow_mut().clear();
             run_until(group, window_end)?;
             operations.push(self.window_operations.take());
             steady = is_steady(&operations, windows.arrivals);
@@ -259,6 +286,10 @@ impl Stopwatch {
         self.begin.set(window_end);
         if let Amount::Seconds(seconds) = self.amount {
             self.end.set(window_end + nanoseconds(seconds));
+        }
+        self.window_end.set(u64::MAX);
+        for (kind, time, costs) in self.ahead.take() {
+            self.record(kind, time, &costs);
         }
         Ok(Some(steady))
     }

@@ -89,6 +89,14 @@ impl Timeline {
             self.bucket(length_ns - 1);
         }
         let bucket_ns = self.shape.bucket_ns;
+        // The last operation ends the phase: it belongs to the last interval.
+        let count = length_ns.div_ceil(bucket_ns).max(1) as usize;
+        let after = self.buckets.split_off(count.min(self.buckets.len()));
+        if let Some(last) = self.buckets.last_mut() {
+            for bucket in &after {
+                last.merge(bucket);
+            }
+        }
         let finished = |(number, bucket): (usize, &Bucket)| {
             let from_ns = number as u64 * bucket_ns;
             let operations = bucket.latency_ns.len();
@@ -123,6 +131,16 @@ mod tests {
         assert_eq!(p99, [Some(1.049), None, Some(2.55), None]);
         assert_eq!((buckets[3].from_seconds, buckets[3].seconds), (3e-6, 5e-7), "the last one is shorter");
         assert!((buckets[0].mops() - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_operation_that_ends_the_phase_is_in_the_last_interval() {
+        let mut timeline = Timeline::new(TimelineShape { bucket_ns: 1000, buckets_max: 10 });
+        timeline.record(500, 1);
+        timeline.record(2000, 1);
+        let buckets = timeline.finish(2000);
+        let counts: Vec<_> = buckets.iter().map(|bucket| bucket.operations).collect();
+        assert_eq!(counts, [1, 1]);
     }
 
     #[test]

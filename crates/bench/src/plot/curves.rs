@@ -26,7 +26,7 @@ pub(crate) struct CurvePanel {
     pub(crate) title: String,
     /// The horizontal quantity with its unit.
     pub(crate) axis: String,
-    /// The curves with their names.
+    /// The curves with their names. A curve has a gap where a point's second value is not a number.
     pub(crate) series: Vec<(String, Vec<(f64, f64)>)>,
     /// Intervals at points of the curves.
     pub(crate) whiskers: Vec<Whisker>,
@@ -75,10 +75,11 @@ pub(super) fn draw(scene: &mut Scene, top: f64, panel: &CurvePanel) {
 }
 
 fn draw_curve(scene: &mut Scene, placed: &[(f64, f64)], color: Color) {
-    for ends in placed.windows(2) {
+    let is_drawn = |point: &(f64, f64)| !point.1.is_nan();
+    for ends in placed.windows(2).filter(|ends| ends.iter().all(is_drawn)) {
         scene.line(ends[0], ends[1], 2.0, color);
     }
-    for (x, y) in placed {
+    for (x, y) in placed.iter().filter(|point| is_drawn(point)) {
         scene.rectangle(x - MARK / 2.0, y - MARK / 2.0, MARK, MARK, color);
     }
 }

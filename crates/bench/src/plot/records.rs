@@ -9,7 +9,7 @@ use crate::record::Record;
 use crate::{Error, Result};
 
 /// Fields that a run measures, or that name the machine and the program: records may differ in them.
-const NOT_SETUP: [&str; 27] = [
+const NOT_SETUP: [&str; 28] = [
     "operations",
     "seconds",
     "mops",
@@ -37,6 +37,7 @@ const NOT_SETUP: [&str; 27] = [
     "timeline",
     "faults_injected",
     "failed_operations",
+    "unfinished_us_max",
 ];
 /// Fields that describe the index: series may differ in them.
 const OF_INDEX: [&str; 5] = ["index", "variant", "options", "consistency", "peer"];
@@ -105,10 +106,7 @@ impl SweepChart {
             Ok(ChartPanel::Curves(CurvePanel { title, axis, series, whiskers }))
         };
         let panels: Result<Vec<_>> = axes.up.iter().map(panel).collect();
-        let shared = |name: &&str| flat.iter().all(|fields| fields.0.get(*name) == flat[0].0.get(*name));
-        let title = ["workload", "fabric", "nic"].into_iter().filter(shared);
-        let title = title.filter_map(|name| flat[0].text(name));
-        Ok(Self { title: title.collect::<Vec<_>>().join(", "), panels: panels? })
+        Ok(Self { title: shared_text(&flat, &["workload", "fabric", "nic"]), panels: panels? })
     }
 
     /// The chart as an SVG document.
@@ -125,11 +123,22 @@ impl SweepChart {
     }
 }
 
+/// The values of the fields that all records share.
+pub(super) fn shared_text(all: &[Fields], names: &[&str]) -> String {
+    let is_shared = |name: &&&str| all.iter().all(|fields| fields.0.get(**name) == all[0].0.get(**name));
+    let values = names.iter().filter(is_shared).filter_map(|name| all[0].text(name));
+    values.collect::<Vec<_>>().join(", ")
+}
+
 /// Refuses fields that no record has.
 fn check_fields(all: &[Fields], axes: &SweepAxes) -> Result<()> {
     let named = std::iter::once(&axes.across).chain(&axes.up).chain(&axes.series);
     let unknown = named.into_iter().find(|path| all.iter().all(|fields| !fields.0.contains_key(*path)));
-    unknown.map_or(Ok(()), |path| Err(Error::Record(format!("the records have no field '{path}'"))))
+    unknown.map_or(Ok(()), |path| {
+        let swept = Fields::swept(all).join(", ");
+        let differ = if swept.is_empty() { String::new() } else { format!("; they differ in {swept}") };
+        Err(Error::Record(format!("the records have no field '{path}'{differ}")))
+    })
 }
 
 /// Refuses records that differ in more than the swept parameter and the series.
@@ -204,7 +213,11 @@ impl Fields {
 
     /// A field as text, without quotation marks.
     pub fn text(&self, path: &str) -> Option<String> {
-        self.0.get(path).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        self.0.get(path).map(|value| match value {
+            Value::Array(all) => all.iter().map(text).collect::<Vec<_>>().join(" "),
+            value => text(value),
+        })
     }
 
     fn number(&self, path: &str) -> Result<f64> {

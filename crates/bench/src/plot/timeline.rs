@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::records::{Fields, SweepAxes, SweepChart};
+use super::records::{Fields, SweepAxes, SweepChart, shared_text};
 use super::{ChartPanel, CurvePanel, SERIES_MAX};
 use crate::record::Record;
 use crate::record::timeline::TimelineBucket;
@@ -23,7 +23,8 @@ impl SweepChart {
             return refuse(problem);
         }
         let axes = SweepAxes { across: String::new(), up: Vec::new(), series: series.to_vec() };
-        let names: Vec<String> = records.iter().map(|record| Fields::of(record).series(&axes)).collect();
+        let flat: Vec<Fields> = records.iter().map(Fields::of).collect();
+        let names: Vec<String> = flat.iter().map(|fields| fields.series(&axes)).collect();
         if let Some(without) = records.iter().position(|record| record.timeline.is_empty()) {
             return refuse(format!(
                 "the record of {} has no timeline; run bench with --timeline",
@@ -37,8 +38,10 @@ impl SweepChart {
         }
         let panel = |title: &str, value: fn(&TimelineBucket) -> Option<f64>| {
             let curve = |record: &Record| {
-                let point = |bucket: &TimelineBucket| Some((bucket.from_seconds * 1e3, value(bucket)?));
-                record.timeline.iter().filter_map(point).collect()
+                // A curve has a gap where a value is not a number.
+                let point =
+                    |bucket: &TimelineBucket| (bucket.from_seconds * 1e3, value(bucket).unwrap_or(f64::NAN));
+                record.timeline.iter().map(point).collect()
             };
             let series = names.iter().cloned().zip(records.iter().map(curve)).collect();
             let (title, axis) = (title.to_owned(), AXIS.to_owned());
@@ -48,14 +51,8 @@ impl SweepChart {
             panel("million operations per second", |bucket| Some(bucket.mops())),
             panel("p99 latency, microseconds", |bucket| bucket.p99_us),
         ];
-        Ok(Self { title: title(&records[0]), panels })
+        Ok(Self { title: shared_text(&flat, &["workload", "nic", "faults"]), panels })
     }
-}
-
-/// The workload, the network and the faults of a record.
-fn title(record: &Record) -> String {
-    let parts = std::iter::once(&record.workload).chain(&record.nic).chain(&record.faults);
-    parts.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -80,12 +77,19 @@ mod tests {
         let ChartPanel::Curves(mops) = &chart.panels[0] else { panic!("it has curves") };
         assert_eq!(mops.series[1], ("smart".to_owned(), vec![(0.0, 0.0), (1.0, 1.0), (2.0, 2.0)]));
         let ChartPanel::Curves(latency) = &chart.panels[1] else { panic!("it has curves") };
+        let latencies = &latency.series[0].1;
+        assert!(latencies[0].1.is_nan(), "an interval without operations has no latency");
+        assert_eq!(latencies[1..], [(1.0, 5.0), (2.0, 5.0)]);
+        let svg = chart.svg();
+        assert!(svg.contains("crash@5ms") && !svg.contains("NaN"), "{svg}");
+        let other = Record { faults: vec!["down:1ms@5ms".to_owned()], ..record("smart") };
+        let by_fault = SweepChart::over_time(&[record("smart"), other], &["faults".to_owned()]).unwrap();
+        let ChartPanel::Curves(mops) = &by_fault.panels[0] else { panic!("it has curves") };
         assert_eq!(
-            latency.series[0].1,
-            [(1.0, 5.0), (2.0, 5.0)],
-            "an interval without operations has no latency"
+            mops.series.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            ["crash@5ms", "down:1ms@5ms"]
         );
-        assert!(chart.svg().contains("crash@5ms"));
+        assert_eq!(by_fault.title, "", "the records share nothing");
     }
 
     #[test]

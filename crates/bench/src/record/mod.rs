@@ -130,6 +130,10 @@ pub struct Record {
     /// In a run with faults: the operations that they made fail. `operations` does not contain them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_operations: Option<u64>,
+    /// In a run with faults: the duration in microseconds of the longest operation that began before the end of the
+    /// measured phase and ended after it. `latency_us` does not contain it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished_us_max: Option<f64>,
     /// Round trips of an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips: Option<RoundTrips>,

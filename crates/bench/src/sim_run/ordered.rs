@@ -69,7 +69,8 @@ pub fn simulate_in(
     let keys = spec.key_source.keys()?;
     let workload = spec.workload(keys.ranks());
     workload.check()?;
-    check_memory(spec, &keys, &workload)?;
+    let copies = 1 + u64::from(kept.is_some());
+    check_memory(spec, &keys, &workload, copies)?;
     let world = World::new(world_spec(spec, card, &keys, &workload))?;
     let (record, nodes) = prepare(spec, &world, (&keys, &workload), kept, progress)?;
     progress(Stage::Measuring { backend: &record.label(), round: 1, rounds: 1 });
@@ -86,6 +87,7 @@ pub fn simulate_in(
         faults: spec.faults.iter().map(ToString::to_string).collect(),
         faults_injected,
         failed_operations: has_faults.then_some(timed.failed_operations),
+        unfinished_us_max: has_faults.then_some(timed.unfinished_max_ns as f64 / 1e3),
         offered_ops_per_second: spec.rate,
         timeline: timed.timeline,
         machine: Machine::here(),
@@ -143,10 +145,10 @@ pub fn card_of(spec: &RunSpec) -> Result<NicModel> {
 /// The description of [`FailedCas::LikeSuccess`] in records.
 const LIKE_SUCCESS: &str = ", failed CAS like a successful one";
 
-/// Refuses runs that need more memory than this machine has.
-fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Result<()> {
+/// Refuses runs that need more memory than this machine has. A run that keeps its loaded pool has two copies of it.
+fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec, copies: u64) -> Result<()> {
     let entries = spec.entries_max(workload);
-    let needed = entries.saturating_mul(spec.entry_bytes(keys));
+    let needed = entries.saturating_mul(spec.entry_bytes(keys)).saturating_mul(copies);
     match available_bytes() {
         Some(available) if needed > available => {
             let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
@@ -174,7 +176,8 @@ pub fn nic_model(name: &str) -> Result<NicModel> {
     } else {
         NicModel::named(name)
     };
-    card.map_err(|error| Error::parameter("--nic", format!("{name}: {error}"), "see docs/nic-model.md"))
+    let remedy = "see docs/nic-model.md; the name of a file has a / or ends with .toml";
+    card.map_err(|error| Error::parameter("--nic", format!("{name}: {error}"), remedy))
 }
 
 /// The name of a NIC model in records: its own name, and its file if that has another name.
@@ -370,8 +373,8 @@ async fn run_client(
         executed += 1;
         match effects.outcome(operation, result) {
             Ok(FaultOutcome::Done) => done += stopwatch.record(kind, start..now, &costs),
-            Ok(FaultOutcome::Failed) => stopwatch.record_failed(now),
-            Ok(FaultOutcome::Expired) => return stopwatch.record_failed(now),
+            Ok(FaultOutcome::Failed) => stopwatch.record_failed(start..now),
+            Ok(FaultOutcome::Expired) => return stopwatch.record_failed(start..now),
             Err(error) => return stopwatch.fail(error),
         }
     }

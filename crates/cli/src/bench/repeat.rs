@@ -38,7 +38,8 @@ pub(super) fn warn_of_short_windows(records: &[Record], context: &mut Context<'_
                 record.label(),
             )?;
         }
-        let (longest, measured) = (record.latency_us.max / 1e6, record.seconds);
+        let unfinished = record.unfinished_us_max.unwrap_or(0.0);
+        let (longest, measured) = (record.latency_us.max.max(unfinished) / 1e6, record.seconds);
         if measured > 0.0 && longest > LONGEST_SHARE * measured {
             writeln!(
                 context.messages,

@@ -5,7 +5,7 @@
 //! cache of requests in flight, every request is charged the expected value, so that no random number is needed. The
 //! entries in use are the queue pairs of the NIC, and the pages of its machine's registered memory. A table of pages
 //! with replacement would have to know which pages a run accesses beyond its scaled data set; the size of the
-//! registered memory is a parameter of every run. A skewed access misses less often than this model states.
+//! registered memory is that of a simulated memory node. A skewed access misses less often than this model states.
 
 use super::outstanding::Penalty;
 use crate::nic_model::{NicModel, QueuePairCache, TranslationCache};

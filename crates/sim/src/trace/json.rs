@@ -19,7 +19,7 @@ impl Trace {
 }
 
 /// A time in the unit of the format, microseconds.
-fn micros(nanoseconds: u64) -> f64 {
+fn timestamp(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
@@ -27,7 +27,7 @@ fn operation_slice(OperationSpan { client, name, call, end }: &OperationSpan, tr
     let (client, compute_node) = client;
     let end = end.unwrap_or(trace_end).max(*call);
     json!({
-        "name": name, "cat": "operation", "ph": "X", "ts": micros(*call), "dur": micros(end - call),
+        "name": name, "cat": "operation", "ph": "X", "ts": timestamp(*call), "dur": timestamp(end - call),
         "pid": compute_node, "tid": client,
     })
 }
@@ -35,7 +35,7 @@ fn operation_slice(OperationSpan { client, name, call, end }: &OperationSpan, tr
 /// A marker over all processes.
 fn marker(InjectedFault { time, fault }: &InjectedFault) -> Value {
     json!({
-        "name": fault.to_string(), "cat": "fault", "ph": "i", "s": "g", "ts": micros(*time), "pid": 0, "tid": 0,
+        "name": fault.to_string(), "cat": "fault", "ph": "i", "s": "g", "ts": timestamp(*time), "pid": 0, "tid": 0,
     })
 }
 
@@ -49,7 +49,7 @@ fn verb_event(event: &TraceEvent) -> Value {
     let (client, compute_node) = event.client;
     json!({
         "name": event.what.split(' ').next().unwrap_or_default(), "cat": "verb", "ph": phase, "id": event.verb,
-        "ts": micros(event.time), "pid": compute_node, "tid": client,
+        "ts": timestamp(event.time), "pid": compute_node, "tid": client,
         "args": {
             "what": event.what, "details": event.details, "node": event.node, "stage": event.stage,
         },

@@ -81,12 +81,23 @@ pub fn card_values(text: &str, base: &NicPoint) -> Result<Vec<CardValue>> {
         None => return Err(refuse(1, "the file has no heading".to_owned())),
     }
     let values: Result<Vec<CardValue>> =
-        lines.map(|(line, text)| value(text, base).map_err(|problem| refuse(line, problem))).collect();
+        lines.map(|(line, text)| checked(text, base).map_err(|problem| refuse(line, problem))).collect();
     let values = values?;
     if values.is_empty() {
         return Err(refuse(2, "the file has no values".to_owned()));
     }
     Ok(values)
+}
+
+/// The value of one line, whose point is possible.
+fn checked(text: &str, base: &NicPoint) -> Result<CardValue, String> {
+    let value = value(text, base)?;
+    match value.point.check() {
+        Ok(()) => Ok(value),
+        // The option of the problem is a column of the file.
+        Err(Error::Parameter { problem, remedy, .. }) => Err(format!("{problem}; {remedy}")),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// The value of one line.
@@ -99,7 +110,7 @@ fn value(text: &str, base: &NicPoint) -> Result<CardValue, String> {
     };
     let count = |text: &str| {
         let number = text.parse::<u64>().ok().filter(|number| (1..=1 << 20).contains(number));
-        number.ok_or_else(|| format!("'{text}' is not a count from 1"))
+        number.ok_or_else(|| format!("'{text}' is not a count from 1 to {}", 1 << 20))
     };
     let known = NicMetric::ALL.into_iter().find(|known| known.name() == metric);
     let card = card.parse::<f64>().ok().filter(|value| value.is_finite() && *value > 0.0);
@@ -160,6 +171,8 @@ mod tests {
             ("read,8,16,1,4,1,host,far,million_per_second,7.5", "'far'"),
             ("read,8,16,1,4,1,host,spread,speed,7.5", "latency_us_p99"),
             ("read,8,16,1,4,1,host,spread,gbit_per_second,0", "'0'"),
+            ("read,12,16,1,4,1,host,spread,gbit_per_second,7.5", "line 2: 12; give a multiple of 8"),
+            ("read,8,16,1,9000,1,host,spread,gbit_per_second,7.5", "9000 are more than 4096"),
             ("", "no values"),
         ] {
             let text = format!("{CARD_FILE_HEADING}\n{line}\n");

@@ -104,6 +104,13 @@ pub struct NicMeasurement {
 }
 
 impl NicPoint {
+    /// Most requests in flight of a client.
+    pub const OUTSTANDING_MAX: u64 = 1024;
+    /// Most clients.
+    pub const QUEUE_PAIRS_MAX: u64 = 4096;
+    /// Most machines of the clients.
+    pub const COMPUTE_NODES_MAX: u64 = 64;
+
     /// Refuses impossible points.
     ///
     /// # Errors
@@ -128,6 +135,15 @@ impl NicPoint {
         if !queue_pairs.is_multiple_of(compute_nodes) {
             let problem = format!("{queue_pairs} is not a multiple of --compute-nodes {compute_nodes}");
             return Err(Error::parameter("--queue-pairs", problem, "give a multiple of --compute-nodes"));
+        }
+        for (flag, count, most) in [
+            ("--outstanding", outstanding, Self::OUTSTANDING_MAX),
+            ("--queue-pairs", queue_pairs, Self::QUEUE_PAIRS_MAX),
+            ("--compute-nodes", compute_nodes, Self::COMPUTE_NODES_MAX),
+        ] {
+            if count > most {
+                return Err(Error::parameter(flag, format!("{count} are more than {most}"), "give fewer"));
+            }
         }
         let words = queue_pairs.saturating_mul(outstanding);
         if words.saturating_mul(bytes) > IN_FLIGHT_BYTES_MAX {
@@ -272,6 +288,17 @@ mod tests {
             let device = NicPoint { memory: Memory::Device, ..host.clone() };
             assert!(measured(&device).mverbs > 1.2 * measured(&host).mverbs, "{verb:?}");
         }
+    }
+
+    #[test]
+    fn a_measurement_that_is_too_short_is_noticed() {
+        let warning = |point: &NicPoint| point.warning(&measured(point));
+        assert_eq!(warning(&NicPoint::default()), None);
+        let few = NicPoint { bytes: 1 << 20, outstanding: 16, ..NicPoint::default() };
+        assert!(warning(&few).unwrap().contains("verbs ended"), "100 Gb/s are 12 MiB in 1 ms");
+        let growing = NicPoint { bytes: 65_536, outstanding: 16, queue_pairs: 16, ..NicPoint::default() };
+        assert!(warning(&growing).unwrap().contains("256 in flight"), "{growing:?}");
+        assert_eq!(warning(&NicPoint { seconds: 0.02, ..growing }), None);
     }
 
     #[test]
