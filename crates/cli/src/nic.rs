@@ -50,7 +50,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = "1", value_name = "COUNT", value_parser = size::between::<u64>(1, 1024))]
     batch: u64,
     /// Machines of the clients; --queue-pairs is a multiple of it
-    #[arg(long, default_value = "1", value_name = "COUNT", value_parser = size::between::<u64>(1, NicPoint::COMPUTE_NODES_MAX))]
+    #[arg(long, default_value = "1", value_name = "COUNT",
+        value_parser = size::between::<u64>(1, NicPoint::COMPUTE_NODES_MAX))]
     compute_nodes: u64,
     /// Number of memory nodes
     #[arg(long, default_value = "1", value_name = "COUNT", value_parser = size::between::<u16>(1, 64))]
