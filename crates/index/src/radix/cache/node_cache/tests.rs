@@ -418,6 +418,21 @@ fn a_copy_of_a_cache_has_and_evicts_the_same_nodes() {
 }
 
 #[test]
+fn the_bytes_in_use_follow_from_the_nodes_and_hardly_from_the_budget() {
+    let filled = |budget: usize| {
+        let cache = NodeCache::new(budget, INDEX);
+        (0..2_000).for_each(|number| put(&cache, number));
+        assert!((0..2_000).all(|number| has(&cache, number)));
+        cache.bytes().0
+    };
+    let small = filled(1 << 20);
+    for budget in [16 << 20, 256 << 20] {
+        let bytes = filled(budget);
+        assert!(bytes < small + budget / 64, "{bytes} of {budget} bytes, and {small} of 1 MiB");
+    }
+}
+
+#[test]
 fn without_a_budget_nothing_is_cached() {
     let cache = NodeCache::new(0, INDEX);
     cache.put(at(0), &node(b"", 1));
