@@ -119,7 +119,7 @@ fn files_that_cannot_be_read_are_named() {
         &["bench", "--rectangles-file", "nowhere.txt", "--index", "catfish", "--keys", "10"],
         &["put", "--value-file", "nowhere.txt", "shm://p/t", "ant"],
     ] {
-        let words = format!("{}: {}: cannot read nowhere.txt", arguments[0], arguments[1]);
+        let words = format!("{}: cannot read nowhere.txt", arguments[1]);
         machine.refused(2, arguments, &[&words, "name an existing file"]);
     }
     let pipe = machine.path().join("pipe.toml");
@@ -130,7 +130,7 @@ fn files_that_cannot_be_read_are_named() {
             &["bench", "--nic", file, "--fabric", "sim", "--keys", "10"],
             &["bench", "--rectangles-file", file, "--index", "catfish", "--keys", "10"],
         ] {
-            let words = format!("bench: {}: {file}: it is not a regular file", arguments[1]);
+            let words = format!("{}: {file}: it is not a regular file", arguments[1]);
             machine.refused(2, arguments, &[&words, "name another file"]);
         }
     }
