@@ -3,6 +3,7 @@
 use crate::attached_place::AttachedPlace;
 use crate::attachment::Attachment;
 use crate::error::Error;
+use crate::heir::Heir;
 use crate::observe::{CallRegistry, MeteredClient};
 use crate::thread_client;
 use crate::tree::Tree;
@@ -37,6 +38,8 @@ pub(crate) struct Attached {
     /// Threads with a client of their own, if the pool has connections.
     own_clients: AtomicUsize,
     calls: Arc<CallRegistry>,
+    /// The attachment of a forked child to the same pool.
+    heir: Heir<Arc<Self>>,
     /// The thread that has the [`ServerPermit`].
     #[cfg(feature = "spatial")]
     server_thread: Mutex<Option<ThreadId>>,
@@ -123,11 +126,18 @@ impl Attached {
             shared_thread: OnceLock::new(),
             own_clients: AtomicUsize::new(0),
             calls: Arc::new(CallRegistry::new(forks)),
+            heir: Heir::default(),
             #[cfg(feature = "spatial")]
             server_thread: Mutex::default(),
             #[cfg(feature = "spatial")]
             permit_returned: Condvar::new(),
         }
+    }
+
+    /// The attachment that a forked child opens.
+    #[inline]
+    pub(crate) fn heir(&self) -> &Heir<Arc<Self>> {
+        &self.heir
     }
 
     /// The place of the pool.

@@ -8,6 +8,7 @@ use std::fmt;
 pub(crate) const ANONYMOUS: &str = "anonymous";
 
 /// The place of an attached pool. Displays as its URL.
+#[derive(Clone)]
 pub(crate) enum AttachedPlace {
     /// The pool can be opened by its URL.
     Located(PoolLocation),
@@ -16,6 +17,14 @@ pub(crate) enum AttachedPlace {
 }
 
 impl AttachedPlace {
+    /// The location by which the pool can be opened.
+    pub(crate) fn location(&self) -> Option<&PoolLocation> {
+        match self {
+            Self::Located(location) => Some(location),
+            Self::Anonymous(_) => None,
+        }
+    }
+
     /// The URL of the index `name`.
     pub(crate) fn index_url(&self, name: &str) -> String {
         match self {

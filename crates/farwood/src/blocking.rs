@@ -35,13 +35,14 @@ impl Handle {
     #[cold]
     fn get_by_any(&self, key: &[u8]) -> Result<Option<OrderedValue>> {
         let get = async |index: &Ordered, client: &Client<AnyFabric>| index.get(client, key).await;
-        match self.path("get")? {
-            ThreadPath::Own(client) => self.run_by(&client, "get", get),
+        let tree = self.tree();
+        match Self::path(tree, "get")? {
+            ThreadPath::Own(client) => self.run_by((tree, &client), "get", get),
             ThreadPath::Shared(thread) => {
                 let copy = async |index: &Ordered, client: &Client<AnyFabric>| {
                     Ok(get(index, client).await?.map(|value| value.to_vec()))
                 };
-                Ok(self.run_on(&thread, "get", copy)?.map(OrderedValue::Copy))
+                Ok(self.run_on((tree, &thread), "get", copy)?.map(OrderedValue::Copy))
             }
         }
     }
@@ -49,14 +50,15 @@ impl Handle {
     pub(crate) fn get_many(&self, keys: &[InlineBytes]) -> Result<Vec<Option<OrderedValue>>> {
         let get =
             async |index: &Ordered, client: &Client<AnyFabric>| batch::get_many(index, client, keys).await;
-        match self.path("get many")? {
-            ThreadPath::Own(client) => self.run_by(&client, "get many", get),
+        let tree = self.tree();
+        match Self::path(tree, "get many")? {
+            ThreadPath::Own(client) => self.run_by((tree, &client), "get many", get),
             ThreadPath::Shared(thread) => {
                 let copies = async |index: &Ordered, client: &Client<AnyFabric>| {
                     let found = get(index, client).await?.into_iter();
                     Ok(found.map(|value| value.map(|value| value.to_vec())).collect::<Vec<_>>())
                 };
-                let found = self.run_on(&thread, "get many", copies)?.into_iter();
+                let found = self.run_on((tree, &thread), "get many", copies)?.into_iter();
                 Ok(found.map(|value| value.map(OrderedValue::Copy)).collect())
             }
         }

@@ -39,8 +39,15 @@ impl Handle {
         Self { tree, limit: None }
     }
 
+    /// The index as this process has it open.
+    #[inline]
     pub(crate) fn tree(&self) -> &Arc<Tree> {
-        &self.tree
+        self.tree.here()
+    }
+
+    /// The same handle for an object that must not continue in a forked child of this process.
+    pub(crate) fn here(&self) -> Self {
+        Self { tree: Arc::clone(self.tree()), limit: self.limit }
     }
 
     /// The same index with another limit.
@@ -60,9 +67,10 @@ impl Handle {
         operation: &'static str,
         work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError> + Send,
     ) -> Result<T> {
-        match self.path(operation)? {
-            ThreadPath::Own(client) => self.run_by(&client, operation, work),
-            ThreadPath::Shared(thread) => self.run_on(&thread, operation, work),
+        let tree = self.tree();
+        match Self::path(tree, operation)? {
+            ThreadPath::Own(client) => self.run_by((tree, &client), operation, work),
+            ThreadPath::Shared(thread) => self.run_on((tree, &thread), operation, work),
         }
     }
 
@@ -72,46 +80,47 @@ impl Handle {
         if self.limit.is_some() {
             return None;
         }
-        thread_client::present(self.pool())
+        thread_client::present(self.tree.pool())
     }
 
     /// Returns the executor of the operations of this thread.
     #[inline]
-    pub(crate) fn path(&self, operation: &'static str) -> Result<ThreadPath> {
-        thread_client::path(self.pool()).map_err(|error| self.failed(operation, error.into()))
+    pub(crate) fn path(tree: &Tree, operation: &'static str) -> Result<ThreadPath> {
+        thread_client::path(tree.pool()).map_err(|error| tree.failed(operation, error.into()))
     }
 
     /// Runs an operation with a client of this thread.
     #[inline]
     pub(crate) fn run_by<T>(
         &self,
-        client: &MeteredClient,
+        (tree, client): (&Tree, &MeteredClient),
         operation: &'static str,
         work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError>,
     ) -> Result<T> {
-        client.call(self.metered(), operation, || {
+        client.call(tree.metered(), operation, || {
             if self.limit.is_some() {
                 let begun = Instant::now();
-                return block_on(self.within_limit((operation, begun), client, work(self.ordered(), client)));
+                let work = work(tree.ordered(), client);
+                return block_on(self.within_limit((tree, operation, begun), client, work));
             }
             // Without the limit, the future is polled where it was made.
-            block_on(work(self.ordered(), client)).map_err(|error| self.failed(operation, error))
+            block_on(work(tree.ordered(), client)).map_err(|error| tree.failed(operation, error))
         })
     }
 
     /// Runs an operation on the thread of the pool.
     pub(crate) fn run_on<T: Send>(
         &self,
-        thread: &TaskThread,
+        (tree, thread): (&Tree, &TaskThread),
         operation: &'static str,
         work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError> + Send,
     ) -> Result<T> {
         let begun = Instant::now();
         thread.run(async || {
-            let client = thread_client::client(self.pool());
-            let client = client.map_err(|error| self.failed(operation, error.into()))?;
-            let work = || self.within_limit((operation, begun), &client, work(self.ordered(), &client));
-            client.shared_call(self.metered(), operation, Some(begun), work).await
+            let client = thread_client::client(tree.pool());
+            let client = client.map_err(|error| tree.failed(operation, error.into()))?;
+            let work = || self.within_limit((tree, operation, begun), &client, work(tree.ordered(), &client));
+            client.shared_call(tree.metered(), operation, Some(begun), work).await
         })
     }
 
@@ -121,23 +130,24 @@ impl Handle {
         operation: &'static str,
         work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError>,
     ) -> Result<T> {
-        let client = thread_client::own(self.pool()).map_err(|error| self.failed(operation, error.into()))?;
-        self.run_by(&client, operation, work)
+        let tree = self.tree();
+        let client = thread_client::own(tree.pool()).map_err(|error| tree.failed(operation, error.into()))?;
+        self.run_by((tree, &client), operation, work)
     }
 
     /// Runs an operation that began at `begun` until it ends or the limit has passed.
     #[inline]
     async fn within_limit<T>(
         &self,
-        (operation, begun): (&'static str, Instant),
+        (tree, operation, begun): (&Tree, &'static str, Instant),
         client: &Client<AnyFabric>,
         work: impl Future<Output = Result<T, IndexError>>,
     ) -> Result<T> {
         match self.limit {
-            None => work.await.map_err(|error| self.failed(operation, error)),
+            None => work.await.map_err(|error| tree.failed(operation, error)),
             Some(limit) => {
-                let call = Box::pin(async { work.await.map_err(|error| self.failed(operation, error)) });
-                within((limit, begun), (&self.tree, operation), client, call).await
+                let call = Box::pin(async { work.await.map_err(|error| tree.failed(operation, error)) });
+                within((limit, begun), (tree, operation), client, call).await
             }
         }
     }

@@ -51,14 +51,18 @@
 //!
 //! # Fork
 //!
-//! A forked child must not use what its parent has opened: both would write as one compute node. So every use of an
-//! inherited handle in the child ([`Pool`], [`Index`], [`index::Session`], [`index::Scan`], [`spatial::Spatial`], a
-//! suspended future) fails with [`FabricError::Forked`](error::FabricError::Forked), and dropping it there changes
-//! nothing for the parent. The remedy is to call [`Pool::open`] in the child; the child can then use the pool at the
-//! same time as the parent, whether or not it has dropped the inherited handles.
+//! A forked child may use the [`Pool`], [`Index`] and [`spatial::Spatial`] handles of its parent: the first call of the
+//! child opens the pool and the index again, with a client slot, connections and caches of its own. Parent and child
+//! can then use the pool at the same time. Dropping an inherited handle changes nothing for the parent.
 //!
-//! A child keeps files and sockets of its parent open until it drops the handles, calls `exec` or ends; until then, a
-//! parent that was killed counts as alive, and keeps its locks.
+//! Objects in the middle of their work do not continue in the child: an [`index::Session`], an [`index::Scan`], an
+//! [`AsyncIndex`] or a suspended future of the parent fails there with
+//! [`FabricError::Forked`](error::FabricError::Forked). The remedy is to create another one from the handle. The same
+//! error is returned by a handle whose pool cannot be opened again, as an [anonymous](Pool::anonymous) one; an explicit
+//! [`Pool::open`] in the child has the reason. Counters of calls begin at 0 in the child, without an observer.
+//!
+//! A child keeps neither memory nor connections of its parent. If the parent is killed, its locks are released,
+//! although the child lives.
 //!
 //! # Testing your program
 //!
@@ -100,7 +104,9 @@ mod entry;
 mod erased;
 pub mod error;
 mod handle;
+mod heir;
 mod index_stats;
+mod inherited;
 mod inline_bytes;
 mod kind;
 mod observe;

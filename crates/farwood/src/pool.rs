@@ -104,6 +104,11 @@ impl Pool {
         Ok(Self::of(AttachedPlace::Located(place), attachment))
     }
 
+    /// A handle of an attachment.
+    pub(crate) fn attached_by(attached: Arc<Attached>) -> Self {
+        Self(attached)
+    }
+
     pub(crate) fn of(place: AttachedPlace, attachment: Attachment) -> Self {
         Self(Arc::new(Attached::new(place, attachment)))
     }
@@ -289,9 +294,9 @@ impl Pool {
     /// [`Error::OpenHere`] if this process has it open; [`Error::Index`]: it does not exist, or another process has it
     /// open.
     pub fn drop_index(&self, name: &str) -> Result<()> {
-        let open = self.0.open().map_err(|error| self.failed("drop", name, error.into()))?;
+        let open = self.attached().open().map_err(|error| self.failed("drop", name, error.into()))?;
         if open.contains(name) {
-            return Err(Error::OpenHere { url: self.0.index_url(name) });
+            return Err(Error::OpenHere { url: self.attached().index_url(name) });
         }
         block_on(drop_index(&*self.client("drop an index of")?, name))
             .map_err(|error| self.failed("drop", name, error))
@@ -333,53 +338,54 @@ impl Pool {
     /// # Ok::<(), farwood::Error>(())
     /// ```
     pub fn metrics(&self) -> Metrics {
-        self.0.calls().metrics()
+        self.attached().calls().metrics()
     }
 
     /// Sets what the calls on the indexes of this pool count in this process. The level of a pool that was just opened
     /// is [`Off`](MetricsLevel::Off), because counting makes a lookup in shared memory about 4 % slower. [0 RT]
     pub fn set_metrics_level(&self, level: MetricsLevel) {
-        self.0.calls().set_level(level);
+        self.attached().calls().set_level(level);
     }
 
     /// Sets the observer of all calls on the indexes of this pool by this process, in the place of the one before. The
     /// durations of all calls are measured from then on. [0 RT]
     pub fn set_observer(&self, observer: Arc<dyn Observer>) {
-        self.0.calls().set_observer(Some(observer));
+        self.attached().calls().set_observer(Some(observer));
     }
 
     /// Removes the observer. [0 RT]
     pub fn remove_observer(&self) {
-        self.0.calls().set_observer(None);
+        self.attached().calls().set_observer(None);
     }
 
+    /// The attachment of this process.
     pub(crate) fn attached(&self) -> &Arc<Attached> {
-        &self.0
+        self.0.here()
     }
 
     pub(crate) fn client(&self, operation: &'static str) -> Result<Rc<MeteredClient>> {
-        thread_client::client(&self.0).map_err(|source| self.fabric_failed(operation, source))
+        thread_client::client(self.attached()).map_err(|source| self.fabric_failed(operation, source))
     }
 
     pub(crate) fn fabric_failed(&self, operation: &'static str, source: FabricError) -> Error {
-        Error::Fabric { operation, pool: self.url(), source: self.0.located(source) }
+        Error::Fabric { operation, pool: self.url(), source: self.attached().located(source) }
     }
 
     pub(crate) fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
-        self.0.failed(operation, name, source)
+        self.attached().failed(operation, name, source)
     }
 
     fn create_tree(&self, name: &str, columns: [Column; 2], options: &impl Structure) -> Result<Arc<Tree>> {
-        let refused = |why| Error::Options { url: self.0.index_url(name), why };
+        let refused = |why| Error::Options { url: self.attached().index_url(name), why };
         columns.iter().try_for_each(|column| column.check()).map_err(refused)?;
         let (config, cache_bytes) = (options.config(columns).map_err(refused)?, options.cache_budget());
-        Call { operation: "create", url: self.0.index_url(name) }.check_cache(cache_bytes)?;
-        let mut open = self.0.open().map_err(|error| self.failed("create", name, error.into()))?;
+        Call { operation: "create", url: self.attached().index_url(name) }.check_cache(cache_bytes)?;
+        let mut open = self.attached().open().map_err(|error| self.failed("create", name, error.into()))?;
         let client = self.client("create an index in")?;
         let created = block_on(Ordered::create(&*client, name, config, cache_bytes));
         let index = created.map_err(|error| self.failed("create", name, error))?;
         let types = columns.map(|column| column.name().map(TypeName::hash));
-        let tree = open.add(name, index, types, &self.0);
+        let tree = open.add(name, index, types, self.attached());
         // After an error below, the destructor of the tree acquires this lock.
         drop(open);
         let recorded = block_on(directory::record_types(&*client, tree.ordered().entry(), types));
@@ -388,8 +394,9 @@ impl Pool {
     }
 
     pub(crate) fn open_tree(&self, name: &str, cache_bytes: Option<usize>) -> Result<Arc<Tree>> {
-        Call { operation: "open", url: self.0.index_url(name) }.check_cache(cache_bytes.unwrap_or(0))?;
-        let mut open = self.0.open().map_err(|error| self.failed("open", name, error.into()))?;
+        Call { operation: "open", url: self.attached().index_url(name) }
+            .check_cache(cache_bytes.unwrap_or(0))?;
+        let mut open = self.attached().open().map_err(|error| self.failed("open", name, error.into()))?;
         if let Some(tree) = open.tree(name) {
             return Ok(tree);
         }
@@ -397,7 +404,7 @@ impl Pool {
         let opened = block_on(Ordered::open(&*client, name, cache_bytes));
         let index = opened.map_err(|error| self.failed("open", name, error))?;
         let types = block_on(directory::types(&*client, index.entry()));
-        let tree = open.add(name, index, types.clone().unwrap_or_default(), &self.0);
+        let tree = open.add(name, index, types.clone().unwrap_or_default(), self.attached());
         // After an error below, the destructor of the tree acquires this lock.
         drop(open);
         types.map_err(|error| self.failed("open", name, error.into()))?;

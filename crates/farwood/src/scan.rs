@@ -71,6 +71,7 @@ const fn other(direction: Direction) -> Direction {
 impl<K: Key, V: Value> Scan<K, V> {
     /// A scan of `span`, or one whose first item is the error.
     pub(crate) fn new(index: Handle, span: Result<Span>, direction: Direction, limit: usize) -> Self {
+        let index = index.here();
         let batch_max = match index.value_width() {
             Width::Exactly(_) => BATCH_FIRST,
             Width::UpTo(_) => BATCH_FIRST_ANY,
@@ -94,6 +95,9 @@ impl<K: Key, V: Value> Scan<K, V> {
 
     /// The next entry from the end of the range at which a scan in `direction` begins.
     fn take(&mut self, direction: Direction) -> Option<Result<(K, V)>> {
+        if self.failed.is_none() && self.remaining > 0 {
+            self.failed = self.index.check_process("scan").err();
+        }
         while self.remaining > 0 && self.failed.is_none() {
             let [own, beyond] = match (direction, &mut self.batches) {
                 (Direction::Forward, [least, greatest]) => [least, greatest],
@@ -104,7 +108,7 @@ impl<K: Key, V: Value> Scan<K, V> {
                 entry => entry,
             };
             if let Some(entry) = entry {
-                let entry = self.index.check_process("scan").and_then(|()| decode(&self.index, entry));
+                let entry = decode(&self.index, entry);
                 self.remaining = if entry.is_ok() { self.remaining - 1 } else { 0 };
                 return Some(entry);
             }

@@ -3,6 +3,7 @@
 use crate::attached::Attached;
 use crate::codec::{Codec, Encode, Key, TypeName, Value};
 use crate::error::{Error, Result};
+use crate::heir::Heir;
 use crate::inline_bytes::InlineBytes;
 use crate::kind::{Kind, Type};
 use crate::observe::MeteredIndex;
@@ -21,12 +22,20 @@ pub(crate) struct Tree {
     types: [Option<u64>; 2],
     pool: Arc<Attached>,
     metered: MeteredIndex,
+    /// The index as a forked child has opened it.
+    heir: Heir<Arc<Self>>,
 }
 
 impl Tree {
     pub(crate) fn new(ordered: Ordered, types: [Option<u64>; 2], pool: Arc<Attached>) -> Self {
         let metered = pool.calls().index(&ordered.entry().name);
-        Self { ordered, types, pool, metered }
+        Self { ordered, types, pool, metered, heir: Heir::default() }
+    }
+
+    /// The index as a forked child opens it.
+    #[inline]
+    pub(crate) fn heir(&self) -> &Heir<Arc<Self>> {
+        &self.heir
     }
 
     #[inline]

@@ -75,7 +75,8 @@ impl Spatial {
     /// # Errors
     /// [`Error::Thread`](crate::Error::Thread): the thread cannot be started.
     pub fn to_async(self: &Arc<Self>) -> Result<AsyncSpatial> {
-        let spatial = TaskDriver::new(Arc::clone(self), &self.pool, "start async calls of")?;
+        let spatial = self.here_shared();
+        let spatial = TaskDriver::new(Arc::clone(spatial), &spatial.pool, "start async calls of")?;
         Ok(AsyncSpatial { spatial, url: self.url().into(), changer: Arc::default() })
     }
 

@@ -19,18 +19,20 @@ impl Spatial {
     where
         L: Lookup<Found: Send> + Sync,
     {
-        match self.thread_path(L::OPERATION)? {
-            ThreadPath::Own(client) => self.look_up_here(&client, lookup),
-            ThreadPath::Shared(thread) => self.look_up_on(&thread, lookup),
+        let this = self.here();
+        match this.thread_path(L::OPERATION)? {
+            ThreadPath::Own(client) => this.look_up_here(&client, lookup),
+            ThreadPath::Shared(thread) => this.look_up_on(&thread, lookup),
         }
     }
 
     /// As [`look_up_blocking`](Self::look_up_blocking), but passes the items to a sink, which stays on this thread.
     pub(super) fn look_up_into(&self, query: &Query, sink: &mut impl SearchSink) -> Result<()> {
-        match self.thread_path(Search::OPERATION)? {
-            ThreadPath::Own(client) => self.look_up_here(&client, &SearchInto::new(query, sink)),
+        let this = self.here();
+        match this.thread_path(Search::OPERATION)? {
+            ThreadPath::Own(client) => this.look_up_here(&client, &SearchInto::new(query, sink)),
             ThreadPath::Shared(thread) => {
-                let found = self.look_up_on(&thread, &Search(query))?;
+                let found = this.look_up_on(&thread, &Search(query))?;
                 sink.restart();
                 for item in found {
                     sink.item(item);

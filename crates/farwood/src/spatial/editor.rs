@@ -72,17 +72,18 @@ impl Spatial {
     /// # Errors
     /// As [`insert`](Self::insert), and the errors of `work`.
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
-        self.check_process("change")?;
+        let this = self.here();
+        this.check_process("change")?;
         let begun = Some(Instant::now());
-        let client = self.change_client();
+        let client = this.change_client();
         let client =
-            client.inspect_err(|error| self.pool.calls().refuse(&self.metered, "change", error.kind()))?;
-        let server = self.server("change").ok();
-        let path = match self.begin_change(&client, server.as_ref()) {
+            client.inspect_err(|error| this.pool.calls().refuse(&this.metered, "change", error.kind()))?;
+        let server = this.server("change").ok();
+        let path = match this.begin_change(&client, server.as_ref()) {
             Ok(path) => path,
-            Err(error) => return client.call_since(begun, (&self.metered, "change"), || Err(error)),
+            Err(error) => return client.call_since(begun, (&this.metered, "change"), || Err(error)),
         };
-        self.edit(path, (&client, begun), work)
+        this.edit(path, (&client, begun), work)
     }
 
     /// Calls `work` with an editor that uses `path`. The first change comprises the time since `begun`.

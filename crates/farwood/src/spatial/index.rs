@@ -15,6 +15,7 @@ use crate::argument::Call;
 use crate::attached::{Attached, PermitBusy, ServerPermit};
 use crate::attachment::Attachment;
 use crate::error::{Error, Result};
+use crate::heir::Heir;
 use crate::observe::{MeteredClient, MeteredIndex};
 use crate::pool::Pool;
 use crate::thread_client;
@@ -69,6 +70,8 @@ pub struct Spatial {
     /// The index in the counters of calls.
     pub(super) metered: MeteredIndex,
     coordinates: CoordinateSystem,
+    /// The index as a forked child has opened it.
+    heir: Heir<Arc<Self>>,
 }
 
 impl Pool {
@@ -138,13 +141,42 @@ impl Pool {
         };
         let lookups = Lookups::new(SearchOptions::default());
         let metered = self.attached().calls().index(name);
-        Ok(Spatial { index, pool: Arc::clone(self.attached()), memory, lookups, metered, coordinates })
+        Ok(Spatial {
+            index,
+            pool: Arc::clone(self.attached()),
+            memory,
+            lookups,
+            metered,
+            coordinates,
+            heir: Heir::default(),
+        })
     }
 }
 
 impl Spatial {
     pub(crate) fn failed(&self, operation: &'static str, source: IndexError) -> Error {
         self.pool.failed(operation, &self.index.entry().name, source)
+    }
+
+    /// This handle or, in a forked child, one of the same index opened again if that is possible.
+    pub(super) fn here(&self) -> &Self {
+        let heir = self.heir.get_or_open(self.pool.forks(), || self.open_again());
+        // The child may have forked again.
+        heir.map_or(self, |heir| heir.here())
+    }
+
+    /// As [`here`](Self::here).
+    pub(super) fn here_shared(self: &Arc<Self>) -> &Arc<Self> {
+        let heir = self.heir.get_or_open(self.pool.forks(), || self.open_again());
+        heir.map_or(self, Self::here_shared)
+    }
+
+    /// Opens the index in a forked child. `None`: it is gone, or has become another index.
+    fn open_again(&self) -> Option<Arc<Self>> {
+        let pool = Pool::attached_by(Arc::clone(self.pool.here()));
+        let opened = pool.open_spatial(&self.index.entry().name).ok()?;
+        let is_same = opened.coordinates == self.coordinates && opened.ids() == self.ids();
+        is_same.then(|| opened.with_search(self.search_options()).ok().map(Arc::new))?
     }
 
     /// Refuses a forked child of the process that opened the pool.
@@ -222,8 +254,9 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`].
     pub fn server_stats(&self) -> Result<Option<ServerStats>> {
-        let client = self.thread_client("examine the server")?;
-        block_on(self.index.server_stats(&client)).map_err(|error| self.failed("examine the server", error))
+        let this = self.here();
+        let client = this.thread_client("examine the server")?;
+        block_on(this.index.server_stats(&client)).map_err(|error| self.failed("examine the server", error))
     }
 
     /// Returns the items that match the query, as of one moment during the call, in no particular order. The
@@ -321,7 +354,8 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`].
     pub fn is_served(&self) -> Result<bool> {
-        self.is_served_beside(&*self.thread_client("examine the server")?)
+        let this = self.here();
+        this.is_served_beside(&*this.thread_client("examine the server")?)
     }
 
     fn is_served_beside(&self, client: &Client<AnyFabric>) -> Result<bool> {
@@ -374,9 +408,10 @@ impl Spatial {
     pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
         Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
         items.iter().try_for_each(|item| self.check_bounds("bulk load", "rectangle", &item.bounds))?;
-        self.check_process("bulk load")?;
-        let client = self.pool.client();
-        client.call(&self.metered, "bulk load", || self.bulk_load_by(&client, items, fill))
+        let this = self.here();
+        this.check_process("bulk load")?;
+        let client = this.pool.client();
+        client.call(&this.metered, "bulk load", || this.bulk_load_by(&client, items, fill))
     }
 
     fn bulk_load_by(&self, client: &Client<AnyFabric>, items: &[Item], fill: f64) -> Result<()> {
@@ -415,10 +450,11 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`]: a node is damaged; the errors of the transport.
     pub fn scrub(&self) -> Result<u64> {
-        let client = self.thread_client("scrub")?;
+        let this = self.here();
+        let client = this.thread_client("scrub")?;
         let mut count = Count::default();
-        let mut reader = Reader::new(&self.index, &client, Issue::Many).verifying_hashes();
-        let scrubbed = client.call(&self.metered, "scrub", || {
+        let mut reader = Reader::new(&this.index, &client, Issue::Many).verifying_hashes();
+        let scrubbed = client.call(&this.metered, "scrub", || {
             if self.ids().is_unique() {
                 return block_on(reader.search_records(&everything())).map(|found| found.len() as u64);
             }
@@ -432,8 +468,9 @@ impl Spatial {
     /// # Errors
     /// [`Error::Index`]. The [`CatfishReport`] lists violated invariants.
     pub fn check(&self) -> Result<CatfishReport> {
-        let client = self.thread_client("check")?;
-        let checked = client.call(&self.metered, "check", || block_on(self.index.walk(&client)));
+        let this = self.here();
+        let client = this.thread_client("check")?;
+        let checked = client.call(&this.metered, "check", || block_on(this.index.walk(&client)));
         checked.map_err(|error| self.failed("check", error))
     }
 

@@ -132,10 +132,11 @@ impl Spatial {
     /// As [`bulk_load`](Self::bulk_load); two records have the same id.
     pub fn bulk_load_records(&self, records: Vec<Record>, fill: f64) -> Result<()> {
         Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
-        self.check_process("bulk load")?;
-        records.iter().try_for_each(|record| self.check_bounds("bulk load", "rectangle", &record.bounds))?;
-        let client = self.pool.client();
-        client.call(&self.metered, "bulk load", || self.bulk_load_records_by(&client, records, fill))
+        let this = self.here();
+        this.check_process("bulk load")?;
+        records.iter().try_for_each(|record| this.check_bounds("bulk load", "rectangle", &record.bounds))?;
+        let client = this.pool.client();
+        client.call(&this.metered, "bulk load", || this.bulk_load_records_by(&client, records, fill))
     }
 
     fn bulk_load_records_by(

@@ -127,6 +127,11 @@ impl Spatial {
     /// process is not its memory node. [`Error::Argument`](crate::Error::Argument): the number of threads or
     /// connections, or the interval of heartbeats is out of range.
     pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
+        self.here().serve_by_own(options, stop, ready)
+    }
+
+    /// As [`serve`](Self::serve), with a handle that this process has opened.
+    fn serve_by_own(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
         self.check_process("serve")?;
         let call = || Call { operation: "serve", url: self.url() };
         call().check_count("number of threads", options.threads, THREADS_MAX)?;

@@ -69,7 +69,8 @@ impl Clone for SpatialSession {
 impl Spatial {
     /// A session of this thread.
     pub fn session(self: &Arc<Self>) -> SpatialSession {
-        SpatialSession { client: Rc::new(self.pool.client()), spatial: Arc::clone(self) }
+        let spatial = self.here_shared();
+        SpatialSession { client: Rc::new(spatial.pool.client()), spatial: Arc::clone(spatial) }
     }
 }
 

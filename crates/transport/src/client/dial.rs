@@ -4,6 +4,7 @@ use super::credentials::Credentials;
 use super::error::ConnectError;
 use super::host_port::HostPort;
 use crate::error::CLOSED;
+use crate::fork::OwnDescriptor;
 use crate::stream::{Cipher, Nonces, Prover, Stream, Token, connect, nonce, receive_exact, send_all};
 use crate::wire::{
     Code, Control, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello, VERSION, Welcome, nonce_of,
@@ -37,7 +38,8 @@ pub(crate) fn dial(
     let tcp = connect((address.host(), address.port())).map_err(|error| lost(&error))?;
     tcp.set_nonblocking(true).map_err(|error| lost(&error))?;
     let cipher = credentials.tls.as_ref().map_or(Ok(Cipher::default()), |tls| tls.cipher(address.host()));
-    let mut stream = Stream { tcp, cipher: cipher.map_err(ConnectError::Untrusted)? };
+    let mut stream =
+        Stream { tcp: OwnDescriptor::new(tcp), cipher: cipher.map_err(ConnectError::Untrusted)? };
     let is_first = hello.pool == 0;
     let welcome = greet(&mut stream, credentials.token.as_ref(), hello)
         .map_err(|why| if is_first { greeted(why, &stream) } else { why })?;

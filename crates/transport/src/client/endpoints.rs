@@ -5,6 +5,7 @@ use super::address::PoolAddress;
 use super::credentials::Credentials;
 use super::dial::{AcceptedConnection, dial};
 use super::error::ConnectError;
+use crate::fork::OwnDescriptor;
 use crate::stream::Stream;
 use crate::wire::{Code, Hello};
 use farwood_fabric::{ClientId, NodeId, PoolShape};
@@ -81,7 +82,7 @@ impl Endpoints {
 /// # Errors
 /// The error of the operating system, if no thread can be started.
 pub(crate) fn keep_presence(endpoints: &Arc<Endpoints>, client: ClientId, stream: Stream) -> io::Result<()> {
-    let mut monitored = stream.tcp.try_clone()?;
+    let mut monitored = OwnDescriptor::new(stream.tcp.try_clone()?);
     *endpoints.presence() = Some(stream);
     let endpoints = Arc::downgrade(endpoints);
     let monitor = move || {
@@ -112,7 +113,7 @@ fn restore_presence(
     endpoints: &Weak<Endpoints>,
     client: ClientId,
     pause: &mut Duration,
-) -> Option<TcpStream> {
+) -> Option<OwnDescriptor<TcpStream>> {
     if let Some(stream) = &*endpoints.upgrade()?.presence() {
         // A memory node that stops waits until this side closes the connection.
         let _ = stream.tcp.shutdown(Shutdown::Both);
@@ -126,7 +127,7 @@ fn restore_presence(
         }
         match endpoints.dial(NodeId(0), Some(client), PRESENCE_CONNECTION) {
             Ok(dialled) => {
-                let monitored = dialled.stream.tcp.try_clone().ok()?;
+                let monitored = OwnDescriptor::new(dialled.stream.tcp.try_clone().ok()?);
                 // The compute node may have left in the meantime.
                 endpoints.presence().as_mut().map(|presence| *presence = dialled.stream)?;
                 return Some(monitored);

@@ -5,17 +5,21 @@
 //! (`docs/decisions/0058-fork.md`). So every attachment records the [`ForkCount`] of the process that opened it, and
 //! compares it before each post, before each lock, and in each destructor. In the child
 //!
-//! - an operation fails with [`FabricError::Forked`] before it posts, and before it waits for a lock that another
-//!   thread of the parent may have held;
-//! - a destructor releases the child's copy of memory and descriptors, and does nothing that the parent or a memory
-//!   node could observe.
+//! - mappings of files and descriptors are replaced before `fork` returns ([`inheritance`]), so that no child keeps the
+//!   locks and connections of a parent that was killed;
+//! - an operation of the attachment fails with [`FabricError::Forked`] before it posts, and before it waits for a lock
+//!   that another thread of the parent may have held; the library's handles then open the pool again;
+//! - a destructor does nothing that the parent or a memory node could observe.
 //!
 //! A comparison costs one relaxed load of a static variable.
 
+mod inheritance;
 #[allow(unsafe_code)]
 mod sys;
 
 use farwood_fabric::FabricError;
+pub use inheritance::without_fork;
+pub(crate) use inheritance::{OwnDescriptor, OwnMapping};
 use std::sync::atomic::Ordering::Relaxed;
 pub use sys::OneProcess;
 
@@ -97,6 +101,34 @@ mod tests {
             differ && is_true_in_child(|| !child.is_current() && !parent.is_current()) && child.is_current()
         }));
         assert!(parent.is_current(), "a fork changed the count of the parent");
+    }
+
+    #[test]
+    fn a_child_has_neither_the_descriptor_nor_the_mapping() {
+        use std::io::{Read as _, Seek as _, Write as _};
+        let mut file = OwnDescriptor::new(tempfile::tempfile().unwrap());
+        file.write_all(&[7; 4096]).unwrap();
+        let mapping = crate::shm::Mapping::new(&file, 4096).unwrap();
+        let word = |mapping: &crate::shm::Mapping| {
+            let mut word = [0];
+            mapping.read_down(8, &mut word).unwrap();
+            word[0]
+        };
+        assert_eq!(word(&mapping), 0x0707_0707_0707_0707);
+        let inherited = (&mut *file, &mapping);
+        assert!(is_true_in_child(|| {
+            let (file, mapping) = inherited;
+            mapping.write_up(8, &[1; 8]).unwrap();
+            let is_private = word(mapping) == 0x0101_0101_0101_0101;
+            file.rewind().unwrap();
+            let bytes = file.read(&mut [0; 8]).unwrap();
+            file.write_all(&[2; 8]).unwrap();
+            is_private && bytes == 0
+        }));
+        assert_eq!(word(&mapping), 0x0707_0707_0707_0707, "a child changed the memory of its parent");
+        assert_eq!(file.stream_position().unwrap(), 4096, "a child has used the file of its parent");
+        drop((file, mapping));
+        assert!(is_true_in_child(|| true), "released objects are no longer in the set");
     }
 
     #[test]

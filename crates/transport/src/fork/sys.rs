@@ -1,9 +1,9 @@
-//! The handler that counts forks, and a future that a forked child neither polls nor drops. All unsafe code of this
-//! module.
+//! The handlers of forks, and a future that a forked child neither polls nor drops. All unsafe code of this module.
 
-use super::ForkCount;
+use super::{ForkCount, inheritance};
 use farwood_fabric::FabricError;
 use std::mem::ManuallyDrop;
+use std::os::fd::RawFd;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -12,9 +12,18 @@ use std::task::{Context, Poll};
 /// Forks between the first process that counted them and this one.
 pub(super) static FORKS: AtomicU64 = AtomicU64::new(0);
 
+extern "C" fn before_fork() {
+    inheritance::lock_for_fork();
+}
+
+extern "C" fn in_parent() {
+    inheritance::unlock_in_parent();
+}
+
 /// Runs in a forked child, before `fork` returns there.
-extern "C" fn count_fork() {
+extern "C" fn in_child() {
     FORKS.fetch_add(1, Relaxed);
+    inheritance::give_up_in_child();
 }
 
 /// Counts the forks of this process and of its children from now on.
@@ -26,11 +35,42 @@ pub(super) fn count_forks() {
     if COUNTS.load(Relaxed) {
         return;
     }
-    // SAFETY: the handler has the signature that the library expects, lives as long as the program, and only adds to
-    // an atomic, which is permitted in a child of a process with several threads.
-    let failed = unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
+    // SAFETY: the handlers have the signature that the library expects and live as long as the program. In a child of a
+    // process with several threads they neither allocate nor wait for a lock: the thread that forks holds the only one.
+    let failed = unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
     assert!(failed == 0, "out of memory: the C library cannot register a fork handler");
     COUNTS.store(true, Relaxed);
+}
+
+/// In a forked child: maps private zeros over a mapping of a file. If the kernel refuses, the mapping stays, and the
+/// parent counts as alive as long as this child.
+pub(super) fn replace_mapping(address: usize, bytes: usize) {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    let at = std::ptr::without_provenance_mut(address);
+    // SAFETY: the range is one that `OwnMapping` lists, so it is mapped and belongs to an object that accesses it by
+    // atomics only. This process has no other thread, and the object that unmaps the range unmaps the zeros instead.
+    unsafe { libc::mmap(at, bytes, access, private, -1, 0) };
+}
+
+/// In a forked child: puts an empty file at each descriptor. If the kernel has none, the descriptors stay.
+pub(super) fn replace_descriptors(descriptors: impl Iterator<Item = RawFd>) {
+    let mut empty = None;
+    for descriptor in descriptors {
+        // SAFETY: the name ends with a zero.
+        let file = *empty.get_or_insert_with(|| unsafe {
+            libc::memfd_create(c"farwood-forked".as_ptr(), libc::MFD_CLOEXEC)
+        });
+        if file >= 0 {
+            // SAFETY: `OwnDescriptor` lists the number until it closes it, so it belongs to an object of this module's
+            // callers, which refuse to use it in a forked child.
+            unsafe { libc::dup3(file, descriptor, libc::O_CLOEXEC) };
+        }
+    }
+    if let Some(file) = empty.filter(|&file| file >= 0) {
+        // SAFETY: the number was opened here, and is used nowhere else.
+        unsafe { libc::close(file) };
+    }
 }
 
 /// An operation of one process. In a forked child, polling it yields [`FabricError::Forked`], and dropping it leaks the

@@ -33,6 +33,7 @@ use super::name::PoolName;
 use super::ownership::{self, MODE};
 use super::segment::{Segment, SegmentDir, remove_file};
 use super::sys::{self, AccessFault, Mapping};
+use crate::fork::OwnDescriptor;
 use farwood_fabric::client_table::CLIENTS_MAX;
 use std::fs::{self, File};
 use std::io;
@@ -59,7 +60,7 @@ const PROVISION: u64 = DATA + 4096;
 
 /// A pool's journal, opened by one attachment.
 pub(super) struct Journal {
-    file: File,
+    file: OwnDescriptor<File>,
     path: PathBuf,
 }
 
@@ -158,7 +159,7 @@ impl Journal {
         if data.len() < FILE_BYTES {
             return Err(ShmError::JournalLost { pool: name.to_string(), path });
         }
-        Ok(Self { file, path })
+        Ok(Self { file: OwnDescriptor::new(file), path })
     }
 
     /// The length of the file.

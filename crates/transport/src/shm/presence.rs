@@ -14,9 +14,9 @@
 //! - *A process that ends*, for any reason: its threads stop first, each releases its share of the address
 //!   space, and only the last release unmaps the segment and the description.
 //! - *A process that is stopped*, swapped out or merely slow keeps its mapping, and counts as alive.
-//! - *A forked child before exec* has a copy of the mapping: the slot counts as alive, which is safe. The child does
-//!   not store ([`ForkCount`](crate::fork::ForkCount)). `exec` replaces the mapping, and descriptors are
-//!   close-on-exec.
+//! - *A forked child* gives mappings and descriptors up before it returns from `fork` ([`fork`](crate::fork)). A child
+//!   that was created without the handlers of forks (`_Fork`, `clone`) has a copy of the mapping: the slot counts as
+//!   alive, which is safe. `exec` replaces the mapping, and descriptors are close-on-exec.
 //! - *A program that closes unknown descriptors* (as daemons do) keeps its mapping, and its lock.
 //!
 //! A lock on a separate file would depend on descriptors only, and would need a proof that it belongs to the same

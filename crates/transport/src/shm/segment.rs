@@ -17,6 +17,7 @@ use super::name::PoolName;
 use super::ownership::{self, MODE};
 use super::pages::{self, Pages};
 use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
+use crate::fork::OwnDescriptor;
 use farwood_fabric::chunks::CHUNK_BYTES;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
@@ -80,10 +81,10 @@ pub struct Segment {
     has_collapsed: AtomicBool,
     mapping: Mapping,
     /// The mapped file description: locks that are acquired through it last as long as the mapping.
-    file: File,
+    file: OwnDescriptor<File>,
     /// A second description of the same file, which sees the locks of the first. `None`: no other process can open
     /// the segment.
-    probe: Option<File>,
+    probe: Option<OwnDescriptor<File>>,
 }
 
 impl Segment {
@@ -188,7 +189,7 @@ impl Segment {
 
     /// Returns the other description; `None` for a segment without a name.
     pub(super) fn probe(&self) -> Option<&File> {
-        self.probe.as_ref()
+        self.probe.as_deref()
     }
 }
 
@@ -582,6 +583,7 @@ fn attach(
     // If the creator of the pool has huge pages, this process has them too.
     let has_collapsed = pages != Pages::Huge && mapping.collapse(0, bytes.min(CHUNK_BYTES)).is_ok();
     let has_collapsed = AtomicBool::new(has_collapsed);
+    let (file, probe) = (OwnDescriptor::new(file), probe.map(OwnDescriptor::new));
     Ok(Segment { name: name.clone(), node, path, pages, has_collapsed, mapping, file, probe })
 }
 

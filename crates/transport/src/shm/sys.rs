@@ -6,7 +6,7 @@
 //! an atomic may be shared with a writer. The order in which words are copied is a promise, proven in
 //! [`copying`](super::copying).
 
-use crate::fork::ForkCount;
+use crate::fork::{ForkCount, OwnMapping};
 use farwood_fabric::{LINE_BYTES, LINE_WORDS, line_bytes};
 use std::ffi::CString;
 use std::fs::File;
@@ -52,6 +52,8 @@ pub struct Mapping {
     /// The process in which a device has registered it. The kernel may keep registered pages out of a forked child,
     /// whose C library may then use the addresses for other memory.
     registered: OnceLock<ForkCount>,
+    /// `None` while it is dropped.
+    own: Option<OwnMapping>,
 }
 
 // SAFETY: `Mapping` owns its range of addresses, which any thread may use and unmap; it is not tied to a
@@ -105,7 +107,8 @@ impl Mapping {
             reserved.keep(at.addr(), bytes as usize);
         }
         let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Self { base, bytes, registered: OnceLock::new() })
+        let own = Some(OwnMapping::new(at.addr(), bytes as usize));
+        Ok(Self { base, bytes, registered: OnceLock::new(), own })
     }
 
     /// Returns the mapped bytes.
@@ -125,6 +128,7 @@ impl Mapping {
     #[cfg(feature = "rdma")]
     pub(crate) fn set_registered(&self) {
         let _ = self.registered.get_or_init(ForkCount::now);
+        self.own.iter().for_each(OwnMapping::exclude);
     }
 
     /// READ: copies `into.len()` words from `offset` on, in **decreasing** address order, each with Acquire.
@@ -313,11 +317,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.own = None;
         if self.registered.get().is_some_and(|forks| !forks.is_current()) {
             return;
         }
-        // SAFETY: this object owns the range since `new`, also in a forked child, which has a copy of it; nothing
-        // points into it after the mapping is unmapped.
+        // SAFETY: this object owns the range since `new`, also in a forked child, which has private memory there;
+        // nothing points into it after the mapping is unmapped.
         let failed = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes as usize) };
         debug_assert_eq!(failed, 0);
     }

@@ -3,6 +3,7 @@
 //! A non-blocking stream behaves the same with TLS and without: [`ErrorKind::WouldBlock`] is passed on. TLS
 //! keeps a bounded amount that it could not send at once, and [`Cipher::flush`] sends it later.
 
+use crate::fork::OwnDescriptor;
 use rustls::Connection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -83,7 +84,7 @@ fn send(tls: &mut Connection, mut stream: &TcpStream) -> io::Result<()> {
 /// A compute node's TCP stream and its TLS layer.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(crate) tcp: TcpStream,
+    pub(crate) tcp: OwnDescriptor<TcpStream>,
     pub(crate) cipher: Cipher,
 }
 

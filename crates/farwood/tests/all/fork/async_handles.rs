@@ -35,7 +35,7 @@ impl AsyncHandles {
         refused(block_on(tasks.fetch_add(1, 1)));
         refused(block_on(places.count(&Query::intersecting(item(1).bounds))));
         refused(block_on(places.insert(&item(1))));
-        refused(index.to_async());
+        block_on(index.to_async().unwrap().get(3)).unwrap();
         block_on(tasks.finished());
         block_on(places.finished());
     }

@@ -1,4 +1,5 @@
-//! Forks: a child is refused the handles that it inherited, and its parent is not disturbed.
+//! Forks: handles that a child inherited open the pool again, its sessions and scans are refused, and the parent is not
+//! disturbed.
 //!
 //! Each test runs alone in a separate process, because a fork copies only the thread that calls it, and the threads of
 //! other tests may hold locks.
@@ -17,6 +18,7 @@ use farwood::spatial::{Item, Query, RTree, Rectangle, SearchMode, ServeOptions, 
 use farwood::{BTree, Error, Hashed, Index, Pool, PoolOptions, Radix};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::future::Future as _;
 use std::io::{Read as _, Write as _};
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 type Bytes = Vec<u8>;
 
@@ -132,33 +135,33 @@ impl Handles {
         Self { index, session, scan, spatial, pool, place }
     }
 
-    /// Every use fails, with an error that names the cause and the remedy.
-    fn expect_refused(&mut self) {
+    /// The parent's scan and session fail, with an error that names the cause and the remedy. The other handles open
+    /// the pool again.
+    fn use_inherited(&mut self) {
         let Self { index, session, scan, spatial, pool, place } = self;
-        refused(index.put(key(1000), [b'c'; 200]));
-        refused(index.insert(key(1000), [b'c'; 200]));
-        refused(index.update(key(0), [b'c'; 200]));
-        refused(index.remove(key(0)));
-        refused(index.get(key(0)));
-        refused(index.count());
-        refused(index.check());
-        refused(index.iter().next().unwrap());
-        refused(index.range(key(0)..key(9)).snapshot());
         refused(scan.next().unwrap());
         refused(block_on(session.get(&key(0))));
         refused(block_on(session.put(&key(1000), &[b'c'; 200])));
-        refused(block_on(index.session().get(&key(0))));
-        refused(pool.indexes());
-        refused(pool.stats());
-        refused(pool.open_index::<Bytes, Bytes>("x"));
-        refused(pool.create_index::<u64, u64>("y", &BTree::new()));
-        refused(pool.drop_index("x"));
-        refused(spatial.search(&Query::intersecting(item(1).bounds)));
-        refused(spatial.insert(&item(2)));
-        refused(spatial.bulk_load(&[item(2)], 0.8));
-        refused(spatial.check());
-        refused(spatial.serve(&ServeOptions::default(), &AtomicBool::new(false), || ()));
-        refused(pool.open_spatial("s"));
+        assert!(!index.put(key(1000), [b'c'; 200]).unwrap());
+        assert!(!index.insert(key(1000), [b'd'; 200]).unwrap());
+        assert!(index.update(key(1000), [b'e'; 200]).unwrap());
+        assert_eq!(index.get(key(1000)).unwrap().unwrap(), [b'e'; 200]);
+        assert_eq!(block_on(index.session().get(&key(1000))).unwrap().unwrap(), [b'e'; 200]);
+        assert!(index.remove(key(1000)).unwrap());
+        assert_eq!(index.get_many([key(0), key(1000)]).unwrap().iter().flatten().count(), 1);
+        assert!(index.count().unwrap() >= 201);
+        assert_eq!(index.range(key(0)..key(9)).into_iter().count(), 9);
+        assert_eq!(pool.indexes().unwrap().len(), 2);
+        let own = pool.stats().unwrap().clients.into_iter().find(|client| client.is_own).unwrap();
+        assert_eq!(own.process, u64::from(std::process::id()));
+        let again = pool.open_index::<Bytes, Bytes>("x").unwrap();
+        assert!(again.get(key(1)).unwrap().is_some());
+        if place.node.is_none() {
+            assert_eq!(spatial.search(&Query::intersecting(item(1).bounds)).unwrap().len(), 1);
+            spatial.insert(&item(2)).unwrap();
+            assert!(spatial.remove(&item(2)).unwrap());
+        }
+        assert!(spatial.check().unwrap().problems.is_empty());
         assert!(place.node.as_ref().is_none_or(|node| !node.is_running()), "the parent runs the memory node");
     }
 
@@ -197,7 +200,7 @@ enum Role {
 /// Uses inherited handles in a child, and ends the child.
 fn inherit(mut handles: Handles, end: End, number: u64) {
     let url = handles.place.url.clone();
-    handles.expect_refused();
+    handles.use_inherited();
     Handles::use_own(&url, number);
     match end {
         End::AtOnce => sys::end_at_once(),
@@ -341,8 +344,8 @@ fn fork_beside_writers(place: Place, options: &impl Structure) {
         }
         for _ in 0..40 {
             let Some(child) = sys::fork() else {
-                refused(index.put(key(1), [b'c'; 200]));
-                refused(pool.open_index::<Bytes, Bytes>("x"));
+                index.put(key(1), [b'c'; 200]).unwrap();
+                pool.open_index::<Bytes, Bytes>("x").unwrap();
                 std::mem::drop((index.clone(), pool.clone()));
                 sys::end_at_once();
             };
@@ -363,6 +366,66 @@ fn a_child_waits_for_no_lock_of_a_thread_of_the_parent() {
         }
         fork_beside_writers(Place::shm(), &Hashed::new());
     }
+}
+
+/// A process is killed whose child lives and has not dropped what it inherited.
+fn kill_a_parent(place: &Place, options: &impl Structure) {
+    let pool = Pool::open(&place.url).unwrap();
+    let index = pool.create_index::<Bytes, Bytes>("x", options).unwrap();
+    let Some(parent) = sys::fork() else {
+        let pool = Pool::open(&place.url).unwrap();
+        let index = pool.open_index::<Bytes, Bytes>("x").unwrap();
+        index.put(key(1), [b'p'; 200]).unwrap();
+        if sys::fork().is_some() {
+            sys::kill_self();
+        }
+        std::thread::sleep(Duration::from_secs(3));
+        index.put(key(2), [b'c'; 200]).unwrap();
+        sys::end_at_once();
+    };
+    sys::expect_killed(parent);
+    let killed = || pool.stats().unwrap().clients.into_iter().find(|client| client.process == parent as u64);
+    let begun = Instant::now();
+    while killed().is_some_and(|client| client.alive) {
+        assert!(begun.elapsed() < Duration::from_secs(2), "a living child keeps its parent alive");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    while index.get(key(2)).unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the child did not use its handle");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(index.get(key(1)).unwrap().is_some());
+}
+
+#[test]
+fn a_living_child_keeps_no_locks_of_its_killed_parent() {
+    if is_alone("a_living_child_keeps_no_locks_of_its_killed_parent") {
+        for place in [Place::shm, Place::tcp] {
+            kill_a_parent(&place(), &any_length());
+            let _ = Pool::remove_by_force("shm://forked");
+        }
+    }
+}
+
+/// Each generation uses the same handles.
+#[test]
+fn a_child_of_a_child_uses_inherited_handles() {
+    if !is_alone("a_child_of_a_child_uses_inherited_handles") {
+        return;
+    }
+    let place = Place::shm();
+    let pool = Pool::open(&place.url).unwrap();
+    let index = pool.create_index::<u64, u64>("x", &BTree::new()).unwrap();
+    for generation in 1..=4 {
+        index.put(generation, u64::from(std::process::id())).unwrap();
+        if let Some(child) = sys::fork() {
+            sys::expect_success(child);
+            assert_eq!(index.count().unwrap(), 4);
+            return;
+        }
+    }
+    let processes: BTreeSet<u64> = index.iter().map(|entry| entry.unwrap().1).collect();
+    assert_eq!(processes.len(), 4);
 }
 
 #[test]
@@ -407,8 +470,9 @@ fn a_child_of_a_spatial_server_does_not_serve() {
         }
         for id in 0..20 {
             let Some(child) = sys::fork() else {
-                refused(client.insert(&item(id)));
-                refused(server.serve(&ServeOptions::default(), &AtomicBool::new(false), || ()));
+                client.insert(&item(1000 + id)).unwrap();
+                let serving = server.serve(&ServeOptions::default(), &AtomicBool::new(false), || ());
+                assert_eq!(serving.unwrap_err().kind(), ErrorKind::Busy);
                 sys::end_at_once();
             };
             client.insert(&item(id)).unwrap();
@@ -426,7 +490,7 @@ fn a_child_of_a_spatial_server_does_not_serve() {
         stop.store(true, Ordering::Release);
         serving.join().unwrap().unwrap();
     });
-    assert_eq!(client.count_all().unwrap(), 21);
+    assert_eq!(client.count_all().unwrap(), 41);
     assert!(client.check().unwrap().problems.is_empty());
 }
 

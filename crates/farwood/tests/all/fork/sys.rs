@@ -50,3 +50,19 @@ pub(super) fn expect_success(child: libc::pid_t) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
+
+/// Kills this process, as `kill -9` does.
+pub(super) fn kill_self() -> ! {
+    // SAFETY: takes two numbers.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    unreachable!("the process is killed")
+}
+
+/// Waits for a child that has called [`kill_self`].
+#[track_caller]
+pub(super) fn expect_killed(child: libc::pid_t) {
+    let mut status = 0;
+    // SAFETY: the pointer is valid for the result.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert!(waited == child && libc::WIFSIGNALED(status), "{status}");
+}

@@ -4,7 +4,7 @@ use super::greeting::greet_server;
 use super::input::{Budget, FrameInput};
 use super::{WORDS_MAX, push_frame};
 use crate::client::reply_clock::ReplyClock;
-use crate::fork::ForkCount;
+use crate::fork::{ForkCount, OwnDescriptor};
 use crate::runtime::{IdlePolls, PollSource, Progress, TaskTimer, add_poll_source, is_polled_by_executor};
 use crate::stream::{Token, connect};
 use std::cell::RefCell;
@@ -51,7 +51,7 @@ enum RequestState {
 
 #[derive(Debug)]
 struct ConnectionState {
-    stream: TcpStream,
+    stream: OwnDescriptor<TcpStream>,
     out: Vec<u8>,
     sent: usize,
     input: FrameInput,
@@ -103,7 +103,7 @@ impl Exchange {
         stream.set_nonblocking(true)?;
         greet_server(&stream, token)?;
         let state = ConnectionState {
-            stream,
+            stream: OwnDescriptor::new(stream),
             out: Vec::new(),
             sent: 0,
             // The largest response, with its head.
