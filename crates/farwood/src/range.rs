@@ -165,7 +165,7 @@ impl<K: Key, V: Value> IntoIterator for Range<K, V> {
     /// Reads the entries. If a bound of the range does not fit the index, the first item is the error.
     fn into_iter(mut self) -> Scan<K, V> {
         let span = self.remaining();
-        Scan::new(self.index, span, self.direction, self.limit)
+        Scan::new(&self.index, span, self.direction, self.limit)
     }
 }
 

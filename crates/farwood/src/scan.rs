@@ -70,7 +70,7 @@ const fn other(direction: Direction) -> Direction {
 
 impl<K: Key, V: Value> Scan<K, V> {
     /// A scan of `span`, or one whose first item is the error.
-    pub(crate) fn new(index: Handle, span: Result<Span>, direction: Direction, limit: usize) -> Self {
+    pub(crate) fn new(index: &Handle, span: Result<Span>, direction: Direction, limit: usize) -> Self {
         let index = index.here();
         let batch_max = match index.value_width() {
             Width::Exactly(_) => BATCH_FIRST,

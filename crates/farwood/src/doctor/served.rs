@@ -11,6 +11,10 @@ use farwood_transport::tcp::TcpError;
 impl PoolReport {
     /// The command or the action that resolves the error.
     pub(super) fn remedy(&self, error: &Error) -> String {
+        #[cfg_attr(
+            not(feature = "rdma"),
+            expect(clippy::manual_let_else, reason = "it has another arm with `rdma`")
+        )]
         let source = match error {
             Error::Tcp { source, .. } => source,
             #[cfg(feature = "rdma")]

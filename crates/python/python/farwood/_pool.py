@@ -1,0 +1,152 @@
+"""Pools: creating, opening and removing them."""
+
+import re
+import warnings
+import weakref
+
+from . import _farwood
+from ._ordered import OrderedMap
+from ._spatial import SpatialIndex
+from ._types import Column
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+def _size(given):
+    """The bytes of a size such as ``"2 GiB"``.
+
+    >>> _size("64 MiB"), _size(1000)
+    (67108864, 1000)
+    """
+    if isinstance(given, int):
+        return given
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", given)
+    if match is None or match[2].upper() not in _UNITS:
+        raise ValueError(f"{given!r} is not a size; give bytes, or a text such as '64 MiB' or '2 GiB'")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def create(url, memory="1 GiB", *, nodes=1, reserve=False):
+    """Create a pool in shared memory, and open it.
+
+    ``memory`` is the most that the pool may use, in bytes or as ``"2 GiB"``; the memory is taken when it is used,
+    or at once with ``reserve=True``. ``nodes`` divides it among several memory nodes. A pool over TCP is created by
+    starting its memory nodes (``farwood serve``).
+    """
+    _farwood.create_pool(url, _size(memory), nodes, reserve)
+    return Pool(url)
+
+
+def open(url, *, create=False, memory="1 GiB"):
+    """Open a pool. With ``create=True``, create it in shared memory if it does not exist.
+
+    The URL is ``shm://NAME`` or ``tcp://HOST:PORT,HOST:PORT``; credentials are parameters, as in
+    ``tcp://10.0.0.7:7470?token-file=/run/farwood/token``.
+    """
+    if create:
+        from .errors import Exists
+
+        try:
+            _farwood.create_pool(url, _size(memory), 1, False)
+        except Exists:
+            pass
+    return Pool(url)
+
+
+def remove(url, *, force=False):
+    """Remove a pool in shared memory. No process may have it open, unless ``force`` is true."""
+    _farwood.remove_pool(url, force)
+
+
+class Pool:
+    """An attachment of this process to a pool. Use it as a context manager, or call :meth:`close`.
+
+    Any number of threads may use a pool and its indexes. A forked child may use what it inherited: the first call opens
+    the pool again. A pickled pool is opened again by its URL.
+    """
+
+    def __init__(self, url):
+        self._pool = _farwood.open_pool(url)
+        self._handles = weakref.WeakSet()
+
+    @property
+    def url(self):
+        """The URL of the pool."""
+        return self._pool.url
+
+    @property
+    def closed(self):
+        """Whether :meth:`close` was called."""
+        return self._pool.closed
+
+    def ordered(
+        self,
+        name,
+        key=str,
+        value=bytes,
+        *,
+        create=True,
+        structure=None,
+        key_bytes=None,
+        value_bytes=None,
+        cache_bytes=None,
+    ):
+        """Open an ordered index, and create it if it does not exist (unless ``create`` is false).
+
+        ``key`` is ``str``, ``bytes``, ``int``, ``"uint"``, ``float`` or ``datetime``; ``value`` is one of these,
+        ``bool``, ``"json"`` or a NumPy dtype. ``structure`` is ``"btree"`` (keys of one length: the default for numbers
+        and dates), ``"radix"`` (keys of any length: the default for ``str`` and ``bytes``) or ``"hashed"`` (as radix,
+        with a small filter instead of a cache). ``key_bytes`` and ``value_bytes`` set lengths of a btree.
+        ``cache_bytes`` is the cache of this process.
+        """
+        keys, values = Column(key), Column(value)
+        if keys.dtype is not None or keys.given in ("json", dict):
+            raise TypeError(f"{key!r} is no type of keys; give str, bytes, int, 'uint', float or datetime")
+        if structure is None:
+            structure = "btree" if keys.has_one_length or key_bytes is not None else "radix"
+        if structure == "btree":
+            if value_bytes is None and values.dtype is not None:
+                value_bytes = values.dtype.itemsize
+        index = OrderedMap._open(
+            self, name, keys, values, structure, key_bytes, value_bytes, cache_bytes, create
+        )
+        self._handles.add(index)
+        return index
+
+    def spatial(self, name, *, create=True):
+        """Open a spatial index, and create it if it does not exist (unless ``create`` is false)."""
+        index = SpatialIndex._open(self, name, create)
+        self._handles.add(index)
+        return index
+
+    def indexes(self):
+        """The names of the indexes of the pool."""
+        return self._pool.indexes()
+
+    def drop(self, name):
+        """Drop an index, and free its memory. No process may have it open."""
+        self._pool.drop_index(name)
+
+    def close(self):
+        """Close the indexes that were opened through this object, and detach from the pool. May be called twice."""
+        for handle in list(self._handles):
+            handle.close()
+        self._pool.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def __del__(self):
+        pool = getattr(self, "_pool", None)
+        if pool is not None and not pool.closed and not self._handles:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=2)
+
+    def __reduce__(self):
+        return Pool, (self.url,)
+
+    def __repr__(self):
+        return f"<farwood.Pool {self.url}{' closed' if self.closed else ''}>"

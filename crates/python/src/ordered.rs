@@ -1,0 +1,407 @@
+//! OrderedHandle indexes.
+
+use crate::column::Column;
+use crate::column_array::{Batch, FoundBatch, check_lengths};
+use crate::errors::{closed, missing};
+use crate::flags::Reverse;
+use crate::scan::{ArrayScan, EntryScan, Part};
+use crate::wait::without_gil;
+use farwood::types::{Codec, Encode, Kind, Width};
+use numpy::PyArray1;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use std::ops::Bound as RangeBound;
+use std::ops::Range as Positions;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// An index of encoded keys and values.
+pub(crate) type RawIndex = farwood::Index<Vec<u8>, Vec<u8>>;
+pub(crate) type RawScan = farwood::index::Scan<Vec<u8>, Vec<u8>>;
+
+/// Keys of a batch between two calls of the program's progress function.
+const CHUNK: usize = 1 << 14;
+
+/// An ordered index.
+#[pyclass(frozen, subclass, name = "Ordered", module = "farwood._farwood")]
+pub(crate) struct OrderedHandle {
+    index: RwLock<Option<RawIndex>>,
+    keys: Arc<Column>,
+    values: Arc<Column>,
+    url: String,
+}
+
+impl OrderedHandle {
+    pub(crate) fn new(index: RawIndex, keys: Column, values: Column) -> Self {
+        let url = index.url();
+        Self { index: RwLock::new(Some(index)), keys: Arc::new(keys), values: Arc::new(values), url }
+    }
+
+    pub(crate) fn columns(&self) -> [&Column; 2] {
+        [&self.keys, &self.values]
+    }
+
+    #[inline]
+    fn handle(&self) -> PyResult<RawIndex> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.clone().ok_or_else(|| closed("index"))
+    }
+
+    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (index, py, encoded) = (self.handle()?, key.py(), self.keys.encode(key)?);
+        let found = without_gil(py, || index.get(encoded.as_ref()))?;
+        found.map(|value| self.values.decode(py, &value)).transpose()
+    }
+
+    fn decoded<'py>(&self, py: Python<'py>, value: Option<Vec<u8>>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        value.map(|value| self.values.decode(py, &value)).transpose()
+    }
+
+    fn bound(
+        &self,
+        key: Option<Bound<'_, PyAny>>,
+        bound: fn(Vec<u8>) -> RangeBound<Vec<u8>>,
+    ) -> PyResult<RangeBound<Vec<u8>>> {
+        let Some(key) = key else { return Ok(RangeBound::Unbounded) };
+        Ok(bound(self.keys.encode(&key)?.as_ref().to_vec()))
+    }
+
+    fn scan_of(&self, span: Span<'_>) -> PyResult<RawScan> {
+        let index = self.handle()?;
+        let bound = |inclusive| if inclusive { RangeBound::Included } else { RangeBound::Excluded };
+        let mut range = if let Some(prefix) = span.prefix {
+            index.prefix(self.keys.encode_prefix(&prefix)?)
+        } else {
+            let least = self.bound(span.minimum, bound(span.inclusive.0))?;
+            index.range((least, self.bound(span.maximum, bound(span.inclusive.1))?))
+        };
+        if span.reverse.0 {
+            range = range.rev();
+        }
+        if let Some(limit) = span.limit {
+            range = range.limit(limit);
+        }
+        Ok(range.into_iter())
+    }
+
+    /// Runs `work` for the parts of a batch without the GIL, and calls `progress` with the items of each.
+    fn in_chunks<T: Send>(
+        py: Python<'_>,
+        items: usize,
+        progress: Option<&Bound<'_, PyAny>>,
+        mut work: impl FnMut(Positions<usize>) -> farwood::Result<T> + Send,
+        mut take: impl FnMut(T),
+    ) -> PyResult<()> {
+        for start in (0..items).step_by(CHUNK) {
+            let part = start..items.min(start + CHUNK);
+            let count = part.len();
+            take(without_gil(py, || work(part))?);
+            py.check_signals()?;
+            if let Some(progress) = progress {
+                progress.call1((count,))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The encoded sum of a stored number and `by`.
+    fn sum(&self, value: Option<&Vec<u8>>, by: &Step) -> Option<Vec<u8>> {
+        let width = self.values.width;
+        let stored = value.map(Vec::as_slice);
+        match by {
+            Step::Float(by) => {
+                let old = stored.map_or(Ok(0.0), f64::decode).ok()?;
+                Some((old + by).encode(width).ok()?.to_vec())
+            }
+            Step::Int(by) if self.values.kind == Kind::U64 => {
+                let old = stored.map_or(Ok(0), u64::decode).ok()?;
+                let new = u64::try_from(i128::from(old) + i128::from(*by)).ok()?;
+                Some(new.encode(width).ok()?.to_vec())
+            }
+            Step::Int(by) => {
+                let old = stored.map_or(Ok(0), i64::decode).ok()?;
+                Some(old.checked_add(*by)?.encode(width).ok()?.to_vec())
+            }
+        }
+    }
+}
+
+/// The summand of a counter.
+enum Step {
+    Int(i64),
+    Float(f64),
+}
+
+/// The keys of a scan, as the program gives them.
+struct Span<'py> {
+    minimum: Option<Bound<'py, PyAny>>,
+    maximum: Option<Bound<'py, PyAny>>,
+    inclusive: (bool, bool),
+    prefix: Option<Bound<'py, PyAny>>,
+    reverse: Reverse,
+    limit: Option<usize>,
+}
+
+#[pymethods]
+impl OrderedHandle {
+    /// Another object of the same index: the package's class derives from it.
+    #[new]
+    fn of(opened: &Bound<'_, Self>) -> PyResult<Self> {
+        let opened = opened.get();
+        let (keys, values) = (Arc::clone(&opened.keys), Arc::clone(&opened.values));
+        Ok(Self { index: RwLock::new(Some(opened.handle()?)), keys, values, url: opened.url.clone() })
+    }
+
+    #[getter]
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.index.read().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Closes the index in this process, once no scan uses it.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let index = self.index.write().unwrap_or_else(PoisonError::into_inner).take();
+            drop(index);
+        });
+    }
+
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.find(key)?.ok_or_else(|| missing(key))
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (index, encoded) = (self.handle()?, self.keys.encode(key)?);
+        without_gil(key.py(), || Ok(index.get(encoded.as_ref())?.is_some()))
+    }
+
+    #[pyo3(signature = (key, default = None))]
+    fn get<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.find(key)?.or(default))
+    }
+
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.put(key, value).map(drop)
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        if self.discard(key)? { Ok(()) } else { Err(missing(key)) }
+    }
+
+    /// Stores a value; returns whether the key existed.
+    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (index, key_bytes) = (self.handle()?, self.keys.encode(key)?);
+        let value = self.values.encode(value)?;
+        without_gil(key.py(), || index.put(key_bytes.as_ref(), value.as_ref()))
+    }
+
+    /// Stores a value if the key is absent; returns whether it was.
+    fn insert(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (index, key_bytes) = (self.handle()?, self.keys.encode(key)?);
+        let value = self.values.encode(value)?;
+        without_gil(key.py(), || index.insert(key_bytes.as_ref(), value.as_ref()))
+    }
+
+    /// Replaces a value if the key is present; returns whether it was.
+    fn replace(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (index, key_bytes) = (self.handle()?, self.keys.encode(key)?);
+        let value = self.values.encode(value)?;
+        without_gil(key.py(), || index.update(key_bytes.as_ref(), value.as_ref()))
+    }
+
+    /// Removes a key; returns whether it was present.
+    fn discard(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (index, key_bytes) = (self.handle()?, self.keys.encode(key)?);
+        without_gil(key.py(), || index.remove(key_bytes.as_ref()))
+    }
+
+    /// Stores a value; returns the one before, or the default.
+    #[pyo3(signature = (key, value, default = None))]
+    fn swap<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'_, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (index, key_bytes) = (self.handle()?, self.keys.encode(key)?);
+        let value = self.values.encode(value)?;
+        let old = without_gil(key.py(), || index.swap(key_bytes.as_ref(), value.as_ref()))?;
+        Ok(self.decoded(key.py(), old)?.or(default))
+    }
+
+    /// Removes a key; returns its value, or the default.
+    #[pyo3(signature = (key, default = None))]
+    fn take<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (index, key_bytes) = (self.handle()?, self.keys.encode(key)?);
+        let old = without_gil(key.py(), || index.take(key_bytes.as_ref()))?;
+        Ok(self.decoded(key.py(), old)?.or(default))
+    }
+
+    /// Replaces `expected` by `new`, where `None` is an absent key; returns whether the value was `expected`, and the
+    /// value if not.
+    fn exchange<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        expected: Option<Bound<'_, PyAny>>,
+        new: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<(bool, Option<Bound<'py, PyAny>>)> {
+        let (index, key_bytes) = (self.handle()?, self.keys.encode(key)?);
+        let encoded = |value: Option<Bound<'_, PyAny>>| {
+            value.map(|value| Ok::<_, PyErr>(self.values.encode(&value)?.as_ref().to_vec())).transpose()
+        };
+        let (expected, new) = (encoded(expected)?, encoded(new)?);
+        let exchange = || index.compare_exchange(key_bytes.as_ref(), expected.as_ref(), new.as_ref());
+        match without_gil(key.py(), exchange)? {
+            Ok(()) => Ok((true, None)),
+            Err(found) => Ok((false, self.decoded(key.py(), found)?)),
+        }
+    }
+
+    /// Adds a number to a stored one, or to zero; returns the sum.
+    #[pyo3(signature = (key, by = None))]
+    fn incr<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        by: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if !self.values.is_number() || self.values.convert.is_some() {
+            return Err(PyTypeError::new_err("incr: the values of this index are no numbers"));
+        }
+        let by = match (self.values.kind, by) {
+            (Kind::F64, by) => Step::Float(by.map_or(Ok(1.0), |by| by.extract())?),
+            (_, by) => Step::Int(by.map_or(Ok(1), |by| by.extract())?),
+        };
+        let (index, key_bytes) = (self.handle()?, self.keys.encode(key)?);
+        let mut new = None;
+        let add = |value: Option<&Vec<u8>>| {
+            new = self.sum(value, &by);
+            new.clone().or_else(|| value.cloned())
+        };
+        without_gil(key.py(), || index.fetch_update(key_bytes.as_ref(), add))?;
+        let new = new
+            .ok_or_else(|| PyOverflowError::new_err("incr: the sum does not fit; the value is unchanged"))?;
+        self.values.decode(key.py(), &new)
+    }
+
+    /// Iterates over the entries of a range: `part` selects keys (0), values (1) or both (2).
+    #[pyo3(signature = (minimum, maximum, inclusive, prefix, reverse, limit, part))]
+    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
+    fn scan(
+        slf: &Bound<'_, Self>,
+        minimum: Option<Bound<'_, PyAny>>,
+        maximum: Option<Bound<'_, PyAny>>,
+        inclusive: (bool, bool),
+        prefix: Option<Bound<'_, PyAny>>,
+        reverse: Reverse,
+        limit: Option<usize>,
+        part: u8,
+    ) -> PyResult<EntryScan> {
+        let scan = slf.get().scan_of(Span { minimum, maximum, inclusive, prefix, reverse, limit })?;
+        Ok(EntryScan::new(scan, slf.clone().unbind(), Part::of(part)))
+    }
+
+    /// Iterates over the entries of a range in arrays of up to `chunk` keys and values.
+    #[pyo3(signature = (minimum, maximum, inclusive, prefix, reverse, limit, chunk))]
+    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
+    fn scan_arrays(
+        slf: &Bound<'_, Self>,
+        minimum: Option<Bound<'_, PyAny>>,
+        maximum: Option<Bound<'_, PyAny>>,
+        inclusive: (bool, bool),
+        prefix: Option<Bound<'_, PyAny>>,
+        reverse: Reverse,
+        limit: Option<usize>,
+        chunk: usize,
+    ) -> PyResult<ArrayScan> {
+        if chunk == 0 {
+            return Err(PyValueError::new_err("chunk: give at least 1"));
+        }
+        let scan = slf.get().scan_of(Span { minimum, maximum, inclusive, prefix, reverse, limit })?;
+        Ok(ArrayScan::new(scan, slf.clone().unbind(), chunk))
+    }
+
+    /// Counts all entries.
+    fn count_all(&self, py: Python<'_>) -> PyResult<u64> {
+        let index = self.handle()?;
+        without_gil(py, || index.count())
+    }
+
+    /// Looks many keys up: an array or list of values, and an array that is true where the key is present.
+    #[pyo3(signature = (keys, progress = None))]
+    fn get_many<'py>(
+        &self,
+        keys: &Bound<'py, PyAny>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<bool>>)> {
+        let (index, py, keys) = (self.handle()?, keys.py(), self.keys.encode_batch(keys)?);
+        let mut found = FoundBatch::with_capacity(keys.len());
+        let get = |part: Positions<usize>| index.get_many(part.map(|at| keys.get(at)));
+        Self::in_chunks(py, keys.len(), progress.as_ref(), get, |values| {
+            for value in &values {
+                found.push(value.as_deref());
+            }
+        })?;
+        Ok((self.values.decode_batch(py, &found)?, PyArray1::from_vec(py, found.present())))
+    }
+
+    /// Stores many entries; returns an array that is true where the key existed.
+    #[pyo3(signature = (keys, values, progress = None))]
+    fn put_many<'py>(
+        &self,
+        keys: &Bound<'py, PyAny>,
+        values: &Bound<'_, PyAny>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        let (index, py, keys) = (self.handle()?, keys.py(), self.keys.encode_batch(keys)?);
+        let values = self.values.encode_batch(values)?;
+        check_lengths(&keys, &values)?;
+        let mut existed = Vec::with_capacity(keys.len());
+        let put = |part: Positions<usize>| index.put_many(part.map(|at| (keys.get(at), values.get(at))));
+        Self::in_chunks(py, keys.len(), progress.as_ref(), put, |found| existed.extend(found))?;
+        Ok(PyArray1::from_vec(py, existed))
+    }
+
+    /// Removes many keys; returns an array that is true where the key was present.
+    #[pyo3(signature = (keys, progress = None))]
+    fn delete_many<'py>(
+        &self,
+        keys: &Bound<'py, PyAny>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        let (index, py, keys) = (self.handle()?, keys.py(), self.keys.encode_batch(keys)?);
+        let mut existed = Vec::with_capacity(keys.len());
+        let remove = |part: Positions<usize>| index.remove_many(part.map(|at| keys.get(at)));
+        Self::in_chunks(py, keys.len(), progress.as_ref(), remove, |found| existed.extend(found))?;
+        Ok(PyArray1::from_vec(py, existed))
+    }
+
+    /// Loads sorted entries into the empty index; returns their number.
+    #[pyo3(signature = (keys, values, fill = 0.8))]
+    fn load_sorted(&self, keys: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>, fill: f64) -> PyResult<u64> {
+        let (index, py, keys) = (self.handle()?, keys.py(), self.keys.encode_batch(keys)?);
+        let values: Batch = self.values.encode_batch(values)?;
+        check_lengths(&keys, &values)?;
+        let entries = (0..keys.len()).map(|at| (keys.get(at), values.get(at)));
+        without_gil(py, || index.bulk_load().fill(fill).run(entries))
+    }
+
+    /// The bytes of a stored value; `None`: any length.
+    #[getter]
+    fn value_bytes(&self) -> Option<usize> {
+        match self.values.width {
+            Width::Exactly(bytes) => Some(bytes),
+            Width::UpTo(_) => None,
+        }
+    }
+}

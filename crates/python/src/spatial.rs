@@ -1,0 +1,237 @@
+//! Spatial indexes.
+
+use crate::errors::closed;
+use crate::wait::without_gil;
+use farwood::spatial::{Editor, Item, Near, Query, Rectangle};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Rectangles or queries of a call between two checks of signals.
+const CHUNK: usize = 1 << 13;
+
+type Ids<'py> = Bound<'py, PyArray1<i64>>;
+
+/// A spatial index of rectangles with numbers.
+#[pyclass(frozen, subclass, name = "Spatial", module = "farwood._farwood")]
+pub(crate) struct SpatialHandle {
+    index: RwLock<Option<Arc<farwood::spatial::Spatial>>>,
+    url: String,
+}
+
+impl SpatialHandle {
+    pub(crate) fn new(index: farwood::spatial::Spatial) -> Self {
+        let url = index.url();
+        Self { index: RwLock::new(Some(Arc::new(index))), url }
+    }
+
+    fn handle(&self) -> PyResult<Arc<farwood::spatial::Spatial>> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.clone().ok_or_else(|| closed("index"))
+    }
+}
+
+/// The rectangle of `[min x, min y, max x, max y]`.
+fn rectangle(corners: [f64; 4]) -> PyResult<Rectangle> {
+    let [x0, y0, x1, y1] = corners;
+    Rectangle::new([x0, y0], [x1, y1]).map_err(|why| {
+        PyValueError::new_err(format!(
+            "{corners:?} is not a rectangle: {why}; give (min x, min y, max x, max y)"
+        ))
+    })
+}
+
+/// The rectangles of an array with four columns.
+fn rectangles(boxes: &PyReadonlyArray2<'_, f64>) -> PyResult<Vec<Rectangle>> {
+    let boxes = boxes.as_array();
+    if boxes.ncols() != 4 {
+        let text = format!(
+            "an array of rectangles has 4 columns (min x, min y, max x, max y), not {}",
+            boxes.ncols()
+        );
+        return Err(PyValueError::new_err(text));
+    }
+    boxes.rows().into_iter().map(|row| rectangle([row[0], row[1], row[2], row[3]])).collect()
+}
+
+fn number(id: i64) -> PyResult<u64> {
+    u64::try_from(id).map_err(|_| PyValueError::new_err(format!("id {id}: give 0 to 2**63 - 1")))
+}
+
+/// The items of an array of ids and one of rectangles.
+fn items(ids: &PyReadonlyArray1<'_, i64>, boxes: &PyReadonlyArray2<'_, f64>) -> PyResult<Vec<Item>> {
+    let (ids, bounds) = (ids.as_array(), rectangles(boxes)?);
+    if ids.len() != bounds.len() {
+        let text =
+            format!("{} ids have {} rectangles; give as many rectangles as ids", ids.len(), bounds.len());
+        return Err(PyValueError::new_err(text));
+    }
+    bounds.into_iter().zip(ids).map(|(bounds, &id)| Ok(Item { bounds, id: number(id)? })).collect()
+}
+
+/// A position in an array.
+fn position(at: usize) -> i64 {
+    (at as u64).cast_signed()
+}
+
+fn to_python(items: &[Item]) -> Vec<i64> {
+    items.iter().map(|item| item.id.cast_signed()).collect()
+}
+
+#[pymethods]
+impl SpatialHandle {
+    /// Another object of the same index: the package's class derives from it.
+    #[new]
+    fn of(opened: &Bound<'_, Self>) -> PyResult<Self> {
+        let opened = opened.get();
+        Ok(Self { index: RwLock::new(Some(opened.handle()?)), url: opened.url.clone() })
+    }
+
+    #[getter]
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.index.read().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let index = self.index.write().unwrap_or_else(PoisonError::into_inner).take();
+            drop(index);
+        });
+    }
+
+    /// The number of rectangles. Reads all leaves.
+    fn count_all(&self, py: Python<'_>) -> PyResult<u64> {
+        let index = self.handle()?;
+        without_gil(py, || index.count_all())
+    }
+
+    fn is_empty_now(&self, py: Python<'_>) -> PyResult<bool> {
+        let index = self.handle()?;
+        without_gil(py, || index.is_empty())
+    }
+
+    /// Adds rectangles.
+    fn insert_boxes(
+        &self,
+        py: Python<'_>,
+        ids: PyReadonlyArray1<'_, i64>,
+        boxes: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<()> {
+        let (index, items) = (self.handle()?, items(&ids, &boxes)?);
+        for part in items.chunks(CHUNK) {
+            without_gil(py, || index.insert_many(part))?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Removes rectangles; returns for each whether it was present.
+    fn remove_boxes<'py>(
+        &self,
+        py: Python<'py>,
+        ids: PyReadonlyArray1<'_, i64>,
+        boxes: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        let (index, items) = (self.handle()?, items(&ids, &boxes)?);
+        let mut found = Vec::with_capacity(items.len());
+        for part in items.chunks(CHUNK) {
+            found.extend(without_gil(py, || index.remove_many(part))?);
+            py.check_signals()?;
+        }
+        Ok(PyArray1::from_vec(py, found))
+    }
+
+    /// Moves a rectangle; returns whether it was present.
+    fn move_box(&self, py: Python<'_>, id: i64, old: [f64; 4], new: [f64; 4]) -> PyResult<bool> {
+        let (index, item, bounds) =
+            (self.handle()?, Item { bounds: rectangle(old)?, id: number(id)? }, rectangle(new)?);
+        without_gil(py, || index.change(|editor: &mut Editor<'_>| editor.update(&item, bounds)))
+    }
+
+    /// Loads rectangles into the empty index.
+    fn load_boxes(
+        &self,
+        py: Python<'_>,
+        ids: PyReadonlyArray1<'_, i64>,
+        boxes: PyReadonlyArray2<'_, f64>,
+        fill: f64,
+    ) -> PyResult<()> {
+        let (index, items) = (self.handle()?, items(&ids, &boxes)?);
+        without_gil(py, || index.bulk_load(&items, fill))
+    }
+
+    /// The ids of the rectangles that intersect one.
+    fn query_box<'py>(&self, py: Python<'py>, corners: [f64; 4]) -> PyResult<Ids<'py>> {
+        let (index, query) = (self.handle()?, Query::intersecting(rectangle(corners)?));
+        let found = without_gil(py, || index.search(&query))?;
+        Ok(PyArray1::from_vec(py, to_python(&found)))
+    }
+
+    /// For each of many rectangles the ids of those that intersect it: positions of the queries, and ids.
+    fn query_boxes<'py>(
+        &self,
+        py: Python<'py>,
+        boxes: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<(Ids<'py>, Ids<'py>)> {
+        let (index, windows) = (self.handle()?, rectangles(&boxes)?);
+        let queries: Vec<Query> = windows.into_iter().map(Query::intersecting).collect();
+        let (mut positions, mut ids) = (Vec::new(), Vec::new());
+        for (number, part) in queries.chunks(CHUNK).enumerate() {
+            let found = without_gil(py, || index.search_many(part))?;
+            for (at, items) in found.iter().enumerate() {
+                positions.resize(positions.len() + items.len(), position(number * CHUNK + at));
+                ids.extend(items.iter().map(|item| item.id.cast_signed()));
+            }
+            py.check_signals()?;
+        }
+        Ok((PyArray1::from_vec(py, positions), PyArray1::from_vec(py, ids)))
+    }
+
+    /// The ids and rectangles that intersect one, for exact tests.
+    fn items_in<'py>(
+        &self,
+        py: Python<'py>,
+        corners: [f64; 4],
+    ) -> PyResult<(Ids<'py>, Bound<'py, PyArray1<f64>>)> {
+        let (index, query) = (self.handle()?, Query::intersecting(rectangle(corners)?));
+        let found = without_gil(py, || index.search(&query))?;
+        let bounds = found.iter().flat_map(|item| {
+            let ([x0, y0], [x1, y1]) = (item.bounds.min(), item.bounds.max());
+            [x0, y0, x1, y1]
+        });
+        let bounds = bounds.collect();
+        Ok((PyArray1::from_vec(py, to_python(&found)), PyArray1::from_vec(py, bounds)))
+    }
+
+    /// The ids nearest to each point and their distances, `count` for each: positions of the points, ids, distances.
+    fn nearest_to<'py>(
+        &self,
+        py: Python<'py>,
+        points: PyReadonlyArray2<'_, f64>,
+        count: usize,
+    ) -> PyResult<(Ids<'py>, Ids<'py>, Bound<'py, PyArray1<f64>>)> {
+        let (index, points) = (self.handle()?, points.as_array().to_owned());
+        if points.ncols() != 2 {
+            return Err(PyValueError::new_err("an array of points has 2 columns (x, y)"));
+        }
+        let (mut positions, mut ids, mut distances) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, point) in points.rows().into_iter().enumerate() {
+            let point = [point[0], point[1]];
+            let found: Vec<Near> = without_gil(py, || index.nearest(point, count))?;
+            for near in found {
+                positions.push(position(at));
+                ids.push(near.item.id.cast_signed());
+                distances.push(near.distance_squared.sqrt());
+            }
+            py.check_signals()?;
+        }
+        let arrays = (PyArray1::from_vec(py, positions), PyArray1::from_vec(py, ids));
+        Ok((arrays.0, arrays.1, PyArray1::from_vec(py, distances)))
+    }
+}

@@ -1,0 +1,262 @@
+"""Ordered maps against dict and SortedDict."""
+
+import datetime
+import gc
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from sortedcontainers import SortedDict
+
+import farwood
+
+
+def test_it_is_a_mutable_mapping(pool):
+    words = pool.ordered("words", key=str, value=int)
+    assert not words
+    words["bee"] = 2
+    words.update({"ant": 1}, cat=3)
+    assert words and words["ant"] == 1 and "dog" not in words
+    assert words.get("dog") is None and words.get("dog", 7) == 7
+    assert list(words) == ["ant", "bee", "cat"] == list(words.keys())
+    assert list(reversed(words)) == ["cat", "bee", "ant"]
+    assert list(words.items()) == [("ant", 1), ("bee", 2), ("cat", 3)]
+    assert list(words.values(reverse=True)) == [3, 2, 1]
+    assert ("ant", 1) in words.items() and "ant" in words.keys()
+    assert words.pop("ant") == 1 and words.pop("ant", None) is None
+    with pytest.raises(KeyError) as error:
+        words["ant"]
+    assert isinstance(error.value, farwood.NotFound) and error.value.args == ("ant",)
+    with pytest.raises(KeyError):
+        del words["ant"]
+    with pytest.raises(TypeError, match="count"):
+        len(words)
+    assert words.count() == 2
+    assert words.popitem() == ("cat", 3) and words.popitem(0) == ("bee", 2)
+    with pytest.raises(KeyError):
+        words.popitem()
+    words["x"] = 1
+    words.clear()
+    assert not words
+
+
+def test_ranges_have_bounds_prefixes_limits_and_pages(pool):
+    numbers = pool.ordered("numbers", key=int, value=int)
+    numbers.put_many(list(range(-50, 50)), list(range(100)))
+    assert list(numbers.irange(-2, 2)) == [-2, -1, 0, 1, 2]
+    assert list(numbers.irange(-2, 2, (False, False))) == [-1, 0, 1]
+    assert list(numbers.irange(48, reverse=True)) == [49, 48]
+    assert list(numbers.irange(limit=2)) == [-50, -49]
+    page = list(numbers.items(limit=3))
+    assert list(numbers.irange(after=page[-1][0], limit=2)) == [-47, -46]
+    assert list(numbers.irange(after=-48, reverse=True)) == [-49, -50]
+    assert numbers.peekitem(0) == (-50, 0) and numbers.peekitem() == (49, 99)
+    with pytest.raises(IndexError):
+        numbers.peekitem(3)
+    words = pool.ordered("words", key=str, value=bytes)
+    for word in ["left", "left-pad", "leftpad", "right"]:
+        words[word] = word.encode()
+    assert list(words.irange(prefix="left-")) == ["left-pad"]
+    assert list(words.irange(prefix="left", after="left", limit=1)) == ["left-pad"]
+    assert list(words.values(prefix="left", reverse=True)) == [b"leftpad", b"left-pad", b"left"]
+    assert words.count(prefix="left") == 3
+    with pytest.raises(ValueError):
+        list(words.irange("a", prefix="b"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "entries"),
+    [
+        (str, bytes, {"": b"", "ä": b"\0", "z" * 300: b"x" * 5000}),
+        (bytes, str, {b"\0": "a", b"\xff\xff": "ü", b"": ""}),
+        (int, float, {-(2**63): -0.5, 2**63 - 1: float("inf"), 0: 0.0}),
+        ("uint", bool, {0: True, 2**64 - 1: False}),
+        (float, int, {-1.5: 1, 0.0: 2, 1e300: 3}),
+        (str, "json", {"a": {"b": [1, None, "x"]}, "n": None, "t": [True]}),
+        (
+            datetime.datetime,
+            datetime.datetime,
+            {
+                datetime.datetime(1960, 1, 1, tzinfo=datetime.timezone.utc): datetime.datetime(
+                    2024, 2, 29, 1, 2, 3, 4, tzinfo=datetime.timezone.utc
+                ),
+                datetime.datetime(2030, 1, 1, tzinfo=datetime.timezone.utc): datetime.datetime(
+                    1970, 1, 1, tzinfo=datetime.timezone.utc
+                ),
+            },
+        ),
+    ],
+)
+def test_types_keep_values_and_order(pool, key, value, entries):
+    index = pool.ordered("x", key, value)
+    for one, other in entries.items():
+        index[one] = other
+    assert list(index.items()) == sorted(entries.items(), key=lambda entry: entry[0])
+    for one, other in entries.items():
+        assert index[one] == other and type(index[one]) is type(other)
+        assert index.pop(one) == other
+    assert not index
+
+
+def test_what_does_not_fit_is_refused(pool):
+    numbers = pool.ordered("numbers", key=int, value=int)
+    for wrong, kind in [("a", TypeError), (1.5, TypeError), (2**63, OverflowError), (None, TypeError)]:
+        with pytest.raises(kind):
+            numbers[wrong] = 1
+        with pytest.raises(kind):
+            numbers[1] = wrong
+    with pytest.raises(TypeError, match="dtype"):
+        pool.ordered("bad", value=object())
+    with pytest.raises(farwood.TypeMismatch):
+        pool.ordered("numbers", key=str, value=int)
+    with pytest.raises(farwood.NoSuchIndex):
+        pool.ordered("none", create=False)
+    moments = pool.ordered("moments", key=datetime.datetime, value=int)
+    with pytest.raises(ValueError, match="time zone"):
+        moments[datetime.datetime(2020, 1, 1)] = 1
+
+
+def test_counters_and_conditional_changes(pool):
+    numbers = pool.ordered("numbers", key=str, value=int)
+    assert [numbers.incr("a"), numbers.incr("a", 5), numbers.incr("a", -7)] == [1, 6, -1]
+    numbers["big"] = 2**63 - 1
+    with pytest.raises(OverflowError):
+        numbers.incr("big")
+    assert numbers["big"] == 2**63 - 1
+    assert numbers.insert("b", 1) and not numbers.insert("b", 2) and numbers["b"] == 1
+    assert numbers.replace("b", 3) and not numbers.replace("c", 3)
+    assert numbers.swap("b", 4) == 3 and numbers.take("b") == 4 and numbers.take("b") is None
+    assert numbers.setdefault("d", 9) == 9 and numbers.setdefault("d", 8) == 9
+    assert numbers.compare_exchange("d", 9, 10) and not numbers.compare_exchange("d", 9, 11)
+    assert numbers.exchange("d", 9, 11) == (False, 10)
+    assert numbers.compare_exchange("e", None, 1) and numbers.compare_exchange("e", 1, None) and "e" not in numbers
+    floats = pool.ordered("floats", key=str, value=float)
+    assert floats.incr("x", 0.5) == 0.5 and floats.incr("x") == 1.5
+    with pytest.raises(TypeError):
+        pool.ordered("texts", value=str).incr("x")
+
+
+def test_batches_of_arrays(pool):
+    numbers = pool.ordered("numbers", key="uint", value=int)
+    keys = np.random.default_rng(1).permutation(100_000).astype(np.uint64)
+    counted = []
+    assert not numbers.put_many(keys, keys.astype(np.int64) * -3, progress=counted.append).any()
+    assert sum(counted) == len(keys)
+    values, present = numbers.get_many(keys[::3])
+    assert present.all() and values.dtype == np.int64 and (values == keys[::3].astype(np.int64) * -3).all()
+    values, present = numbers.get_many(np.array([5, 10**9], np.uint64))
+    assert values.tolist() == [-15, 0] and present.tolist() == [True, False]
+    assert numbers.delete_many([5, 10**9]).tolist() == [True, False]
+    chunks = list(numbers.scan_arrays(chunk=30_000))
+    assert [len(keys) for keys, _ in chunks] == [30_000, 30_000, 30_000, 9_999]
+    assert (np.concatenate([keys for keys, _ in chunks]) == np.delete(np.arange(100_000), 5)).all()
+    with pytest.raises(ValueError, match="as many"):
+        numbers.put_many([1, 2], [1])
+    loaded = pool.ordered("loaded", key=int, value=float)
+    assert loaded.load_sorted(np.arange(-1000, 1000), np.linspace(0, 1, 2000)) == 2000
+    assert loaded[-1000] == 0.0 and loaded[999] == 1.0
+    with pytest.raises(farwood.Exists):
+        loaded.load_sorted([1], [1.0])
+    texts = pool.ordered("texts", key=str, value=str)
+    texts.put_many(["a", "b"], ["x", "y"])
+    assert texts.get_many(["b", "c"])[0] == ["y", None]
+
+
+def test_structures_are_values(pool):
+    dtype = np.dtype([("x", "<f4"), ("n", "<u2")])
+    points = pool.ordered("points", key=int, value=dtype)
+    points[1] = (0.5, 7)
+    assert points[1]["n"] == 7 and points[1]["x"] == 0.5
+    rows = np.array([(1.0, 1), (2.0, 2)], dtype)
+    points.put_many(np.array([2, 3]), rows)
+    values, present = points.get_many(np.array([3, 4, 2]))
+    assert values.dtype == dtype and values["n"].tolist() == [2, 0, 1] and present.tolist() == [True, False, True]
+    (keys, values), = points.scan_arrays()
+    assert keys.tolist() == [1, 2, 3] and values["n"].tolist() == [7, 1, 2]
+
+
+def test_closing_is_idempotent_and_later_calls_fail(url):
+    pool = farwood.open(url)
+    index = pool.ordered("x", key=int, value=int)
+    index[1] = 1
+    scan = iter(index)
+    pool.close()
+    pool.close()
+    index.close()
+    assert pool.closed and index.closed
+    for call in [lambda: index[1], lambda: index.put(1, 1), lambda: pool.ordered("x"), lambda: next(iter(index))]:
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    del scan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        farwood.open(url)
+        gc.collect()
+    assert [warning.category for warning in caught] == [ResourceWarning]
+
+
+def test_handles_are_pickled_by_their_urls(pool):
+    index = pool.ordered("x", key=int, value="json")
+    index[1] = [1]
+    copy = pickle.loads(pickle.dumps(index))
+    assert copy[1] == [1] and copy is not index
+    with pickle.loads(pickle.dumps(pool)) as other:
+        assert other.indexes() == ["x"]
+    copy._pool.close()
+
+
+class Machine(RuleBasedStateMachine):
+    """The same calls on a shared map and on a SortedDict."""
+
+    keys = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+    values = st.binary(max_size=40)
+
+    def __init__(self):
+        super().__init__()
+        self.url = f"shm://machine-{id(self)}"
+        self.pool = farwood.create(self.url, "64 MiB")
+        self.map, self.model = self.pool.ordered("x", key=str, value=bytes), SortedDict()
+
+    def teardown(self):
+        self.pool.close()
+        farwood.remove(self.url, force=True)
+
+    @rule(key=keys, value=values)
+    def store(self, key, value):
+        self.map[key] = self.model[key] = value
+
+    @rule(key=keys, value=values)
+    def setdefault(self, key, value):
+        assert self.map.setdefault(key, value) == self.model.setdefault(key, value)
+
+    @rule(key=keys)
+    def pop(self, key):
+        assert self.map.pop(key, None) == self.model.pop(key, None)
+
+    @rule(key=keys)
+    def look_up(self, key):
+        assert self.map.get(key) == self.model.get(key) and (key in self.map) == (key in self.model)
+
+    @rule(low=keys, high=keys, inclusive=st.tuples(st.booleans(), st.booleans()), reverse=st.booleans())
+    def scan(self, low, high, inclusive, reverse):
+        low, high = min(low, high), max(low, high)
+        # The model has Python's order of characters, which is that of UTF-8.
+        found = list(self.map.irange(low, high, inclusive, reverse))
+        assert found == list(self.model.irange(low, high, inclusive, reverse))
+
+    @rule(prefix=keys)
+    def scan_prefix(self, prefix):
+        expected = [key for key in self.model if key.startswith(prefix)]
+        assert list(self.map.irange(prefix=prefix)) == expected
+
+    @invariant()
+    def equal(self):
+        assert list(self.map.items()) == list(self.model.items())
+
+
+Machine.TestCase.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestMachine = Machine.TestCase

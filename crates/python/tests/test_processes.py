@@ -1,0 +1,157 @@
+"""Several processes: fork, spawn, forkserver, executors and kills."""
+
+import concurrent.futures
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import farwood
+
+METHODS = ["fork", "spawn", "forkserver"]
+
+
+def count_up(index, times):
+    for _ in range(times):
+        index.incr("n")
+    return os.getpid()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pools_of_processes_share_a_counter(pool, method):
+    counters = pool.ordered("counters", key=str, value=int)
+    counters["n"] = 0
+    with multiprocessing.get_context(method).Pool(3) as processes:
+        pids = processes.starmap(count_up, [(counters, 100)] * 9)
+    assert counters["n"] == 900 and os.getpid() not in pids
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_executors_share_a_counter(pool, method):
+    counters = pool.ordered("counters", key=str, value=int)
+    context = multiprocessing.get_context(method)
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as executor:
+        list(executor.map(count_up, [counters] * 4, [50] * 4))
+    assert counters["n"] == 200
+
+
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_forked_child_uses_what_it_inherited(pool):
+    index, places = pool.ordered("x", key=int, value=int), pool.spatial("s")
+    index.update({1: 1, 2: 2, 3: 3})
+    places.insert(1, (0, 0, 1, 1))
+    scan = iter(index)
+    next(scan)
+
+    def work():
+        index[4] = index[1] + 3
+        places.insert(2, (5, 5, 6, 6))
+        assert places.query((0, 0, 9, 9)).tolist() in ([1, 2], [2, 1])
+        assert list(index) == [1, 2, 3, 4] and sorted(pool.indexes()) == ["s", "x"]
+        fresh = iter(index)
+        assert next(fresh) == 1
+        in_child(lambda: index.put(5, 5))
+        with pytest.raises(farwood.ForkedError):
+            index_scan = pool.ordered("x", key=int, value=int).irange()
+            next(index_scan)
+            in_scan(index_scan)
+        pool.close()
+
+    def in_scan(inherited):
+        def use():
+            for _ in inherited:
+                pass
+
+        child = os.fork()
+        if child == 0:
+            try:
+                # The first entries were fetched by the parent.
+                for _ in range(100):
+                    next(inherited)
+            except farwood.ForkedError:
+                os._exit(7)
+            except BaseException:
+                os._exit(8)
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7:
+            raise farwood.ForkedError("in the child")
+
+    in_child(work)
+    assert index[4] == 4 and index[5] == 5 and list(scan) == [2, 3]
+
+
+def test_threads_and_forks_at_once(pool):
+    index = pool.ordered("x", key=int, value=int)
+    stop = threading.Event()
+
+    def write():
+        number = 0
+        while not stop.is_set():
+            index[number % 50] = number
+            number += 1
+
+    threads = [threading.Thread(target=write) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(20):
+            in_child(lambda: index.put(1000 + number, number))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert all(index[1000 + number] == number for number in range(20))
+
+
+PARENT = """
+import os, signal, sys, time
+import farwood
+index = farwood.open(sys.argv[1]).ordered("x", key=int, value=int)
+index[1] = 1
+if os.fork() == 0:
+    time.sleep(2)
+    index[2] = 2
+    os._exit(0)
+print(os.getpid(), flush=True)
+while True:
+    index.incr(1)
+"""
+
+
+def test_a_killed_parent_whose_child_lives_blocks_nobody(url, pool):
+    index = pool.ordered("x", key=int, value=int)
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, url], stdout=subprocess.PIPE, text=True)
+    parent.stdout.readline()
+    time.sleep(0.2)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    begun = time.monotonic()
+    for _ in range(1000):
+        index.incr(1)
+    assert time.monotonic() - begun < 1.5, "the locks of the killed parent were not released"
+    while 2 not in index:
+        assert time.monotonic() - begun < 60
+        time.sleep(0.05)
+    parent.stdout.close()
+
+
+def test_threads_scale_the_calls_of_one_handle(pool):
+    index = pool.ordered("x", key=int, value=int)
+    with concurrent.futures.ThreadPoolExecutor(8) as executor:
+        list(executor.map(lambda _: [index.incr(0) for _ in range(500)], range(8)))
+    assert index[0] == 4000

@@ -1,0 +1,82 @@
+"""Spatial indexes against Shapely's STRtree and GeoPandas' sindex."""
+
+import numpy as np
+import pytest
+
+import farwood
+
+shapely = pytest.importorskip("shapely")
+RNG = np.random.default_rng(7)
+
+
+def boxes(count, size=0.02):
+    corner = RNG.random((count, 2))
+    return np.hstack((corner, corner + RNG.random((count, 2)) * size))
+
+
+def test_live_changes(pool):
+    places = pool.spatial("places")
+    assert places.is_empty
+    places.insert(3, (0, 0, 1, 1))
+    places.insert(4, shapely.Point(5, 5))
+    places.insert_many([5, 6], np.array([[0.5, 0.5, 2, 2], [9, 9, 9, 9]]))
+    assert sorted(places.query((0, 0, 1, 1))) == [3, 5] and places.size == 4
+    assert places.move(3, (0, 0, 1, 1), (7, 7, 8, 8)) and not places.move(3, (0, 0, 1, 1), (7, 7, 8, 8))
+    assert places.query((0, 0, 0.1, 0.1)).tolist() == [] and places.query((7, 7, 7, 7)).tolist() == [3]
+    assert places.remove(4, shapely.Point(5, 5)) and not places.remove(4, shapely.Point(5, 5))
+    assert places.remove_many([5, 99], np.array([[0.5, 0.5, 2, 2], [0, 0, 1, 1]])).tolist() == [True, False]
+    for wrong in [(1, 0, 0, 1), (float("nan"), 0, 1, 1)]:
+        with pytest.raises(ValueError):
+            places.insert(1, wrong)
+    with pytest.raises(ValueError):
+        places.insert(-1, (0, 0, 1, 1))
+
+
+def test_queries_are_those_of_strtree(pool):
+    geometries = shapely.points(RNG.random((5000, 2))).tolist()
+    geometries[:3000] = shapely.buffer(np.array(geometries[:3000]), RNG.random(3000) * 0.02)
+    geometries = np.array(geometries)
+    tree = shapely.STRtree(geometries)
+    places = pool.spatial("places").load(geometries).with_geometries(geometries)
+    windows = shapely.box(*boxes(2000, 0.05).T)
+    for predicate in [None, "intersects", "contains", "covers", "within", "touches", "overlaps", "crosses"]:
+        found, expected = places.query(windows, predicate, sort=True), tree.query(windows, predicate)
+        expected = expected[:, np.lexsort((expected[1], expected[0]))]
+        assert (found == expected).all(), predicate
+        assert sorted(places.query(windows[0], predicate)) == sorted(tree.query(windows[0], predicate))
+    expected = tree.query(windows, "dwithin", 0.01)
+    assert (places.query(windows, "dwithin", 0.01, sort=True) == expected[:, np.lexsort(expected[::-1])]).all()
+    found, distances = places.query_nearest(windows[:300], return_distance=True)
+    expected, expected_distances = tree.query_nearest(windows[:300], return_distance=True)
+    assert set(map(tuple, found.T)) == set(map(tuple, expected.T))
+    assert np.allclose(np.sort(distances), np.sort(expected_distances))
+    assert places.query_nearest(windows[0], max_distance=1e-12).tolist() == sorted(
+        tree.query_nearest(windows[0], max_distance=1e-12).tolist()
+    )
+    with pytest.raises(ValueError, match="predicate"):
+        places.query(windows, "nonsense")
+    with pytest.raises(ValueError, match="with_geometries"):
+        pool.spatial("other").query(windows, "contains")
+
+
+def test_missing_and_empty_geometries_are_not_found(pool):
+    geometries = [shapely.Point(0, 0), None, shapely.Point(), shapely.Point(1, 1)]
+    places = pool.spatial("places").load(np.array(geometries, object))
+    assert places.size == 2
+    assert places.query(np.array([shapely.box(-1, -1, 2, 2), None], object), sort=True).tolist() == [[0, 0], [0, 3]]
+
+
+def test_geopandas_in_one_line(url):
+    geopandas = pytest.importorskip("geopandas")
+    import farwood.geopandas
+
+    frame = geopandas.GeoDataFrame(geometry=geopandas.points_from_xy(*RNG.random((2, 500))))
+    index = farwood.geopandas.sindex(frame, url + "/points")
+    again = farwood.geopandas.sindex(frame, url + "/points")
+    window = shapely.box(0.2, 0.2, 0.5, 0.5)
+    expected = sorted(frame.sindex.query(window, "contains"))
+    assert sorted(index.query(window, "contains")) == sorted(again.query(window, "contains")) == expected
+    found = index.nearest(frame.geometry[:50])
+    assert (found == frame.sindex.nearest(frame.geometry[:50])).all()
+    index._pool.close()
+    again._pool.close()
