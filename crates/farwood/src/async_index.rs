@@ -5,7 +5,7 @@ use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
 use crate::erased::ScanKind;
 use crate::error::{Error, Result};
-use crate::handle::within;
+use crate::patience::Patience;
 use crate::scan::decode;
 use crate::span::Span;
 use crate::task_driver::{Finished, TaskDriver};
@@ -315,10 +315,11 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         self.tree.ask(failed, move |tree, client| async move {
             let call = || async {
                 let call = work(&tree, &client);
-                match limit {
-                    None => call.await,
-                    Some(limit) => within((limit, begun), (&tree, operation), &client, Box::pin(call)).await,
+                if limit.is_none() {
+                    return call.await;
                 }
+                let patience = Patience::of_limit(limit);
+                patience.run(begun, (&tree, operation), &client, Box::pin(call)).await
             };
             client.shared_call(tree.metered(), operation, Some(begun), call).await
         })

@@ -1,28 +1,26 @@
-//! An open index as its blocking calls use it: the index, and the time limit of a call.
+//! An open index as its blocking calls use it: the index, and how long a call waits.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::observe::MeteredClient;
+use crate::patience::{Interrupt, Patience};
 use crate::thread_client::{self, ThreadPath};
 use crate::tree::Tree;
-use farwood_fabric::{Client, Fabric as _};
+use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::ordered::Ordered;
 use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::{TaskThread, block_on};
-use std::future::poll_fn;
 use std::ops::Deref;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// An open index, shared by all handles, with the time limit of this one.
+/// An open index, shared by all handles, with the patience of this one.
 #[derive(Clone)]
 pub(crate) struct Handle {
     tree: Arc<Tree>,
-    /// The longest duration of a call; `None`: only the limits of its steps apply.
-    limit: Option<Duration>,
+    /// How long a call waits.
+    patience: Patience,
 }
 
 impl Deref for Handle {
@@ -36,7 +34,7 @@ impl Deref for Handle {
 
 impl Handle {
     pub(crate) fn new(tree: Arc<Tree>) -> Self {
-        Self { tree, limit: None }
+        Self { tree, patience: Patience::default() }
     }
 
     /// The index as this process has it open.
@@ -47,17 +45,24 @@ impl Handle {
 
     /// The same handle for an object that must not continue in a forked child of this process.
     pub(crate) fn here(&self) -> Self {
-        Self { tree: Arc::clone(self.tree()), limit: self.limit }
+        Self { tree: Arc::clone(self.tree()), patience: self.patience.clone() }
     }
 
     /// The same index with another limit.
     pub(crate) fn with_limit(&self, limit: Duration) -> Self {
-        Self { tree: Arc::clone(&self.tree), limit: Some(limit) }
+        let patience = Patience { limit: Some(limit), ..self.patience.clone() };
+        Self { tree: Arc::clone(&self.tree), patience }
+    }
+
+    /// The same index, whose calls end when `interrupt` returns true.
+    pub(crate) fn with_interrupt(&self, interrupt: Interrupt) -> Self {
+        let patience = Patience { interrupt: Some(interrupt), ..self.patience.clone() };
+        Self { tree: Arc::clone(&self.tree), patience }
     }
 
     /// The longest duration of a call.
     pub(crate) fn limit(&self) -> Option<Duration> {
-        self.limit
+        self.patience.limit
     }
 
     /// Runs an operation with the client of this thread, or on the thread of the pool.
@@ -77,7 +82,7 @@ impl Handle {
     /// This thread's client for a call without a limit; `None`: it has none yet, or none at all, or there is a limit.
     #[inline]
     pub(crate) fn client_without_limit(&self) -> Option<Rc<MeteredClient>> {
-        if self.limit.is_some() {
+        if !self.patience.is_endless() {
             return None;
         }
         thread_client::present(self.tree.pool())
@@ -98,7 +103,7 @@ impl Handle {
         work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError>,
     ) -> Result<T> {
         client.call(tree.metered(), operation, || {
-            if self.limit.is_some() {
+            if !self.patience.is_endless() {
                 let begun = Instant::now();
                 let work = work(tree.ordered(), client);
                 return block_on(self.within_limit((tree, operation, begun), client, work));
@@ -143,37 +148,10 @@ impl Handle {
         client: &Client<AnyFabric>,
         work: impl Future<Output = Result<T, IndexError>>,
     ) -> Result<T> {
-        match self.limit {
-            None => work.await.map_err(|error| tree.failed(operation, error)),
-            Some(limit) => {
-                let call = Box::pin(async { work.await.map_err(|error| tree.failed(operation, error)) });
-                within((limit, begun), (tree, operation), client, call).await
-            }
+        if self.patience.is_endless() {
+            return work.await.map_err(|error| tree.failed(operation, error));
         }
+        let call = Box::pin(async { work.await.map_err(|error| tree.failed(operation, error)) });
+        self.patience.run(begun, (tree, operation), client, call).await
     }
-}
-
-/// Runs a call of the index that began at `begun` until it ends or `limit` has passed.
-pub(crate) async fn within<T>(
-    (limit, begun): (Duration, Instant),
-    (tree, operation): (&Tree, &'static str),
-    client: &Client<AnyFabric>,
-    call: Pin<Box<impl Future<Output = Result<T>>>>,
-) -> Result<T> {
-    let left = limit.saturating_sub(begun.elapsed());
-    let nanoseconds = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-    let done = until(call, client.fabric().sleep(nanoseconds)).await;
-    done.unwrap_or_else(|| Err(Error::TimedOut { operation, url: tree.url(), after: limit }))
-}
-
-/// Runs `work` until it or `pause` ends, and drops the other; `None`: the pause has ended first.
-async fn until<T>(work: impl Future<Output = T>, pause: impl Future<Output = ()>) -> Option<T> {
-    let (mut work, mut pause) = (pin!(work), pin!(pause));
-    poll_fn(|context| {
-        if let Poll::Ready(done) = work.as_mut().poll(context) {
-            return Poll::Ready(Some(done));
-        }
-        pause.as_mut().poll(context).map(|()| None)
-    })
-    .await
 }

@@ -110,6 +110,7 @@ mod inherited;
 mod inline_bytes;
 mod kind;
 mod observe;
+mod patience;
 mod pool;
 mod pool_options;
 mod pool_stats;
@@ -144,6 +145,7 @@ pub use url::Url;
 pub mod index {
     pub use crate::answer::Answer;
     pub use crate::bulk_load::BulkLoad;
+    pub use crate::patience::Interrupt;
     pub use crate::range::Range;
     pub use crate::scan::Scan;
     pub use crate::session::Session;

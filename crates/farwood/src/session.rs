@@ -4,8 +4,8 @@ use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
 use crate::erased::ScanKind;
 use crate::error::Result;
-use crate::handle::within;
 use crate::observe::MeteredClient;
+use crate::patience::Patience;
 use crate::scan::decode;
 use crate::span::Span;
 use crate::tree::Tree;
@@ -86,11 +86,11 @@ impl<K: Key, V: Value> Session<K, V> {
         work: impl FnOnce() -> F,
     ) -> Result<T> {
         let (tree, failed) = (&*self.tree, |error| self.tree.failed(operation, error));
-        if let Some(limit) = self.limit {
+        if self.limit.is_some() {
+            let patience = Patience::of_limit(self.limit);
             let call = Box::pin(async { work().await.map_err(failed) });
-            return self
-                .call(operation, within((limit, Instant::now()), (tree, operation), &self.client, call))
-                .await;
+            let call = patience.run(Instant::now(), (tree, operation), &self.client, call);
+            return self.call(operation, call).await;
         }
         let call = self.client.shared_call(tree.metered(), operation, None, work);
         tree.pool().forks().guard(call).await.map_err(failed)
@@ -199,12 +199,12 @@ impl<K: Key, V: Value> Session<K, V> {
         let (tree, operation) = (&*self.tree, change.operation);
         let key = tree.key::<K, _>(operation, key)?;
         let call = Box::pin(change.run(tree, &self.client, key.as_ref()));
-        match self.limit {
-            None => self.call(operation, call).await?,
-            Some(limit) => {
-                let call = within((limit, Instant::now()), (tree, operation), &self.client, call);
-                self.call(operation, call).await?;
-            }
+        if self.limit.is_some() {
+            let patience = Patience::of_limit(self.limit);
+            let call = patience.run(Instant::now(), (tree, operation), &self.client, call);
+            self.call(operation, call).await?;
+        } else {
+            self.call(operation, call).await?;
         }
         change.found
     }

@@ -9,6 +9,7 @@ use crate::handle::Handle;
 use crate::index_stats::IndexStats;
 use crate::inline_bytes::InlineBytes;
 use crate::kind::Kind;
+use crate::patience::Interrupt;
 use crate::range::Range;
 use crate::scan::Scan;
 use crate::session::Session;
@@ -67,6 +68,17 @@ impl<K: Key, V: Value> Index<K, V> {
     #[must_use]
     pub fn with_timeout(&self, limit: Duration) -> Self {
         Self { tree: self.tree.with_limit(limit), types: PhantomData }
+    }
+
+    /// Returns a handle of the same index whose blocking calls ask `interrupt` every 50 ms while they wait, and end
+    /// with the error [`TimedOut`](crate::error::ErrorKind::TimedOut) when it returns true. The effect of an
+    /// interrupted change is unknown, as after [`with_timeout`](Self::with_timeout). Sessions and async handles that
+    /// are created from the handle are not interrupted: drop their futures.
+    ///
+    /// `interrupt` may run on the thread of the pool, if more than three threads use a pool over a network.
+    #[must_use]
+    pub fn with_interrupt(&self, interrupt: Interrupt) -> Self {
+        Self { tree: self.tree.with_interrupt(interrupt), types: PhantomData }
     }
 
     /// The URL of the index.

@@ -5,8 +5,8 @@ use crate::column_array::{Batch, FoundBatch, check_lengths};
 use crate::errors::{closed, missing};
 use crate::flags::Reverse;
 use crate::scan::{ArrayScan, EntryScan, Part};
-use crate::wait::without_gil;
-use farwood::types::{Codec, Encode, Kind, Width};
+use crate::wait::{interrupt, without_gil};
+use farwood::types::{Codec, Encode, InlineBytes, Kind, Width};
 use numpy::PyArray1;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -21,10 +21,19 @@ pub(crate) type RawScan = farwood::index::Scan<Vec<u8>, Vec<u8>>;
 /// Keys of a batch between two calls of the program's progress function.
 const CHUNK: usize = 1 << 14;
 
+/// The handles of an open index.
+#[derive(Clone)]
+struct OpenIndex {
+    /// The handle of calls that may wait: Ctrl-C ends them.
+    patient: RawIndex,
+    /// The handle of lookups: in shared memory they do not wait, and are faster without the question.
+    lookup: RawIndex,
+}
+
 /// An ordered index.
 #[pyclass(frozen, subclass, name = "Ordered", module = "farwood._farwood")]
 pub(crate) struct OrderedHandle {
-    index: RwLock<Option<RawIndex>>,
+    index: RwLock<Option<OpenIndex>>,
     keys: Arc<Column>,
     values: Arc<Column>,
     url: String,
@@ -33,6 +42,9 @@ pub(crate) struct OrderedHandle {
 impl OrderedHandle {
     pub(crate) fn new(index: RawIndex, keys: Column, values: Column) -> Self {
         let url = index.url();
+        let patient = index.with_interrupt(interrupt());
+        let lookup = if url.starts_with("shm:") { index } else { patient.clone() };
+        let index = OpenIndex { patient, lookup };
         Self { index: RwLock::new(Some(index)), keys: Arc::new(keys), values: Arc::new(values), url }
     }
 
@@ -40,16 +52,26 @@ impl OrderedHandle {
         [&self.keys, &self.values]
     }
 
-    #[inline]
-    fn handle(&self) -> PyResult<RawIndex> {
+    fn open_index(&self) -> PyResult<OpenIndex> {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         index.clone().ok_or_else(|| closed("index"))
     }
 
+    fn handle(&self) -> PyResult<RawIndex> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.as_ref().map(|index| index.patient.clone()).ok_or_else(|| closed("index"))
+    }
+
+    #[inline]
+    fn lookup(&self) -> PyResult<RawIndex> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.as_ref().map(|index| index.lookup.clone()).ok_or_else(|| closed("index"))
+    }
+
     fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (index, py, encoded) = (self.handle()?, key.py(), self.keys.encode(key)?);
-        let found = without_gil(py, || index.get(encoded.as_ref()))?;
-        found.map(|value| self.values.decode(py, &value)).transpose()
+        let (index, py, encoded) = (self.lookup()?, key.py(), self.keys.encode(key)?);
+        let found = without_gil(py, || index.get_with(encoded.as_ref(), InlineBytes::copy))?;
+        found.map(|value| self.values.decode(py, value.as_ref())).transpose()
     }
 
     fn decoded<'py>(&self, py: Python<'py>, value: Option<Vec<u8>>) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -148,7 +170,7 @@ impl OrderedHandle {
     fn of(opened: &Bound<'_, Self>) -> PyResult<Self> {
         let opened = opened.get();
         let (keys, values) = (Arc::clone(&opened.keys), Arc::clone(&opened.values));
-        Ok(Self { index: RwLock::new(Some(opened.handle()?)), keys, values, url: opened.url.clone() })
+        Ok(Self { index: RwLock::new(Some(opened.open_index()?)), keys, values, url: opened.url.clone() })
     }
 
     #[getter]
@@ -174,8 +196,8 @@ impl OrderedHandle {
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let (index, encoded) = (self.handle()?, self.keys.encode(key)?);
-        without_gil(key.py(), || Ok(index.get(encoded.as_ref())?.is_some()))
+        let (index, encoded) = (self.lookup()?, self.keys.encode(key)?);
+        without_gil(key.py(), || Ok(index.get_with(encoded.as_ref(), |_| ())?.is_some()))
     }
 
     #[pyo3(signature = (key, default = None))]

@@ -155,3 +155,43 @@ def test_threads_scale_the_calls_of_one_handle(pool):
     with concurrent.futures.ThreadPoolExecutor(8) as executor:
         list(executor.map(lambda _: [index.incr(0) for _ in range(500)], range(8)))
     assert index[0] == 4000
+
+
+HOLDER = """
+import os, signal, sys, threading
+import farwood
+index = farwood.open(sys.argv[1]).ordered("x", key=int, value=int)
+index[1] = 1
+print("ready", flush=True)
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGSTOP)).start()
+while True:
+    index.incr(1)
+"""
+
+
+def test_ctrl_c_ends_a_waiting_call(url, pool):
+    """The holder of a lock is stopped, so that a call waits for it."""
+    index = pool.ordered("x", key=int, value=int)
+    for _ in range(5):
+        holder = subprocess.Popen([sys.executable, "-c", HOLDER, url], stdout=subprocess.PIPE, text=True)
+        try:
+            holder.stdout.readline()
+            os.waitpid(holder.pid, os.WUNTRACED)
+            timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+            timer.start()
+            begun = time.monotonic()
+            try:
+                # If the holder was stopped between two changes, the calls do not wait.
+                while timer.is_alive():
+                    index.incr(1)
+                waited = 0
+            except KeyboardInterrupt:
+                waited = time.monotonic() - begun
+            assert waited < 3
+            timer.join()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            holder.kill()
+            holder.wait()
+            holder.stdout.close()
