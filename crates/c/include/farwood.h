@@ -5,9 +5,9 @@
  * an error below 0, whose text and remedy fw_last_error stores. No call prints, and no panic or exception leaves one.
  *
  * Pools and indexes may be used by any number of threads at the same time; iterators, items and sessions by one at a
- * time. An object is closed once, by the function of its type, and NULL may be closed. Buffers belong to the caller: the
- * library keeps no pointer to them after a call. A key or a value of no bytes may be NULL, except where NULL has another
- * meaning. docs/c.md is the guide.
+ * time. An object is closed once, by the function of its type, and NULL may be closed. Buffers belong to the caller:
+ * the library keeps no pointer to them after a call. A key or a value of no bytes may be NULL, except where NULL has
+ * another meaning. docs/c.md is the guide.
  *
  * A test generates this file from the sources with cbindgen; do not edit it.
  */
