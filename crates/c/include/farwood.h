@@ -309,6 +309,31 @@
 #define FW_OP_SCAN 8
 
 /**
+ * Finds the items of a window.
+ */
+#define FW_OP_SEARCH 9
+
+/**
+ * Finds the items nearest to a point.
+ */
+#define FW_OP_NEAREST 10
+
+/**
+ * Adds an item.
+ */
+#define FW_OP_ITEM_INSERT 11
+
+/**
+ * Removes an item.
+ */
+#define FW_OP_ITEM_REMOVE 12
+
+/**
+ * Moves an item to other bounds.
+ */
+#define FW_OP_ITEM_MOVE 13
+
+/**
  * An ordered index. Any number of threads may use it.
  */
 typedef struct fw_index fw_index;
@@ -520,6 +545,42 @@ typedef struct fw_range {
 typedef int32_t (*fw_entry_fn)(void *context, const void *key, size_t key_len, const void *value, size_t value_len);
 
 /**
+ * A rectangle. Its edges are finite numbers, and belong to it.
+ */
+typedef struct fw_rect {
+    /**
+     * The least x.
+     */
+    double x_min;
+    /**
+     * The least y.
+     */
+    double y_min;
+    /**
+     * The greatest x, at least `x_min`.
+     */
+    double x_max;
+    /**
+     * The greatest y, at least `y_min`.
+     */
+    double y_max;
+} fw_rect;
+
+/**
+ * A rectangle with a number that the caller chooses. Several items may have equal rectangles, numbers, or both.
+ */
+typedef struct fw_item {
+    /**
+     * The rectangle.
+     */
+    struct fw_rect bounds;
+    /**
+     * The number.
+     */
+    uint64_t id;
+} fw_item;
+
+/**
  * An operation. Set all bytes to 0 before you set the fields that it needs. Its keys and values are copied: they need
  * not outlive `fw_submit`.
  */
@@ -529,9 +590,13 @@ typedef struct fw_op {
      */
     uint64_t tag;
     /**
-     * The index. It must stay open until the operation has ended.
+     * The ordered index; NULL for an operation on a spatial index.
      */
     const struct fw_index *index;
+    /**
+     * The spatial index; NULL for an operation on an ordered index.
+     */
+    const struct fw_spatial *spatial;
     /**
      * The key.
      */
@@ -561,9 +626,19 @@ typedef struct fw_op {
      */
     const struct fw_range *range;
     /**
-     * The summand of `FW_OP_FETCH_ADD`.
+     * The item of `FW_OP_ITEM_INSERT`, `FW_OP_ITEM_REMOVE` and `FW_OP_ITEM_MOVE`.
      */
-    int64_t by;
+    const struct fw_item *item;
+    /**
+     * The window of `FW_OP_SEARCH`; the new bounds of `FW_OP_ITEM_MOVE`; the point of `FW_OP_NEAREST`, `x_min` and
+     * `y_min`.
+     */
+    const struct fw_rect *bounds;
+    /**
+     * The summand of `FW_OP_FETCH_ADD`; the number of items of `FW_OP_NEAREST`; the relation of `FW_OP_SEARCH`, such
+     * as `FW_INTERSECTS`.
+     */
+    int64_t number;
     /**
      * `FW_OP_GET` or another operation.
      */
@@ -596,6 +671,10 @@ typedef struct fw_done {
      * The entries of `FW_OP_SCAN`, or NULL. Close it with `fw_scan_close`.
      */
     struct fw_scan *scan;
+    /**
+     * The items of `FW_OP_SEARCH` and `FW_OP_NEAREST`, or NULL. Close them with `fw_items_close`.
+     */
+    struct fw_items *items;
     /**
      * The number before `FW_OP_FETCH_ADD`.
      */
@@ -640,42 +719,6 @@ typedef struct fw_spatial_options {
      */
     int32_t coordinates;
 } fw_spatial_options;
-
-/**
- * A rectangle. Its edges are finite numbers, and belong to it.
- */
-typedef struct fw_rect {
-    /**
-     * The least x.
-     */
-    double x_min;
-    /**
-     * The least y.
-     */
-    double y_min;
-    /**
-     * The greatest x, at least `x_min`.
-     */
-    double x_max;
-    /**
-     * The greatest y, at least `y_min`.
-     */
-    double y_max;
-} fw_rect;
-
-/**
- * A rectangle with a number that the caller chooses. Several items may have equal rectangles, numbers, or both.
- */
-typedef struct fw_item {
-    /**
-     * The rectangle.
-     */
-    struct fw_rect bounds;
-    /**
-     * The number.
-     */
-    uint64_t id;
-} fw_item;
 
 /**
  * Receives an item. A result other than 0 ends the call with `FW_STOPPED`.
@@ -1026,7 +1069,7 @@ int32_t fw_spatial_open(const struct fw_pool *pool, const char *name, struct fw_
 
 /**
  * Closes a handle of a spatial index; NULL is permitted. The process has the index open until it closes the pool and
- * all indexes of it.
+ * all indexes of it. The call waits for operations of sessions on the handle that have begun.
  */
 int32_t fw_spatial_close(struct fw_spatial *spatial);
 

@@ -128,6 +128,16 @@ pub const FW_OP_COMPARE_EXCHANGE: i32 = 6;
 pub const FW_OP_FETCH_ADD: i32 = 7;
 /// Reads the entries of a range.
 pub const FW_OP_SCAN: i32 = 8;
+/// Finds the items of a window.
+pub const FW_OP_SEARCH: i32 = 9;
+/// Finds the items nearest to a point.
+pub const FW_OP_NEAREST: i32 = 10;
+/// Adds an item.
+pub const FW_OP_ITEM_INSERT: i32 = 11;
+/// Removes an item.
+pub const FW_OP_ITEM_REMOVE: i32 = 12;
+/// Moves an item to other bounds.
+pub const FW_OP_ITEM_MOVE: i32 = 13;
 
 /// The code of an error of the library.
 pub(crate) const fn of_kind(kind: ErrorKind) -> i32 {

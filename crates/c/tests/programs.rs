@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
 /// The programs that need no argument, in the folder of the package.
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: [&str; 6] = [
     "tests/programs/ordered.c",
     "tests/programs/session.c",
+    "tests/programs/threads.c",
     "tests/programs/objects.cpp",
     "examples/words.c",
     "examples/rectangles.cpp",
@@ -104,7 +105,7 @@ impl Installed {
             };
         let mut command = Command::new(compiler);
         command.current_dir(folder()).arg(standard).args(WARNINGS).arg(source).arg("-o").arg(&program);
-        command.arg("-I").arg(self.path("usr/include"));
+        command.arg("-pthread").arg("-I").arg(self.path("usr/include"));
         if linkage == Linkage::SharedWithAddressSanitizer {
             command.args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
         }
@@ -213,6 +214,30 @@ fn the_installation_is_complete() {
     }
     assert_eq!(installed.package_value("Libs"), "-L${libdir} -lfarwood");
     assert_eq!(installed.package_value("Version"), env!("CARGO_PKG_VERSION"));
+}
+
+#[cfg(feature = "tcp")]
+#[test]
+fn sessions_and_threads_work_over_tcp() {
+    use farwood::node::{MemoryNode, NodeSpec};
+
+    let Some(installed) = installed() else { return };
+    let node = MemoryNode::start(&NodeSpec::new(([127, 0, 0, 1], 0).into(), 64 << 20)).unwrap();
+    let url = format!("tcp://{}", node.address());
+    for source in ["tests/programs/session.c", "tests/programs/threads.c"] {
+        run(Command::new(installed.compile(source, Linkage::Shared)).arg(&url));
+    }
+}
+
+/// The first program of the guide.
+#[test]
+fn the_program_of_the_guide_compiles() {
+    let Some(installed) = installed() else { return };
+    let guide = std::fs::read_to_string(folder().join("../../docs/c.md")).unwrap();
+    let program = guide.split("```c\n").nth(1).and_then(|text| text.split("```").next()).unwrap();
+    let source = installed.path("guide.c");
+    std::fs::write(&source, program).unwrap();
+    installed.compile(source.to_str().unwrap(), Linkage::Shared);
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub use sys::*;
 use crate::failure::{CallResult, Failure, LastError, guard_part};
 use crate::index::FwIndex;
 use crate::scan::FwScan;
+use crate::spatial::{FwItem, FwItems, FwRect, FwSpatial};
 use operation::{Finished, RunningOp};
 use signal::{Signal, SlotWaker};
 use std::collections::VecDeque;
@@ -45,8 +46,10 @@ pub struct FwSession {
 pub struct FwOp {
     /// A number of the caller, which the completion has, too.
     pub tag: u64,
-    /// The index. It must stay open until the operation has ended.
+    /// The ordered index; NULL for an operation on a spatial index.
     pub index: *const FwIndex,
+    /// The spatial index; NULL for an operation on an ordered index.
+    pub spatial: *const FwSpatial,
     /// The key.
     pub key: *const c_void,
     /// The bytes of the key.
@@ -61,8 +64,14 @@ pub struct FwOp {
     pub expected_len: usize,
     /// The range of `FW_OP_SCAN`; NULL: all entries. Give it a limit.
     pub range: *const crate::scan::FwRange,
-    /// The summand of `FW_OP_FETCH_ADD`.
-    pub by: i64,
+    /// The item of `FW_OP_ITEM_INSERT`, `FW_OP_ITEM_REMOVE` and `FW_OP_ITEM_MOVE`.
+    pub item: *const FwItem,
+    /// The window of `FW_OP_SEARCH`; the new bounds of `FW_OP_ITEM_MOVE`; the point of `FW_OP_NEAREST`, `x_min` and
+    /// `y_min`.
+    pub bounds: *const FwRect,
+    /// The summand of `FW_OP_FETCH_ADD`; the number of items of `FW_OP_NEAREST`; the relation of `FW_OP_SEARCH`, such
+    /// as `FW_INTERSECTS`.
+    pub number: i64,
     /// `FW_OP_GET` or another operation.
     pub code: i32,
     /// Must be 0.
@@ -83,6 +92,8 @@ pub struct FwDone {
     pub value_len: usize,
     /// The entries of `FW_OP_SCAN`, or NULL. Close it with `fw_scan_close`.
     pub scan: *mut FwScan,
+    /// The items of `FW_OP_SEARCH` and `FW_OP_NEAREST`, or NULL. Close them with `fw_items_close`.
+    pub items: *mut FwItems,
     /// The number before `FW_OP_FETCH_ADD`.
     pub before: i64,
     /// The code that the call of the same name would have returned. That of `FW_OP_PUT` may be `FW_REPLACED`.
@@ -212,6 +223,7 @@ impl FwSession {
             value: ptr::null(),
             value_len: 0,
             scan: ptr::null_mut(),
+            items: ptr::null_mut(),
             before: 0,
             status: 0,
             code,
@@ -228,6 +240,9 @@ impl FwSession {
                 }
                 if let Some(scan) = finished.scan {
                     done.scan = Box::into_raw(scan);
+                }
+                if let Some(items) = finished.items {
+                    done.items = Box::into_raw(items);
                 }
             }
             Err(error) => {

@@ -1,6 +1,6 @@
 //! The exported functions of sessions.
 
-use super::operation::{Arguments, begin};
+use super::operation::{Arguments, RunningOp, SpatialArguments, begin, begin_spatial};
 use super::{FwDone, FwOp, FwSession};
 use crate::caller::{array, bytes, give, optional_bytes, required, store, write_all};
 use crate::code::{FW_OK, FW_OP_SCAN};
@@ -68,18 +68,40 @@ pub unsafe extern "C" fn fw_submit(session: Option<&mut FwSession>, ops: *const 
 ///
 /// # Safety
 /// As [`fw_submit`].
-unsafe fn begin_op(op: &FwOp) -> CallResult<super::RunningOp> {
-    // SAFETY: the caller promises an open index, or null.
-    let index = required(unsafe { op.index.as_ref() }, "index")?;
+unsafe fn begin_op(op: &FwOp) -> CallResult<RunningOp> {
     if op.reserved != 0 {
         return Err(Failure::argument("fw_op.reserved must be 0"));
     }
+    // SAFETY: the caller promises an open index, or null.
+    let spatial = unsafe { op.spatial.as_ref() };
+    if let Some(spatial) = spatial {
+        let arguments = SpatialArguments {
+            code: op.code,
+            // SAFETY: the caller promises an item, or null.
+            item: unsafe { op.item.as_ref() },
+            // SAFETY: the caller promises a rectangle, or null.
+            bounds: unsafe { op.bounds.as_ref() },
+            number: op.number,
+        };
+        return begin_spatial(spatial, &arguments);
+    }
+    // SAFETY: the caller promises an open index, or null.
+    let index = required(unsafe { op.index.as_ref() }, "index")?;
+    // SAFETY: the caller promises the byte strings and the range of the operation.
+    begin(index, &unsafe { arguments_of(op) }?)
+}
+
+/// The arguments of an operation on an ordered index.
+///
+/// # Safety
+/// As [`fw_submit`].
+unsafe fn arguments_of<'a>(op: &FwOp) -> CallResult<Arguments<'a>> {
     let mut range = GivenRange::default();
     if op.code == FW_OP_SCAN {
         // SAFETY: the caller promises a range, or null.
         range = unsafe { range_of(op.range) }?;
     }
-    let arguments = Arguments {
+    Ok(Arguments {
         code: op.code,
         // SAFETY: the caller promises `key_len` bytes at `key`.
         key: unsafe { bytes(op.key, op.key_len, "key") }?,
@@ -88,9 +110,8 @@ unsafe fn begin_op(op: &FwOp) -> CallResult<super::RunningOp> {
         // SAFETY: the caller promises `expected_len` bytes at `expected`, or null.
         expected: unsafe { optional_bytes(op.expected, op.expected_len, "expected") }?,
         range,
-        by: op.by,
-    };
-    begin(index, &arguments)
+        number: op.number,
+    })
 }
 
 /// Stores up to `cap` completions in `done`, and their number in `count`, without waiting. The values of the

@@ -10,12 +10,19 @@ use crate::code::{
     FW_INTERSECTS, FW_NOT_FOUND, FW_OK, FW_WITHIN,
 };
 use crate::failure::{CallResult, Failure};
-use farwood::spatial::{CoordinateSystem, Item, Near, Query, RTree, Rectangle, Relation, Spatial};
+use farwood::spatial::{
+    AsyncSpatial, CoordinateSystem, Item, Near, Query, RTree, Rectangle, Relation, Spatial,
+};
 use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::vec;
 
 /// A spatial index. Any number of threads may use it.
-pub struct FwSpatial(Spatial);
+pub struct FwSpatial {
+    spatial: Arc<Spatial>,
+    /// The handle of sessions, once there was one.
+    asynchronous: Mutex<Option<AsyncSpatial>>,
+}
 
 /// Items that a search has found. One thread at a time may use it.
 pub struct FwItems(vec::IntoIter<Found>);
@@ -87,14 +94,14 @@ impl FwSpatialOptions {
 }
 
 impl FwRect {
-    fn rectangle(&self) -> CallResult<Rectangle> {
+    pub(crate) fn rectangle(&self) -> CallResult<Rectangle> {
         let made = Rectangle::new([self.x_min, self.y_min], [self.x_max, self.y_max]);
         made.map_err(|why| Failure::argument(why.to_string()))
     }
 }
 
 impl FwItem {
-    fn item(&self) -> CallResult<Item> {
+    pub(crate) fn item(&self) -> CallResult<Item> {
         Ok(Item { bounds: self.bounds.rectangle()?, id: self.id })
     }
 }
@@ -110,7 +117,8 @@ fn items_of(given: &[FwItem]) -> CallResult<Vec<Item>> {
     given.iter().map(FwItem::item).collect()
 }
 
-fn query_of(window: &FwRect, relation: i32) -> CallResult<Query> {
+/// The query of a window.
+pub(crate) fn query_of(window: &FwRect, relation: i32) -> CallResult<Query> {
     let relation = match relation {
         FW_INTERSECTS => Relation::Intersects,
         FW_WITHIN => Relation::Within,
@@ -121,27 +129,50 @@ fn query_of(window: &FwRect, relation: i32) -> CallResult<Query> {
 }
 
 impl FwSpatial {
+    fn of(spatial: Spatial) -> Self {
+        Self { spatial: Arc::new(spatial), asynchronous: Mutex::new(None) }
+    }
+
+    /// The handle of sessions. The first call starts the thread of the pool.
+    pub(crate) fn to_async(&self) -> CallResult<AsyncSpatial> {
+        let mut started = self.asynchronous.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = &*started {
+            return Ok(handle.clone());
+        }
+        Ok(started.insert(self.spatial.to_async()?).clone())
+    }
+
+    /// Closes the handle. Operations of sessions that have begun end before.
+    fn close(self) {
+        let started = self.asynchronous.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let finished = started.as_ref().map(AsyncSpatial::finished);
+        drop((started, self.spatial));
+        if let Some(finished) = finished {
+            farwood::runtime::block_on(finished);
+        }
+    }
+
     /// Removes items; returns a status for each.
     fn remove_many(&self, items: &[FwItem]) -> CallResult<Vec<i32>> {
-        let found = self.0.remove_many(&items_of(items)?)?;
+        let found = self.spatial.remove_many(&items_of(items)?)?;
         Ok(found.iter().map(|&found| if found { FW_OK } else { FW_NOT_FOUND }).collect())
     }
 
     /// Gives an item other bounds.
     fn move_to(&self, item: &FwItem, bounds: &FwRect) -> CallResult {
         let (item, bounds) = (item.item()?, bounds.rectangle()?);
-        let found = self.0.change(|editor| editor.update(&item, bounds))?;
+        let found = self.spatial.change(|editor| editor.update(&item, bounds))?;
         Ok(if found { FW_OK } else { FW_NOT_FOUND })
     }
 }
 
 impl FwItems {
-    fn of_search(found: Vec<Item>) -> Self {
+    pub(crate) fn of_search(found: Vec<Item>) -> Self {
         let found = found.into_iter().map(|item| Found { item: item.into(), distance_squared: 0.0 });
         Self(found.collect::<Vec<_>>().into_iter())
     }
 
-    fn of_nearest(found: Vec<Near>) -> Self {
+    pub(crate) fn of_nearest(found: Vec<Near>) -> Self {
         let found = found
             .into_iter()
             .map(|Near { item, distance_squared }| Found { item: item.into(), distance_squared });

@@ -28,7 +28,7 @@ pub unsafe extern "C" fn fw_spatial_create(
         let name = unsafe { text(name, "name") }?;
         // SAFETY: the caller promises a struct with its size, or null.
         let options = unsafe { sized(options, "options") }?;
-        give(out, FwSpatial(pool.0.create_spatial(name, &options.rtree()?)?));
+        give(out, FwSpatial::of(pool.0.create_spatial(name, &options.rtree()?)?));
         Ok(FW_OK)
     })
 }
@@ -47,17 +47,19 @@ pub unsafe extern "C" fn fw_spatial_open(
         let (pool, out) = (required(pool, "pool")?, required(spatial, "spatial")?);
         // SAFETY: the caller promises a text.
         let name = unsafe { text(name, "name") }?;
-        give(out, FwSpatial(pool.0.open_spatial(name)?));
+        give(out, FwSpatial::of(pool.0.open_spatial(name)?));
         Ok(FW_OK)
     })
 }
 
 /// Closes a handle of a spatial index; NULL is permitted. The process has the index open until it closes the pool and
-/// all indexes of it.
+/// all indexes of it. The call waits for operations of sessions on the handle that have begun.
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_spatial_close(spatial: Option<Box<FwSpatial>>) -> i32 {
     guard(|| {
-        drop(spatial);
+        if let Some(spatial) = spatial {
+            spatial.close();
+        }
         Ok(FW_OK)
     })
 }
@@ -67,7 +69,7 @@ pub extern "C" fn fw_spatial_close(spatial: Option<Box<FwSpatial>>) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_spatial_insert(spatial: Option<&FwSpatial>, item: Option<&FwItem>) -> i32 {
     guard(|| {
-        required(spatial, "spatial")?.0.insert(&required(item, "item")?.item()?)?;
+        required(spatial, "spatial")?.spatial.insert(&required(item, "item")?.item()?)?;
         Ok(FW_OK)
     })
 }
@@ -76,7 +78,7 @@ pub extern "C" fn fw_spatial_insert(spatial: Option<&FwSpatial>, item: Option<&F
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_spatial_remove(spatial: Option<&FwSpatial>, item: Option<&FwItem>) -> i32 {
     guard(|| {
-        let found = required(spatial, "spatial")?.0.remove(&required(item, "item")?.item()?)?;
+        let found = required(spatial, "spatial")?.spatial.remove(&required(item, "item")?.item()?)?;
         Ok(if found { FW_OK } else { FW_NOT_FOUND })
     })
 }
@@ -108,7 +110,7 @@ pub unsafe extern "C" fn fw_spatial_insert_many(
     guard(|| {
         // SAFETY: the caller promises `count` items.
         let items = items_of(unsafe { array(items, count, "items") }?)?;
-        required(spatial, "spatial")?.0.insert_many(&items)?;
+        required(spatial, "spatial")?.spatial.insert_many(&items)?;
         Ok(FW_OK)
     })
 }
@@ -150,7 +152,7 @@ pub unsafe extern "C" fn fw_spatial_bulk_load(
         // SAFETY: the caller promises `count` items.
         let items = items_of(unsafe { array(items, count, "items") }?)?;
         let fill_factor = if fill_factor == 0.0 { 0.8 } else { fill_factor };
-        required(spatial, "spatial")?.0.bulk_load(&items, fill_factor)?;
+        required(spatial, "spatial")?.spatial.bulk_load(&items, fill_factor)?;
         Ok(FW_OK)
     })
 }
@@ -167,7 +169,7 @@ pub extern "C" fn fw_spatial_search(
     guard(|| {
         let out = required(items, "items")?;
         let query = query_of(required(window, "window")?, relation)?;
-        give(out, FwItems::of_search(required(spatial, "spatial")?.0.search(&query)?));
+        give(out, FwItems::of_search(required(spatial, "spatial")?.spatial.search(&query)?));
         Ok(FW_OK)
     })
 }
@@ -184,7 +186,7 @@ pub extern "C" fn fw_spatial_search_each(
     guard(|| {
         let receive = required(receive, "receive")?;
         let query = query_of(required(window, "window")?, relation)?;
-        let found = required(spatial, "spatial")?.0.search(&query)?;
+        let found = required(spatial, "spatial")?.spatial.search(&query)?;
         let is_stopped = found.into_iter().any(|item| receive(context, &item.into()) != 0);
         Ok(if is_stopped { FW_STOPPED } else { FW_OK })
     })
@@ -200,7 +202,7 @@ pub extern "C" fn fw_spatial_count(
 ) -> i32 {
     guard(|| {
         let query = query_of(required(window, "window")?, relation)?;
-        store(count, required(spatial, "spatial")?.0.count(&query)?);
+        store(count, required(spatial, "spatial")?.spatial.count(&query)?);
         Ok(FW_OK)
     })
 }
@@ -216,7 +218,7 @@ pub extern "C" fn fw_spatial_nearest(
 ) -> i32 {
     guard(|| {
         let out = required(items, "items")?;
-        give(out, FwItems::of_nearest(required(spatial, "spatial")?.0.nearest([x, y], count)?));
+        give(out, FwItems::of_nearest(required(spatial, "spatial")?.spatial.nearest([x, y], count)?));
         Ok(FW_OK)
     })
 }

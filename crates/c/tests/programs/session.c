@@ -106,7 +106,7 @@ static void test_other_operations(fw_session *session, fw_index *index) {
     CHECK(run(session, op).status == FW_OK);
     done = run(session, op);
     CHECK(done.status == FW_MISMATCH && done.value_len == 8 && fw_u64_of_key(done.value) == 7);
-    op.code = FW_OP_FETCH_ADD, op.by = 5;
+    op.code = FW_OP_FETCH_ADD, op.number = 5;
     CHECK(run(session, op).before == 7 && run(session, op).before == 12);
     CHECK(run(session, op_of(index, FW_OP_REMOVE, new_key)).status == FW_OK);
     CHECK(run(session, op_of(index, FW_OP_REMOVE, new_key)).status == FW_NOT_FOUND);
@@ -120,6 +120,35 @@ static void test_other_operations(fw_session *session, fw_index *index) {
     }
     OK(fw_scan_close(done.scan));
     CHECK(entries == 5);
+}
+
+static void test_spatial(fw_session *session, fw_pool *pool) {
+    fw_item item = {{0, 0, 1, 1}, 7}, found;
+    fw_rect moved = {8, 8, 9, 9};
+    fw_spatial *spatial;
+    fw_op op;
+    fw_done done;
+    double distance_squared = 0;
+    OK(fw_spatial_create(pool, "places", NULL, &spatial));
+    memset(&op, 0, sizeof op);
+    op.spatial = spatial, op.item = &item, op.code = FW_OP_ITEM_INSERT;
+    CHECK(run(session, op).status == FW_OK);
+    op.code = FW_OP_ITEM_MOVE, op.bounds = &moved;
+    CHECK(run(session, op).status == FW_OK && run(session, op).status == FW_NOT_FOUND);
+    op.code = FW_OP_SEARCH, op.number = FW_INTERSECTS;
+    done = run(session, op);
+    CHECK(done.status == FW_OK && fw_items_next(done.items, &found, NULL) == FW_OK && found.id == 7);
+    OK(fw_items_close(done.items));
+    moved.x_min = 12, moved.y_min = 13, op.code = FW_OP_NEAREST, op.number = 3;
+    done = run(session, op);
+    OK(fw_items_next(done.items, &found, &distance_squared));
+    CHECK(found.id == 7 && distance_squared == 25);
+    OK(fw_items_close(done.items));
+    item.bounds = found.bounds, op.code = FW_OP_ITEM_REMOVE;
+    CHECK(run(session, op).status == FW_OK);
+    op.code = FW_OP_GET;
+    CHECK(run(session, op).status == FW_ERR_INVALID_ARGUMENT);
+    OK(fw_spatial_close(spatial));
 }
 
 static void test_errors(fw_session *session, fw_index *index) {
@@ -183,15 +212,23 @@ static void test_close(fw_pool *pool, fw_session *session, fw_index *index) {
     OK(fw_session_close(session));
 }
 
-int main(void) {
+/* The argument is the URL of a pool over a network, in which no process serves spatial indexes. */
+int main(int argc, char **argv) {
     fw_pool *pool;
     fw_session *session;
     fw_index *index;
-    OK(fw_pool_anonymous(64 << 20, &pool));
+    if (argc == 1) {
+        OK(fw_pool_anonymous(64 << 20, &pool));
+    } else {
+        OK(fw_pool_open(argv[1], &pool));
+    }
     OK(fw_session_open(&session));
     index = numbers(pool);
     test_puts_and_gets(session, index);
     test_other_operations(session, index);
+    if (argc == 1) {
+        test_spatial(session, pool);
+    }
     test_errors(session, index);
     test_fork(session, index);
     test_close(pool, session, index);
