@@ -387,7 +387,7 @@ typedef struct fw_index_options {
      */
     uint64_t node_bytes;
     /**
-     * The budget of this process's cache of nodes or filter in bytes. `fw_index_open` ignores it.
+     * The budget of this process's cache of nodes or filter in bytes, if the call creates the index.
      */
     uint64_t cache_bytes;
     /**
@@ -794,7 +794,8 @@ int32_t fw_index_create(const struct fw_pool *pool,
 
 /**
  * Opens an index, or creates it if it does not exist. Several processes may do this at once. An existing index must
- * have the kinds and lengths of the options, or the call fails with `FW_ERR_TYPE_MISMATCH`.
+ * have the structure and the kinds of the options, and the lengths that they state; otherwise the call fails with
+ * `FW_ERR_TYPE_MISMATCH`.
  */
 int32_t fw_index_open_or_create(const struct fw_pool *pool,
                                 const char *name,
@@ -802,8 +803,8 @@ int32_t fw_index_open_or_create(const struct fw_pool *pool,
                                 struct fw_index **index);
 
 /**
- * Opens an existing index. `options` may be NULL: the index is then opened whatever its types are. Otherwise its kinds
- * and lengths must be those of the options, and `timeout_ms` limits the calls of this handle.
+ * Opens an existing index. `options` may be NULL: the index is then opened whatever its types are. Otherwise it must
+ * have the kinds of the options and the lengths that they state, and `timeout_ms` limits the calls of this handle.
  */
 int32_t fw_index_open(const struct fw_pool *pool,
                       const char *name,
@@ -938,6 +939,11 @@ int32_t fw_pool_create(const char *url, const struct fw_pool_options *options);
  * over a network become a pool. Close it with `fw_pool_close`.
  */
 int32_t fw_pool_open(const char *url, struct fw_pool **pool);
+
+/**
+ * Attaches this process to an existing pool, as `fw_pool_open`, but does not make new memory nodes a pool.
+ */
+int32_t fw_pool_find(const char *url, struct fw_pool **pool);
 
 /**
  * Creates a pool for this process alone, without a name, with one memory node of `memory_bytes` bytes, a multiple of 8

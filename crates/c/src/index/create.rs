@@ -3,7 +3,7 @@
 use super::FwIndex;
 use crate::code::{FW_BTREE, FW_ERR_TYPE_MISMATCH, FW_HASHED, FW_RADIX};
 use crate::failure::{CallResult, Failure};
-use crate::pool::FwPool;
+use crate::pool::{FwPool, structure_of};
 use farwood::error::ErrorKind;
 use farwood::types::{Kind, Width};
 use farwood::{BTree, Hashed, Radix};
@@ -22,7 +22,7 @@ pub struct FwIndexOptions {
     pub value_bytes: u64,
     /// The bytes of a node of a B-link tree; the default is 1 KiB.
     pub node_bytes: u64,
-    /// The budget of this process's cache of nodes or filter in bytes. `fw_index_open` ignores it.
+    /// The budget of this process's cache of nodes or filter in bytes, if the call creates the index.
     pub cache_bytes: u64,
     /// The longest duration of a call in milliseconds, which then fails with `FW_ERR_TIMED_OUT`; 0: no limit.
     pub timeout_ms: u64,
@@ -82,6 +82,7 @@ impl FwPool {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             opened => {
                 let index = FwIndex::of(opened?, options.timeout_ms);
+                options.check_structure(&index)?;
                 options.check(&index)?;
                 Ok(Some(index))
             }
@@ -107,37 +108,22 @@ impl FwIndexOptions {
         Ok([kind(self.key_kind)?, kind(self.value_kind)?])
     }
 
+    /// Checks that an existing index has the structure of the options.
+    fn check_structure(&self, index: &FwIndex) -> CallResult<()> {
+        let stats = index.index.stats();
+        let system = stats.layout.system;
+        if structure_of(system) == self.structure {
+            return Ok(());
+        }
+        let text = format!("open {}: the index has the structure {system}; open it with this one", stats.url);
+        Err(Failure::Refused(FW_ERR_TYPE_MISMATCH, text))
+    }
+
     /// Checks that an existing index has the types of the options.
     pub(super) fn check(&self, index: &FwIndex) -> CallResult<()> {
         let [keys, values] = self.kinds()?;
-        self.check_column(index, ("keys", keys, self.key_bytes), index.keys)?;
-        self.check_column(index, ("values", values, self.value_bytes), index.values)
-    }
-
-    fn check_column(
-        &self,
-        index: &FwIndex,
-        (what, kind, bytes): (&str, Kind, u64),
-        found: super::Encoding,
-    ) -> CallResult<()> {
-        let fits = match found.width {
-            Width::Exactly(stored) => bytes == 0 || bytes == stored as u64,
-            Width::UpTo(_) => bytes == 0 || self.structure != FW_BTREE,
-        };
-        if kind == found.kind && fits {
-            return Ok(());
-        }
-        let (url, stored) = (index.index.url(), found.kind);
-        let width = match found.width {
-            Width::Exactly(bytes) => format!("{bytes} bytes"),
-            Width::UpTo(most) => format!("up to {most} bytes"),
-        };
-        Err(Failure::Refused(
-            FW_ERR_TYPE_MISMATCH,
-            format!(
-                "open {url}: the {what} are of kind {stored} with {width}; open the index with these types"
-            ),
-        ))
+        check_column(index, ("keys", keys, self.key_bytes), index.keys)?;
+        check_column(index, ("values", values, self.value_bytes), index.values)
     }
 
     fn btree(&self, values: Kind) -> BTree {
@@ -172,4 +158,28 @@ impl FwIndexOptions {
             bytes => Hashed::new().filter_bytes(bytes as usize),
         }
     }
+}
+
+/// Checks that the keys or the values of an index have this kind, and this length if it is not 0.
+fn check_column(
+    index: &FwIndex,
+    (what, kind, bytes): (&str, Kind, u64),
+    found: super::Encoding,
+) -> CallResult<()> {
+    let fits = match found.width {
+        Width::Exactly(stored) => bytes == 0 || bytes == stored as u64,
+        Width::UpTo(_) => bytes == 0,
+    };
+    if kind == found.kind && fits {
+        return Ok(());
+    }
+    let (url, stored) = (index.index.url(), found.kind);
+    let width = match found.width {
+        Width::Exactly(bytes) => format!("{bytes} bytes"),
+        Width::UpTo(most) => format!("up to {most} bytes"),
+    };
+    Err(Failure::Refused(
+        FW_ERR_TYPE_MISMATCH,
+        format!("open {url}: the {what} are of kind {stored} with {width}; open the index with these types"),
+    ))
 }

@@ -30,7 +30,7 @@ pub struct FwIndex {
     asynchronous: Mutex<Option<AsyncIndex<Bytes, Bytes>>>,
 }
 
-/// Adds to an encoded number, which is 0 if it is absent.
+/// Adds to an encoded number, which is 0 if it is absent. A value that is no number stays.
 pub(crate) type Addition = fn(Option<&Bytes>, i64) -> Bytes;
 
 impl FwIndex {
@@ -96,22 +96,30 @@ impl FwIndex {
 }
 
 fn sum_u64(value: Option<&Bytes>, by: u64) -> Bytes {
-    let before = value.and_then(|bytes| u64::decode(bytes).ok()).unwrap_or(0);
-    encoded(&before.wrapping_add(by)).to_vec()
+    let before = value.map_or(Ok(0), |bytes| u64::decode(bytes));
+    before.map_or_else(
+        |_| value.cloned().unwrap_or_default(),
+        |before| encoded(&before.wrapping_add(by)).to_vec(),
+    )
 }
 
 fn sum_i64(value: Option<&Bytes>, by: i64) -> Bytes {
-    let before = value.and_then(|bytes| i64::decode(bytes).ok()).unwrap_or(0);
-    encoded(&before.wrapping_add(by)).to_vec()
+    let before = value.map_or(Ok(0), |bytes| i64::decode(bytes));
+    before.map_or_else(
+        |_| value.cloned().unwrap_or_default(),
+        |before| encoded(&before.wrapping_add(by)).to_vec(),
+    )
 }
 
-/// The bits of an encoded number, which is 0 if it is absent.
-pub(crate) fn number_of(kind: Kind, value: Option<&Bytes>) -> i64 {
-    let number = value.and_then(|bytes| match kind {
-        Kind::I64 => i64::decode(bytes).ok(),
-        _ => u64::decode(bytes).ok().map(u64::cast_signed),
+/// The bits of the number that an addition has found, which is 0 if it is absent.
+pub(crate) fn number_of(kind: Kind, value: Option<&Bytes>) -> CallResult<i64> {
+    let number = value.map_or(Ok(0), |bytes| match kind {
+        Kind::I64 => i64::decode(bytes),
+        _ => u64::decode(bytes).map(u64::cast_signed),
     });
-    number.unwrap_or(0)
+    number.map_err(|why| {
+        Failure::Refused(FW_ERR_TYPE_MISMATCH, format!("fetch add: the value {why}; nothing was changed"))
+    })
 }
 
 impl FwIndex {
@@ -163,6 +171,21 @@ impl FwIndex {
         let add = self.addition()?;
         let key = self.key("fetch add", key)?;
         let before = self.index.fetch_update(&*key, |value| Some(add(value, by)))?;
-        Ok(number_of(self.values.kind, before.as_ref()))
+        number_of(self.values.kind, before.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_addition_leaves_a_value_that_is_no_number() {
+        let malformed = vec![1, 2, 3];
+        assert_eq!(sum_u64(Some(&malformed), 5), malformed);
+        assert_eq!(sum_i64(Some(&malformed), 5), malformed);
+        assert!(number_of(Kind::U64, Some(&malformed)).is_err());
+        assert_eq!(number_of(Kind::I64, Some(&sum_i64(None, -5))).unwrap(), -5);
+        assert_eq!(number_of(Kind::U64, Some(&sum_u64(None, u64::MAX))).unwrap(), -1);
     }
 }

@@ -28,7 +28,8 @@ pub unsafe extern "C" fn fw_index_create(
 }
 
 /// Opens an index, or creates it if it does not exist. Several processes may do this at once. An existing index must
-/// have the kinds and lengths of the options, or the call fails with `FW_ERR_TYPE_MISMATCH`.
+/// have the structure and the kinds of the options, and the lengths that they state; otherwise the call fails with
+/// `FW_ERR_TYPE_MISMATCH`.
 ///
 /// # Safety
 /// The arguments are as stated.
@@ -62,8 +63,8 @@ unsafe fn create(
     Ok(FW_OK)
 }
 
-/// Opens an existing index. `options` may be NULL: the index is then opened whatever its types are. Otherwise its kinds
-/// and lengths must be those of the options, and `timeout_ms` limits the calls of this handle.
+/// Opens an existing index. `options` may be NULL: the index is then opened whatever its types are. Otherwise it must
+/// have the kinds of the options and the lengths that they state, and `timeout_ms` limits the calls of this handle.
 ///
 /// # Safety
 /// The arguments are as stated.

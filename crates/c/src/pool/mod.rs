@@ -95,6 +95,15 @@ fn list(pool: &FwPool, mut receive: impl FnMut(&FwIndexInfo) -> i32) -> CallResu
     Ok(false)
 }
 
+/// The number of a structure.
+pub(crate) const fn structure_of(system: System) -> i32 {
+    match system {
+        System::Sherman => FW_BTREE,
+        System::Smart => FW_RADIX,
+        System::Sphinx => FW_HASHED,
+    }
+}
+
 fn info_of(entry: &IndexEntry, name: *const c_char) -> FwIndexInfo {
     let mut info = FwIndexInfo {
         size: size_of::<FwIndexInfo>(),
@@ -109,11 +118,7 @@ fn info_of(entry: &IndexEntry, name: *const c_char) -> FwIndexInfo {
         Err(_) => {}
         Ok(EntryLayout::Spatial(_)) => info.structure = FW_SPATIAL,
         Ok(EntryLayout::Ordered(layout)) => {
-            info.structure = match layout.system {
-                System::Sherman => FW_BTREE,
-                System::Smart => FW_RADIX,
-                System::Sphinx => FW_HASHED,
-            };
+            info.structure = structure_of(layout.system);
             info.key_kind = i32::from(layout.keys.kind.number());
             info.value_kind = i32::from(layout.values.kind.number());
             info.key_bytes = layout.keys.bytes.unwrap_or(0) as u64;

@@ -49,6 +49,24 @@ pub unsafe extern "C" fn fw_pool_open(
     })
 }
 
+/// Attaches this process to an existing pool, as `fw_pool_open`, but does not make new memory nodes a pool.
+///
+/// # Safety
+/// The arguments are as stated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_pool_find(
+    url: *const c_char,
+    pool: Option<&mut MaybeUninit<*mut FwPool>>,
+) -> i32 {
+    guard(|| {
+        let out = required(pool, "pool")?;
+        // SAFETY: the caller promises a text.
+        let url = unsafe { text(url, "url") }?;
+        give(out, FwPool(Pool::find(url)?));
+        Ok(FW_OK)
+    })
+}
+
 /// Creates a pool for this process alone, without a name, with one memory node of `memory_bytes` bytes, a multiple of 8
 /// MiB. It vanishes when it and its indexes are closed, or the process ends.
 #[unsafe(no_mangle)]

@@ -156,7 +156,7 @@ fn fetch_add(index: &FwIndex, &Arguments { key, number: by, .. }: &Arguments<'_>
     let key = index.key("fetch add", key)?;
     let answer = index.to_async()?.fetch_update(&*key, move |value| Some(add(value, by)));
     Ok(Box::pin(async move {
-        let before = number_of(kind, answer.await?.as_ref());
+        let before = number_of(kind, answer.await?.as_ref())?;
         Ok(Finished { before, ..Finished::of(FW_OK) })
     }))
 }

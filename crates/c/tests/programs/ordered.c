@@ -208,6 +208,16 @@ static void test_directory(fw_pool *pool) {
     json[len] = '\0';
     CHECK(strstr(json, "\"name\":\"numbers\"") != NULL);
     EXPECT(FW_ERR_TYPE_MISMATCH, fw_index_open(pool, "exchange", &options, &index));
+    options.key_kind = FW_TEXT;
+    EXPECT(FW_ERR_TYPE_MISMATCH, fw_index_open_or_create(pool, "exchange", &options, &index));
+    options.structure = FW_RADIX;
+    OK(fw_index_open_or_create(pool, "exchange", &options, &index));
+    OK(fw_index_close(index));
+    OK(fw_index_open(pool, "exchange", &options, &index));
+    OK(fw_index_close(index));
+    index = NULL;
+    options.value_kind = FW_U64;
+    EXPECT(FW_ERR_TYPE_MISMATCH, fw_index_open(pool, "exchange", &options, &index));
     CHECK(index == NULL);
     OK(fw_index_open(pool, "exchange", NULL, &index));
     OK(fw_index_kinds(index, &key_kind, &value_kind));

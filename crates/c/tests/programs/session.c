@@ -171,9 +171,12 @@ static void test_fork(fw_session *session, fw_index *index) {
     int status = 0;
     uint8_t key[8];
     fw_op op;
+    fw_scan *scan;
     pid_t child;
     fw_key_u64be(1, key);
     op = op_of(index, FW_OP_GET, key);
+    OK(fw_scan_open(index, NULL, &scan));
+    OK(fw_scan_next(scan));
     OK(fw_submit(session, &op, 1));
     child = fork();
     if (child == 0) {
@@ -182,14 +185,19 @@ static void test_fork(fw_session *session, fw_index *index) {
         if (fw_poll(session, &done, 1, &count) != FW_ERR_FORKED || fw_submit(session, &op, 1) != FW_ERR_FORKED) {
             _exit(1);
         }
-        if (fw_session_close(session) != FW_OK) {
+        if (fw_scan_next(scan) != FW_ERR_FORKED) {
             _exit(2);
+        }
+        if (fw_session_close(session) != FW_OK || fw_scan_close(scan) != FW_OK) {
+            _exit(3);
         }
         /* Another program ends well: valgrind would report the memory of the thread that the child does not have. */
         execl("/bin/true", "true", (char *)NULL);
-        _exit(3);
+        _exit(4);
     }
     CHECK(waitpid(child, &status, 0) == child && status == 0);
+    OK(fw_scan_next(scan));
+    OK(fw_scan_close(scan));
     {
         fw_done done;
         CHECK(collect(session, &done, 1) == 1 && done.status == FW_OK);
