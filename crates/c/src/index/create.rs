@@ -1,6 +1,7 @@
 //! The options of an ordered index, and its creation.
 
 use super::FwIndex;
+use super::encoding::{Encoding, name_of};
 use crate::code::{FW_BTREE, FW_ERR_TYPE_MISMATCH, FW_HASHED, FW_RADIX};
 use crate::failure::{CallResult, Failure};
 use crate::pool::{FwPool, structure_of};
@@ -61,8 +62,8 @@ impl FwPool {
         let kinds = options.kinds()?;
         let created = match options.structure {
             FW_BTREE => self.0.create_untyped(name, kinds, &options.btree(kinds[1])),
-            FW_RADIX => self.0.create_untyped(name, kinds, &options.radix()),
-            FW_HASHED => self.0.create_untyped(name, kinds, &options.hashed()),
+            FW_RADIX => self.0.create_untyped(name, kinds, &options.radix()?),
+            FW_HASHED => self.0.create_untyped(name, kinds, &options.hashed()?),
             other => return Err(Failure::argument(format!("there is no structure {other}"))),
         };
         match created {
@@ -111,11 +112,16 @@ impl FwIndexOptions {
     /// Checks that an existing index has the structure of the options.
     fn check_structure(&self, index: &FwIndex) -> CallResult<()> {
         let stats = index.index.stats();
-        let system = stats.layout.system;
-        if structure_of(system) == self.structure {
+        let structure = structure_of(stats.layout.system);
+        if structure == self.structure {
             return Ok(());
         }
-        let text = format!("open {}: the index has the structure {system}; open it with this one", stats.url);
+        let name = match structure {
+            FW_BTREE => "FW_BTREE",
+            FW_RADIX => "FW_RADIX",
+            _ => "FW_HASHED",
+        };
+        let text = format!("open {}: the index has the structure {name}; open it with this one", stats.url);
         Err(Failure::Refused(FW_ERR_TYPE_MISMATCH, text))
     }
 
@@ -145,27 +151,34 @@ impl FwIndexOptions {
         options
     }
 
-    fn radix(&self) -> Radix {
-        match self.cache_bytes {
+    fn radix(&self) -> CallResult<Radix> {
+        self.refuse_lengths()?;
+        Ok(match self.cache_bytes {
             0 => Radix::new(),
             bytes => Radix::new().cache_bytes(bytes as usize),
-        }
+        })
     }
 
-    fn hashed(&self) -> Hashed {
-        match self.cache_bytes {
+    fn hashed(&self) -> CallResult<Hashed> {
+        self.refuse_lengths()?;
+        Ok(match self.cache_bytes {
             0 => Hashed::new(),
             bytes => Hashed::new().filter_bytes(bytes as usize),
+        })
+    }
+
+    /// Refuses lengths, which a radix tree does not have.
+    fn refuse_lengths(&self) -> CallResult<()> {
+        if self.key_bytes == 0 && self.value_bytes == 0 && self.node_bytes == 0 {
+            return Ok(());
         }
+        let text = "only a B-link tree has key_bytes, value_bytes and node_bytes; set them to 0";
+        Err(Failure::argument(text))
     }
 }
 
 /// Checks that the keys or the values of an index have this kind, and this length if it is not 0.
-fn check_column(
-    index: &FwIndex,
-    (what, kind, bytes): (&str, Kind, u64),
-    found: super::Encoding,
-) -> CallResult<()> {
+fn check_column(index: &FwIndex, (what, kind, bytes): (&str, Kind, u64), found: Encoding) -> CallResult<()> {
     let fits = match found.width {
         Width::Exactly(stored) => bytes == 0 || bytes == stored as u64,
         Width::UpTo(_) => bytes == 0,
@@ -173,7 +186,7 @@ fn check_column(
     if kind == found.kind && fits {
         return Ok(());
     }
-    let (url, stored) = (index.index.url(), found.kind);
+    let (url, stored) = (index.index.url(), name_of(found.kind));
     let width = match found.width {
         Width::Exactly(bytes) => format!("{bytes} bytes"),
         Width::UpTo(most) => format!("up to {most} bytes"),

@@ -50,6 +50,20 @@ impl Encoding {
     }
 }
 
+/// The name of a kind in the header.
+pub(super) const fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Bytes => "FW_BYTES",
+        Kind::U64 => "FW_U64",
+        Kind::Text => "FW_TEXT",
+        Kind::I64 => "FW_I64",
+        Kind::F64 => "FW_F64",
+        Kind::Bool => "FW_BOOL",
+        Kind::Structured => "FW_STRUCTURED",
+        _ => "another type",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

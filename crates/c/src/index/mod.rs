@@ -77,8 +77,9 @@ impl FwIndex {
             kind => Err(Failure::Refused(
                 FW_ERR_TYPE_MISMATCH,
                 format!(
-                    "fetch add {}: the values are of kind {kind}; use an index with values of kind u64 or i64",
-                    self.index.url()
+                    "fetch add {}: the values are of kind {}; use an index with values of kind FW_U64 or FW_I64",
+                    self.index.url(),
+                    encoding::name_of(kind)
                 ),
             )),
         }

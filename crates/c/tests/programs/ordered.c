@@ -211,6 +211,9 @@ static void test_directory(fw_pool *pool) {
     options.key_kind = FW_TEXT;
     EXPECT(FW_ERR_TYPE_MISMATCH, fw_index_open_or_create(pool, "exchange", &options, &index));
     options.structure = FW_RADIX;
+    options.key_bytes = 16;
+    EXPECT(FW_ERR_INVALID_ARGUMENT, fw_index_create(pool, "lengths", &options, &index));
+    options.key_bytes = 0;
     OK(fw_index_open_or_create(pool, "exchange", &options, &index));
     OK(fw_index_close(index));
     OK(fw_index_open(pool, "exchange", &options, &index));
