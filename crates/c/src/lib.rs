@@ -36,3 +36,15 @@ pub use scan::*;
 pub use session::*;
 pub use spatial::*;
 pub use text::*;
+
+/// The header permits any number of threads at the same time for the first objects, and one at a time for the others.
+const _: () = {
+    const fn any_threads<T: Send + Sync>() {}
+    const fn one_thread_at_a_time<T: Send>() {}
+    any_threads::<FwPool>();
+    any_threads::<FwIndex>();
+    any_threads::<FwSpatial>();
+    one_thread_at_a_time::<FwScan>();
+    one_thread_at_a_time::<FwItems>();
+    one_thread_at_a_time::<FwSession>();
+};

@@ -13,7 +13,7 @@ use crate::spatial::{FwItem, FwItems, FwRect, FwSpatial, query_of};
 use std::pin::Pin;
 
 /// An operation in flight.
-pub(super) type RunningOp = Pin<Box<dyn Future<Output = CallResult<Finished>>>>;
+pub(super) type RunningOp = Pin<Box<dyn Future<Output = CallResult<Finished>> + Send>>;
 
 /// The result of an operation.
 pub(super) struct Finished {
@@ -59,7 +59,7 @@ pub(super) struct SpatialArguments<'a> {
 
 /// A future of a status that depends on the answer of the library.
 fn status(
-    answer: impl Future<Output = farwood::Result<bool>> + 'static,
+    answer: impl Future<Output = farwood::Result<bool>> + Send + 'static,
     [met, unmet]: [i32; 2],
 ) -> RunningOp {
     Box::pin(async move { Ok(Finished::of(if answer.await? { met } else { unmet })) })

@@ -271,6 +271,20 @@ static void test_newer_struct(void) {
     EXPECT(FW_ERR_INVALID_ARGUMENT, fw_pool_create("shm://newer", &options.known));
 }
 
+/* A struct of an older header lacks the last fields, which then have their defaults. */
+static void test_older_struct(fw_pool *pool) {
+    fw_index *index;
+    int32_t value_kind = -1;
+    fw_index_options options = fw_index_options_default();
+    options.size = offsetof(fw_index_options, value_kind);
+    options.key_kind = FW_U64;
+    options.value_kind = 77;
+    OK(fw_index_create(pool, "older", &options, &index));
+    OK(fw_index_kinds(index, NULL, &value_kind));
+    CHECK(value_kind == FW_BYTES);
+    OK(fw_index_close(index));
+}
+
 int main(void) {
     fw_pool *pool;
     OK(fw_pool_anonymous(256 << 20, &pool));
@@ -283,6 +297,7 @@ int main(void) {
     test_ranges(pool, "ranges-btree", FW_BTREE);
     test_ranges(pool, "ranges-radix", FW_RADIX);
     test_directory(pool);
+    test_older_struct(pool);
     OK(fw_pool_close(pool));
     test_errors();
     test_newer_struct();
