@@ -99,7 +99,7 @@
 #define FW_ERR_REVOKED (-7)
 
 /**
- * This process is a forked child of the one that opened the object.
+ * A forked child uses an iterator or a session of its parent, or cannot open the pool of its parent again.
  */
 #define FW_ERR_FORKED (-8)
 

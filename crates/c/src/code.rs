@@ -36,7 +36,7 @@ pub const FW_ERR_UNREACHABLE: i32 = -5;
 pub const FW_ERR_TIMED_OUT: i32 = -6;
 /// Another client considered this one crashed and revoked it. Open the pool again.
 pub const FW_ERR_REVOKED: i32 = -7;
-/// This process is a forked child of the one that opened the object.
+/// A forked child uses an iterator or a session of its parent, or cannot open the pool of its parent again.
 pub const FW_ERR_FORKED: i32 = -8;
 /// The operating system, a memory node, the server of an index or etcd denies access.
 pub const FW_ERR_PERMISSION_DENIED: i32 = -9;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `code.rs` | the codes that calls return, and constants of arguments |
 //! | `failure.rs` | the text of the last error, and the border that no panic crosses |
+//! | `async_cell.rs` | the handles of indexes for sessions |
 //! | `caller/sys.rs` | reads and writes memory of the caller |
 //! | `pool/`, `index/`, `batch/`, `scan/`, `session/`, `spatial/`, `number/`, `text/` | the functions by object |
 //!
@@ -15,6 +16,7 @@
 //! one thread at a time unless its documentation permits more.
 #![deny(unsafe_code)]
 
+mod async_cell;
 mod batch;
 mod caller;
 mod code;

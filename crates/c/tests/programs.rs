@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
 /// The programs that need no argument, in the folder of the package.
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "tests/programs/ordered.c",
     "tests/programs/session.c",
     "tests/programs/threads.c",
+    "tests/programs/fork.c",
     "tests/programs/objects.cpp",
     "examples/words.c",
     "examples/rectangles.cpp",

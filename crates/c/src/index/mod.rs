@@ -7,6 +7,7 @@ mod sys;
 
 pub use sys::*;
 
+use crate::async_cell::AsyncCell;
 use crate::code::{FW_ERR_TYPE_MISMATCH, FW_EXISTS, FW_MISMATCH, FW_NOT_FOUND, FW_OK};
 use crate::failure::{CallResult, Failure};
 use crate::number::encoded;
@@ -15,7 +16,6 @@ pub(crate) use encoding::Encoding;
 use farwood::types::{Codec as _, Kind, Unfit};
 use farwood::{AsyncIndex, Error, Index};
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The type of byte strings, which all indexes have at this interface.
@@ -27,7 +27,7 @@ pub struct FwIndex {
     pub(crate) keys: Encoding,
     pub(crate) values: Encoding,
     /// The handle of sessions, once there was one.
-    asynchronous: Mutex<Option<AsyncIndex<Bytes, Bytes>>>,
+    asynchronous: AsyncCell<AsyncIndex<Bytes, Bytes>>,
 }
 
 /// Adds to an encoded number, which is 0 if it is absent. A value that is no number stays.
@@ -43,16 +43,12 @@ impl FwIndex {
         let [keys, values] = index.kinds();
         let (keys, values) =
             (Encoding::new(keys, index.key_width()), Encoding::new(values, index.value_width()));
-        Self { index, keys, values, asynchronous: Mutex::new(None) }
+        Self { index, keys, values, asynchronous: AsyncCell::new() }
     }
 
     /// The handle of sessions. The first call starts the thread of the pool.
     pub(crate) fn to_async(&self) -> CallResult<AsyncIndex<Bytes, Bytes>> {
-        let mut started = self.asynchronous.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = &*started {
-            return Ok(handle.clone());
-        }
-        Ok(started.insert(self.index.to_async()?).clone())
+        self.asynchronous.get(|| Ok(self.index.to_async()?))
     }
 
     /// The encoded bytes of a key, if it fits.
@@ -87,7 +83,7 @@ impl FwIndex {
 
     /// Closes the index. Calls of sessions that have begun end before.
     fn close(self) {
-        let started = self.asynchronous.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let started = self.asynchronous.into_inner();
         let finished = started.as_ref().map(AsyncIndex::finished);
         drop((started, self.index));
         if let Some(finished) = finished {

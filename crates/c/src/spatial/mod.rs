@@ -5,6 +5,7 @@ mod sys;
 
 pub use sys::*;
 
+use crate::async_cell::AsyncCell;
 use crate::code::{
     FW_CONTAINS, FW_COORDINATES_DEGREES, FW_COORDINATES_PLANAR, FW_COORDINATES_UNSTATED, FW_END,
     FW_INTERSECTS, FW_NOT_FOUND, FW_OK, FW_WITHIN,
@@ -14,14 +15,14 @@ use farwood::spatial::{
     AsyncSpatial, CoordinateSystem, Item, Near, Query, RTree, Rectangle, Relation, Spatial,
 };
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::vec;
 
 /// A spatial index. Any number of threads may use it.
 pub struct FwSpatial {
     spatial: Arc<Spatial>,
     /// The handle of sessions, once there was one.
-    asynchronous: Mutex<Option<AsyncSpatial>>,
+    asynchronous: AsyncCell<AsyncSpatial>,
 }
 
 /// Items that a search has found. One thread at a time may use it.
@@ -130,21 +131,17 @@ pub(crate) fn query_of(window: &FwRect, relation: i32) -> CallResult<Query> {
 
 impl FwSpatial {
     fn of(spatial: Spatial) -> Self {
-        Self { spatial: Arc::new(spatial), asynchronous: Mutex::new(None) }
+        Self { spatial: Arc::new(spatial), asynchronous: AsyncCell::new() }
     }
 
     /// The handle of sessions. The first call starts the thread of the pool.
     pub(crate) fn to_async(&self) -> CallResult<AsyncSpatial> {
-        let mut started = self.asynchronous.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = &*started {
-            return Ok(handle.clone());
-        }
-        Ok(started.insert(self.spatial.to_async()?).clone())
+        self.asynchronous.get(|| Ok(self.spatial.to_async()?))
     }
 
     /// Closes the handle. Operations of sessions that have begun end before.
     fn close(self) {
-        let started = self.asynchronous.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let started = self.asynchronous.into_inner();
         let finished = started.as_ref().map(AsyncSpatial::finished);
         drop((started, self.spatial));
         if let Some(finished) = finished {
