@@ -1,6 +1,6 @@
 /*
- * Two processes share an ordered map: the parent counts words, a child counts them, too, and the parent lists those that
- * begin with a prefix.
+ * Two processes share an ordered map: the parent counts words, a child counts them, too, and the parent lists those
+ * that begin with a prefix.
  *
  *   cc -std=c99 words.c $(pkg-config --cflags --libs farwood) -o words && ./words
  */

@@ -785,7 +785,7 @@ int32_t fw_bulk_load(const struct fw_index *index,
                      uint64_t *loaded);
 
 /**
- * Creates an index and opens it. `options` may be NULL: a B-link tree then needs a length of keys, so give options.
+ * Creates an index and opens it.
  */
 int32_t fw_index_create(const struct fw_pool *pool,
                         const char *name,
@@ -812,8 +812,8 @@ int32_t fw_index_open(const struct fw_pool *pool,
                       struct fw_index **index);
 
 /**
- * Closes an index; NULL is permitted. The call waits for operations of sessions on the index that have begun. Close
- * its iterators before.
+ * Closes an index; NULL is permitted. The call waits for operations of sessions on the index that have begun. Open
+ * iterators keep the index open in this process until they are closed.
  */
 int32_t fw_index_close(struct fw_index *index);
 

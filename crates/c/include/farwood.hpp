@@ -1,7 +1,8 @@
 // The C++ interface of Farwood (C++17): objects that close themselves, and exceptions, over farwood.h.
 //
 // A call throws farwood::Error for each error of the library. Expected outcomes are results: an empty std::optional, or
-// false. Objects move and are not copied. The rules of threads and forks are those of farwood.h; docs/c.md is the guide.
+// false. Objects move and are not copied. The rules of threads and forks are those of farwood.h, and docs/c.md is the
+// guide.
 #ifndef FARWOOD_HPP
 #define FARWOOD_HPP
 
@@ -99,7 +100,10 @@ public:
         std::size_t key_len = 0, value_len = 0;
         check(fw_scan_key(scan_.get(), &key, &key_len));
         check(fw_scan_value(scan_.get(), &value, &value_len));
-        return Entry{{reinterpret_cast<const char *>(key), key_len}, {reinterpret_cast<const char *>(value), value_len}};
+        auto view = [](const std::uint8_t *bytes, std::size_t len) {
+            return std::string_view(reinterpret_cast<const char *>(bytes), len);
+        };
+        return Entry{view(key, key_len), view(value, value_len)};
     }
 
 private:

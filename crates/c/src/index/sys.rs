@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 // SAFETY: the fields are integers, for which every sequence of bytes is a value.
 unsafe impl CallerStruct for FwIndexOptions {}
 
-/// Creates an index and opens it. `options` may be NULL: a B-link tree then needs a length of keys, so give options.
+/// Creates an index and opens it.
 ///
 /// # Safety
 /// The arguments are as stated.
@@ -90,8 +90,8 @@ pub unsafe extern "C" fn fw_index_open(
     })
 }
 
-/// Closes an index; NULL is permitted. The call waits for operations of sessions on the index that have begun. Close
-/// its iterators before.
+/// Closes an index; NULL is permitted. The call waits for operations of sessions on the index that have begun. Open
+/// iterators keep the index open in this process until they are closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_index_close(index: Option<Box<FwIndex>>) -> i32 {
     guard(|| {
