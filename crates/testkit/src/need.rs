@@ -34,13 +34,20 @@ pub const VERBS_HEADER: &str = "verbs-header";
 pub const MLX5_LIBRARY: &str = "mlx5-library";
 /// An RDMA device.
 pub const RDMA_DEVICE: &str = "rdma-device";
+/// A C compiler with AddressSanitizer.
+pub const ADDRESS_SANITIZER: &str = "asan";
 
 /// Needs, each with its remedy: what to do on a machine that does not meet it. The need for a program that is not
 /// listed here has the program's name.
-const REMEDIES: [(&str, &str); 8] = [
+const REMEDIES: [(&str, &str); 13] = [
     ("redis-server", "apt-get install redis-server"),
     ("etcd", "apt-get install etcd-server"),
     ("systemd-analyze", "apt-get install systemd"),
+    ("cc", "apt-get install gcc libc6-dev"),
+    ("c++", "apt-get install g++"),
+    ("make", "apt-get install make"),
+    ("valgrind", "apt-get install valgrind libc6-dbg"),
+    (ADDRESS_SANITIZER, "apt-get install gcc g++"),
     (NETNS, "apt-get install iproute2, and run the test as root"),
     (ROOT, "run the test as root"),
     (VERBS_HEADER, "apt-get install libibverbs-dev"),

@@ -21,6 +21,7 @@ const BENCH: &str = "farwood-bench";
 const LAB: &str = "farwood-lab";
 const DEMO: &str = "farwood-demo";
 const CLI: &str = "farwood-cli";
+const C_LIBRARY: &str = "farwood-c";
 const PYTHON: &str = "farwood-python";
 const PROOF: &str = "farwood-proof";
 
@@ -37,6 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (LAB, &[FABRIC, INDEX, SIM, TESTKIT, BENCH]),
     (DEMO, &[FABRIC, INDEX, SIM, TRANSPORT, FARWOOD, BENCH]),
     (CLI, &[FARWOOD, GEOMETRY, BENCH, DEMO]),
+    (C_LIBRARY, &[FARWOOD]),
     (PYTHON, &[FARWOOD, GEOMETRY]),
     (PROOF, &[FABRIC, INDEX, SIM, TRANSPORT, TESTKIT, BENCH, FARWOOD]),
     ("xtask", &[]),
@@ -52,6 +54,7 @@ const TEST_LAYERS: &[(&str, &[&str])] = &[
     (FARWOOD, &[TESTKIT, FARWOOD]),
     (BENCH, &[TESTKIT]),
     (CLI, &[FABRIC, TRANSPORT, TESTKIT]),
+    (C_LIBRARY, &[TESTKIT]),
 ];
 
 fn check(tree: &SourceTree) -> Vec<Violation> {
