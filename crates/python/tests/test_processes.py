@@ -195,3 +195,72 @@ def test_ctrl_c_ends_a_waiting_call(url, pool):
             holder.kill()
             holder.wait()
             holder.stdout.close()
+
+
+APPLICATION = """
+import os
+import farwood
+pool = farwood.open(os.environ["TEST_URL"])
+visits = pool.ordered("visits", key=str, value=int)
+
+def application(environ, start_response):
+    count = visits.incr("home")
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [f"{count} {os.getpid()}".encode()]
+"""
+
+
+def test_gunicorn_workers_use_the_map_of_their_preloaded_parent(url, pool, tmp_path):
+    pytest.importorskip("gunicorn")
+    import urllib.request
+
+    (tmp_path / "app.py").write_text(APPLICATION)
+    command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", "2", "--bind", "127.0.0.1:0"]
+    server = subprocess.Popen(
+        [*command, "app:application"],
+        cwd=tmp_path,
+        env={**os.environ, "TEST_URL": url},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        address = None
+        for line in server.stderr:
+            if "Listening at: " in line:
+                address = line.split("Listening at: ")[1].split()[0]
+                break
+        answers = [urllib.request.urlopen(address).read().decode().split() for _ in range(40)]
+    finally:
+        server.terminate()
+        server.communicate()
+    assert [int(count) for count, _ in answers] == list(range(1, 41))
+    assert str(server.pid) not in {process for _, process in answers}
+    assert pool.ordered("visits", key=str, value=int)["home"] == 40
+
+
+def load(index, numbers, queue):
+    """A worker of a data loader: it reads its part of the samples in batches."""
+    total = 0
+    for start in range(0, len(numbers), 32):
+        values, present = index.get_many(numbers[start : start + 32])
+        assert present.all()
+        total += int(values.sum())
+    queue.put(total)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_workers_of_a_data_loader(pool, method):
+    import numpy as np
+
+    samples = pool.ordered("samples", key=int, value=int)
+    samples.load_sorted(np.arange(4000), np.arange(4000))
+    context = multiprocessing.get_context(method)
+    for _ in range(2):
+        queue = context.Queue()
+        workers = [context.Process(target=load, args=(samples, np.arange(at, 4000, 2), queue)) for at in range(2)]
+        for worker in workers:
+            worker.start()
+        assert sum(queue.get(timeout=60) for _ in workers) == 4000 * 3999 // 2
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == 0
