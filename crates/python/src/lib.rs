@@ -5,6 +5,7 @@
 //! | `errors.rs` | exceptions from errors of the library |
 //! | `column.rs` | the type of keys or values: Python objects to encoded bytes and back |
 //! | `column_array.rs` | the same for NumPy arrays |
+//! | `arrow.rs` | scans as Arrow streams |
 //! | `wait.rs` | calls without the GIL |
 //! | `pool.rs`, `ordered.rs`, `scan.rs`, `spatial.rs` | the classes |
 //!
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::needless_pass_by_value, reason = "functions for Python own their arguments")]
 
+mod arrow;
 mod column;
 mod column_array;
 mod errors;
@@ -29,6 +31,8 @@ use pyo3::prelude::*;
 /// The classes and functions that the package's Python files use.
 #[pymodule(gil_used = false)]
 mod _farwood {
+    #[pymodule_export]
+    use crate::arrow::ArrowScan;
     #[pymodule_export]
     use crate::ordered::OrderedHandle;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! OrderedHandle indexes.
 
+use crate::arrow::ArrowScan;
 use crate::column::Column;
 use crate::column_array::{Batch, FoundBatch, check_lengths};
 use crate::errors::{closed, missing};
@@ -145,6 +146,10 @@ impl OrderedHandle {
             }
         }
     }
+}
+
+fn check_chunk(chunk: usize) -> PyResult<()> {
+    if chunk == 0 { Err(PyValueError::new_err("chunk: give at least 1")) } else { Ok(()) }
 }
 
 /// The summand of a counter.
@@ -346,11 +351,27 @@ impl OrderedHandle {
         limit: Option<usize>,
         chunk: usize,
     ) -> PyResult<ArrayScan> {
-        if chunk == 0 {
-            return Err(PyValueError::new_err("chunk: give at least 1"));
-        }
+        check_chunk(chunk)?;
         let scan = slf.get().scan_of(Span { minimum, maximum, inclusive, prefix, reverse, limit })?;
         Ok(ArrayScan::new(scan, slf.clone().unbind(), chunk))
+    }
+
+    /// The entries of a range as an Arrow stream, in batches of up to `chunk` rows.
+    #[pyo3(signature = (minimum, maximum, inclusive, prefix, reverse, limit, chunk))]
+    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
+    fn scan_arrow(
+        &self,
+        minimum: Option<Bound<'_, PyAny>>,
+        maximum: Option<Bound<'_, PyAny>>,
+        inclusive: (bool, bool),
+        prefix: Option<Bound<'_, PyAny>>,
+        reverse: Reverse,
+        limit: Option<usize>,
+        chunk: usize,
+    ) -> PyResult<ArrowScan> {
+        check_chunk(chunk)?;
+        let scan = self.scan_of(Span { minimum, maximum, inclusive, prefix, reverse, limit })?;
+        Ok(ArrowScan::new(scan, self, chunk))
     }
 
     /// Counts all entries.

@@ -2,14 +2,16 @@
 
 use crate::errors::closed;
 use crate::wait::without_gil;
-use farwood::spatial::{Editor, Item, Near, Query, Rectangle};
+use farwood::spatial::{Editor, Item, Near, Query, Rectangle, SearchSink};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Rectangles or queries of a call between two checks of signals.
-const CHUNK: usize = 1 << 13;
+const CHUNK: usize = 1 << 16;
+/// The least number of queries of a thread: a thread costs as much as some searches.
+const QUERIES_MIN: usize = 64;
 
 type Ids<'py> = Bound<'py, PyArray1<i64>>;
 
@@ -77,6 +79,61 @@ fn position(at: usize) -> i64 {
 
 fn to_python(items: &[Item]) -> Vec<i64> {
     items.iter().map(|item| item.id.cast_signed()).collect()
+}
+
+/// The ids that the queries of one thread have found.
+#[derive(Default)]
+struct FoundIds {
+    ids: Vec<i64>,
+    /// The number of ids of each query, with the position of the query.
+    counts: Vec<(usize, usize)>,
+    /// The ids of the queries before the present one.
+    begun: usize,
+}
+
+impl SearchSink for FoundIds {
+    fn restart(&mut self) {
+        self.ids.truncate(self.begun);
+    }
+
+    fn item(&mut self, item: Item) {
+        self.ids.push(item.id.cast_signed());
+    }
+}
+
+impl FoundIds {
+    fn search(index: &farwood::spatial::Spatial, queries: &[Query], first: usize) -> farwood::Result<Self> {
+        let mut found = Self::default();
+        for (at, query) in (first..).zip(queries) {
+            found.begun = found.ids.len();
+            index.search_into(query, &mut found)?;
+            let count = found.ids.len() - found.begun;
+            if count > 0 {
+                found.counts.push((at, count));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Searches by as many threads as the machine has processors.
+fn search_parts(index: &farwood::spatial::Spatial, queries: &[Query]) -> farwood::Result<Vec<FoundIds>> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = processors.min(queries.len() / QUERIES_MIN).max(1);
+    let part = queries.len().div_ceil(threads).max(1);
+    if threads == 1 {
+        return Ok(vec![FoundIds::search(index, queries, 0)?]);
+    }
+    std::thread::scope(|scope| {
+        let parts = queries.chunks(part).enumerate();
+        let threads: Vec<_> = parts
+            .map(|(number, part_of)| scope.spawn(move || FoundIds::search(index, part_of, number * part)))
+            .collect();
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        joined.collect()
+    })
 }
 
 #[pymethods]
@@ -183,10 +240,11 @@ impl SpatialHandle {
         let queries: Vec<Query> = windows.into_iter().map(Query::intersecting).collect();
         let (mut positions, mut ids) = (Vec::new(), Vec::new());
         for (number, part) in queries.chunks(CHUNK).enumerate() {
-            let found = without_gil(py, || index.search_many(part))?;
-            for (at, items) in found.iter().enumerate() {
-                positions.resize(positions.len() + items.len(), position(number * CHUNK + at));
-                ids.extend(items.iter().map(|item| item.id.cast_signed()));
+            for found in without_gil(py, || search_parts(&index, part))? {
+                for (at, count) in found.counts {
+                    positions.resize(positions.len() + count, position(number * CHUNK + at));
+                }
+                ids.extend(found.ids);
             }
             py.check_signals()?;
         }

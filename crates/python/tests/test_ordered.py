@@ -166,6 +166,25 @@ def test_batches_of_arrays(pool):
     assert texts.get_many(["b", "c"])[0] == ["y", None]
 
 
+def test_scans_are_arrow_streams(pool):
+    pyarrow = pytest.importorskip("pyarrow")
+    numbers = pool.ordered("numbers", key="uint", value=float)
+    numbers.load_sorted(np.arange(10_000, dtype=np.uint64), np.arange(10_000) * 0.5)
+    table = pyarrow.table(numbers.to_arrow(10, 20))
+    assert table.column_names == ["key", "value"] and table["key"].to_pylist() == list(range(10, 21))
+    stream = numbers.to_arrow(chunk=4000)
+    assert [len(batch) for batch in pyarrow.RecordBatchReader.from_stream(stream)] == [4000, 4000, 2000]
+    with pytest.raises(ValueError, match="already"):
+        pyarrow.table(stream)
+    moments = pool.ordered("moments", key=datetime.datetime, value="json")
+    moment = datetime.datetime(2026, 11, 28, tzinfo=datetime.timezone.utc)
+    moments[moment] = [1]
+    assert pyarrow.table(moments.to_arrow()).to_pylist() == [{"key": moment, "value": "[1]"}]
+    assert pyarrow.table(pool.ordered("none", key=bytes, value=bytes).to_arrow()).num_rows == 0
+    polars = pytest.importorskip("polars")
+    assert polars.DataFrame(numbers.to_arrow())["value"].sum() == 24997500.0
+
+
 def test_structures_are_values(pool):
     dtype = np.dtype([("x", "<f4"), ("n", "<u2")])
     points = pool.ordered("points", key=int, value=dtype)

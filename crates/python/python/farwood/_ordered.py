@@ -271,6 +271,24 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
         for keys, values in super().scan_arrays(minimum, maximum, tuple(inclusive), prefix, reverse, limit, chunk):
             yield keys, self._decoded(values)
 
+    def to_arrow(
+        self,
+        minimum=None,
+        maximum=None,
+        inclusive=(True, True),
+        *,
+        prefix=None,
+        reverse=False,
+        limit=None,
+        chunk=65536,
+    ):
+        """A range as an Arrow table with the columns ``key`` and ``value``, which is read when it is used.
+
+        Every library with the Arrow PyCapsule interface takes it: ``pyarrow.table(m.to_arrow())``,
+        ``polars.DataFrame(m.to_arrow())``.
+        """
+        return self.scan_arrow(minimum, maximum, tuple(inclusive), prefix, reverse, limit, chunk)
+
     def load_sorted(self, keys, values, *, fill=0.8):
         """Load entries with increasing keys into the empty map; return their number. Much faster than ``put_many``."""
         return super().load_sorted(keys, self._array(self._values_column, values), fill)

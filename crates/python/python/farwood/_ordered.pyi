@@ -88,6 +88,17 @@ class OrderedMap(MutableMapping[_K, _V]):
         limit: int | None = ...,
         chunk: int = ...,
     ) -> Iterator[tuple[Any, Any]]: ...
+    def to_arrow(
+        self,
+        minimum: _K | None = ...,
+        maximum: _K | None = ...,
+        inclusive: tuple[bool, bool] = ...,
+        *,
+        prefix: _K | None = ...,
+        reverse: bool = ...,
+        limit: int | None = ...,
+        chunk: int = ...,
+    ) -> Any: ...
     def load_sorted(self, keys: _Keys, values: _Keys, *, fill: float = ...) -> int: ...
     def __enter__(self) -> Self: ...
     def __exit__(
