@@ -35,7 +35,7 @@ const CLIENTS: u64 = 2;
 const ITEMS: u64 = 40;
 const CONNECTIONS: usize = 16;
 /// The longest time of a step. A client checks after 20 ms of silence whether its server is alive.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Item `number` of client `me` at its position after `step`.
 fn item(me: u64, number: u64, step: u64) -> Item {

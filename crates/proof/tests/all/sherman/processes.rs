@@ -34,7 +34,7 @@ const CACHE_BYTES: usize = 4 << 10;
 /// Operations of each thread, in runs without kills.
 const STEPS: usize = 2_500;
 /// Time limit for deciding whether the history of a key is correct.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 fn keys() -> Vec<ByteString> {
     (0..KEYS).map(|number| (number * 3).to_be_bytes().to_vec()).collect()
