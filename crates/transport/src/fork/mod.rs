@@ -5,8 +5,8 @@
 //! (`docs/decisions/0058-fork.md`). So every attachment records the [`ForkCount`] of the process that opened it, and
 //! compares it before each post, before each lock, and in each destructor. In the child
 //!
-//! - mappings of files and descriptors are replaced before `fork` returns (`inheritance.rs`), so that no child keeps the
-//!   locks and connections of a parent that was killed;
+//! - mappings of files and descriptors are replaced before `fork` returns (`inheritance.rs`), so that no child keeps
+//!   the locks and connections of a parent that was killed;
 //! - an operation of the attachment fails with [`FabricError::Forked`] before it posts, and before it waits for a lock
 //!   that another thread of the parent may have held; the library's handles then open the pool again;
 //! - a destructor does nothing that the parent or a memory node could observe.

@@ -53,8 +53,9 @@ pub(super) fn expect_success(child: libc::pid_t) {
 
 /// Kills this process, as `kill -9` does.
 pub(super) fn kill_self() -> ! {
+    let own = std::process::id().cast_signed();
     // SAFETY: takes two numbers.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    unsafe { libc::kill(own, libc::SIGKILL) };
     unreachable!("the process is killed")
 }
 
