@@ -35,7 +35,6 @@ use crate::pool::Pool;
 use crate::pool_options::PoolOptions;
 use farwood_transport::fork::ForkCount;
 use std::fmt;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 /// A pool in shared memory with a name of its own, which is removed when the value is dropped, also by a panic. A test
 /// that is killed leaves the pool; `farwood drop` removes it.
@@ -76,7 +75,7 @@ impl ScratchPool {
     /// As [`Pool::create`].
     pub fn with(options: &PoolOptions) -> Result<Self> {
         // Process ids repeat in containers that share `/dev/shm`.
-        let number = RandomState::new().build_hasher().finish();
+        let number = farwood_transport::random_number();
         let url = format!("shm://scratch-{}-{number:016x}", std::process::id());
         Pool::create(&url, options)?;
         Ok(Self { url, forks: ForkCount::now() })

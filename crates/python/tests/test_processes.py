@@ -40,6 +40,28 @@ def test_executors_share_a_counter(pool, method):
     assert counters["n"] == 200
 
 
+def create_at_once(url, barrier, queue):
+    barrier.wait()
+    with farwood.open(url, create=True, memory="64 MiB") as opened:
+        queue.put(opened.ordered("x", key=str, value=int).incr("n"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_several_processes_create_a_pool_at_once(method):
+    context = multiprocessing.get_context(method)
+    for number in range(8 if method == "fork" else 2):
+        url = f"shm://at-once-{method}-{number}"
+        barrier, queue = context.Barrier(4), context.Queue()
+        workers = [context.Process(target=create_at_once, args=(url, barrier, queue)) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        counts = sorted(queue.get(timeout=60) for _ in workers)
+        for worker in workers:
+            worker.join()
+        assert counts == [1, 2, 3, 4]
+        farwood.remove(url)
+
+
 def in_child(work):
     child = os.fork()
     if child == 0:

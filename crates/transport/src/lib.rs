@@ -38,6 +38,7 @@ mod discovery;
 mod error;
 pub mod fork;
 pub mod heap;
+mod random;
 #[cfg(feature = "rdma")]
 pub mod rdma;
 mod remedy;
@@ -54,3 +55,4 @@ pub mod wire;
 
 #[cfg(feature = "etcd")]
 pub use discovery::etcd;
+pub use random::random_number;

@@ -1,6 +1,7 @@
 """Pools: creating, opening and removing them."""
 
 import re
+import time
 import warnings
 import weakref
 
@@ -8,6 +9,10 @@ from . import _farwood
 from ._ordered import OrderedMap
 from ._spatial import SpatialIndex
 from ._types import Column
+from .errors import Busy, Exists
+
+#: The longest time in seconds that a process waits for another one that creates the same pool.
+_CREATION_MAX = 30
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -45,13 +50,22 @@ def open(url, *, create=False, memory="1 GiB"):
     ``tcp://10.0.0.7:7470?token-file=/run/farwood/token``.
     """
     if create:
-        from .errors import Exists
-
-        try:
-            _farwood.create_pool(url, _size(memory), 1, False)
-        except Exists:
-            pass
+        _create_absent(url, _size(memory))
     return Pool(url)
+
+
+def _create_absent(url, memory):
+    """Create a pool unless it exists. If another process is creating it, wait for that process."""
+    begun = time.monotonic()
+    while True:
+        try:
+            return _farwood.create_pool(url, memory, 1, False)
+        except Exists:
+            return None
+        except Busy:
+            if time.monotonic() - begun > _CREATION_MAX:
+                raise
+            time.sleep(0.01)
 
 
 def remove(url, *, force=False):

@@ -9,7 +9,6 @@ use super::host_port::HostPort;
 use crate::error::TcpError;
 use crate::wire::{ANY_NODE, Code, Control, Formation, Hello, Welcome};
 use farwood_fabric::PoolShape;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
 /// The treatment of memory nodes that are all fresh by a process that attaches.
@@ -132,7 +131,7 @@ impl<'a> CandidateNodes<'a> {
     /// Makes node 0 the first of a new pool. If several processes do so at once, node 0 keeps the identity of
     /// the first.
     fn form_first(&mut self) -> Result<u64, TcpError> {
-        let random = RandomState::new().build_hasher().finish().max(1);
+        let random = crate::random_number().max(1);
         let nodes = self.all.len() as u64;
         match control(&mut self.all[0].stream, Control::Form, [random, 0, nodes, 0]) {
             Ok(_) => Ok(random),

@@ -27,6 +27,7 @@
 
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
+use crate::random_number;
 use crate::shm::{
     AccessFault, HUGE_PAGE_BYTES, Mapping, effective_user, huge_bytes_free, is_trusted, loss, provision,
 };
@@ -37,7 +38,6 @@ use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ClientId, LINE_BYTES, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
 use std::fs::{self, File, TryLockError};
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -104,11 +104,6 @@ impl NodeFile {
     fn refused(&self, fault: FileFault) -> TcpError {
         TcpError::File { path: self.path.clone(), fault }
     }
-}
-
-/// Returns a random number for an identity.
-fn random_id() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 fn bytes_of(host_bytes: u64, device_bytes: u64) -> u64 {
@@ -228,7 +223,7 @@ impl Store {
         }
         // Revoked clients must not return without their fences.
         if !was_stopped || file.clear_fences {
-            store.set_header_word(INCARNATION, random_id());
+            store.set_header_word(INCARNATION, random_number());
         }
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         store.set_header_word(STATE, IN_USE);
@@ -261,7 +256,7 @@ impl Store {
     /// Writes the header of fresh memory, the magic last: a header with the magic is complete.
     fn write_header(&self) {
         let sizes = [(16, self.host_bytes), (24, self.device_bytes)];
-        let states = [(STATE, IN_USE), (INCARNATION, random_id())];
+        let states = [(STATE, IN_USE), (INCARNATION, random_number())];
         for (at, word) in [(8, VERSION)].into_iter().chain(sizes).chain(states).chain([(0, MAGIC)]) {
             self.set_header_word(at, word);
         }

@@ -6,7 +6,6 @@ use super::name::PoolName;
 use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{NodeId, PoolShape};
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// The configuration of a pool to create.
 #[derive(Clone, Debug)]
@@ -29,7 +28,7 @@ impl PoolSpec {
     /// Returns the shape of the pool, with a new identity.
     pub(super) fn shape(&self) -> Result<PoolShape, ShmError> {
         let shape = PoolShape {
-            pool: RandomState::new().build_hasher().finish(),
+            pool: crate::random_number(),
             nodes: self.nodes,
             host_bytes: self.host_bytes,
             device_bytes: self.device_bytes,
@@ -49,7 +48,7 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
     let shape = spec.shape()?;
     // The creation of node 0, the last, checks this reliably; the early check saves the other nodes.
     dir.refuse_existing(&spec.name, 0)?;
-    let mut made = Vec::new();
+    let (mut made, mut has_journal) = (Vec::new(), false);
     for node in (0..spec.nodes).rev() {
         let segment = SegmentSpec {
             backing: spec.backing,
@@ -59,6 +58,7 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
         let created = dir.create(&segment, |segment| {
             if node == 0 {
                 Journal::create(dir, &spec.name, shape.pool, spec.group)?;
+                has_journal = true;
             }
             initialise(segment, &shape, node)
         });
@@ -69,7 +69,10 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
                 for segment in made {
                     let _ = dir.remove_segment(&spec.name, segment.node());
                 }
-                let _ = dir.remove_journal(&spec.name, shape.pool);
+                // Only the creator of node 0 has one: the journal of the name may belong to another creator.
+                if has_journal {
+                    let _ = dir.remove_journal(&spec.name, shape.pool);
+                }
                 return Err(error);
             }
         }

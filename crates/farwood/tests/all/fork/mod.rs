@@ -368,6 +368,38 @@ fn a_child_waits_for_no_lock_of_a_thread_of_the_parent() {
     }
 }
 
+/// Children of one process have the same state of generators in memory. One of them creates the pool; the others must
+/// not touch its files.
+#[test]
+fn one_of_several_forked_children_creates_a_pool() {
+    if !is_alone("one_of_several_forked_children_creates_a_pool") {
+        return;
+    }
+    let options = PoolOptions::new().memory_bytes(64 << 20);
+    Pool::create("shm://before", &options).unwrap();
+    for round in 0..20 {
+        let url = format!("shm://forked-{round}");
+        let start = Instant::now() + Duration::from_millis(20);
+        let children: Vec<_> = (0..4)
+            .map(|_| {
+                let Some(child) = sys::fork() else {
+                    while Instant::now() < start {
+                        std::hint::spin_loop();
+                    }
+                    if let Err(error) = Pool::create(&url, &options) {
+                        assert!(matches!(error.kind(), ErrorKind::Exists | ErrorKind::Busy), "{error}");
+                    }
+                    sys::end_at_once();
+                };
+                child
+            })
+            .collect();
+        children.into_iter().for_each(sys::expect_success);
+        let pool = Pool::open(&url).unwrap();
+        pool.create_index::<u64, u64>("x", &BTree::new()).unwrap().put(1, 1).unwrap();
+    }
+}
+
 /// A process is killed whose child lives and has not dropped what it inherited.
 fn kill_a_parent(place: &Place, options: &impl Structure) {
     let pool = Pool::open(&place.url).unwrap();

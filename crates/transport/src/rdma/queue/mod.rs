@@ -13,7 +13,6 @@
 
 use super::abi::sys::{AhAttr, QpAttr, numbers};
 use super::device::Device;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 
 #[allow(unsafe_code)]
@@ -67,7 +66,7 @@ pub(super) const INLINE_BYTES: u32 = 128;
 /// Returns a random packet sequence number of 24 bits. It differs from that of the last queue pair of the
 /// same number with high probability, so that a late packet is dropped.
 pub(super) fn random_psn() -> u32 {
-    (RandomState::new().build_hasher().finish() & 0x00FF_FFFF) as u32
+    (crate::random_number() & 0x00FF_FFFF) as u32
 }
 
 /// The acknowledgement timeout of a request: 4.096 µs << 17, half a second. After seven retries the memory
