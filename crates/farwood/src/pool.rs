@@ -4,7 +4,7 @@ use crate::argument::Call;
 use crate::attached::Attached;
 use crate::attached_place::AttachedPlace;
 use crate::attachment::{Attachment, FreshNodes};
-use crate::codec::{Codec, KEY_BYTES_MIN, Key, TypeName, Value};
+use crate::codec::{Codec, KEY_BYTES_MIN, Key, Value};
 use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Type};
@@ -183,7 +183,8 @@ impl Pool {
         name: &str,
         options: &impl Structure,
     ) -> Result<Index<K, V>> {
-        Ok(Index::of(self.create_tree(name, [Column::of::<K>(), Column::of::<V>()], options)?))
+        let columns = [Column::of::<K>(), Column::of::<V>()];
+        Ok(Index::of(self.create_tree(name, columns, columns.map(Column::type_hash), options)?))
     }
 
     /// Creates an index as [`create_index`](Self::create_index), with types that are known only at run time. The handle
@@ -197,7 +198,26 @@ impl Pool {
         kinds: [Kind; 2],
         options: &impl Structure,
     ) -> Result<Index<Vec<u8>, Vec<u8>>> {
-        Ok(Index::of(self.create_tree(name, kinds.map(Column::of_kind), options)?))
+        let columns = kinds.map(Column::of_kind);
+        Ok(Index::of(self.create_tree(name, columns, columns.map(Column::type_hash), options)?))
+    }
+
+    /// Creates an index as [`create_untyped`](Self::create_untyped), and records `value_type` as the name of the type
+    /// of the values, which [`Index::has_value_type`] compares. Bindings of other languages have types that the library
+    /// does not know.
+    ///
+    /// # Errors
+    /// As [`create_index`](Self::create_index).
+    pub fn create_untyped_of(
+        &self,
+        name: &str,
+        kinds: [Kind; 2],
+        value_type: &str,
+        options: &impl Structure,
+    ) -> Result<Index<Vec<u8>, Vec<u8>>> {
+        let columns = kinds.map(Column::of_kind);
+        let types = [columns[0].type_hash(), Some(directory::type_hash(value_type))];
+        Ok(Index::of(self.create_tree(name, columns, types, options)?))
     }
 
     /// Checks the options of an index that [`create_untyped`](Self::create_untyped) would create at `url`, without a
@@ -375,7 +395,13 @@ impl Pool {
         self.attached().failed(operation, name, source)
     }
 
-    fn create_tree(&self, name: &str, columns: [Column; 2], options: &impl Structure) -> Result<Arc<Tree>> {
+    fn create_tree(
+        &self,
+        name: &str,
+        columns: [Column; 2],
+        types: [Option<u64>; 2],
+        options: &impl Structure,
+    ) -> Result<Arc<Tree>> {
         let refused = |why| Error::Options { url: self.attached().index_url(name), why };
         columns.iter().try_for_each(|column| column.check()).map_err(refused)?;
         let (config, cache_bytes) = (options.config(columns).map_err(refused)?, options.cache_budget());
@@ -384,7 +410,6 @@ impl Pool {
         let client = self.client("create an index in")?;
         let created = block_on(Ordered::create(&*client, name, config, cache_bytes));
         let index = created.map_err(|error| self.failed("create", name, error))?;
-        let types = columns.map(|column| column.name().map(TypeName::hash));
         let tree = open.add(name, index, types, self.attached());
         // After an error below, the destructor of the tree acquires this lock.
         drop(open);

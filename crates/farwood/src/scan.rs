@@ -96,7 +96,7 @@ impl<K: Key, V: Value> Scan<K, V> {
     /// The next entry from the end of the range at which a scan in `direction` begins.
     fn take(&mut self, direction: Direction) -> Option<Result<(K, V)>> {
         if self.failed.is_none() && self.remaining > 0 {
-            self.failed = self.index.check_process("scan").err();
+            self.failed = self.check().err();
         }
         while self.remaining > 0 && self.failed.is_none() {
             let [own, beyond] = match (direction, &mut self.batches) {
@@ -119,6 +119,15 @@ impl<K: Key, V: Value> Scan<K, V> {
         }
         self.remaining = 0;
         self.failed.take().map(Err)
+    }
+
+    /// Refuses a forked child of the process that created the iterator, which may hold entries that the parent has
+    /// fetched. [0 RT]
+    ///
+    /// # Errors
+    /// [`Error::Index`]: `Forked`.
+    pub fn check(&self) -> Result<()> {
+        self.index.check_process("scan")
     }
 
     /// Fetches the next batch from the end at which a scan in `direction` begins.

@@ -15,7 +15,7 @@ use crate::scan::Scan;
 use crate::session::Session;
 use crate::tree::Tree;
 use crate::width::Width;
-use farwood_fabric::Client;
+use farwood_fabric::{Client, directory};
 use farwood_index::ordered::{Ordered, OrderedReport};
 use farwood_index::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use farwood_transport::any::AnyFabric;
@@ -89,6 +89,11 @@ impl<K: Key, V: Value> Index<K, V> {
     /// The types of keys and values, as recorded in the index.
     pub fn kinds(&self) -> [Kind; 2] {
         self.tree.kinds()
+    }
+
+    /// Whether the recorded name of the type of the values is `name`; `None`: the index records no name.
+    pub fn has_value_type(&self, name: &str) -> Option<bool> {
+        self.tree.types()[1].map(|hash| hash == directory::type_hash(name))
     }
 
     /// The permitted length of a key, in bytes.

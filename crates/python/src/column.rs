@@ -4,7 +4,7 @@ use crate::errors::wrong_type;
 use farwood::types::{Encode, InlineBytes, Kind, Width};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyInt, PyString};
 
 /// The type of the keys or of the values of an index, as Python sees it.
 pub(crate) struct Column {
@@ -47,10 +47,7 @@ impl Column {
                 return Ok(InlineBytes::copy(&number.encode(self.width).map_err(unfit)?));
             }
             Kind::F64 => {
-                if !object.is_instance_of::<PyFloat>() && !object.is_instance_of::<PyInt>() {
-                    return Err(self.wrong("a float", object));
-                }
-                let number: f64 = object.extract()?;
+                let number: f64 = object.extract().map_err(|_| self.wrong("a float", object))?;
                 return Ok(InlineBytes::copy(
                     Encode::<f64>::encode(&number, self.width).map_err(unfit)?.as_ref(),
                 ));

@@ -71,10 +71,10 @@ impl Column {
     fn encode_unsigned(&self, numbers: &PyReadonlyArray1<'_, u64>) -> PyResult<Batch> {
         let numbers = numbers.as_array();
         match self.kind {
-            Kind::U64 => Ok(words(numbers.iter().copied(), self.width)),
+            Kind::U64 => words(numbers.iter().copied(), self.width),
             Kind::I64 => {
                 let signed = numbers.iter().map(|&number| i64::try_from(number));
-                Ok(words(signed.collect::<Result<Vec<_>, _>>().map_err(unfit)?.into_iter(), self.width))
+                words(signed.collect::<Result<Vec<_>, _>>().map_err(unfit)?.into_iter(), self.width)
             }
             _ => Err(self.wrong_array("uint64")),
         }
@@ -83,10 +83,10 @@ impl Column {
     fn encode_signed(&self, numbers: &PyReadonlyArray1<'_, i64>) -> PyResult<Batch> {
         let numbers = numbers.as_array();
         match self.kind {
-            Kind::I64 => Ok(words(numbers.iter().copied(), self.width)),
+            Kind::I64 => words(numbers.iter().copied(), self.width),
             Kind::U64 => {
                 let unsigned = numbers.iter().map(|&number| u64::try_from(number));
-                Ok(words(unsigned.collect::<Result<Vec<_>, _>>().map_err(unfit)?.into_iter(), self.width))
+                words(unsigned.collect::<Result<Vec<_>, _>>().map_err(unfit)?.into_iter(), self.width)
             }
             _ => Err(self.wrong_array("int64")),
         }
@@ -94,7 +94,7 @@ impl Column {
 
     fn encode_floats(&self, numbers: &PyReadonlyArray1<'_, f64>) -> PyResult<Batch> {
         match self.kind {
-            Kind::F64 => Ok(words(numbers.as_array().iter().copied(), self.width)),
+            Kind::F64 => words(numbers.as_array().iter().copied(), self.width),
             _ => Err(self.wrong_array("float64")),
         }
     }
@@ -132,8 +132,8 @@ impl Column {
 
     fn decode_objects<'py>(&self, py: Python<'py>, items: &FoundBatch) -> PyResult<Bound<'py, PyAny>> {
         let list = PyList::empty(py);
-        for at in 0..items.len() {
-            match items.get(at) {
+        for item in items.iter() {
+            match item {
                 Some(bytes) => list.append(self.decode(py, bytes)?)?,
                 None => list.append(py.None())?,
             }
@@ -142,12 +142,12 @@ impl Column {
     }
 }
 
-fn words<N>(numbers: impl Iterator<Item = N>, width: Width) -> Batch
+fn words<N>(numbers: impl Iterator<Item = N>, width: Width) -> PyResult<Batch>
 where
     N: for<'a> Encode<N, Encoded<'a> = [u8; 8]> + 'static,
 {
-    let encoded = numbers.map(|number| number.encode(width).unwrap_or([0; 8]));
-    Batch::Words(encoded.collect())
+    let encoded = numbers.map(|number| number.encode(width));
+    encoded.collect::<Result<_, _>>().map(Batch::Words).map_err(unfit)
 }
 
 /// Encoded items that a call has found, in one buffer.
@@ -188,12 +188,6 @@ impl FoundBatch {
             start = end.unwrap_or(start);
             item
         })
-    }
-
-    fn get(&self, at: usize) -> Option<&[u8]> {
-        let end = self.ends[at]?;
-        let start = self.ends[..at].iter().rev().find_map(|end| *end).unwrap_or(0);
-        Some(&self.bytes[start..end])
     }
 
     fn numbers<N: Codec + Default>(&self) -> PyResult<Vec<N>> {

@@ -36,7 +36,10 @@ pub(crate) fn exception(py: Python<'_>, error: &farwood::Error) -> PyErr {
         text.push_str("; ");
         text.push_str(help);
     }
-    raise(py, class_of(error.kind()), (text,))
+    let made = py
+        .import(MODULE)
+        .and_then(|module| module.call_method1("of_library", (class_of(error.kind()), text)));
+    made.map_or_else(|error| error, PyErr::from_value)
 }
 
 /// An exception of the package by its name.

@@ -5,7 +5,7 @@ use crate::column::Column;
 use crate::column_array::{Batch, FoundBatch, check_lengths};
 use crate::errors::{closed, missing};
 use crate::flags::Reverse;
-use crate::scan::{ArrayScan, EntryScan, Part};
+use crate::scan::{ArrayScan, EntryScan, OpenScan, Part};
 use crate::wait::{interrupt, without_gil};
 use farwood::types::{Codec, Encode, InlineBytes, Kind, Width};
 use numpy::PyArray1;
@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::Bound as RangeBound;
 use std::ops::Range as Positions;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 /// An index of encoded keys and values.
 pub(crate) type RawIndex = farwood::Index<Vec<u8>, Vec<u8>>;
@@ -38,6 +38,8 @@ pub(crate) struct OrderedHandle {
     keys: Arc<Column>,
     values: Arc<Column>,
     url: String,
+    /// The scans that may be open: `close` ends them.
+    scans: Mutex<Vec<Weak<OpenScan>>>,
 }
 
 impl OrderedHandle {
@@ -46,7 +48,13 @@ impl OrderedHandle {
         let patient = index.with_interrupt(interrupt());
         let lookup = if url.starts_with("shm:") { index } else { patient.clone() };
         let index = OpenIndex { patient, lookup };
-        Self { index: RwLock::new(Some(index)), keys: Arc::new(keys), values: Arc::new(values), url }
+        Self {
+            index: RwLock::new(Some(index)),
+            keys: Arc::new(keys),
+            values: Arc::new(values),
+            url,
+            scans: Mutex::default(),
+        }
     }
 
     pub(crate) fn columns(&self) -> [&Column; 2] {
@@ -89,21 +97,32 @@ impl OrderedHandle {
     }
 
     fn scan_of(&self, span: Span<'_>) -> PyResult<RawScan> {
+        let Span(minimum, maximum, inclusive, prefix, reverse, limit) = span;
         let index = self.handle()?;
         let bound = |inclusive| if inclusive { RangeBound::Included } else { RangeBound::Excluded };
-        let mut range = if let Some(prefix) = span.prefix {
+        let mut range = if let Some(prefix) = prefix {
             index.prefix(self.keys.encode_prefix(&prefix)?)
         } else {
-            let least = self.bound(span.minimum, bound(span.inclusive.0))?;
-            index.range((least, self.bound(span.maximum, bound(span.inclusive.1))?))
+            let least = self.bound(minimum, bound(inclusive.0))?;
+            index.range((least, self.bound(maximum, bound(inclusive.1))?))
         };
-        if span.reverse.0 {
+        if reverse.0 {
             range = range.rev();
         }
-        if let Some(limit) = span.limit {
+        if let Some(limit) = limit {
             range = range.limit(limit);
         }
         Ok(range.into_iter())
+    }
+
+    fn open_scan(&self, span: Span<'_>) -> PyResult<Arc<OpenScan>> {
+        let scan = Arc::new(OpenScan::new(self.scan_of(span)?));
+        let mut scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
+        if scans.len() == scans.capacity() {
+            scans.retain(|scan| scan.strong_count() > 0);
+        }
+        scans.push(Arc::downgrade(&scan));
+        Ok(scan)
     }
 
     /// Runs `work` for the parts of a batch without the GIL, and calls `progress` with the items of each.
@@ -158,15 +177,17 @@ enum Step {
     Float(f64),
 }
 
-/// The keys of a scan, as the program gives them.
-struct Span<'py> {
-    minimum: Option<Bound<'py, PyAny>>,
-    maximum: Option<Bound<'py, PyAny>>,
-    inclusive: (bool, bool),
-    prefix: Option<Bound<'py, PyAny>>,
-    reverse: Reverse,
-    limit: Option<usize>,
-}
+/// The keys of a scan, a tuple: the least and the greatest key, whether each is included, or a prefix; whether the
+/// order is reversed; and the maximum number of entries.
+#[derive(FromPyObject)]
+struct Span<'py>(
+    Option<Bound<'py, PyAny>>,
+    Option<Bound<'py, PyAny>>,
+    (bool, bool),
+    Option<Bound<'py, PyAny>>,
+    Reverse,
+    Option<usize>,
+);
 
 #[pymethods]
 impl OrderedHandle {
@@ -175,7 +196,13 @@ impl OrderedHandle {
     fn of(opened: &Bound<'_, Self>) -> PyResult<Self> {
         let opened = opened.get();
         let (keys, values) = (Arc::clone(&opened.keys), Arc::clone(&opened.values));
-        Ok(Self { index: RwLock::new(Some(opened.open_index()?)), keys, values, url: opened.url.clone() })
+        Ok(Self {
+            index: RwLock::new(Some(opened.open_index()?)),
+            keys,
+            values,
+            url: opened.url.clone(),
+            scans: Mutex::default(),
+        })
     }
 
     #[getter]
@@ -188,9 +215,11 @@ impl OrderedHandle {
         self.index.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Closes the index in this process, once no scan uses it.
+    /// Ends all scans, and closes the index in this process.
     fn close(&self, py: Python<'_>) {
+        let scans = std::mem::take(&mut *self.scans.lock().unwrap_or_else(PoisonError::into_inner));
         py.detach(|| {
+            scans.iter().filter_map(Weak::upgrade).for_each(|scan| scan.end());
             let index = self.index.write().unwrap_or_else(PoisonError::into_inner).take();
             drop(index);
         });
@@ -322,56 +351,22 @@ impl OrderedHandle {
     }
 
     /// Iterates over the entries of a range: `part` selects keys (0), values (1) or both (2).
-    #[pyo3(signature = (minimum, maximum, inclusive, prefix, reverse, limit, part))]
-    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
-    fn scan(
-        slf: &Bound<'_, Self>,
-        minimum: Option<Bound<'_, PyAny>>,
-        maximum: Option<Bound<'_, PyAny>>,
-        inclusive: (bool, bool),
-        prefix: Option<Bound<'_, PyAny>>,
-        reverse: Reverse,
-        limit: Option<usize>,
-        part: u8,
-    ) -> PyResult<EntryScan> {
-        let scan = slf.get().scan_of(Span { minimum, maximum, inclusive, prefix, reverse, limit })?;
+    fn scan(slf: &Bound<'_, Self>, span: Span<'_>, part: u8) -> PyResult<EntryScan> {
+        let scan = slf.get().open_scan(span)?;
         Ok(EntryScan::new(scan, slf.clone().unbind(), Part::of(part)))
     }
 
     /// Iterates over the entries of a range in arrays of up to `chunk` keys and values.
-    #[pyo3(signature = (minimum, maximum, inclusive, prefix, reverse, limit, chunk))]
-    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
-    fn scan_arrays(
-        slf: &Bound<'_, Self>,
-        minimum: Option<Bound<'_, PyAny>>,
-        maximum: Option<Bound<'_, PyAny>>,
-        inclusive: (bool, bool),
-        prefix: Option<Bound<'_, PyAny>>,
-        reverse: Reverse,
-        limit: Option<usize>,
-        chunk: usize,
-    ) -> PyResult<ArrayScan> {
+    fn scan_in_arrays(slf: &Bound<'_, Self>, span: Span<'_>, chunk: usize) -> PyResult<ArrayScan> {
         check_chunk(chunk)?;
-        let scan = slf.get().scan_of(Span { minimum, maximum, inclusive, prefix, reverse, limit })?;
+        let scan = slf.get().open_scan(span)?;
         Ok(ArrayScan::new(scan, slf.clone().unbind(), chunk))
     }
 
     /// The entries of a range as an Arrow stream, in batches of up to `chunk` rows.
-    #[pyo3(signature = (minimum, maximum, inclusive, prefix, reverse, limit, chunk))]
-    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
-    fn scan_arrow(
-        &self,
-        minimum: Option<Bound<'_, PyAny>>,
-        maximum: Option<Bound<'_, PyAny>>,
-        inclusive: (bool, bool),
-        prefix: Option<Bound<'_, PyAny>>,
-        reverse: Reverse,
-        limit: Option<usize>,
-        chunk: usize,
-    ) -> PyResult<ArrowScan> {
+    fn scan_arrow(&self, span: Span<'_>, chunk: usize) -> PyResult<ArrowScan> {
         check_chunk(chunk)?;
-        let scan = self.scan_of(Span { minimum, maximum, inclusive, prefix, reverse, limit })?;
-        Ok(ArrowScan::new(scan, self, chunk))
+        Ok(ArrowScan::new(self.scan_of(span)?, self, chunk))
     }
 
     /// Counts all entries.

@@ -15,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
-/// A type of keys or values as the package gives it: a name, and functions from and to stored objects.
+/// A type of keys or values as the package gives it: the stored type, and functions from and to stored objects.
 type ColumnSpec = (String, Option<Py<PyAny>>, Option<Py<PyAny>>);
 
 /// An attachment of this process to a pool.
@@ -85,7 +85,7 @@ impl PoolHandle {
         without_gil(py, || pool.drop_index(name))
     }
 
-    #[pyo3(signature = (name, key, value, structure, key_bytes, value_bytes, cache_bytes, create))]
+    #[pyo3(signature = (name, key, value, value_type, structure, key_bytes, value_bytes, cache_bytes, create))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn open_ordered(
         &self,
@@ -93,6 +93,7 @@ impl PoolHandle {
         name: &str,
         key: ColumnSpec,
         value: ColumnSpec,
+        value_type: Option<&str>,
         structure: &str,
         key_bytes: Option<usize>,
         value_bytes: Option<usize>,
@@ -105,7 +106,7 @@ impl PoolHandle {
             Some(index) => index,
             None if create.0 => {
                 let sizes = Sizes { key: key_bytes, value: value_bytes, cache: cache_bytes };
-                let made = create_index(&pool, name, kinds, structure, &sizes)?;
+                let made = create_index(&pool, name, (kinds, value_type), structure, &sizes)?;
                 match without_gil(py, || or_existing(made()))? {
                     Some(index) => index,
                     // Another process was faster.
@@ -116,6 +117,7 @@ impl PoolHandle {
         };
         let stored = index.kinds();
         check_kinds(py, &index, kinds, stored)?;
+        check_value_type(py, &index, value_type)?;
         let keys = column("key", stored[0], index.key_width(), key);
         let values = column("value", stored[1], index.value_width(), value);
         Ok(OrderedHandle::new(index, keys, values))
@@ -175,17 +177,20 @@ struct Sizes {
 fn create_index<'p>(
     pool: &'p farwood::Pool,
     name: &'p str,
-    kinds: [Kind; 2],
+    types: ([Kind; 2], Option<&'p str>),
     structure: &str,
     sizes: &Sizes,
 ) -> PyResult<Box<dyn FnOnce() -> farwood::Result<RawIndex> + Send + 'p>> {
     fn made<'p>(
         pool: &'p farwood::Pool,
         name: &'p str,
-        kinds: [Kind; 2],
+        (kinds, value_type): ([Kind; 2], Option<&'p str>),
         options: impl Structure + Send + 'p,
     ) -> Box<dyn FnOnce() -> farwood::Result<RawIndex> + Send + 'p> {
-        Box::new(move || pool.create_untyped(name, kinds, &options))
+        Box::new(move || match value_type {
+            Some(value_type) => pool.create_untyped_of(name, kinds, value_type, &options),
+            None => pool.create_untyped(name, kinds, &options),
+        })
     }
     if structure != "btree" && (sizes.key.is_some() || sizes.value.is_some()) {
         let text = format!("key_bytes and value_bytes are options of a btree; a {structure} has any length");
@@ -197,7 +202,7 @@ fn create_index<'p>(
             if let Some(bytes) = sizes.key {
                 options = options.key_bytes(bytes);
             }
-            options = match (sizes.value, kinds[1]) {
+            options = match (sizes.value, types.0[1]) {
                 (Some(bytes), _) => options.value_bytes(bytes),
                 (None, Kind::Text | Kind::Bytes) => options.any_length_values(),
                 (None, _) => options,
@@ -205,17 +210,17 @@ fn create_index<'p>(
             if let Some(bytes) = sizes.cache {
                 options = options.cache_bytes(bytes);
             }
-            Ok(made(pool, name, kinds, options))
+            Ok(made(pool, name, types, options))
         }
         "radix" => {
             let options = Radix::new();
             let options = sizes.cache.map_or(options, |bytes| Radix::new().cache_bytes(bytes));
-            Ok(made(pool, name, kinds, options))
+            Ok(made(pool, name, types, options))
         }
         "hashed" => {
             let options = Hashed::new();
             let options = sizes.cache.map_or(options, |bytes| Hashed::new().filter_bytes(bytes));
-            Ok(made(pool, name, kinds, options))
+            Ok(made(pool, name, types, options))
         }
         other => {
             let text = format!("there is no structure '{other}'; give 'btree', 'radix' or 'hashed'");
@@ -248,6 +253,22 @@ fn check_kinds(py: Python<'_>, index: &RawIndex, asked: [Kind; 2], stored: [Kind
         }
     }
     Ok(())
+}
+
+/// Refuses an index whose values have another dtype. An index that another language has created has none.
+fn check_value_type(py: Python<'_>, index: &RawIndex, value_type: Option<&str>) -> PyResult<()> {
+    // Bytes of any program have the name of the library.
+    let is_of_library = index.has_value_type("bytes") != Some(false);
+    match value_type {
+        Some(name) if index.has_value_type(name) == Some(false) && !is_of_library => {
+            let text = format!(
+                "{}: its values have another dtype than {name}; open it with that dtype",
+                index.url()
+            );
+            Err(raise(py, "TypeMismatch", (text,)))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn column(what: &'static str, kind: Kind, width: farwood::types::Width, spec: ColumnSpec) -> Column {

@@ -37,11 +37,8 @@ impl SpatialHandle {
 /// The rectangle of `[min x, min y, max x, max y]`.
 fn rectangle(corners: [f64; 4]) -> PyResult<Rectangle> {
     let [x0, y0, x1, y1] = corners;
-    Rectangle::new([x0, y0], [x1, y1]).map_err(|why| {
-        PyValueError::new_err(format!(
-            "{corners:?} is not a rectangle: {why}; give (min x, min y, max x, max y)"
-        ))
-    })
+    Rectangle::new([x0, y0], [x1, y1])
+        .map_err(|why| PyValueError::new_err(format!("{why}; give (min x, min y, max x, max y)")))
 }
 
 /// The rectangles of an array with four columns.

@@ -198,6 +198,103 @@ def test_structures_are_values(pool):
     assert keys.tolist() == [1, 2, 3] and values["n"].tolist() == [7, 1, 2]
 
 
+def test_the_dtype_is_checked_when_an_index_is_opened(url, pool):
+    pool.ordered("f4", key=int, value=np.float32)[1] = 1.5
+    with farwood.open(url) as other:
+        for wrong in [np.int32, np.float64, np.dtype(("f4", (1,)))]:
+            with pytest.raises(farwood.TypeMismatch):
+                other.ordered("f4", key=int, value=wrong)
+        assert other.ordered("f4", key=int, value=np.dtype("f4"))[1] == 1.5
+        pool.ordered("text", value=str)["a"] = "{"
+        with pytest.raises(farwood.TypeMismatch, match="JSON"):
+            other.ordered("text", value="json")["a"]
+
+
+def test_remedies_name_calls_of_this_package():
+    """Every call that a remedy of the library names has a translation."""
+    import pathlib
+    import re
+
+    from farwood.errors import _REMEDIES
+
+    source = pathlib.Path(__file__).parents[2] / "farwood/src/error/help.rs"
+    named = set(re.findall(r"`((?:\w+::\w+)|NodeFile|Registrant)`", source.read_text()))
+    assert len(named) > 15 and named <= set(_REMEDIES), named - set(_REMEDIES)
+    with pytest.raises(farwood.NoSuchIndex, match="farwood.create"):
+        farwood.open("shm://there-is-none")
+
+
+def test_an_exhausted_or_closed_scan_does_not_keep_the_pool_open(url):
+    pool = farwood.open(url)
+    index = pool.ordered("x", key=int, value=int)
+    index.update({1: 1, 2: 2})
+    exhausted, begun = iter(index), iter(index)
+    assert list(exhausted) == [1, 2] and list(exhausted) == [] and next(begun) == 1
+    pool.close()
+    with pytest.raises(ValueError, match="closed"):
+        next(begun)
+    farwood.remove(url)
+    farwood.create(url, "64 MiB").close()
+
+
+def test_limits_are_checked(pool):
+    index = pool.ordered("x", key=int, value=int)
+    for call in [lambda: list(index.irange(limit=-1)), lambda: list(index.scan_arrays(chunk=0))]:
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_values_that_do_not_fit_a_dtype_are_refused(pool):
+    numbers = pool.ordered("i4", key=int, value=np.int32)
+    for wrong in [1.9, 2**40, "x"]:
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            numbers[1] = wrong
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            numbers.put_many([1], np.array([wrong]))
+    assert not numbers
+    numbers[1] = 7
+    assert numbers[1] == 7
+    with pytest.raises(ValueError):
+        pool.ordered("s", key=int, value="S5")[1] = b"abcdefgh"
+    rows = pool.ordered("rows", key=int, value=np.dtype([("a", "i2"), ("b", "f4")]))
+    with pytest.raises(OverflowError):
+        rows[1] = (70_000, 1.0)
+    with pytest.raises(ValueError):
+        rows[1] = (1,)
+
+
+def test_arrays_are_values(pool):
+    vectors = pool.ordered("vectors", key="uint", value=np.dtype(("f4", (4,))))
+    vectors[1] = np.arange(4, dtype="f4")
+    assert vectors[1].tolist() == [0, 1, 2, 3]
+    vectors.put_many([2, 3], np.ones((2, 4), "f4"))
+    values, present = vectors.get_many(np.array([3, 9], np.int64))
+    assert values.shape == (2, 4) and values[0].tolist() == [1] * 4 and present.tolist() == [True, False]
+    for wrong in [np.ones(3, "f4"), 1.0]:
+        with pytest.raises(ValueError, match="shape"):
+            vectors[1] = wrong
+
+
+def test_arrays_are_converted_without_loss(pool):
+    floats = pool.ordered("floats", key=float, value=float)
+    floats.put_many(np.arange(3, dtype="f4"), np.arange(3, dtype="i4"))
+    assert floats[np.int64(2)] == 2.0 and floats[np.float32(1)] == 1.0
+    numbers = pool.ordered("numbers", key=int, value=int)
+    assert len(numbers.get_many(np.array([]))[0]) == 0
+    numbers.put_many(np.arange(3, dtype="i4"), np.arange(3, dtype="u2"))
+    assert list(numbers.items()) == [(0, 0), (1, 1), (2, 2)]
+    with pytest.raises(TypeError, match="loss"):
+        numbers.get_many(np.array([1.5]))
+    with pytest.raises((OverflowError, ValueError)):
+        numbers.get_many(np.array([2**63], np.uint64))
+    words = pool.ordered("words", key=str, value=bool)
+    words.put_many(np.array(["a", "b"]), np.array([True, False]))
+    assert list(words.items()) == [("a", True), ("b", False)]
+    moments = pool.ordered("moments", key=datetime.datetime, value=int)
+    moments.put_many(np.array(["2026-11-28"], "M8[s]"), [1])
+    assert list(moments) == [datetime.datetime(2026, 11, 28, tzinfo=datetime.timezone.utc)]
+
+
 def test_closing_is_idempotent_and_later_calls_fail(url):
     pool = farwood.open(url)
     index = pool.ordered("x", key=int, value=int)

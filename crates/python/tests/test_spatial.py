@@ -30,6 +30,11 @@ def test_live_changes(pool):
             places.insert(1, wrong)
     with pytest.raises(ValueError):
         places.insert(-1, (0, 0, 1, 1))
+    for wrong in [1.5, "5"]:
+        with pytest.raises(TypeError):
+            places.insert(wrong, (0, 0, 1, 1))
+    with pytest.raises(TypeError):
+        places.insert_many(np.array([1.7]), np.array([[0, 0, 1, 1]]))
 
 
 def test_queries_are_those_of_strtree(pool):
@@ -78,5 +83,10 @@ def test_geopandas_in_one_line(url):
     assert sorted(index.query(window, "contains")) == sorted(again.query(window, "contains")) == expected
     found = index.nearest(frame.geometry[:50])
     assert (found == frame.sindex.nearest(frame.geometry[:50])).all()
+    with pytest.raises(farwood.InvalidArgument, match="reload"):
+        farwood.geopandas.sindex(frame.iloc[::-1], url + "/points")
     index._pool.close()
     again._pool.close()
+    fresh = farwood.geopandas.sindex(frame.iloc[:100], url + "/points", reload=True)
+    assert fresh.size == 100
+    fresh._pool.close()

@@ -160,6 +160,25 @@ pub unsafe extern "C" fn fw_get(
     })
 }
 
+/// Calls `work` with the key and the value.
+///
+/// # Safety
+/// The pointers are valid for their lengths.
+unsafe fn change(
+    index: Option<&FwIndex>,
+    (key, key_len): (*const c_void, usize),
+    (value, value_len): (*const c_void, usize),
+    work: fn(&FwIndex, &[u8], &[u8]) -> CallResult,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller promises `key_len` bytes at `key`.
+        let key = unsafe { bytes(key, key_len, "key") }?;
+        // SAFETY: the caller promises `value_len` bytes at `value`.
+        let value = unsafe { bytes(value, value_len, "value") }?;
+        work(required(index, "index")?, key, value)
+    })
+}
+
 /// Stores a value under a key, whether or not the key exists. [2 round trips]
 ///
 /// # Safety
@@ -172,13 +191,8 @@ pub unsafe extern "C" fn fw_put(
     value: *const c_void,
     value_len: usize,
 ) -> i32 {
-    guard(|| {
-        // SAFETY: the caller promises `key_len` bytes at `key`.
-        let key = unsafe { bytes(key, key_len, "key") }?;
-        // SAFETY: the caller promises `value_len` bytes at `value`.
-        let value = unsafe { bytes(value, value_len, "value") }?;
-        required(index, "index")?.put(key, value)
-    })
+    // SAFETY: the caller makes the same promises.
+    unsafe { change(index, (key, key_len), (value, value_len), FwIndex::put) }
 }
 
 /// Stores a value under a key that does not exist. Returns `FW_EXISTS` if it does. [2 round trips]
@@ -193,13 +207,8 @@ pub unsafe extern "C" fn fw_insert(
     value: *const c_void,
     value_len: usize,
 ) -> i32 {
-    guard(|| {
-        // SAFETY: the caller promises `key_len` bytes at `key`.
-        let key = unsafe { bytes(key, key_len, "key") }?;
-        // SAFETY: the caller promises `value_len` bytes at `value`.
-        let value = unsafe { bytes(value, value_len, "value") }?;
-        required(index, "index")?.insert(key, value)
-    })
+    // SAFETY: the caller makes the same promises.
+    unsafe { change(index, (key, key_len), (value, value_len), FwIndex::insert) }
 }
 
 /// Replaces the value of a key that exists. Returns `FW_NOT_FOUND` if it does not. [2 round trips]
@@ -214,13 +223,8 @@ pub unsafe extern "C" fn fw_update(
     value: *const c_void,
     value_len: usize,
 ) -> i32 {
-    guard(|| {
-        // SAFETY: the caller promises `key_len` bytes at `key`.
-        let key = unsafe { bytes(key, key_len, "key") }?;
-        // SAFETY: the caller promises `value_len` bytes at `value`.
-        let value = unsafe { bytes(value, value_len, "value") }?;
-        required(index, "index")?.update(key, value)
-    })
+    // SAFETY: the caller makes the same promises.
+    unsafe { change(index, (key, key_len), (value, value_len), FwIndex::update) }
 }
 
 /// Removes a key. Returns `FW_NOT_FOUND` if it does not exist. [2 round trips]

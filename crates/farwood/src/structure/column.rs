@@ -23,9 +23,9 @@ impl Column {
         Self { kind, width: kind.width(), name: kind.type_name() }
     }
 
-    /// The type that the index records.
-    pub(crate) fn name(self) -> Option<&'static TypeName> {
-        self.name
+    /// The hash of the name of the type, which the index records.
+    pub(crate) fn type_hash(self) -> Option<u64> {
+        self.name.map(TypeName::hash)
     }
 
     /// Refuses a kind that belongs to the library.

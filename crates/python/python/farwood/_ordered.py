@@ -5,12 +5,17 @@ from collections.abc import KeysView as _KeysView
 from collections.abc import MutableMapping
 from collections.abc import ValuesView as _ValuesView
 
-import numpy as np
-
 from . import _farwood
+from .errors import NotFound, TypeMismatch
 
 _KEYS, _VALUES, _ITEMS = 0, 1, 2
 _MISSING = object()
+
+
+def _limit(limit):
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit={limit}: give 0 or more, or None for no limit")
+    return limit
 
 
 class _View:
@@ -79,8 +84,13 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
     @classmethod
     def _open(cls, pool, name, keys, values, structure, key_bytes, value_bytes, cache_bytes, create):
         opened = pool._pool.open_ordered(
-            name, keys.spec, values.spec, structure, key_bytes, value_bytes, cache_bytes, create
+            name, keys.spec, values.spec, values.type_name, structure, key_bytes, value_bytes, cache_bytes, create
         )
+        if values.dtype is not None and opened.value_bytes not in (None, values.dtype.itemsize):
+            raise TypeMismatch(
+                f"{opened.url}: its values have {opened.value_bytes} bytes, and {values.dtype} has "
+                f"{values.dtype.itemsize}; open it with its dtype"
+            )
         index = cls.__new__(cls, opened)
         index._keys_column, index._values_column = keys, values
         index._arguments = (name, keys.given, values.given)
@@ -110,13 +120,13 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
                 maximum, inclusive = after, (inclusive[0], False)
             else:
                 minimum, inclusive = after, (False, inclusive[1])
-        return self.scan(minimum, maximum, tuple(inclusive), prefix, reverse, limit, part)
+        return self.scan((minimum, maximum, tuple(inclusive), prefix, reverse, _limit(limit)), part)
 
     def _scan_prefix_after(self, part, prefix, reverse, limit, after):
         if reverse:
-            scan = self.scan(None, after, (True, False), None, True, limit, _ITEMS)
+            scan = self.scan((None, after, (True, False), None, True, _limit(limit)), _ITEMS)
         else:
-            scan = self.scan(after, None, (False, True), None, False, limit, _ITEMS)
+            scan = self.scan((after, None, (False, True), None, False, _limit(limit)), _ITEMS)
         for entry in scan:
             if not entry[0].startswith(prefix):
                 return
@@ -177,8 +187,6 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
             raise IndexError("a shared map has no positions except the first (0) and the last (-1)")
         found = next(self._scan(_ITEMS, reverse=index == -1, limit=1), None)
         if found is None:
-            from .errors import NotFound
-
             raise NotFound("the map is empty")
         return found
 
@@ -199,8 +207,6 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
         if found is not _MISSING:
             return found
         if default is _MISSING:
-            from .errors import NotFound
-
             raise NotFound(key)
         return default
 
@@ -228,33 +234,28 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
 
     # Batches
 
-    def _array(self, column, items):
-        if not isinstance(items, np.ndarray) or column.dtype is None:
-            return items
-        return np.ascontiguousarray(items, column.dtype).view(np.uint8).reshape(len(items), column.dtype.itemsize)
-
     def get_many(self, keys, *, progress=None):
         """Look many keys up: ``(values, present)``.
 
         ``keys`` is a NumPy array or a list. Values of one length (numbers, dtypes) are an array, with zeros where a key
         is absent; others are a list with ``None``. ``progress`` is called with numbers of keys, as ``tqdm.update``.
         """
-        values, present = super().get_many(keys, progress)
+        values, present = super().get_many(self._keys_column.encode_array(keys), progress)
         return self._decoded(values), present
 
     def _decoded(self, values):
-        dtype = self._values_column.dtype
-        if dtype is None or not isinstance(values, np.ndarray):
+        if self._values_column.dtype is None:
             return values
-        return values.reshape(-1).view(dtype)
+        return self._values_column.decode_rows(values)
 
     def put_many(self, keys, values, *, progress=None):
         """Store many entries; return an array that is true where the key existed. Each entry is atomic."""
-        return super().put_many(keys, self._array(self._values_column, values), progress)
+        keys, values = self._keys_column.encode_array(keys), self._values_column.encode_array(values)
+        return super().put_many(keys, values, progress)
 
     def delete_many(self, keys, *, progress=None):
         """Remove many keys; return an array that is true where the key was present."""
-        return super().delete_many(keys, progress)
+        return super().delete_many(self._keys_column.encode_array(keys), progress)
 
     def scan_arrays(
         self,
@@ -268,7 +269,8 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
         chunk=65536,
     ):
         """Iterate over a range in pairs ``(keys, values)`` of arrays with up to ``chunk`` entries."""
-        for keys, values in super().scan_arrays(minimum, maximum, tuple(inclusive), prefix, reverse, limit, chunk):
+        span = minimum, maximum, tuple(inclusive), prefix, reverse, _limit(limit)
+        for keys, values in self.scan_in_arrays(span, chunk):
             yield keys, self._decoded(values)
 
     def to_arrow(
@@ -287,11 +289,12 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
         Every library with the Arrow PyCapsule interface takes it: ``pyarrow.table(m.to_arrow())``,
         ``polars.DataFrame(m.to_arrow())``.
         """
-        return self.scan_arrow(minimum, maximum, tuple(inclusive), prefix, reverse, limit, chunk)
+        return self.scan_arrow((minimum, maximum, tuple(inclusive), prefix, reverse, _limit(limit)), chunk)
 
     def load_sorted(self, keys, values, *, fill=0.8):
         """Load entries with increasing keys into the empty map; return their number. Much faster than ``put_many``."""
-        return super().load_sorted(keys, self._array(self._values_column, values), fill)
+        keys, values = self._keys_column.encode_array(keys), self._values_column.encode_array(values)
+        return super().load_sorted(keys, values, fill)
 
     # The object
 

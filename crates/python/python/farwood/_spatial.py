@@ -1,5 +1,7 @@
 """Spatial indexes: the interface of Shapely's ``STRtree`` and of GeoPandas' ``sindex``."""
 
+import operator
+
 import numpy as np
 
 from . import _farwood
@@ -28,6 +30,15 @@ def _boxes(given):
     geometries = np.asarray(getattr(given, "values", given), dtype=object)
     bounds = shapely.bounds(geometries)
     return (bounds.reshape(1, 4), True) if bounds.ndim == 1 else (bounds, False)
+
+
+def _ids(given):
+    """An array of ids. Numbers that are no integers are refused."""
+    if isinstance(given, np.ndarray):
+        if given.dtype.kind not in "iu" and given.size > 0:
+            raise TypeError(f"ids are integers, not {given.dtype}")
+        return given.astype(np.int64)
+    return np.fromiter(map(operator.index, given), np.int64)
 
 
 def _shapely():
@@ -76,24 +87,23 @@ class SpatialIndex(_farwood.Spatial):
 
     def insert(self, id, box):
         """Add a rectangle ``(min x, min y, max x, max y)``, or the bounds of a geometry."""
-        boxes, _ = _boxes(box)
-        self.insert_boxes(np.array([id], np.int64), boxes)
+        self.insert_boxes(_ids([id]), _boxes(box)[0])
 
     def insert_many(self, ids, boxes):
         """Add rectangles: an array of ids, and an array with 4 columns or geometries."""
-        self.insert_boxes(np.asarray(ids, np.int64), _boxes(boxes)[0])
+        self.insert_boxes(_ids(ids), _boxes(boxes)[0])
 
     def remove(self, id, box):
         """Remove a rectangle; return whether it was present."""
-        return bool(self.remove_boxes(np.array([id], np.int64), _boxes(box)[0])[0])
+        return bool(self.remove_boxes(_ids([id]), _boxes(box)[0])[0])
 
     def remove_many(self, ids, boxes):
         """Remove rectangles; return an array that is true where one was present."""
-        return self.remove_boxes(np.asarray(ids, np.int64), _boxes(boxes)[0])
+        return self.remove_boxes(_ids(ids), _boxes(boxes)[0])
 
     def move(self, id, old, new):
         """Move a rectangle from ``old`` to ``new`` in one step; return whether it was present."""
-        return self.move_box(id, _boxes(old)[0][0].tolist(), _boxes(new)[0][0].tolist())
+        return self.move_box(operator.index(id), _boxes(old)[0][0].tolist(), _boxes(new)[0][0].tolist())
 
     def load(self, boxes, ids=None, *, fill=0.9):
         """Load rectangles or geometries into the empty index; ids are their positions unless they are given.
@@ -102,7 +112,7 @@ class SpatialIndex(_farwood.Spatial):
         can be loaded: ``index.load(geopandas.read_parquet("roads.parquet").geometry)``.
         """
         array, _ = _boxes(boxes)
-        ids = np.arange(len(array), dtype=np.int64) if ids is None else np.asarray(ids, np.int64)
+        ids = np.arange(len(array), dtype=np.int64) if ids is None else _ids(ids)
         present = ~np.isnan(array).any(axis=1)
         if not present.all():
             # Missing and empty geometries have no bounds; no query finds them.
@@ -154,6 +164,18 @@ class SpatialIndex(_farwood.Spatial):
         if not is_one:
             shapely.prepare(asked)
         return getattr(shapely, predicate)(left, right)
+
+    def has_exactly(self, boxes):
+        """Whether the index has exactly these rectangles or bounds of geometries, with their positions as ids.
+
+        Reads the whole index.
+        """
+        array, _ = _boxes(boxes)
+        expected = np.flatnonzero(~np.isnan(array).any(axis=1))
+        most = np.finfo(np.float64).max
+        ids, bounds = self.items_in((-most, -most, most, most))
+        order = np.argsort(ids, kind="stable")
+        return np.array_equal(ids[order], expected) and np.array_equal(bounds.reshape(-1, 4)[order], array[expected])
 
     def intersection(self, coordinates):
         """The ids whose rectangles intersect ``(min x, min y, max x, max y)``."""

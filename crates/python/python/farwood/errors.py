@@ -67,3 +67,39 @@ class Damaged(Error):
 
 class SystemFailure(Error, OSError):
     """The operating system refuses a call or a resource."""
+
+
+#: The calls of this package, or the commands, for those that remedies of the library name.
+_REMEDIES = {
+    "Pool::open": "farwood.open",
+    "Pool::create": "farwood.create",
+    "Pool::remove": "farwood.remove",
+    "Pool::remove_by_force": "farwood.remove(url, force=True)",
+    "Pool::drop_index": "pool.drop",
+    "Pool::indexes": "pool.indexes",
+    "Pool::create_index": "pool.ordered",
+    "Pool::create_spatial": "pool.spatial",
+    "Pool::sweep_clients": "farwood doctor --sweep",
+    "Pool::stats": "farwood stat",
+    "PoolOptions::memory_bytes": "memory",
+    "PoolOptions::group": "farwood create --group",
+    "NodeSpec::host_bytes": "farwood serve --memory",
+    "MemoryNode::start": "farwood serve",
+    "MemoryNode::stop": "farwood serve",
+    "NodeFile": "farwood serve --file",
+    "Registrant": "farwood serve --etcd",
+    "Index::check": "farwood check",
+    "Spatial::check": "farwood check",
+    "Spatial::serve": "farwood serve",
+    "ServeOptions::connections": "farwood serve --connections",
+    "SearchMode::Reads": "farwood search",
+    "Index::with_timeout": "KeyboardInterrupt",
+    "doctor::examine": "farwood doctor",
+}
+
+
+def of_library(name, text):
+    """The exception of an error of the library, whose remedy names its calls."""
+    for call, own in _REMEDIES.items():
+        text = text.replace(f"`{call}`", f"`{own}`")
+    return globals()[name](text)
