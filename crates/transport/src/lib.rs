@@ -3,7 +3,7 @@
 //! | module | contents | feature |
 //! |---|---|---|
 //! | [`any`] | one type for all fabrics, chosen from a URL | |
-//! | [`fork`] | refuses handles that a child process inherited | |
+//! | [`fork`] | takes memory and connections of its parent from a forked child, and refuses its handles | |
 //! | [`heap`] | huge pages for the caches of a process | |
 //! | [`runtime`] | runs clients on threads | |
 //! | [`shm`] | shared memory between the processes of one machine | |

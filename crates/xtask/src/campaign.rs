@@ -19,7 +19,7 @@ Usage: cargo xtask campaign [--minutes N]
 
 Examples:
   cargo xtask campaign
-  cargo xtask campaign --minutes 6      # as .ci/run does
+  cargo xtask campaign --minutes 5      # the longest of .ci/run
   cargo xtask campaign --minutes 600    # overnight
   cargo xtask campaign damage --trials 500
 ";
