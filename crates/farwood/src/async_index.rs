@@ -104,11 +104,11 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         let keys: Result<Vec<_>> = keys.into_iter().map(|key| self.key("get many", &key)).collect();
         let keys = ready!(keys);
         self.ask("get many", async move |tree, client| {
-            let found = tree.run("get many", crate::batch::get_many(tree.ordered(), client, &keys)).await?;
-            found
-                .iter()
-                .map(|value| value.as_ref().map(|value| tree.decode("get many", "value", value)).transpose())
-                .collect()
+            let mut values = Vec::with_capacity(keys.len());
+            let mut read = |value: Option<&[u8]>| values.push(value.map(V::decode).transpose());
+            tree.run("get many", crate::batch::get_many(tree.ordered(), client, &keys, &mut read)).await?;
+            let unfit = |why| tree.unfit("get many", "value", why);
+            values.into_iter().collect::<std::result::Result<_, _>>().map_err(unfit)
         })
     }
 

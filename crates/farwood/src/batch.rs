@@ -14,26 +14,36 @@ const CONCURRENT_MAX: usize = 64;
 
 type Done<T> = Result<T, IndexError>;
 
-/// Runs an operation for each item of `items`, several at a time, and those of one key one after the other. Yields
-/// their results in order, or the first error after all operations that have begun have ended.
+/// Runs an operation for each item of `items`, several at a time, and those of one key one after the other. Calls `take`
+/// with their results in order; yields the first error after all operations that have begun have ended.
+///
+/// In shared memory a post is complete when it returns, so the operations run one after the other: several at a time
+/// would only need more memory, which a processor's caches lack.
 async fn run_each<'i, I, T, F>(
+    client: &Client<AnyFabric>,
     items: &'i [I],
     key: impl Fn(&'i I) -> &'i [u8],
     operation: impl Fn(&'i I) -> F,
-) -> Done<Vec<T>>
+    mut take: impl FnMut(T),
+) -> Done<()>
 where
     F: Future<Output = Done<T>>,
 {
-    let mut results = Vec::with_capacity(items.len());
+    if matches!(client.fabric(), AnyFabric::Shm(_)) {
+        for item in items {
+            take(operation(item).await?);
+        }
+        return Ok(());
+    }
     let mut left = items;
     while !left.is_empty() {
         let (part, rest) = left.split_at(distinct(left, &key));
         for result in join_all(part.iter().map(&operation)).await {
-            results.push(result?);
+            take(result?);
         }
         left = rest;
     }
-    Ok(results)
+    Ok(())
 }
 
 /// The number of the first items that have distinct keys, at most [`CONCURRENT_MAX`].
@@ -43,8 +53,8 @@ fn distinct<'i, I>(items: &'i [I], key: &impl Fn(&'i I) -> &'i [u8]) -> usize {
     first.take_while(|item| keys.insert(key(item))).count()
 }
 
-/// Runs futures at the same time; yields their outputs in order. A future that is complete at once, as most are in
-/// shared memory, is dropped before the next one is created: 64 futures have megabytes.
+/// Runs futures at the same time; yields their outputs in order. A future that is complete at once is dropped before the
+/// next one is created: 64 futures have megabytes.
 async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut running = Vec::with_capacity(CONCURRENT_MAX);
     let mut unstarted = Some(futures);
@@ -75,13 +85,15 @@ async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
     .await
 }
 
-/// Looks keys up.
+/// Looks keys up, and calls `read` with the value of each in their order; `None`: the key is absent.
 pub(crate) async fn get_many(
     index: &Ordered,
     client: &Client<AnyFabric>,
     keys: &[impl AsRef<[u8]>],
-) -> Done<Vec<Option<OrderedValue>>> {
-    run_each(keys, AsRef::as_ref, |key| index.get(client, key.as_ref())).await
+    read: &mut dyn FnMut(Option<&[u8]>),
+) -> Done<()> {
+    let get = |key| index.get(client, as_bytes(key));
+    run_each(client, keys, as_bytes, get, |value: Option<OrderedValue>| read(value.as_deref())).await
 }
 
 /// Stores entries; yields for each whether its key existed.
@@ -92,7 +104,9 @@ pub(crate) async fn put_many(
 ) -> Done<Vec<bool>> {
     let put =
         async |(key, value): &(_, _)| Ok(index.put(client, as_bytes(key), as_bytes(value)).await?.replaced());
-    run_each(entries, |(key, _)| key.as_ref(), put).await
+    let mut existed = Vec::with_capacity(entries.len());
+    run_each(client, entries, |(key, _)| key.as_ref(), put, |replaced| existed.push(replaced)).await?;
+    Ok(existed)
 }
 
 /// Removes keys; yields for each whether it existed.
@@ -102,7 +116,9 @@ pub(crate) async fn remove_many(
     keys: &[impl AsRef<[u8]>],
 ) -> Done<Vec<bool>> {
     let remove = async |key| Ok(index.remove(client, as_bytes(key)).await?.removed());
-    run_each(keys, AsRef::as_ref, remove).await
+    let mut existed = Vec::with_capacity(keys.len());
+    run_each(client, keys, as_bytes, remove, |removed| existed.push(removed)).await?;
+    Ok(existed)
 }
 
 fn as_bytes(bytes: &impl AsRef<[u8]>) -> &[u8] {

@@ -13,10 +13,13 @@ use farwood_index::ordered::{Entries, Ordered, OrderedReport, OrderedValue};
 use farwood_index::sherman::{Direction, Range};
 use farwood_index::{Accept, Decide, InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use farwood_transport::any::AnyFabric;
-use farwood_transport::runtime::block_on;
+use farwood_transport::runtime::{block_on, poll_once};
+use std::task::Poll;
 
 /// Decides about the entry of a key, on this thread or on that of the pool.
 pub(crate) type SendDecide<'d> = dyn FnMut(Option<&[u8]>) -> farwood_index::Decision + Send + 'd;
+/// Reads the value of a key of a batch, on this thread or on that of the pool; `None`: the key is absent.
+pub(crate) type SendRead<'r> = dyn FnMut(Option<&[u8]>) + Send + 'r;
 /// Decides whether the entry of a key is removed, on this thread or on that of the pool.
 pub(crate) type SendAccept<'a> = dyn FnMut(Option<&[u8]>) -> bool + Send + 'a;
 
@@ -28,6 +31,19 @@ impl Handle {
                 block_on(self.ordered().get(&client, key)).map_err(|error| self.failed("get", error))
             }),
             None => self.get_by_any(key),
+        }
+    }
+
+    /// As [`get`](Self::get) in shared memory, with the client that this thread has; pending: the call would wait, or
+    /// needs another client.
+    #[inline]
+    pub(crate) fn try_get(&self, key: &[u8]) -> Poll<Result<Option<OrderedValue>>> {
+        match self.client_without_limit() {
+            Some(client) if matches!(client.fabric(), AnyFabric::Shm(_)) => {
+                let get = || poll_once(self.ordered().get(&client, key));
+                client.attempt(self.metered(), "get", get).map_err(|error| self.failed("get", error))
+            }
+            _ => Poll::Pending,
         }
     }
 
@@ -47,21 +63,8 @@ impl Handle {
         }
     }
 
-    pub(crate) fn get_many(&self, keys: &[InlineBytes]) -> Result<Vec<Option<OrderedValue>>> {
-        let get =
-            async |index: &Ordered, client: &Client<AnyFabric>| batch::get_many(index, client, keys).await;
-        let tree = self.tree();
-        match Self::path(tree, "get many")? {
-            ThreadPath::Own(client) => self.run_by((tree, &client), "get many", get),
-            ThreadPath::Shared(thread) => {
-                let copies = async |index: &Ordered, client: &Client<AnyFabric>| {
-                    let found = get(index, client).await?.into_iter();
-                    Ok(found.map(|value| value.map(|value| value.to_vec())).collect::<Vec<_>>())
-                };
-                let found = self.run_on((tree, &thread), "get many", copies)?.into_iter();
-                Ok(found.map(|value| value.map(OrderedValue::Copy)).collect())
-            }
-        }
+    pub(crate) fn get_many(&self, keys: &[InlineBytes], read: &mut SendRead<'_>) -> Result<()> {
+        self.run("get many", async |index, client| batch::get_many(index, client, keys, read).await)
     }
 
     pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> Result<PutOutcome> {

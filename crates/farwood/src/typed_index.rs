@@ -22,6 +22,7 @@ use farwood_transport::any::AnyFabric;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// A handle of an ordered index from `K` to `V`. Clones, and all handles opened through the same pool, share the index
@@ -161,6 +162,44 @@ impl<K: Key, V: Value> Index<K, V> {
         Ok(Some(read(view)))
     }
 
+    /// As [`get_with`](Self::get_with), if the lookup need not wait: in shared memory, with the client that an earlier
+    /// call of this thread has opened, when no other client is just changing the entry. `Poll::Pending`: call
+    /// `get_with`. For programs that hold a lock of their own, which they release before they wait, as an interpreter
+    /// does.
+    ///
+    /// ```
+    /// # use farwood::{Pool, PoolOptions, Radix};
+    /// # use std::task::Poll;
+    /// # let url = format!("shm://doc-try-get-with-{}", std::process::id());
+    /// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
+    /// # let pool = Pool::open(&url)?;
+    /// let ages = pool.create_index::<String, u64>("ages", &Radix::new())?;
+    /// ages.put("Ada", 36)?;
+    /// assert_eq!(ages.try_get_with("Ada", |age| age)?, Poll::Ready(Some(36)));
+    /// # drop((ages, pool));
+    /// # Pool::remove(&url)?;
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn try_get_with<R>(
+        &self,
+        key: impl Encode<K>,
+        read: impl FnOnce(V::View<'_>) -> R,
+    ) -> Result<Poll<Option<R>>>
+    where
+        V: View,
+    {
+        let tree = &self.tree;
+        let Poll::Ready(found) = tree.try_get(tree.key::<K, _>("get", &key)?.as_ref()) else {
+            return Ok(Poll::Pending);
+        };
+        let Some(value) = found? else { return Ok(Poll::Ready(None)) };
+        let view = V::view(&value).map_err(|why| tree.unfit("get", "value", why))?;
+        Ok(Poll::Ready(Some(read(view))))
+    }
+
     /// Returns the values of many keys, in their order. The lookups of up to 64 keys run at the same time, and their
     /// verbs share doorbells. [1 RT for 64 keys whose leaves are cached]
     ///
@@ -168,11 +207,48 @@ impl<K: Key, V: Value> Index<K, V> {
     /// As [`get`](Self::get).
     pub fn get_many<Q: Encode<K>>(&self, keys: impl IntoIterator<Item = Q>) -> Result<Vec<Option<V>>> {
         let keys = self.keys("get many", keys)?;
-        let found = self.tree.get_many(&keys)?;
-        let values = found.iter().map(|value| {
-            value.as_ref().map(|value| self.tree.decode("get many", "value", value)).transpose()
-        });
-        values.collect()
+        let mut values = Vec::with_capacity(keys.len());
+        self.tree.get_many(&keys, &mut |value| values.push(value.map(V::decode).transpose()))?;
+        let unfit = |why| self.tree.unfit("get many", "value", why);
+        values.into_iter().collect::<std::result::Result<_, _>>().map_err(unfit)
+    }
+
+    /// As [`get_many`](Self::get_many), but calls `read` with each value in the buffer into which it was read, in the
+    /// order of the keys; `None`: the key is absent. For programs that have a place for the values, such as an array.
+    ///
+    /// ```
+    /// # use farwood::{Pool, PoolOptions, BTree};
+    /// # let url = format!("shm://doc-get-many-with-{}", std::process::id());
+    /// # Pool::create(&url, &PoolOptions::new().memory_bytes(64 << 20))?;
+    /// # let pool = Pool::open(&url)?;
+    /// let stock = pool.create_index::<u64, u64>("stock", &BTree::new())?;
+    /// stock.put_many([(1, 10), (2, 20)])?;
+    /// let mut sum = 0;
+    /// stock.get_many_with([1, 2, 3], |pieces| sum += pieces.unwrap_or(0))?;
+    /// assert_eq!(sum, 30);
+    /// # drop((stock, pool));
+    /// # Pool::remove(&url)?;
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get). `read` may have been called with the values before the error.
+    pub fn get_many_with<Q: Encode<K>>(
+        &self,
+        keys: impl IntoIterator<Item = Q>,
+        mut read: impl FnMut(Option<V::View<'_>>) + Send,
+    ) -> Result<()>
+    where
+        V: View,
+    {
+        let keys = self.keys("get many", keys)?;
+        let mut unfit = None;
+        self.tree.get_many(&keys, &mut |value| match value.map(V::view).transpose() {
+            Ok(view) if unfit.is_none() => read(view),
+            Ok(_) => {}
+            Err(why) => unfit = Some(why),
+        })?;
+        unfit.map_or(Ok(()), |why| Err(self.tree.unfit("get many", "value", why)))
     }
 
     /// Stores many entries; returns for each whether its key existed before. Up to 64 keys are stored at the same time,

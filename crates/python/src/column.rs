@@ -86,14 +86,20 @@ impl Column {
     /// The object of the program for encoded bytes.
     #[inline]
     pub(crate) fn decode<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-        let stored = self.decode_stored(py, bytes)?;
+        self.converted(self.decode_stored(py, bytes)?)
+    }
+
+    /// The object of the program for one of the column's kind.
+    #[inline]
+    pub(crate) fn converted<'py>(&self, stored: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match &self.convert {
             None => Ok(stored),
-            Some(convert) => convert.from_stored.bind(py).call1((stored,)),
+            Some(convert) => convert.from_stored.bind(stored.py()).call1((stored,)),
         }
     }
 
-    fn decode_stored<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    /// The object of the column's kind for encoded bytes.
+    pub(crate) fn decode_stored<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         use farwood::types::Codec;
         Ok(match self.kind {
             Kind::Text => String::decode(bytes).map_err(unfit)?.into_pyobject(py)?.into_any(),

@@ -1,4 +1,4 @@
-//! OrderedHandle indexes.
+//! Handles of ordered indexes.
 
 use crate::arrow::ArrowScan;
 use crate::column::Column;
@@ -6,7 +6,7 @@ use crate::column_array::{Batch, FoundBatch, check_lengths};
 use crate::errors::{closed, missing};
 use crate::flags::Reverse;
 use crate::scan::{ArrayScan, EntryScan, OpenScan, Part};
-use crate::wait::{interrupt, without_gil};
+use crate::wait::{interrupt, with_gil, without_gil};
 use farwood::types::{Codec, Encode, InlineBytes, Kind, Width};
 use numpy::PyArray1;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use std::ops::Bound as RangeBound;
 use std::ops::Range as Positions;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::task::Poll;
 
 /// An index of encoded keys and values.
 pub(crate) type RawIndex = farwood::Index<Vec<u8>, Vec<u8>>;
@@ -27,8 +28,8 @@ const CHUNK: usize = 1 << 14;
 struct OpenIndex {
     /// The handle of calls that may wait: Ctrl-C ends them.
     patient: RawIndex,
-    /// The handle of lookups: in shared memory they do not wait, and are faster without the question.
-    lookup: RawIndex,
+    /// The handle of lookups that do not wait: Ctrl-C need not end them.
+    at_once: RawIndex,
 }
 
 /// An ordered index.
@@ -46,8 +47,7 @@ impl OrderedHandle {
     pub(crate) fn new(index: RawIndex, keys: Column, values: Column) -> Self {
         let url = index.url();
         let patient = index.with_interrupt(interrupt());
-        let lookup = if url.starts_with("shm:") { index } else { patient.clone() };
-        let index = OpenIndex { patient, lookup };
+        let index = OpenIndex { patient, at_once: index };
         Self {
             index: RwLock::new(Some(index)),
             keys: Arc::new(keys),
@@ -71,16 +71,30 @@ impl OrderedHandle {
         index.as_ref().map(|index| index.patient.clone()).ok_or_else(|| closed("index"))
     }
 
+    /// Looks a key up, and calls `read` with its value. The GIL is released if the lookup waits.
     #[inline]
-    fn lookup(&self) -> PyResult<RawIndex> {
+    fn find<'py, T>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        read: impl Fn(Python<'py>, &[u8]) -> PyResult<T>,
+    ) -> PyResult<Option<T>> {
+        let (py, encoded) = (key.py(), self.keys.encode(key)?);
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-        index.as_ref().map(|index| index.lookup.clone()).ok_or_else(|| closed("index"))
+        let open = index.as_ref().ok_or_else(|| closed("index"))?;
+        let lookup = || open.at_once.try_get_with(encoded.as_ref(), |value| read(py, value));
+        if let Poll::Ready(found) = with_gil(py, lookup)? {
+            return found.transpose();
+        }
+        let patient = open.patient.clone();
+        drop(index);
+        let found = without_gil(py, || patient.get_with(encoded.as_ref(), InlineBytes::copy))?;
+        found.map(|value| read(py, value.as_ref())).transpose()
     }
 
-    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (index, py, encoded) = (self.lookup()?, key.py(), self.keys.encode(key)?);
-        let found = without_gil(py, || index.get_with(encoded.as_ref(), InlineBytes::copy))?;
-        found.map(|value| self.values.decode(py, value.as_ref())).transpose()
+    #[inline]
+    fn find_value<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let stored = self.find(key, |py, value| self.values.decode_stored(py, value))?;
+        stored.map(|stored| self.values.converted(stored)).transpose()
     }
 
     fn decoded<'py>(&self, py: Python<'py>, value: Option<Vec<u8>>) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -226,12 +240,11 @@ impl OrderedHandle {
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.find(key)?.ok_or_else(|| missing(key))
+        self.find_value(key)?.ok_or_else(|| missing(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let (index, encoded) = (self.lookup()?, self.keys.encode(key)?);
-        without_gil(key.py(), || Ok(index.get_with(encoded.as_ref(), |_| ())?.is_some()))
+        Ok(self.find(key, |_, _| Ok(()))?.is_some())
     }
 
     #[pyo3(signature = (key, default = None))]
@@ -240,7 +253,7 @@ impl OrderedHandle {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.find(key)?.or(default))
+        Ok(self.find_value(key)?.or(default))
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -384,12 +397,10 @@ impl OrderedHandle {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<bool>>)> {
         let (index, py, keys) = (self.handle()?, keys.py(), self.keys.encode_batch(keys)?);
         let mut found = FoundBatch::with_capacity(keys.len());
-        let get = |part: Positions<usize>| index.get_many(part.map(|at| keys.get(at)));
-        Self::in_chunks(py, keys.len(), progress.as_ref(), get, |values| {
-            for value in &values {
-                found.push(value.as_deref());
-            }
-        })?;
+        let get = |part: Positions<usize>| {
+            index.get_many_with(part.map(|at| keys.get(at)), |value| found.push(value))
+        };
+        Self::in_chunks(py, keys.len(), progress.as_ref(), get, |()| ())?;
         Ok((self.values.decode_batch(py, &found)?, PyArray1::from_vec(py, found.present())))
     }
 

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread;
 
 thread_local! {
     /// The exception of a signal handler that has interrupted the present call of this thread.
@@ -29,6 +30,17 @@ pub(crate) fn without_gil<T: Send>(
     call: impl FnOnce() -> farwood::Result<T> + Send,
 ) -> PyResult<T> {
     let done = py.detach(|| catch_unwind(AssertUnwindSafe(call)));
+    checked(py, done)
+}
+
+/// Runs a call of the library that does not wait. A panic becomes an exception.
+#[inline]
+pub(crate) fn with_gil<T>(py: Python<'_>, call: impl FnOnce() -> farwood::Result<T>) -> PyResult<T> {
+    checked(py, catch_unwind(AssertUnwindSafe(call)))
+}
+
+#[inline]
+fn checked<T>(py: Python<'_>, done: thread::Result<farwood::Result<T>>) -> PyResult<T> {
     match done {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(RAISED.take().unwrap_or_else(|| exception(py, &error))),

@@ -15,6 +15,7 @@ use std::future::{Future, poll_fn};
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// The mean distance of two calls whose duration is measured if not all are.
@@ -80,6 +81,31 @@ impl MeteredClient {
         (index, operation): (&MeteredIndex, &'static str),
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
+        self.counted(begun, (index, operation), work, outcome_of)
+    }
+
+    /// As [`call`](Self::call), for a call that is given up if it would wait.
+    #[inline]
+    pub(crate) fn attempt<T, E: HasKind>(
+        &self,
+        index: &MeteredIndex,
+        operation: &'static str,
+        work: impl FnOnce() -> Poll<Result<T, E>>,
+    ) -> Poll<Result<T, E>> {
+        self.counted(None, (index, operation), work, |polled| match polled {
+            Poll::Ready(done) => outcome_of(done),
+            Poll::Pending => CallOutcome::Unfinished,
+        })
+    }
+
+    #[inline]
+    fn counted<T>(
+        &self,
+        begun: Option<Instant>,
+        (index, operation): (&MeteredIndex, &'static str),
+        work: impl FnOnce() -> T,
+        outcome_of: impl FnOnce(&T) -> CallOutcome,
+    ) -> T {
         let duties = self.registry.duties();
         if duties.is_none() {
             self.has_other_costs.set(true);

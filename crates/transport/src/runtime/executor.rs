@@ -61,6 +61,12 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// Polls a future once on this thread, and drops it.
+#[inline]
+pub fn poll_once<T>(future: impl Future<Output = T>) -> Poll<T> {
+    pin!(future).poll(&mut Context::from_waker(FIRST_POLL))
+}
+
 #[cold]
 fn block_on_pending<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
     let waker_state = Arc::new(ThreadWaker { thread: thread::current(), is_set: AtomicBool::new(true) });

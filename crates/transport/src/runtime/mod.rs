@@ -26,7 +26,7 @@ mod timer_thread;
 mod timers;
 
 pub use catch_panic::catch_panic;
-pub use executor::{block_on, run_all};
+pub use executor::{block_on, poll_once, run_all};
 #[cfg(feature = "tcp")]
 pub(crate) use idle_pause::IdlePolls;
 pub(crate) use poll_source::thread_number;
