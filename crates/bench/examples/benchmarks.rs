@@ -5,7 +5,29 @@ use std::fs;
 use std::path::Path;
 
 use farwood_bench::record::Record;
+use farwood_bench::record::lines::measurements;
 use farwood_bench::record::page::{page, sections};
+
+/// The measurements of the Python package: the names of their files, the headings, and the methods.
+const PYTHON: [(&str, &str, &str); 2] = [
+    (
+        "python",
+        "Python beside Rust, py-lmdb, redis-py and Shapely",
+        "\
+`crates/python/bench/compare.py`, in the profile of wheels. Rounds of a measurement and of its peer alternate, and a ratio
+is that of the medians. Peers convert keys and values as the map does, and look each key up in a transaction of its own,
+as the map does. A query of boxes uses all cores; `STRtree` uses one.
+",
+    ),
+    (
+        "python-leaks",
+        "Python: resident memory over ten million operations of each kind",
+        "\
+`crates/python/bench/leaks.py`: the resident memory of one process, MiB, before the operations, after a quarter, after
+half, and at the end.
+",
+    ),
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
@@ -18,6 +40,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             Record::from_json_lines(&text).map_err(|error| format!("{}: {error}", file.display()))?;
         filled.push((section, records));
     }
-    fs::write(docs.join("benchmarks.md"), page(&filled))?;
+    let mut text = page(&filled);
+    for (name, title, method) in PYTHON {
+        let lines = measurements(&fs::read_to_string(folder.join(format!("{name}.jsonl")))?)?;
+        text.push_str(&format!("\n## {title}\n\n{method}\n```text\n{lines}```\n"));
+    }
+    fs::write(docs.join("benchmarks.md"), text)?;
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Column {
                 return Ok(InlineBytes::copy(&number.encode(self.width).map_err(unfit)?));
             }
             Kind::F64 => {
-                let number: f64 = object.extract().map_err(|_| self.wrong("a float", object))?;
+                let number = self.float(object.extract().map_err(|_| self.wrong("a float", object))?);
                 return Ok(InlineBytes::copy(
                     Encode::<f64>::encode(&number, self.width).map_err(unfit)?.as_ref(),
                 ));
@@ -64,6 +64,12 @@ impl Column {
             }
         };
         encoded.map_err(unfit)
+    }
+
+    /// As keys, `-0.0` and `0.0` are equal in Python, but their bytes differ.
+    #[inline]
+    pub(crate) fn float(&self, number: f64) -> f64 {
+        if self.what == "key" { number + 0.0 } else { number }
     }
 
     fn integer<'a, 'py, N: FromPyObject<'a, 'py>>(&self, object: &'a Bound<'py, PyAny>) -> PyResult<N> {

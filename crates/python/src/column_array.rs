@@ -94,7 +94,7 @@ impl Column {
 
     fn encode_floats(&self, numbers: &PyReadonlyArray1<'_, f64>) -> PyResult<Batch> {
         match self.kind {
-            Kind::F64 => words(numbers.as_array().iter().copied(), self.width),
+            Kind::F64 => words(numbers.as_array().iter().map(|&number| self.float(number)), self.width),
             _ => Err(self.wrong_array("float64")),
         }
     }

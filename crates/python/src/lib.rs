@@ -22,6 +22,7 @@ mod errors;
 mod flags;
 mod ordered;
 mod pool;
+mod query_order;
 mod scan;
 mod spatial;
 mod wait;

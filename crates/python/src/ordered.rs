@@ -219,17 +219,19 @@ impl OrderedHandle {
         })
     }
 
+    /// The URL of the pool and the name of the index.
     #[getter]
     fn url(&self) -> &str {
         &self.url
     }
 
+    /// Whether `close` was called.
     #[getter]
     fn closed(&self) -> bool {
         self.index.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Ends all scans, and closes the index in this process.
+    /// Ends all scans, and closes the index in this process. May be called twice.
     fn close(&self, py: Python<'_>) {
         let scans = std::mem::take(&mut *self.scans.lock().unwrap_or_else(PoisonError::into_inner));
         py.detach(|| {
@@ -247,6 +249,7 @@ impl OrderedHandle {
         Ok(self.find(key, |_, _| Ok(()))?.is_some())
     }
 
+    /// Returns the value of a key, or the default.
     #[pyo3(signature = (key, default = None))]
     fn get<'py>(
         &self,
@@ -317,6 +320,7 @@ impl OrderedHandle {
         Ok(self.decoded(key.py(), old)?.or(default))
     }
 
+    #[pyo3(name = "_exchange")]
     /// Replaces `expected` by `new`, where `None` is an absent key; returns whether the value was `expected`, and the
     /// value if not.
     fn exchange<'py>(
@@ -363,12 +367,14 @@ impl OrderedHandle {
         self.values.decode(key.py(), &new)
     }
 
+    #[pyo3(name = "_entries")]
     /// Iterates over the entries of a range: `part` selects keys (0), values (1) or both (2).
     fn scan(slf: &Bound<'_, Self>, span: Span<'_>, part: u8) -> PyResult<EntryScan> {
         let scan = slf.get().open_scan(span)?;
         Ok(EntryScan::new(scan, slf.clone().unbind(), Part::of(part)))
     }
 
+    #[pyo3(name = "_arrays")]
     /// Iterates over the entries of a range in arrays of up to `chunk` keys and values.
     fn scan_in_arrays(slf: &Bound<'_, Self>, span: Span<'_>, chunk: usize) -> PyResult<ArrayScan> {
         check_chunk(chunk)?;
@@ -376,12 +382,14 @@ impl OrderedHandle {
         Ok(ArrayScan::new(scan, slf.clone().unbind(), chunk))
     }
 
+    #[pyo3(name = "_arrow")]
     /// The entries of a range as an Arrow stream, in batches of up to `chunk` rows.
     fn scan_arrow(&self, span: Span<'_>, chunk: usize) -> PyResult<ArrowScan> {
         check_chunk(chunk)?;
         Ok(ArrowScan::new(self.scan_of(span)?, self, chunk))
     }
 
+    #[pyo3(name = "_count_entries")]
     /// Counts all entries.
     fn count_all(&self, py: Python<'_>) -> PyResult<u64> {
         let index = self.handle()?;
@@ -446,7 +454,7 @@ impl OrderedHandle {
     }
 
     /// The bytes of a stored value; `None`: any length.
-    #[getter]
+    #[getter(_value_bytes)]
     fn value_bytes(&self) -> Option<usize> {
         match self.values.width {
             Width::Exactly(bytes) => Some(bytes),

@@ -1,11 +1,13 @@
 //! Spatial indexes.
 
 use crate::errors::closed;
+use crate::query_order::along_curve;
 use crate::wait::without_gil;
 use farwood::spatial::{Editor, Item, Near, Query, Rectangle, SearchSink};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Rectangles or queries of a call between two checks of signals.
@@ -82,8 +84,8 @@ fn to_python(items: &[Item]) -> Vec<i64> {
 #[derive(Default)]
 struct FoundIds {
     ids: Vec<i64>,
-    /// The number of ids of each query, with the position of the query.
-    counts: Vec<(usize, usize)>,
+    /// The position of each query that has found any, and the range of its ids.
+    spans: Vec<(usize, Range<usize>)>,
     /// The ids of the queries before the present one.
     begun: usize,
 }
@@ -99,14 +101,18 @@ impl SearchSink for FoundIds {
 }
 
 impl FoundIds {
-    fn search(index: &farwood::spatial::Spatial, queries: &[Query], first: usize) -> farwood::Result<Self> {
+    /// Runs the queries of the rectangles at `positions`.
+    fn search(
+        index: &farwood::spatial::Spatial,
+        rectangles: &[Rectangle],
+        positions: &[usize],
+    ) -> farwood::Result<Self> {
         let mut found = Self::default();
-        for (at, query) in (first..).zip(queries) {
+        for &at in positions {
             found.begun = found.ids.len();
-            index.search_into(query, &mut found)?;
-            let count = found.ids.len() - found.begun;
-            if count > 0 {
-                found.counts.push((at, count));
+            index.search_into(&Query::intersecting(rectangles[at]), &mut found)?;
+            if found.ids.len() > found.begun {
+                found.spans.push((at, found.begun..found.ids.len()));
             }
         }
         Ok(found)
@@ -114,23 +120,48 @@ impl FoundIds {
 }
 
 /// Searches by as many threads as the machine has processors.
-fn search_parts(index: &farwood::spatial::Spatial, queries: &[Query]) -> farwood::Result<Vec<FoundIds>> {
+fn search_parts(
+    index: &farwood::spatial::Spatial,
+    rectangles: &[Rectangle],
+) -> farwood::Result<Vec<FoundIds>> {
+    let positions = along_curve(rectangles);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = processors.min(queries.len() / QUERIES_MIN).max(1);
-    let part = queries.len().div_ceil(threads).max(1);
+    let threads = processors.min(rectangles.len() / QUERIES_MIN).max(1);
     if threads == 1 {
-        return Ok(vec![FoundIds::search(index, queries, 0)?]);
+        return Ok(vec![FoundIds::search(index, rectangles, &positions)?]);
     }
     std::thread::scope(|scope| {
-        let parts = queries.chunks(part).enumerate();
-        let threads: Vec<_> = parts
-            .map(|(number, part_of)| scope.spawn(move || FoundIds::search(index, part_of, number * part)))
-            .collect();
+        let parts = positions.chunks(positions.len().div_ceil(threads));
+        let threads: Vec<_> =
+            parts.map(|part| scope.spawn(|| FoundIds::search(index, rectangles, part))).collect();
         let joined = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.collect()
     })
+}
+
+/// The ids of all queries in the order of the queries, each with the position of its query.
+#[derive(Default)]
+struct Pairs {
+    positions: Vec<i64>,
+    ids: Vec<i64>,
+}
+
+impl Pairs {
+    /// Adds the ids of `queries` queries, of which `first` is the position of the first.
+    fn add(&mut self, found: &[FoundIds], first: usize, queries: usize) {
+        let mut by_query: Vec<&[i64]> = vec![&[]; queries];
+        for part in found {
+            for (at, span) in &part.spans {
+                by_query[*at] = &part.ids[span.clone()];
+            }
+        }
+        for (at, ids) in (first..).zip(by_query) {
+            self.positions.resize(self.positions.len() + ids.len(), position(at));
+            self.ids.extend_from_slice(ids);
+        }
+    }
 }
 
 #[pymethods]
@@ -142,16 +173,19 @@ impl SpatialHandle {
         Ok(Self { index: RwLock::new(Some(opened.handle()?)), url: opened.url.clone() })
     }
 
+    /// The URL of the pool and the name of the index.
     #[getter]
     fn url(&self) -> &str {
         &self.url
     }
 
+    /// Whether `close` was called.
     #[getter]
     fn closed(&self) -> bool {
         self.index.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
+    /// Closes the index in this process. May be called twice.
     fn close(&self, py: Python<'_>) {
         py.detach(|| {
             let index = self.index.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -159,17 +193,20 @@ impl SpatialHandle {
         });
     }
 
+    #[pyo3(name = "_count_all")]
     /// The number of rectangles. Reads all leaves.
     fn count_all(&self, py: Python<'_>) -> PyResult<u64> {
         let index = self.handle()?;
         without_gil(py, || index.count_all())
     }
 
+    #[pyo3(name = "_is_empty_now")]
     fn is_empty_now(&self, py: Python<'_>) -> PyResult<bool> {
         let index = self.handle()?;
         without_gil(py, || index.is_empty())
     }
 
+    #[pyo3(name = "_insert_boxes")]
     /// Adds rectangles.
     fn insert_boxes(
         &self,
@@ -185,6 +222,7 @@ impl SpatialHandle {
         Ok(())
     }
 
+    #[pyo3(name = "_remove_boxes")]
     /// Removes rectangles; returns for each whether it was present.
     fn remove_boxes<'py>(
         &self,
@@ -201,6 +239,7 @@ impl SpatialHandle {
         Ok(PyArray1::from_vec(py, found))
     }
 
+    #[pyo3(name = "_move_box")]
     /// Moves a rectangle; returns whether it was present.
     fn move_box(&self, py: Python<'_>, id: i64, old: [f64; 4], new: [f64; 4]) -> PyResult<bool> {
         let (index, item, bounds) =
@@ -208,6 +247,7 @@ impl SpatialHandle {
         without_gil(py, || index.change(|editor: &mut Editor<'_>| editor.update(&item, bounds)))
     }
 
+    #[pyo3(name = "_load_boxes")]
     /// Loads rectangles into the empty index.
     fn load_boxes(
         &self,
@@ -220,6 +260,7 @@ impl SpatialHandle {
         without_gil(py, || index.bulk_load(&items, fill))
     }
 
+    #[pyo3(name = "_query_box")]
     /// The ids of the rectangles that intersect one.
     fn query_box<'py>(&self, py: Python<'py>, corners: [f64; 4]) -> PyResult<Ids<'py>> {
         let (index, query) = (self.handle()?, Query::intersecting(rectangle(corners)?));
@@ -227,6 +268,7 @@ impl SpatialHandle {
         Ok(PyArray1::from_vec(py, to_python(&found)))
     }
 
+    #[pyo3(name = "_query_boxes")]
     /// For each of many rectangles the ids of those that intersect it: positions of the queries, and ids.
     fn query_boxes<'py>(
         &self,
@@ -234,20 +276,16 @@ impl SpatialHandle {
         boxes: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<(Ids<'py>, Ids<'py>)> {
         let (index, windows) = (self.handle()?, rectangles(&boxes)?);
-        let queries: Vec<Query> = windows.into_iter().map(Query::intersecting).collect();
-        let (mut positions, mut ids) = (Vec::new(), Vec::new());
-        for (number, part) in queries.chunks(CHUNK).enumerate() {
-            for found in without_gil(py, || search_parts(&index, part))? {
-                for (at, count) in found.counts {
-                    positions.resize(positions.len() + count, position(number * CHUNK + at));
-                }
-                ids.extend(found.ids);
-            }
+        let mut pairs = Pairs::default();
+        for (number, part) in windows.chunks(CHUNK).enumerate() {
+            let found = without_gil(py, || search_parts(&index, part))?;
+            pairs.add(&found, number * CHUNK, part.len());
             py.check_signals()?;
         }
-        Ok((PyArray1::from_vec(py, positions), PyArray1::from_vec(py, ids)))
+        Ok((PyArray1::from_vec(py, pairs.positions), PyArray1::from_vec(py, pairs.ids)))
     }
 
+    #[pyo3(name = "_items_in")]
     /// The ids and rectangles that intersect one, for exact tests.
     fn items_in<'py>(
         &self,
@@ -264,6 +302,7 @@ impl SpatialHandle {
         Ok((PyArray1::from_vec(py, to_python(&found)), PyArray1::from_vec(py, bounds)))
     }
 
+    #[pyo3(name = "_nearest_to")]
     /// The ids nearest to each point and their distances, `count` for each: positions of the points, ids, distances.
     fn nearest_to<'py>(
         &self,

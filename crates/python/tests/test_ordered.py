@@ -132,7 +132,6 @@ def test_counters_and_conditional_changes(pool):
     assert numbers.swap("b", 4) == 3 and numbers.take("b") == 4 and numbers.take("b") is None
     assert numbers.setdefault("d", 9) == 9 and numbers.setdefault("d", 8) == 9
     assert numbers.compare_exchange("d", 9, 10) and not numbers.compare_exchange("d", 9, 11)
-    assert numbers.exchange("d", 9, 11) == (False, 10)
     assert numbers.compare_exchange("e", None, 1) and numbers.compare_exchange("e", 1, None) and "e" not in numbers
     floats = pool.ordered("floats", key=str, value=float)
     assert floats.incr("x", 0.5) == 0.5 and floats.incr("x") == 1.5
@@ -166,6 +165,14 @@ def test_batches_of_arrays(pool):
     assert texts.get_many(["b", "c"])[0] == ["y", None]
 
 
+def test_a_batch_finds_text_values_in_order(pool):
+    words = pool.ordered("words", key=str, value=str)
+    words.update({f"k{number}": "v" * number for number in range(200)})
+    asked = [f"k{number}" for number in (199, 3, 777, 0, 3)]
+    values, present = words.get_many(asked)
+    assert values == ["v" * 199, "vvv", None, "", "vvv"] and present.tolist() == [True, True, False, True, True]
+
+
 def test_scans_are_arrow_streams(pool):
     pyarrow = pytest.importorskip("pyarrow")
     numbers = pool.ordered("numbers", key="uint", value=float)
@@ -183,6 +190,18 @@ def test_scans_are_arrow_streams(pool):
     assert pyarrow.table(pool.ordered("none", key=bytes, value=bytes).to_arrow()).num_rows == 0
     polars = pytest.importorskip("polars")
     assert polars.DataFrame(numbers.to_arrow())["value"].sum() == 24997500.0
+
+
+def test_both_zeros_are_one_key(pool):
+    numbers = pool.ordered("numbers", key=float, value=int)
+    numbers[0.0] = 1
+    numbers[-0.0] = 2
+    assert list(numbers.items()) == [(0.0, 2)]
+    numbers.put_many(np.array([-0.0, 1.5]), np.array([3, 4]))
+    assert list(numbers.items(-0.0)) == [(0.0, 3), (1.5, 4)]
+    values = pool.ordered("values", key=int, value=float)
+    values[1] = -0.0
+    assert np.signbit(values[1])
 
 
 def test_structures_are_values(pool):

@@ -64,6 +64,26 @@ def test_queries_are_those_of_strtree(pool):
         pool.spatial("other").query(windows, "contains")
 
 
+def test_many_queries_have_the_order_of_the_queries(pool):
+    rectangles, windows = boxes(3000), boxes(150_000, 0.01)
+    found = pool.spatial("places").load(rectangles).query(windows)
+    expected = shapely.STRtree(shapely.box(*rectangles.T)).query(shapely.box(*windows.T))
+    assert (np.diff(found[0]) >= 0).all()
+    assert sorted(map(tuple, found.T.tolist())) == sorted(map(tuple, expected.T.tolist()))
+    same = np.repeat(windows[:1], 1000, axis=0)
+    assert pool.spatial("places").query(same).shape[1] % 1000 == 0
+
+
+def test_points_are_rectangles_of_no_size(pool):
+    places = pool.spatial("places").load(np.array([[0.0, 0.0], [3.0, 4.0]]))
+    assert places.query((3, 4)).tolist() == [1] and places.query((0, 0, 5, 5)).tolist() == [0, 1]
+    assert places.query_nearest((0.1, 0.1)).tolist() == [0]
+    found, distances = places.query_nearest(np.array([[3.0, 5.0], [0.0, 1.0]]), return_distance=True)
+    assert found.tolist() == [[0, 1], [1, 0]] and distances.tolist() == [1, 1]
+    with pytest.raises(ValueError, match="4 or 2 columns"):
+        places.query(np.zeros((2, 3)))
+
+
 def test_missing_and_empty_geometries_are_not_found(pool):
     geometries = [shapely.Point(0, 0), None, shapely.Point(), shapely.Point(1, 1)]
     places = pool.spatial("places").load(np.array(geometries, object))

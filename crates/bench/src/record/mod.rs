@@ -4,6 +4,7 @@
 //! omitted. Reading a record with unknown fields is an error that names them.
 
 mod histogram;
+pub mod lines;
 pub mod machine;
 pub mod measurement;
 pub mod page;

@@ -86,9 +86,9 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
         opened = pool._pool.open_ordered(
             name, keys.spec, values.spec, values.type_name, structure, key_bytes, value_bytes, cache_bytes, create
         )
-        if values.dtype is not None and opened.value_bytes not in (None, values.dtype.itemsize):
+        if values.dtype is not None and opened._value_bytes not in (None, values.dtype.itemsize):
             raise TypeMismatch(
-                f"{opened.url}: its values have {opened.value_bytes} bytes, and {values.dtype} has "
+                f"{opened.url}: its values have {opened._value_bytes} bytes, and {values.dtype} has "
                 f"{values.dtype.itemsize}; open it with its dtype"
             )
         index = cls.__new__(cls, opened)
@@ -120,13 +120,13 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
                 maximum, inclusive = after, (inclusive[0], False)
             else:
                 minimum, inclusive = after, (False, inclusive[1])
-        return self.scan((minimum, maximum, tuple(inclusive), prefix, reverse, _limit(limit)), part)
+        return self._entries((minimum, maximum, tuple(inclusive), prefix, reverse, _limit(limit)), part)
 
     def _scan_prefix_after(self, part, prefix, reverse, limit, after):
         if reverse:
-            scan = self.scan((None, after, (True, False), None, True, _limit(limit)), _ITEMS)
+            scan = self._entries((None, after, (True, False), None, True, _limit(limit)), _ITEMS)
         else:
-            scan = self.scan((after, None, (False, True), None, False, _limit(limit)), _ITEMS)
+            scan = self._entries((after, None, (False, True), None, False, _limit(limit)), _ITEMS)
         for entry in scan:
             if not entry[0].startswith(prefix):
                 return
@@ -178,7 +178,7 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
     def count(self, minimum=None, maximum=None, inclusive=(True, True), *, prefix=None):
         """Count entries by reading them."""
         if minimum is None and maximum is None and prefix is None:
-            return self.count_all()
+            return self._count_entries()
         return sum(1 for _ in self._scan(_KEYS, minimum, maximum, inclusive, prefix=prefix))
 
     def peekitem(self, index=-1):
@@ -230,7 +230,7 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
         ``None`` stands for an absent key: ``compare_exchange(key, None, new)`` inserts, and ``compare_exchange(key,
         old, None)`` removes. Values are compared by their stored bytes.
         """
-        return self.exchange(key, expected, new)[0]
+        return self._exchange(key, expected, new)[0]
 
     # Batches
 
@@ -270,7 +270,7 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
     ):
         """Iterate over a range in pairs ``(keys, values)`` of arrays with up to ``chunk`` entries."""
         span = minimum, maximum, tuple(inclusive), prefix, reverse, _limit(limit)
-        for keys, values in self.scan_in_arrays(span, chunk):
+        for keys, values in self._arrays(span, chunk):
             yield keys, self._decoded(values)
 
     def to_arrow(
@@ -289,7 +289,7 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
         Every library with the Arrow PyCapsule interface takes it: ``pyarrow.table(m.to_arrow())``,
         ``polars.DataFrame(m.to_arrow())``.
         """
-        return self.scan_arrow((minimum, maximum, tuple(inclusive), prefix, reverse, _limit(limit)), chunk)
+        return self._arrow((minimum, maximum, tuple(inclusive), prefix, reverse, _limit(limit)), chunk)
 
     def load_sorted(self, keys, values, *, fill=0.8):
         """Load entries with increasing keys into the empty map; return their number. Much faster than ``put_many``."""

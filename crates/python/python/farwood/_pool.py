@@ -69,7 +69,7 @@ def _create_absent(url, memory):
 
 
 def remove(url, *, force=False):
-    """Remove a pool in shared memory. No process may have it open, unless ``force`` is true."""
+    """Remove a pool in shared memory. Raises :class:`Busy` if a process has it open, unless ``force`` is true."""
     _farwood.remove_pool(url, force)
 
 

@@ -20,12 +20,17 @@ _PREDICATES = (
 
 
 def _boxes(given):
-    """An array of rectangles with 4 columns, and whether one rectangle was given."""
+    """An array of rectangles with 4 columns, and whether one rectangle was given. A point is a rectangle of no size."""
+    if isinstance(given, (tuple, list)) and len(given) in (2, 4) and all(isinstance(one, (int, float)) for one in given):
+        given = np.asarray(given, np.float64)
     if isinstance(given, np.ndarray) and given.dtype != object:
-        boxes = np.asarray(given, np.float64)
-        return (boxes.reshape(1, 4), True) if boxes.ndim == 1 else (boxes, False)
-    if isinstance(given, (tuple, list)) and len(given) == 4 and all(isinstance(one, (int, float)) for one in given):
-        return np.asarray([given], np.float64), True
+        boxes = np.atleast_2d(np.asarray(given, np.float64))
+        if boxes.ndim != 2 or boxes.shape[1] not in (2, 4):
+            raise ValueError(
+                f"an array of the shape {given.shape} has no rectangles; give (min x, min y, max x, max y) or points (x, "
+                "y), or an array with 4 or 2 columns"
+            )
+        return np.hstack((boxes, boxes)) if boxes.shape[1] == 2 else boxes, given.ndim == 1
     shapely = _shapely()
     geometries = np.asarray(getattr(given, "values", given), dtype=object)
     bounds = shapely.bounds(geometries)
@@ -87,23 +92,23 @@ class SpatialIndex(_farwood.Spatial):
 
     def insert(self, id, box):
         """Add a rectangle ``(min x, min y, max x, max y)``, or the bounds of a geometry."""
-        self.insert_boxes(_ids([id]), _boxes(box)[0])
+        self._insert_boxes(_ids([id]), _boxes(box)[0])
 
     def insert_many(self, ids, boxes):
         """Add rectangles: an array of ids, and an array with 4 columns or geometries."""
-        self.insert_boxes(_ids(ids), _boxes(boxes)[0])
+        self._insert_boxes(_ids(ids), _boxes(boxes)[0])
 
     def remove(self, id, box):
         """Remove a rectangle; return whether it was present."""
-        return bool(self.remove_boxes(_ids([id]), _boxes(box)[0])[0])
+        return bool(self._remove_boxes(_ids([id]), _boxes(box)[0])[0])
 
     def remove_many(self, ids, boxes):
         """Remove rectangles; return an array that is true where one was present."""
-        return self.remove_boxes(_ids(ids), _boxes(boxes)[0])
+        return self._remove_boxes(_ids(ids), _boxes(boxes)[0])
 
     def move(self, id, old, new):
         """Move a rectangle from ``old`` to ``new`` in one step; return whether it was present."""
-        return self.move_box(operator.index(id), _boxes(old)[0][0].tolist(), _boxes(new)[0][0].tolist())
+        return self._move_box(operator.index(id), _boxes(old)[0][0].tolist(), _boxes(new)[0][0].tolist())
 
     def load(self, boxes, ids=None, *, fill=0.9):
         """Load rectangles or geometries into the empty index; ids are their positions unless they are given.
@@ -117,7 +122,7 @@ class SpatialIndex(_farwood.Spatial):
         if not present.all():
             # Missing and empty geometries have no bounds; no query finds them.
             array, ids = array[present], ids[present]
-        self.load_boxes(ids, np.ascontiguousarray(array), fill)
+        self._load_boxes(ids, np.ascontiguousarray(array), fill)
         return self
 
     # Queries
@@ -139,9 +144,9 @@ class SpatialIndex(_farwood.Spatial):
             raise ValueError(f"predicate={predicate!r}: give one of {', '.join(_PREDICATES)}, dwithin or None")
         present = ~np.isnan(boxes).any(axis=1)
         if present.all():
-            positions, ids = self.query_boxes(np.ascontiguousarray(boxes))
+            positions, ids = self._query_boxes(np.ascontiguousarray(boxes))
         else:
-            positions, ids = self.query_boxes(np.ascontiguousarray(boxes[present]))
+            positions, ids = self._query_boxes(np.ascontiguousarray(boxes[present]))
             positions = np.flatnonzero(present)[positions]
         if predicate is not None:
             keep = self._holds(geometry, is_one, positions, ids, predicate, distance)
@@ -173,7 +178,7 @@ class SpatialIndex(_farwood.Spatial):
         array, _ = _boxes(boxes)
         expected = np.flatnonzero(~np.isnan(array).any(axis=1))
         most = np.finfo(np.float64).max
-        ids, bounds = self.items_in((-most, -most, most, most))
+        ids, bounds = self._items_in((-most, -most, most, most))
         order = np.argsort(ids, kind="stable")
         return np.array_equal(ids[order], expected) and np.array_equal(bounds.reshape(-1, 4)[order], array[expected])
 
@@ -211,7 +216,7 @@ class SpatialIndex(_farwood.Spatial):
         reach = np.hypot(box[2] - box[0], box[3] - box[1]) / 2
         count = 8
         while True:
-            _, ids, bounds = self.nearest_to(centre, count)
+            _, ids, bounds = self._nearest_to(centre, count)
             is_all = len(ids) < count
             distances = bounds if geometry is None else _shapely().distance(geometry, self._geometries[ids])
             keep = np.ones(len(ids), bool)
@@ -236,12 +241,12 @@ class SpatialIndex(_farwood.Spatial):
     @property
     def size(self):
         """The number of rectangles. It is counted by reading all leaves."""
-        return self.count_all()
+        return self._count_all()
 
     @property
     def is_empty(self):
         """Whether the index has no rectangle."""
-        return self.is_empty_now()
+        return self._is_empty_now()
 
     def __enter__(self):
         return self
