@@ -1,6 +1,7 @@
 //! Writes `docs/benchmarks.md` from `docs/records`. Run it in the root of the repository.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -14,9 +15,9 @@ const PYTHON: [(&str, &str, &str); 2] = [
         "python",
         "Python beside Rust, py-lmdb, redis-py and Shapely",
         "\
-`crates/python/bench/compare.py`, in the profile of wheels. Rounds of a measurement and of its peer alternate, and a ratio
-is that of the medians. Peers convert keys and values as the map does, and look each key up in a transaction of its own,
-as the map does. A query of boxes uses all cores; `STRtree` uses one.
+`crates/python/bench/compare.py`, in the profile of wheels. Rounds of a measurement and of its peer alternate, and a
+ratio is that of the medians. Peers convert keys and values as the map does, and look each key up in a transaction of
+its own, as the map does. A query of boxes uses all cores; `STRtree` uses one.
 ",
     ),
     (
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut text = page(&filled);
     for (name, title, method) in PYTHON {
         let lines = measurements(&fs::read_to_string(folder.join(format!("{name}.jsonl")))?)?;
-        text.push_str(&format!("\n## {title}\n\n{method}\n```text\n{lines}```\n"));
+        write!(text, "\n## {title}\n\n{method}\n```text\n{lines}```\n")?;
     }
     fs::write(docs.join("benchmarks.md"), text)?;
     Ok(())

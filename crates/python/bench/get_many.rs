@@ -33,7 +33,7 @@ fn random_keys(keys: u64, count: u64) -> Vec<u64> {
     let mut state = 1_u64;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (u128::from(state) * u128::from(keys) >> 64) as u64
+        ((u128::from(state) * u128::from(keys)) >> 64) as u64
     };
     (0..count).map(|_| next()).collect()
 }

@@ -1,5 +1,5 @@
-//! The order in which a batch of queries runs: neighbours follow each other, so that they find the nodes that they share
-//! in the processor's caches.
+//! The order in which a batch of queries runs: neighbours follow each other, so that they find the nodes that they
+//! share in the processor's caches.
 
 use farwood::spatial::Rectangle;
 
