@@ -26,9 +26,10 @@ pub(crate) type SendAccept<'a> = dyn FnMut(Option<&[u8]>) -> bool + Send + 'a;
 impl Handle {
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<OrderedValue>> {
-        match self.client_without_limit() {
-            Some(client) => client.call(self.metered(), "get", || {
-                block_on(self.ordered().get(&client, key)).map_err(|error| self.failed("get", error))
+        let tree = self.tree();
+        match self.client_without_limit(tree) {
+            Some(client) => client.call(tree.metered(), "get", || {
+                block_on(tree.ordered().get(&client, key)).map_err(|error| tree.failed("get", error))
             }),
             None => self.get_by_any(key),
         }
@@ -38,10 +39,11 @@ impl Handle {
     /// needs another client.
     #[inline]
     pub(crate) fn try_get(&self, key: &[u8]) -> Poll<Result<Option<OrderedValue>>> {
-        match self.client_without_limit() {
+        let tree = self.tree();
+        match self.client_without_limit(tree) {
             Some(client) if matches!(client.fabric(), AnyFabric::Shm(_)) => {
-                let get = || poll_once(self.ordered().get(&client, key));
-                client.attempt(self.metered(), "get", get).map_err(|error| self.failed("get", error))
+                let get = || poll_once(tree.ordered().get(&client, key));
+                client.attempt(tree.metered(), "get", get).map_err(|error| tree.failed("get", error))
             }
             _ => Poll::Pending,
         }

@@ -79,13 +79,14 @@ impl Handle {
         }
     }
 
-    /// This thread's client for a call without a limit; `None`: it has none yet, or none at all, or there is a limit.
+    /// This thread's client of `tree` for a call without a limit; `None`: it has none yet, or none at all, or there is a
+    /// limit.
     #[inline]
-    pub(crate) fn client_without_limit(&self) -> Option<Rc<MeteredClient>> {
+    pub(crate) fn client_without_limit(&self, tree: &Tree) -> Option<Rc<MeteredClient>> {
         if !self.patience.is_endless() {
             return None;
         }
-        thread_client::present(self.tree.pool())
+        thread_client::present(tree.pool())
     }
 
     /// Returns the executor of the operations of this thread.

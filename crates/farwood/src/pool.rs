@@ -336,7 +336,8 @@ impl Pool {
     /// The calls on the indexes of this pool by this process, with their costs and durations, since
     /// [`set_metrics_level`](Self::set_metrics_level) has switched the counters on. [0 RT]
     ///
-    /// A snapshot contains all calls that have ended before it began. In a forked child it is empty.
+    /// A snapshot contains all calls that have ended before it began. A forked child counts its own
+    /// calls.
     ///
     /// ```
     /// # use farwood::stats::MetricsLevel;

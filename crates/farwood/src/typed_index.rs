@@ -435,7 +435,7 @@ impl<K: Key, V: Value> Index<K, V> {
 
     /// Returns the types and options of the index, and the use of its cache in this process. [0 RT]
     pub fn stats(&self) -> IndexStats {
-        IndexStats::of(&self.tree)
+        IndexStats::of(self.tree.tree())
     }
 
     /// Creates a handle whose calls return futures that any executor may poll and move between threads. It starts a

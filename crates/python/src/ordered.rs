@@ -6,13 +6,14 @@ use crate::column_array::{Batch, FoundBatch, check_lengths};
 use crate::errors::{closed, missing};
 use crate::flags::Reverse;
 use crate::scan::{ArrayScan, EntryScan, OpenScan, Part};
-use crate::wait::{interrupt, with_gil, without_gil};
+use crate::wait::{Caught, checked, interrupt, without_gil};
 use farwood::types::{Codec, Encode, InlineBytes, Kind, Width};
 use numpy::PyArray1;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::Bound as RangeBound;
 use std::ops::Range as Positions;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::task::Poll;
 
@@ -28,7 +29,7 @@ const CHUNK: usize = 1 << 14;
 struct OpenIndex {
     /// The handle of calls that may wait: Ctrl-C ends them.
     patient: RawIndex,
-    /// The handle of lookups that do not wait: Ctrl-C need not end them.
+    /// The handle of calls that Ctrl-C does not end: lookups that do not wait, and scans of other programs.
     at_once: RawIndex,
 }
 
@@ -79,16 +80,22 @@ impl OrderedHandle {
         read: impl Fn(Python<'py>, &[u8]) -> PyResult<T>,
     ) -> PyResult<Option<T>> {
         let (py, encoded) = (key.py(), self.keys.encode(key)?);
-        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-        let open = index.as_ref().ok_or_else(|| closed("index"))?;
-        let lookup = || open.at_once.try_get_with(encoded.as_ref(), |value| read(py, value));
-        if let Poll::Ready(found) = with_gil(py, lookup)? {
+        if let Poll::Ready(found) = checked(py, self.find_at_once(encoded.as_ref(), |value| read(py, value)))?
+        {
             return found.transpose();
         }
-        let patient = open.patient.clone();
-        drop(index);
+        let patient = self.handle()?;
         let found = without_gil(py, || patient.get_with(encoded.as_ref(), InlineBytes::copy))?;
         found.map(|value| read(py, value.as_ref())).transpose()
+    }
+
+    /// Looks a key up if that needs no wait. Python code must not run meanwhile, because it could call `close`, which
+    /// waits until the lock of the handles is free.
+    #[inline]
+    fn find_at_once<T>(&self, encoded: &[u8], read: impl Fn(&[u8]) -> T) -> Caught<Poll<Option<T>>> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(open) = index.as_ref() else { return Ok(Ok(Poll::Pending)) };
+        catch_unwind(AssertUnwindSafe(|| open.at_once.try_get_with(encoded, read)))
     }
 
     #[inline]
@@ -110,9 +117,8 @@ impl OrderedHandle {
         Ok(bound(self.keys.encode(&key)?.as_ref().to_vec()))
     }
 
-    fn scan_of(&self, span: Span<'_>) -> PyResult<RawScan> {
+    fn scan_of(&self, index: &RawIndex, span: Span<'_>) -> PyResult<RawScan> {
         let Span(minimum, maximum, inclusive, prefix, reverse, limit) = span;
-        let index = self.handle()?;
         let bound = |inclusive| if inclusive { RangeBound::Included } else { RangeBound::Excluded };
         let mut range = if let Some(prefix) = prefix {
             index.prefix(self.keys.encode_prefix(&prefix)?)
@@ -130,7 +136,7 @@ impl OrderedHandle {
     }
 
     fn open_scan(&self, span: Span<'_>) -> PyResult<Arc<OpenScan>> {
-        let scan = Arc::new(OpenScan::new(self.scan_of(span)?));
+        let scan = Arc::new(OpenScan::new(self.scan_of(&self.handle()?, span)?));
         let mut scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
         if scans.len() == scans.capacity() {
             scans.retain(|scan| scan.strong_count() > 0);
@@ -386,7 +392,9 @@ impl OrderedHandle {
     /// The entries of a range as an Arrow stream, in batches of up to `chunk` rows.
     fn scan_arrow(&self, span: Span<'_>, chunk: usize) -> PyResult<ArrowScan> {
         check_chunk(chunk)?;
-        Ok(ArrowScan::new(self.scan_of(span)?, self, chunk))
+        // The reader of the stream may be any program, which does not expect an exception of Python.
+        let index = self.open_index()?.at_once;
+        Ok(ArrowScan::new(self.scan_of(&index, span)?, self, chunk))
     }
 
     #[pyo3(name = "_count_entries")]

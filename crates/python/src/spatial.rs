@@ -9,6 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread;
 
 /// Rectangles or queries of a call between two checks of signals.
 const CHUNK: usize = 1 << 16;
@@ -125,19 +126,27 @@ fn search_parts(
     rectangles: &[Rectangle],
 ) -> farwood::Result<Vec<FoundIds>> {
     let positions = along_curve(rectangles);
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
     let threads = processors.min(rectangles.len() / QUERIES_MIN).max(1);
     if threads == 1 {
         return Ok(vec![FoundIds::search(index, rectangles, &positions)?]);
     }
     std::thread::scope(|scope| {
-        let parts = positions.chunks(positions.len().div_ceil(threads));
-        let threads: Vec<_> =
-            parts.map(|part| scope.spawn(|| FoundIds::search(index, rectangles, part))).collect();
-        let joined = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        joined.collect()
+        let mut parts = positions.chunks(positions.len().div_ceil(threads));
+        let first = parts.next().unwrap_or_default();
+        let others: Vec<_> = parts
+            .map(|part| {
+                let search = || FoundIds::search(index, rectangles, part);
+                // The system may refuse a thread.
+                thread::Builder::new().spawn_scoped(scope, search).map_err(|_| part)
+            })
+            .collect();
+        let here = FoundIds::search(index, rectangles, first);
+        let found_there = others.into_iter().map(|thread| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(part) => FoundIds::search(index, rectangles, part),
+        });
+        std::iter::once(here).chain(found_there).collect()
     })
 }
 

@@ -23,27 +23,27 @@ pub(crate) fn interrupt() -> Interrupt {
     })
 }
 
-/// Runs a call of the library without the GIL. A panic becomes an exception.
+/// Runs a call of the library without the GIL. A panic becomes an exception. An exception that has interrupted the call
+/// is raised also if the call has a result: a scan that was interrupted after its first entries returns these.
 #[inline]
 pub(crate) fn without_gil<T: Send>(
     py: Python<'_>,
     call: impl FnOnce() -> farwood::Result<T> + Send,
 ) -> PyResult<T> {
     let done = py.detach(|| catch_unwind(AssertUnwindSafe(call)));
+    RAISED.take().map_or(Ok(()), Err)?;
     checked(py, done)
 }
 
-/// Runs a call of the library that does not wait. A panic becomes an exception.
-#[inline]
-pub(crate) fn with_gil<T>(py: Python<'_>, call: impl FnOnce() -> farwood::Result<T>) -> PyResult<T> {
-    checked(py, catch_unwind(AssertUnwindSafe(call)))
-}
+/// The result of a call of the library, or its panic.
+pub(crate) type Caught<T> = thread::Result<farwood::Result<T>>;
 
+/// The result of a call for Python, with errors and panics as exceptions.
 #[inline]
-fn checked<T>(py: Python<'_>, done: thread::Result<farwood::Result<T>>) -> PyResult<T> {
+pub(crate) fn checked<T>(py: Python<'_>, done: Caught<T>) -> PyResult<T> {
     match done {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(RAISED.take().unwrap_or_else(|| exception(py, &error))),
+        Ok(Err(error)) => Err(exception(py, &error)),
         Err(payload) => Err(panicked(&*payload)),
     }
 }

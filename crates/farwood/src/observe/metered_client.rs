@@ -12,6 +12,7 @@ use farwood_fabric::{Client, Costs};
 use farwood_transport::any::AnyFabric;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
@@ -81,10 +82,11 @@ impl MeteredClient {
         (index, operation): (&MeteredIndex, &'static str),
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
-        self.counted(begun, (index, operation), work, outcome_of)
+        self.counted(begun, (index, operation), work, |done| Some(outcome_of(done)))
     }
 
-    /// As [`call`](Self::call), for a call that is given up if it would wait.
+    /// As [`call`](Self::call), for a call that is given up if it would wait: then its costs are those of the next call,
+    /// which repeats it.
     #[inline]
     pub(crate) fn attempt<T, E: HasKind>(
         &self,
@@ -93,8 +95,8 @@ impl MeteredClient {
         work: impl FnOnce() -> Poll<Result<T, E>>,
     ) -> Poll<Result<T, E>> {
         self.counted(None, (index, operation), work, |polled| match polled {
-            Poll::Ready(done) => outcome_of(done),
-            Poll::Pending => CallOutcome::Unfinished,
+            Poll::Ready(done) => Some(outcome_of(done)),
+            Poll::Pending => None,
         })
     }
 
@@ -104,7 +106,7 @@ impl MeteredClient {
         begun: Option<Instant>,
         (index, operation): (&MeteredIndex, &'static str),
         work: impl FnOnce() -> T,
-        outcome_of: impl FnOnce(&T) -> CallOutcome,
+        outcome_of: impl FnOnce(&T) -> Option<CallOutcome>,
     ) -> T {
         let duties = self.registry.duties();
         if duties.is_none() {
@@ -118,7 +120,10 @@ impl MeteredClient {
         let mut call =
             BlockingCall { client: self, index, operation, begun, outcome: CallOutcome::Unfinished };
         let done = work();
-        call.outcome = outcome_of(&done);
+        match outcome_of(&done) {
+            Some(outcome) => call.outcome = outcome,
+            None => mem::forget(call),
+        }
         done
     }
 

@@ -236,6 +236,8 @@ impl Spatial {
         options.check(&Call { operation: "open", url: self.url() })?;
         self.close_idle_connections();
         self.lookups = Lookups::new(options);
+        // A forked child opens the index with these options.
+        self.heir = Heir::default();
         Ok(self)
     }
 
@@ -246,7 +248,7 @@ impl Spatial {
 
     /// The number of lookups of this handle by each path, and what it knows about the server.
     pub fn search_stats(&self) -> SearchStats {
-        self.lookups.stats()
+        self.here().lookups.stats()
     }
 
     /// The statistics of the process that serves the index; `None`: no process does. [at most 3 RT]

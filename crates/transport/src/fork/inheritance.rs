@@ -5,9 +5,9 @@
 //! in the child maps private memory over each mapping, and puts an empty file at each descriptor. Addresses and numbers
 //! of descriptors stay in use, so the handles that the child inherited can be dropped as usual.
 
-use super::sys;
+use super::sys::{self, FileIdentity};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -17,11 +17,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 struct Inheritance {
     /// The lengths of mappings, by address.
     mappings: BTreeMap<usize, usize>,
-    descriptors: BTreeSet<RawFd>,
+    /// The open files and sockets, by the numbers of their descriptors.
+    descriptors: BTreeMap<RawFd, FileIdentity>,
 }
 
 static INHERITANCE: Mutex<Inheritance> =
-    Mutex::new(Inheritance { mappings: BTreeMap::new(), descriptors: BTreeSet::new() });
+    Mutex::new(Inheritance { mappings: BTreeMap::new(), descriptors: BTreeMap::new() });
 
 type Locked = MutexGuard<'static, Inheritance>;
 
@@ -54,7 +55,10 @@ pub(super) fn give_up_in_child() {
     for (&address, &bytes) in &inherited.mappings {
         sys::replace_mapping(address, bytes);
     }
-    sys::replace_descriptors(inherited.descriptors.iter().copied());
+    // A program may have closed a number that it does not know, as daemons do, and opened another file at it.
+    let own =
+        inherited.descriptors.iter().filter(|&(&number, own)| sys::identity(number).as_ref() == Some(own));
+    sys::replace_descriptors(own.map(|(&number, _)| number));
 }
 
 /// Runs `work` while no thread of this process can fork. It must be short, and must not map or open anything.
@@ -97,7 +101,10 @@ pub(crate) struct OwnDescriptor<T: AsFd> {
 impl<T: AsFd> OwnDescriptor<T> {
     pub(crate) fn new(open: T) -> Self {
         sys::count_forks();
-        lock().descriptors.insert(open.as_fd().as_raw_fd());
+        let number = open.as_fd().as_raw_fd();
+        if let Some(identity) = sys::identity(number) {
+            lock().descriptors.insert(number, identity);
+        }
         Self { open }
     }
 }

@@ -103,6 +103,17 @@ mod tests {
         assert!(parent.is_current(), "a fork changed the count of the parent");
     }
 
+    /// As a daemon that closes all numbers does, which then opens its log.
+    #[test]
+    fn a_child_keeps_the_file_that_the_program_has_put_at_a_number() {
+        use std::os::fd::{AsRawFd as _, OwnedFd};
+        let mut own = OwnDescriptor::new(OwnedFd::from(tempfile::tempfile().unwrap()));
+        let log = tempfile::tempfile().unwrap();
+        rustix::io::dup2(&log, &mut own).unwrap();
+        let number = own.as_raw_fd();
+        assert!(is_true_in_child(|| sys::identity(number) == sys::identity(log.as_raw_fd())));
+    }
+
     #[test]
     fn a_child_has_neither_the_descriptor_nor_the_mapping() {
         use std::io::{Read as _, Seek as _, Write as _};

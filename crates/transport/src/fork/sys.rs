@@ -53,6 +53,22 @@ pub(super) fn replace_mapping(address: usize, bytes: usize) {
     unsafe { libc::mmap(at, bytes, access, private, -1, 0) };
 }
 
+/// The device and the number of an open file or socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileIdentity(u64, u64);
+
+/// The identity of the file or socket at a descriptor; `None`: it is closed. A forked child may call it.
+pub(super) fn identity(descriptor: RawFd) -> Option<FileIdentity> {
+    let mut data = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the pointer is valid for the result, and any number may be asked for.
+    if unsafe { libc::fstat(descriptor, data.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: the call has succeeded, so it has written the result.
+    let data = unsafe { data.assume_init() };
+    Some(FileIdentity(data.st_dev, data.st_ino))
+}
+
 /// In a forked child: puts an empty file at each descriptor. If the kernel has none, the descriptors stay.
 pub(super) fn replace_descriptors(descriptors: impl Iterator<Item = RawFd>) {
     let mut empty = None;

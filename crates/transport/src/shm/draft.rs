@@ -19,6 +19,7 @@
 use super::error::ShmError;
 use super::name::PoolName;
 use super::ownership;
+use crate::fork::OwnDescriptor;
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -30,7 +31,7 @@ const ATTEMPTS_MAX: u32 = 64;
 /// The exclusive right to create one segment; released on drop together with the draft's name.
 #[derive(Debug)]
 pub(super) struct Draft {
-    file: File,
+    file: OwnDescriptor<File>,
     path: PathBuf,
 }
 
@@ -41,6 +42,8 @@ impl Draft {
         for _ in 0..ATTEMPTS_MAX {
             match create_exclusively(&path, mode) {
                 Ok(file) => {
+                    // A child that is forked now must not keep the lock.
+                    let file = OwnDescriptor::new(file);
                     // Another process may have taken it for a stale draft between the two calls.
                     if try_lock(&file, &path)? && is_at(&file, &path) {
                         return Ok(Self { file, path });

@@ -568,6 +568,8 @@ fn attach(
     probe: Option<File>,
     bytes_min: u64,
 ) -> Result<Segment, ShmError> {
+    // First of all: a child that is forked before keeps the locks of this process.
+    let (file, probe) = (OwnDescriptor::new(file), probe.map(OwnDescriptor::new));
     let data = file.metadata().map_err(ShmError::on("examine", &path))?;
     ownership::check_regular(&path, &data)?;
     let bytes = data.len() / pages.bytes() * pages.bytes();
@@ -583,7 +585,6 @@ fn attach(
     // If the creator of the pool has huge pages, this process has them too.
     let has_collapsed = pages != Pages::Huge && mapping.collapse(0, bytes.min(CHUNK_BYTES)).is_ok();
     let has_collapsed = AtomicBool::new(has_collapsed);
-    let (file, probe) = (OwnDescriptor::new(file), probe.map(OwnDescriptor::new));
     Ok(Segment { name: name.clone(), node, path, pages, has_collapsed, mapping, file, probe })
 }
 
